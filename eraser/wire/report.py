@@ -1,0 +1,249 @@
+"""What a host testifies: found, sent, seen, counted. The control plane decides what it is worth."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.wire.policy import Label, Method, VerificationMode
+from eraser.wire.profile import NamespaceLayout
+
+REPORT_TYPE = "nvme-quarantine.erase-report+json"
+PROGRESS_TYPE = "nvme-quarantine.progress+json"
+HELLO_TYPE = "nvme-quarantine.hello+json"
+
+
+class Verdict(enum.StrEnum):
+    """Three-valued on purpose (promise 6): unknown holds the drive."""
+
+    ERASED = "erased"
+    NOT_ERASED = "not_erased"
+    UNKNOWN = "unknown"
+
+
+class Outcome(enum.StrEnum):
+    """How the case ended on the host."""
+
+    COMPLETED = "completed"
+    """The plan was carried out as far as the drive let it; the verdict says with what result."""
+    IN_USE = "in_use"
+    """The drive is or may be in use: nothing was sent; the order may come again."""
+    WRONG_DRIVE = "wrong_drive"
+    """Another controller than ordered is in the slot, or one that is not unique: nothing sent."""
+    NO_METHOD = "no_method"
+    """The policy allows no method that this drive offers: nothing destructive was sent."""
+    ABSENT = "absent"
+    """No NVMe controller answers at the slot."""
+
+
+class Step(enum.StrEnum):
+    """Where a case stands; also the journal's steps, in this order."""
+
+    PROVE_IDLE = "prove_idle"
+    INSPECT = "inspect"
+    FINGERPRINT = "fingerprint"
+    CANARIES = "canaries"
+    ERASE = "erase"
+    RESET = "reset"
+    VERIFY = "verify"
+    REPORT = "report"
+
+
+@dataclass(frozen=True)
+class CommandRecord:
+    """One command as it was sent, and what came back.
+
+    ``status`` is the NVMe status (SCT in bits 10:8, SC in 7:0; 0 is success), None where none was
+    seen: killed, timed out, or lost with the power.
+    """
+
+    argv: tuple[str, ...]
+    opcode: int
+    nsid: int
+    cdw10: int
+    status: int | None
+    exit_code: int | None
+    message: str
+    started_at: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class MethodRecord:
+    """One destructive method: the command, the drive's own log around it, and what that means.
+
+    ``log_before`` and ``log_after`` are the raw 512 bytes of log 81h in Base64, empty for Format
+    and for drives without the log.
+    """
+
+    method: Method
+    cdw10: int
+    nsid: int
+    attempts: int
+    adopted: bool
+    """Found running without a journal of our own; its end was seen by us."""
+    log_before: str
+    log_after: str
+    changed: bool
+    """The log was seen to change between the two: the success is not an older one's."""
+    verdict: Verdict
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class NamespaceVerification:
+    """What the reads of one namespace found, in 4 KiB blocks."""
+
+    nsid: int
+    blocks: int
+    """All 4 KiB blocks of the namespace."""
+    read: int
+    zeros: int
+    ones: int
+    pattern: int
+    random: int
+    structured: int
+    """Neither uniform, nor a repeated pattern, nor like noise: looks like somebody's data."""
+    canaries: int
+    """Blocks that still hold one of our canaries."""
+    unchanged: int
+    """Blocks whose keyed fingerprint is the one taken before the erase."""
+    unreadable: int
+
+
+@dataclass(frozen=True)
+class VerificationRecord:
+    """The proof by reading. ``seed`` repeats the very choice of places (hexadecimal)."""
+
+    asked: VerificationMode
+    done: VerificationMode
+    seed: str
+    confidence: float
+    residual: float
+    sampled: int
+    """n of the confidence sentence: distinct 4 KiB blocks read at random places, or all."""
+    canaries_planted: int
+    canaries_checked: int
+    fingerprints_taken: int
+    fingerprints_checked: int
+    expected: str
+    """What DLFEAT promises for deallocated blocks: zeros, ones or unknown."""
+    namespaces: tuple[NamespaceVerification, ...]
+    missing_probes: tuple[str, ...]
+    """Probes that could not be planted or taken, each with why."""
+    sentence: str
+    seconds: float
+    bytes_read: int
+
+
+@dataclass(frozen=True)
+class HealthRecord:
+    """SMART / Health Information (log 02h), before and after where both matter."""
+
+    critical_warning: int
+    available_spare: int
+    spare_threshold: int
+    percentage_used: int
+    media_errors_before: int
+    media_errors_after: int
+    data_units_written: int
+    host_write_commands: int
+    power_cycles: int
+    power_on_hours: int
+    temperature_kelvin: int
+
+
+@dataclass(frozen=True)
+class ControllerFacts:
+    """What the drive said of itself (Identify Controller, Identify Namespace)."""
+
+    firmware: str
+    nvme_version: int
+    oacs: int
+    oncs: int
+    fna: int
+    sanicap: int
+    total_bytes: int
+    unallocated_bytes: int
+    namespaces: tuple[NamespaceLayout, ...]
+    dlfeat: tuple[int, ...]
+    """One per namespace, same order."""
+
+
+@dataclass(frozen=True)
+class EraseReport:
+    """The host's signed testimony about one case.
+
+    ``order_id``, ``nonce`` and ``incarnation`` are empty and ``generation`` is 0 for a stand-alone
+    run. Times are UTC, ISO 8601, on the host's clock: for people, never compared.
+    """
+
+    order_id: str
+    slot: Slot
+    identity: ControllerIdentity | None
+    generation: int
+    nonce: str
+    incarnation: str
+    outcome: Outcome
+    verdict: Verdict
+    fit: bool
+    reasons: tuple[str, ...]
+    policy: str
+    profile: str
+    asked: Label
+    achieved: Label | None
+    downgraded: bool
+    facts_before: ControllerFacts | None
+    facts_after: ControllerFacts | None
+    profile_differences: tuple[str, ...]
+    commands: tuple[CommandRecord, ...]
+    methods: tuple[MethodRecord, ...]
+    verification: VerificationRecord | None
+    health: HealthRecord | None
+    resumed: int
+    """How often the case was taken up again after a crash or power loss."""
+    started_at: str
+    finished_at: str
+    seconds: dict[str, float]
+    """Time spent per step."""
+    tools: dict[str, str]
+    """Versions: eraser, nvme-cli, kernel."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A look at a running case. Only for people: nothing is decided on it but patience."""
+
+    order_id: str
+    slot: Slot
+    generation: int
+    incarnation: str
+    sequence: int
+    step: Step
+    fraction: float
+    """Of this step, 0 to 1."""
+    detail: str
+
+
+@dataclass(frozen=True)
+class SeenDrive:
+    """A controller that a host sees at a PCI address; identity None where it cannot be read."""
+
+    address: str
+    driver: str
+    identity: ControllerIdentity | None
+
+
+@dataclass(frozen=True)
+class Hello:
+    """A host is alive, and this is in its slots. ``sequence`` grows within an incarnation."""
+
+    host: str
+    incarnation: str
+    sequence: int
+    version: str
+    drives: tuple[SeenDrive, ...]
+    cases: tuple[str, ...]
+    """Order ids of the cases that the host has open."""

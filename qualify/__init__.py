@@ -1,0 +1,1 @@
+"""Measures a drive or an array with fio (issue D builds it)."""

@@ -1,0 +1,1 @@
+"""The control plane: slots, cases, custody in Placement, orders out, reports in, certificates."""

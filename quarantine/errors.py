@@ -1,0 +1,42 @@
+"""The control plane's errors. Each message is one line: expected, found, what to do."""
+
+from __future__ import annotations
+
+
+class QuarantineError(Exception):
+    """Base of every error that the control plane raises on purpose.
+
+    ``exit_code`` is what ``nvme-quarantine`` ends with when the error reaches the command line.
+    """
+
+    exit_code = 1
+
+
+class BadInputError(QuarantineError):
+    """A file, option or message from outside is malformed. Nothing was changed."""
+
+    exit_code = 2
+
+
+class ConflictError(QuarantineError):
+    """Somebody else changed the record first; re-read and decide again."""
+
+    exit_code = 3
+
+
+class IllegalTransitionError(QuarantineError):
+    """The transition table has no such step from the present state."""
+
+    exit_code = 4
+
+
+class RefusedError(QuarantineError):
+    """A message from a host was refused (signature, generation, host, incarnation, nonce)."""
+
+    exit_code = 5
+
+
+class UnavailableError(QuarantineError):
+    """Placement, the broker or the database does not answer; nothing was decided."""
+
+    exit_code = 6

@@ -1,0 +1,172 @@
+"""What makes a compute host this host: its key, its incarnation, the orders it accepted.
+
+The incarnation is random and made with the key: a host that lost its state directory is a new
+incarnation, and every older order is void there (promise 7). Nothing registers itself: a person
+carries ``host.json`` to ``nvme-quarantine host register``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from eraser.errors import BadInputError, EraserError
+from eraser.wire import codec
+from eraser.wire.identity import host_name
+from eraser.wire.order import ORDER_TYPE, EraseOrder
+from eraser.wire.signing import PrivateKey, PublicKey, verify
+
+CARD_FILE = "host.json"
+KEY_FILE = "host.key"
+CONTROLLER_FILE = "controller.jwk"
+
+
+class OrderRefusedError(EraserError):
+    """An order is not for this host as it is now. It was recorded, nothing was touched."""
+
+    exit_code = 9
+
+
+@dataclass(frozen=True)
+class HostCard:
+    """The public half, as ``host.json``: what ``nvme-quarantine host register`` reads."""
+
+    host: str
+    incarnation: str
+    key: dict[str, str]
+
+
+def write_durably(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replaces ``path`` so that after a power loss it holds the old or the new bytes, whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def keygen(directory: Path, host: str) -> HostCard:
+    """Makes the host's key and incarnation. Refuses where one exists: that would void its cases.
+
+    Raises :class:`BadInputError`.
+    """
+    try:
+        host_name(host)
+    except ValueError as error:
+        raise BadInputError(f"keygen: {error}") from error
+    if (directory / KEY_FILE).exists() or (directory / CARD_FILE).exists():
+        raise BadInputError(
+            f"keygen: expected no key in {directory}, found one; a new key is a new incarnation: "
+            "move the old state directory away first, then register the host again with --replace"
+        )
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    key = PrivateKey.generate()
+    card = HostCard(host, secrets.token_hex(16), key.public.jwk())
+    write_durably(directory / KEY_FILE, key.pem())
+    write_durably(directory / CARD_FILE, codec.canonical(card) + b"\n", 0o644)
+    return card
+
+
+class HostState:
+    """The host's own identity and its memory of orders, in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        """Reads key, card and the controller's key. Raises :class:`BadInputError`."""
+        self.directory = directory
+        self.card = codec.load(HostCard, self._read(CARD_FILE), CARD_FILE)
+        self.key = PrivateKey.from_pem(self._read(KEY_FILE), KEY_FILE)
+        if self.card.key.get("x") != self.key.public.x:
+            raise BadInputError(
+                f"{CARD_FILE}: expected the public half of {KEY_FILE}, found another"
+            )
+        jwk = codec.parse(self._read(CONTROLLER_FILE), CONTROLLER_FILE)
+        self.controller = PublicKey.from_jwk(jwk, CONTROLLER_FILE)
+        (directory / "orders").mkdir(exist_ok=True, mode=0o700)
+
+    def _read(self, name: str) -> bytes:
+        path = self.directory / name
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise BadInputError(
+                f"expected {path}, found none ({error.strerror}); run 'nvme-eraser keygen' and put "
+                f"the controller's public key (nvme-quarantine keygen) at {CONTROLLER_FILE}"
+            ) from error
+
+    def _order_file(self, address: str) -> Path:
+        return self.directory / "orders" / f"{codec.digest(address)[:32]}.json"
+
+    def accepted(self, address: str) -> EraseOrder | None:
+        """The newest order that was accepted for the slot, done or not."""
+        try:
+            raw = self._order_file(address).read_bytes()
+        except FileNotFoundError:
+            return None
+        return codec.load(EraseOrder, raw, f"accepted order of {address}")
+
+    def orders(self) -> tuple[EraseOrder, ...]:
+        """The newest accepted order of every slot."""
+        files = sorted((self.directory / "orders").glob("[0-9a-f]*.json"))
+        return tuple(codec.load(EraseOrder, path.read_bytes(), path.name) for path in files)
+
+    def accept(self, token: str) -> EraseOrder:
+        """Verifies an order and remembers it, durably, before anything acts on it.
+
+        Accepting the same order twice is the same as once. Raises :class:`OrderRefusedError`
+        for a bad signature, another host, another incarnation or an older generation.
+        """
+        try:
+            payload = verify(token, self.controller, ORDER_TYPE, "order")
+            order = codec.load(EraseOrder, payload, "order")
+        except BadInputError as error:
+            raise OrderRefusedError(str(error)) from error
+        self._check(order)
+        known = self.accepted(order.slot.address)
+        if known != order:
+            write_durably(self._order_file(order.slot.address), codec.canonical(order))
+        return order
+
+    def _check(self, order: EraseOrder) -> None:
+        if order.slot.host != self.card.host:
+            raise OrderRefusedError(
+                f"order: expected host {self.card.host}, found {order.slot.host}"
+            )
+        if order.incarnation != self.card.incarnation:
+            raise OrderRefusedError(
+                f"order: expected incarnation {self.card.incarnation}, found {order.incarnation}; "
+                "the order is older than this host's state: register the host again"
+            )
+        known = self.accepted(order.slot.address)
+        if known is None or known == order:
+            return
+        if order.generation <= known.generation:
+            raise OrderRefusedError(
+                f"order: expected a generation above {known.generation} for {order.slot.address}, "
+                f"found {order.generation}: a newer case exists"
+            )
+
+    def next_sequence(self, name: str) -> int:
+        """A number that only grows within this incarnation, whatever the clock does."""
+        path = self.directory / f"{name}.sequence"
+        try:
+            last = int(json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            last = 0
+        except ValueError as error:
+            raise BadInputError(f"{path}: expected a number ({error})") from error
+        write_durably(path, str(last + 1).encode())
+        return last + 1

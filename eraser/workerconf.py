@@ -1,0 +1,147 @@
+"""Options of ``nvme-eraser worker``, read with oslo.config from one file per host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from oslo_config import cfg
+
+from eraser.errors import BadInputError
+
+GROUP = cfg.OptGroup(
+    "worker",
+    title="The erase worker of one compute host",
+    help="Read by 'nvme-eraser worker'. The host's name and key are in state_dir, made by keygen.",
+)
+
+OPTIONS: list[cfg.Opt] = [
+    cfg.StrOpt(
+        "broker",
+        default="redis://127.0.0.1:6379/0",
+        secret=True,
+        help="""
+URL of the Redis that carries orders and reports. It is a doorbell, never a record: losing it delays
+work and loses nothing.
+
+When to change: always in production. Use rediss:// (TLS) and one ACL user per host; see the
+operator guide for the ACL rule that keeps a host to its own queue.
+""",
+    ),
+    cfg.StrOpt(
+        "state_dir",
+        default="/var/lib/nvme-eraser",
+        help="""
+Directory of the host's key, incarnation, journals and reports. It must be on a disk that survives a
+reboot: a host that lost it is a new incarnation and every order given to the old one is void.
+
+When to change: when /var is not persistent on this host.
+""",
+    ),
+    cfg.StrOpt(
+        "run_dir",
+        default="/run/nvme-quarantine",
+        help="""
+Directory of the slot locks, shared by the worker, the stand-alone eraser and the gate. All of them
+must use the same one, else they do not see each other.
+
+When to change: do not, outside tests.
+""",
+    ),
+    cfg.IntOpt(
+        "max_running",
+        default=8,
+        min=1,
+        max=256,
+        help="""
+How many drives are erased at once on this host; further orders wait in the state directory.
+
+When to lower it: when many drives of one host, erasing at once, exceed its power or cooling. When
+to raise it: with more than eight drives and power to spare; drives erase independently.
+""",
+    ),
+    cfg.FloatOpt(
+        "hello_interval",
+        default=60.0,
+        min=1.0,
+        max=3600.0,
+        help="""
+Seconds between two messages that tell the control plane which drives are in this host's slots.
+
+When to lower it: to have swapped drives noticed sooner. When to raise it: with thousands of hosts.
+""",
+    ),
+    cfg.FloatOpt(
+        "progress_interval",
+        default=1.0,
+        min=0.1,
+        max=60.0,
+        help="""
+Seconds between two progress messages of one case at the most. Only people read them.
+
+When to raise it: with thousands of drives in quarantine at once.
+""",
+    ),
+    cfg.IntOpt(
+        "visibility_timeout",
+        default=3600,
+        min=60,
+        help="""
+Seconds after which Redis hands an unacknowledged message out again. Every task ends in well under
+a second, so a redelivery only happens after a worker died. The smallest value of all programs on
+one Redis wins.
+
+When to change: only together with [broker]visibility_timeout of the control plane.
+""",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """The options, typed."""
+
+    broker: str
+    state_dir: Path
+    run_dir: Path
+    max_running: int
+    hello_interval: float
+    progress_interval: float
+    visibility_timeout: int
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Registers the group on ``conf``; there is no global."""
+    conf.register_group(GROUP)
+    conf.register_opts(OPTIONS, group=GROUP)
+
+
+def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
+    """For oslo-config-generator."""
+    return [(GROUP, OPTIONS)]
+
+
+def load(files: Sequence[Path]) -> WorkerSettings:
+    """Reads the files, later ones winning. Raises :class:`BadInputError` with one line."""
+    conf = cfg.ConfigOpts()
+    register_opts(conf)
+    for path in files:
+        if not path.is_file():
+            raise BadInputError(f"expected a configuration file at {path}, found none")
+    try:
+        conf([], project="nvme-eraser", default_config_files=[str(path) for path in files])
+        values = conf.worker
+        return WorkerSettings(
+            broker=values.broker,
+            state_dir=Path(values.state_dir),
+            run_dir=Path(values.run_dir),
+            max_running=values.max_running,
+            hello_interval=values.hello_interval,
+            progress_interval=values.progress_interval,
+            visibility_timeout=values.visibility_timeout,
+        )
+    except (cfg.Error, ValueError, OSError, UnicodeDecodeError) as error:
+        names = ", ".join(map(str, files)) or "defaults"
+        line = " ".join(str(error).split())
+        raise BadInputError(f"configuration ({names}): {line}") from error

@@ -1,0 +1,58 @@
+# Sourced by tools/test and tools/demo: what a fresh Debian 12 needs, once.
+# Standard output belongs to the caller; everything here speaks on standard error.
+
+say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }
+
+die() { printf 'error: %s\n' "$*" >&2; exit 2; }
+
+# The repository's top, wherever the caller stands.
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cache=${NVME_QUARANTINE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/nvme-quarantine}
+
+wanted_packages() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$top/tools/packages.txt"; }
+
+# Installs the packages of tools/packages.txt that are missing. Needs root for that only.
+install_packages() {
+    local missing=()
+    local package
+    while read -r package; do
+        dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+            missing+=("$package")
+    done < <(wanted_packages)
+    [ "${#missing[@]}" -eq 0 ] && return
+    [ "$(id -u)" -eq 0 ] || die "expected these packages: ${missing[*]}; install them or run as root"
+    say "installing ${missing[*]}"
+    # Servers that Debian would start at once are not wanted running: the tests start their own.
+    local policy=/usr/sbin/policy-rc.d made=
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+        made=1
+    fi
+    {
+        apt-get update -qq || true
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+            -o Dpkg::Use-Pty=0 "${missing[@]}"
+    } >&2 || { [ -z "$made" ] || rm -f "$policy"; die "apt-get could not install ${missing[*]}"; }
+    [ -z "$made" ] || rm -f "$policy"
+}
+
+# A virtual environment with the project's requirements, keyed by pyproject.toml.
+# Sets $python. $1: extras to install with the project ("" or "test").
+make_environment() {
+    local key
+    key=$(cat "$top/pyproject.toml" <(python3 -VV) | sha256sum | cut -c1-16)
+    local venv="$cache/venv-${1:-run}-$key"
+    if [ ! -e "$venv/.complete" ]; then
+        say "Python environment (once)"
+        rm -rf "$venv"
+        mkdir -p "$cache"
+        python3 -m venv "$venv" >&2
+        "$venv/bin/pip" install -q --disable-pip-version-check "$top${1:+[$1]}" >&2 ||
+            die "pip could not install the requirements of pyproject.toml"
+        # The code itself is always taken from the checkout, never from this copy.
+        "$venv/bin/pip" uninstall -q -y nvme-quarantine >&2
+        touch "$venv/.complete"
+    fi
+    python="$venv/bin/python"
+}

@@ -1,0 +1,195 @@
+"""Keeps the accepted orders of a host moving: level-triggered on what is on disk.
+
+The Celery task only verifies an order and writes it down; the pump does the rest, again and
+again, from the files alone: it starts a runner for every open case, restarts one that died, sends
+progress, and sends the signed report when there is one. Losing a message, the broker or this
+process changes nothing but the time it takes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from eraser.errors import EraserError
+from eraser.hoststate import HostState
+from eraser.wire import codec
+from eraser.wire.order import EraseOrder
+from eraser.wire.report import (
+    HELLO_TYPE,
+    PROGRESS_TYPE,
+    REPORT_TYPE,
+    EraseReport,
+    Hello,
+    Progress,
+    SeenDrive,
+    Step,
+)
+
+LOG = logging.getLogger(__name__)
+
+SEND_RETRY_SECONDS = 2.0
+"""After the broker refused a message: long enough not to hammer it, short against an erase."""
+
+RESTART_SECONDS = (0.5, 5.0, 30.0)
+"""Pauses before a runner that died is started again; the last one repeats."""
+
+
+@dataclass(frozen=True)
+class CaseLook:
+    """What the files of a case say at one moment."""
+
+    report: EraseReport | None
+    step: Step
+    fraction: float
+    detail: str
+
+
+class Cases(Protocol):
+    """The cases on disk and the processes that run them."""
+
+    def look(self, order: EraseOrder) -> CaseLook:
+        """Reads the case's files."""
+
+    def running(self, order: EraseOrder) -> bool:
+        """Whether a runner holds the slot."""
+
+    def start(self, order: EraseOrder) -> None:
+        """Starts a detached runner for the case; it resumes what the journal has."""
+
+    def retire(self, orders: tuple[EraseOrder, ...]) -> None:
+        """Removes the files of finished cases that none of ``orders`` belongs to."""
+
+    def drives(self, orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:
+        """The NVMe functions of this host; identities only of drives that no case works on."""
+
+
+class Send(Protocol):
+    """Hands one signed message to the control plane. Raises ``OSError`` when it cannot."""
+
+    def __call__(self, task: str, token: str) -> None: ...
+
+
+@dataclass
+class _Watch:
+    """What the pump remembers of one order; all of it may be forgotten."""
+
+    sent: bool = False
+    shown: tuple[Step, float, str] | None = None
+    shown_at: float = 0.0
+    starts: int = 0
+    started_at: float = 0.0
+
+
+@dataclass
+class Pump:
+    """One host's pump. :meth:`turn` does a round and returns; call it a few times a second."""
+
+    state: HostState
+    cases: Cases
+    send: Send
+    version: str
+    max_running: int
+    hello_interval: float
+    progress_interval: float
+    clock: Callable[[], float] = time.monotonic
+    _watches: dict[str, _Watch] = field(default_factory=dict)
+    _hello_at: float | None = None
+    _quiet_until: float = 0.0
+
+    def again(self, order: EraseOrder) -> None:
+        """The control plane repeated an order: it may have missed our report."""
+        self._watches.setdefault(order.order_id, _Watch()).sent = False
+
+    def turn(self) -> None:
+        """One round over all accepted orders. One broken case stops no other."""
+        orders = self.state.orders()
+        known = {order.order_id for order in orders}
+        for gone in self._watches.keys() - known:
+            del self._watches[gone]
+        free = self.max_running - sum(self.cases.running(order) for order in orders)
+        for order in orders:
+            watch = self._watches.setdefault(order.order_id, _Watch())
+            try:
+                free -= self._move(order, watch, free)
+            except (EraserError, OSError) as error:
+                LOG.error("case %s on %s: %s", order.order_id, order.slot, error)
+        self._greet(orders)
+        self.cases.retire(orders)
+
+    def _move(self, order: EraseOrder, watch: _Watch, free: int) -> int:
+        """One step of one case; 1 when a runner was started."""
+        if watch.sent:
+            return 0
+        look = self.cases.look(order)
+        if look.report is not None:
+            watch.sent = self._post("quarantine.report", self._sign(look.report, REPORT_TYPE))
+            return 0
+        self._show(order, watch, look)
+        if free < 1 or self.cases.running(order) or not self._due(watch):
+            return 0
+        watch.starts += 1
+        watch.started_at = self.clock()
+        if watch.starts > 1:
+            LOG.warning("the runner of %s ended without a report: starting it again", order.slot)
+        self.cases.start(order)
+        return 1
+
+    def _due(self, watch: _Watch) -> bool:
+        if not watch.starts:
+            return True
+        pause = RESTART_SECONDS[min(watch.starts, len(RESTART_SECONDS)) - 1]
+        return self.clock() - watch.started_at >= pause
+
+    def _show(self, order: EraseOrder, watch: _Watch, look: CaseLook) -> None:
+        shown = (look.step, round(look.fraction, 3), look.detail)
+        moved = watch.shown is None or watch.shown[0] is not look.step
+        if shown == watch.shown:
+            return
+        if not moved and self.clock() - watch.shown_at < self.progress_interval:
+            return
+        progress = Progress(
+            order_id=order.order_id,
+            slot=order.slot,
+            generation=order.generation,
+            incarnation=order.incarnation,
+            sequence=self.state.next_sequence("progress"),
+            step=look.step,
+            fraction=look.fraction,
+            detail=look.detail,
+        )
+        if self._post("quarantine.progress", self._sign(progress, PROGRESS_TYPE)):
+            watch.shown, watch.shown_at = shown, self.clock()
+
+    def _greet(self, orders: tuple[EraseOrder, ...]) -> None:
+        if self._hello_at is not None and self.clock() - self._hello_at < self.hello_interval:
+            return
+        open_cases = tuple(order for order in orders if not self._watches[order.order_id].sent)
+        hello = Hello(
+            host=self.state.card.host,
+            incarnation=self.state.card.incarnation,
+            sequence=self.state.next_sequence("hello"),
+            version=self.version,
+            drives=self.cases.drives(open_cases),
+            cases=tuple(order.order_id for order in open_cases),
+        )
+        if self._post("quarantine.hello", self._sign(hello, HELLO_TYPE)):
+            self._hello_at = self.clock()
+
+    def _sign(self, message: EraseReport | Progress | Hello, typ: str) -> str:
+        return self.state.key.sign(codec.canonical(message), typ)
+
+    def _post(self, task: str, token: str) -> bool:
+        """Whether the broker took the message. After a refusal all wait a little."""
+        if self.clock() < self._quiet_until:
+            return False
+        try:
+            self.send(task, token)
+        except OSError as error:
+            LOG.warning("the broker did not take %s, trying again: %s", task, error)
+            self._quiet_until = self.clock() + SEND_RETRY_SECONDS
+            return False
+        return True

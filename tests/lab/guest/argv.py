@@ -1,0 +1,117 @@
+"""The QEMU command line of a guest. A saved state loads only under the very same one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.lab.guest.qemu import KVM
+
+SLOTS: Final = 8
+"""Empty PCIe root ports of every guest."""
+AGENT_PORT: Final = "org.nvme-quarantine.agent"
+_FIRST_ROOT_PORT_DEVICE: Final = 0x10
+_KERNEL_ARGUMENTS: Final = (
+    "console=ttyS0 quiet panic=-1 net.ifnames=0 random.trust_cpu=on mitigations=off nokaslr "
+    # Passthrough domains for the host's own devices: without them every transfer of a drive on
+    # the nvme driver would be a map and an unmap message to the process that serves it.
+    "tsc=reliable intel_iommu=on iommu=pt"
+)
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """What kind of machine: each flavour has a saved state of its own."""
+
+    name: str = "default"
+    kernel_arguments: str = ""
+    """Added to the kernel command line, e.g. ``nvme_core.admin_timeout=5``."""
+    memory_mib: int = 1024
+    cpus: int = 2
+
+
+DEFAULT: Final = Flavour()
+SHORT_TIMEOUTS: Final = Flavour("short-timeouts", "nvme_core.admin_timeout=5")
+"""The kernel gives up on an admin command after 5 s instead of 60 s."""
+
+
+@dataclass(frozen=True)
+class Disks:
+    """The image files of one guest. The root overlay and the state disk are its own."""
+
+    root_overlay: Path
+    site: Path
+    sources: Path
+    state: Path
+
+
+@dataclass(frozen=True)
+class Sockets:
+    """The host's ends of a guest's channels; the directory's path must be short (108 bytes)."""
+
+    directory: Path
+
+    @property
+    def monitor(self) -> Path:
+        """The QMP monitor."""
+        return self.directory / "qmp"
+
+    @property
+    def agent(self) -> Path:
+        """The agent's virtio serial port."""
+        return self.directory / "agent"
+
+
+def slot_address(slot: int) -> str:
+    """Return the PCI address of a drive in a slot, counted from 0: ``0000:01:00.0`` and so on."""
+    if not 0 <= slot < SLOTS:
+        raise ValueError(f"expected a slot from 0 to {SLOTS - 1}, got {slot}")
+    return f"0000:{slot + 1:02x}:00.0"
+
+
+def root_port(slot: int) -> str:
+    """Return the QEMU id of the root port of a slot."""
+    return f"rp{slot}"
+
+
+def command_line(
+    accel: str, base: Path, flavour: Flavour, disks: Disks, sockets: Sockets, console: Path
+) -> list[str]:
+    """Return QEMU's arguments, all but the program itself."""
+    argv = ["-name", "lab", "-accel", accel, "-machine", "q35,kernel-irqchip=split"]
+    argv += ["-cpu", "host" if accel == KVM else "max", "-smp", str(flavour.cpus)]
+    argv += ["-m", str(flavour.memory_mib), "-nodefaults", "-no-user-config", "-no-reboot"]
+    # vfio-user serves DMA from the shared memory that the device process maps as well.
+    memory = f"memory-backend-memfd,id=ram,size={flavour.memory_mib}M,share=on"
+    argv += ["-object", memory, "-numa", "node,memdev=ram", "-display", "none"]
+    argv += ["-serial", f"file:{_escape(console)}"]
+    argv += ["-qmp", f"unix:{_escape(sockets.monitor)},server=on,wait=off"]
+    argv += ["-kernel", str(base / "vmlinuz"), "-initrd", str(base / "initramfs.gz")]
+    argv += ["-append", f"{_KERNEL_ARGUMENTS} {flavour.kernel_arguments}".rstrip()]
+    argv += ["-device", "intel-iommu,intremap=on,caching-mode=on"]
+    argv += _disk("root", disks.root_overlay, {"format": "qcow2", "cache": "unsafe"})
+    argv += _disk("site", disks.site, {"format": "raw", "readonly": "on"})
+    argv += _disk("src", disks.sources, {"format": "raw", "readonly": "on"})
+    # A flush in the guest is an fdatasync of this file: what the product has synced is on disk.
+    argv += _disk("state", disks.state, {"format": "raw", "cache": "writeback"})
+    argv += ["-device", "virtio-serial-pci", "-device", "virtio-rng-pci"]
+    argv += ["-chardev", f"socket,id=agent,path={_escape(sockets.agent)},server=on,wait=off"]
+    argv += ["-device", f"virtserialport,chardev=agent,name={AGENT_PORT}"]
+    argv += ["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile="]
+    for slot in range(SLOTS):
+        device, function = divmod(slot, 8)
+        port = f"pcie-root-port,id={root_port(slot)},chassis={slot + 1},slot={slot + 1}"
+        port += f",addr={_FIRST_ROOT_PORT_DEVICE + device:#x}.{function}"
+        argv += ["-device", port + (",multifunction=on" if function == 0 else "")]
+    return argv
+
+
+def _disk(name: str, image: Path, options: Mapping[str, str]) -> list[str]:
+    words = [f"file={_escape(image)}", "if=none", f"id={name}"]
+    words += [f"{key}={value}" for key, value in options.items()]
+    return ["-drive", ",".join(words), "-device", f"virtio-blk-pci,drive={name},serial={name}"]
+
+
+def _escape(path: Path) -> str:
+    # QEMU ends an option's value at a comma; a doubled one stands for itself.
+    return str(path).replace(",", ",,")

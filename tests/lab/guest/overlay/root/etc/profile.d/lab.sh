@@ -1,0 +1,1 @@
+export PYTHONPATH=/opt/src:/opt/site PYTHONDONTWRITEBYTECODE=1

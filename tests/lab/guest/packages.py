@@ -1,0 +1,59 @@
+"""What the rack needs from Debian and from the Python package index: the only list of it."""
+
+from typing import Final
+
+# Debian packages of the machine that runs the rack (tools/ installs them).
+HOST_PACKAGES: Final = (
+    "busybox-static",
+    "cpio",
+    "debian-archive-keyring",
+    "e2fsprogs",
+    "kmod",
+    "mmdebstrap",
+    "qemu-utils",
+    "util-linux",
+)
+
+GUEST_SUITE: Final = "bookworm"
+GUEST_PACKAGES: Final = (
+    "fio",
+    "iproute2",
+    "kmod",
+    "lvm2",
+    "mdadm",
+    "nvme-cli",
+    "pciutils",
+    "procps",
+    "psmisc",
+    "python3",
+    "python3-pyudev",
+    "udev",
+    "util-linux",
+    "xfsprogs",
+)
+GUEST_KERNEL: Final = "linux-image-cloud-amd64"
+
+# vfio-user came with QEMU 10.1, which is younger than Debian 12 and Debian 13. Backports keeps one
+# version at a time, so the version is never pinned; it is checked after unpacking.
+QEMU_MINIMUM: Final = (10, 1)
+QEMU_SUITE: Final = "trixie"
+QEMU_BACKPORTS: Final = "trixie-backports"
+QEMU_PACKAGES: Final = ("qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios")
+
+# Python distributions of the eraser side, installed beside the project's own packages.
+GUEST_REQUIREMENTS: Final = (
+    "celery>=5.4,<6",
+    "cryptography>=42",
+    "oslo.config>=9",
+    "pyudev>=0.24",
+    "redis>=5,<7",
+)
+GUEST_PYTHON: Final = (3, 11)
+
+# Project packages that run in a guest; those that do not exist yet are skipped.
+GUEST_SOURCES: Final = ("eraser", "qualify", "quarantine")
+
+# Loaded from the initramfs, in dependency order, before the root file system can be mounted.
+INITRAMFS_MODULES: Final = ("virtio_pci", "virtio_blk", "virtio_console", "virtio_net", "virtio-rng")
+# Loaded before the state is saved, so that no test waits for them.
+PRELOADED_MODULES: Final = ("dm-mod", "loop", "raid0", "raid1", "vfio-pci", "xfs")

@@ -1,0 +1,198 @@
+"""Where a case lives on the host's disk. Every name is a digest: a serial is 20 hostile bytes.
+
+``STATE_DIR/cases/<key>/`` holds what a resumed case needs; ``STATE_DIR/reports/`` keeps every
+report, by its own digest. A finished case stays until whoever started it has taken the report.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from eraser.errors import BadInputError
+from eraser.journal import replace_durably, sync_directory
+from eraser.wire import codec
+from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.wire.policy import Limits, Policy
+from eraser.wire.profile import Profile
+from eraser.wire.report import EraseReport, Step
+
+DEFAULT_STATE_DIR = Path("/var/lib/nvme-eraser")
+DEFAULT_RUN_DIR = Path("/run/nvme-quarantine")
+"""Shared by eraser and gate: the slot locks."""
+
+
+@dataclass(frozen=True)
+class CaseRequest:
+    """Erase what is in this slot.
+
+    ``identity`` is None stand-alone: it is learned, and written to the journal first. The ids are
+    the order's, empty or 0 stand-alone; ``seconds_allowed`` 0 means no limit of the whole.
+    """
+
+    slot: Slot
+    identity: ControllerIdentity | None
+    profile: Profile
+    policy: Policy
+    order_id: str = ""
+    generation: int = 0
+    nonce: str = ""
+    incarnation: str = ""
+    seconds_allowed: int = 0
+
+    @property
+    def same_work(self) -> str:
+        """A digest of what must be alike for one run to go on with another's work.
+
+        Time limits and the profile may differ: a too short limit is mended by calling again, and
+        the profile decides release only.
+        """
+        policy = dataclasses.replace(self.policy, limits=Limits())
+        return codec.digest([self.order_id, self.slot, self.generation, self.nonce, policy])
+
+
+@dataclass(frozen=True)
+class CaseProgress:
+    """A look at a running case, replaced as a whole; only for people and their patience."""
+
+    step: Step
+    fraction: float
+    detail: str
+    pid: int
+    sequence: int
+
+
+class CaseFiles:
+    """The files of one case."""
+
+    def __init__(self, state_dir: Path, key: str) -> None:
+        self.state_dir = state_dir
+        self.key = key
+        self.directory = state_dir / "cases" / key
+
+    @classmethod
+    def of_order(cls, state_dir: Path, order_id: str) -> CaseFiles:
+        """The case of an order."""
+        return cls(state_dir, codec.digest(["order", order_id]))
+
+    @classmethod
+    def of_slot(cls, state_dir: Path, slot: Slot) -> CaseFiles:
+        """The stand-alone case of a slot."""
+        return cls(state_dir, codec.digest(["stand-alone", slot]))
+
+    @classmethod
+    def of(cls, state_dir: Path, request: CaseRequest) -> CaseFiles:
+        """The case of a request, ordered or stand-alone."""
+        if request.order_id:
+            return cls.of_order(state_dir, request.order_id)
+        return cls.of_slot(state_dir, request.slot)
+
+    @property
+    def journal(self) -> Path:
+        """The journal (:mod:`eraser.journal`)."""
+        return self.directory / "journal.jsonl"
+
+    @property
+    def probe_key(self) -> Path:
+        """32 secret bytes: whoever has them can forge a canary."""
+        return self.directory / "probe.key"
+
+    @property
+    def fingerprints(self) -> Path:
+        """Keyed digests of the tenant's blocks; never their content."""
+        return self.directory / "fingerprints.bin"
+
+    @property
+    def verify_state(self) -> Path:
+        """How far the reading has come."""
+        return self.directory / "verify.json"
+
+    def format_result(self, place: int, attempt: int) -> Path:
+        """What the detached child that sends one Format writes."""
+        return self.directory / f"format-{place}-{attempt}.json"
+
+    def make(self) -> None:
+        """Makes the directories, durably. Raises :class:`BadInputError` where that fails."""
+        try:
+            for directory in (self.state_dir, self.state_dir / "reports", self.directory.parent):
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+            sync_directory(self.directory.parent)
+            sync_directory(self.state_dir)
+        except OSError as error:
+            raise BadInputError(
+                f"expected a state directory to write in, found {error.filename}: "
+                f"{error.strerror}; give another with --state-dir"
+            ) from error
+
+    def clear(self) -> None:
+        """Removes what a case left, the journal first: what stands without it means nothing."""
+        self.journal.unlink(missing_ok=True)
+        if self.directory.exists():
+            sync_directory(self.directory)
+            shutil.rmtree(self.directory)
+            sync_directory(self.directory.parent)
+
+    def write_request(self, request: CaseRequest) -> None:
+        """Keeps the request for whoever looks at the case."""
+        replace_durably(self.directory / "request.json", codec.canonical(request) + b"\n")
+
+    def request(self) -> CaseRequest:
+        """The request as kept. Raises :class:`BadInputError`, also where there is none."""
+        path = self.directory / "request.json"
+        try:
+            raw = path.read_bytes()
+        except OSError as error:
+            raise BadInputError(f"expected {path}, found none ({error.strerror})") from error
+        return codec.load(CaseRequest, raw, "request.json")
+
+    def write_progress(self, progress: CaseProgress) -> None:
+        """Replaces the progress at once; not synced, nothing is decided on it."""
+        path = self.directory / "progress.json"
+        temporary = path.with_name(f".progress.{os.getpid()}.tmp")
+        temporary.write_bytes(codec.canonical(progress) + b"\n")
+        temporary.replace(path)
+
+    def progress(self) -> CaseProgress | None:
+        """The newest progress, None where there is none that can be read."""
+        try:
+            raw = (self.directory / "progress.json").read_bytes()
+            return codec.load(CaseProgress, raw, "progress.json")
+        except (OSError, BadInputError):
+            # After a power loss the file may be empty: it was never synced and decides nothing.
+            return None
+
+    def finished(self) -> bool:
+        """Whether the case has ended with a report."""
+        return self._report_path.exists()
+
+    @property
+    def _report_path(self) -> Path:
+        return self.directory / "report.json"
+
+    def report(self) -> EraseReport | None:
+        """The report of a finished case. Raises :class:`BadInputError` where it is damaged."""
+        try:
+            raw = self._report_path.read_bytes()
+        except FileNotFoundError:
+            return None
+        return codec.load(EraseReport, raw, "report.json")
+
+    def write_report(self, report: EraseReport) -> Path:
+        """Ends the case. Both copies are on the disk when this returns."""
+        replace_durably(self._report_path, codec.canonical(report) + b"\n")
+        return self.keep_report(report)
+
+    def keep_report(self, report: EraseReport) -> Path:
+        """The copy that stays when the case is removed; writing it again changes nothing."""
+        path = self.kept_report(report)
+        if not path.exists():
+            replace_durably(path, codec.canonical(report) + b"\n")
+        return path
+
+    def kept_report(self, report: EraseReport) -> Path:
+        """Where the copy of ``report`` stands."""
+        return self.state_dir / "reports" / f"{codec.digest(report)}.json"

@@ -1,0 +1,191 @@
+"""What to send to a drive: decided from the policy and the drive's own capabilities, without I/O.
+
+Numbers: NVM Express Base 2.0, figure 275 (Identify Controller: OACS, FNA, SANICAP), 5.14 (Format
+NVM), 5.24 (Sanitize).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eraser.drive.spec import IdentifyController, IdentifyNamespace
+from eraser.wire.policy import Label, Method, Policy
+
+OPCODE_FORMAT = 0x80
+OPCODE_SANITIZE = 0x84
+BROADCAST = 0xFFFFFFFF
+
+OACS_FORMAT = 1 << 1
+"""Format NVM is supported (Identify Controller bytes 257:256, bit 1)."""
+FNA_ERASE_ALL = 1 << 1
+"""A secure erase of one namespace erases all of them (byte 524, bit 1)."""
+FNA_CRYPTO = 1 << 2
+"""Format NVM can erase cryptographically (bit 2)."""
+FNA_NO_BROADCAST = 1 << 3
+"""Set when NSID FFFFFFFFh is *not* supported by Format NVM (bit 3)."""
+SANICAP_CRYPTO = 1 << 0
+SANICAP_BLOCK = 1 << 1
+
+_SANACT = {Method.SANITIZE_BLOCK: 0b010, Method.SANITIZE_CRYPTO: 0b100}
+"""Sanitize CDW10 bits 2:0. AUSE (bit 3), NDAS (bit 9) and EMVS (bit 10) stay 0: after a failure
+only a new sanitize may free the drive, and deallocated blocks read as DLFEAT says."""
+
+_SES = {Method.FORMAT_USER_DATA: 0b001, Method.FORMAT_CRYPTO: 0b010}
+"""Format CDW10 bits 11:9. SES 0 erases nothing and is never sent."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """The part of Identify Controller that decides what can be sent."""
+
+    oacs: int
+    fna: int
+    sanicap: int
+
+    @classmethod
+    def of(cls, controller: IdentifyController) -> Capabilities:
+        """What ``controller`` says of itself."""
+        return cls(controller.oacs, controller.fna, controller.sanicap)
+
+
+@dataclass(frozen=True)
+class FormatTarget:
+    """One active namespace, as Format NVM has to name it so that its layout stays as it is."""
+
+    nsid: int
+    lba_format: int
+    extended_metadata: bool = False
+    protection: int = 0
+    """DPS: bits 2:0 the type, bit 3 whether it stands first in the metadata."""
+
+    @classmethod
+    def of(cls, nsid: int, namespace: IdentifyNamespace) -> FormatTarget:
+        """From Identify Namespace."""
+        return cls(
+            nsid, namespace.lba_format, namespace.extended_metadata, namespace.protection & 0xF
+        )
+
+
+@dataclass(frozen=True)
+class PlannedCommand:
+    """One destructive command, complete."""
+
+    method: Method
+    opcode: int
+    nsid: int
+    cdw10: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done; empty ``commands`` with a ``refusal`` where the policy allows nothing."""
+
+    commands: tuple[PlannedCommand, ...]
+    achieved: Label | None
+    downgraded: bool
+    refusal: str = ""
+
+
+def offers(method: Method, caps: Capabilities) -> bool:
+    """Whether the drive says that it can do ``method``."""
+    if method is Method.SANITIZE_CRYPTO:
+        return bool(caps.sanicap & SANICAP_CRYPTO)
+    if method is Method.SANITIZE_BLOCK:
+        return bool(caps.sanicap & SANICAP_BLOCK)
+    if method is Method.FORMAT_USER_DATA:
+        return bool(caps.oacs & OACS_FORMAT)
+    return bool(caps.oacs & OACS_FORMAT and caps.fna & FNA_CRYPTO)
+
+
+def sanitize_cdw10(method: Method) -> int:
+    """Sanitize command dword 10 (Base 2.0, 5.24)."""
+    return _SANACT[method]
+
+
+def format_cdw10(method: Method, target: FormatTarget) -> int:
+    """Format NVM command dword 10 (Base 2.0, 5.14; NVM Command Set 1.0, 5.3).
+
+    The LBA format's index (0 to 63) has its bits 3:0 in 3:0 and 5:4 in 13:12. MSET, PI and PIL
+    repeat what is set now: an erase changes no layout.
+    """
+    if not 0 <= target.lba_format <= 63:
+        raise ValueError(f"expected an LBA format of 0 to 63, found {target.lba_format}")
+    return (
+        target.lba_format & 0xF
+        | int(target.extended_metadata) << 4
+        | (target.protection & 0b111) << 5
+        | (target.protection >> 3 & 1) << 8
+        | _SES[method] << 9
+        | (target.lba_format >> 4) << 12
+    )
+
+
+def _format_one(method: Method, target: FormatTarget, nsid: int) -> PlannedCommand:
+    return PlannedCommand(method, OPCODE_FORMAT, nsid, format_cdw10(method, target))
+
+
+def format_commands(
+    method: Method, targets: tuple[FormatTarget, ...], caps: Capabilities
+) -> tuple[PlannedCommand, ...]:
+    """One Format for each namespace, or one for all where the drive erases all anyway.
+
+    NSID and the LBA format always stand in the command. One command for all is used only when
+    FNA bit 1 says that any secure erase erases all, and all namespaces have the same format,
+    because a broadcast sets one format for everything.
+    """
+    each = tuple(_format_one(method, target, target.nsid) for target in targets)
+    alike = len({command.cdw10 for command in each}) == 1
+    if len(each) > 1 and alike and caps.fna & FNA_ERASE_ALL:
+        nsid = targets[0].nsid if caps.fna & FNA_NO_BROADCAST else BROADCAST
+        return (_format_one(method, targets[0], nsid),)
+    return each
+
+
+def _purge(policy: Policy, caps: Capabilities) -> tuple[PlannedCommand, ...]:
+    return tuple(
+        PlannedCommand(method, OPCODE_SANITIZE, 0, sanitize_cdw10(method))
+        for method in policy.purge_methods
+        if offers(method, caps)
+    )
+
+
+def _clear(
+    policy: Policy, caps: Capabilities, targets: tuple[FormatTarget, ...]
+) -> tuple[PlannedCommand, ...]:
+    for method in policy.clear_methods:
+        if offers(method, caps):
+            return format_commands(method, targets, caps)
+    return ()
+
+
+def make_plan(policy: Policy, caps: Capabilities, targets: tuple[FormatTarget, ...]) -> Plan:
+    """The ordered commands that ``policy`` wants and the drive offers.
+
+    For Purge: every purge method that is offered. Where none is, the first clear method that is
+    offered, if ``allow_clear``, as a named downgrade. For Clear: the first clear method; where
+    the drive offers none, purge methods, which do more than was asked.
+    """
+    purge = _purge(policy, caps)
+    if policy.label is Label.PURGE and purge:
+        return Plan(purge, Label.PURGE, downgraded=False)
+    clear = _clear(policy, caps, targets)
+    if policy.label is Label.CLEAR:
+        if clear:
+            return Plan(clear, Label.CLEAR, downgraded=False)
+        if purge:
+            return Plan(purge, Label.PURGE, downgraded=False)
+    elif policy.allow_clear and clear:
+        return Plan(clear, Label.CLEAR, downgraded=True)
+    return Plan((), None, downgraded=False, refusal=_refusal(policy, caps, bool(clear)))
+
+
+def _refusal(policy: Policy, caps: Capabilities, clear: bool) -> str:
+    found = f"SANICAP {caps.sanicap:#x}, OACS {caps.oacs:#x}, FNA {caps.fna:#x}"
+    wanted = policy.purge_methods if policy.label is Label.PURGE else policy.clear_methods
+    names = " or ".join(wanted) or "nothing"
+    text = (
+        f"policy {policy.name!r} wants {policy.label} by {names}, the drive offers none ({found})"
+    )
+    if policy.label is Label.PURGE and clear:
+        text += "; it could do Clear, which the policy does not allow (allow_clear)"
+    return text

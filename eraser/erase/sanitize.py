@@ -1,0 +1,177 @@
+"""What log 81h says about *our* sanitize: decided without I/O.
+
+A success alone proves nothing: it may be an older one's (the classic false pass), or another
+host's. Ours is a success with our SCDW10 in a log that was seen to change after our command.
+Numbers: NVM Express Base 2.0, 5.16.1.25 (Sanitize Status log).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from eraser.drive.spec import SanitizeLog, SanitizeState
+from eraser.wire.report import Verdict
+
+SPROG_FULL = 65536
+"""SPROG counts in parts of this; FFFFh stands when no sanitize is running."""
+
+
+class Standing(enum.StrEnum):
+    """How the newest sanitize in the log relates to our command."""
+
+    RUNNING = "running"
+    """Ours, not at its end."""
+    FOREIGN = "foreign"
+    """Running, with another SCDW10: somebody else's."""
+    SUCCEEDED = "succeeded"
+    """Ours, at its end, and the log changed after our command."""
+    STALE = "stale"
+    """The log does not show our command: an older or another's end, unchanged."""
+    FAILED = "failed"
+    """Ended in failure (SSTAT 3)."""
+    NOTHING = "nothing"
+    """The log says that no sanitize ever ran."""
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """A standing, whether the log changed after our command, and one line for people."""
+
+    standing: Standing
+    changed: bool
+    reason: str
+
+
+def _running(log: SanitizeLog) -> bool:
+    return log.state is SanitizeState.RUNNING
+
+
+def changed_since(before: SanitizeLog | None, now: SanitizeLog, *, running_seen: bool) -> bool:
+    """Whether ``now`` must be about a command sent after ``before`` was read.
+
+    Seen running with our SCDW10, another SCDW10 or state than before, or Global Data Erased
+    gone from 0 to 1. Without ``before`` only a look at it running counts.
+    """
+    if running_seen:
+        return True
+    if before is None:
+        return False
+    return (
+        before.cdw10 != now.cdw10
+        or before.state is not now.state
+        or (not before.global_data_erased and now.global_data_erased)
+    )
+
+
+def assess(
+    cdw10: int, before: SanitizeLog | None, now: SanitizeLog, *, running_seen: bool
+) -> Assessment:
+    """Holds the log against our command ``cdw10``; ``before`` was read just before it was sent."""
+    ours = now.cdw10 == cdw10
+    if _running(now):
+        if ours:
+            return Assessment(Standing.RUNNING, True, "log 81h: running")
+        return Assessment(
+            Standing.FOREIGN,
+            False,
+            f"log 81h: another sanitize is running (SCDW10 {now.cdw10:#x}, ours {cdw10:#x})",
+        )
+    changed = ours and changed_since(before, now, running_seen=running_seen)
+    if now.state is SanitizeState.NEVER:
+        return Assessment(
+            Standing.NOTHING,
+            False,
+            "log 81h: expected our sanitize, found that none ever ran (SSTAT 0)",
+        )
+    if now.state is SanitizeState.FAILED:
+        return Assessment(
+            Standing.FAILED, changed, f"log 81h: sanitize failed (SSTAT 3, SCDW10 {now.cdw10:#x})"
+        )
+    if changed:
+        return Assessment(Standing.SUCCEEDED, True, "")
+    return Assessment(
+        Standing.STALE,
+        False,
+        "log 81h: expected a success newer than our command, found "
+        + ("an older one, unchanged" if ours else f"one of another command ({now.cdw10:#x})"),
+    )
+
+
+class AfterLoss(enum.StrEnum):
+    """What to do about an intent whose result was lost: killed, or the power went."""
+
+    WATCH = "watch"
+    """It is running: poll on, send nothing."""
+    TAKE = "take"
+    """It ended: take what the log says."""
+    SEND = "send"
+    """The log is as it was before the intent: the command never reached the drive."""
+    WAIT = "wait"
+    """Somebody else's sanitize is running: wait for its end, then decide again."""
+
+
+def after_loss(cdw10: int, before: SanitizeLog, now: SanitizeLog) -> AfterLoss:
+    """Decides from the log alone whether a command of unknown fate was executed."""
+    found = assess(cdw10, before, now, running_seen=False)
+    if found.standing is Standing.RUNNING:
+        return AfterLoss.WATCH
+    if found.standing is Standing.FOREIGN:
+        return AfterLoss.WAIT
+    if found.standing is Standing.SUCCEEDED or (
+        found.standing is Standing.FAILED and found.changed
+    ):
+        return AfterLoss.TAKE
+    return AfterLoss.SEND
+
+
+def attach(cdw10s: tuple[int, ...], now: SanitizeLog) -> int | None:
+    """Which planned sanitize (by place) a running one is, when no journal knows of it.
+
+    ``None`` when nothing runs, or something that the plan would not send. The last place that
+    fits is taken: what stands before it cannot have been left out by an eraser.
+    """
+    if not _running(now):
+        return None
+    fitting = [place for place, cdw10 in enumerate(cdw10s) if cdw10 == now.cdw10]
+    return fitting[-1] if fitting else None
+
+
+@dataclass
+class Watchdog:
+    """Our own patience, because estimates of drives are FFFFFFFFh where it matters most.
+
+    All times are seconds of one monotonic clock. ``stuck`` counts from the last movement of
+    SPROG, ``limit`` from the start.
+    """
+
+    started: float
+    limit: float
+    stuck: float
+    _progress: int = -1
+    _moved: float = 0.0
+
+    def look(self, progress: int, now: float) -> str:
+        """One line when patience is over, else nothing."""
+        if progress != self._progress:
+            self._progress, self._moved = progress, now
+        if now - self._moved >= self.stuck:
+            return (
+                f"sanitize stuck: SPROG stands at {progress} of {SPROG_FULL} for "
+                f"{now - self._moved:.0f} s (limit {self.stuck:g} s); it goes on in the drive"
+            )
+        if now - self.started >= self.limit:
+            return (
+                f"sanitize not at its end after {now - self.started:.0f} s (limit {self.limit:g} "
+                f"s), SPROG {progress} of {SPROG_FULL}; it goes on in the drive"
+            )
+        return ""
+
+
+def verdict(assessment: Assessment) -> Verdict:
+    """The method's own verdict at its end."""
+    if assessment.standing is Standing.SUCCEEDED:
+        return Verdict.ERASED
+    if assessment.standing is Standing.FAILED:
+        return Verdict.NOT_ERASED
+    return Verdict.UNKNOWN

@@ -1,0 +1,182 @@
+"""One drive: its media, its memory, its power. Functions on several sockets may share it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Protocol
+
+from tests.lab.nvme.commandlog import CommandLog, log_path
+from tests.lab.nvme.counters import Counter, Counters
+from tests.lab.nvme.faults import HEALTHY, EraseFault, Faults
+from tests.lab.nvme.features import Features
+from tests.lab.nvme.fill import Fill, FillMap
+from tests.lab.nvme.formatting import Formatter
+from tests.lab.nvme.logs import ErrorEntry
+from tests.lab.nvme.media import Media
+from tests.lab.nvme.profile import DriveProfile
+from tests.lab.nvme.sanitize import Sanitizer
+from tests.lab.nvme.spec import Command
+from tests.lab.nvme.state import NamespaceState, load_state, save_state, state_path
+
+_RECENT_LIMIT = 65536
+
+
+class Listener(Protocol):
+    """A function of the drive, told about what concerns all of them."""
+
+    def power_lost(self) -> None:
+        """Power is gone: forget registers and queues."""
+
+    def sanitize_ended(self) -> None:
+        """A sanitize operation ended: raise the event (Base 5.2, type 6h)."""
+
+
+class Drive:
+    """What all functions of one drive share. ``lock`` guards everything, also their queues."""
+
+    def __init__(self, profile: DriveProfile, backing: Path, faults: Faults = HEALTHY) -> None:
+        """Open or make the drive and switch it on. Raises DriveError on unusable files."""
+        self.profile = profile
+        self.faults = faults
+        self.lock = threading.RLock()
+        self.listeners: list[Listener] = []
+        self.errors: deque[ErrorEntry] = deque(maxlen=64)
+        self.recent: deque[tuple[int, int]] = deque(maxlen=_RECENT_LIMIT)
+        self.powered = False
+        self._state_path = state_path(backing)
+        self._on_since = 0.0
+        self.state = load_state(self._state_path, profile)
+        self.media = Media(backing, self.state.size, FillMap(self.state.spans))
+        self.counters = Counters(backing.with_name(backing.name + ".counters"))
+        self.log = CommandLog(log_path(backing))
+        self.features = Features(self)
+        self.sanitizer = Sanitizer(self)
+        self.formatter = Formatter(self)
+        self.power_on()
+
+    # Power
+
+    def power_on(self) -> None:
+        """Power comes: volatile state is fresh, an interrupted sanitize goes on."""
+        with self.lock:
+            if self.powered:
+                return
+            self.powered = True
+            self._on_since = time.monotonic()
+            self.counters.add(Counter.POWER_CYCLES)
+            if self.counters[Counter.POWERED_UNCLEANLY]:
+                self.counters.add(Counter.UNSAFE_SHUTDOWNS)
+                self.counters[Counter.POWERED_UNCLEANLY] = 0
+            for namespace in self.state.namespaces:
+                if namespace.write_protect == 2:
+                    namespace.write_protect = 0
+            self.features.reset()
+            self.errors.clear()
+            self.save()
+            self.note("power_on")
+            self.sanitizer.resume()
+
+    def power_off(self) -> None:
+        """Power goes, at any moment, without notice."""
+        with self.lock:
+            if not self.powered:
+                return
+            self.tick()
+            self.powered = False
+            self.sanitizer.halt()
+            self.formatter.halt()
+            for listener in self.listeners:
+                listener.power_lost()
+            self.note("power_off")
+
+    def power_cycle(self) -> None:
+        """Off and on."""
+        with self.lock:
+            self.power_off()
+            self.power_on()
+
+    def close(self) -> None:
+        """Switch off and release the files."""
+        with self.lock:
+            self.power_off()
+            self.media.close()
+            self.counters.close()
+            self.log.close()
+
+    # Memory
+
+    def save(self) -> None:
+        """Write the state file."""
+        self.state.spans = self.media.fills.spans
+        save_state(self._state_path, self.state)
+
+    def tick(self) -> None:
+        """Bring the power-on time up to date."""
+        now = time.monotonic()
+        self.counters.add(Counter.POWER_ON_MILLISECONDS, int((now - self._on_since) * 1000))
+        self._on_since = now
+
+    def note(self, event: str, detail: str = "") -> None:
+        """Put an event into the command log."""
+        self.log.event(event, detail, self.counters[Counter.POWER_CYCLES])
+
+    def set_faults(self, faults: Faults) -> None:
+        """Replace all faults at once."""
+        with self.lock:
+            self.faults = faults
+            self.note("faults", repr(faults))
+
+    def error(self, command: Command, queue: int, status: int) -> None:
+        """Put an error into log 01h."""
+        count = self.counters.add(Counter.ERROR_LOG_ENTRIES)
+        self.errors.appendleft(
+            ErrorEntry(count, queue, command.cid, status, command.slba, command.nsid)
+        )
+
+    # Namespaces
+
+    def shift(self, namespace: NamespaceState) -> int:
+        """log2 of a namespace's block size in bytes."""
+        return self.profile.lba_shifts[namespace.lba_format]
+
+    def write_protected(self, namespace: NamespaceState) -> bool:
+        """Whether writes and erases of a namespace are refused."""
+        return namespace.write_protect != 0 or namespace.nsid in self.faults.write_protected
+
+    def namespace_changed(self, nsid: int) -> None:
+        """Remember a namespace for log 04h."""
+        if nsid not in self.state.changed_namespaces:
+            self.state.changed_namespaces.append(nsid)
+
+    # Data
+
+    def written(self, start: int, end: int) -> None:
+        """User data went to [start, end) of the media."""
+        self.recent.append((start, end))
+        if self.state.sanitize.data_erased:
+            self.state.sanitize.data_erased = False
+            self.save()
+
+    def erase(self, fault: EraseFault, start: int, end: int, fill: Fill) -> None:
+        """Erase [start, end) as honestly as ``fault`` lets the drive be; the caller saves."""
+        if fault in (EraseFault.LIE, EraseFault.STALE):
+            return
+        if fault is EraseFault.PARTIAL:
+            seed = self.counters[Counter.COMMANDS]
+            self.media.empty_scattered(start, end, fill, keep=self.faults.survivors, seed=seed)
+        elif fault is EraseFault.RECENT:
+            for write_start, write_end in list(self.recent)[-self.faults.recent_writes :]:
+                at, to = max(start, write_start), min(end, write_end)
+                if to > at:
+                    self.media.empty(at, to, fill)
+        else:
+            self.media.empty(start, end, fill)
+
+    def announce_sanitize(self) -> None:
+        """Tell every function that the operation ended."""
+        with self.lock:
+            for listener in self.listeners:
+                listener.sanitize_ended()

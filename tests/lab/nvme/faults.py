@@ -1,0 +1,85 @@
+"""Switchable misbehaviour. Every field's default is an honest, healthy drive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class EraseFault(StrEnum):
+    """What goes wrong with the data of a Sanitize or a Format.
+
+    LIE: every answer and log is a success, nothing is erased. STALE (Sanitize): answers success,
+    starts nothing, log 81h shows whatever it showed before. PARTIAL: a random fraction of the
+    4 KiB chunks survives. RECENT: only what was written last is erased, as a drive would do that
+    was made to fool canaries. FAIL: fails half way (SSTAT 3, or Internal Error for Format).
+    STUCK (Sanitize): progress halts for ever.
+    """
+
+    NONE = "none"
+    LIE = "lie"
+    STALE = "stale"
+    PARTIAL = "partial"
+    RECENT = "recent"
+    FAIL = "fail"
+    STUCK = "stuck"
+
+
+class MediaErrorOp(StrEnum):
+    """Which commands a bad range fails."""
+
+    READ = "read"
+    WRITE = "write"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class MediaError:
+    """LBAs ``first`` to ``last`` (inclusive) of a namespace that cannot be read or written.
+
+    ``status`` None means Unrecovered Read Error or Write Fault.
+    """
+
+    first: int
+    last: int
+    op: MediaErrorOp = MediaErrorOp.READ
+    nsid: int = 1
+    status: int | None = None
+
+    def hits(self, nsid: int, slba: int, blocks: int, *, write: bool) -> bool:
+        """Whether a command on these LBAs fails."""
+        wrong_op = MediaErrorOp.READ if write else MediaErrorOp.WRITE
+        return (
+            self.op is not wrong_op
+            and nsid == self.nsid
+            and slba <= self.last
+            and slba + blocks > self.first
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """All faults of a drive; replaced as a whole at run time.
+
+    ``sanitize_at`` is the fraction of the operation at which FAIL fails and STUCK halts.
+    ``*_seconds`` None means as the profile says. ``admin_status`` answers an opcode with a
+    15-bit status (DNR is 0x4000) without doing anything; opcodes in ``admin_hang`` are never
+    answered. ``gone`` is a drive pulled from its slot: registers read as all ones.
+    """
+
+    sanitize: EraseFault = EraseFault.NONE
+    sanitize_at: float = 0.5
+    sanitize_seconds: float | None = None
+    format: EraseFault = EraseFault.NONE
+    format_seconds: float | None = None
+    survivors: float = 0.01
+    recent_writes: int = 4096
+    admin_status: dict[int, int] = field(default_factory=dict)
+    admin_hang: list[int] = field(default_factory=list)
+    media_errors: list[MediaError] = field(default_factory=list)
+    write_protected: list[int] = field(default_factory=list)
+    gone: bool = False
+    log_io: bool = False
+
+
+HEALTHY = Faults()

@@ -1,0 +1,159 @@
+"""Set Features and Get Features (Base 5.27, 5.15): current, saved and default values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.lab.nvme.memory import Host, pull
+from tests.lab.nvme.spec import BROADCAST_NSID, Command, Fid, Reply, Status, refused
+from tests.lab.nvme.state import SavedFeature
+
+if TYPE_CHECKING:
+    from tests.lab.nvme.drive import Drive
+
+MAX_IO_QUEUES = 15
+"""I/O queue pairs of one function; with the admin queue one MSI-X vector each."""
+
+_SELECT_CURRENT, _SELECT_DEFAULT, _SELECT_SAVED, _SELECT_SUPPORTED = range(4)
+_QUEUES = (MAX_IO_QUEUES - 1) | (MAX_IO_QUEUES - 1) << 16
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureRule:
+    """How a feature behaves. ``data_length`` bytes come with it, or none."""
+
+    default: int = 0
+    saveable: bool = True
+    per_namespace: bool = False
+    data_length: int = 0
+    changeable: bool = True
+
+
+RULES: dict[int, FeatureRule] = {
+    Fid.ARBITRATION: FeatureRule(),
+    Fid.POWER_MANAGEMENT: FeatureRule(),
+    Fid.TEMPERATURE_THRESHOLD: FeatureRule(default=343),
+    Fid.ERROR_RECOVERY: FeatureRule(per_namespace=True),
+    Fid.WRITE_CACHE: FeatureRule(default=1),
+    Fid.NUMBER_OF_QUEUES: FeatureRule(default=_QUEUES, saveable=False),
+    Fid.INTERRUPT_COALESCING: FeatureRule(),
+    Fid.INTERRUPT_VECTOR: FeatureRule(saveable=False),
+    Fid.WRITE_ATOMICITY: FeatureRule(),
+    Fid.ASYNC_EVENTS: FeatureRule(saveable=False),
+    Fid.TIMESTAMP: FeatureRule(saveable=False, data_length=8),
+    Fid.KEEP_ALIVE: FeatureRule(saveable=False),
+    Fid.SANITIZE_CONFIG: FeatureRule(),
+    Fid.ENHANCED_CONTROLLER_METADATA: FeatureRule(data_length=4096),
+    Fid.CONTROLLER_METADATA: FeatureRule(data_length=4096),
+    Fid.NAMESPACE_METADATA: FeatureRule(data_length=4096, per_namespace=True),
+    Fid.PROGRESS_MARKER: FeatureRule(),
+    Fid.HOST_IDENTIFIER: FeatureRule(saveable=False, data_length=16),
+}
+
+
+class Features:
+    """Feature values of one drive. A controller reset forgets all that was not saved."""
+
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
+        self._current: dict[str, SavedFeature] = {}
+
+    def reset(self) -> None:
+        """Current values become the saved ones, or the defaults."""
+        self._current.clear()
+
+    def current(self, fid: Fid, nsid: int = 0) -> int:
+        """The value in force."""
+        key = _key(fid, nsid if RULES[fid].per_namespace else 0, 0)
+        return self._lookup(key, RULES[fid]).value
+
+    def get(self, command: Command) -> Reply:
+        """Get Features."""
+        fid, select = command.cdw10 & 0xFF, command.cdw10 >> 8 & 7
+        if fid == Fid.WRITE_PROTECT and self._drive.profile.write_protect:
+            return self._get_write_protect(command.nsid)
+        rule = RULES.get(fid)
+        if rule is None or select > _SELECT_SUPPORTED:
+            return refused(Status.INVALID_FIELD)
+        nsid = command.nsid if rule.per_namespace else 0
+        if rule.per_namespace and self._drive.state.namespace(nsid) is None:
+            return refused(Status.INVALID_NAMESPACE)
+        if select == _SELECT_SUPPORTED:
+            return Reply(dw0=rule.saveable | rule.per_namespace << 1 | rule.changeable << 2)
+        key = _key(fid, nsid, command.cdw11)
+        default = SavedFeature(rule.default)
+        found = {
+            _SELECT_DEFAULT: default,
+            _SELECT_SAVED: self._drive.state.features.get(key, default),
+        }.get(select) or self._lookup(key, rule)
+        data = bytes.fromhex(found.data).ljust(rule.data_length, b"\0")
+        return Reply(dw0=found.value, data=data if rule.data_length else None)
+
+    def set(self, command: Command, host: Host) -> Reply:
+        """Set Features; the caller logs it. May raise DmaFault."""
+        fid, save = command.cdw10 & 0xFF, bool(command.cdw10 >> 31)
+        if fid == Fid.WRITE_PROTECT and self._drive.profile.write_protect:
+            return self._set_write_protect(command)
+        rule = RULES.get(fid)
+        if rule is None:
+            return refused(Status.INVALID_FIELD)
+        if save and not rule.saveable:
+            return refused(Status.FEATURE_NOT_SAVEABLE)
+        if rule.per_namespace:
+            known = [n.nsid for n in self._drive.state.namespaces]
+            targets = known if command.nsid == BROADCAST_NSID else [command.nsid]
+            if not set(targets) <= set(known):
+                return refused(Status.INVALID_NAMESPACE)
+        elif command.nsid not in (0, BROADCAST_NSID):
+            return refused(Status.FEATURE_NOT_PER_NAMESPACE)
+        else:
+            targets = [0]
+        if fid == Fid.NUMBER_OF_QUEUES:
+            return Reply(dw0=_QUEUES)
+        data = pull(host, rule.data_length).hex() if rule.data_length else ""
+        for nsid in targets:
+            key = _key(fid, nsid, command.cdw11)
+            value = SavedFeature(_stored(fid, command.cdw11), data)
+            self._current[key] = value
+            if save:
+                self._drive.state.features[key] = value
+        if save:
+            self._drive.save()
+        return Reply()
+
+    def _lookup(self, key: str, rule: FeatureRule) -> SavedFeature:
+        return (
+            self._current.get(key)
+            or self._drive.state.features.get(key)
+            or SavedFeature(rule.default)
+        )
+
+    def _get_write_protect(self, nsid: int) -> Reply:
+        namespace = self._drive.state.namespace(nsid)
+        if namespace is None:
+            return refused(Status.INVALID_NAMESPACE)
+        return Reply(dw0=namespace.write_protect)
+
+    def _set_write_protect(self, command: Command) -> Reply:
+        namespace = self._drive.state.namespace(command.nsid)
+        wanted = command.cdw11 & 7
+        if namespace is None:
+            return refused(Status.INVALID_NAMESPACE)
+        if wanted > 3:
+            return refused(Status.INVALID_FIELD)
+        if namespace.write_protect >= 2 and wanted != namespace.write_protect:
+            return refused(Status.FEATURE_NOT_CHANGEABLE)
+        namespace.write_protect = wanted
+        self._drive.save()
+        return Reply()
+
+
+def _key(fid: int, nsid: int, cdw11: int) -> str:
+    # A temperature threshold exists per sensor and direction (Base 5.27.1.3).
+    part = cdw11 >> 16 & 0x3F if fid == Fid.TEMPERATURE_THRESHOLD else 0
+    return f"{fid:02x}/{nsid}/{part}"
+
+
+def _stored(fid: int, cdw11: int) -> int:
+    return cdw11 & 0xFFFF if fid == Fid.TEMPERATURE_THRESHOLD else cdw11

@@ -1,0 +1,138 @@
+"""Identify data structures (Base 5.17; NVM 4.1.5)."""
+
+from __future__ import annotations
+
+import struct
+
+from tests.lab.nvme.profile import DriveProfile
+from tests.lab.nvme.spec import PAGE
+from tests.lab.nvme.state import DriveState, NamespaceState
+
+_CRYPTO, _BLOCK, _OVERWRITE, _NO_DEALLOCATE_INHIBITED = 1 << 0, 1 << 1, 1 << 2, 1 << 29
+_OACS_FORMAT = 1 << 1
+_ONCS = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6  # compare, DSM, zeroes, save/select, timestamp
+_LPA = 1 << 1 | 1 << 2  # effects log, log page offset and extended length
+_NSFEAT_DEALLOCATED_ERROR = 1 << 2
+_DESCRIPTOR_EUI64, _DESCRIPTOR_NGUID, _DESCRIPTOR_CSI = 1, 2, 4
+
+ABORT_LIMIT = 3  # ACL, 0's based
+EVENT_LIMIT = 3  # AERL, 0's based
+ERROR_ENTRIES = 63  # ELPE, 0's based
+
+
+def sanicap(profile: DriveProfile) -> int:
+    """SANICAP (Base 5.17.2.1)."""
+    sanitize = profile.sanitize
+    value = _CRYPTO * sanitize.crypto | _BLOCK * sanitize.block | _OVERWRITE * sanitize.overwrite
+    if not value:
+        return 0
+    if sanitize.no_deallocate_inhibited:
+        value |= _NO_DEALLOCATE_INHIBITED
+    return value | sanitize.media_modified << 30
+
+
+def fna(profile: DriveProfile) -> int:
+    """FNA (Base 5.17.2.1); bit 3 set means that the broadcast NSID is *not* supported."""
+    form = profile.format
+    return (
+        form.all_namespaces
+        | form.secure_all_namespaces << 1
+        | form.crypto << 2
+        | (not form.broadcast) << 3
+    )
+
+
+def controller(profile: DriveProfile) -> bytes:
+    """Identify Controller, 4096 bytes."""
+    data = bytearray(PAGE)
+    put = struct.pack_into
+    put("<HH", data, 0, profile.pci.vendor, profile.pci.subsystem_vendor)
+    data[4:24] = _ascii(profile.serial, 20)
+    data[24:64] = _ascii(profile.model, 40)
+    data[64:72] = _ascii(profile.firmware, 8)
+    data[73:76] = profile.pci.oui.to_bytes(3, "little")
+    data[77] = profile.mdts
+    put("<HI", data, 78, profile.cntlid, profile.version)
+    put("<II", data, 84, 1_000_000, 1_000_000)  # RTD3R, RTD3E: microseconds
+    put("<I", data, 96, 1)  # CTRATT: 128-bit host identifier
+    data[111] = 1  # CNTRLTYPE: I/O controller
+    put("<H", data, 256, _OACS_FORMAT if profile.format.supported else 0)
+    data[258], data[259] = ABORT_LIMIT, EVENT_LIMIT
+    data[260] = profile.firmware_slots << 1  # FRMW
+    data[261], data[262] = _LPA, ERROR_ENTRIES
+    put("<HH", data, 266, 343, 353)  # WCTEMP, CCTEMP: kelvin
+    put("<Q", data, 280, profile.size)  # TNVMCAP
+    put("<I", data, 328, sanicap(profile))
+    data[512], data[513] = 0x66, 0x44  # SQES, CQES: 64 and 16 bytes
+    put("<I", data, 516, max(namespace.nsid for namespace in profile.namespaces))
+    put("<H", data, 520, _ONCS)
+    data[524], data[525] = fna(profile), profile.volatile_write_cache
+    data[531] = 7 * profile.write_protect  # NWPC
+    nqn = profile.subsystem_nqn.encode()
+    data[768 : 768 + len(nqn)] = nqn
+    put("<H", data, 2048, 2500)  # PSD0 maximum power: centiwatts
+    return bytes(data)
+
+
+def namespace(profile: DriveProfile, state: NamespaceState, format_left: int) -> bytes:
+    """Identify Namespace, 4096 bytes; ``format_left`` is FPI's percentage that remains."""
+    data = bytearray(PAGE)
+    put = struct.pack_into
+    blocks = state.size >> profile.lba_shifts[state.lba_format]
+    put("<QQQ", data, 0, blocks, blocks, blocks)
+    data[24] = _NSFEAT_DEALLOCATED_ERROR
+    data[25] = len(profile.lba_shifts) - 1
+    data[26] = state.lba_format
+    data[32] = 0x80 | format_left
+    data[33] = profile.dlfeat
+    put("<Q", data, 48, state.size)  # NVMCAP
+    data[99] = state.write_protect != 0  # NSATTR
+    data[104:120] = profile.nguid(state.nsid)
+    data[120:128] = profile.eui64(state.nsid)
+    for index, shift in enumerate(profile.lba_shifts):
+        put("<HBB", data, 128 + 4 * index, 0, shift, 0)
+    return bytes(data)
+
+
+def namespace_independent(state: NamespaceState, format_left: int) -> bytes:
+    """The part of Identify Namespace that no command set owns, CNS 08h."""
+    data = bytearray(PAGE)
+    data[0] = _NSFEAT_DEALLOCATED_ERROR
+    data[3] = 0x80 | format_left
+    data[8] = state.write_protect != 0
+    data[14] = 1  # NSTAT: ready
+    return bytes(data)
+
+
+def namespace_list(state: DriveState, above: int) -> bytes:
+    """Ids of the namespaces greater than ``above`` in ascending order."""
+    ids = sorted(n.nsid for n in state.namespaces if n.nsid > above)[:1024]
+    return struct.pack(f"<{len(ids)}I", *ids).ljust(PAGE, b"\0")
+
+
+def descriptors(profile: DriveProfile, nsid: int) -> bytes:
+    """Namespace Identification Descriptor list: EUI64, NGUID, command set."""
+    parts = (
+        (_DESCRIPTOR_EUI64, profile.eui64(nsid)),
+        (_DESCRIPTOR_NGUID, profile.nguid(nsid)),
+        (_DESCRIPTOR_CSI, b"\0"),
+    )
+    return b"".join(bytes([kind, len(value), 0, 0]) + value for kind, value in parts).ljust(
+        PAGE, b"\0"
+    )
+
+
+def controller_list(profile: DriveProfile, at_least: int) -> bytes:
+    """Controller list, CNS 12h and 13h."""
+    ids = [profile.cntlid] if profile.cntlid >= at_least else []
+    return struct.pack(f"<H{len(ids)}H", len(ids), *ids).ljust(PAGE, b"\0")
+
+
+def command_sets() -> bytes:
+    """The one combination of I/O command sets: NVM alone."""
+    return struct.pack("<Q", 1).ljust(PAGE, b"\0")
+
+
+def _ascii(text: str, width: int) -> bytes:
+    # A serial number is bytes that a vendor chose: latin-1 lets a preset use all of them.
+    return text.encode("latin-1")[:width].ljust(width)

@@ -1,0 +1,128 @@
+"""Log pages (Base 5.16.1)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tests.lab.nvme.counters import Counter, Counters
+from tests.lab.nvme.profile import DriveProfile
+from tests.lab.nvme.spec import (
+    GLOBAL_DATA_ERASED,
+    SPROG_IDLE,
+    AdminOp,
+    Lid,
+    NvmOp,
+)
+from tests.lab.nvme.state import DriveState
+
+_SUPPORTED, _CONTENT_CHANGES, _CAPABILITY_CHANGES = 1 << 0, 1 << 1, 1 << 2
+_ALONE = 2 << 16  # CSE 010b: no other command to any namespace at the same time
+
+_ADMIN_EFFECTS: dict[int, int] = {
+    AdminOp.FORMAT_NVM: _SUPPORTED | _CONTENT_CHANGES | _CAPABILITY_CHANGES | _ALONE,
+    AdminOp.SANITIZE: _SUPPORTED | _CONTENT_CHANGES | _ALONE,
+}
+_EFFECTS_CHANGING_IO = (NvmOp.WRITE, NvmOp.WRITE_ZEROES, NvmOp.DATASET_MANAGEMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEntry:
+    """One error (Base 5.16.1.2); ``status`` is the 15-bit status field."""
+
+    count: int
+    queue: int
+    cid: int
+    status: int
+    lba: int
+    nsid: int
+
+
+def sanitize_status(profile: DriveProfile, state: DriveState) -> bytes:
+    """Log 81h, 512 bytes."""
+    now, abilities = state.sanitize, profile.sanitize
+    sprog = min(int(now.progress * 65536), 0xFFFE) if now.running else SPROG_IDLE
+    sstat = now.status | now.passes_done << 3 | GLOBAL_DATA_ERASED * now.data_erased
+    estimates = (
+        abilities.estimate_overwrite,
+        abilities.estimate_block,
+        abilities.estimate_crypto,
+    )
+    return struct.pack("<HHI6I", sprog, sstat, now.cdw10, *estimates, *estimates).ljust(512, b"\0")
+
+
+def smart(profile: DriveProfile, state: DriveState, counters: Counters) -> bytes:
+    """Log 02h, 512 bytes. Data units are thousands of 512-byte sectors, rounded up."""
+    health = state.smart
+    data = bytearray(512)
+    struct.pack_into(
+        "<BHBBB",
+        data,
+        0,
+        health.critical_warning,
+        health.temperature_kelvin,
+        health.spare_percent,
+        health.spare_threshold_percent,
+        health.percentage_used,
+    )
+    hours = profile.smart.power_on_hours
+    values = {
+        32: -(-counters[Counter.SECTORS_READ] // 1000),
+        48: -(-counters[Counter.SECTORS_WRITTEN] // 1000),
+        64: counters[Counter.HOST_READS],
+        80: counters[Counter.HOST_WRITES],
+        112: counters[Counter.POWER_CYCLES],
+        128: hours + counters[Counter.POWER_ON_MILLISECONDS] // 3_600_000,
+        144: counters[Counter.UNSAFE_SHUTDOWNS],
+        160: counters[Counter.MEDIA_ERRORS],
+        176: counters[Counter.ERROR_LOG_ENTRIES],
+    }
+    for offset, value in values.items():
+        struct.pack_into("<Q", data, offset, value)
+    struct.pack_into("<H", data, 200, health.temperature_kelvin)
+    return bytes(data)
+
+
+def errors(entries: Iterable[ErrorEntry]) -> bytes:
+    """Log 01h, newest first, 64 entries of 64 bytes."""
+    data = b"".join(
+        struct.pack(
+            "<QHHHHQI", e.count, e.queue, e.cid, e.status << 1, 0xFFFF, e.lba, e.nsid
+        ).ljust(64, b"\0")
+        for e in entries
+    )
+    return data.ljust(64 * 64, b"\0")[: 64 * 64]
+
+
+def firmware(profile: DriveProfile) -> bytes:
+    """Log 03h: slot 1 is active, the others hold the same revision."""
+    data = bytearray(512)
+    data[0] = 1
+    for slot in range(profile.firmware_slots):
+        data[8 + 8 * slot : 16 + 8 * slot] = profile.firmware.encode("ascii")[:8].ljust(8)
+    return bytes(data)
+
+
+def changed_namespaces(ids: list[int]) -> bytes:
+    """Log 04h, 4096 bytes."""
+    return struct.pack(f"<{len(ids)}I", *sorted(ids)).ljust(4096, b"\0")
+
+
+def effects(admin: Iterable[int], io: Iterable[int]) -> bytes:
+    """Log 05h: what each supported opcode does."""
+    data = bytearray(4096)
+    for opcode in admin:
+        struct.pack_into("<I", data, 4 * opcode, _ADMIN_EFFECTS.get(opcode, _SUPPORTED))
+    for opcode in io:
+        value = _SUPPORTED | (_CONTENT_CHANGES if opcode in _EFFECTS_CHANGING_IO else 0)
+        struct.pack_into("<I", data, 1024 + 4 * opcode, value)
+    return bytes(data)
+
+
+def supported(lids: Iterable[Lid]) -> bytes:
+    """Log 00h: which log pages there are."""
+    data = bytearray(1024)
+    for lid in lids:
+        data[4 * lid] = 1
+    return bytes(data)

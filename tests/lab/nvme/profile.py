@@ -1,0 +1,130 @@
+"""What a drive is: identity, capabilities and habits that a reset does not change."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+
+from tests.lab.nvme.fill import ZEROS, Fill
+
+ESTIMATE_UNKNOWN = 0xFFFFFFFF
+"""An erase time of log 81h that the drive does not report (Base 5.16.1.25)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PciIds:
+    """The ids in configuration space and in Identify Controller.
+
+    The defaults are those of a data centre drive for which Linux 6.1 has no quirk, neither in
+    its nvme driver nor among the reset quirks of vfio-pci.
+    """
+
+    vendor: int = 0x144D
+    device: int = 0xA824
+    subsystem_vendor: int = 0x144D
+    subsystem: int = 0xA801
+    oui: int = 0x002538
+    link_speed: int = 4  # encoding of PCIe Link Status: 4 = 16 GT/s
+    link_width: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceProfile:
+    """A namespace as the factory made it. ``share`` divides the media, in order."""
+
+    nsid: int = 1
+    share: float = 1.0
+    lba_format: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SanitizeProfile:
+    """Sanitize abilities (SANICAP, Base 5.17.2.1) and what is left to read after a success.
+
+    ``crypto_leaves`` and ``block_leaves``: None means that the drive deallocates when it may and
+    reads as DLFEAT says. Times are in seconds.
+    """
+
+    crypto: bool = True
+    block: bool = True
+    overwrite: bool = True
+    no_deallocate_inhibited: bool = False
+    media_modified: int = 2  # NODMMAS
+    crypto_seconds: float = 0.5
+    block_seconds: float = 2.0
+    overwrite_seconds: float = 3.0
+    crypto_leaves: Fill | None = None
+    block_leaves: Fill | None = None
+    estimate_crypto: int = 5
+    estimate_block: int = 60
+    estimate_overwrite: int = ESTIMATE_UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class FormatProfile:
+    """Format NVM abilities (FNA, Base 5.17.2.1).
+
+    A Format without secure erase (SES 0) keeps every byte where it was, as some drives do: an
+    eraser that forgets SES is found out. ``secure_leaves``: None means deallocated.
+    """
+
+    supported: bool = True
+    crypto: bool = True
+    all_namespaces: bool = False
+    secure_all_namespaces: bool = False
+    broadcast: bool = True
+    seconds: float = 0.0
+    secure_leaves: Fill | None = None
+    crypto_leaves: Fill | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SmartProfile:
+    """Health as first reported; the counters of use are true and start at 0."""
+
+    critical_warning: int = 0
+    temperature_kelvin: int = 310
+    spare_percent: int = 100
+    spare_threshold_percent: int = 10
+    percentage_used: int = 1
+    power_on_hours: int = 12
+
+
+@dataclass(frozen=True, slots=True)
+class DriveProfile:
+    """Everything that a preset decides."""
+
+    serial: str = "LAB0000001"
+    model: str = "NVMe Lab Drive"
+    firmware: str = "GDC5602Q"
+    size: int = 1 << 30
+    pci: PciIds = PciIds()
+    cntlid: int = 1
+    version: int = 0x00010400
+    namespaces: tuple[NamespaceProfile, ...] = (NamespaceProfile(),)
+    lba_shifts: tuple[int, ...] = (9, 12)  # LBA formats without metadata: 512 and 4096 bytes
+    mdts: int = 7  # 2 ** 7 pages = 512 KiB
+    volatile_write_cache: bool = True
+    dlfeat: int = 1  # 0 not reported, 1 zeros, 2 ones (NVM 4.1.5.1)
+    deallocated_reads: Fill = ZEROS
+    write_protect: bool = True  # NWPC: basic and permanent write protection
+    firmware_slots: int = 3
+    sanitize: SanitizeProfile = field(default_factory=SanitizeProfile)
+    format: FormatProfile = field(default_factory=FormatProfile)
+    smart: SmartProfile = field(default_factory=SmartProfile)
+
+    @property
+    def subsystem_nqn(self) -> str:
+        """SUBNQN, a UUID name made from the serial number (Base 4.5)."""
+        return f"nqn.2014-08.org.nvmexpress:uuid:{self._uuid('subsystem')}"
+
+    def nguid(self, nsid: int) -> bytes:
+        """NGUID of a namespace, 16 bytes."""
+        return self._uuid(f"nguid/{nsid}").bytes
+
+    def eui64(self, nsid: int) -> bytes:
+        """EUI64 of a namespace, 8 bytes, beginning with the vendor's OUI."""
+        return self.pci.oui.to_bytes(3, "big") + self._uuid(f"eui64/{nsid}").bytes[:5]
+
+    def _uuid(self, what: str) -> uuid.UUID:
+        return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.model}/{self.serial}/{what}")

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.lab.errors import GuestError
 
 Answer = dict[str, Any]
 _SLICE_S = 0.25
+_Result = TypeVar("_Result")
 
 
 class Agent:
@@ -55,7 +56,7 @@ class Agent:
             raise GuestError(f"the guest's agent could not {operation}: {result['error']}")
         return result
 
-    def wait(self, future: Future[Any], timeout: float, what: str) -> Any:
+    def wait(self, future: Future[_Result], timeout: float, what: str) -> _Result:
         """Wait for an answer while the guest lives. Raises ``GuestError``."""
         remaining = timeout
         while True:
@@ -98,7 +99,9 @@ class Agent:
 
     def _fail_all(self) -> None:
         gone = GuestError("the guest's agent port closed: the guest is gone")
-        for future in (self.hello, *list(self._waiting.values())):
+        if not self.hello.done():
+            self.hello.set_exception(gone)
+        for future in list(self._waiting.values()):
             if not future.done():
                 future.set_exception(gone)
 

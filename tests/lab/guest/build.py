@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -116,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
         images = ensure(Cache(chosen.cache), say)
         _timed(say, "project packages", images.sources)
         for name in chosen.flavour or sorted(_FLAVOURS):
-            _timed(say, f"saved state {name!r}", lambda name=name: images.saved(_FLAVOURS[name]))
+            _timed(say, f"saved state {name!r}", partial(images.saved, _FLAVOURS[name]))
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

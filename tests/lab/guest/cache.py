@@ -17,7 +17,7 @@ from typing import Final
 
 CACHE_VARIABLE: Final = "NVME_QUARANTINE_CACHE"
 _KEEP_UNUSED_S: Final = 14 * 24 * 3600.0
-"""Entries that nobody asked for during this time are removed when a new one of their kind is made."""
+"""Entries unused for this long are removed when a new one of their kind is made."""
 
 
 def default_root() -> Path:

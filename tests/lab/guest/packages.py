@@ -54,6 +54,12 @@ GUEST_PYTHON: Final = (3, 11)
 GUEST_SOURCES: Final = ("eraser", "qualify", "quarantine")
 
 # Loaded from the initramfs, in dependency order, before the root file system can be mounted.
-INITRAMFS_MODULES: Final = ("virtio_pci", "virtio_blk", "virtio_console", "virtio_net", "virtio-rng")
+INITRAMFS_MODULES: Final = (
+    "virtio_pci",
+    "virtio_blk",
+    "virtio_console",
+    "virtio_net",
+    "virtio-rng",
+)
 # Loaded before the state is saved, so that no test waits for them.
 PRELOADED_MODULES: Final = ("dm-mod", "loop", "raid0", "raid1", "vfio-pci", "xfs")

@@ -32,10 +32,14 @@ class Qemu:
     @cached_property
     def version(self) -> str:
         """The version as QEMU itself reports it; a saved VM state belongs to exactly one."""
-        done = subprocess.run([*self.command, "--version"], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*self.command, "--version"], capture_output=True, text=True, check=False
+        )
         found = re.search(r"version (\S+(?: \(.*?\))?)", done.stdout)
         if done.returncode != 0 or found is None:
-            raise BuildError(f"expected a version from {self.command[0]}, got {done.stderr[-200:]!r}")
+            raise BuildError(
+                f"expected a version from {self.command[0]}, got {done.stderr[-200:]!r}"
+            )
         return found.group(1)
 
     @property

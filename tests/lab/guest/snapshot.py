@@ -14,8 +14,8 @@ from tests.lab.guest.argv import Disks, Flavour, Sockets
 from tests.lab.guest.cache import Cache, digest, digest_files
 from tests.lab.guest.machine import Machine
 from tests.lab.guest.packages import PRELOADED_MODULES
-from tests.lab.guest.qmp import Monitor
 from tests.lab.guest.qemu import KVM, Qemu, cpu_model
+from tests.lab.guest.qmp import Monitor
 
 _BOOT_S: Final = 180.0
 _SAVE_S: Final = 120.0

@@ -1,4 +1,4 @@
-"""Debian trees for the rack: a QEMU young enough for vfio-user, and the guests' root file system."""
+"""Debian trees for the rack: a QEMU young enough for vfio-user, and the root of the guests."""
 
 import shutil
 import subprocess
@@ -28,7 +28,7 @@ _EXCLUDED: Final = ("doc", "info", "locale", "man")
 _FETCH_KERNEL: Final = (
     'export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"; cd "$1" && mkdir lab-kernel && cd lab-kernel && '
     "apt-get -q download \"$(apt-cache depends {meta} | sed -n 's/.*Depends: //p' "
-    "| grep ^linux-image | head -n 1)\""
+    '| grep ^linux-image | head -n 1)"'
 )
 
 
@@ -42,7 +42,10 @@ def qemu_tree(cache: Cache) -> Path:
             part / "root",
             packages.QEMU_SUITE,
             include,
-            [f"deb {archive} {suite} main" for suite in (packages.QEMU_SUITE, packages.QEMU_BACKPORTS)],
+            [
+                f"deb {archive} {suite} main"
+                for suite in (packages.QEMU_SUITE, packages.QEMU_BACKPORTS)
+            ],
             ["--variant=apt"],
         )
 

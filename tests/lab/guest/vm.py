@@ -316,4 +316,6 @@ def _copy_sparse(source: Path, target: Path) -> None:
     """Copy an image and keep its holes: most of it is empty."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(target)
-    subprocess.run(["cp", "--sparse=always", "--reflink=auto", str(source), str(target)], check=True)
+    subprocess.run(
+        ["cp", "--sparse=always", "--reflink=auto", str(source), str(target)], check=True
+    )

@@ -1,0 +1,49 @@
+"""Fixtures of the tests that need the emulated rack, and what to show when one of them fails."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.guest import build
+from tests.lab.rack import Rack
+
+_RACK = pytest.StashKey[Rack]()
+_FAILED = pytest.StashKey[bool]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this directory needs the rack."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker("emulated")
+
+
+@pytest.fixture(scope="session")
+def images() -> build.Images:
+    """Everything that guests start from; built on first use."""
+    return build.ensure()
+
+
+@pytest.fixture
+def rack(images: build.Images, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Rack]:
+    """An empty rack: make drives first, then the compute host they are in."""
+    directory = tmp_path / "rack"
+    with Rack(directory, images) as empty:
+        request.node.stash[_RACK] = empty
+        yield empty
+    if not request.node.stash.get(_FAILED, False):
+        empty.discard()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """On failure add the consoles, QEMU's messages and the drives' command logs to the report."""
+    report: pytest.TestReport = yield
+    rack = item.stash.get(_RACK, None)
+    if report.failed and rack is not None:
+        item.stash[_FAILED] = True
+        report.sections.append(("rack", f"everything is kept in {rack.directory}"))
+        report.sections.extend(rack.diagnostics())
+    return report

@@ -1,0 +1,291 @@
+"""The one door to Placement: reads, and the four writes of the custody protocol.
+
+Every write carries the provider generation that the caller decided on. A 409 is a
+``ConflictError``: the caller looks again and decides again, it never repeats the write. A service
+that answers 5xx, slowly or not at all is an ``UnavailableError``: whether the write happened is
+then unknown, and only the next look tells.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from eraser.wire.identity import Slot
+from quarantine.cloud.facts import (
+    CONSUMER_TYPE,
+    ONE_TIME_USE,
+    Allocation,
+    Inventory,
+    Provider,
+    View,
+    provider_name,
+    slot_of,
+)
+from quarantine.errors import BadInputError, ConflictError, QuarantineError, UnavailableError
+
+LOG = logging.getLogger(__name__)
+
+MICROVERSION: Final = "1.39"
+"""1.26: reserved may equal total; 1.38: consumer types; 1.39: the newest we tested."""
+
+_LOOKS: Final = 5
+"""How often a look is repeated while the provider changes under it before we give up."""
+
+_OWNER: Final = "nvme-quarantine"
+"""Project and user of our allocations: Placement wants both, and usages then name us."""
+
+
+class NotFoundError(QuarantineError):
+    """Placement has no such provider."""
+
+
+class Placement:
+    """Placement as this project needs it. Not thread safe: one per thread."""
+
+    def __init__(self, adapter: Any) -> None:
+        self._adapter = adapter
+
+    @classmethod
+    def connect(cls, cloud: str, *, region: str | None = None, timeout: float = 30.0) -> Placement:
+        """Use the cloud of that name in ``clouds.yaml``; ``timeout`` is in seconds per request.
+
+        Nothing is sent yet. Raises ``BadInputError`` when there is no such cloud.
+        """
+        # openstacksdk takes half a second to import: only those who talk to a cloud pay.
+        import openstack
+
+        try:
+            connection = openstack.connect(cloud=cloud, region_name=region, api_timeout=timeout)
+            return cls(connection.placement)
+        except Exception as error:
+            raise _translated(error, f"the cloud {cloud!r} of clouds.yaml") from error
+
+    def one_time_use(self, host: str | None = None) -> list[Provider]:
+        """Every provider with the one-time-use trait that stands for a slot, with generation.
+
+        One request (80,000 providers: some seconds, tens of megabytes).
+        """
+        found = self._list(required=ONE_TIME_USE)
+        return [p for p in found if p.slot and (host is None or p.host == host)]
+
+    def offered(self, resource_class: str) -> list[Provider]:
+        """The slots of that class that Placement would hand out at this moment, trait or not."""
+        return [p for p in self._list(resources=f"{resource_class}:1") if p.slot]
+
+    def by_host(self, host: str) -> list[Provider]:
+        """The slots in the tree of that compute host, with the trait or without."""
+        roots = [p for p in self._list(name=host) if p.parent is None]
+        if not roots:
+            return []
+        return [p for p in self._list(in_tree=roots[0].uuid) if p.slot and p.host == host]
+
+    def by_slot(self, slot: Slot) -> Provider | None:
+        """The slot's provider, whichever case its address is written in."""
+        upper, lower = provider_name(slot), f"{slot.host}_{slot.address}"
+        for name in dict.fromkeys((upper, lower)):
+            for provider in self._list(name=name):
+                return provider
+        return None
+
+    def by_uuid(self, uuid: str) -> Provider | None:
+        """The provider with that uuid."""
+        return next(iter(self._list(uuid=uuid)), None)
+
+    def view(self, uuid: str, resource_class: str) -> View | None:
+        """One consistent look; ``None`` when the provider does not exist.
+
+        Raises ``UnavailableError`` when the provider does not stand still.
+        """
+        for _ in range(_LOOKS):
+            provider = self.by_uuid(uuid)
+            if provider is None:
+                return None
+            try:
+                view = self._read(provider, resource_class)
+            except NotFoundError:
+                continue
+            if view is not None:
+                return view
+        raise UnavailableError(
+            f"expected provider {uuid} to stand still while it is read, it changed {_LOOKS} times; "
+            "look again later"
+        )
+
+    def put_reserved(self, view: View, *, full: bool) -> int:
+        """Set ``reserved`` of every inventory record to its total (or 0); the new generation.
+
+        ``PUT /resource_providers/{uuid}/inventories`` with the view's generation.
+        """
+        body = {
+            "resource_provider_generation": view.provider.generation,
+            "inventories": _inventories(view, full=full),
+        }
+        answer = self._call("PUT", f"/resource_providers/{view.provider.uuid}/inventories", body)
+        return int(answer["resource_provider_generation"])
+
+    def reshape(self, view: View, consumer: str, *, hold: bool) -> None:
+        """``POST /reshaper``: in one transaction reserved becomes 0 and our allocation appears.
+
+        With ``hold=False`` reserved becomes 0 and our allocation disappears: the way back to the
+        pool. The provider's generation is the view's, so nothing happened since the look; our
+        consumer's generation guards the allocation in the same way.
+        """
+        ours = view.custody(consumer)
+        resources = {i.resource_class: i.total for i in view.inventories}
+        allocation = {
+            "allocations": {view.provider.uuid: {"resources": resources}} if hold else {},
+            "project_id": ours.project if ours else _OWNER,
+            "user_id": ours.user if ours else _OWNER,
+            "consumer_generation": ours.consumer_generation if ours else None,
+            "consumer_type": CONSUMER_TYPE,
+        }
+        body = {
+            "inventories": {
+                view.provider.uuid: {
+                    "resource_provider_generation": view.provider.generation,
+                    "inventories": _inventories(view, full=False),
+                }
+            },
+            "allocations": {consumer: allocation},
+        }
+        self._call("POST", "/reshaper", body)
+
+    def _list(self, **query: str) -> list[Provider]:
+        answer = self._call("GET", f"/resource_providers?{urlencode(query)}")
+        return [
+            Provider(
+                uuid=str(row["uuid"]),
+                name=str(row["name"]),
+                generation=int(row["generation"]),
+                parent=row.get("parent_provider_uuid"),
+            )
+            for row in answer["resource_providers"]
+        ]
+
+    def _read(self, provider: Provider, resource_class: str) -> View | None:
+        """``None`` when something moved meanwhile."""
+        base = f"/resource_providers/{provider.uuid}"
+        inventories = self._call("GET", f"{base}/inventories")
+        held = self._call("GET", f"{base}/allocations")
+        allocations: list[Allocation] = []
+        for consumer, record in held["allocations"].items():
+            owner = self._call("GET", f"/allocations/{quote(consumer)}")
+            if provider.uuid not in owner["allocations"]:
+                return None
+            allocations.append(
+                Allocation(
+                    consumer=consumer,
+                    resources=dict(record["resources"]),
+                    consumer_generation=owner.get("consumer_generation"),
+                    consumer_type=str(owner.get("consumer_type", "unknown")),
+                    project=str(owner.get("project_id", "")),
+                    user=str(owner.get("user_id", "")),
+                )
+            )
+        last = self.by_uuid(provider.uuid)
+        seen = {
+            int(inventories["resource_provider_generation"]),
+            int(held["resource_provider_generation"]),
+            last.generation if last else None,
+        }
+        if seen != {provider.generation}:
+            return None
+        return View(
+            provider,
+            resource_class,
+            tuple(_inventory(name, row) for name, row in inventories["inventories"].items()),
+            tuple(allocations),
+        )
+
+    def _call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any]:
+        call: Callable[..., Any] = self._adapter.request
+        extra = {} if body is None else {"json": body}
+        try:
+            answer = call(path, method, microversion=MICROVERSION, skip_cache=True, **extra)
+        except Exception as error:
+            raise _translated(error, f"{method} {path}") from error
+        status = int(answer.status_code)
+        if status == 204:
+            return {}
+        if 200 <= status < 300:
+            return _decoded(answer, f"{method} {path}")
+        raise _failure(status, str(answer.text), f"{method} {path}")
+
+
+def _decoded(answer: Any, what: str) -> Mapping[str, Any]:
+    try:
+        decoded = answer.json()
+    except ValueError as error:
+        raise UnavailableError(
+            f"expected JSON from Placement for {what}, found something else; is a proxy in between?"
+        ) from error
+    if not isinstance(decoded, dict):
+        raise UnavailableError(f"expected a JSON object from Placement for {what}")
+    return decoded
+
+
+def _inventory(resource_class: str, row: Mapping[str, Any]) -> Inventory:
+    return Inventory(
+        resource_class=resource_class,
+        total=int(row["total"]),
+        reserved=int(row["reserved"]),
+        min_unit=int(row["min_unit"]),
+        max_unit=int(row["max_unit"]),
+        step_size=int(row["step_size"]),
+        allocation_ratio=float(row["allocation_ratio"]),
+    )
+
+
+def _inventories(view: View, *, full: bool) -> dict[str, dict[str, int | float]]:
+    records: dict[str, dict[str, int | float]] = {}
+    for inventory in view.inventories:
+        record = asdict(inventory.with_reserved(inventory.total if full else 0))
+        records[record.pop("resource_class")] = record
+    return records
+
+
+def _failure(status: int, text: str, what: str) -> QuarantineError:
+    detail = " ".join(text.split())[:300]
+    if status == 409:
+        return ConflictError(f"Placement refused {what}: something changed first ({detail})")
+    if status == 404:
+        return NotFoundError(f"Placement knows no such thing: {what} ({detail})")
+    if status in (408, 429) or status >= 500:
+        return UnavailableError(f"Placement answered {status} to {what}: {detail}")
+    if status in (401, 403):
+        return BadInputError(
+            f"Placement answered {status} to {what}: the cloud's user needs the service and admin "
+            f"roles (the reshaper is for the service role alone): {detail}"
+        )
+    return BadInputError(f"Placement answered {status} to {what}: {detail}")
+
+
+def _translated(error: Exception, what: str) -> QuarantineError:
+    """openstacksdk's and keystoneauth's exceptions as ours.
+
+    Raises ``error`` again when it is neither: a mistake in our own code must stay visible.
+    """
+    from keystoneauth1 import exceptions as keystone
+    from openstack import exceptions as sdk
+
+    text = " ".join(str(error).split())[:300]
+    if isinstance(error, sdk.ConfigException):
+        return BadInputError(f"expected {what} to be configured: {text}")
+    if isinstance(error, keystone.ConnectionError):
+        return UnavailableError(f"Placement does not answer ({what}): {text}")
+    if isinstance(error, keystone.HttpError):
+        return _failure(int(error.http_status or 500), text, what)
+    if isinstance(error, sdk.HttpException):
+        return _failure(int(error.status_code or 500), text, what)
+    if isinstance(error, keystone.ClientException | sdk.SDKException):
+        return UnavailableError(f"Placement cannot be asked ({what}): {text}")
+    raise error
+
+
+__all__ = ["NotFoundError", "Placement", "slot_of"]

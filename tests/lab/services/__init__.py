@@ -1,0 +1,1 @@
+"""Real services on loopback, and one named stand-in: Placement, Redis, PostgreSQL, Nova."""

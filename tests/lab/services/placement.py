@@ -1,0 +1,76 @@
+"""A real Placement API (PyPI ``openstack-placement``, SQLite, noauth2) as its own process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from tests.lab.services.process import ServiceProcess, free_port
+
+CLOUD: Final = "lab"
+_ROOT: Final = Path(__file__).resolve().parents[3]
+
+_CONF: Final = """\
+[DEFAULT]
+debug = false
+[api]
+auth_strategy = noauth2
+[placement_database]
+connection = sqlite:///{database}
+sync_on_startup = true
+[oslo_policy]
+policy_file = {policy}
+"""
+
+
+class PlacementServer(ServiceProcess):
+    """``url`` stays the same over restarts, and so does the database in ``directory``.
+
+    Real deployments give the reshaper to the service role alone; noauth2 knows no roles beyond
+    admin, so the policy file opens that one call.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        policy = directory / "policy.yaml"
+        policy.write_text('"placement:reshaper:reshape": ""\n')
+        (directory / "placement.conf").write_text(
+            _CONF.format(database=directory / "placement.sqlite", policy=policy)
+        )
+        super().__init__(
+            "placement",
+            [sys.executable, "-m", "tests.lab.services.placement_main", str(self.port)],
+            directory / "placement.log",
+            self._answers,
+            env={
+                **os.environ,
+                "OS_PLACEMENT_CONFIG_DIR": str(directory),
+                "PYTHONPATH": str(_ROOT),
+            },
+        )
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(urllib.error.URLError, OSError):
+            with urllib.request.urlopen(f"{self.url}/", timeout=10) as answer:  # noqa: S310
+                return bool(answer.status == 200)
+        return False
+
+
+def write_clouds_yaml(path: Path, url: str) -> Path:
+    """A ``clouds.yaml`` for openstacksdk with the cloud ``lab``: admin token, fixed endpoint."""
+    cloud = {
+        "auth_type": "admin_token",
+        "auth": {"endpoint": url, "token": "admin"},
+        "placement_endpoint_override": url,
+    }
+    path.write_text(yaml.safe_dump({"clouds": {CLOUD: cloud}}))
+    return path

@@ -1,0 +1,1 @@
+"""What we know about every slot, and how it may change: compare-and-set, with a history."""

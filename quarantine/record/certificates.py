@@ -1,0 +1,108 @@
+"""The chain of certificates: appended with the transition that they justify, never changed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from eraser.wire.identity import Slot
+from quarantine.errors import ConflictError, IllegalTransitionError
+from quarantine.record import models
+from quarantine.record.base import Room
+from quarantine.record.facts import NewCertificate, SlotRecord, StoredCertificate
+from quarantine.record.rows import Row
+
+_TABLE = models.certificates
+
+
+class CertificateRoom(Room):
+    """What the store knows about certificates. They come in through ``transition`` only."""
+
+    def certificate(self, key: str | int) -> StoredCertificate | None:
+        """By digest, or by its number in the chain."""
+        column = _TABLE.c.number if isinstance(key, int) else _TABLE.c.digest
+        with self._reading() as db:
+            row = db.execute(sa.select(_TABLE).where(column == key)).mappings().first()
+            return None if row is None else _record(row)
+
+    def certificates(
+        self,
+        *,
+        slot: Slot | None = None,
+        server: str | None = None,
+        drive: str | None = None,
+    ) -> list[StoredCertificate]:
+        """All that fit, in the chain's order. ``drive``: digest of an identity."""
+        query = sa.select(_TABLE).order_by(_TABLE.c.number)
+        if slot is not None:
+            query = query.where(_TABLE.c.host == slot.host, _TABLE.c.address == slot.address)
+        if server is not None:
+            query = query.where(_TABLE.c.server == server)
+        if drive is not None:
+            query = query.where(_TABLE.c.drive == drive)
+        with self._reading() as db:
+            return [_record(row) for row in db.execute(query).mappings()]
+
+    def last_certificate(self) -> StoredCertificate | None:
+        """The chain's end; the next certificate names its digest as ``previous``."""
+        with self._reading() as db:
+            return _last(db)
+
+
+def append(
+    db: sa.Connection, record: SlotRecord, certificate: NewCertificate, now: datetime
+) -> None:
+    """Within a transaction: the next link.
+
+    Raises :class:`ConflictError` when the chain has grown since ``previous`` was read; two writers
+    at the same instant meet the table's unique columns instead, with the same result.
+    """
+    if record.identity is None or record.order_id is None:
+        raise IllegalTransitionError(
+            f"{record.slot}: expected a known drive and an order to certify, found none; hold it"
+        )
+    last = _last(db)
+    end = "" if last is None else last.digest
+    if certificate.previous != end:
+        raise ConflictError(
+            f"certificate chain: expected its end at {certificate.previous or 'nothing'}, "
+            f"found {end or 'nothing'}; sign again on the new end"
+        )
+    db.execute(
+        sa.insert(_TABLE).values(
+            number=1 if last is None else last.number + 1,
+            digest=certificate.digest,
+            previous=certificate.previous,
+            slot_id=record.id,
+            host=record.slot.host,
+            address=record.slot.address,
+            generation=record.generation,
+            drive=record.identity.digest,
+            order_id=record.order_id,
+            server=certificate.server,
+            token=certificate.token,
+            created_at=now,
+        )
+    )
+
+
+def _last(db: sa.Connection) -> StoredCertificate | None:
+    query = sa.select(_TABLE).order_by(_TABLE.c.number.desc()).limit(1)
+    row = db.execute(query).mappings().first()
+    return None if row is None else _record(row)
+
+
+def _record(row: Row) -> StoredCertificate:
+    return StoredCertificate(
+        number=row["number"],
+        digest=row["digest"],
+        previous=row["previous"],
+        slot=Slot(row["host"], row["address"]),
+        generation=row["generation"],
+        drive=row["drive"],
+        order_id=row["order_id"],
+        server=row["server"],
+        token=row["token"],
+        created_at=row["created_at"],
+    )

@@ -1,0 +1,110 @@
+"""Profiles and policies: approved by a person, kept in every version."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import sqlalchemy as sa
+
+from eraser.wire import codec
+from eraser.wire.policy import Policy
+from eraser.wire.profile import Profile
+from quarantine.errors import BadInputError
+from quarantine.record import models
+from quarantine.record.base import Room, storable
+from quarantine.record.facts import Approved
+from quarantine.record.rows import Row
+
+_TABLE = models.documents
+_PROFILE = "profile"
+_POLICY = "policy"
+
+T = TypeVar("T", Profile, Policy)
+
+
+class DocumentRoom(Room):
+    """What the store knows about approved documents."""
+
+    def put_profile(self, profile: Profile, approved_by: str) -> Approved[Profile]:
+        """Approves a profile; a changed one becomes the next version of its name."""
+        return self._put(_PROFILE, Profile, profile, approved_by)
+
+    def profile(self, name: str) -> Approved[Profile] | None:
+        """The newest version."""
+        return self._newest(_PROFILE, Profile, name)
+
+    def profiles(self) -> list[Approved[Profile]]:
+        """The newest version of each, by name."""
+        return self._all(_PROFILE, Profile)
+
+    def put_policy(self, policy: Policy, approved_by: str) -> Approved[Policy]:
+        """Approves a policy; a changed one becomes the next version of its name."""
+        return self._put(_POLICY, Policy, policy, approved_by)
+
+    def policy(self, name: str) -> Approved[Policy] | None:
+        """The newest version."""
+        return self._newest(_POLICY, Policy, name)
+
+    def policies(self) -> list[Approved[Policy]]:
+        """The newest version of each, by name."""
+        return self._all(_POLICY, Policy)
+
+    def _put(self, kind: str, cls: type[T], content: T, approved_by: str) -> Approved[T]:
+        who = storable(approved_by.strip(), 255)
+        if not who:
+            raise BadInputError(
+                f"{kind} {content.name!r}: expected the name of the person who approves it, "
+                "found none"
+            )
+        with self._writing() as db:
+            last = _newest(db, kind, content.name)
+            if last is not None and last["digest"] == codec.digest(content):
+                return _record(cls, last)
+            db.execute(
+                sa.insert(_TABLE).values(
+                    kind=kind,
+                    name=content.name,
+                    version=1 if last is None else last["version"] + 1,
+                    digest=codec.digest(content),
+                    content=codec.canonical(content).decode(),
+                    approved_by=who,
+                    approved_at=self._clock(),
+                )
+            )
+            row = _newest(db, kind, content.name)
+            assert row is not None
+            return _record(cls, row)
+
+    def _newest(self, kind: str, cls: type[T], name: str) -> Approved[T] | None:
+        with self._reading() as db:
+            row = _newest(db, kind, name)
+            return None if row is None else _record(cls, row)
+
+    def _all(self, kind: str, cls: type[T]) -> list[Approved[T]]:
+        query = (
+            sa.select(_TABLE).where(_TABLE.c.kind == kind).order_by(_TABLE.c.name, _TABLE.c.version)
+        )
+        with self._reading() as db:
+            newest = {row["name"]: row for row in db.execute(query).mappings()}
+            return [_record(cls, row) for row in newest.values()]
+
+
+def _newest(db: sa.Connection, kind: str, name: str) -> Row | None:
+    query = (
+        sa.select(_TABLE)
+        .where(_TABLE.c.kind == kind, _TABLE.c.name == name)
+        .order_by(_TABLE.c.version.desc())
+        .limit(1)
+    )
+    return db.execute(query).mappings().first()
+
+
+def _record(cls: type[T], row: Row) -> Approved[T]:
+    return Approved(
+        name=row["name"],
+        version=row["version"],
+        digest=row["digest"],
+        content=codec.load(cls, row["content"], f"stored {row['kind']} {row['name']!r}"),
+        approved_by=row["approved_by"],
+        approved_at=row["approved_at"],
+    )

@@ -1,0 +1,172 @@
+"""Drives by identity: a dirty drive that is pulled and turns up elsewhere is still dirty.
+
+A drive is born dirty. Only a certificate makes it clean, in the transaction that certifies.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from eraser.wire import codec
+from eraser.wire.identity import ControllerIdentity, Slot
+from quarantine.errors import IllegalTransitionError
+from quarantine.record import lifecycle, models
+from quarantine.record.base import Room, storable
+from quarantine.record.facts import DriveRecord, NewCertificate, SlotRecord
+from quarantine.record.rows import Row
+from quarantine.record.states import Event
+
+_DRIVES = models.drives
+
+
+class DriveRoom(Room):
+    """What the store knows about drives."""
+
+    def note_drive(
+        self, identity: ControllerIdentity, slot: Slot, dirty: bool, reason: str
+    ) -> DriveRecord:
+        """The drive is, or was, in ``slot``.
+
+        ``dirty`` True: it may hold somebody's data from now on. False: it was seen, and what we
+        knew of it stands; an unknown drive is dirty all the same.
+        """
+        with self._writing() as db:
+            note(db, identity, slot, dirty=dirty, reason=reason, now=self._clock())
+            found = find(db, identity.digest)
+            assert found is not None
+            return found
+
+    def drive(self, digest: str) -> DriveRecord | None:
+        """By the digest of its identity; None for a drive never heard of, which is dirty."""
+        with self._reading() as db:
+            return find(db, digest)
+
+    def drives(self, *, dirty: bool | None = None) -> list[DriveRecord]:
+        """All drives, or the dirty or clean ones, by where they were last seen."""
+        query = sa.select(_DRIVES).order_by(_DRIVES.c.host, _DRIVES.c.address, _DRIVES.c.digest)
+        if dirty is not None:
+            query = query.where(_DRIVES.c.dirty == dirty)
+        with self._reading() as db:
+            return [_record(row) for row in db.execute(query).mappings()]
+
+
+def find(db: sa.Connection, digest: str) -> DriveRecord | None:
+    """Within a transaction: the drive with this digest."""
+    row = db.execute(sa.select(_DRIVES).where(_DRIVES.c.digest == digest)).mappings().first()
+    return None if row is None else _record(row)
+
+
+def note(
+    db: sa.Connection,
+    identity: ControllerIdentity,
+    slot: Slot,
+    *,
+    dirty: bool,
+    reason: str,
+    now: datetime,
+) -> None:
+    """Within a transaction: see :meth:`DriveRoom.note_drive`."""
+    values: dict[str, Any] = {"host": slot.host, "address": slot.address}
+    known = find(db, identity.digest)
+    if known is None or dirty:
+        values |= {
+            "dirty": True,
+            "dirty_host": slot.host,
+            "dirty_address": slot.address,
+            "dirty_at": now,
+            "reason": storable(reason),
+            "changed_at": now,
+        }
+    if known is None:
+        db.execute(
+            sa.insert(_DRIVES).values(
+                digest=identity.digest,
+                identity=codec.canonical(identity).decode(),
+                retired=False,
+                **values,
+            )
+        )
+    else:
+        _update(db, identity.digest, values)
+
+
+def after_transition(
+    db: sa.Connection,
+    record: SlotRecord,
+    event: Event,
+    certificate: NewCertificate | None,
+    now: datetime,
+) -> None:
+    """What a slot's step says about the drive in it, written with the step."""
+    if record.identity is None:
+        return
+    slot, digest = record.slot, record.identity.digest
+    if event in lifecycle.DIRTIES_DRIVE or find(db, digest) is None:
+        why = event.value if record.consumer is None else f"{event.value}: {record.consumer}"
+        note(db, record.identity, slot, dirty=True, reason=why, now=now)
+    if event is Event.RETIRED:
+        _update(db, digest, {"retired": True, "reason": record.reason, "changed_at": now})
+    if certificate is not None:
+        _update(
+            db,
+            digest,
+            {
+                "dirty": False,
+                "reason": event.value,
+                "changed_at": now,
+                "certificate": certificate.digest,
+                "certified_host": slot.host,
+                "certified_address": slot.address,
+                "certified_at": now,
+                "host": slot.host,
+                "address": slot.address,
+            },
+        )
+
+
+def require_returnable(db: sa.Connection, record: SlotRecord) -> None:
+    """The last look before ``available``: this very drive is clean, here, by this certificate.
+
+    Raises :class:`IllegalTransitionError`. It catches a drive that turned up elsewhere, or was
+    called dirty or retired, between its certificate and its return.
+    """
+    drive = None if record.identity is None else find(db, record.identity.digest)
+    found = "no drive that we know"
+    if drive is not None:
+        if not drive.dirty and not drive.retired and drive.certificate == record.certificate:
+            return
+        found = f"its drive {'retired' if drive.retired else 'dirty'} ({drive.reason})"
+        if not drive.dirty and not drive.retired:
+            found = "a newer certificate of this drive, from another case"
+    raise IllegalTransitionError(
+        f"{record.slot}: expected a drive that is clean by this case's certificate, "
+        f"found {found}; hold the slot"
+    )
+
+
+def _update(db: sa.Connection, digest: str, values: dict[str, Any]) -> None:
+    db.execute(sa.update(_DRIVES).where(_DRIVES.c.digest == digest).values(**values))
+
+
+def _slot(host: str | None, address: str | None) -> Slot | None:
+    return None if host is None or address is None else Slot(host, address)
+
+
+def _record(row: Row) -> DriveRecord:
+    return DriveRecord(
+        digest=row["digest"],
+        identity=codec.load(ControllerIdentity, row["identity"], "stored identity"),
+        slot=Slot(row["host"], row["address"]),
+        dirty=row["dirty"],
+        retired=row["retired"],
+        reason=row["reason"],
+        changed_at=row["changed_at"],
+        certificate=row["certificate"],
+        certified_slot=_slot(row["certified_host"], row["certified_address"]),
+        certified_at=row["certified_at"],
+        dirty_slot=_slot(row["dirty_host"], row["dirty_address"]),
+        dirty_at=row["dirty_at"],
+    )

@@ -1,0 +1,169 @@
+"""The one door to the database: how connections are made, begun and what their failures mean."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from quarantine.errors import BadInputError, ConflictError, UnavailableError
+
+BUSY_SECONDS = 30.0
+"""How long a writer waits for another one. Transactions here last milliseconds."""
+
+CONNECT_SECONDS = 10
+"""For a database server that does not answer; the loop comes again by itself."""
+
+_DRIVERS = {
+    "sqlite": "sqlite",
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+}
+
+
+def parse_url(text: str) -> sa.URL:
+    """A database URL with a driver that we know. Raises :class:`BadInputError`.
+
+    The message never shows the URL: it holds a password.
+    """
+    try:
+        url = sa.make_url(text)
+    except exc.ArgumentError as error:
+        raise BadInputError(
+            "database URL: expected a form such as sqlite:////var/lib/nvme-quarantine/record.db, "
+            "found something else; correct [database]url"
+        ) from error
+    backend = url.get_backend_name()
+    if backend not in _DRIVERS:
+        raise BadInputError(
+            f"database URL: expected one of {', '.join(_DRIVERS)}, found {backend!r}; "
+            "correct [database]url"
+        )
+    if backend == "sqlite" and url.database in (None, "", ":memory:"):
+        # Every process and thread would have its own, and all would forget.
+        raise BadInputError(
+            "database URL: expected a file, found SQLite in memory; correct [database]url"
+        )
+    return url if "+" in url.drivername else url.set(drivername=_DRIVERS[backend])
+
+
+def make_engine(text: str) -> sa.Engine:
+    """An engine that does not connect yet. Raises :class:`BadInputError`, also for no driver."""
+    url = parse_url(text)
+    if url.get_backend_name() == "sqlite":
+        engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+        sa.event.listen(engine, "connect", _prepare_sqlite)
+        sa.event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    try:
+        return sa.create_engine(
+            url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_SECONDS}
+        )
+    except ImportError as error:
+        raise BadInputError(
+            f"database URL: expected the driver of {url.drivername} to be installed ({error}); "
+            "install nvme-quarantine with the extra of your database"
+        ) from error
+
+
+def make_file_private(url: sa.URL) -> None:
+    """Creates a missing SQLite file readable by its owner alone; its side files inherit that."""
+    if url.get_backend_name() != "sqlite":
+        return
+    path = Path(str(url.database))
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise UnavailableError(
+            f"database: expected a file to read and write at {path} ({error.strerror}); "
+            "create its directory or correct [database]url"
+        ) from error
+
+
+@contextlib.contextmanager
+def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """One consistent look. Raises :class:`UnavailableError`."""
+    with _translated(), engine.begin() as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """One transaction that writes: all of it, or nothing.
+
+    Raises :class:`ConflictError` where a unique constraint was broken by somebody quicker, and
+    :class:`UnavailableError` where the database does not answer.
+    """
+    with _translated(), engine.execution_options(writes=True).begin() as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except exc.IntegrityError as error:
+        raise ConflictError(
+            f"database: expected to be the first, found another writer's row ({_line(error)}); "
+            "re-read and decide again"
+        ) from error
+    except (exc.OperationalError, exc.InternalError, exc.InterfaceError, exc.TimeoutError) as error:
+        raise UnavailableError(
+            f"database: expected an answer, found {_line(error)}; nothing was changed"
+        ) from error
+    except exc.DataError as error:
+        raise BadInputError(
+            f"database: expected values that fit their columns, found {_line(error)}"
+        ) from error
+    except exc.DatabaseError as error:
+        raise UnavailableError(
+            f"database: expected the schema of this release, found {_line(error)}; "
+            "run 'nvme-quarantine db upgrade'"
+        ) from error
+
+
+def _line(error: exc.SQLAlchemyError) -> str:
+    cause = getattr(error, "orig", None) or error
+    return " ".join(str(cause).split())[:200]
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    # The driver would begin transactions on its own ideas of SQL; we say BEGIN ourselves.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    try:
+        cursor.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+        _switch_to_wal(cursor)
+        # WAL with less than FULL can lose the last commits at a power cut: an order already sent.
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+    finally:
+        cursor.close()
+
+
+def _switch_to_wal(cursor: sqlite3.Cursor) -> None:
+    # The very first switch needs the file alone and does not wait for others by itself.
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    # IMMEDIATE takes the write lock before the first read: a transaction that reads first and
+    # writes later would fail with "database is locked" at once, whatever the timeout.
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

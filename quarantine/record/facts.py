@@ -1,0 +1,229 @@
+"""What the store hands out: frozen rows, and the changes one may ask for."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeAlias, TypeVar
+
+from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.wire.report import Hello, Step
+from eraser.wire.signing import PublicKey
+from quarantine.record.states import Event, State
+
+JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
+"""A value that JSON can hold."""
+
+T = TypeVar("T")
+
+
+class Unset(enum.Enum):
+    """The one value that means: leave this field as it is."""
+
+    UNSET = "unset"
+
+
+UNSET = Unset.UNSET
+
+
+@dataclass(frozen=True)
+class SlotRecord:
+    """All that we know about one slot at one revision. Times are UTC on our own clock."""
+
+    id: int
+    slot: Slot
+    provider: str
+    """UUID of the slot's resource provider in Placement."""
+    resource_class: str
+    state: State
+    generation: int
+    """Count of cases; 0 before the first custody. Never goes back."""
+    revision: int
+    """Count of writes to this record; what compare-and-set compares."""
+    reason: str
+    """Why the slot is in its state, where that needs saying."""
+    profile: str
+    policy: str
+    identity: ControllerIdentity | None
+    """The controller expected in the slot; None until a registered host has named it."""
+    consumer: str | None
+    """UUID of the server that has the drive, or had it last."""
+    custody: str | None
+    """UUID of our own consumer in Placement, stored before the request that creates it."""
+    custody_ready: bool
+    """Placement was seen with our allocation and with reserved = total on top."""
+    order_id: str | None
+    nonce: str | None
+    order_token: str | None
+    """The signed order, sent again as it stands when nothing is heard."""
+    ordered_at: datetime | None
+    heard_at: datetime | None
+    """Last word of the host about this order."""
+    attempts: int
+    step: Step | None
+    fraction: float
+    """Of ``step``, 0 to 1. Only for people."""
+    detail: str
+    certificate: str | None
+    """Digest of the certificate under which the drive is, or was last, handed out."""
+    provider_generation: int | None
+    read_at: datetime | None
+    """When Placement was last looked at for this slot."""
+    entered_at: datetime
+    """When the present state began."""
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class SlotChanges:
+    """Fields to write together with a step; ``UNSET`` leaves a field alone.
+
+    State, generation, revision and certificate are not here: only a transition moves them.
+    """
+
+    provider: str | Unset = UNSET
+    resource_class: str | Unset = UNSET
+    profile: str | Unset = UNSET
+    policy: str | Unset = UNSET
+    identity: ControllerIdentity | Unset | None = UNSET
+    consumer: str | Unset | None = UNSET
+    custody: str | Unset | None = UNSET
+    custody_ready: bool | Unset = UNSET
+    order_id: str | Unset | None = UNSET
+    nonce: str | Unset | None = UNSET
+    order_token: str | Unset | None = UNSET
+    ordered_at: datetime | Unset | None = UNSET
+    heard_at: datetime | Unset | None = UNSET
+    attempts: int | Unset = UNSET
+    step: Step | Unset | None = UNSET
+    fraction: float | Unset = UNSET
+    detail: str | Unset = UNSET
+    provider_generation: int | Unset | None = UNSET
+    read_at: datetime | Unset | None = UNSET
+    reason: str | Unset = UNSET
+    """With a transition, its own ``reason`` argument stands; this is for ``amend``."""
+    new_case: bool = False
+    """Generation + 1 and an empty case: every order and report given so far becomes void.
+    ``custody_taken`` does this by itself; ask for it when a hold must end a case for good."""
+
+
+@dataclass(frozen=True)
+class HistoryRow:
+    """One line of a slot's life. ``event`` None is a note without a change of state."""
+
+    seq: int
+    """Grows over all slots; the order of writing."""
+    slot: Slot
+    at: datetime
+    event: Event | None
+    source: State | None
+    target: State
+    generation: int
+    revision: int
+    reason: str
+    detail: Mapping[str, JSON]
+
+
+@dataclass(frozen=True)
+class HostRecord:
+    """A host that a person has registered. ``hello`` is its last, under this incarnation."""
+
+    name: str
+    key: PublicKey
+    incarnation: str
+    sequence: int
+    hello: Hello | None
+    registered_at: datetime
+    heard_at: datetime | None
+
+
+@dataclass(frozen=True)
+class DriveRecord:
+    """A controller, wherever it sits. Born dirty; only a certificate makes it clean."""
+
+    digest: str
+    identity: ControllerIdentity
+    slot: Slot
+    """Where it was last seen or spoken of."""
+    dirty: bool
+    retired: bool
+    """A person gave it up; it is never handed out again, in whatever slot it turns up."""
+    reason: str
+    changed_at: datetime
+    certificate: str | None
+    """Digest of its last certificate, also when it has become dirty since."""
+    certified_slot: Slot | None
+    certified_at: datetime | None
+    dirty_slot: Slot | None
+    """Where it last became dirty."""
+    dirty_at: datetime | None
+
+
+@dataclass(frozen=True)
+class NonceUse:
+    """A nonce that was spent, on which order, with which message (digest, or empty)."""
+
+    nonce: str
+    order_id: str
+    digest: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A message that was refused. The same one again raises ``count`` and ``last_at``."""
+
+    id: int
+    kind: str
+    host: str
+    reason: str
+    digest: str
+    excerpt: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True)
+class Approved(Generic[T]):
+    """A document that a person approved. Approving a changed one makes the next version."""
+
+    name: str
+    version: int
+    digest: str
+    content: T
+    approved_by: str
+    approved_at: datetime
+
+
+@dataclass(frozen=True)
+class NewCertificate:
+    """A certificate to be stored with the transition that it justifies.
+
+    ``previous`` is the digest of the last certificate in the chain, empty for the first one.
+    ``server`` is the uuid of the instance that had the drive, for questions by tenants.
+    """
+
+    token: str
+    digest: str
+    previous: str
+    server: str | None = None
+
+
+@dataclass(frozen=True)
+class StoredCertificate:
+    """A link of the chain."""
+
+    number: int
+    digest: str
+    previous: str
+    slot: Slot
+    generation: int
+    drive: str
+    """Digest of the controller's identity."""
+    order_id: str
+    server: str | None
+    token: str
+    created_at: datetime

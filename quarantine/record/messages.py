@@ -1,0 +1,109 @@
+"""Messages from hosts: nonces that are spent, and refusals that someone should look at."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from eraser.wire import codec
+from quarantine.errors import ConflictError
+from quarantine.record import models
+from quarantine.record.base import Room, storable
+from quarantine.record.facts import NonceUse, Refusal
+from quarantine.record.rows import Row
+
+_NONCES = models.nonces
+_REFUSALS = models.refusals
+
+
+class MessageRoom(Room):
+    """What the store knows about messages."""
+
+    def use_nonce(self, nonce: str, order_id: str, digest: str = "") -> bool:
+        """Spends a nonce; False when it was spent before, whoever did.
+
+        ``digest`` names the message it was spent on, so that its redelivery can be told from
+        another message: see :meth:`nonce`. Better still, hand the nonce to ``transition``: then
+        both happen or neither.
+        """
+        try:
+            with self._writing() as db:
+                spend(db, NonceUse(nonce, order_id, digest, self._clock()), self._clock())
+        except ConflictError:
+            return False
+        return True
+
+    def nonce(self, nonce: str) -> NonceUse | None:
+        """What a nonce was spent on; None for an unspent one."""
+        with self._reading() as db:
+            row = db.execute(sa.select(_NONCES).where(_NONCES.c.nonce == nonce)).mappings().first()
+            return None if row is None else NonceUse(**row)
+
+    def record_refusal(
+        self, kind: str, host: str, reason: str, digest: str, excerpt: str
+    ) -> Refusal:
+        """Keeps what was refused and why. All five are strangers' words: cut, and made storable.
+
+        The same refusal again is counted on its one row, so that a host that repeats itself
+        cannot fill the disk.
+        """
+        kind, host, digest = storable(kind, 64), storable(host, 253), storable(digest, 64)
+        reason, excerpt = storable(reason, 1000), storable(excerpt, 500)
+        fingerprint = codec.digest([kind, host, reason, digest])
+        now = self._clock()
+        same = _REFUSALS.c.fingerprint == fingerprint
+        with self._writing() as db:
+            counted = db.execute(
+                sa.update(_REFUSALS).where(same).values(count=_REFUSALS.c.count + 1, last_at=now)
+            ).rowcount
+            if not counted:
+                db.execute(
+                    sa.insert(_REFUSALS).values(
+                        fingerprint=fingerprint,
+                        kind=kind,
+                        host=host,
+                        reason=reason,
+                        digest=digest,
+                        excerpt=excerpt,
+                        count=1,
+                        first_at=now,
+                        last_at=now,
+                    )
+                )
+            return _refusal(db.execute(sa.select(_REFUSALS).where(same)).mappings().one())
+
+    def refusals(self, *, host: str | None = None) -> list[Refusal]:
+        """Oldest first."""
+        query = sa.select(_REFUSALS).order_by(_REFUSALS.c.id)
+        if host is not None:
+            query = query.where(_REFUSALS.c.host == host)
+        with self._reading() as db:
+            return [_refusal(row) for row in db.execute(query).mappings()]
+
+
+def spend(db: sa.Connection, use: NonceUse, now: datetime) -> None:
+    """Within a transaction: spends a nonce. Raises :class:`ConflictError` when it is spent."""
+    spent = db.execute(sa.select(_NONCES.c.order_id).where(_NONCES.c.nonce == use.nonce)).first()
+    if spent is not None:
+        raise ConflictError(
+            f"order {use.order_id}: expected an unspent nonce, found it spent on order {spent[0]}; "
+            "compare the message with the one accepted"
+        )
+    db.execute(
+        sa.insert(_NONCES).values(nonce=use.nonce, order_id=use.order_id, digest=use.digest, at=now)
+    )
+
+
+def _refusal(row: Row) -> Refusal:
+    return Refusal(
+        id=row["id"],
+        kind=row["kind"],
+        host=row["host"],
+        reason=row["reason"],
+        digest=row["digest"],
+        excerpt=row["excerpt"],
+        count=row["count"],
+        first_at=row["first_at"],
+        last_at=row["last_at"],
+    )

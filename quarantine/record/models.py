@@ -1,0 +1,200 @@
+"""The tables. Migrations make them; this module only describes them to SQLAlchemy.
+
+Text that a drive or a host chose is stored as text and nothing else: never a key, never a file
+name. Keys are numbers of ours and SHA-256 digests.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "pk": "pk_%(table_name)s",
+}
+"""Every constraint has a name, else a later migration could not alter it everywhere."""
+
+
+class UtcDateTime(sa.types.TypeDecorator[datetime]):
+    """Aware UTC in Python, naive UTC with microseconds in the database."""
+
+    # MariaDB drops the fraction of a second unless it is asked not to.
+    impl = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"expected a time with a zone, found {value.isoformat()}")
+        return value.astimezone(UTC).replace(tzinfo=None)
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime | None:
+        return None if value is None else value.replace(tzinfo=UTC)
+
+
+ROW_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+"""SQLite counts up by itself only in an INTEGER primary key."""
+
+DOCUMENT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+"""JSON and JWS. MariaDB's plain TEXT ends at 64 KiB, a report does not."""
+
+DIGEST = sa.String(64)
+HOST = sa.String(253)
+ADDRESS = sa.String(16)
+UUID = sa.String(64)
+
+metadata = sa.MetaData(naming_convention=NAMING)
+
+slots = sa.Table(
+    "slots",
+    metadata,
+    sa.Column("id", ROW_ID, primary_key=True),
+    sa.Column("host", HOST, nullable=False),
+    sa.Column("address", ADDRESS, nullable=False),
+    sa.Column("provider", UUID, nullable=False, index=True),
+    sa.Column("resource_class", sa.String(255), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False, index=True),
+    sa.Column("generation", sa.Integer, nullable=False),
+    sa.Column("revision", sa.Integer, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("profile", sa.String(128), nullable=False),
+    sa.Column("policy", sa.String(64), nullable=False),
+    sa.Column("identity", DOCUMENT),
+    sa.Column("identity_digest", DIGEST, index=True),
+    sa.Column("consumer", UUID),
+    sa.Column("custody", UUID),
+    sa.Column("custody_ready", sa.Boolean, nullable=False),
+    sa.Column("order_id", sa.String(64)),
+    sa.Column("nonce", sa.String(64)),
+    sa.Column("order_token", DOCUMENT),
+    sa.Column("ordered_at", UtcDateTime),
+    sa.Column("heard_at", UtcDateTime),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("step", sa.String(16)),
+    sa.Column("fraction", sa.Float, nullable=False),
+    sa.Column("detail", sa.Text, nullable=False),
+    sa.Column("certificate", DIGEST),
+    sa.Column("provider_generation", sa.Integer),
+    sa.Column("read_at", UtcDateTime),
+    sa.Column("entered_at", UtcDateTime, nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.UniqueConstraint("host", "address"),
+)
+
+history = sa.Table(
+    "history",
+    metadata,
+    sa.Column("seq", ROW_ID, primary_key=True),
+    sa.Column("slot_id", ROW_ID, sa.ForeignKey("slots.id"), nullable=False),
+    sa.Column("revision", sa.Integer, nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("event", sa.String(32)),
+    sa.Column("source", sa.String(16)),
+    sa.Column("target", sa.String(16), nullable=False),
+    sa.Column("generation", sa.Integer, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("detail", DOCUMENT, nullable=False),
+    # One write to a slot, at most one line: a doubled line is a bug that must not be stored.
+    sa.UniqueConstraint("slot_id", "revision"),
+    sqlite_autoincrement=True,
+)
+
+hosts = sa.Table(
+    "hosts",
+    metadata,
+    sa.Column("name", HOST, primary_key=True),
+    # Two hosts with one key could speak for each other.
+    sa.Column("thumbprint", sa.String(64), nullable=False, unique=True),
+    sa.Column("jwk", sa.Text, nullable=False),
+    sa.Column("incarnation", sa.String(64), nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("hello", DOCUMENT),
+    sa.Column("registered_at", UtcDateTime, nullable=False),
+    sa.Column("heard_at", UtcDateTime),
+)
+
+drives = sa.Table(
+    "drives",
+    metadata,
+    sa.Column("digest", DIGEST, primary_key=True),
+    sa.Column("identity", DOCUMENT, nullable=False),
+    sa.Column("host", HOST, nullable=False),
+    sa.Column("address", ADDRESS, nullable=False),
+    sa.Column("dirty", sa.Boolean, nullable=False),
+    sa.Column("retired", sa.Boolean, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("changed_at", UtcDateTime, nullable=False),
+    sa.Column("certificate", DIGEST),
+    sa.Column("certified_host", HOST),
+    sa.Column("certified_address", ADDRESS),
+    sa.Column("certified_at", UtcDateTime),
+    sa.Column("dirty_host", HOST),
+    sa.Column("dirty_address", ADDRESS),
+    sa.Column("dirty_at", UtcDateTime),
+)
+
+nonces = sa.Table(
+    "nonces",
+    metadata,
+    sa.Column("nonce", sa.String(64), primary_key=True),
+    sa.Column("order_id", sa.String(64), nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False),
+)
+
+refusals = sa.Table(
+    "refusals",
+    metadata,
+    sa.Column("id", ROW_ID, primary_key=True),
+    # Digest of kind, host, reason and message digest: the same refusal is one row with a count.
+    sa.Column("fingerprint", DIGEST, nullable=False, unique=True),
+    sa.Column("kind", sa.String(64), nullable=False),
+    sa.Column("host", HOST, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("digest", DIGEST, nullable=False),
+    sa.Column("excerpt", sa.Text, nullable=False),
+    sa.Column("count", sa.Integer, nullable=False),
+    sa.Column("first_at", UtcDateTime, nullable=False),
+    sa.Column("last_at", UtcDateTime, nullable=False),
+)
+
+documents = sa.Table(
+    "documents",
+    metadata,
+    sa.Column("id", ROW_ID, primary_key=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("name", sa.String(128), nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("digest", DIGEST, nullable=False),
+    sa.Column("content", DOCUMENT, nullable=False),
+    sa.Column("approved_by", sa.String(255), nullable=False),
+    sa.Column("approved_at", UtcDateTime, nullable=False),
+    sa.UniqueConstraint("kind", "name", "version"),
+)
+
+certificates = sa.Table(
+    "certificates",
+    metadata,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("digest", DIGEST, nullable=False, unique=True),
+    # One successor per link: two writers cannot fork the chain.
+    sa.Column("previous", DIGEST, nullable=False, unique=True),
+    sa.Column("slot_id", ROW_ID, sa.ForeignKey("slots.id"), nullable=False),
+    sa.Column("host", HOST, nullable=False),
+    sa.Column("address", ADDRESS, nullable=False),
+    sa.Column("generation", sa.Integer, nullable=False),
+    sa.Column("drive", DIGEST, nullable=False, index=True),
+    sa.Column("order_id", sa.String(64), nullable=False),
+    sa.Column("server", UUID, index=True),
+    sa.Column("token", DOCUMENT, nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    # One certificate per case.
+    sa.UniqueConstraint("slot_id", "generation"),
+)

@@ -1,0 +1,96 @@
+"""Rows of the slots and history tables to facts, and changes to columns. No I/O."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from eraser.wire import codec
+from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.wire.report import Step
+from quarantine.record.base import storable
+from quarantine.record.facts import JSON, HistoryRow, SlotChanges, SlotRecord, Unset
+from quarantine.record.states import Event, State
+
+Row = Mapping[Any, Any]
+
+EMPTY_CASE: Mapping[str, Any] = {
+    "order_id": None,
+    "nonce": None,
+    "order_token": None,
+    "ordered_at": None,
+    "heard_at": None,
+    "attempts": 0,
+    "step": None,
+    "fraction": 0.0,
+    "detail": "",
+}
+"""The columns of a case that has just begun."""
+
+_PLAIN = tuple(
+    field.name
+    for field in dataclasses.fields(SlotRecord)
+    if field.name not in ("slot", "state", "identity", "step")
+)
+
+
+def slot_record(row: Row) -> SlotRecord:
+    """One row of ``slots``."""
+    return SlotRecord(
+        slot=Slot(row["host"], row["address"]),
+        state=State(row["state"]),
+        identity=identity(row["identity"]),
+        step=None if row["step"] is None else Step(row["step"]),
+        **{name: row[name] for name in _PLAIN},
+    )
+
+
+def identity(text: str | None) -> ControllerIdentity | None:
+    """A stored identity."""
+    return None if text is None else codec.load(ControllerIdentity, text, "stored identity")
+
+
+def history_row(row: Row) -> HistoryRow:
+    """One row of ``history`` joined with its slot."""
+    return HistoryRow(
+        seq=row["seq"],
+        slot=Slot(row["host"], row["address"]),
+        at=row["at"],
+        event=None if row["event"] is None else Event(row["event"]),
+        source=None if row["source"] is None else State(row["source"]),
+        target=State(row["target"]),
+        generation=row["generation"],
+        revision=row["revision"],
+        reason=row["reason"],
+        detail=json.loads(row["detail"]),
+    )
+
+
+def columns(changes: SlotChanges) -> dict[str, Any]:
+    """The columns that ``changes`` sets."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(changes):
+        value = getattr(changes, field.name)
+        if field.name == "new_case" or isinstance(value, Unset):
+            continue
+        if field.name == "identity":
+            found.update(identity_columns(value))
+        elif field.name in ("reason", "detail"):
+            found[field.name] = storable(value)
+        else:
+            found[field.name] = value
+    return found
+
+
+def identity_columns(value: ControllerIdentity | None) -> dict[str, Any]:
+    """An identity in its canonical form, and the digest that is its key."""
+    if value is None:
+        return {"identity": None, "identity_digest": None}
+    return {"identity": codec.canonical(value).decode(), "identity_digest": value.digest}
+
+
+def detail_text(detail: Mapping[str, JSON]) -> str:
+    """History detail as ASCII JSON, so that no database argues about characters."""
+    return json.dumps(codec.plain(dict(detail)), sort_keys=True, allow_nan=False)

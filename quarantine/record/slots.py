@@ -1,0 +1,279 @@
+"""Slots: enrolment, compare-and-set, history. The only code that writes a slot's state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from eraser.wire.identity import ControllerIdentity, Slot
+from quarantine.errors import ConflictError, IllegalTransitionError
+from quarantine.record import certificates, drives, lifecycle, messages, models, rows
+from quarantine.record.base import Room, storable
+from quarantine.record.facts import (
+    JSON,
+    HistoryRow,
+    NewCertificate,
+    NonceUse,
+    SlotChanges,
+    SlotRecord,
+)
+from quarantine.record.states import Event, State
+
+_SLOTS = models.slots
+_HISTORY = models.history
+NO_CHANGES = SlotChanges()
+NO_DETAIL: Mapping[str, JSON] = {}
+
+
+class SlotRoom(Room):
+    """What the store knows about slots."""
+
+    def enrol(
+        self,
+        slot: Slot,
+        *,
+        provider: str,
+        resource_class: str,
+        in_use: bool,
+        profile: str,
+        policy: str,
+        consumer: str | None = None,
+    ) -> SlotRecord:
+        """A new record: ``in_use`` where a tenant has the drive, else ``released``.
+
+        A retired slot may be enrolled again; its generation goes on, because hosts refuse smaller
+        ones. Raises :class:`ConflictError` when the slot is enrolled already.
+        """
+        event = Event.ENROLLED_IN_USE if in_use else Event.ENROLLED_FREE
+        now = self._clock()
+        values: dict[str, Any] = {
+            **rows.EMPTY_CASE,
+            **rows.identity_columns(None),
+            "provider": provider,
+            "resource_class": resource_class,
+            "profile": profile,
+            "policy": policy,
+            "consumer": consumer,
+            "custody": None,
+            "custody_ready": False,
+            "certificate": None,
+            "provider_generation": None,
+            "read_at": None,
+            "reason": "",
+            "entered_at": now,
+        }
+        with self._writing() as db:
+            old = _find(db, slot)
+            if old is not None and old.state is not State.RETIRED:
+                raise ConflictError(
+                    f"{slot}: expected a slot that is not enrolled, found it {old.state}; "
+                    "retire it first or leave it"
+                )
+            values["state"] = lifecycle.target(old.state if old else None, event)
+            if old is None:
+                row_id = db.execute(
+                    sa.insert(_SLOTS).values(
+                        host=slot.host,
+                        address=slot.address,
+                        generation=0,
+                        revision=1,
+                        created_at=now,
+                        **values,
+                    )
+                ).inserted_primary_key
+                assert row_id is not None
+                record = _read(db, row_id[0])
+            else:
+                record = _swap(db, old, values)
+            self._append(db, record, event, old.state if old else None, "", NO_DETAIL)
+            return record
+
+    def slot(self, slot: Slot) -> SlotRecord | None:
+        """The record of a slot; None where it is not enrolled."""
+        with self._reading() as db:
+            return _find(db, slot)
+
+    def by_id(self, record_id: int) -> SlotRecord | None:
+        """The record with our own number."""
+        with self._reading() as db:
+            row = db.execute(sa.select(_SLOTS).where(_SLOTS.c.id == record_id)).mappings().first()
+            return None if row is None else rows.slot_record(row)
+
+    def slots(
+        self,
+        *,
+        host: str | None = None,
+        states: Iterable[State] | None = None,
+        identity: ControllerIdentity | None = None,
+    ) -> list[SlotRecord]:
+        """All records that fit, by host and address. ``identity``: expected in these slots."""
+        query = sa.select(_SLOTS).order_by(_SLOTS.c.host, _SLOTS.c.address)
+        if host is not None:
+            query = query.where(_SLOTS.c.host == host)
+        if states is not None:
+            query = query.where(_SLOTS.c.state.in_([state.value for state in states]))
+        if identity is not None:
+            query = query.where(_SLOTS.c.identity_digest == identity.digest)
+        with self._reading() as db:
+            return [rows.slot_record(row) for row in db.execute(query).mappings()]
+
+    def transition(
+        self,
+        record: SlotRecord,
+        event: Event,
+        *,
+        reason: str = "",
+        detail: Mapping[str, JSON] = NO_DETAIL,
+        changes: SlotChanges = NO_CHANGES,
+        certificate: NewCertificate | None = None,
+        nonce: NonceUse | None = None,
+    ) -> SlotRecord:
+        """Moves the slot if it is still at ``record``'s state, generation and revision.
+
+        In one transaction: the slot, exactly one line of history, what we know of the drive, the
+        certificate (with ``certified`` and only there), and the nonce of the report where given.
+        Raises :class:`ConflictError` when somebody else was quicker (also at the certificate
+        chain or the nonce) and :class:`IllegalTransitionError` when the table has no such step.
+        """
+        state = lifecycle.target(record.state, event)
+        _require(record, event, reason, certificate)
+        now = self._clock()
+        values = _case_columns(record, event, changes.new_case)
+        values |= rows.columns(changes)
+        values |= {"state": state.value, "reason": storable(reason), "entered_at": now}
+        if certificate is not None:
+            values["certificate"] = certificate.digest
+        with self._writing() as db:
+            if event is Event.RETURNED:
+                drives.require_returnable(db, record)
+            after = _swap(db, record, values)
+            self._append(db, after, event, record.state, reason, detail)
+            if nonce is not None:
+                messages.spend(db, nonce, now)
+            if certificate is not None:
+                certificates.append(db, after, certificate, now)
+            drives.after_transition(db, after, event, certificate, now)
+            return after
+
+    def require_returnable(self, record: SlotRecord) -> None:
+        """Raises :class:`IllegalTransitionError` unless the drive is clean by this certificate.
+
+        Ask before Placement is asked to free the slot; ``returned`` asks again by itself, and a
+        refusal there means: reserve the slot at once and hold it.
+        """
+        with self._reading() as db:
+            drives.require_returnable(db, record)
+
+    def amend(self, record: SlotRecord, changes: SlotChanges, *, note: str = "") -> SlotRecord:
+        """Writes fields without a change of state, by the same compare-and-set.
+
+        ``note`` makes a line of history; progress and looks need none. Raises
+        :class:`ConflictError` when the record moved on.
+        """
+        now = self._clock()
+        values = _case_columns(record, None, changes.new_case) | rows.columns(changes)
+        with self._writing() as db:
+            after = _swap(db, record, values)
+            if note:
+                self._append(db, after, None, record.state, note, NO_DETAIL)
+            if after.identity is not None and after.identity != record.identity:
+                drives.note(db, after.identity, after.slot, dirty=False, reason=note, now=now)
+            return after
+
+    def history(self, slot: Slot) -> list[HistoryRow]:
+        """The slot's life, oldest line first. Lines are only ever added."""
+        query = (
+            sa.select(_HISTORY, _SLOTS.c.host, _SLOTS.c.address)
+            .join(_SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id)
+            .where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
+            .order_by(_HISTORY.c.seq)
+        )
+        with self._reading() as db:
+            return [rows.history_row(row) for row in db.execute(query).mappings()]
+
+    def _append(
+        self,
+        db: sa.Connection,
+        after: SlotRecord,
+        event: Event | None,
+        source: State | None,
+        reason: str,
+        detail: Mapping[str, JSON],
+    ) -> None:
+        db.execute(
+            sa.insert(_HISTORY).values(
+                slot_id=after.id,
+                revision=after.revision,
+                at=self._clock(),
+                event=None if event is None else event.value,
+                source=None if source is None else source.value,
+                target=after.state.value,
+                generation=after.generation,
+                reason=storable(reason),
+                detail=rows.detail_text(detail),
+            )
+        )
+
+
+def _require(
+    record: SlotRecord, event: Event, reason: str, certificate: NewCertificate | None
+) -> None:
+    if event in lifecycle.NEEDS_REASON and not reason.strip():
+        raise IllegalTransitionError(f"{record.slot}: expected a reason for {event}, found none")
+    if (certificate is not None) != (event is Event.CERTIFIED):
+        raise IllegalTransitionError(
+            f"{record.slot}: expected a certificate with 'certified' and nowhere else, "
+            f"found {'one' if certificate else 'none'} with {event}"
+        )
+    if event is Event.RETURNED and record.certificate is None:
+        raise IllegalTransitionError(
+            f"{record.slot}: expected a certificate before its return, found none; hold the slot"
+        )
+
+
+def _case_columns(record: SlotRecord, event: Event | None, new_case: bool) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if new_case or event in lifecycle.NEW_CASE:
+        values |= {**rows.EMPTY_CASE, "generation": record.generation + 1, "certificate": None}
+    if event in lifecycle.VOIDS_CERTIFICATE:
+        values["certificate"] = None
+    return values
+
+
+def _find(db: sa.Connection, slot: Slot) -> SlotRecord | None:
+    row = (
+        db.execute(
+            sa.select(_SLOTS).where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
+        )
+        .mappings()
+        .first()
+    )
+    return None if row is None else rows.slot_record(row)
+
+
+def _read(db: sa.Connection, record_id: int) -> SlotRecord:
+    return rows.slot_record(
+        db.execute(sa.select(_SLOTS).where(_SLOTS.c.id == record_id)).mappings().one()
+    )
+
+
+def _swap(db: sa.Connection, record: SlotRecord, values: Mapping[str, Any]) -> SlotRecord:
+    """The compare-and-set itself: one UPDATE that fits one row or none."""
+    done = db.execute(
+        sa.update(_SLOTS)
+        .where(
+            _SLOTS.c.id == record.id,
+            _SLOTS.c.state == record.state.value,
+            _SLOTS.c.generation == record.generation,
+            _SLOTS.c.revision == record.revision,
+        )
+        .values(**values, revision=record.revision + 1)
+    )
+    if done.rowcount != 1:
+        raise ConflictError(
+            f"{record.slot}: expected it {record.state}, generation {record.generation}, "
+            f"revision {record.revision}, found it changed since; re-read and decide again"
+        )
+    return _read(db, record.id)

@@ -1,0 +1,50 @@
+"""The store: one front for every room, one database behind it."""
+
+from __future__ import annotations
+
+from quarantine.record import engine as door
+from quarantine.record import migrate
+from quarantine.record.base import Clock, utc_now
+from quarantine.record.certificates import CertificateRoom
+from quarantine.record.documents import DocumentRoom
+from quarantine.record.drives import DriveRoom
+from quarantine.record.hosts import HostRoom
+from quarantine.record.messages import MessageRoom
+from quarantine.record.slots import SlotRoom
+
+
+class Store(SlotRoom, HostRoom, DriveRoom, MessageRoom, DocumentRoom, CertificateRoom):
+    """What the control plane remembers. Threads may share one; a forked process opens its own.
+
+    Losing it frees nothing: drives stay reserved in Placement, and enrolment erases first.
+    """
+
+    @classmethod
+    def open(cls, url: str, *, clock: Clock = utc_now) -> Store:
+        """A store on ``url`` (``sqlite:///FILE``, ``postgresql://...``), as yet unasked.
+
+        Raises :class:`BadInputError` for a URL that is none, and :class:`UnavailableError` where
+        an SQLite file cannot be made. Call :meth:`migrate` or :meth:`require_schema` next.
+        """
+        engine = door.make_engine(url)
+        door.make_file_private(engine.url)
+        return cls(engine, clock)
+
+    def migrate(self) -> str:
+        """Brings the schema to this release's and returns its revision.
+
+        Raises :class:`UnavailableError` for a newer schema, without touching it.
+        """
+        with self._writing() as db:
+            migrate.upgrade(db)
+        return migrate.head()
+
+    def require_schema(self) -> None:
+        """Raises :class:`UnavailableError` unless the schema is this release's."""
+        with self._reading() as db:
+            revision = migrate.current(db)
+        migrate.require_current(revision)
+
+    def close(self) -> None:
+        """Gives the connections back; the store may be used again all the same."""
+        self._engine.dispose()

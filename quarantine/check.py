@@ -1,0 +1,151 @@
+"""The host testifies, the control plane decides (promise 7).
+
+Pure: an order, the report that answers it and the slot's record, to one decision. A signed report
+that contradicts itself is alarming, whatever its verdict says: it holds the slot.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from eraser.wire.order import EraseOrder
+from eraser.wire.report import EraseReport, Outcome, Verdict
+from quarantine.evidence import methods, reading
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import WORKING
+
+class Ruling(enum.StrEnum):
+    """What becomes of the slot."""
+
+    CERTIFY = "certify"
+    """Erased, proved as the policy asks, and fit: write the certificate."""
+    HOLD = "hold"
+    """A human must decide."""
+    POSTPONE = "postpone"
+    """Nothing was sent to the drive and nothing is wrong: the order comes again."""
+    REFUSE = "refuse"
+    """The report answers another order: nothing changes, the refusal is recorded."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A ruling with every reason for it; no reasons for a certificate."""
+
+    ruling: Ruling
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """All reasons in one line."""
+        return "; ".join(self.reasons)
+
+
+def check(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Decision:
+    """Decides on a report whose signature already held."""
+    stale = tuple(_stale(order, report, record))
+    if stale:
+        return Decision(Ruling.REFUSE, stale)
+    if report.outcome is Outcome.IN_USE:
+        return _nothing_sent(Ruling.POSTPONE, "the drive is in use", report)
+    if report.outcome is Outcome.WRONG_DRIVE:
+        return _nothing_sent(Ruling.HOLD, _another_drive(order, report), report)
+    if report.outcome is Outcome.ABSENT:
+        return _nothing_sent(Ruling.HOLD, "no NVMe controller answers in the slot", report)
+    if report.outcome is Outcome.NO_METHOD:
+        text = f"policy {order.policy.name!r} allows no method that the drive offers"
+        return _nothing_sent(Ruling.HOLD, text, report)
+    if report.verdict is not Verdict.ERASED:
+        return Decision(Ruling.HOLD, (f"verdict {report.verdict}", *report.reasons))
+    if not report.fit:
+        return Decision(Ruling.HOLD, ("erased, but not fit to be handed out", *report.reasons))
+    reasons = tuple(_contradictions(order, report))
+    return Decision(Ruling.HOLD if reasons else Ruling.CERTIFY, reasons)
+
+
+def _stale(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Iterator[str]:
+    """The ids: each must be the order's, and the order the record's present one."""
+    if record.state not in WORKING:
+        yield f"expected a slot that waits for a report, found it {record.state}"
+    for name, expected, found in (
+        ("slot", str(order.slot), str(record.slot)),
+        ("order id", record.order_id, order.order_id),
+        ("generation", record.generation, order.generation),
+        ("nonce", record.nonce, order.nonce),
+    ):
+        if expected != found:
+            yield f"order: expected the record's {name} {expected}, found {found}"
+    for name, expected, found in (
+        ("slot", str(order.slot), str(report.slot)),
+        ("order id", order.order_id, report.order_id),
+        ("generation", order.generation, report.generation),
+        ("nonce", order.nonce, report.nonce),
+        ("incarnation", order.incarnation, report.incarnation),
+    ):
+        if expected != found:
+            yield f"report: expected the order's {name} {expected}, found {found}"
+
+
+def _nothing_sent(ruling: Ruling, text: str, report: EraseReport) -> Decision:
+    """For outcomes that say that the drive was left alone: the rest must say so too."""
+    if report.methods or report.verdict is Verdict.ERASED or report.fit:
+        return Decision(
+            Ruling.HOLD,
+            (f"the report says {report.outcome} and yet claims methods, an erase or fitness",),
+        )
+    return Decision(ruling, (text, *report.reasons))
+
+
+def _another_drive(order: EraseOrder, report: EraseReport) -> str:
+    """Both drives, told apart by what differs; the serial shown as its digest would be useless."""
+    if report.identity is None:
+        return "another drive is in the slot than ordered"
+    differences = "; ".join(order.identity.differences(report.identity))
+    return f"another drive is in the slot than ordered ({differences or 'not unique on its host'})"
+
+
+def _contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    if report.identity is None:
+        yield "expected the identity of the drive that was erased, found none"
+    else:
+        yield from (f"identity, {line}" for line in order.identity.differences(report.identity))
+    if report.policy != order.policy.name:
+        yield f"expected policy {order.policy.name!r}, found {report.policy!r}"
+    if report.profile != order.profile.name:
+        yield f"expected profile {order.profile.name!r}, found {report.profile!r}"
+    yield from methods.contradictions(order, report)
+    yield from reading.contradictions(order, report)
+    yield from _profile(order, report)
+    yield from _health(order, report)
+
+
+def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    for difference in report.profile_differences:
+        yield f"called fit, and yet not as its profile: {difference}"
+    if report.facts_after is None:
+        return  # named by the reading's checks
+    if report.facts_after.firmware not in order.profile.firmware:
+        yield (
+            f"expected firmware {' or '.join(order.profile.firmware)}, "
+            f"found {report.facts_after.firmware!r}"
+        )
+    if report.facts_after.namespaces != order.profile.namespaces:
+        yield "expected the namespaces of the profile after the erase, found others"
+
+
+def _health(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    wanted = order.policy.health
+    if report.health is None:
+        yield "expected the SMART log, found none: the policy's health limits are not shown"
+        return
+    if report.health.critical_warning and not wanted.allow_critical_warning:
+        yield (
+            f"expected no critical warning in the SMART log, "
+            f"found {report.health.critical_warning:#04x}"
+        )
+    if report.health.percentage_used > wanted.max_percentage_used:
+        yield (
+            f"expected at most {wanted.max_percentage_used} % of the endurance used, "
+            f"found {report.health.percentage_used} %"
+        )

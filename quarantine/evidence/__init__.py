@@ -1,0 +1,1 @@
+"""What may be said about an erase, by whom it is signed, and how the sayings hang together."""

@@ -1,0 +1,272 @@
+"""Certificates: built from the order, the report and the slot's history; signed; chained."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eraser.errors import BadInputError as BadWireError
+from eraser.wire import codec, signing
+from eraser.wire.order import EraseOrder
+from eraser.wire.report import ControllerFacts, EraseReport, HealthRecord, VerificationRecord
+from eraser.wire.signing import PrivateKey, PublicKey
+from quarantine.errors import BadInputError
+from quarantine.evidence import methods, reading, wording
+from quarantine.evidence.sections import (
+    FORMAT,
+    Case,
+    Certificate,
+    Condition,
+    Drive,
+    Issuer,
+    MethodStatement,
+    Moment,
+    Sanitization,
+    Source,
+    VerificationStatement,
+)
+
+CERTIFICATE_TYPE = "nvme-quarantine.certificate+json"
+"""The JWS ``typ``: no order or report can pass for a certificate."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a certificate is built from. ``host_key`` is the reporting host's key thumbprint."""
+
+    order: EraseOrder
+    order_token: str
+    report: EraseReport
+    report_token: str
+    host_key: str
+    provider: str
+    last_user: str
+    history: tuple[Moment, ...]
+
+
+@dataclass(frozen=True)
+class Link:
+    """The end of the chain that a new certificate is hung on."""
+
+    digest: str = ""
+    position: int = 0
+
+
+@dataclass(frozen=True)
+class SignedCertificate:
+    """A certificate whose signature was made or verified here.
+
+    ``digest`` is the SHA-256 of the signed payload: the certificate's name, and its file's.
+    """
+
+    certificate: Certificate
+    token: str
+    digest: str
+    key: str
+    """RFC 7638 thumbprint of the key that signed."""
+
+    @property
+    def link(self) -> Link:
+        """What the next certificate hangs on."""
+        return Link(self.digest, self.certificate.position)
+
+
+def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -> Certificate:
+    """The certificate that the testimony carries.
+
+    Only for a report that :func:`quarantine.check.check` lets be certified; raises
+    :class:`BadInputError` for one that lacks what a certificate must name.
+    """
+    order, report = testimony.order, testimony.report
+    if (
+        report.achieved is None
+        or report.verification is None
+        or report.facts_before is None
+        or report.facts_after is None
+        or report.health is None
+    ):
+        raise BadInputError(
+            f"report of order {report.order_id}: expected label, verification, facts and health "
+            "for a certificate, found some missing; hold the slot"
+        )
+    return Certificate(
+        format=FORMAT,
+        position=previous.position + 1,
+        previous=previous.digest,
+        issued_at=issued_at,
+        issuer=issuer,
+        drive=_drive(order, report.facts_before, report.facts_after),
+        source=Source(
+            host=order.slot.host,
+            address=order.slot.address,
+            provider=testimony.provider,
+            last_user=testimony.last_user or "none on record",
+        ),
+        sanitization=Sanitization(
+            label=report.achieved,
+            asked=report.asked,
+            downgraded=report.downgraded,
+            label_meaning=wording.label_meaning(order, report, issuer.organisation),
+            methods=_methods(report),
+            resumed=report.resumed,
+            started_at=report.started_at,
+            finished_at=report.finished_at,
+            tools=dict(report.tools),
+        ),
+        verification=_verification(report.verification),
+        condition=_condition(report.health),
+        case=Case(
+            order_id=order.order_id,
+            generation=order.generation,
+            nonce=order.nonce,
+            incarnation=order.incarnation,
+            policy=order.policy.name,
+            profile=order.profile.name,
+            host_key=testimony.host_key,
+            order_digest=token_digest(testimony.order_token),
+            report_digest=token_digest(testimony.report_token),
+            history=testimony.history,
+        ),
+        exceptions=tuple(wording.exceptions(order, report)),
+        not_done=tuple(wording.not_done(report)),
+    )
+
+
+def sign(certificate: Certificate, key: PrivateKey) -> SignedCertificate:
+    """Signs the canonical form of a certificate."""
+    payload = codec.canonical(certificate)
+    token = key.sign(payload, CERTIFICATE_TYPE)
+    return SignedCertificate(certificate, token, _sha256(payload), key.public.thumbprint)
+
+
+def verify(token: str, keys: Sequence[PublicKey], what: str) -> SignedCertificate:
+    """The certificate in a token that one of ``keys`` signed. Raises :class:`BadInputError`."""
+    failure: BadWireError | None = None
+    for key in keys:
+        try:
+            payload = signing.verify(token, key, CERTIFICATE_TYPE, what)
+            certificate = codec.load(Certificate, payload, what)
+        except BadWireError as error:
+            failure = error
+            continue
+        if codec.canonical(certificate) != payload:
+            raise BadInputError(f"{what}: expected the canonical JSON form, found another")
+        return SignedCertificate(certificate, token, _sha256(payload), key.thumbprint)
+    raise BadInputError(str(failure) if failure else f"{what}: expected a public key, found none")
+
+
+def document(signed: SignedCertificate) -> bytes:
+    """The file form: the certificate for readers, and the JWS that vouches for every word of it."""
+    body = {"certificate": codec.plain(signed.certificate), "jws": signed.token}
+    return json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False).encode() + b"\n"
+
+
+def read_document(raw: bytes, keys: Sequence[PublicKey], what: str) -> SignedCertificate:
+    """Verifies a file: its signature, and that the readable part is the signed one.
+
+    A bare compact JWS is read too. Raises :class:`BadInputError`.
+    """
+    if not raw.lstrip().startswith(b"{"):
+        try:
+            return verify(raw.decode("ascii").strip(), keys, what)
+        except UnicodeDecodeError as error:
+            raise BadInputError(f"{what}: expected a certificate, found other bytes") from error
+    try:
+        value = codec.parse(raw, what)
+    except BadWireError as error:
+        raise BadInputError(str(error)) from error
+    if not isinstance(value, dict) or set(value) != {"certificate", "jws"}:
+        raise BadInputError(f"{what}: expected the members 'certificate' and 'jws'")
+    if not isinstance(value["jws"], str):
+        raise BadInputError(f"{what}: expected a compact JWS in 'jws'")
+    signed = verify(value["jws"], keys, what)
+    if codec.canonical(value["certificate"]) != codec.canonical(signed.certificate):
+        raise BadInputError(
+            f"{what}: expected the readable part to be what was signed, found it altered"
+        )
+    return signed
+
+
+def token_digest(token: str) -> str:
+    """SHA-256 of a signed message as it was sent, 64 hexadecimal digits."""
+    return _sha256(token.encode())
+
+
+def _sha256(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
+
+
+def _drive(order: EraseOrder, before: ControllerFacts, after: ControllerFacts) -> Drive:
+    return Drive(
+        manufacturer=wording.manufacturer(order.identity),
+        media_type="NVMe solid state drive",
+        identity=order.identity,
+        identity_digest=order.identity.digest,
+        property_number="not recorded",
+        firmware=after.firmware,
+        nvme_version=wording.version(after.nvme_version),
+        capacity_bytes=after.total_bytes or sum(n.size for n in after.namespaces),
+        unallocated_bytes=after.unallocated_bytes,
+        oacs=before.oacs,
+        fna=before.fna,
+        sanicap=before.sanicap,
+        dlfeat=after.dlfeat,
+    )
+
+
+def _methods(report: EraseReport) -> tuple[MethodStatement, ...]:
+    return tuple(
+        MethodStatement(
+            method=record.method,
+            description=wording.DESCRIPTIONS[record.method],
+            opcode=(
+                methods.SANITIZE_OPCODE if record.method.is_sanitize else methods.FORMAT_OPCODE
+            ),
+            cdw10=record.cdw10,
+            nsid=record.nsid,
+            command=wording.command(record, report),
+            reported=wording.reported(record),
+            log_before=record.log_before,
+            log_after=record.log_after,
+            attempts=record.attempts,
+            adopted=record.adopted,
+            seconds=record.seconds,
+        )
+        for record in report.methods
+    )
+
+
+def _verification(record: VerificationRecord) -> VerificationStatement:
+    everything = reading.read_everything(record)
+    return VerificationStatement(
+        method=wording.verification_method(record),
+        asked=record.asked,
+        done=record.done,
+        seed=record.seed,
+        confidence=record.confidence,
+        residual_asked=record.residual,
+        residual_shown=0.0 if everything else reading.bound(record.sampled, record.confidence),
+        sampled=record.sampled,
+        blocks=reading.total_blocks(record),
+        canaries_planted=record.canaries_planted,
+        canaries_checked=record.canaries_checked,
+        fingerprints_taken=record.fingerprints_taken,
+        fingerprints_checked=record.fingerprints_checked,
+        expected=record.expected,
+        namespaces=record.namespaces,
+        sentence=wording.confidence(record),
+        seconds=record.seconds,
+    )
+
+
+def _condition(health: HealthRecord) -> Condition:
+    return Condition(
+        critical_warning=health.critical_warning,
+        available_spare=health.available_spare,
+        percentage_used=health.percentage_used,
+        media_errors=health.media_errors_after,
+        data_units_written=health.data_units_written,
+        power_on_hours=health.power_on_hours,
+    )

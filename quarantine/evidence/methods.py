@@ -1,0 +1,170 @@
+"""Do the commands, the drive's own log and the claimed label of a report fit together?
+
+Pure. Every function yields contradictions; none means that the testimony hangs together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from eraser.wire.order import EraseOrder
+from eraser.wire.policy import Label, Method, Policy
+from eraser.wire.report import ControllerFacts, EraseReport, MethodRecord, Verdict
+from quarantine.errors import BadInputError
+from quarantine.evidence import sanitizelog
+
+SANITIZE_OPCODE = 0x84
+FORMAT_OPCODE = 0x80
+"""NVM Express Base 2.0, figure 138 (admin opcodes)."""
+
+SANITIZE_MASK = 0x20F
+"""CDW10 of Sanitize (Base 2.0, figure 311): SANACT 2:0, AUSE 3, NDAS 9. The last two stay 0."""
+FORMAT_SES_MASK = 0xE00
+"""CDW10 of Format NVM (Base 2.0, figure 189): SES, bits 11:9."""
+
+_FIXED_BITS = {
+    Method.SANITIZE_CRYPTO: (SANITIZE_MASK, 4),
+    Method.SANITIZE_BLOCK: (SANITIZE_MASK, 2),
+    Method.FORMAT_USER_DATA: (FORMAT_SES_MASK, 1 << 9),
+    Method.FORMAT_CRYPTO: (FORMAT_SES_MASK, 2 << 9),
+}
+
+_SANICAP_BIT = {Method.SANITIZE_CRYPTO: 0x1, Method.SANITIZE_BLOCK: 0x2}
+"""Identify Controller bytes 331:328 (Base 2.0, figure 275)."""
+_OACS_FORMAT = 0x2
+_FNA_CRYPTO = 0x4
+
+
+def offered(method: Method, facts: ControllerFacts) -> bool:
+    """Whether the drive, by its own Identify data, has the method."""
+    if method.is_sanitize:
+        return bool(facts.sanicap & _SANICAP_BIT[method])
+    if not facts.oacs & _OACS_FORMAT:
+        return False
+    return method is not Method.FORMAT_CRYPTO or bool(facts.fna & _FNA_CRYPTO)
+
+
+def planned(policy: Policy, label: Label, facts: ControllerFacts) -> tuple[Method, ...]:
+    """What had to be run for ``label``: all purge methods offered, or the first clear method."""
+    if label is Label.PURGE:
+        return tuple(m for m in policy.purge_methods if offered(m, facts))
+    return tuple(m for m in policy.clear_methods if offered(m, facts))[:1]
+
+
+def contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """Everything about label and methods that a certificate could not stand on."""
+    yield from _label(order, report)
+    if not report.methods:
+        yield "expected at least one method that was carried out, found none"
+        return
+    yield from _plan(order, report)
+    for record in report.methods:
+        yield from _method(record, report)
+
+
+def unseen(order: EraseOrder, report: EraseReport) -> tuple[Method, ...]:
+    """Planned methods that no record speaks of: lost with a journal, named on the certificate."""
+    if report.achieved is None or report.facts_before is None:
+        return ()
+    done = {record.method for record in report.methods}
+    return tuple(
+        m
+        for m in planned(order.policy, report.achieved, report.facts_before)
+        if m not in done
+    )
+
+
+def _label(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    wanted = order.policy.label
+    if report.asked is not wanted:
+        yield f"expected the label {wanted} to have been asked for, found {report.asked}"
+    if report.achieved is None:
+        yield "expected a label that was achieved, found none"
+        return
+    weaker = wanted is Label.PURGE and report.achieved is Label.CLEAR
+    if weaker and not order.policy.allow_clear:
+        yield (
+            f"policy {order.policy.name!r} asks for {wanted} and allows no downgrade, "
+            f"found {report.achieved}"
+        )
+    if weaker != report.downgraded:
+        yield (
+            f"expected downgraded to be {weaker} for {wanted} asked and {report.achieved} "
+            f"achieved, found {report.downgraded}"
+        )
+    for record in report.methods:
+        if record.method.is_sanitize != (report.achieved is Label.PURGE):
+            yield f"method {record.method} is no part of the label {report.achieved}"
+
+
+def _plan(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    if report.achieved is None:
+        return
+    if report.facts_before is None:
+        yield "expected what the drive offered before the erase, found nothing"
+        return
+    plan = planned(order.policy, report.achieved, report.facts_before)
+    done = tuple(dict.fromkeys(record.method for record in report.methods))
+    if not plan:
+        yield f"the drive says that it offers no method for {report.achieved}, yet one is claimed"
+        return
+    strange = [m for m in done if m not in plan]
+    if strange:
+        yield f"expected the methods {', '.join(plan)}, found also {', '.join(strange)}"
+    missing = [m for m in plan if m not in done]
+    adopted = any(record.adopted for record in report.methods)
+    if missing and not adopted:
+        # Without a journal a sanitize found running says nothing of those before it.
+        yield f"expected the methods {', '.join(plan)}, found none of {', '.join(missing)}"
+    if not strange and not adopted and done[-1] is not plan[-1]:
+        yield f"expected {plan[-1]} to stand last and be verified, found {done[-1]}"
+
+
+def _method(record: MethodRecord, report: EraseReport) -> Iterator[str]:
+    name = str(record.method)
+    if record.verdict is not Verdict.ERASED:
+        yield f"{name}: expected the verdict erased, found {record.verdict} ({record.reason})"
+    mask, bits = _FIXED_BITS[record.method]
+    if record.cdw10 & mask != bits:
+        yield f"{name}: expected CDW10 & {mask:#x} to be {bits:#x}, found CDW10 {record.cdw10:#x}"
+    if record.method.is_sanitize:
+        yield from _sanitize(record, report, name)
+    elif not _sent(record, report, FORMAT_OPCODE, (0,)):
+        yield f"{name}: expected a Format with CDW10 {record.cdw10:#x} and status 0, found none"
+
+
+def _sanitize(record: MethodRecord, report: EraseReport, name: str) -> Iterator[str]:
+    try:
+        after = sanitizelog.parse(record.log_after, f"{name}: log after")
+    except BadInputError as error:
+        yield str(error)
+        return
+    if not after.succeeded:
+        yield f"{name}: expected success in log 81h, found {after.status_name}"
+    if after.cdw10 != record.cdw10:
+        yield (
+            f"{name}: expected SCDW10 {record.cdw10:#x} in log 81h, found {after.cdw10:#x}: "
+            "the success is another command's"
+        )
+    if not record.changed:
+        yield f"{name}: log 81h was not seen to change: the success may be an older one's"
+    if record.adopted:
+        return
+    try:
+        sanitizelog.parse(record.log_before, f"{name}: log before")
+    except BadInputError as error:
+        yield str(error)
+    # A status of None is a command whose exit was lost with its sender; log 81h speaks for it.
+    if not _sent(record, report, SANITIZE_OPCODE, (0, None)):
+        yield f"{name}: expected a Sanitize with CDW10 {record.cdw10:#x} as sent, found none"
+
+
+def _sent(
+    record: MethodRecord, report: EraseReport, opcode: int, statuses: tuple[int | None, ...]
+) -> bool:
+    return any(
+        command.opcode == opcode
+        and command.cdw10 == record.cdw10
+        and command.status in statuses
+        for command in report.commands
+    )

@@ -1,0 +1,246 @@
+"""A certificate as one printable page of HTML: self-contained, no script, every value escaped."""
+
+from __future__ import annotations
+
+import importlib.resources
+import string
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from eraser.wire.policy import Label
+from quarantine.evidence.certificate import SignedCertificate
+from quarantine.evidence.sections import Certificate, MethodStatement
+
+_ACCENTS = {Label.PURGE: "#14573d", Label.CLEAR: "#7a4b00"}
+"""Dark enough under white text, and told apart on paper."""
+
+Row = tuple[str, str]
+"""A term and its value, both plain text."""
+
+
+def render(signed: SignedCertificate) -> str:
+    """The page of a certificate that was verified."""
+    body = signed.certificate
+    template = importlib.resources.files(__package__ or "").joinpath("certificate.html")
+    return string.Template(template.read_text(encoding="utf-8")).substitute(
+        accent=_ACCENTS[body.sanitization.label],
+        short=escape(signed.digest[:12]),
+        organisation=escape(body.issuer.organisation),
+        position=body.position,
+        issued_at=escape(_time(body.issued_at)),
+        label=escape(body.sanitization.label),
+        label_note="downgraded" if body.sanitization.downgraded else "as the policy asks",
+        summary=escape(_summary(body)),
+        sentence=escape(body.verification.sentence),
+        sections="\n".join(_sections(body)),
+        file=escape(f"{signed.digest}.json"),
+        digest=escape(signed.digest),
+        previous=escape(body.previous or "none: it is the first of its chain"),
+        key=escape(signed.key),
+    )
+
+
+def _summary(body: Certificate) -> str:
+    names = " and ".join(dict.fromkeys(str(m.method) for m in body.sanitization.methods))
+    drive = body.drive
+    return (
+        f"The drive {drive.identity.model}, serial number {drive.identity.serial}, was sanitized "
+        f"by {names} and reported success. It was then read back by "
+        f"{body.verification.method.partition(':')[0]}."
+    )
+
+
+def _sections(body: Certificate) -> Iterator[str]:
+    yield _section("Medium", _terms(_medium(body)))
+    yield _section(
+        "Sanitization",
+        _terms(_sanitization(body))
+        + "".join(f'<div class="method">{_terms(_method(m))}</div>' for m in _methods(body)),
+    )
+    yield _section("Verification", _terms(_verification(body)) + _counts(body))
+    yield _section("Condition of the drive", _terms(_condition(body)))
+    yield _section("Exceptions", _list(body.exceptions, "None."))
+    yield _section("What this certificate does not say", _list(body.not_done, "None."))
+    yield _section("The case", _terms(_case(body)) + _history(body))
+    yield _section("Responsible", _signs(body))
+
+
+def _medium(body: Certificate) -> Iterator[Row]:
+    drive, source = body.drive, body.source
+    ids = drive.identity
+    yield "Manufacturer", drive.manufacturer
+    yield "Model", ids.model
+    yield "Serial number", ids.serial
+    yield "Property number", drive.property_number
+    yield "Media type", drive.media_type
+    yield "Capacity", f"{_size(drive.capacity_bytes)}, unallocated {drive.unallocated_bytes:,} bytes"
+    yield "Firmware, NVMe version", f"{drive.firmware}, {drive.nvme_version}"
+    yield (
+        "PCI ids",
+        f"{ids.vendor_id:04x}:{ids.device_id:04x}, subsystem "
+        f"{ids.subsystem_vendor_id:04x}:{ids.subsystem_device_id:04x}",
+    )
+    yield "Subsystem NQN", ids.subnqn
+    yield (
+        "Capabilities",
+        f"OACS {drive.oacs:#06x}, FNA {drive.fna:#04x}, SANICAP {drive.sanicap:#010x}, "
+        f"DLFEAT {', '.join(f'{value:#04x}' for value in drive.dlfeat) or 'none'}",
+    )
+    yield "Media source", f"{source.host}, PCI address {source.address}"
+    yield "Last user", source.last_user
+    yield "Confidentiality", (
+        f"{body.issuer.confidentiality_before} before, {body.issuer.confidentiality_after} after"
+    )
+    yield "Destination", body.issuer.destination
+
+
+def _sanitization(body: Certificate) -> Iterator[Row]:
+    done = body.sanitization
+    asked = f" ({done.asked} was asked)" if done.downgraded else ""
+    yield "Description", f"{done.label}{asked}"
+    yield "Meaning of the label", done.label_meaning
+    yield "Started, finished", f"{_time(done.started_at)}, {_time(done.finished_at)}"
+    yield "Tools", ", ".join(f"{name} {version}" for name, version in sorted(done.tools.items()))
+
+
+def _methods(body: Certificate) -> Iterable[MethodStatement]:
+    return body.sanitization.methods
+
+
+def _method(done: MethodStatement) -> Iterator[Row]:
+    yield "Method used", f"{done.method}: {done.description}"
+    yield (
+        "Command",
+        f"opcode {done.opcode:#04x}, NSID {done.nsid:#x}, CDW10 {done.cdw10:#010x}; "
+        f"{_duration(done.seconds)}",
+    )
+    if done.command:
+        yield "As sent", done.command
+    yield "The drive reported", done.reported
+
+
+def _verification(body: Certificate) -> Iterator[Row]:
+    seen = body.verification
+    yield "Method", seen.method
+    yield "Read", (
+        f"{seen.sampled:,} of {seen.blocks:,} blocks of 4 KiB in {_duration(seen.seconds)}"
+    )
+    yield "Seed of the places", seen.seed or "none: everything was read"
+    yield "Bound asked", (
+        f"residue above {seen.residual_asked:.6%} found with probability {seen.confidence:.5g}"
+    )
+    yield "Canaries", f"{seen.canaries_planted:,} planted, {seen.canaries_checked:,} found gone"
+    yield "Fingerprints", (
+        f"{seen.fingerprints_taken:,} taken before, {seen.fingerprints_checked:,} found changed"
+    )
+    yield "Value promised", f"{seen.expected} for deallocated blocks (DLFEAT)"
+
+
+_COLUMNS = (
+    ("NSID", "nsid"),
+    ("Blocks", "blocks"),
+    ("Read", "read"),
+    ("Zeros", "zeros"),
+    ("Ones", "ones"),
+    ("Pattern", "pattern"),
+    ("Noise", "random"),
+    ("Structured", "structured"),
+    ("Canaries", "canaries"),
+    ("Unchanged", "unchanged"),
+    ("Unreadable", "unreadable"),
+)
+
+
+def _counts(body: Certificate) -> str:
+    head = "".join(f'<th class="n">{escape(title)}</th>' for title, _name in _COLUMNS)
+    rows = "".join(
+        "<tr>"
+        + "".join(f'<td class="n">{getattr(n, name):,}</td>' for _title, name in _COLUMNS)
+        + "</tr>"
+        for n in body.verification.namespaces
+    )
+    return f"<table><tr>{head}</tr>{rows}</table>"
+
+
+def _condition(body: Certificate) -> Iterator[Row]:
+    state = body.condition
+    yield "Critical warning", f"{state.critical_warning:#04x}"
+    yield "Endurance used", f"{state.percentage_used} %"
+    yield "Spare available", f"{state.available_spare} %"
+    yield "Media errors", f"{state.media_errors:,}"
+    yield "Written", f"{state.data_units_written:,} units of 512,000 bytes"
+    yield "Powered on", f"{state.power_on_hours:,} hours"
+
+
+def _case(body: Certificate) -> Iterator[Row]:
+    case = body.case
+    yield "Order", f"{case.order_id}, generation {case.generation}, nonce {case.nonce}"
+    yield "Policy, profile", f"{case.policy}, {case.profile}"
+    yield "Order, SHA-256", case.order_digest
+    yield "Report, SHA-256", case.report_digest
+    yield "Report signed by", f"key {case.host_key}, incarnation {case.incarnation}"
+
+
+def _history(body: Certificate) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(_time(m.at))}</td><td>{escape(m.event)}</td>"
+        f"<td>{escape(m.state)}</td><td>{escape(m.reason)}</td></tr>"
+        for m in body.case.history
+    )
+    if not rows:
+        return ""
+    return f"<table><tr><th>Time</th><th>Event</th><th>State</th><th>Reason</th></tr>{rows}</table>"
+
+
+def _signs(body: Certificate) -> str:
+    who = body.issuer
+    person = f"{who.person}, {who.title}"
+    contact = f"{who.location}; {who.contact}"
+    both = (
+        ("Sanitization", body.sanitization.finished_at),
+        ("Verification", body.issued_at),
+    )
+    return '<div class="signs">' + "".join(
+        f"<div><h3>{escape(what)}</h3><p>{escape(person)}</p><p>{escape(contact)}</p>"
+        f"<p>{escape(_time(at))}, signed electronically</p></div>"
+        for what, at in both
+    ) + "</div>"
+
+
+def _section(title: str, inner: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{inner}</section>"
+
+
+def _terms(rows: Iterable[Row]) -> str:
+    inner = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in rows)
+    return f"<dl>{inner}</dl>"
+
+
+def _list(lines: Iterable[str], empty: str) -> str:
+    inner = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<ul>{inner}</ul>" if inner else f'<p class="none">{escape(empty)}</p>'
+
+
+def _size(count: int) -> str:
+    amount = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.4g} {unit} ({count:,} bytes)"
+        amount /= 1000
+    return f"{amount:.4g} TB ({count:,} bytes)"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def _time(iso: str) -> str:
+    """ISO 8601 for eyes: no ``T``, whole seconds; anything else stays as it is."""
+    if len(iso) >= 19 and iso[10] == "T":
+        zone = " UTC" if iso.endswith(("Z", "+00:00")) else iso[19:]
+        return f"{iso[:10]} {iso[11:19]}{zone}"
+    return iso

@@ -1,0 +1,168 @@
+"""Do the counts of a verification add up to what the policy asked for?
+
+Pure. Every function yields contradictions; none means that the reading proves what it claims.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from eraser.wire.order import EraseOrder
+from eraser.wire.policy import VerificationMode
+from eraser.wire.report import EraseReport, NamespaceVerification, VerificationRecord
+
+BLOCK = 4096
+"""Bytes of one block as counted here, whatever the drive's sector size is."""
+
+
+def needed(confidence: float, residual: float) -> int:
+    """n = ceil(ln(1-C) / ln(1-f)): samples that find a residue of fraction f with probability C.
+
+    For independent samples, each missing with (1-f); drawing without replacement only helps.
+    """
+    return math.ceil(math.log1p(-confidence) / math.log1p(-residual))
+
+
+def bound(samples: int, confidence: float) -> float:
+    """The fraction of blocks that ``samples`` clean reads exclude at ``confidence``."""
+    return -math.expm1(math.log1p(-confidence) / samples) if samples > 0 else 1.0
+
+
+def total_blocks(verification: VerificationRecord) -> int:
+    """All 4 KiB blocks of all namespaces."""
+    return sum(n.blocks for n in verification.namespaces)
+
+
+def read_everything(verification: VerificationRecord) -> bool:
+    """Every block of every namespace was read; the mode's name alone is not believed."""
+    return bool(verification.namespaces) and all(
+        n.read == n.blocks for n in verification.namespaces
+    )
+
+
+def contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """Everything about the verification that a certificate could not stand on."""
+    record = report.verification
+    if record is None:
+        yield "expected a verification by reading, found none"
+        return
+    yield from _asked(order, record)
+    yield from _amount(order, record)
+    yield from _namespaces(report, record)
+    yield from _probes(order, record)
+    yield from _content(record)
+
+
+def _asked(order: EraseOrder, record: VerificationRecord) -> Iterator[str]:
+    wanted = order.policy.verification
+    if record.asked is not wanted.mode:
+        yield f"expected verification {wanted.mode} to have been asked for, found {record.asked}"
+    if wanted.mode is VerificationMode.FULL and record.done is not VerificationMode.FULL:
+        yield f"expected a full verification, found {record.done}"
+    if record.confidence < wanted.confidence or record.residual > wanted.residual:
+        yield (
+            f"expected confidence {wanted.confidence} at residual {wanted.residual}, "
+            f"found {record.confidence} at {record.residual}"
+        )
+    if record.done is VerificationMode.STATISTICAL and not _is_hex(record.seed):
+        yield "expected the seed that chose the places, in hexadecimal, found none"
+
+
+def _amount(order: EraseOrder, record: VerificationRecord) -> Iterator[str]:
+    wanted = order.policy.verification
+    if record.done is VerificationMode.FULL:
+        if not read_everything(record):
+            yield "expected every block read for a full verification, found some that were not"
+        return
+    least = min(needed(wanted.confidence, wanted.residual), total_blocks(record))
+    if record.sampled < least:
+        yield f"expected at least {least} blocks read at random places, found {record.sampled}"
+    read = sum(n.read for n in record.namespaces)
+    if record.sampled > read:
+        yield f"expected at most {read} sampled blocks, as many as were read, found {record.sampled}"
+
+
+def _namespaces(report: EraseReport, record: VerificationRecord) -> Iterator[str]:
+    if report.facts_after is None:
+        yield "expected what the drive said of itself after the erase, found nothing"
+        return
+    sizes = {n.nsid: math.ceil(n.size / BLOCK) for n in report.facts_after.namespaces}
+    found = {n.nsid: n.blocks for n in record.namespaces}
+    if len(found) != len(record.namespaces):
+        yield "expected each namespace once in the verification, found one twice"
+    if sizes != found:
+        yield (
+            f"expected the namespaces {_blocks(sizes)} to be verified (4 KiB blocks), "
+            f"found {_blocks(found)}"
+        )
+    for namespace in record.namespaces:
+        yield from _counts(namespace)
+
+
+def _counts(n: NamespaceVerification) -> Iterator[str]:
+    where = f"namespace {n.nsid}"
+    classes = (n.zeros, n.ones, n.pattern, n.random, n.structured)
+    counters = (n.read, *classes, n.canaries, n.unchanged, n.unreadable)
+    if any(count < 0 for count in counters):
+        yield f"{where}: expected counts of 0 or more, found a negative one"
+    if n.read > n.blocks:
+        yield f"{where}: expected at most {n.blocks} blocks read, found {n.read}"
+    if n.blocks and not n.read:
+        yield f"{where}: expected blocks to be read, found none"
+    # An unreadable block belongs to no class.
+    if sum(classes) + n.unreadable != n.read:
+        yield (
+            f"{where}: expected {n.read} blocks in the classes and unreadable together, "
+            f"found {sum(classes) + n.unreadable}"
+        )
+    if n.canaries:
+        yield f"{where}: {n.canaries} blocks still hold a canary"
+    if n.unchanged:
+        yield f"{where}: {n.unchanged} blocks are as they were before the erase"
+    if n.unreadable:
+        yield f"{where}: {n.unreadable} blocks could not be read"
+    if n.structured:
+        yield f"{where}: {n.structured} blocks look like somebody's data"
+
+
+def _probes(order: EraseOrder, record: VerificationRecord) -> Iterator[str]:
+    if record.canaries_checked != record.canaries_planted:
+        yield (
+            f"expected all {record.canaries_planted} canaries to be checked, "
+            f"found {record.canaries_checked}"
+        )
+    if record.fingerprints_checked != record.fingerprints_taken:
+        yield (
+            f"expected all {record.fingerprints_taken} fingerprints to be checked, "
+            f"found {record.fingerprints_checked}"
+        )
+    wanted = min(order.policy.verification.canaries, total_blocks(record))
+    if record.canaries_planted < wanted and not record.missing_probes:
+        yield (
+            f"expected {wanted} canaries or a reason why fewer, "
+            f"found {record.canaries_planted} and no reason"
+        )
+
+
+def _content(record: VerificationRecord) -> Iterator[str]:
+    """Something must decide: the value that the drive promises, or probes that are gone."""
+    read = sum(n.read for n in record.namespaces)
+    promised = {
+        "zeros": sum(n.zeros for n in record.namespaces),
+        "ones": sum(n.ones for n in record.namespaces),
+    }.get(record.expected, -1)
+    if promised == read or record.canaries_planted or record.fingerprints_taken:
+        return
+    yield (
+        "expected every block as the drive promises, or canaries or fingerprints that are gone; "
+        "found neither: the reads decide nothing"
+    )
+
+
+def _is_hex(text: str) -> bool:
+    return len(text) >= 16 and all(c in "0123456789abcdef" for c in text)
+
+
+def _blocks(sizes: dict[int, int]) -> str:
+    return ", ".join(f"{nsid}: {blocks}" for nsid, blocks in sorted(sizes.items())) or "none"

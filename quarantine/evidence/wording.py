@@ -1,0 +1,155 @@
+"""The sentences of a certificate, each computed from facts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from eraser.wire.identity import ControllerIdentity
+from eraser.wire.order import EraseOrder
+from eraser.wire.policy import Label, Method
+from eraser.wire.report import EraseReport, MethodRecord, VerificationRecord
+from quarantine.evidence import methods, reading, sanitizelog
+
+DESCRIPTIONS = {
+    Method.SANITIZE_CRYPTO: "Sanitize, crypto erase: the media encryption keys were changed",
+    Method.SANITIZE_BLOCK: "Sanitize, block erase: all media that can hold user data was erased",
+    Method.FORMAT_USER_DATA: "Format NVM, secure erase setting 1: user data erased",
+    Method.FORMAT_CRYPTO: "Format NVM, secure erase setting 2: media encryption key changed",
+}
+
+_MANUFACTURERS = {
+    0x025E: "Solidigm",
+    0x1179: "Toshiba",
+    0x1344: "Micron",
+    0x144D: "Samsung",
+    0x15B7: "SanDisk",
+    0x1B36: "Red Hat (emulated)",
+    0x1B96: "Western Digital",
+    0x1BB1: "Seagate",
+    0x1C5C: "SK hynix",
+    0x1E0F: "KIOXIA",
+    0x8086: "Intel",
+}
+"""PCI vendor ids (PCI ID repository) of the usual makers; others are shown by number alone."""
+
+
+def manufacturer(identity: ControllerIdentity) -> str:
+    """The maker's name where the PCI vendor id is a known one, and the id."""
+    number = f"PCI vendor {identity.vendor_id:#06x}"
+    name = _MANUFACTURERS.get(identity.vendor_id)
+    return f"{name} ({number})" if name else number
+
+
+def version(number: int) -> str:
+    """VS (Identify Controller bytes 83:80): major, minor, tertiary."""
+    return f"{number >> 16}.{(number >> 8) & 0xFF}.{number & 0xFF}" if number else "not reported"
+
+
+def label_meaning(order: EraseOrder, report: EraseReport, organisation: str) -> str:
+    """The label as the operator's named mapping, not as a standard's blessing."""
+    by = f"as {organisation} maps it in policy {order.policy.name!r}"
+    if report.achieved is Label.PURGE:
+        return (
+            f"Purge, {by}: a Sanitize operation of the whole NVM subsystem whose success the "
+            "drive's own log (81h) reports; the class of methods that IEEE 2883-2022 calls Purge."
+        )
+    return (
+        f"Clear, {by}: Format NVM with a secure erase setting, reported successful; the class of "
+        "methods that IEEE 2883-2022 calls Clear. It is not Purge."
+    )
+
+
+def command(record: MethodRecord, report: EraseReport) -> str:
+    """The command line that sent the method, as recorded; empty where none was."""
+    opcode = methods.SANITIZE_OPCODE if record.method.is_sanitize else methods.FORMAT_OPCODE
+    sent = [
+        c
+        for c in report.commands
+        if c.opcode == opcode and c.cdw10 == record.cdw10 and c.status in (0, None)
+    ]
+    return shlex.join(sent[-1].argv) if sent else ""
+
+
+def reported(record: MethodRecord) -> str:
+    """What the drive said of the method. Raises ``BadInputError`` for a log that is none."""
+    if not record.method.is_sanitize:
+        return "The drive completed the command with status 0 (success)."
+    log = sanitizelog.parse(record.log_after, f"{record.method}: log after")
+    seal = "set" if log.global_data_erased else "not set"
+    return (
+        f"Log 81h after: {log.status_name} (SSTAT {log.status}), SCDW10 {log.cdw10:#x}, "
+        f"Global Data Erased {seal}."
+    )
+
+
+def verification_method(record: VerificationRecord) -> str:
+    """The verification method by name (SP 800-88r1 4.8)."""
+    if reading.read_everything(record):
+        return "full: every addressable 4 KiB block was read"
+    return "quick sampling: stratified pseudorandom 4 KiB blocks, new places each time"
+
+
+def confidence(record: VerificationRecord) -> str:
+    """What the reads are worth: n, seed, bound, and the assumption under all of them."""
+    assumption = (
+        "This assumes that the drive's firmware answers reads truthfully; the media itself was "
+        "not read below it."
+    )
+    blocks = reading.total_blocks(record)
+    if reading.read_everything(record):
+        return (
+            f"All {blocks:,} blocks of 4 KiB were read, and none of them held earlier data that "
+            f"this check can recognise. {assumption}"
+        )
+    share = reading.bound(record.sampled, record.confidence)
+    return (
+        f"{record.sampled:,} of {blocks:,} blocks of 4 KiB were read at places chosen with seed "
+        f"{record.seed}, and none of them held earlier data that this check can recognise. If more "
+        f"than {share:.6%} of the blocks, scattered, still held such data, the check would have "
+        f"found some with a probability of {record.confidence:.5g}. A single small remainder can "
+        f"escape a sample. {assumption}"
+    )
+
+
+def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """What went otherwise than an auditor would take for granted."""
+    if report.downgraded:
+        yield (
+            f"Downgraded: policy {order.policy.name!r} asked for {report.asked}; the drive offers "
+            f"no such method, and the policy allowed {report.achieved}."
+        )
+    for method in methods.unseen(order, report):
+        yield f"Not seen: {method} was planned; no record of it was left by an interrupted case."
+    for record in report.methods:
+        if record.adopted:
+            yield f"{record.method} was found running without a journal; its end was observed."
+        if record.attempts > 1:
+            yield f"{record.method} took {record.attempts} attempts."
+    if report.resumed:
+        yield f"The case was interrupted and taken up again {report.resumed} time(s)."
+    if report.verification is not None:
+        for probe in report.verification.missing_probes:
+            yield f"Missing probe: {probe}"
+    for reason in report.reasons:
+        yield f"Remark of the host: {reason}"
+
+
+def not_done(report: EraseReport) -> Iterator[str]:
+    """What the certificate does not say, said."""
+    yield (
+        "Not examined: boot partitions, replay protected memory (RPMB), firmware images. "
+        "No erase command reaches them."
+    )
+    yield "Not erased: SMART, error, telemetry and event logs, which drives keep by design."
+    yield "Not done: reading the media below the drive's firmware."
+    yield "Not done: a second verification by another tool or by other people."
+    if report.achieved is Label.CLEAR:
+        yield (
+            "Not reached by Format NVM: capacity that belongs to no formatted namespace, and spare "
+            "blocks, except as far as the drive's firmware includes them."
+        )
+    if report.verification is None or not report.verification.canaries_planted:
+        yield "Not done: planting canaries before the erase and missing them after it."
+    if report.verification is None or not report.verification.fingerprints_taken:
+        yield "Not done: comparing blocks with fingerprints taken before the erase."

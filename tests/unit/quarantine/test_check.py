@@ -1,0 +1,319 @@
+"""The control plane's decision on a report: each contradiction alone must hold the slot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from eraser.wire.identity import Slot
+from eraser.wire.order import EraseOrder
+from eraser.wire.policy import Health, Label, Method, Policy, Verification, VerificationMode
+from eraser.wire.report import EraseReport, Outcome, Verdict
+from quarantine.check import Ruling, check
+from quarantine.evidence import reading
+from quarantine.record.states import State
+from tests.unit.quarantine.testimony import (
+    BLOCK,
+    BLOCKS,
+    COUNTS,
+    CRYPTO,
+    FACTS,
+    FORMAT,
+    HEALTH,
+    IDENTITY,
+    NAMESPACE,
+    ORDER,
+    RECORD,
+    REPORT,
+    SAMPLED,
+    VERIFICATION,
+    command,
+    log81,
+)
+
+CLEAR_POLICY = replace(ORDER.policy, allow_clear=True)
+NO_SANITIZE = replace(FACTS, sanicap=0)
+CLEARED = replace(
+    REPORT,
+    achieved=Label.CLEAR,
+    downgraded=True,
+    methods=(FORMAT,),
+    commands=(command(0x80, 0x200),),
+    facts_before=NO_SANITIZE,
+    facts_after=NO_SANITIZE,
+)
+
+
+def ruled(report: EraseReport, order: EraseOrder = ORDER) -> tuple[Ruling, str]:
+    decision = check(order, report, RECORD)
+    return decision.ruling, decision.reason
+
+
+def test_an_honest_report_is_certified() -> None:
+    assert ruled(REPORT) == (Ruling.CERTIFY, "")
+
+
+def test_clear_is_certified_where_the_operator_allowed_the_downgrade() -> None:
+    assert ruled(CLEARED, replace(ORDER, policy=CLEAR_POLICY)) == (Ruling.CERTIFY, "")
+
+
+def test_clear_is_held_where_purge_was_asked() -> None:
+    ruling, reason = ruled(CLEARED)
+    assert ruling is Ruling.HOLD
+    assert "allows no downgrade" in reason
+
+
+def test_noise_after_a_crypto_erase_is_certified_when_probes_are_gone() -> None:
+    counts = replace(COUNTS, zeros=1000, random=SAMPLED - 1000)
+    seen = replace(VERIFICATION, expected="unknown", namespaces=(counts,))
+    assert ruled(replace(REPORT, verification=seen))[0] is Ruling.CERTIFY
+
+
+def test_a_full_read_is_certified_with_fewer_blocks_than_the_sample_asks() -> None:
+    facts = replace(FACTS, namespaces=(replace(NAMESPACE, blocks=8000),))
+    order = replace(ORDER, profile=replace(ORDER.profile, namespaces=facts.namespaces))
+    counts = replace(COUNTS, blocks=1000, read=1000, zeros=1000)
+    seen = replace(
+        VERIFICATION, done=VerificationMode.FULL, sampled=1000, seed="", namespaces=(counts,),
+        canaries_planted=1000, canaries_checked=1000,
+    )  # fmt: skip
+    report = replace(REPORT, facts_before=facts, facts_after=facts, verification=seen)
+    assert ruled(report, order) == (Ruling.CERTIFY, "")
+
+
+def test_a_lost_exit_code_is_no_contradiction_where_the_log_speaks() -> None:
+    commands = (command(0x84, 4, None), command(0x84, 2))
+    assert ruled(replace(REPORT, commands=commands))[0] is Ruling.CERTIFY
+
+
+def test_an_adopted_sanitize_needs_no_record_of_those_before_it() -> None:
+    adopted = replace(BLOCK, adopted=True, log_before="")
+    report = replace(REPORT, methods=(adopted,), commands=())
+    assert ruled(report)[0] is Ruling.CERTIFY
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ruling"),
+    [
+        (Outcome.IN_USE, Ruling.POSTPONE),
+        (Outcome.WRONG_DRIVE, Ruling.HOLD),
+        (Outcome.ABSENT, Ruling.HOLD),
+        (Outcome.NO_METHOD, Ruling.HOLD),
+    ],
+)
+def test_outcomes_that_left_the_drive_alone(outcome: Outcome, ruling: Ruling) -> None:
+    report = replace(
+        REPORT,
+        outcome=outcome,
+        verdict=Verdict.UNKNOWN,
+        fit=False,
+        methods=(),
+        reasons=("mounted at /srv",),
+    )
+    decision = check(ORDER, report, RECORD)
+    assert decision.ruling is ruling
+    assert "mounted at /srv" in decision.reason
+    # A host that says "in use" and claims an erase in one breath is held, not asked again.
+    assert check(ORDER, replace(report, methods=(CRYPTO,)), RECORD).ruling is Ruling.HOLD
+    assert check(ORDER, replace(report, fit=True), RECORD).ruling is Ruling.HOLD
+
+
+def test_a_wrong_drive_names_both() -> None:
+    report = replace(
+        REPORT,
+        outcome=Outcome.WRONG_DRIVE,
+        verdict=Verdict.UNKNOWN,
+        fit=False,
+        methods=(),
+        identity=replace(IDENTITY, serial="OTHER"),
+    )
+    _ruling, reason = ruled(report)
+    assert "PHLJ0000001" in reason
+    assert "OTHER" in reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"slot": Slot("cmp2", "0000:01:00.0")},
+        {"slot": Slot("cmp1", "0000:02:00.0")},
+        {"order_id": "order-0000000002"},
+        {"generation": 2},
+        {"generation": 4},
+        {"nonce": "nonce-00000000002"},
+        {"incarnation": "incarnation-00002"},
+    ],
+)
+def test_another_orders_ids_are_refused(changes: dict[str, Any]) -> None:
+    assert ruled(replace(REPORT, **changes))[0] is Ruling.REFUSE
+
+
+@pytest.mark.parametrize("state", [s for s in State if s not in (State.ERASING, State.VERIFYING)])
+def test_a_slot_that_waits_for_nothing_refuses(state: State) -> None:
+    assert check(ORDER, REPORT, replace(RECORD, state=state)).ruling is Ruling.REFUSE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"order_id": "order-0000000009"}, {"generation": 4}, {"nonce": "nonce-00000000009"}],
+)
+def test_an_order_that_is_no_longer_the_records_is_refused(changes: dict[str, Any]) -> None:
+    assert check(ORDER, REPORT, replace(RECORD, **changes)).ruling is Ruling.REFUSE
+
+
+def seen(**changes: Any) -> EraseReport:
+    return replace(REPORT, verification=replace(VERIFICATION, **changes))
+
+
+def counted(**changes: Any) -> EraseReport:
+    return seen(namespaces=(replace(COUNTS, **changes),))
+
+
+def blocked(**changes: Any) -> EraseReport:
+    return replace(REPORT, methods=(CRYPTO, replace(BLOCK, **changes)))
+
+
+def after(**changes: Any) -> EraseReport:
+    return replace(REPORT, facts_after=replace(FACTS, **changes))
+
+
+HELD: dict[str, tuple[EraseReport, str]] = {
+    "not erased": (replace(REPORT, verdict=Verdict.NOT_ERASED), "verdict not_erased"),
+    "unknown": (replace(REPORT, verdict=Verdict.UNKNOWN), "verdict unknown"),
+    "not fit": (replace(REPORT, fit=False, reasons=("worn",)), "worn"),
+    "no identity": (replace(REPORT, identity=None), "identity"),
+    "other identity": (replace(REPORT, identity=replace(IDENTITY, serial="X")), "serial"),
+    "other policy": (replace(REPORT, policy="mild"), "policy"),
+    "other profile": (replace(REPORT, profile="p5510"), "profile"),
+    "asked otherwise": (replace(REPORT, asked=Label.CLEAR), "asked for"),
+    "no label": (replace(REPORT, achieved=None), "label"),
+    "downgrade claimed": (replace(REPORT, downgraded=True), "downgraded"),
+    "purge by format": (
+        replace(REPORT, methods=(FORMAT,), commands=(command(0x80, 0x200),)),
+        "no part of the label",
+    ),
+    "no methods": (replace(REPORT, methods=()), "at least one method"),
+    "a method left out": (replace(REPORT, methods=(BLOCK,)), "sanitize-crypto"),
+    "another order of methods": (replace(REPORT, methods=(BLOCK, CRYPTO)), "stand last"),
+    "a method that the drive lacks": (
+        replace(REPORT, facts_before=replace(FACTS, sanicap=1)),
+        "found also sanitize-block",
+    ),
+    "sanitize on a drive without": (replace(REPORT, facts_before=NO_SANITIZE), "no method"),
+    "no facts before": (replace(REPORT, facts_before=None), "before the erase"),
+    "method not erased": (blocked(verdict=Verdict.UNKNOWN), "verdict erased"),
+    "other action": (blocked(cdw10=4), "CDW10"),
+    "unrestricted exit": (blocked(cdw10=0xA, log_after=log81(1, 0xA)), "CDW10"),
+    "no deallocation": (blocked(cdw10=0x202, log_after=log81(1, 0x202)), "CDW10"),
+    "log failed": (blocked(log_after=log81(3, 2)), "found failed"),
+    "log running": (blocked(log_after=log81(2, 2)), "found running"),
+    "log never": (blocked(log_after=log81(0, 2)), "found never"),
+    "log of another command": (blocked(log_after=log81(1, 4)), "another command's"),
+    "log cut short": (blocked(log_after=log81(1, 2, size=64)), "512 bytes"),
+    "log no Base64": (blocked(log_after="*"), "Base64"),
+    "no log": (blocked(log_after=""), "512 bytes"),
+    "no log before": (blocked(log_before=""), "log before"),
+    "log did not change": (blocked(changed=False), "older one's"),
+    "never sent": (replace(REPORT, commands=(command(0x84, 4),)), "as sent"),
+    "sent and refused": (
+        replace(REPORT, commands=(command(0x84, 4), command(0x84, 2, 0x1D))),
+        "as sent",
+    ),
+    "no verification": (replace(REPORT, verification=None), "verification by reading"),
+    "asked other mode": (seen(asked=VerificationMode.FULL), "to have been asked"),
+    "less confidence": (seen(confidence=0.9), "confidence"),
+    "larger residue": (seen(residual=0.001), "residual"),
+    "no seed": (seen(seed=""), "seed"),
+    "too few samples": (
+        seen(sampled=SAMPLED - 1, namespaces=(replace(COUNTS, read=SAMPLED, zeros=SAMPLED),)),
+        "at least 69075",
+    ),
+    "more samples than reads": (seen(sampled=SAMPLED + 1), "as many as were read"),
+    "full in name only": (seen(done=VerificationMode.FULL), "every block read"),
+    "namespace not read": (counted(read=0, zeros=0), "found none"),
+    "another size": (counted(blocks=BLOCKS - 1), "to be verified"),
+    "another namespace": (counted(nsid=2), "to be verified"),
+    "one namespace twice": (seen(namespaces=(COUNTS, COUNTS)), "twice"),
+    "classes do not add up": (counted(zeros=SAMPLED - 1), "together"),
+    "negative count": (counted(zeros=SAMPLED + 1, ones=-1), "negative"),
+    "more read than there is": (counted(read=BLOCKS + 1, zeros=BLOCKS + 1), "at most"),
+    "canaries left": (counted(canaries=1), "canary"),
+    "unchanged left": (counted(unchanged=1), "as they were"),
+    "unreadable": (counted(zeros=SAMPLED - 1, unreadable=1), "could not be read"),
+    "structured": (counted(zeros=SAMPLED - 1, structured=1), "somebody's data"),
+    "canaries unchecked": (seen(canaries_checked=1000), "canaries to be checked"),
+    "fingerprints unchecked": (seen(fingerprints_checked=0), "fingerprints"),
+    "fewer canaries, no reason": (seen(canaries_planted=5, canaries_checked=5), "no reason"),
+    "nothing decides": (
+        seen(
+            expected="unknown",
+            canaries_planted=0,
+            canaries_checked=0,
+            fingerprints_taken=0,
+            fingerprints_checked=0,
+            missing_probes=("canaries: write protected",),
+        ),
+        "decide nothing",
+    ),
+    "no facts after": (replace(REPORT, facts_after=None), "after the erase"),
+    "differs from its profile": (
+        replace(REPORT, profile_differences=("fid 6: expected 1, found 0",)),
+        "fid 6",
+    ),
+    "other firmware": (after(firmware="EVIL"), "EVIL"),
+    "other layout": (
+        after(namespaces=(replace(NAMESPACE, lba_format=1),)),
+        "namespaces of the profile",
+    ),
+    "no health": (replace(REPORT, health=None), "SMART"),
+    "critical warning": (replace(REPORT, health=replace(HEALTH, critical_warning=4)), "0x04"),
+    "worn out": (replace(REPORT, health=replace(HEALTH, percentage_used=101)), "101 %"),
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_each_contradiction_holds(case: str) -> None:
+    report, word = HELD[case]
+    ruling, reason = ruled(report)
+    assert ruling is Ruling.HOLD, reason
+    assert word in reason
+
+
+def test_a_policy_of_full_reading_takes_no_sample() -> None:
+    policy = Policy(verification=Verification(mode=VerificationMode.FULL))
+    ruling, reason = ruled(seen(asked=VerificationMode.FULL), replace(ORDER, policy=policy))
+    assert ruling is Ruling.HOLD
+    assert "full verification" in reason
+
+
+def test_health_limits_are_the_policys() -> None:
+    policy = Policy(health=Health(max_percentage_used=200, allow_critical_warning=True))
+    worn = replace(REPORT, health=replace(HEALTH, percentage_used=150, critical_warning=4))
+    assert ruled(worn, replace(ORDER, policy=policy))[0] is Ruling.CERTIFY
+
+
+def test_a_format_without_success_is_held() -> None:
+    order = replace(ORDER, policy=CLEAR_POLICY)
+    for commands in ((), (command(0x80, 0x200, None),), (command(0x80, 0x400),)):
+        ruling, reason = ruled(replace(CLEARED, commands=commands), order)
+        assert ruling is Ruling.HOLD
+        assert "expected a Format" in reason
+
+
+def test_the_first_clear_method_offered_is_the_one_expected() -> None:
+    crypto = replace(FORMAT, method=Method.FORMAT_CRYPTO, cdw10=0x400)
+    report = replace(CLEARED, methods=(crypto,), commands=(command(0x80, 0x400),))
+    ruling, reason = ruled(report, replace(ORDER, policy=CLEAR_POLICY))
+    assert ruling is Ruling.HOLD
+    assert "format-crypto" in reason
+
+
+@pytest.mark.parametrize(
+    ("confidence", "residual", "n"),
+    [(0.95, 0.01, 299), (0.999, 0.001, 6905), (0.999, 0.0001, 69075), (0.99, 0.001, 4603)],
+)
+def test_sample_sizes_of_the_published_table(confidence: float, residual: float, n: int) -> None:
+    assert reading.needed(confidence, residual) == n
+    assert reading.bound(n, confidence) <= residual < reading.bound(n - 2, confidence)

@@ -46,7 +46,7 @@ class Message(IntEnum):
 HEADER = struct.Struct("<HHIII")
 _FLAG_REPLY, _FLAG_NO_REPLY, _FLAG_ERROR = 0x1, 0x10, 0x20
 _MAX_MESSAGE = 1 << 20
-_MAX_FDS = 32
+_MAX_FDS = 16  # QEMU refuses a server that wants more in one message
 _ENOTSUP, _EINVAL = 95, 22
 
 _REGION_CONFIG = 7

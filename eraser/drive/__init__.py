@@ -1,0 +1,1 @@
+"""Finding, reading, freeing and proving idle one NVMe drive of this host."""

@@ -1,0 +1,54 @@
+"""A free drive onto the kernel's nvme driver, where it can be read."""
+
+from __future__ import annotations
+
+import os
+
+from eraser.drive.idle import prove_idle
+from eraser.drive.sysfs import AbsentError, Host, PciFunction, wait_for
+from eraser.errors import DriveError
+
+NVME = "nvme"
+
+
+def ensure_nvme_driver(host: Host, address: str, *, timeout: float) -> bool:
+    """Binds the function to ``nvme`` and waits until its controller is live; True if it rebound.
+
+    Proves the drive idle itself before it takes it from another driver: unbinding would tear it
+    from a guest, and waits in the kernel for as long as VFIO holds it. Clears ``driver_override``,
+    so that the function stays where it is after the next scan. Raises ``InUseError``,
+    :class:`AbsentError` or :class:`DriveError` after ``timeout`` seconds.
+    """
+    function = PciFunction(host, address)
+    if not function.present:
+        raise AbsentError(
+            f"expected a PCI function at {function.address}, found none; is the drive in its slot?"
+        )
+    rebound = function.driver != NVME
+    if rebound:
+        prove_idle(host, function.address, own_pids=frozenset({os.getpid()}))
+    if function.driver_override not in ("", NVME):
+        _write(host, f"{function.directory}/driver_override", "\n")
+    if rebound:
+        if function.driver is not None:
+            _write(host, f"{function.directory}/driver/unbind", function.address)
+        _write(host, "/sys/bus/pci/drivers_probe", function.address)
+        if function.driver != NVME:
+            _write(host, f"/sys/bus/pci/drivers/{NVME}/bind", function.address)
+    wait_for(
+        f"a live NVMe controller at {function.address}",
+        timeout,
+        lambda: any(function.state(name) == "live" for name in function.controllers),
+    )
+    return rebound
+
+
+def _write(host: Host, path: str, value: str) -> None:
+    try:
+        with host.path(path).open("wb", buffering=0) as handle:
+            handle.write(value.encode())
+    except OSError as error:
+        raise DriveError(
+            f"expected to write {value.strip()!r} to {path}, found {error.strerror}; "
+            "see the kernel's log"
+        ) from error

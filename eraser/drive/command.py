@@ -1,0 +1,110 @@
+"""The only door to processes: an argv list in, what came back out, never a shell."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import shlex
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eraser.errors import DriveError
+
+LOG = logging.getLogger(__name__)
+
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C",
+}
+"""All that a child sees: what the caller's shell exports must not change what a tool prints."""
+
+KILL_GRACE = 2.0
+"""Seconds that a killed child gets to vanish. One that waits in the kernel for a dead drive cannot
+be reaped; it is left behind rather than waited for."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """One finished process. ``exit_code`` is None where it ran out of time and was killed."""
+
+    argv: tuple[str, ...]
+    exit_code: int | None
+    stdout: bytes
+    stderr: str
+    started_at: str
+    seconds: float
+
+
+def utc_now() -> str:
+    """The time for people to read, ISO 8601 with milliseconds. Never compared."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    timeout: float,
+    stdin: bytes | None = None,
+    pass_fds: Sequence[int] = (),
+    new_session: bool = False,
+) -> Completed:
+    """Runs ``argv`` for at most ``timeout`` seconds.
+
+    A failing exit code or a timeout is a result and not an error: the caller knows what it means.
+    Raises :class:`DriveError` where the program cannot be started at all.
+    """
+    line = shlex.join(argv)
+    started_at, began = utc_now(), time.monotonic()
+    try:
+        child = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            pass_fds=tuple(pass_fds),
+            start_new_session=new_session,
+        )
+    except OSError as error:
+        raise DriveError(
+            f"expected to start {argv[0]!r}, found {error.strerror}; install it or mend its mode"
+        ) from error
+    exit_code: int | None
+    try:
+        stdout, stderr = child.communicate(stdin, timeout=timeout)
+        exit_code = child.returncode
+    except subprocess.TimeoutExpired:
+        stdout, stderr = _abandon(child)
+        exit_code = None
+    except BaseException:
+        child.kill()
+        raise
+    finished = Completed(
+        tuple(argv),
+        exit_code,
+        stdout,
+        stderr.decode("utf-8", "replace"),
+        started_at,
+        time.monotonic() - began,
+    )
+    if exit_code == 0:
+        LOG.debug("%s: done in %.3f s", line, finished.seconds)
+    elif exit_code is None:
+        LOG.warning("%s: killed after %.1f s without an answer", line, finished.seconds)
+    else:
+        LOG.warning("%s: exit code %d: %s", line, exit_code, finished.stderr.strip()[-400:])
+    return finished
+
+
+def _abandon(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """Kills a child that ran out of time and takes what it had printed."""
+    child.kill()
+    try:
+        return child.communicate(timeout=KILL_GRACE)
+    except subprocess.TimeoutExpired as stuck:
+        for pipe in (child.stdin, child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
+        return stuck.stdout or b"", stuck.stderr or b""

@@ -1,0 +1,130 @@
+"""Which libvirt domains claim a PCI function, read from libvirt's files and without libvirt.
+
+Defined domains (shut off ones too) stand in ``/etc/libvirt/qemu/*.xml``, running, paused and
+transient ones in ``/run/libvirt/qemu/*.xml``; neither directory alone is enough. Subdirectories
+(networks, autostart, channels) hold no domains.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from eraser.drive.sysfs import Host
+from eraser.errors import InUseError
+
+DIRECTORIES = ("/etc/libvirt/qemu", "/run/libvirt/qemu")
+MAX_BYTES = 16 << 20
+_TRIES = 5
+_SHORT = re.compile(
+    r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{1,2}):([0-9a-fA-F]{1,2})\.([0-7])(?![0-9a-fA-F])"
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A domain names the function, running or not."""
+
+    domain: str
+    file: str
+
+
+def addresses(document: bytes) -> tuple[str, frozenset[str]]:
+    """The domain's name and every host PCI address that its devices name.
+
+    A host address is an ``address`` below a ``source`` (hostdev, interface, disk type nvme, also
+    the ``actual`` device of a network's pool); the ``address`` beside it is the guest's side.
+    Raises ``ValueError`` for what is not a domain.
+    """
+    try:
+        top = ElementTree.fromstring(document)  # noqa: S314 - expat limits entity expansion itself
+    except (ElementTree.ParseError, LookupError) as error:
+        raise ValueError(f"not XML ({error})") from error
+    domain = top if top.tag == "domain" else top.find("domain")
+    if domain is None:
+        raise ValueError(f"no domain but <{top.tag[:40]}>")
+    found: set[str] = set()
+    for source in domain.iter("source"):
+        for element in source.iter("address"):
+            if (address := _numerical(element)) is not None:
+                found.add(address)
+    for element in domain.iter():
+        if element.tag.endswith("}arg"):
+            found.update(_in_argument(element.get("value", "")))
+    return domain.findtext("name", "(no name)"), frozenset(found)
+
+
+def _numerical(element: ElementTree.Element) -> str | None:
+    """libvirt writes hexadecimal with 0x; by hand decimal and octal are allowed too."""
+    if element.get("type", "pci") != "pci" or not {"bus", "slot"} & element.keys():
+        return None
+    if {"device", "target", "port"} & element.keys():
+        return None  # USB and SCSI addresses have a bus too
+    parts = [_integer(element.get(name, "0")) for name in ("domain", "bus", "slot", "function")]
+    return "{:04x}:{:02x}:{:02x}.{:x}".format(*parts)
+
+
+def _integer(text: str) -> int:
+    text = text.strip()
+    if len(text) > 1 and text[0] == "0" and text[1:].isdecimal():
+        return int(text, 8)
+    return int(text, 0)
+
+
+def _in_argument(value: str) -> Iterator[str]:
+    """Addresses in a raw QEMU argument, with or without their domain."""
+    for domain, bus, device, function in _SHORT.findall(value):
+        yield f"{int(domain or '0', 16):04x}:{int(bus, 16):02x}:{int(device, 16):02x}.{function}"
+
+
+def claims(host: Host, address: str) -> tuple[tuple[Claim, ...], tuple[str, ...]]:
+    """The claims on ``address``, and the files that were read.
+
+    Raises :class:`InUseError` where a file cannot be read or understood: it may name the address.
+    """
+    found: list[Claim] = []
+    read: list[str] = []
+    for directory in DIRECTORIES:
+        for name, document in _documents(host, directory):
+            path = f"{directory}/{name}"
+            try:
+                domain, named = addresses(document)
+            except ValueError as error:
+                raise InUseError(
+                    f"{address}: cannot prove idle: expected a domain in {path}, found {error}; "
+                    "mend or remove the file"
+                ) from error
+            read.append(path)
+            if address in named:
+                found.append(Claim(domain, path))
+    return tuple(found), tuple(read)
+
+
+def _documents(host: Host, directory: str) -> list[tuple[str, bytes]]:
+    """All XML files of a directory at one time; libvirt may be changing it."""
+    for _ in range(_TRIES):
+        try:
+            names = [name for name in host.children(directory) if name.endswith(".xml")]
+            documents = [(name, _read(host, f"{directory}/{name}")) for name in names]
+            if names == [name for name in host.children(directory) if name.endswith(".xml")]:
+                return documents
+        except FileNotFoundError:
+            continue  # removed between listing and reading: look again
+        except (OSError, ValueError) as error:
+            raise InUseError(
+                f"cannot prove idle: expected to read the domains in {directory}, found {error}; "
+                "run as root"
+            ) from error
+    raise InUseError(
+        f"cannot prove idle: expected {directory} to keep still, found it changing; try again"
+    )
+
+
+def _read(host: Host, path: str) -> bytes:
+    with host.path(path).open("rb") as handle:
+        document = handle.read(MAX_BYTES + 1)
+    if len(document) > MAX_BYTES:
+        raise ValueError(f"more than {MAX_BYTES} bytes in {path}")
+    return document

@@ -1,0 +1,433 @@
+"""One NVMe controller, held open, spoken to through nvme-cli with raw bytes only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from eraser.drive import command, spec
+from eraser.drive.passthru import (
+    ALL_NAMESPACES,
+    CNS_ACTIVE,
+    CNS_ALLOCATED,
+    CNS_CONTROLLER,
+    CNS_NAMESPACE,
+    GET_FEATURES,
+    GET_LOG_PAGE,
+    IDENTIFY,
+    LOG_FIRMWARE,
+    LOG_SANITIZE,
+    LOG_SMART,
+    READS,
+    SET_FEATURES,
+    CommandError,
+    message,
+    passthru_argv,
+    result_of,
+    status_of,
+)
+from eraser.drive.sysfs import AbsentError, Host, Node, PciFunction, numbers, open_node, wait_for
+from eraser.errors import DriveError
+from eraser.wire.identity import ControllerIdentity
+from eraser.wire.report import CommandRecord
+
+EXIT_GRACE = 10.0
+"""Seconds that nvme-cli gets beyond the command's own timeout: the kernel resets the controller at
+that timeout, and only then does the call return."""
+
+
+class Controller:
+    """An opened controller. Made by :func:`open_controller`.
+
+    The descriptor of ``/dev/nvmeN`` stays open until :meth:`close`: as long as it does, the kernel
+    cannot give the instance number to another controller, so the path in each argv names this one.
+    """
+
+    def __init__(
+        self, function: PciFunction, name: str, descriptor: int, *, command_timeout: float
+    ) -> None:
+        self.function = function
+        self.address = function.address
+        self.name = name
+        self.path = str(function.host.path(f"/dev/{name}"))
+        self.timeout = command_timeout
+        self.records: list[CommandRecord] = []
+        """Every admin command, as sent. Reads that repeat the one before them with the same
+        outcome (polls) are not listed again, they are counted in :attr:`repeats`."""
+        self.repeats = 0
+        self._descriptor: int | None = descriptor
+
+    @property
+    def host(self) -> Host:
+        """The host that the controller is on."""
+        return self.function.host
+
+    @property
+    def state(self) -> str:
+        """The kernel's word: live, resetting, connecting, deleting, dead, gone."""
+        return self.function.state(self.name)
+
+    def admin(
+        self,
+        opcode: int,
+        *,
+        nsid: int = 0,
+        cdw10: int = 0,
+        cdw11: int = 0,
+        data_len: int = 0,
+        timeout: float,
+        note: str = "",
+    ) -> tuple[CommandRecord, bytes]:
+        """Sends one admin command and returns what came back; a bad status is a result.
+
+        ``timeout`` in seconds is the kernel's for this command. ``data_len`` bytes are read from
+        the drive; the bytes are empty where the command failed. Raises :class:`DriveError` where
+        the controller is closed or nvme-cli cannot run.
+        """
+        if self._descriptor is None:
+            raise DriveError(f"{self.address}: expected an open controller, found it closed")
+        argv = passthru_argv(
+            self.host.nvme,
+            self.path,
+            opcode,
+            nsid=nsid,
+            cdw10=cdw10,
+            cdw11=cdw11,
+            data_len=data_len,
+            timeout=timeout,
+        )
+        done = command.run(argv, timeout=timeout + EXIT_GRACE)
+        record = CommandRecord(
+            argv=argv,
+            opcode=opcode,
+            nsid=nsid,
+            cdw10=cdw10,
+            status=status_of(done.exit_code, done.stderr),
+            exit_code=done.exit_code,
+            message=message(note, done.stderr),
+            started_at=done.started_at,
+            seconds=round(done.seconds, 6),
+        )
+        self._remember(record)
+        return record, done.stdout if record.status == 0 else b""
+
+    def _remember(self, record: CommandRecord) -> None:
+        last = self.records[-1] if self.records else None
+        if (
+            last is not None
+            and record.opcode in READS
+            and (record.argv, record.status) == (last.argv, last.status)
+        ):
+            self.repeats += 1
+        else:
+            self.records.append(record)
+
+    def _read(self, opcode: int, length: int, what: str, *, nsid: int = 0, cdw10: int = 0) -> bytes:
+        record, data = self.admin(
+            opcode, nsid=nsid, cdw10=cdw10, data_len=length, timeout=self.timeout, note=what
+        )
+        if record.status != 0:
+            raise self._failed(record, what)
+        if len(data) != length:
+            raise CommandError(
+                f"{self.address}: expected {length} bytes of {what}, found {len(data)}; "
+                "is this nvme-cli 2.3 or later?",
+                record,
+            )
+        return data
+
+    def _failed(self, record: CommandRecord, what: str) -> CommandError:
+        status = "no completion" if record.status is None else f"status {record.status:#05x}"
+        return CommandError(
+            f"{self.address}: expected {what}, found {status} ({record.message}); "
+            "see the kernel's log",
+            record,
+        )
+
+    def identify(self) -> spec.IdentifyController:
+        """Identify Controller. Raises :class:`DriveError`."""
+        return spec.IdentifyController.parse(
+            self._read(IDENTIFY, spec.IDENTIFY_BYTES, "Identify Controller", cdw10=CNS_CONTROLLER)
+        )
+
+    def identity(self) -> ControllerIdentity:
+        """Who this is, from the drive itself and from its PCI configuration space.
+
+        Makes sure that the descriptor's controller still sits at the address. Raises
+        :class:`DriveError`.
+        """
+        self.check_place()
+        found = self.identify()
+        return ControllerIdentity(
+            vendor_id=self.function.pci_id("vendor"),
+            device_id=self.function.pci_id("device"),
+            subsystem_vendor_id=self.function.pci_id("subsystem_vendor"),
+            subsystem_device_id=self.function.pci_id("subsystem_device"),
+            serial=found.serial,
+            model=found.model,
+            subnqn=found.subnqn,
+        )
+
+    def check_place(self) -> None:
+        """The open descriptor leads to the controller of this address, not to a namesake.
+
+        Raises :class:`DriveError`.
+        """
+        if self._descriptor is None:
+            raise DriveError(f"{self.address}: expected an open controller, found it closed")
+        if self.name not in self.function.controllers:
+            raise DriveError(
+                f"{self.address}: expected controller {self.name}, found it gone; open it again"
+            )
+        if os.fstat(self._descriptor).st_rdev != _node(self.function, self.name).rdev:
+            raise DriveError(
+                f"{self.address}: expected {self.path} to be its controller, found another's; "
+                "open it again"
+            )
+
+    def identify_namespace(self, nsid: int) -> spec.IdentifyNamespace:
+        """Identify Namespace of an active one. Raises :class:`DriveError`."""
+        return spec.IdentifyNamespace.parse(
+            self._read(
+                IDENTIFY,
+                spec.IDENTIFY_BYTES,
+                f"Identify Namespace {nsid}",
+                nsid=nsid,
+                cdw10=CNS_NAMESPACE,
+            )
+        )
+
+    def active_namespaces(self) -> tuple[int, ...]:
+        """NSIDs attached to this controller (CNS 02h). Raises :class:`DriveError`."""
+        return self._namespaces(CNS_ACTIVE, "active namespaces")
+
+    def allocated_namespaces(self) -> tuple[int, ...]:
+        """NSIDs that exist in the subsystem (CNS 10h), also detached ones.
+
+        A drive without Namespace Management (OACS bit 3) has only active ones. Raises
+        :class:`DriveError`.
+        """
+        if not self.identify().can_manage_namespaces:
+            return self.active_namespaces()
+        return self._namespaces(CNS_ALLOCATED, "allocated namespaces")
+
+    def _namespaces(self, cns: int, what: str) -> tuple[int, ...]:
+        found: tuple[int, ...] = ()
+        while True:
+            page = spec.namespace_list(
+                self._read(
+                    IDENTIFY,
+                    spec.IDENTIFY_BYTES,
+                    what,
+                    nsid=found[-1] if found else 0,
+                    cdw10=cns,
+                )
+            )
+            if page and found and page[0] <= found[-1]:
+                raise DriveError(
+                    f"{self.address}: expected {what} above {found[-1]}, found {page[0]}"
+                )
+            found += page
+            if len(page) < spec.IDENTIFY_BYTES // 4:
+                return found
+
+    def log(self, lid: int, length: int, what: str) -> bytes:
+        """``length`` bytes of a log page, events retained. Raises :class:`DriveError`.
+
+        Get Log Page dword 10 (Base 5.16): LID 7:0, RAE 15, NUMDL 31:16 (dwords, from 0).
+        """
+        cdw10 = (length // 4 - 1) << 16 | 1 << 15 | lid
+        return self._read(GET_LOG_PAGE, length, what, nsid=ALL_NAMESPACES, cdw10=cdw10)
+
+    def sanitize_log(self) -> bytes:
+        """Log 81h, 512 raw bytes. Raises :class:`DriveError`."""
+        return self.log(LOG_SANITIZE, spec.LOG_BYTES, "the Sanitize Status log (81h)")
+
+    def smart_log(self) -> bytes:
+        """Log 02h, 512 raw bytes. Raises :class:`DriveError`."""
+        return self.log(LOG_SMART, spec.LOG_BYTES, "the SMART log (02h)")
+
+    def firmware_log(self) -> bytes:
+        """Log 03h, 512 raw bytes. Raises :class:`DriveError`."""
+        return self.log(LOG_FIRMWARE, spec.LOG_BYTES, "the Firmware Slot log (03h)")
+
+    def get_feature(self, fid: int, nsid: int = 0, *, cdw11: int = 0, saved: bool = False) -> int:
+        """Dword 0 of a feature's current (or saved) value. Raises :class:`CommandError`."""
+        what = f"feature {fid:#04x}"
+        record, _data = self.admin(
+            GET_FEATURES,
+            nsid=nsid,
+            cdw10=fid | (0b010 << 8 if saved else 0),
+            cdw11=cdw11,
+            timeout=self.timeout,
+            note=what,
+        )
+        if record.status != 0:
+            raise self._failed(record, what)
+        value = result_of(record.message)
+        if value is None:
+            raise CommandError(
+                f"{self.address}: expected a value of {what}, found {record.message!r}", record
+            )
+        return value
+
+    def set_feature(self, fid: int, value: int, nsid: int = 0, *, save: bool = False) -> None:
+        """Sets dword 11 of a feature (SV, bit 31 of dword 10, where ``save``).
+
+        Raises :class:`CommandError`.
+        """
+        what = f"Set Features {fid:#04x} to {value:#x}"
+        record, _data = self.admin(
+            SET_FEATURES,
+            nsid=nsid,
+            cdw10=fid | (1 << 31 if save else 0),
+            cdw11=value,
+            timeout=self.timeout,
+            note=what,
+        )
+        if record.status != 0:
+            raise self._failed(record, what)
+
+    def reset(self, *, timeout: float = 60.0) -> None:
+        """A Controller Level Reset; volatile caches and states do not outlive it.
+
+        Raises :class:`DriveError` where it failed or took longer than ``timeout`` seconds.
+        """
+        self._driver_call("reset", timeout)
+
+    def rescan(self, *, timeout: float = 60.0) -> None:
+        """Makes the kernel read the namespaces again; then :meth:`wait_live`.
+
+        Raises :class:`DriveError`.
+        """
+        self._driver_call("ns-rescan", timeout)
+
+    def _driver_call(self, verb: str, timeout: float) -> None:
+        self.check_place()
+        done = command.run((self.host.nvme, verb, self.path), timeout=timeout)
+        if done.exit_code != 0:
+            raise DriveError(
+                f"{self.address}: expected 'nvme {verb}' to succeed, found "
+                f"{done.stderr.strip() or 'no answer'}; see the kernel's log"
+            )
+
+    def wait_live(self, timeout: float, *, namespaces: bool = True) -> None:
+        """Until the driver says live and each active namespace has its block device.
+
+        Raises :class:`DriveError` after ``timeout`` seconds.
+        """
+        wait_for(
+            f"controller {self.name} at {self.address} to be live",
+            timeout,
+            lambda: self.state == "live",
+        )
+        if namespaces:
+            active = set(self.active_namespaces())
+            wait_for(
+                f"block devices of namespaces {sorted(active)} at {self.address}",
+                timeout,
+                lambda: active <= self._visible(),
+            )
+
+    def _visible(self) -> set[int]:
+        try:
+            return {
+                nsid for nsid, path in self.block_devices().items() if self.host.path(path).exists()
+            }
+        except (OSError, DriveError):
+            return set()  # half built: the kernel adds disk, attributes and node one by one
+
+    def block_devices(self) -> dict[int, str]:
+        """NSID to path (/dev/nvme0n1), NSIDs as sysfs has them. Raises :class:`DriveError`."""
+        found: dict[int, str] = {}
+        for disk in self.function.disks(self.name):
+            try:
+                nsid = self.function.nsid(disk)
+            except OSError as error:
+                raise DriveError(
+                    f"{self.address}: expected a namespace id at {disk}, found {error.strerror}; "
+                    "rescan the controller"
+                ) from error
+            path = str(self.host.path(f"/dev/{os.path.basename(disk)}"))
+            if found.setdefault(nsid, path) != path:
+                raise DriveError(
+                    f"{self.address}: expected one block device of namespace {nsid}, "
+                    f"found {found[nsid]} and {path}"
+                )
+        return found
+
+    def close(self) -> None:
+        """Lets go of the controller. Its name may belong to another one from now on."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _node(function: PciFunction, name: str) -> Node:
+    path = f"{function.controller_directory(name)}/dev"
+    try:
+        major, minor = numbers(function.host.text(path), path)
+    except OSError as error:
+        raise DriveError(
+            f"{function.address}: expected {path}, found {error.strerror}; open it again"
+        ) from error
+    return Node(name, major, minor, block=False)
+
+
+def _single(names: Sequence[str], address: str) -> str:
+    if len(names) != 1:
+        raise DriveError(
+            f"{address}: expected one NVMe controller, found {', '.join(names) or 'none'}"
+        )
+    return names[0]
+
+
+def open_controller(
+    host: Host, address: str, *, timeout: float, command_timeout: float = 30.0
+) -> Controller:
+    """Opens the controller at a PCI address and holds it open.
+
+    Waits up to ``timeout`` seconds until it is live: the driver lets nobody open one that is not.
+    ``command_timeout`` is for its ordinary commands. Raises :class:`AbsentError` where no function
+    or no ``nvme`` driver is there, :class:`DriveError` for anything else.
+    """
+    function = PciFunction(host, address)
+    if not function.present or function.driver != "nvme":
+        raise AbsentError(
+            f"expected an NVMe controller at {function.address}, found "
+            f"{function.driver or 'no driver' if function.present else 'no PCI function'}; "
+            "is the drive in its slot and on the nvme driver?"
+        )
+    wait_for(
+        f"a live NVMe controller at {function.address}",
+        timeout,
+        lambda: any(function.state(name) == "live" for name in function.controllers),
+    )
+    name = _single(function.controllers, function.address)
+    try:
+        descriptor = open_node(host, _node(function, name), os.O_RDONLY)
+    except OSError as error:
+        raise DriveError(
+            f"{function.address}: expected to open /dev/{name}, found {error.strerror}; "
+            "run as root with udev running"
+        ) from error
+    controller = Controller(function, name, descriptor, command_timeout=command_timeout)
+    try:
+        controller.check_place()
+    except BaseException:
+        controller.close()
+        raise
+    return controller

@@ -1,0 +1,100 @@
+"""One admin command as nvme-cli's argv, and what its answer means.
+
+Every command goes out as ``nvme admin-passthru``: its opcode, dwords and timeout are what stands in
+the argv, its data comes back raw, and its status is the one number that all versions print alike.
+nvme-cli's own sub-commands are not used, because their text and JSON change between versions and
+2.3 drops the timeout of some (``format -t`` is ignored there).
+"""
+
+from __future__ import annotations
+
+import re
+
+from eraser.errors import DriveError
+from eraser.wire.report import CommandRecord
+
+IDENTIFY = 0x06
+GET_LOG_PAGE = 0x02
+SET_FEATURES = 0x09
+GET_FEATURES = 0x0A
+FORMAT_NVM = 0x80
+SANITIZE = 0x84
+
+LOG_SMART = 0x02
+LOG_FIRMWARE = 0x03
+LOG_SANITIZE = 0x81
+ALL_NAMESPACES = 0xFFFF_FFFF
+
+CNS_NAMESPACE = 0x00
+CNS_CONTROLLER = 0x01
+CNS_ACTIVE = 0x02
+CNS_ALLOCATED = 0x10
+
+STATUS_MASK = 0x7FF
+"""SCT (10:8) and SC (7:0) of the completion's status; above are CRD, More and Do Not Retry."""
+READS = frozenset({IDENTIFY, GET_LOG_PAGE, GET_FEATURES})
+"""Opcodes that change nothing."""
+_STATUS = re.compile(r"\(0x([0-9a-fA-F]+)\)")
+_RESULT = re.compile(r"is Success and result: 0x([0-9a-fA-F]{1,8})\b")
+
+
+class CommandError(DriveError):
+    """An admin command did not succeed. ``record`` tells what was sent and what came back."""
+
+    def __init__(self, message: str, record: CommandRecord) -> None:
+        super().__init__(message)
+        self.record = record
+
+    @property
+    def status(self) -> int | None:
+        """SCT and SC as :data:`STATUS_MASK` has them, None where no completion was seen."""
+        return self.record.status
+
+
+def passthru_argv(
+    program: str,
+    path: str,
+    opcode: int,
+    *,
+    nsid: int = 0,
+    cdw10: int = 0,
+    cdw11: int = 0,
+    data_len: int = 0,
+    timeout: float,
+) -> tuple[str, ...]:
+    """The argv of one admin command. ``timeout`` in seconds becomes the kernel's, per command."""
+    argv: list[str] = [
+        program,
+        "admin-passthru",
+        path,
+        f"--opcode={opcode:#04x}",
+        f"--namespace-id={nsid:#x}",
+        f"--cdw10={cdw10:#010x}",
+        f"--cdw11={cdw11:#010x}",
+        f"--timeout={max(1, int(timeout * 1000))}",
+    ]
+    if data_len:
+        argv += [f"--data-len={data_len}", "--read", "--raw-binary"]
+    return tuple(argv)
+
+
+def status_of(exit_code: int | None, stderr: str) -> int | None:
+    """The NVMe status of a finished nvme-cli: 0, a status, or None where no completion was seen."""
+    if exit_code is None or exit_code < 0:
+        return None
+    if exit_code == 0:
+        return 0
+    found = _STATUS.findall(stderr)
+    return int(found[-1], 16) & STATUS_MASK if found else None
+
+
+def result_of(stderr: str) -> int | None:
+    """Dword 0 of the completion, which nvme-cli prints after a success; None where it did not."""
+    match = _RESULT.search(stderr)
+    return int(match[1], 16) if match else None
+
+
+def message(note: str, stderr: str) -> str:
+    """One line for the report: what nvme-cli said, else what the command was for."""
+    said = " ".join(stderr.split())
+    return f"{note}: {said}"[:400] if note else said[:400]

@@ -1,0 +1,382 @@
+"""Raw bytes of the drive to facts, at the offsets of the standards.
+
+"Base" is NVM Express Base Specification 2.0, "NVM" the NVM Command Set Specification 1.0. Every
+parser takes any bytes whatever and returns facts or raises :class:`DriveError`: firmware that a
+tenant may have replaced wrote them.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from eraser.errors import DriveError
+
+IDENTIFY_BYTES = 4096
+LOG_BYTES = 512
+UNKNOWN_SECONDS = 0xFFFF_FFFF
+"""Log 81h, estimated times: not reported (Base 5.16.1.25)."""
+
+_LBADS = range(9, 21)
+"""NVM 4.1.5.1: LBADS below 9 is not used; above 1 MiB there is no such drive."""
+_BLOCKS_MAX = 1 << 63
+
+
+def _need(raw: bytes, length: int, what: str) -> None:
+    if len(raw) < length:
+        raise DriveError(f"{what}: expected {length} bytes, found {len(raw)}; read it again")
+
+
+def _number(raw: bytes, start: int, length: int) -> int:
+    return int.from_bytes(raw[start : start + length], "little")
+
+
+def text(raw: bytes) -> str:
+    """Bytes that firmware chose, as Latin-1 without trailing spaces and NULs: nothing is lost."""
+    return raw.decode("latin-1").rstrip(" \0")
+
+
+class SanitizeState(enum.StrEnum):
+    """Log 81h, SSTAT bits 2:0 (Base 5.16.1.25)."""
+
+    NEVER = "never"
+    SUCCESS = "success"
+    RUNNING = "running"
+    FAILED = "failed"
+    SUCCESS_NO_DEALLOC = "success_no_dealloc"
+    """Success of an operation that asked for no deallocation, and media was deallocated."""
+
+
+_STATES = tuple(SanitizeState)
+
+
+@dataclass(frozen=True)
+class IdentifyController:
+    """Identify Controller, CNS 01h (Base 5.17.2.1)."""
+
+    vendor_id: int
+    subsystem_vendor_id: int
+    serial: str
+    model: str
+    firmware: str
+    controller_id: int
+    version: int
+    oacs: int
+    frmw: int
+    total_bytes: int
+    unallocated_bytes: int
+    sanicap: int
+    namespaces_max: int
+    oncs: int
+    fna: int
+    vwc: int
+    nwpc: int
+    subnqn: str
+
+    @classmethod
+    def parse(cls, raw: bytes) -> IdentifyController:
+        """4,096 bytes. Raises :class:`DriveError`."""
+        _need(raw, IDENTIFY_BYTES, "Identify Controller")
+        nn = _number(raw, 516, 4)
+        if nn == 0:
+            raise DriveError(
+                "Identify Controller: expected NN of at least 1, found 0; read it again"
+            )
+        return cls(
+            vendor_id=_number(raw, 0, 2),
+            subsystem_vendor_id=_number(raw, 2, 2),
+            serial=text(raw[4:24]),
+            model=text(raw[24:64]),
+            firmware=text(raw[64:72]),
+            controller_id=_number(raw, 78, 2),
+            version=_number(raw, 80, 4),
+            oacs=_number(raw, 256, 2),
+            frmw=raw[260],
+            total_bytes=_number(raw, 280, 16),
+            unallocated_bytes=_number(raw, 296, 16),
+            sanicap=_number(raw, 328, 4),
+            namespaces_max=nn,
+            oncs=_number(raw, 520, 2),
+            fna=raw[524],
+            vwc=raw[525],
+            nwpc=raw[531],
+            subnqn=text(raw[768:1024].split(b"\0", 1)[0]),
+        )
+
+    @property
+    def can_sanitize_crypto(self) -> bool:
+        """SANICAP bit 0."""
+        return bool(self.sanicap & 1)
+
+    @property
+    def can_sanitize_block(self) -> bool:
+        """SANICAP bit 1."""
+        return bool(self.sanicap & 2)
+
+    @property
+    def can_sanitize_overwrite(self) -> bool:
+        """SANICAP bit 2."""
+        return bool(self.sanicap & 4)
+
+    @property
+    def can_sanitize(self) -> bool:
+        """Any sanitize operation, hence also log 81h."""
+        return bool(self.sanicap & 7)
+
+    @property
+    def no_dealloc_inhibited(self) -> bool:
+        """SANICAP bit 29 (NDI): the controller does not honour NDAS=1."""
+        return bool(self.sanicap >> 29 & 1)
+
+    @property
+    def can_format(self) -> bool:
+        """OACS bit 1."""
+        return bool(self.oacs & 2)
+
+    @property
+    def can_manage_firmware(self) -> bool:
+        """OACS bit 2."""
+        return bool(self.oacs & 4)
+
+    @property
+    def can_manage_namespaces(self) -> bool:
+        """OACS bit 3."""
+        return bool(self.oacs & 8)
+
+    @property
+    def format_hits_all(self) -> bool:
+        """FNA bit 0: Format applies to all namespaces."""
+        return bool(self.fna & 1)
+
+    @property
+    def erase_hits_all(self) -> bool:
+        """FNA bit 1: Format with a secure erase applies to all namespaces."""
+        return bool(self.fna & 2)
+
+    @property
+    def can_format_crypto(self) -> bool:
+        """FNA bit 2."""
+        return bool(self.fna & 4)
+
+    @property
+    def format_broadcast(self) -> bool:
+        """FNA bit 3 *clear*: Format with NSID FFFFFFFFh is supported (the bit says: not)."""
+        return not self.fna & 8
+
+    @property
+    def saves_features(self) -> bool:
+        """ONCS bit 4: Save and Select of features."""
+        return bool(self.oncs >> 4 & 1)
+
+    @property
+    def has_write_cache(self) -> bool:
+        """VWC bit 0."""
+        return bool(self.vwc & 1)
+
+
+@dataclass(frozen=True)
+class LbaFormat:
+    """One LBA format (NVM 4.1.5.1, figure 98)."""
+
+    block_bytes: int
+    metadata_bytes: int
+
+
+@dataclass(frozen=True)
+class IdentifyNamespace:
+    """Identify Namespace, CNS 00h (NVM 4.1.5.1). ``blocks`` is NSZE."""
+
+    blocks: int
+    capacity: int
+    used: int
+    features: int
+    lba_format: int
+    extended_metadata: bool
+    protection: int
+    sharing: int
+    format_progress: int
+    dlfeat: int
+    attributes: int
+    formats: tuple[LbaFormat | None, ...]
+    """By index; None where the drive lists a format that is not usable."""
+
+    @classmethod
+    def parse(cls, raw: bytes) -> IdentifyNamespace:
+        """4,096 bytes of an active namespace. Raises :class:`DriveError`."""
+        _need(raw, IDENTIFY_BYTES, "Identify Namespace")
+        blocks, capacity = _number(raw, 0, 8), _number(raw, 8, 8)
+        if blocks == 0:
+            raise DriveError(
+                "Identify Namespace: expected a size, found 0: not an active namespace"
+            )
+        formats = tuple(
+            _lba_format(_number(raw, 128 + 4 * n, 4)) for n in range(min(raw[25], 63) + 1)
+        )
+        # FLBAS bits 6:5 are the high bits of the index where there are more than 16 formats.
+        index = raw[26] & 0xF | ((raw[26] >> 5 & 3) << 4 if len(formats) > 16 else 0)
+        if index >= len(formats) or formats[index] is None:
+            raise DriveError(
+                f"Identify Namespace: expected one of {len(formats)} LBA formats in use, "
+                f"found index {index}"
+            )
+        namespace = cls(
+            blocks=blocks,
+            capacity=capacity,
+            used=_number(raw, 16, 8),
+            features=raw[24],
+            lba_format=index,
+            extended_metadata=bool(raw[26] >> 4 & 1),
+            protection=raw[29],
+            sharing=raw[30],
+            format_progress=raw[32],
+            dlfeat=raw[33],
+            attributes=raw[99],
+            formats=formats,
+        )
+        if namespace.size >= _BLOCKS_MAX:
+            raise DriveError(f"Identify Namespace: expected a possible size, found {blocks} blocks")
+        return namespace
+
+    @property
+    def format_in_use(self) -> LbaFormat:
+        """The format of FLBAS."""
+        entry = self.formats[self.lba_format]
+        if entry is None:
+            raise DriveError("Identify Namespace: the LBA format in use is not usable")
+        return entry
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of one logical block."""
+        return self.format_in_use.block_bytes
+
+    @property
+    def metadata_bytes(self) -> int:
+        """Metadata bytes per logical block."""
+        return self.format_in_use.metadata_bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes that can be addressed."""
+        return self.blocks * self.block_bytes
+
+    @property
+    def write_protected(self) -> bool:
+        """NSATTR bit 0."""
+        return bool(self.attributes & 1)
+
+    @property
+    def expected_byte(self) -> int | None:
+        """What a deallocated block reads as; see :func:`deallocated_byte`."""
+        return deallocated_byte(self.dlfeat)
+
+
+def _lba_format(entry: int) -> LbaFormat | None:
+    shift = entry >> 16 & 0xFF
+    return LbaFormat(1 << shift, entry & 0xFFFF) if shift in _LBADS else None
+
+
+def deallocated_byte(dlfeat: int) -> int | None:
+    """DLFEAT bits 2:0 (NVM 4.1.5.1): 001b is 00h, 010b is FFh, anything else promises nothing."""
+    return {1: 0x00, 2: 0xFF}.get(dlfeat & 7)
+
+
+@dataclass(frozen=True)
+class SanitizeLog:
+    """Sanitize Status, log 81h (Base 5.16.1.25). Estimates are seconds, None: not reported."""
+
+    progress: int
+    """SPROG: 65536ths done; FFFFh when none is running."""
+    state: SanitizeState
+    passes: int
+    global_data_erased: bool
+    """SSTAT bit 8: no user data was written since the last successful sanitize."""
+    cdw10: int
+    """SCDW10: command dword 10 of the sanitize that this log is about."""
+    overwrite_seconds: int | None
+    block_seconds: int | None
+    crypto_seconds: int | None
+
+    @classmethod
+    def parse(cls, raw: bytes) -> SanitizeLog:
+        """At least 32 bytes (512 as read). Raises :class:`DriveError`."""
+        _need(raw, 32, "Sanitize Status log")
+        status = _number(raw, 2, 2)
+        if status & 7 >= len(_STATES):
+            raise DriveError(
+                f"Sanitize Status log: expected a state of 0 to 4 in SSTAT, found {status & 7}"
+            )
+        return cls(
+            progress=_number(raw, 0, 2),
+            state=_STATES[status & 7],
+            passes=status >> 3 & 0x1F,
+            global_data_erased=bool(status >> 8 & 1),
+            cdw10=_number(raw, 4, 4),
+            overwrite_seconds=_seconds(raw, 8),
+            block_seconds=_seconds(raw, 12),
+            crypto_seconds=_seconds(raw, 16),
+        )
+
+    @property
+    def fraction(self) -> float:
+        """Done, 0 to 1; 1 where none is running."""
+        return self.progress / 65536 if self.state is SanitizeState.RUNNING else 1.0
+
+
+def _seconds(raw: bytes, start: int) -> int | None:
+    value = _number(raw, start, 4)
+    return None if value == UNKNOWN_SECONDS else value
+
+
+@dataclass(frozen=True)
+class SmartLog:
+    """SMART / Health Information, log 02h (Base 5.16.1.3)."""
+
+    critical_warning: int
+    temperature_kelvin: int
+    available_spare: int
+    spare_threshold: int
+    percentage_used: int
+    data_units_read: int
+    data_units_written: int
+    """Thousands of 512 bytes, rounded up."""
+    host_read_commands: int
+    host_write_commands: int
+    power_cycles: int
+    power_on_hours: int
+    unsafe_shutdowns: int
+    media_errors: int
+
+    @classmethod
+    def parse(cls, raw: bytes) -> SmartLog:
+        """512 bytes. Raises :class:`DriveError`."""
+        _need(raw, LOG_BYTES, "SMART log")
+        return cls(
+            critical_warning=raw[0],
+            temperature_kelvin=_number(raw, 1, 2),
+            available_spare=raw[3],
+            spare_threshold=raw[4],
+            percentage_used=raw[5],
+            data_units_read=_number(raw, 32, 16),
+            data_units_written=_number(raw, 48, 16),
+            host_read_commands=_number(raw, 64, 16),
+            host_write_commands=_number(raw, 80, 16),
+            power_cycles=_number(raw, 112, 16),
+            power_on_hours=_number(raw, 128, 16),
+            unsafe_shutdowns=_number(raw, 144, 16),
+            media_errors=_number(raw, 160, 16),
+        )
+
+
+def namespace_list(raw: bytes) -> tuple[int, ...]:
+    """A namespace list (Base 4.5.2): up to 1,024 NSIDs, ascending, 0 ends it."""
+    _need(raw, IDENTIFY_BYTES, "namespace list")
+    found: list[int] = []
+    for start in range(0, IDENTIFY_BYTES, 4):
+        nsid = _number(raw, start, 4)
+        if nsid == 0:
+            break
+        if nsid > 0xFFFF_FFFE or (found and nsid <= found[-1]):
+            raise DriveError(f"namespace list: expected ascending NSIDs, found {nsid:#x}")
+        found.append(nsid)
+    return tuple(found)

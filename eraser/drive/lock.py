@@ -132,18 +132,19 @@ class NamespaceHold:
         """
         self.drop()
         try:
-            for nsid, path in self._controller.block_devices().items():
-                self._descriptors[nsid] = (path, self._claim(path))
+            for nsid, node in self._controller.block_nodes().items():
+                path = str(self._controller.host.path(f"/dev/{node.name}"))
+                self._descriptors[nsid] = (path, self._claim(path, node))
         except BaseException:
             self.drop()
             raise
         return self
 
-    def _claim(self, path: str) -> int:
+    def _claim(self, path: str, node: sysfs.Node) -> int:
         deadline = time.monotonic() + self._patience
         while True:
             try:
-                return exclusive(path)
+                return exclusive(self._controller.host, node)
             except OSError as error:
                 busy = error.errno in (errno.EBUSY, errno.EAGAIN)
                 if busy and time.monotonic() < deadline:
@@ -178,15 +179,19 @@ class NamespaceHold:
         self.drop()
 
 
-def exclusive(path: str) -> int:
-    """A descriptor with the exclusive claim and the lock. Raises ``OSError`` (EBUSY, EAGAIN)."""
-    flags = os.O_EXCL | os.O_CLOEXEC | os.O_NONBLOCK
+def exclusive(host: sysfs.Host, node: sysfs.Node) -> int:
+    """A descriptor with the exclusive claim and the lock.
+
+    Raises ``OSError`` (EBUSY: claimed, EAGAIN: locked), :class:`DriveError` for another device.
+    """
+    flags = os.O_EXCL | os.O_NONBLOCK
     try:
-        fd = os.open(path, os.O_RDWR | flags)
+        fd = sysfs.open_node(host, node, os.O_RDWR | flags)
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
-        fd = os.open(path, os.O_RDONLY | flags)  # write protected: the claim matters, not writing
+        # A write protected namespace: the claim matters, not the writing.
+        fd = sysfs.open_node(host, node, os.O_RDONLY | flags)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BaseException:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from eraser.drive import command, spec
+from eraser.drive.adminqueue import AdminQueue
 from eraser.drive.passthru import (
     ALL_NAMESPACES,
     CNS_ACTIVE,
@@ -20,25 +21,16 @@ from eraser.drive.passthru import (
     LOG_FIRMWARE,
     LOG_SANITIZE,
     LOG_SMART,
-    READS,
     SET_FEATURES,
     CommandError,
-    message,
-    passthru_argv,
     result_of,
-    status_of,
 )
 from eraser.drive.sysfs import AbsentError, Host, Node, PciFunction, numbers, open_node, wait_for
 from eraser.errors import DriveError
 from eraser.wire.identity import ControllerIdentity
-from eraser.wire.report import CommandRecord
-
-EXIT_GRACE = 10.0
-"""Seconds that nvme-cli gets beyond the command's own timeout: the kernel resets the controller at
-that timeout, and only then does the call return."""
 
 
-class Controller:
+class Controller(AdminQueue):
     """An opened controller. Made by :func:`open_controller`.
 
     The descriptor of ``/dev/nvmeN`` stays open until :meth:`close`: as long as it does, the kernel
@@ -48,15 +40,10 @@ class Controller:
     def __init__(
         self, function: PciFunction, name: str, descriptor: int, *, command_timeout: float
     ) -> None:
+        path = str(function.host.path(f"/dev/{name}"))
+        super().__init__(function.host.nvme, function.address, path, timeout=command_timeout)
         self.function = function
-        self.address = function.address
         self.name = name
-        self.path = str(function.host.path(f"/dev/{name}"))
-        self.timeout = command_timeout
-        self.records: list[CommandRecord] = []
-        """Every admin command, as sent. Reads that repeat the one before them with the same
-        outcome (polls) are not listed again, they are counted in :attr:`repeats`."""
-        self.repeats = 0
         self._descriptor: int | None = descriptor
 
     @property
@@ -69,87 +56,10 @@ class Controller:
         """The kernel's word: live, resetting, connecting, deleting, dead, gone."""
         return self.function.state(self.name)
 
-    def admin(
-        self,
-        opcode: int,
-        *,
-        nsid: int = 0,
-        cdw10: int = 0,
-        cdw11: int = 0,
-        data_len: int = 0,
-        timeout: float,
-        note: str = "",
-    ) -> tuple[CommandRecord, bytes]:
-        """Sends one admin command and returns what came back; a bad status is a result.
-
-        ``timeout`` in seconds is the kernel's for this command. ``data_len`` bytes are read from
-        the drive; the bytes are empty where the command failed. Raises :class:`DriveError` where
-        the controller is closed or nvme-cli cannot run.
-        """
-        if self._descriptor is None:
-            raise DriveError(f"{self.address}: expected an open controller, found it closed")
-        argv = passthru_argv(
-            self.host.nvme,
-            self.path,
-            opcode,
-            nsid=nsid,
-            cdw10=cdw10,
-            cdw11=cdw11,
-            data_len=data_len,
-            timeout=timeout,
-        )
-        done = command.run(argv, timeout=timeout + EXIT_GRACE)
-        record = CommandRecord(
-            argv=argv,
-            opcode=opcode,
-            nsid=nsid,
-            cdw10=cdw10,
-            status=status_of(done.exit_code, done.stderr),
-            exit_code=done.exit_code,
-            message=message(note, done.stderr),
-            started_at=done.started_at,
-            seconds=round(done.seconds, 6),
-        )
-        self._remember(record)
-        return record, done.stdout if record.status == 0 else b""
-
-    def _remember(self, record: CommandRecord) -> None:
-        last = self.records[-1] if self.records else None
-        if (
-            last is not None
-            and record.opcode in READS
-            and (record.argv, record.status) == (last.argv, last.status)
-        ):
-            self.repeats += 1
-        else:
-            self.records.append(record)
-
-    def _read(self, opcode: int, length: int, what: str, *, nsid: int = 0, cdw10: int = 0) -> bytes:
-        record, data = self.admin(
-            opcode, nsid=nsid, cdw10=cdw10, data_len=length, timeout=self.timeout, note=what
-        )
-        if record.status != 0:
-            raise self._failed(record, what)
-        if len(data) != length:
-            raise CommandError(
-                f"{self.address}: expected {length} bytes of {what}, found {len(data)}; "
-                "is this nvme-cli 2.3 or later?",
-                record,
-            )
-        return data
-
-    def _failed(self, record: CommandRecord, what: str) -> CommandError:
-        status = "no completion" if record.status is None else f"status {record.status:#05x}"
-        return CommandError(
-            f"{self.address}: expected {what}, found {status} ({record.message}); "
-            "see the kernel's log",
-            record,
-        )
-
     def identify(self) -> spec.IdentifyController:
         """Identify Controller. Raises :class:`DriveError`."""
         return spec.IdentifyController.parse(
-            self._read(IDENTIFY, spec.IDENTIFY_BYTES, "Identify Controller", cdw10=CNS_CONTROLLER)
+            self.read(IDENTIFY, spec.IDENTIFY_BYTES, "Identify Controller", cdw10=CNS_CONTROLLER)
         )
 
     def identity(self) -> ControllerIdentity:
@@ -169,6 +79,11 @@ class Controller:
             model=found.model,
             subnqn=found.subnqn,
         )
+
+    def check_open(self) -> None:
+        """Raises :class:`DriveError` after :meth:`close`."""
+        if self._descriptor is None:
+            raise DriveError(f"{self.address}: expected an open controller, found it closed")
 
     def check_place(self) -> None:
         """The open descriptor leads to the controller of this address, not to a namesake.
@@ -190,7 +105,7 @@ class Controller:
     def identify_namespace(self, nsid: int) -> spec.IdentifyNamespace:
         """Identify Namespace of an active one. Raises :class:`DriveError`."""
         return spec.IdentifyNamespace.parse(
-            self._read(
+            self.read(
                 IDENTIFY,
                 spec.IDENTIFY_BYTES,
                 f"Identify Namespace {nsid}",
@@ -217,7 +132,7 @@ class Controller:
         found: tuple[int, ...] = ()
         while True:
             page = spec.namespace_list(
-                self._read(
+                self.read(
                     IDENTIFY,
                     spec.IDENTIFY_BYTES,
                     what,
@@ -239,7 +154,7 @@ class Controller:
         Get Log Page dword 10 (Base 5.16): LID 7:0, RAE 15, NUMDL 31:16 (dwords, from 0).
         """
         cdw10 = (length // 4 - 1) << 16 | 1 << 15 | lid
-        return self._read(GET_LOG_PAGE, length, what, nsid=ALL_NAMESPACES, cdw10=cdw10)
+        return self.read(GET_LOG_PAGE, length, what, nsid=ALL_NAMESPACES, cdw10=cdw10)
 
     def sanitize_log(self) -> bytes:
         """Log 81h, 512 raw bytes. Raises :class:`DriveError`."""
@@ -265,7 +180,7 @@ class Controller:
             note=what,
         )
         if record.status != 0:
-            raise self._failed(record, what)
+            raise self.failed(record, what)
         value = result_of(record.message)
         if value is None:
             raise CommandError(
@@ -288,7 +203,7 @@ class Controller:
             note=what,
         )
         if record.status != 0:
-            raise self._failed(record, what)
+            raise self.failed(record, what)
 
     def reset(self, *, timeout: float = 60.0) -> None:
         """A Controller Level Reset; volatile caches and states do not outlive it.
@@ -339,24 +254,32 @@ class Controller:
         except (OSError, DriveError):
             return set()  # half built: the kernel adds disk, attributes and node one by one
 
-    def block_devices(self) -> dict[int, str]:
-        """NSID to path (/dev/nvme0n1), NSIDs as sysfs has them. Raises :class:`DriveError`."""
-        found: dict[int, str] = {}
+    def block_nodes(self) -> dict[int, Node]:
+        """NSID to its disk, NSIDs as sysfs has them. Raises :class:`DriveError`."""
+        found: dict[int, Node] = {}
         for disk in self.function.disks(self.name):
             try:
                 nsid = self.function.nsid(disk)
+                text = self.host.text(f"{disk}/dev")
             except OSError as error:
                 raise DriveError(
-                    f"{self.address}: expected a namespace id at {disk}, found {error.strerror}; "
+                    f"{self.address}: expected a namespace at {disk}, found {error.strerror}; "
                     "rescan the controller"
                 ) from error
-            path = str(self.host.path(f"/dev/{os.path.basename(disk)}"))
-            if found.setdefault(nsid, path) != path:
+            node = Node(os.path.basename(disk), *numbers(text, f"{disk}/dev"), block=True)
+            if found.setdefault(nsid, node) != node:
                 raise DriveError(
                     f"{self.address}: expected one block device of namespace {nsid}, "
-                    f"found {found[nsid]} and {path}"
+                    f"found {found[nsid].name} and {node.name}"
                 )
         return found
+
+    def block_devices(self) -> dict[int, str]:
+        """NSID to path (/dev/nvme0n1). Raises :class:`DriveError`."""
+        return {
+            nsid: str(self.host.path(f"/dev/{node.name}"))
+            for nsid, node in self.block_nodes().items()
+        }
 
     def close(self) -> None:
         """Lets go of the controller. Its name may belong to another one from now on."""

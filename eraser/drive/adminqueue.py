@@ -1,0 +1,106 @@
+"""Admin commands to one controller through nvme-cli, each remembered as it was sent."""
+
+from __future__ import annotations
+
+from eraser.drive import command
+from eraser.drive.passthru import READS, CommandError, message, passthru_argv, status_of
+from eraser.wire.report import CommandRecord
+
+EXIT_GRACE = 10.0
+"""Seconds that nvme-cli gets beyond the command's own timeout: the kernel resets the controller at
+that timeout, and only then does the call return."""
+
+
+class AdminQueue:
+    """Sends to ``path`` and keeps the records."""
+
+    def __init__(self, program: str, address: str, path: str, *, timeout: float) -> None:
+        self.program = program
+        self.address = address
+        self.path = path
+        self.timeout = timeout
+        """Seconds for one ordinary command."""
+        self.records: list[CommandRecord] = []
+        """Every admin command, as sent. Reads that repeat the one before them with the same
+        outcome (polls) are not listed again, they are counted in :attr:`repeats`."""
+        self.repeats = 0
+
+    def check_open(self) -> None:
+        """Raises ``DriveError`` where nothing may be sent any more."""
+
+    def admin(
+        self,
+        opcode: int,
+        *,
+        nsid: int = 0,
+        cdw10: int = 0,
+        cdw11: int = 0,
+        data_len: int = 0,
+        timeout: float,
+        note: str = "",
+    ) -> tuple[CommandRecord, bytes]:
+        """Sends one admin command and returns what came back; a bad status is a result.
+
+        ``timeout`` in seconds is the kernel's for this command. ``data_len`` bytes are read from
+        the drive; the bytes are empty where the command failed. Raises :class:`DriveError` where
+        the controller is closed or nvme-cli cannot run.
+        """
+        self.check_open()
+        argv = passthru_argv(
+            self.program,
+            self.path,
+            opcode,
+            nsid=nsid,
+            cdw10=cdw10,
+            cdw11=cdw11,
+            data_len=data_len,
+            timeout=timeout,
+        )
+        done = command.run(argv, timeout=timeout + EXIT_GRACE)
+        record = CommandRecord(
+            argv=argv,
+            opcode=opcode,
+            nsid=nsid,
+            cdw10=cdw10,
+            status=status_of(done.exit_code, done.stderr),
+            exit_code=done.exit_code,
+            message=message(note, done.stderr),
+            started_at=done.started_at,
+            seconds=round(done.seconds, 6),
+        )
+        self._remember(record)
+        return record, done.stdout if record.status == 0 else b""
+
+    def _remember(self, record: CommandRecord) -> None:
+        last = self.records[-1] if self.records else None
+        if (
+            last is not None
+            and record.opcode in READS
+            and (record.argv, record.status) == (last.argv, last.status)
+        ):
+            self.repeats += 1
+        else:
+            self.records.append(record)
+
+    def read(self, opcode: int, length: int, what: str, *, nsid: int = 0, cdw10: int = 0) -> bytes:
+        record, data = self.admin(
+            opcode, nsid=nsid, cdw10=cdw10, data_len=length, timeout=self.timeout, note=what
+        )
+        if record.status != 0:
+            raise self.failed(record, what)
+        if len(data) != length:
+            raise CommandError(
+                f"{self.address}: expected {length} bytes of {what}, found {len(data)}; "
+                "is this nvme-cli 2.3 or later?",
+                record,
+            )
+        return data
+
+    def failed(self, record: CommandRecord, what: str) -> CommandError:
+        """The error for a command whose status is not 0."""
+        status = "no completion" if record.status is None else f"status {record.status:#05x}"
+        return CommandError(
+            f"{self.address}: expected {what}, found {status} ({record.message}); "
+            "see the kernel's log",
+            record,
+        )

@@ -1,0 +1,139 @@
+"""Format NVM in a child that outlives us.
+
+Format is one long blocking command without any promise of resumption: killing the sender must
+not leave nobody who knows how it ended. The child has its own session, holds the slot's lock
+through the descriptor that it inherited, and writes the result file before it ends.
+
+The command goes through ``nvme admin-passthru --timeout``: ``nvme format -t`` is ignored before
+nvme-cli 2.5, and the kernel's own admin timeout resets the controller in mid-erase.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from eraser.drive.command import Completed, run
+from eraser.errors import BadInputError, DriveError
+from eraser.journal import replace_durably
+from eraser.wire import codec
+
+GRACE = 5.0
+"""Seconds for nvme-cli beyond the command's own timeout, which the kernel watches."""
+
+_POLL = 0.1
+
+
+@dataclass(frozen=True)
+class FormatResult:
+    """What nvme-cli came back with. ``exit_code`` None: it had to be killed."""
+
+    argv: tuple[str, ...]
+    exit_code: int | None
+    stderr: str
+    started_at: str
+    seconds: float
+
+
+def format_argv(
+    program: str, device: str, nsid: int, cdw10: int, timeout: float
+) -> tuple[str, ...]:
+    """The command line; ``timeout`` in seconds goes to the kernel with the command."""
+    return (
+        program,
+        "admin-passthru",
+        device,
+        "--opcode=0x80",
+        f"--namespace-id={nsid:#x}",
+        f"--cdw10={cdw10:#x}",
+        f"--timeout={int(timeout * 1000)}",
+    )
+
+
+def read_result(path: Path) -> FormatResult | None:
+    """What a child wrote; None where it never came to that: its fate is unknown.
+
+    Raises :class:`BadInputError` for a damaged file.
+    """
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return codec.load(FormatResult, raw, path.name)
+
+
+def send(
+    argv: tuple[str, ...],
+    result: Path,
+    *,
+    lock: int,
+    timeout: float,
+    tick: Callable[[float], None],
+) -> FormatResult | None:
+    """Sends one Format and waits for its end; None where none was seen in time.
+
+    ``lock`` is the slot lock's descriptor. ``tick`` is called with the seconds so far. When this
+    process dies the child goes on, and the next one reads ``result``. When the child outlives
+    ``timeout`` it is left alone and keeps the lock: a Format may still be running.
+    """
+    result.unlink(missing_ok=True)
+    child = _fork(argv, result, lock, timeout + GRACE)
+    began = time.monotonic()
+    while True:
+        pid, _status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            break
+        seconds = time.monotonic() - began
+        if seconds > timeout + 2 * GRACE:
+            return None
+        tick(seconds)
+        time.sleep(_POLL)
+    try:
+        return read_result(result)
+    except BadInputError as error:
+        raise DriveError(f"format: {error}; its end is unknown") from error
+
+
+def _fork(argv: tuple[str, ...], result: Path, lock: int, timeout: float) -> int:
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        _be_alone(lock)
+        _write(run(argv, timeout=timeout, pass_fds=(lock,)), result)
+        code = 0
+    finally:
+        # Never back into the parent's code: its journal and progress are not ours.
+        os._exit(code)
+
+
+def _be_alone(lock: int) -> None:
+    """An own session, deaf to the terminal, with no descriptor of the parent's but the lock."""
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    os.closerange(3, lock)
+    os.closerange(lock + 1, min(os.sysconf("SC_OPEN_MAX"), 1 << 20))
+
+
+def _write(finished: Completed, result: Path) -> None:
+    replace_durably(
+        result,
+        codec.canonical(
+            FormatResult(
+                finished.argv,
+                finished.exit_code,
+                finished.stderr[-2000:],
+                finished.started_at,
+                finished.seconds,
+            )
+        ),
+    )

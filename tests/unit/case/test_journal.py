@@ -1,0 +1,148 @@
+"""The journal survives what a power loss does to a file, and notices everything else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eraser import journal
+from eraser.journal import Journal, JournalError
+
+PAYLOADS: list[object] = [
+    {"place": 0, "attempt": 1},
+    {"text": "caf\u00e9 \u2028 \"quoted\" \\ \n line", "list": [1, 2.5, None, True]},
+    {"place": 1},
+]
+
+
+def written(path: Path) -> bytes:
+    book = Journal(path)
+    for payload in PAYLOADS:
+        book.append("Intent", payload)
+    book.close()
+    return path.read_bytes()
+
+
+def test_what_was_appended_is_read_again(tmp_path: Path) -> None:
+    written(tmp_path / "j")
+    again = Journal(tmp_path / "j")
+    assert [line.payload for line in again.lines] == PAYLOADS
+    again.append("Result", {"end": True})
+    again.close()
+    assert [line.kind for line in journal.read(tmp_path / "j")] == ["Intent"] * 3 + ["Result"]
+
+
+def test_a_torn_last_line_is_cut_at_every_byte(tmp_path: Path) -> None:
+    whole = written(tmp_path / "j")
+    ends = [at + 1 for at, byte in enumerate(whole) if byte == 0x0A]
+    for length in range(len(whole) + 1):
+        path = tmp_path / f"cut-{length}"
+        path.write_bytes(whole[:length])
+        book = Journal(path)
+        sound = sum(end <= length for end in ends)
+        assert len(book.lines) == sound
+        book.append("After", {"cut": length})
+        book.close()
+        assert [line.kind for line in journal.read(path)] == ["Intent"] * sound + ["After"]
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_a_flipped_bit_is_seen_or_is_a_torn_tail(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("j") / "j"
+    whole = written(path)
+    at = data.draw(st.integers(0, len(whole) - 1))
+    bit = data.draw(st.integers(0, 7))
+    damaged = whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :]
+    try:
+        lines, _mark, taken = journal.parse(damaged, "j")
+    except JournalError as error:
+        assert "\n" not in str(error)
+        return
+    # Only the end of the last line may go: it then looks torn, and its entry is not believed.
+    assert at == len(whole) - 1
+    assert len(lines) == len(PAYLOADS) - 1
+    assert taken < len(whole)
+
+
+@pytest.mark.parametrize("change", ["drop first", "drop middle", "swap", "repeat", "foreign"])
+def test_lines_that_moved_are_damage(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "j"
+    first, second, third = written(path).splitlines(keepends=True)
+    path.write_bytes(
+        {
+            "drop first": second + third,
+            "drop middle": first + third,
+            "swap": second + first + third,
+            "repeat": first + second + second + third,
+            "foreign": first + b'{"a":1}\n' + second,
+        }[change]
+    )
+    with pytest.raises(JournalError, match="line [0-9]"):
+        Journal(path)
+    with pytest.raises(JournalError, match="line [0-9]"):
+        journal.read(path)
+
+
+@settings(max_examples=200, deadline=None)
+@given(raw=st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+    try:
+        lines, _mark, _taken = journal.parse(raw, "j")
+    except JournalError:
+        return
+    assert lines == ()
+
+
+def test_a_line_that_could_not_be_synced_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j"
+    before = written(path)
+    book = Journal(path)
+
+    def refuse(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match="No space"):
+        book.append("Lost", {})
+    monkeypatch.undo()
+    book.append("Kept", {})
+    book.close()
+    assert path.read_bytes().startswith(before)
+    assert [line.kind for line in journal.read(path)] == ["Intent"] * 3 + ["Kept"]
+
+
+def test_every_entry_is_synced_before_append_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_size), real(fd)))
+    path = tmp_path / "j"
+    book = Journal(path)
+    book.append("One", {})
+    assert synced[-1] == path.stat().st_size > 0
+    book.close()
+
+
+def test_a_journal_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "MAX_BYTES", 100)
+    (tmp_path / "j").write_bytes(b"x" * 101)
+    with pytest.raises(JournalError, match="at most 100 bytes"):
+        Journal(tmp_path / "j")
+
+
+def test_replacing_leaves_nothing_beside(tmp_path: Path) -> None:
+    journal.replace_durably(tmp_path / "f", b"one")
+    journal.replace_durably(tmp_path / "f", b"two")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["f"]
+    assert (tmp_path / "f").read_bytes() == b"two"
+    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600

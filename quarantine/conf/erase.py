@@ -1,0 +1,107 @@
+"""How drives are ordered to be erased."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+GROUP = cfg.OptGroup(
+    "erase",
+    title="Erase orders",
+    help="""
+Durations are counted on the clock of the one who waits; no two machines' clocks are compared.
+""",
+)
+
+OPTIONS: list[cfg.Opt] = [
+    cfg.StrOpt(
+        "policy",
+        default="purge",
+        help="""
+Name of the policy for slots that are enrolled without one. A policy says which methods are run,
+how much is read back, and whether Clear may stand in for Purge.
+
+When to change: when your organisation's policy has another name.
+
+Related: policy_file.
+""",
+    ),
+    cfg.StrOpt(
+        "policy_file",
+        default=None,
+        help="""
+JSON file with the policy named above. Without a file the built-in policy is used: Purge by Sanitize
+(crypto, then block), statistical verification, no downgrade to Clear. Each order and each
+certificate holds the policy as it was at that time.
+
+When to set it: to allow Clear for drives without Sanitize, to have more read back, or to serve
+drives that need longer limits.
+""",
+    ),
+    cfg.IntOpt(
+        "order_seconds",
+        default=172800,
+        min=60,
+        max=2592000,
+        help="""
+Seconds that an order allows a host from acceptance to report. A host that has not finished by then
+reports what it has; the case ends in a hold or comes again. The default, two days, is far above
+what drives need: it must cover the policy's own limit for one Sanitize (a day by default) for every
+method, and the verification.
+
+When to lower it: to hear sooner of a host that never finishes. When to raise it: for full
+verification of very large and slow drives.
+""",
+    ),
+    cfg.IntOpt(
+        "resend_after",
+        default=120,
+        min=1,
+        max=86400,
+        help="""
+Seconds without a word from a host about its order, after which the same signed order is sent again.
+An order that arrives twice changes nothing on the host.
+
+When to raise it: when hosts are often away for long and the log of repeats is a nuisance.
+""",
+    ),
+    cfg.IntOpt(
+        "max_attempts",
+        default=5,
+        min=1,
+        max=1000,
+        help="""
+How often one case is ordered anew after a host answered that the drive is in use, or after an order
+was overdue. After that the slot is held and a person decides. Sending the same order again is not
+counted.
+
+When to raise it: when servers stay shut off on their hosts for long after they lost their drives,
+as after an evacuation from a host that is down for days.
+
+Related: retry_in_use_after.
+""",
+    ),
+    cfg.IntOpt(
+        "retry_in_use_after",
+        default=300,
+        min=1,
+        max=86400,
+        help="""
+Seconds before a drive that its host found in use is ordered again. Nothing was sent to the drive.
+The usual cause goes away by itself: the remains of a deleted server, which Nova removes when
+nova-compute is back.
+
+When to raise it: together with max_attempts, see there.
+""",
+    ),
+]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Registers the group on ``conf``."""
+    conf.register_group(GROUP)
+    conf.register_opts(OPTIONS, group=GROUP)
+
+
+def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
+    """For oslo-config-generator."""
+    return [(GROUP, OPTIONS)]

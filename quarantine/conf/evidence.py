@@ -1,0 +1,122 @@
+"""Who signs certificates, and what they say about the organisation."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+GROUP = cfg.OptGroup(
+    "evidence",
+    title="Certificates",
+    help="""
+The texts are printed on every certificate as they stand at that moment; NIST SP 800-88 asks for
+them. A text that is not set is printed as "not stated".
+""",
+)
+
+OPTIONS: list[cfg.Opt] = [
+    cfg.StrOpt(
+        "signing_key",
+        default="/etc/nvme-quarantine/controller.pem",
+        help="""
+File with the controller's Ed25519 key (PKCS #8 PEM, readable by the service alone), made by
+nvme-quarantine keygen. It signs erase orders and certificates. Hosts and auditors need its public
+half; its RFC 7638 thumbprint is the key id in every signature.
+
+When to change: when keys are kept elsewhere. To replace the key, keep the old public half:
+certificates signed with it are verified with it.
+""",
+    ),
+    cfg.StrOpt(
+        "certificates_dir",
+        default="/var/lib/nvme-quarantine/certificates",
+        help="""
+Directory where each certificate is written as a file too, named by its digest. The database holds
+them all as well.
+
+When to change: to have them on storage that is backed up, or that can only be appended to.
+""",
+    ),
+    cfg.StrOpt(
+        "organisation",
+        default="not stated",
+        help="""
+Name of the organisation that sanitizes the drives and answers for the certificate.
+
+When to set it: always in production.
+""",
+    ),
+    cfg.StrOpt(
+        "person",
+        default="not stated",
+        help="""
+Name of the person who answers for sanitization and verification.
+
+When to set it: when your auditors want a name on each certificate.
+""",
+    ),
+    cfg.StrOpt(
+        "title",
+        default="not stated",
+        help="""
+Position or title of that person.
+
+When to set it: together with person.
+""",
+    ),
+    cfg.StrOpt(
+        "location",
+        default="not stated",
+        help="""
+Where the drives are, as an auditor should read it: site and city, not a rack.
+
+When to set it: always in production; run one control plane per site if it differs.
+""",
+    ),
+    cfg.StrOpt(
+        "contact",
+        default="not stated",
+        help="""
+Telephone number or address for questions about a certificate.
+
+When to set it: always in production.
+""",
+    ),
+    cfg.StrOpt(
+        "confidentiality_before",
+        default="not stated",
+        help="""
+Confidentiality category of what tenants may have stored, in your organisation's own words.
+
+When to set it: when your organisation categorises media; the field is optional in the standard.
+""",
+    ),
+    cfg.StrOpt(
+        "confidentiality_after",
+        default="not stated",
+        help="""
+Confidentiality category of the drive after the erase, in your organisation's own words.
+
+When to set it: together with confidentiality_before.
+""",
+    ),
+    cfg.StrOpt(
+        "destination",
+        default="returned to the pool of schedulable drives",
+        help="""
+What becomes of an erased drive.
+
+When to change: hardly ever; drives that are pulled are retired, not certified for reuse.
+""",
+    ),
+]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Registers the group on ``conf``."""
+    conf.register_group(GROUP)
+    conf.register_opts(OPTIONS, group=GROUP)
+
+
+def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
+    """For oslo-config-generator."""
+    return [(GROUP, OPTIONS)]

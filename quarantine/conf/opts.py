@@ -1,0 +1,129 @@
+"""Collects the groups of this package, registers them, and reads files strictly."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pkgutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from oslo_config import cfg
+
+from quarantine.errors import BadInputError
+
+DEFAULT_FILE = Path("/etc/nvme-quarantine/nvme-quarantine.conf")
+"""Read when no file is named, and only if it is there."""
+
+_PACKAGE = "quarantine.conf"
+_NOT_GROUPS = frozenset({"opts"})
+
+Options = list[tuple[cfg.OptGroup, list[cfg.Opt]]]
+
+
+def list_opts() -> Options:
+    """Every group with its options: the entry point of oslo-config-generator."""
+    return [entry for module in _modules() for entry in module.list_opts()]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Registers every group on ``conf``; tests make as many as they like."""
+    for module in _modules():
+        module.register_opts(conf)
+
+
+def load(files: Sequence[Path | str] = ()) -> cfg.ConfigOpts:
+    """Reads the files, later ones winning; without any, :data:`DEFAULT_FILE` if it is there.
+
+    Every value is read and checked now, not when it is first used, and an option or group that
+    does not exist is an error: a misspelt limit would otherwise be silently the default. Raises
+    :class:`BadInputError` with one line that names the file.
+    """
+    paths = [Path(file) for file in files] or [p for p in (DEFAULT_FILE,) if p.is_file()]
+    for path in paths:
+        if not path.is_file():
+            raise BadInputError(f"configuration: expected a file at {path}, found none")
+    names = ", ".join(map(str, paths)) or "defaults"
+    conf = cfg.ConfigOpts()
+    register_opts(conf)
+    try:
+        conf(
+            [],
+            project="nvme-quarantine",
+            default_config_files=list(map(str, paths)),
+            default_config_dirs=[],
+            # What a service does is said in its files alone.
+            use_env=False,
+        )
+        _refuse_unknown(paths)
+        for group, options in list_opts():
+            for option in options:
+                _read(conf, group.name, option.dest)
+        _check_together(conf)
+    except (cfg.Error, ValueError, OSError) as error:
+        line = " ".join(str(error).split())
+        raise BadInputError(f"configuration ({names}): {line}; correct the file") from error
+    return conf
+
+
+def _read(conf: cfg.ConfigOpts, group: str, name: str) -> None:
+    try:
+        value = conf[group][name]
+    except ValueError as error:
+        # Oslo puts the repr of its own bookkeeping before what matters.
+        reason = str(error).rpartition("is not valid: ")[2]
+        raise ValueError(f"expected a valid [{group}]{name}, found otherwise: {reason}") from error
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"expected a number of seconds in [{group}]{name}, found {value}")
+
+
+def _modules() -> Iterator[ModuleType]:
+    package = importlib.import_module(_PACKAGE)
+    for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda entry: entry.name):
+        if found.name in _NOT_GROUPS:
+            continue
+        module = importlib.import_module(f"{_PACKAGE}.{found.name}")
+        if not hasattr(module, "list_opts") or not hasattr(module, "register_opts"):
+            raise RuntimeError(
+                f"{module.__name__}: expected list_opts and register_opts, found a module "
+                "without; a group that is not listed is missing in the sample file"
+            )
+        yield module
+
+
+def _refuse_unknown(paths: Sequence[Path]) -> None:
+    known = {
+        group.name: {name for option in options for name in (option.name, option.dest)}
+        for group, options in list_opts()
+    }
+    for path in paths:
+        sections: dict[str, dict[str, list[str]]] = {}
+        cfg.ConfigParser(str(path), sections).parse()
+        for section, values in sections.items():
+            if section not in known:
+                raise ValueError(
+                    f"{path}: expected one of the groups {', '.join(sorted(known))}, "
+                    f"found [{section}]"
+                )
+            for name in values:
+                if name not in known[section]:
+                    raise ValueError(
+                        f"{path}: expected an option of [{section}] "
+                        f"({', '.join(sorted(known[section]))}), found {name}"
+                    )
+
+
+def _check_together(conf: cfg.ConfigOpts) -> None:
+    """Values that are right one by one and wrong together."""
+    erase, detection = conf.erase, conf.detection
+    if erase.resend_after >= erase.order_seconds:
+        raise ValueError(
+            f"expected [erase]resend_after below order_seconds ({erase.order_seconds}), "
+            f"found {erase.resend_after}"
+        )
+    if detection.sweep_interval > detection.in_use_reread:
+        raise ValueError(
+            "expected [detection]sweep_interval of at most in_use_reread "
+            f"({detection.in_use_reread}), found {detection.sweep_interval}"
+        )

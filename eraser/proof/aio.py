@@ -1,0 +1,215 @@
+"""Many direct reads in flight from one thread: Linux native AIO, or one after the other.
+
+A verification reads tens of thousands of scattered blocks, and its time is the device's only if
+many reads are under way. Threads around ``preadv`` were measured to lose most of that to the
+interpreter's lock; ``io_submit`` takes a whole group with one call. The standard library has no
+door to it, so the five system calls go through ``ctypes``. Where the kernel refuses
+(``aio-max-nr`` used up, a seccomp filter), the same groups are read with ``preadv``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import logging
+import mmap
+import os
+import platform
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+
+from eraser.errors import DriveError
+
+LOG = logging.getLogger(__name__)
+
+# arch/x86/entry/syscalls/syscall_64.tbl; include/uapi/asm-generic/unistd.h for arm64:
+# io_setup, io_destroy, io_submit, io_getevents.
+_CALLS = {"x86_64": (206, 207, 209, 208), "aarch64": (0, 1, 2, 4)}
+# struct iocb of include/uapi/linux/aio_abi.h as eight 64-bit words.
+_IOCB_WORDS, _DATA, _FD, _BUFFER, _LENGTH, _OFFSET = 8, 0, 2, 3, 4, 5
+_EVENT_WORDS, _RESULT = 4, 2
+
+
+@dataclass(frozen=True)
+class Request:
+    """One group of reads: ``length`` bytes at each of ``offsets``."""
+
+    offsets: Sequence[int]
+    length: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a request brought. ``data`` holds the reads one after the other and is valid until the
+    next group is asked for; ``failed`` numbers the reads that did not deliver every byte."""
+
+    request: Request
+    data: memoryview
+    failed: tuple[int, ...]
+
+
+class Queue(ABC):
+    """Groups of reads, several groups in flight, delivered in the order they were asked for."""
+
+    def __init__(self, fd: int, groups: int, slots: int, slot_bytes: int) -> None:
+        self._fd = fd
+        self._slots = slots
+        self._slot_bytes = slot_bytes
+        # An anonymous map is page-aligned, as O_DIRECT demands.
+        self._buffer = mmap.mmap(-1, groups * slots * slot_bytes)
+        self._view = memoryview(self._buffer)
+        self._left = [0] * groups
+        self._failed: list[list[int]] = [[] for _ in range(groups)]
+
+    def read(self, requests: Iterable[Request]) -> Generator[Group, None, None]:
+        """Each request's group. A request has at most ``slots`` reads, and more than one only
+        with reads of the full slot size. Raises :class:`DriveError` if nothing can be sent."""
+        source = iter(requests)
+        free = list(range(len(self._left)))
+        flying: deque[tuple[int, Request]] = deque()
+        try:
+            while True:
+                while free and (request := next(source, None)) is not None:
+                    group = free.pop()
+                    self._failed[group].clear()
+                    self._left[group] = len(request.offsets)
+                    flying.append((group, request))
+                    self._submit(group, request)
+                if not flying:
+                    return
+                group, request = flying[0]
+                self._wait(group)
+                flying.popleft()
+                start = group * self._slots * self._slot_bytes
+                size = len(request.offsets) * request.length
+                yield Group(request, self._view[start : start + size], tuple(self._failed[group]))
+                free.append(group)
+        finally:
+            for group, _request in flying:
+                self._wait(group)
+
+    def close(self) -> None:
+        """Nothing is in flight afterwards. The buffer goes when the last view of it does."""
+        # A reader that is dropped half way still counts what it waits for.
+        self._left = [0] * len(self._left)
+
+    @abstractmethod
+    def _submit(self, group: int, request: Request) -> None: ...
+
+    @abstractmethod
+    def _wait(self, group: int) -> None: ...
+
+
+class SyncQueue(Queue):
+    """The same without AIO: every read is finished when it is submitted."""
+
+    def _submit(self, group: int, request: Request) -> None:
+        for slot, offset in enumerate(request.offsets):
+            start = (group * self._slots + slot) * self._slot_bytes
+            try:
+                got = os.preadv(self._fd, [self._view[start : start + request.length]], offset)
+            except OSError as error:
+                LOG.debug("read of %d bytes at %d: %s", request.length, offset, error)
+                got = -1
+            if got != request.length:
+                self._failed[group].append(slot)
+        self._left[group] = 0
+
+    def _wait(self, group: int) -> None:
+        return
+
+
+class AioQueue(Queue):
+    """Linux native AIO. Raises ``OSError`` where the kernel has none for us."""
+
+    def __init__(self, fd: int, groups: int, slots: int, slot_bytes: int) -> None:
+        numbers = _CALLS.get(platform.machine())
+        if numbers is None:
+            raise OSError(errno.ENOSYS, f"no AIO call numbers for {platform.machine()}")
+        self._setup, self._destroy, self._send, self._reap = numbers
+        self._syscall = ctypes.CDLL(None, use_errno=True).syscall
+        self._syscall.restype = ctypes.c_long
+        self._context = ctypes.c_ulong(0)
+        depth = groups * slots
+        self._call(self._setup, ctypes.c_uint(depth), ctypes.byref(self._context))
+        super().__init__(fd, groups, slots, slot_bytes)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self._buffer))
+        block = (ctypes.c_uint64 * (depth * _IOCB_WORDS))()
+        self._requests = memoryview(block).cast("B").cast("Q")
+        for slot in range(depth):
+            at = slot * _IOCB_WORDS
+            self._requests[at + _DATA] = slot
+            self._requests[at + _FD] = fd << 32  # opcode (IOCB_CMD_PREAD = 0) and priority are 0
+            self._requests[at + _BUFFER] = base + slot * slot_bytes
+        first = ctypes.addressof(block)
+        step = _IOCB_WORDS * 8
+        self._pointers = (ctypes.c_uint64 * depth)(*(first + step * n for n in range(depth)))
+        self._pointer = ctypes.addressof(self._pointers)
+        self._event_block = (ctypes.c_int64 * (depth * _EVENT_WORDS))()
+        self._events = memoryview(self._event_block).cast("B").cast("q")
+        self._expected = [0] * groups
+        self._depth = depth
+
+    def close(self) -> None:
+        """Also ends the kernel's context, which waits for what is still in flight."""
+        self._call(self._destroy, self._context)
+        super().close()
+
+    def _call(self, number: int, *arguments: object) -> int:
+        while True:
+            result = int(self._syscall(ctypes.c_long(number), *arguments))
+            if result >= 0:
+                return result
+            code = ctypes.get_errno()
+            if code != errno.EINTR:
+                raise OSError(code, os.strerror(code))
+
+    def _submit(self, group: int, request: Request) -> None:
+        length = request.length
+        self._expected[group] = length
+        slot = group * self._slots
+        at = slot * _IOCB_WORDS
+        for offset in request.offsets:
+            self._requests[at + _LENGTH] = length
+            self._requests[at + _OFFSET] = offset
+            at += _IOCB_WORDS
+        end = slot + len(request.offsets)
+        while slot < end:
+            pointers = ctypes.c_void_p(self._pointer + 8 * slot)
+            try:
+                slot += self._call(self._send, self._context, ctypes.c_long(end - slot), pointers)
+            except OSError as error:
+                # What was not sent is not in flight: nobody may wait for it.
+                self._left[group] -= end - slot
+                raise DriveError(
+                    f"expected the kernel to take direct reads, found {error.strerror};"
+                    " look at the kernel log of this drive"
+                ) from error
+
+    def _wait(self, group: int) -> None:
+        while self._left[group] > 0:
+            count = self._call(
+                self._reap,
+                self._context,
+                ctypes.c_long(1),
+                ctypes.c_long(self._depth),
+                self._event_block,
+                None,
+            )
+            events = self._events
+            for at in range(0, count * _EVENT_WORDS, _EVENT_WORDS):
+                owner, slot = divmod(events[at], self._slots)
+                self._left[owner] -= 1
+                if events[at + _RESULT] != self._expected[owner]:
+                    self._failed[owner].append(slot)
+
+
+def open_queue(fd: int, groups: int, slots: int, slot_bytes: int) -> Queue:
+    """An AIO queue, or where the kernel has none for us, one that reads one after the other."""
+    try:
+        return AioQueue(fd, groups, slots, slot_bytes)
+    except OSError as error:
+        LOG.warning("no asynchronous reads (%s): verification reads one by one", error)
+        return SyncQueue(fd, groups, slots, slot_bytes)

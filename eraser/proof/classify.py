@@ -1,0 +1,122 @@
+"""What a block looks like. A look, not a verdict: noise may be an encrypted tenant's data."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import math
+
+from eraser.proof.blocks import BLOCK
+
+ZERO_BLOCK = bytes(BLOCK)
+_LONGEST_PATTERN = 16
+_SECTOR = 512
+_SIGMAS = 8.0
+"""Noise fails a test by chance once in 1e15: one sample in a few hundred thousand full drives.
+What people store fails by tens to hundreds."""
+
+
+class BlockClass(enum.StrEnum):
+    """The looks of a block."""
+
+    ZEROS = "zeros"
+    ONES = "ones"
+    """Every byte FFh."""
+    PATTERN = "pattern"
+    """One piece of 2, 4, 8 or 16 bytes, or one byte other than 00h and FFh, over and over.
+
+    Longer pieces are a phrase somebody wrote, not what a medium reads as when it is blank."""
+    RANDOM = "random"
+    """Like noise in every sector that is not blank: encrypted, compressed, or a changed key."""
+    STRUCTURED = "structured"
+    """None of these: looks like somebody's data."""
+
+    @property
+    def uniform(self) -> bool:
+        """Zeros, ones or one pattern: holds nothing that an erase would have to change."""
+        return self not in (BlockClass.RANDOM, BlockClass.STRUCTURED)
+
+
+def classify(block: memoryview | bytes) -> BlockClass:
+    """The class of one block (4096 bytes; the short last block of a device may have fewer)."""
+    # Comparing a memoryview with bytes goes item by item through struct formats: measured 0.029
+    # GB/s in a guest against 0.7 for two bytes objects. The copy is one cached page.
+    data = bytes(block)
+    if data == (ZERO_BLOCK if len(data) == BLOCK else bytes(len(data))):
+        return BlockClass.ZEROS
+    if data.count(0xFF, 0, 64) == min(64, len(data)) and data == b"\xff" * len(data):
+        return BlockClass.ONES
+    if _periodic(data):
+        return BlockClass.PATTERN
+    if _noise(data) or all(
+        _blank_or_noise(data[at : at + _SECTOR]) for at in range(0, len(data), _SECTOR)
+    ):
+        return BlockClass.RANDOM
+    return BlockClass.STRUCTURED
+
+
+def repeated(window: memoryview) -> bytes | None:
+    """The 16 bytes that a whole window repeats (all zeros for a blank one), or None.
+
+    One pass without a copy. ``window`` must be writable memory (an mmap).
+    """
+    size = len(window)
+    if size <= _LONGEST_PATTERN:
+        return None
+    # Equal to itself 16 bytes further on, from end to end: nothing but its first 16 bytes.
+    base = ctypes.addressof(ctypes.c_char.from_buffer(window))
+    if _memcmp(base, base + _LONGEST_PATTERN, size - _LONGEST_PATTERN):
+        return None
+    return bytes(window[:_LONGEST_PATTERN])
+
+
+def piece_class(piece: bytes) -> BlockClass:
+    """The class of blocks that repeat ``piece``."""
+    if piece == bytes(len(piece)):
+        return BlockClass.ZEROS
+    return BlockClass.ONES if piece == b"\xff" * len(piece) else BlockClass.PATTERN
+
+
+_memcmp = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+def _periodic(data: bytes) -> bool:
+    """Every period of 1, 2, 4 or 8 bytes is one of 16 too."""
+    return data[_LONGEST_PATTERN:] == data[:-_LONGEST_PATTERN]
+
+
+def _blank_or_noise(sector: bytes) -> bool:
+    return sector == sector[:1] * len(sector) or _noise(sector)
+
+
+_TOP_BITS: dict[int, int] = {}
+
+
+def _noise(data: bytes) -> bool:
+    """Do bits and their neighbours behave like fair coins?
+
+    Four counts of ones, each held against its binomial distribution: all bits; the top bit of
+    each byte (text has none); bits that differ from those one byte and eight bytes on (repeated
+    fields, counters, pointers). Shannon's entropy is no use at this size: honest noise of 4 KiB
+    has a mean of 7.955 bits, not 8.
+    """
+    length = len(data)
+    if length < 64:
+        return False
+    mask = _TOP_BITS.get(length)
+    if mask is None:
+        mask = _TOP_BITS[length] = int.from_bytes(b"\x80" * length, "little")
+    number = int.from_bytes(data, "little")
+    bits = 8 * length
+    return (
+        _fair(number.bit_count(), bits)
+        and _fair((number & mask).bit_count(), length)
+        # Shifted down, the last byte (or eight) meets zeros: those bits count as they are.
+        and _fair((number ^ (number >> 8)).bit_count(), bits)
+        and _fair((number ^ (number >> 64)).bit_count(), bits)
+    )
+
+
+def _fair(ones: int, throws: int) -> bool:
+    return abs(2 * ones - throws) <= _SIGMAS * math.sqrt(throws)

@@ -1,0 +1,52 @@
+"""A small file that outlives a power cut, or is known to be damaged."""
+
+from __future__ import annotations
+
+import hmac
+import os
+
+from eraser.errors import BadInputError, EraserError
+
+_MAGIC = b"NVMEQ-PROBES-1\n\0"
+_SEAL = 32
+
+
+def save(path: str, key: bytes, payload: bytes) -> None:
+    """Replace ``path`` by ``payload`` and its seal in one step; on the medium on return.
+
+    Raises :class:`EraserError` where the directory cannot be written.
+    """
+    temporary = f"{path}.new"
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(_MAGIC + payload + hmac.digest(key, _MAGIC + payload, "sha256"))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        directory = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise EraserError(f"{path}: expected to write it, found {error.strerror}") from error
+
+
+def load(path: str, key: bytes) -> bytes:
+    """The payload. Raises :class:`BadInputError` where the file is absent, damaged or sealed with
+    another key."""
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except OSError as error:
+        raise BadInputError(f"{path}: expected probes, found {error.strerror}") from error
+    body, seal = raw[:-_SEAL], raw[-_SEAL:]
+    if not body.startswith(_MAGIC) or not hmac.compare_digest(
+        seal, hmac.digest(key, body, "sha256")
+    ):
+        raise BadInputError(
+            f"{path}: expected probes sealed with this case's key, found something else;"
+            " they are lost, the case goes on without them"
+        )
+    return body[len(_MAGIC) :]

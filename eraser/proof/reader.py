@@ -1,0 +1,232 @@
+"""One block device, read and written past every cache.
+
+O_DIRECT always: a verification that reads the page cache confirms what was written there, not
+what the drive holds. A file system that cannot do it is an error, never a reason to read buffered.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import mmap
+import os
+import stat
+import struct
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from types import TracebackType
+
+from eraser.errors import DriveError
+from eraser.proof.aio import Group, Queue, Request, open_queue
+from eraser.proof.blocks import BLOCK, block_count, block_length
+
+LOG = logging.getLogger(__name__)
+
+_BLKSSZGET = 0x1268
+_BLKGETSIZE64 = 0x80081272
+
+WINDOW = 1 << 20
+"""Bytes per sequential read."""
+WINDOWS = 6
+"""Sequential reads in flight."""
+BATCH = 32
+"""Scattered reads that are sent, and looked at, together."""
+BATCHES = 4
+"""Batches in flight: up to 128 reads of 4 KiB. Both kinds together stay below 7 MiB."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Blocks at ``indexes``, ascending, one after the other in ``data``; those at the positions
+    ``failed`` could not be read. ``data`` is valid until the next batch is asked for."""
+
+    indexes: array[int]
+    data: memoryview
+    failed: tuple[int, ...] = ()
+
+
+class Device:
+    """A namespace's block device (or, for tests and images, a plain file) under O_DIRECT.
+
+    Raises :class:`DriveError` where it cannot be opened so, is empty, or has sectors that do not
+    fit into 4096 bytes. ``size`` and ``logical_block`` are bytes.
+    """
+
+    def __init__(self, path: str, *, writable: bool = False) -> None:
+        self.path = path
+        mode = os.O_RDWR | os.O_DSYNC if writable else os.O_RDONLY
+        try:
+            self._fd = os.open(path, mode | os.O_DIRECT | os.O_CLOEXEC)
+        except OSError as error:
+            raise DriveError(
+                f"{path}: expected to open it past the page cache (O_DIRECT), found"
+                f" {error.strerror}"
+            ) from error
+        self._queues: list[Queue] = []
+        self._page = mmap.mmap(-1, BLOCK)
+        try:
+            self.size, self.logical_block = self._geometry()
+        except BaseException:
+            self.close()
+            raise
+        self.blocks = block_count(self.size)
+
+    def _geometry(self) -> tuple[int, int]:
+        try:
+            if stat.S_ISBLK(os.fstat(self._fd).st_mode):
+                raw = fcntl.ioctl(self._fd, _BLKGETSIZE64, bytes(8))
+                size = int(struct.unpack("=Q", raw)[0])
+                logical = int(struct.unpack("=i", fcntl.ioctl(self._fd, _BLKSSZGET, bytes(4)))[0])
+            else:
+                size, logical = os.fstat(self._fd).st_size, 512
+        except OSError as error:
+            raise DriveError(f"{self.path}: expected its size, found {error.strerror}") from error
+        if size == 0 or not 512 <= logical <= BLOCK or size % logical:
+            raise DriveError(
+                f"{self.path}: expected whole sectors of 512 to {BLOCK} bytes, found {size} bytes"
+                f" in sectors of {logical}; look at the namespace's LBA format"
+            )
+        return size, logical
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptor; reads in flight are waited for."""
+        if self._fd >= 0:
+            for queue in self._queues:
+                queue.close()
+            self._queues.clear()
+            self._page.close()
+            os.close(self._fd)
+            self._fd = -1
+
+    def _queue(self, groups: int, slots: int, slot_bytes: int) -> Queue:
+        queue = open_queue(self._fd, groups, slots, slot_bytes)
+        self._queues.append(queue)
+        return queue
+
+    def _release(self, queue: Queue) -> None:
+        if queue in self._queues:
+            self._queues.remove(queue)
+            queue.close()
+
+    def read_blocks(self, indexes: Iterable[int]) -> Iterator[tuple[int, memoryview | None]]:
+        """Each block, None where it cannot be read. The view is valid until the next one.
+
+        The last block of the device is shorter than 4096 bytes where the size is no multiple.
+        """
+        for batch in self.read_batches(indexes):
+            if len(batch.indexes) == 1:
+                yield batch.indexes[0], None if batch.failed else batch.data
+                continue
+            for at, index in enumerate(batch.indexes):
+                failed = at in batch.failed
+                yield index, None if failed else batch.data[at * BLOCK : (at + 1) * BLOCK]
+
+    def read_batches(self, indexes: Iterable[int]) -> Iterator[Batch]:
+        """:meth:`read_blocks` in batches of :data:`BATCH`: what makes many clean blocks cheap.
+
+        A short last block comes in a batch of its own. Raises ``ValueError`` for an index that
+        the device has not.
+        """
+        queue = self._queue(BATCHES, BATCH, BLOCK)
+        groups = queue.read(self._batch_requests(indexes))
+        try:
+            for group in groups:
+                offsets = group.request.offsets
+                found = array("Q", [offset // BLOCK for offset in offsets])
+                failed = tuple(at for at in group.failed if not self._again(group, at, offsets[at]))
+                yield Batch(found, group.data, failed)
+        finally:
+            groups.close()
+            self._release(queue)
+
+    def _batch_requests(self, indexes: Iterable[int]) -> Iterator[Request]:
+        source = iter(indexes)
+        while chunk := list(islice(source, BATCH)):
+            if min(chunk) < 0 or max(chunk) >= self.blocks:
+                raise ValueError(f"expected blocks below {self.blocks}, found {chunk}")
+            short = [n for n in chunk if block_length(n, self.size) < BLOCK]
+            whole = (
+                [n * BLOCK for n in chunk if n not in short]
+                if short
+                else [n * BLOCK for n in chunk]
+            )
+            if whole:
+                yield Request(whole, BLOCK)
+            for index in short:
+                yield Request([index * BLOCK], block_length(index, self.size))
+
+    def read_sequential(self, start: int, stop: int) -> Iterator[tuple[int, memoryview | None]]:
+        """Blocks ``start`` to ``stop`` (exclusive) in windows of at most :data:`WINDOW` bytes.
+
+        A window that fails is read again block by block: each block that still fails comes as
+        ``(index, None)`` by itself, the others as views. A view is valid until the next one.
+        """
+        if not 0 <= start <= stop <= self.blocks:
+            raise ValueError(f"expected blocks 0 to {self.blocks}, found {start} to {stop}")
+        end = min(stop * BLOCK, self.size)
+        requests = (
+            Request([at], min(WINDOW, end - at)) for at in range(start * BLOCK, end, WINDOW)
+        )
+        queue = self._queue(WINDOWS, 1, WINDOW)
+        groups = queue.read(requests)
+        try:
+            for group in groups:
+                first = group.request.offsets[0] // BLOCK
+                if group.failed:
+                    yield from self._split(group, first)
+                else:
+                    yield first, group.data
+        finally:
+            groups.close()
+            self._release(queue)
+
+    def _split(self, group: Group, first: int) -> Iterator[tuple[int, memoryview | None]]:
+        offset, length = group.request.offsets[0], group.request.length
+        for at in range(0, length, BLOCK):
+            piece = group.data[at : min(at + BLOCK, length)]
+            read = self._pread(piece, offset + at)
+            yield first + at // BLOCK, piece if read else None
+
+    def _again(self, group: Group, at: int, offset: int) -> bool:
+        """One more try for a single read that failed, so that a passing fault is not a verdict."""
+        length = group.request.length
+        return self._pread(group.data[at * length : (at + 1) * length], offset)
+
+    def _pread(self, into: memoryview, offset: int) -> bool:
+        try:
+            return os.preadv(self._fd, [into], offset) == len(into)
+        except OSError as error:
+            LOG.debug("%s: read of %d bytes at %d: %s", self.path, len(into), offset, error)
+            return False
+
+    def write_block(self, index: int, data: bytes) -> None:
+        """Write one block; it has reached the medium on return (O_DSYNC, which is FUA on NVMe).
+
+        Raises :class:`DriveError` when the drive does not take it.
+        """
+        length = block_length(index, self.size)
+        if index < 0 or length <= 0 or len(data) != length:
+            raise ValueError(f"expected {length} bytes for block {index}, found {len(data)}")
+        self._page[:length] = data
+        with memoryview(self._page) as page:
+            try:
+                done = os.pwritev(self._fd, [page[:length]], index * BLOCK)
+            except OSError as error:
+                raise DriveError(
+                    f"{self.path}: expected block {index} to be written, found {error.strerror}"
+                ) from error
+        if done != length:
+            raise DriveError(f"{self.path}: expected {length} bytes written, found {done}")

@@ -1,0 +1,102 @@
+"""How many blocks must be read, which ones, and what clean reads exclude. Pure.
+
+The places can be drawn again by anybody who knows the seed; docs/decisions/sampling.md has the
+algorithm in words and says why the bound holds for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from array import array
+from collections.abc import Iterator
+
+_DOMAIN = b"nvme-quarantine places 1\0"
+_WORDS = 4096
+"""Words of 64 bits per piece of the key stream: 32 KiB, whatever n is."""
+
+
+def needed(confidence: float, residual: float) -> int:
+    """n = ceil(ln(1-C) / ln(1-f)): so many clean random blocks exclude the fraction f.
+
+    Raises ``ValueError`` unless both lie between 0 and 1.
+    """
+    if not (0 < confidence < 1 and 0 < residual < 1):
+        raise ValueError(
+            f"expected 0 < confidence, residual < 1, found {confidence} and {residual}"
+        )
+    return math.ceil(math.log1p(-confidence) / math.log1p(-residual))
+
+
+def bound(n: int, confidence: float) -> float:
+    """The fraction f that ``n`` clean random blocks exclude with ``confidence``; 1 for none."""
+    if n <= 0:
+        return 1.0
+    return -math.expm1(math.log1p(-confidence) / n)
+
+
+def stratum(blocks: int, n: int) -> int:
+    """Blocks per stratum. Rounded down, so that no block is read with less chance than n/blocks."""
+    return max(1, blocks // max(1, n))
+
+
+def drawn(blocks: int, n: int) -> int:
+    """The random places that :func:`places` draws: one per stratum, never fewer than ``n``
+    (or ``blocks``). First and last address, where they were not drawn, come on top."""
+    return -(-blocks // stratum(blocks, n))
+
+
+def share(n: int, blocks: int, total: int) -> int:
+    """The part of ``n`` places that falls on a namespace with ``blocks`` of ``total`` blocks.
+
+    Rounded up and at least 1, so that no block anywhere has less chance than n/total.
+    """
+    return max(1, -(-n * blocks // total))
+
+
+def places(seed: bytes, blocks: int, n: int) -> array[int]:
+    """At least ``n`` distinct block numbers below ``blocks``, ascending, spread evenly.
+
+    The range is cut into strata of ``blocks // n`` blocks (the last may be shorter); one block is
+    drawn from each, uniformly; the first and the last block are added where they were not drawn.
+    With ``n >= blocks`` this is the whole range. The same arguments give the same places, always.
+    """
+    return array("Q", iter_places(seed, blocks, n))
+
+
+def iter_places(seed: bytes, blocks: int, n: int) -> Iterator[int]:
+    """:func:`places` one after the other, in a few kilobytes of memory."""
+    if blocks <= 0 or n <= 0:
+        return
+    size = stratum(blocks, n)
+    last = -1
+    stream = words(seed)
+    for start in range(0, blocks, size):
+        width = min(size, blocks - start)
+        place = start + (below(stream, width) if width > 1 else 0)
+        if last < 0 < place:
+            yield 0
+        yield place
+        last = place
+    if last != blocks - 1:
+        yield blocks - 1
+
+
+def words(seed: bytes) -> Iterator[int]:
+    """Endless 64-bit words: SHAKE-256 of domain, seed and piece number, read big-endian."""
+    piece = 0
+    while True:
+        raw = hashlib.shake_256(_DOMAIN + seed + piece.to_bytes(8, "big")).digest(8 * _WORDS)
+        for at in range(0, 8 * _WORDS, 8):
+            yield int.from_bytes(raw[at : at + 8], "big")
+        piece += 1
+
+
+def below(stream: Iterator[int], size: int) -> int:
+    """A number below ``size``, each equally likely: words of the incomplete last round are
+    passed over (a plain remainder would prefer small numbers)."""
+    limit = (1 << 64) - (1 << 64) % size
+    for word in stream:
+        if word < limit:
+            return word % size
+    raise AssertionError("the stream of words is endless")

@@ -1,0 +1,282 @@
+"""Erased, not erased, or unknown: the decision, row by row. Pure.
+
+docs/decisions/verdict.md has the same table in words and says why each row is as it is.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from eraser.proof.classify import BlockClass
+from eraser.proof.sampling import bound, needed
+from eraser.proof.tally import VerificationResult
+from eraser.wire.policy import Method, VerificationMode
+from eraser.wire.report import MethodRecord, Verdict, VerificationRecord
+
+PROBE_FLOOR = needed(0.999, 0.01)
+"""688. Where content decides nothing, so many probes must be gone: fewer would not even exclude
+that one block in a hundred was skipped (99.9 % confidence)."""
+PLANTED_SHARE = 0.9
+"""Of the canaries asked for. A drive that takes fewer does not write as it should."""
+
+
+class Expected(enum.StrEnum):
+    """What the drive promises that erased (deallocated) blocks read as: DLFEAT bits 2:0."""
+
+    ZEROS = "zeros"
+    ONES = "ones"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def of(cls, fills: Iterable[int | None]) -> Expected:
+        """From one byte value per namespace (00h, FFh, None for not reported); namespaces that
+        promise different things promise nothing together."""
+        found = set(fills)
+        if found == {0x00}:
+            return cls.ZEROS
+        return cls.ONES if found == {0xFF} else cls.UNKNOWN
+
+    @property
+    def block_class(self) -> BlockClass | None:
+        """The only class that keeps the promise."""
+        return {Expected.ZEROS: BlockClass.ZEROS, Expected.ONES: BlockClass.ONES}.get(self)
+
+
+class Basis(enum.StrEnum):
+    """What the number in the confidence sentence rests on."""
+
+    CONTENT = "content"
+    """Every block read could only have passed if it held no data: n is what was read."""
+    PROBES = "probes"
+    """Noise may be anybody's: n is what is known to have changed."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that the verdict looks at, apart from the methods' own."""
+
+    result: VerificationResult
+    expected: Expected
+    canaries_asked: int
+    """Places where a canary should stand, of all namespaces."""
+    missing_probes: tuple[str, ...] = ()
+
+
+def judge(methods: Sequence[MethodRecord], evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict over ``methods`` (in the order they were run) and what was read afterwards.
+
+    The reasons are empty for erased, and else name counts.
+    """
+    verdict, reason, _basis = _content(methods, evidence)
+    reasons = [reason] if reason else []
+    word, doubt = _word(methods)
+    if doubt:
+        reasons.append(doubt)
+        if verdict is Verdict.ERASED or word is Verdict.NOT_ERASED:
+            verdict = word
+    if verdict is not Verdict.ERASED:
+        reasons += [f"missing probe: {text}" for text in evidence.missing_probes]
+    return verdict, tuple(reasons)
+
+
+def _word(methods: Sequence[MethodRecord]) -> tuple[Verdict, str]:
+    """The best verdict that the drive's own word leaves possible, and why it is not erased.
+
+    The method that ran last is the one whose result is on the medium.
+    """
+    if not methods:
+        return Verdict.UNKNOWN, "no method was carried out"
+    last = methods[-1]
+    if last.verdict is Verdict.ERASED:
+        return Verdict.ERASED, ""
+    why = f"{last.method.value}: {last.reason or 'no proof of success from the drive'}"
+    if all(m.verdict is Verdict.NOT_ERASED for m in methods):
+        return Verdict.NOT_ERASED, why
+    return Verdict.UNKNOWN, why
+
+
+_Finding = tuple[Verdict, str, Basis]
+
+
+def _erased(basis: Basis) -> _Finding:
+    return Verdict.ERASED, "", basis
+
+
+def _not_erased(reason: str) -> _Finding:
+    return Verdict.NOT_ERASED, reason, Basis.CONTENT
+
+
+def _unknown(reason: str) -> _Finding:
+    return Verdict.UNKNOWN, reason, Basis.CONTENT
+
+
+def _content(methods: Sequence[MethodRecord], evidence: Evidence) -> _Finding:
+    result = evidence.result
+    canaries = sum(n.canaries for n in result.namespaces)
+    unchanged = sum(n.unchanged for n in result.namespaces)
+    unreadable = sum(n.unreadable for n in result.namespaces)
+    if canaries or unchanged:
+        return _not_erased(
+            f"{canaries} canaries and {unchanged} blocks of the last owner are still there"
+        )
+    promised = evidence.expected.block_class
+    finding = _kept(promised, methods, evidence) if promised else _free(evidence, None)
+    if finding[0] is Verdict.NOT_ERASED:
+        return finding
+    if result.incomplete:
+        return _unknown(result.incomplete)
+    if unreadable:
+        return _unknown(f"{unreadable} blocks cannot be read")
+    return finding
+
+
+def _kept(promised: BlockClass, methods: Sequence[MethodRecord], evidence: Evidence) -> _Finding:
+    """The drive promised a value for deallocated blocks. Was it kept?"""
+    looks, written = evidence.result.looks, evidence.result.written
+    kept, others = looks.of(promised), looks.total - looks.of(promised)
+    if not looks.total:
+        return _unknown("no block was read")
+    if not others:
+        return _erased(Basis.CONTENT)
+    count = (
+        f"{others} of {looks.total} blocks do not read as {promised.value}, which the drive"
+        " promises for erased blocks"
+    )
+    if looks.structured:
+        return _not_erased(f"{count}; {looks.structured} look like somebody's data")
+    if written.of(promised):
+        # The erase did deallocate what was written, so what reads otherwise was passed over.
+        return _not_erased(f"{count}, although blocks written before the erase do")
+    if kept and not _enough(evidence):
+        if methods and methods[-1].method is Method.SANITIZE_BLOCK:
+            return _not_erased(f"{count}, and a block erase leaves no mixture")
+        return _unknown(f"{count}, and too few probes tell why; {_probes_wanted(evidence)}")
+    # No written block was deallocated: the drive made no promise about such blocks.
+    return _free(evidence, promised)
+
+
+def _free(evidence: Evidence, promised: BlockClass | None) -> _Finding:
+    """Nothing is promised: only what became of known blocks tells."""
+    result = evidence.result
+    looks, written = result.looks, result.written
+    if not looks.total:
+        return _unknown("no block was read")
+    if looks.structured:
+        return _unknown(
+            f"{looks.structured} of {looks.total} blocks look like somebody's data, and the drive"
+            " does not say what erased blocks read as"
+        )
+    if not _enough(evidence):
+        return _unknown(
+            "the drive does not say what erased blocks read as;"
+            if promised is None
+            else f"the drive did not deallocate; {_probes_wanted(evidence)}"
+        )
+    if result.patterns > 1:
+        return _unknown("more than one pattern was found; an erase leaves one")
+    if written.uniform and looks.random:
+        if written.random:
+            return _unknown(
+                f"of the blocks written before the erase {written.random} read as noise and"
+                f" {written.uniform} do not: no erase that we know leaves both"
+            )
+        return _not_erased(
+            f"{looks.random} of {looks.total} blocks hold noise, although every block known to"
+            " have been written reads as blank"
+        )
+    return _erased(Basis.PROBES if looks.random else Basis.CONTENT)
+
+
+def _enough(evidence: Evidence) -> bool:
+    result = evidence.result
+    floor = min(PROBE_FLOOR, sum(n.blocks for n in result.namespaces))
+    planted = result.canaries_planted >= PLANTED_SHARE * evidence.canaries_asked
+    return (planted and result.canaries_checked >= floor) or (result.fingerprints_checked >= floor)
+
+
+def _probes_wanted(evidence: Evidence) -> str:
+    result = evidence.result
+    return (
+        f"expected {PROBE_FLOOR} canaries or fingerprints to tell by, found"
+        f" {result.canaries_checked} of {evidence.canaries_asked} canaries and"
+        f" {result.fingerprints_checked} fingerprints"
+    )
+
+
+def sentence(methods: Sequence[MethodRecord], evidence: Evidence) -> str:
+    """What this verification proves and no more, for the certificate."""
+    verdict, reasons = judge(methods, evidence)
+    if verdict is not Verdict.ERASED:
+        return f"Nothing is claimed: {reasons[0]}."
+    result = evidence.result
+    looks = result.looks
+    found = ", ".join(f"{looks.of(kind):,} {kind.value}" for kind in BlockClass if looks.of(kind))
+    whole = result.done is VerificationMode.FULL
+    places = (
+        f"All {looks.total:,} blocks of 4096 bytes were read"
+        if whole
+        else f"Of {sum(n.blocks for n in result.namespaces):,} blocks of 4096 bytes"
+        f" {looks.total:,} were read, n = {result.sampled:,} of them at random places"
+        f" (seed {result.seed})"
+    )
+    probes = (
+        f"None of {result.canaries_checked:,} canaries written before the erase and none of"
+        f" {result.fingerprints_checked:,} fingerprinted blocks was found again"
+    )
+    _verdict, _reason, basis = _content(methods, evidence)
+    trust = "Assuming that the firmware tells the truth"
+    if basis is Basis.PROBES:
+        n = max(result.canaries_checked, result.compared)
+        limit = _percent(bound(n, result.confidence))
+        claim = (
+            f"{trust}, less than {limit} of the blocks kept what they held before the erase, with"
+            f" {_plain(result.confidence * 100)} % confidence from the n = {n:,} places whose"
+            " former content is known; what reads as noise cannot be judged by its look"
+        )
+    elif whole:
+        claim = f"{trust}, no addressable block holds old data"
+    else:
+        limit = _percent(bound(result.sampled, result.confidence))
+        claim = (
+            f"{trust}, less than {limit} of the blocks hold anything else, with"
+            f" {_plain(result.confidence * 100)} % confidence"
+        )
+    return f"{places}: {found}. {probes}. {claim}."
+
+
+def _plain(number: float) -> str:
+    return f"{number:.6f}".rstrip("0").rstrip(".")
+
+
+def _percent(fraction: float) -> str:
+    """Three significant digits, rounded up: a bound that is printed smaller would be a lie."""
+    shown = f"{fraction * 100:.2e}"
+    if float(shown) < fraction * 100:
+        mantissa, exponent = shown.split("e")
+        shown = f"{float(mantissa) + 0.01:.2f}e{exponent}"
+    return f"{float(shown):.10f}".rstrip("0").rstrip(".") + " %"
+
+
+def record(methods: Sequence[MethodRecord], evidence: Evidence) -> VerificationRecord:
+    """The report's part about reading, sentence included."""
+    result = evidence.result
+    return VerificationRecord(
+        asked=result.asked,
+        done=result.done,
+        seed=result.seed,
+        confidence=result.confidence,
+        residual=result.residual,
+        sampled=result.sampled,
+        canaries_planted=result.canaries_planted,
+        canaries_checked=result.canaries_checked,
+        fingerprints_taken=result.fingerprints_taken,
+        fingerprints_checked=result.fingerprints_checked,
+        expected=evidence.expected.value,
+        namespaces=result.namespaces,
+        missing_probes=evidence.missing_probes,
+        sentence=sentence(methods, evidence),
+        seconds=result.seconds,
+        bytes_read=result.bytes_read,
+    )

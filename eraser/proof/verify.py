@@ -1,0 +1,298 @@
+"""Read a drive back after an erase, count what is there, resume where a killed run stopped.
+
+The verifier counts; :mod:`eraser.proof.verdict` decides what the counts mean.
+"""
+
+from __future__ import annotations
+
+import bisect
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from eraser.errors import BadInputError, DriveError
+from eraser.proof.blocks import block_count
+from eraser.proof.counter import Counter, ascending
+from eraser.proof.probes import Canaries, Fingerprints
+from eraser.proof.reader import Device
+from eraser.proof.sampling import drawn, iter_places, needed, share
+from eraser.proof.tally import Looks, Tally, VerificationResult
+from eraser.wire import codec
+from eraser.wire.policy import VerificationMode
+from eraser.wire.report import NamespaceVerification
+
+SEQUENTIAL_PER_RANDOM = 16
+"""One scattered read of 4 KiB costs about as much as reading 16 blocks (64 KiB) in a row: at a
+usual 3 GB/s and queue depth that would be 50,000 scattered reads a second, which the slowest
+drives of data centres do. Policy of this module, not of a standard."""
+UNREADABLE_LIMIT = 4096
+"""Blocks. Each costs the kernel several tries; a drive with so many is not read to the end."""
+TICK = 0.25
+"""Seconds between two calls of ``progress``."""
+
+Progress = Callable[[float, str], None]
+
+
+def choose_mode(
+    asked: VerificationMode, blocks: int, n: int, *, per_random: int = SEQUENTIAL_PER_RANDOM
+) -> VerificationMode:
+    """Full where all was asked for, or where all of ``blocks`` costs no more than ``n`` places.
+
+    ``per_random`` is how many blocks can be read in a row in the time of one scattered read.
+    """
+    if asked is VerificationMode.FULL or blocks <= n * per_random:
+        return VerificationMode.FULL
+    return VerificationMode.STATISTICAL
+
+
+@dataclass(frozen=True)
+class NamespacePlan:
+    """One namespace to read: its block device, its size in bytes, and what must be gone."""
+
+    nsid: int
+    path: str
+    size: int
+    canaries: Canaries | None = None
+    fingerprints: Fingerprints | None = None
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of 4 KiB, a short last one included."""
+        return block_count(self.size)
+
+
+@dataclass(frozen=True)
+class VerifyPlan:
+    """What to read. ``seed`` is fresh and random, and kept with the case: it goes on the
+    certificate, and a resumed run must read the same places."""
+
+    mode: VerificationMode
+    seed: bytes
+    confidence: float
+    residual: float
+    namespaces: tuple[NamespacePlan, ...]
+    per_random: int = SEQUENTIAL_PER_RANDOM
+    unreadable_limit: int = UNREADABLE_LIMIT
+
+    def __post_init__(self) -> None:
+        if len(self.seed) < 16:
+            raise ValueError(f"expected a seed of at least 16 bytes, found {len(self.seed)}")
+
+    @property
+    def blocks(self) -> int:
+        """All blocks of all namespaces."""
+        return sum(n.blocks for n in self.namespaces)
+
+    @property
+    def needed(self) -> int:
+        """Random places that the confidence and residual asked for need."""
+        return needed(self.confidence, self.residual)
+
+    @property
+    def done_mode(self) -> VerificationMode:
+        """How it will be done: a small drive is read whole whatever was asked."""
+        return choose_mode(self.mode, self.blocks, self.needed, per_random=self.per_random)
+
+    def share(self, namespace: NamespacePlan) -> int:
+        """The random places of one namespace."""
+        return share(self.needed, namespace.blocks, self.blocks)
+
+    def places(self, namespace: NamespacePlan) -> Iterator[int]:
+        """The random places of one namespace, first and last block among them, ascending."""
+        seed = namespace_seed(self.seed, namespace.nsid)
+        return iter_places(seed, namespace.blocks, self.share(namespace))
+
+    @property
+    def digest(self) -> str:
+        """Tells one plan's checkpoint from another's."""
+        return codec.digest(
+            {
+                "mode": self.done_mode,
+                "seed": self.seed.hex(),
+                "needed": self.needed,
+                "namespaces": [
+                    {
+                        "nsid": n.nsid,
+                        "size": n.size,
+                        "canaries": list(n.canaries.positions) if n.canaries else [],
+                        "fingerprints": list(n.fingerprints.positions) if n.fingerprints else [],
+                    }
+                    for n in self.namespaces
+                ],
+            }
+        )
+
+
+def namespace_seed(seed: bytes, nsid: int) -> bytes:
+    """The sampler's seed for one namespace: the plan's seed, then the NSID in 4 bytes."""
+    return seed + nsid.to_bytes(4, "big")
+
+
+class Verifier:
+    """Carries out one plan. :meth:`state` between two calls of ``progress`` is always whole."""
+
+    def __init__(self, plan: VerifyPlan, open_device: Callable[[str], Device] = Device) -> None:
+        self.plan = plan
+        self._open = open_device
+        self._tallies = [Tally() for _ in plan.namespaces]
+        self._at = 0
+        self._seconds = 0.0
+        self._stopped = ""
+
+    def state(self) -> dict[str, Any]:
+        """A checkpoint for :meth:`restore`, plain JSON values."""
+        checkpoint = _Checkpoint(
+            self.plan.digest, self._at, self._seconds, self._stopped, tuple(self._tallies)
+        )
+        plain = codec.plain(checkpoint)
+        assert isinstance(plain, dict)
+        return plain
+
+    def restore(self, state: object) -> None:
+        """Go on from a checkpoint. Raises :class:`eraser.errors.BadInputError` where it is
+        malformed or of another plan: then verify from the start."""
+        found = codec.decode(_Checkpoint, state, "verification checkpoint")
+        if found.plan != self.plan.digest or len(found.tallies) != len(self._tallies):
+            raise BadInputError(
+                "verification checkpoint: expected one of this plan, found another's;"
+                " verify from the start"
+            )
+        self._at, self._seconds, self._stopped = found.at, found.seconds, found.stopped
+        self._tallies = list(found.tallies)
+
+    def run(
+        self,
+        progress: Progress = lambda fraction, detail: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> VerificationResult | None:
+        """Read what is left to read; None when ``should_stop`` said so before the end.
+
+        ``progress`` gets the fraction done and a few words; it may take a checkpoint. Raises
+        :class:`DriveError` where a device cannot be opened or has another size than planned.
+        """
+        before, started = self._seconds, time.monotonic()
+        due = started + TICK
+        while self._at < len(self.plan.namespaces) and not self._stopped:
+            namespace, tally = self.plan.namespaces[self._at], self._tallies[self._at]
+            for _ in self._pieces(namespace, tally):
+                now = time.monotonic()
+                self._seconds = before + now - started
+                if self._too_many_unreadable():
+                    break
+                if now >= due:
+                    progress(self._fraction(), self._detail(namespace))
+                    due = now + TICK
+                if should_stop():
+                    return None
+            self._at += 1
+        self._seconds = before + time.monotonic() - started
+        progress(1.0, "read")
+        return self._result()
+
+    def _too_many_unreadable(self) -> bool:
+        unreadable = sum(t.unreadable for t in self._tallies)
+        if unreadable >= self.plan.unreadable_limit:
+            self._stopped = f"reading was given up after {unreadable} unreadable blocks"
+        return bool(self._stopped)
+
+    def _fraction(self) -> float:
+        total = max(1, self.plan.blocks)
+        return sum(min(t.cursor, n.blocks) for t, n in self._pairs()) / total
+
+    def _detail(self, namespace: NamespacePlan) -> str:
+        count = sum(t.looks.total for t in self._tallies)
+        return f"namespace {namespace.nsid}, {count} blocks read"
+
+    def _pairs(self) -> Iterator[tuple[Tally, NamespacePlan]]:
+        return zip(self._tallies, self.plan.namespaces, strict=True)
+
+    def _pieces(self, namespace: NamespacePlan, tally: Tally) -> Iterator[None]:
+        """Read and count, and pause after each piece, with the tally whole."""
+        with self._open(namespace.path) as device:
+            if device.size != namespace.size:
+                raise DriveError(
+                    f"{namespace.path}: expected {namespace.size} bytes, found {device.size};"
+                    " the layout changed after the plan was made"
+                )
+            counter = Counter(namespace.blocks, namespace.canaries, namespace.fingerprints, tally)
+            if self.plan.done_mode is VerificationMode.FULL:
+                for start, window in device.read_sequential(tally.cursor, namespace.blocks):
+                    counter.window(start, window)
+                    yield
+            else:
+                wanted = ascending(tally.cursor, self.plan.places(namespace), counter.probes)
+                for batch in device.read_batches(wanted):
+                    counter.batch(batch)
+                    yield
+
+    def _result(self) -> VerificationResult:
+        plan = self.plan
+        full = plan.done_mode is VerificationMode.FULL
+        canaries = sum(len(n.canaries.positions) for n in plan.namespaces if n.canaries)
+        prints = [n.fingerprints for n in plan.namespaces if n.fingerprints]
+        taken = sum(len(f) for f in prints)
+        # What was dropped with the end of a shorter namespace was not checked.
+        beyond = [_beyond(n) for n in plan.namespaces]
+        lost_canaries = sum(t.canaries_unreadable for t in self._tallies)
+        lost_prints = sum(t.fingerprints_unreadable for t in self._tallies)
+        patterns = {p for t in self._tallies for p in t.patterns}
+        written = Looks()
+        for tally in self._tallies:
+            written = written.plus(tally.written)
+        return VerificationResult(
+            asked=plan.mode,
+            done=plan.done_mode,
+            seed=plan.seed.hex(),
+            confidence=plan.confidence,
+            residual=plan.residual,
+            sampled=sum(
+                n.blocks if full else drawn(n.blocks, plan.share(n)) for n in plan.namespaces
+            ),
+            namespaces=tuple(_verified(n, t) for t, n in self._pairs()),
+            written=written,
+            patterns=len(patterns),
+            canaries_planted=canaries,
+            canaries_checked=canaries - lost_canaries - sum(c for c, _f in beyond),
+            fingerprints_taken=taken,
+            fingerprints_checked=taken - lost_prints - sum(f for _c, f in beyond),
+            compared=sum(f.compared for f in prints),
+            incomplete=self._stopped,
+            bytes_read=sum(t.bytes_read for t in self._tallies),
+            seconds=self._seconds,
+        )
+
+
+@dataclass(frozen=True)
+class _Checkpoint:
+    plan: str
+    at: int
+    seconds: float
+    stopped: str
+    tallies: tuple[Tally, ...]
+
+
+def _beyond(namespace: NamespacePlan) -> tuple[int, int]:
+    """Canaries and fingerprints past the end of the namespace as it is now."""
+    lost = [
+        len(p.positions) - bisect.bisect_left(p.positions, namespace.blocks) if p else 0
+        for p in (namespace.canaries, namespace.fingerprints)
+    ]
+    return lost[0], lost[1]
+
+
+def _verified(namespace: NamespacePlan, tally: Tally) -> NamespaceVerification:
+    looks = tally.looks
+    return NamespaceVerification(
+        nsid=namespace.nsid,
+        blocks=namespace.blocks,
+        read=looks.total,
+        zeros=looks.zeros,
+        ones=looks.ones,
+        pattern=looks.pattern,
+        random=looks.random,
+        structured=looks.structured,
+        canaries=tally.canaries,
+        unchanged=tally.unchanged,
+        unreadable=tally.unreadable,
+    )

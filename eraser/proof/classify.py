@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import functools
 import math
+from dataclasses import dataclass
 
 from eraser.proof.blocks import BLOCK
 
@@ -12,8 +14,12 @@ ZERO_BLOCK = bytes(BLOCK)
 _LONGEST_PATTERN = 16
 _SECTOR = 512
 _SIGMAS = 8.0
-"""Noise fails a test by chance once in 1e15: one sample in a few hundred thousand full drives.
+"""Noise fails a test by chance once in 1e15: one block in a few hundred thousand full drives.
 What people store fails by tens to hundreds."""
+_THIN = 5
+"""Every fifth byte is looked at first: prime to every record size, and four times cheaper."""
+_THIN_SIGMAS = 5.0
+"""Sharper, because who fails it is looked at whole."""
 
 
 class BlockClass(enum.StrEnum):
@@ -48,7 +54,7 @@ def classify(block: memoryview | bytes) -> BlockClass:
         return BlockClass.ONES
     if _periodic(data):
         return BlockClass.PATTERN
-    if _noise(data) or all(
+    if _noise(data[::_THIN], _THIN_SIGMAS) or all(
         _blank_or_noise(data[at : at + _SECTOR]) for at in range(0, len(data), _SECTOR)
     ):
         return BlockClass.RANDOM
@@ -87,13 +93,13 @@ def _periodic(data: bytes) -> bool:
 
 
 def _blank_or_noise(sector: bytes) -> bool:
-    return sector == sector[:1] * len(sector) or _noise(sector)
+    return sector == sector[:1] * len(sector) or _noise(sector, _SIGMAS)
 
 
 _TOP_BITS: dict[int, int] = {}
 
 
-def _noise(data: bytes) -> bool:
+def _noise(data: bytes, sigmas: float) -> bool:
     """Do bits and their neighbours behave like fair coins?
 
     Four counts of ones, each held against its binomial distribution: all bits; the top bit of
@@ -104,19 +110,31 @@ def _noise(data: bytes) -> bool:
     length = len(data)
     if length < 64:
         return False
-    mask = _TOP_BITS.get(length)
-    if mask is None:
-        mask = _TOP_BITS[length] = int.from_bytes(b"\x80" * length, "little")
+    limits = _limits(length, sigmas)
     number = int.from_bytes(data, "little")
-    bits = 8 * length
+    middle = 4 * length
     return (
-        _fair(number.bit_count(), bits)
-        and _fair((number & mask).bit_count(), length)
+        abs(number.bit_count() - middle) <= limits.bits
+        and abs((number & limits.top).bit_count() - length // 2) <= limits.tops
         # Shifted down, the last byte (or eight) meets zeros: those bits count as they are.
-        and _fair((number ^ (number >> 8)).bit_count(), bits)
-        and _fair((number ^ (number >> 64)).bit_count(), bits)
+        and abs((number ^ (number >> 8)).bit_count() - middle) <= limits.bits
+        and abs((number ^ (number >> 64)).bit_count() - middle) <= limits.bits
     )
 
 
-def _fair(ones: int, throws: int) -> bool:
-    return abs(2 * ones - throws) <= _SIGMAS * math.sqrt(throws)
+@dataclass(frozen=True)
+class _Limits:
+    bits: float
+    tops: float
+    top: int
+
+
+@functools.cache
+def _limits(length: int, sigmas: float) -> _Limits:
+    """How far counts of ones may lie from the middle: a fair coin's sigma is half the root of the
+    throws."""
+    return _Limits(
+        sigmas * math.sqrt(8 * length) / 2,
+        sigmas * math.sqrt(length) / 2 + 1,
+        int.from_bytes(b"\x80" * length, "little"),
+    )

@@ -82,15 +82,16 @@ class Counter:
         if kind is BlockClass.PATTERN:
             self._tally.saw_pattern(piece)
 
-    def _block(self, index: int, block: memoryview) -> None:
+    def _block(self, index: int, view: memoryview) -> None:
         tally = self._tally
+        block = bytes(view)  # once, because everything below wants it so
         kind = classify(block)
         tally.looks.add(kind)
         tally.bytes_read += len(block)
         if self._probes_in(index, index + 1):
             tally.written.add(kind)
         if kind is BlockClass.PATTERN:
-            tally.saw_pattern(bytes(block[:16]))
+            tally.saw_pattern(block[:16])
         if kind.uniform:
             return
         if self._canaries and self._canaries.is_canary(index, block):

@@ -12,121 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from eraser.errors import BadInputError, DriveError
-from eraser.proof.blocks import block_count
 from eraser.proof.counter import Counter, ascending
-from eraser.proof.probes import Canaries, Fingerprints
+from eraser.proof.plan import NamespacePlan, VerifyPlan, choose_mode, namespace_seed
 from eraser.proof.reader import Device
-from eraser.proof.sampling import drawn, iter_places, needed, share
+from eraser.proof.sampling import drawn
 from eraser.proof.tally import Looks, Tally, VerificationResult
 from eraser.wire import codec
 from eraser.wire.policy import VerificationMode
 from eraser.wire.report import NamespaceVerification
 
-SEQUENTIAL_PER_RANDOM = 16
-"""One scattered read of 4 KiB costs about as much as reading 16 blocks (64 KiB) in a row: at a
-usual 3 GB/s and queue depth that would be 50,000 scattered reads a second, which the slowest
-drives of data centres do. Policy of this module, not of a standard."""
-UNREADABLE_LIMIT = 4096
-"""Blocks. Each costs the kernel several tries; a drive with so many is not read to the end."""
+__all__ = ["NamespacePlan", "Verifier", "VerifyPlan", "choose_mode", "namespace_seed"]
+
 TICK = 0.25
 """Seconds between two calls of ``progress``."""
 
 Progress = Callable[[float, str], None]
-
-
-def choose_mode(
-    asked: VerificationMode, blocks: int, n: int, *, per_random: int = SEQUENTIAL_PER_RANDOM
-) -> VerificationMode:
-    """Full where all was asked for, or where all of ``blocks`` costs no more than ``n`` places.
-
-    ``per_random`` is how many blocks can be read in a row in the time of one scattered read.
-    """
-    if asked is VerificationMode.FULL or blocks <= n * per_random:
-        return VerificationMode.FULL
-    return VerificationMode.STATISTICAL
-
-
-@dataclass(frozen=True)
-class NamespacePlan:
-    """One namespace to read: its block device, its size in bytes, and what must be gone."""
-
-    nsid: int
-    path: str
-    size: int
-    canaries: Canaries | None = None
-    fingerprints: Fingerprints | None = None
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of 4 KiB, a short last one included."""
-        return block_count(self.size)
-
-
-@dataclass(frozen=True)
-class VerifyPlan:
-    """What to read. ``seed`` is fresh and random, and kept with the case: it goes on the
-    certificate, and a resumed run must read the same places."""
-
-    mode: VerificationMode
-    seed: bytes
-    confidence: float
-    residual: float
-    namespaces: tuple[NamespacePlan, ...]
-    per_random: int = SEQUENTIAL_PER_RANDOM
-    unreadable_limit: int = UNREADABLE_LIMIT
-
-    def __post_init__(self) -> None:
-        if len(self.seed) < 16:
-            raise ValueError(f"expected a seed of at least 16 bytes, found {len(self.seed)}")
-
-    @property
-    def blocks(self) -> int:
-        """All blocks of all namespaces."""
-        return sum(n.blocks for n in self.namespaces)
-
-    @property
-    def needed(self) -> int:
-        """Random places that the confidence and residual asked for need."""
-        return needed(self.confidence, self.residual)
-
-    @property
-    def done_mode(self) -> VerificationMode:
-        """How it will be done: a small drive is read whole whatever was asked."""
-        return choose_mode(self.mode, self.blocks, self.needed, per_random=self.per_random)
-
-    def share(self, namespace: NamespacePlan) -> int:
-        """The random places of one namespace."""
-        return share(self.needed, namespace.blocks, self.blocks)
-
-    def places(self, namespace: NamespacePlan) -> Iterator[int]:
-        """The random places of one namespace, first and last block among them, ascending."""
-        seed = namespace_seed(self.seed, namespace.nsid)
-        return iter_places(seed, namespace.blocks, self.share(namespace))
-
-    @property
-    def digest(self) -> str:
-        """Tells one plan's checkpoint from another's."""
-        return codec.digest(
-            {
-                "mode": self.done_mode,
-                "seed": self.seed.hex(),
-                "needed": self.needed,
-                "namespaces": [
-                    {
-                        "nsid": n.nsid,
-                        "size": n.size,
-                        "canaries": list(n.canaries.positions) if n.canaries else [],
-                        "fingerprints": list(n.fingerprints.positions) if n.fingerprints else [],
-                    }
-                    for n in self.namespaces
-                ],
-            }
-        )
-
-
-def namespace_seed(seed: bytes, nsid: int) -> bytes:
-    """The sampler's seed for one namespace: the plan's seed, then the NSID in 4 bytes."""
-    return seed + nsid.to_bytes(4, "big")
 
 
 class Verifier:
@@ -232,8 +132,10 @@ class Verifier:
         canaries = sum(len(n.canaries.positions) for n in plan.namespaces if n.canaries)
         prints = [n.fingerprints for n in plan.namespaces if n.fingerprints]
         taken = sum(len(f) for f in prints)
-        # What was dropped with the end of a shorter namespace was not checked.
+        # What lies past the end of a namespace that became shorter was not checked, and a block
+        # that was fingerprinted and then took a canary tells nothing about its first content.
         beyond = [_beyond(n) for n in plan.namespaces]
+        hidden = [_hidden(n) for n in plan.namespaces]
         lost_canaries = sum(t.canaries_unreadable for t in self._tallies)
         lost_prints = sum(t.fingerprints_unreadable for t in self._tallies)
         patterns = {p for t in self._tallies for p in t.patterns}
@@ -255,8 +157,12 @@ class Verifier:
             canaries_planted=canaries,
             canaries_checked=canaries - lost_canaries - sum(c for c, _f in beyond),
             fingerprints_taken=taken,
-            fingerprints_checked=taken - lost_prints - sum(f for _c, f in beyond),
-            compared=sum(f.compared for f in prints),
+            fingerprints_checked=taken - lost_prints - sum(f for _c, f in beyond) - sum(hidden),
+            compared=sum(
+                max(0, n.fingerprints.compared - hid * n.fingerprints.stride)
+                for n, hid in zip(plan.namespaces, hidden, strict=True)
+                if n.fingerprints
+            ),
             incomplete=self._stopped,
             bytes_read=sum(t.bytes_read for t in self._tallies),
             seconds=self._seconds,
@@ -279,6 +185,16 @@ def _beyond(namespace: NamespacePlan) -> tuple[int, int]:
         for p in (namespace.canaries, namespace.fingerprints)
     ]
     return lost[0], lost[1]
+
+
+def _hidden(namespace: NamespacePlan) -> int:
+    """Fingerprints of blocks, within the namespace, that a canary has taken since."""
+    if not namespace.canaries or not namespace.fingerprints:
+        return 0
+    return sum(
+        index < namespace.blocks and namespace.fingerprints.has(index)
+        for index in namespace.canaries.positions
+    )
 
 
 def _verified(namespace: NamespacePlan, tally: Tally) -> NamespaceVerification:

@@ -1,0 +1,1 @@
+"""The whole cycle on the emulated rack, to be watched: ``tools/demo``."""

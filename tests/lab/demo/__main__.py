@@ -1,0 +1,125 @@
+"""``python -m tests.lab.demo``: what ``tools/demo`` runs once everything is installed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from quarantine.record.states import State
+from tests.lab.demo.board import Board
+from tests.lab.demo.cycle import Demo
+from tests.lab.demo.result import DemoResult
+from tests.lab.errors import LabError
+from tests.lab.nvme import presets
+
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="tools/demo",
+        description=(
+            "The whole cycle on an emulated rack: two slots are enrolled and erased, a tenant "
+            "uses both drives, the instance is deleted, the drives go through quarantine, and a "
+            "second tenant searches them for the first one's data."
+        ),
+        epilog=(
+            "Exit codes: 0 it went as it should (with a bad drive: its slot ended held), "
+            "1 it did not, 2 bad input."
+        ),
+    )
+    parser.add_argument(
+        "--drive",
+        default="honest",
+        metavar="NAME",
+        help="the drive in the second slot, 'list' names them all (default: %(default)s)",
+    )
+    parser.add_argument(
+        "-f",
+        "--format",
+        choices=("table", "json"),
+        default="table",
+        help="json: one object on standard output, the story on standard error",
+    )
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        help="where logs and certificates are kept (default: a new directory below TMPDIR)",
+    )
+    return parser.parse_args(argv)
+
+
+def _list() -> None:
+    for preset in presets.PRESETS.values():
+        kind = "honest" if preset.honest else "bad"
+        print(f"{preset.name:24} {kind:7} {preset.about}")
+
+
+def _summary(board: Board, result: DemoResult) -> None:
+    board.say("summary", title=True)
+    for slot in result.slots:
+        board.say(f"  {slot.slot} ({slot.serial!r}): {slot.state}  {slot.reason}")
+        if slot.certificate:
+            board.say(f"    {', '.join(slot.method)}; {slot.verification}")
+            board.say(f"    certificate {slot.certificate}")
+            board.say(f"    to print    {slot.page}")
+    board.say(f"  blocks of the first tenant's data with the second: {result.leaked_blocks}")
+    times = ", ".join(f"{name} {value:.1f}" for name, value in result.seconds.items())
+    board.say(f"  seconds: {times}")
+    board.say(f"  everything is kept in {result.directory}")
+
+
+def _as_expected(result: DemoResult, preset: presets.Preset) -> str:
+    """Empty, or what went wrong."""
+    if result.leaked_blocks or result.found_by_tenant:
+        return "the second tenant got data of the first"
+    good, tried = result.slots
+    if good.state is not State.AVAILABLE:
+        return f"the honest drive of {good.slot} was not returned: {good.reason}"
+    if preset.honest and tried.state is not State.AVAILABLE:
+        return f"the honest drive of {tried.slot} was not returned: {tried.reason}"
+    if not preset.honest and tried.state is not State.HELD:
+        return f"the bad drive of {tried.slot} ended {tried.state}, not held"
+    return ""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the demo; returns the exit code."""
+    arguments = _arguments(argv)
+    if arguments.drive == "list":
+        _list()
+        return 0
+    preset = presets.PRESETS.get(arguments.drive)
+    if preset is None:
+        print(
+            f"expected a drive that --drive list names, found {arguments.drive!r}", file=sys.stderr
+        )
+        return EXIT_BAD_INPUT
+    directory = arguments.directory or Path(tempfile.mkdtemp(prefix="nvme-quarantine-demo-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    board = Board()
+    try:
+        result = Demo(directory, board, preset.name).run()
+    except LabError as error:
+        board.say(f"failed: {error}")
+        board.say(f"logs are kept in {directory}")
+        return EXIT_FAILED
+    _summary(board, result)
+    wrong = _as_expected(result, preset)
+    if arguments.format == "json":
+        print(json.dumps(result.plain(), indent=2))
+    if wrong:
+        board.say(f"FAILED: {wrong}", title=True)
+        return EXIT_FAILED
+    held = [slot.slot for slot in result.slots if slot.state is State.HELD]
+    verdict = f"held, never available: {', '.join(held)}" if held else "both drives are available"
+    board.say(f"as it should be: {verdict}", title=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,235 @@
+"""The acts of the demo: enrol, first tenant, quarantine, second tenant."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from eraser.wire import codec
+from eraser.wire.policy import Limits, Policy
+from eraser.wire.report import EraseReport
+from quarantine.record.states import Event, State
+from tests.lab.demo.board import Board
+from tests.lab.demo.result import DemoResult, SlotResult, command_rows, last
+from tests.lab.demo.tenants import FILES, build_and_write, search
+from tests.lab.rack import Rack
+from tests.lab.rack.drive import RackDrive
+from tests.lab.rack.guests import ComputeGuest, TenantGuest
+from tests.lab.services.nova_standin import Server
+from tests.lab.site import STATE_DIR, Site
+
+DRIVE_BYTES: Final = 512 << 20
+POLICY: Final = Policy(
+    name="demo: Purge, or Clear where a drive has no Sanitize",
+    allow_clear=True,
+    limits=Limits(poll=0.2, stuck=30, sanitize=180),
+)
+PATIENCE: Final = 240.0
+SETTLED: Final = (State.AVAILABLE, State.HELD)
+
+
+class Demo:
+    """One run in ``directory``. The second slot holds a drive of the preset ``bad``."""
+
+    def __init__(self, directory: Path, board: Board, preset: str) -> None:
+        self.directory = directory
+        self.board = board
+        self.preset = preset
+        self._seconds: dict[str, float] = {}
+
+    def run(self) -> DemoResult:
+        """All acts. Raises ``LabError`` where the rack or the product does not do its part."""
+        begun = time.monotonic()
+        with contextlib.ExitStack() as stack:
+            self.board.say("the rack: QEMU, guest image, saved state", title=True)
+            rack = stack.enter_context(Rack(self.directory / "rack"))
+            site = stack.enter_context(Site(self.directory / "site", rack, policy=POLICY))
+            drives = [
+                rack.drive(0, size=DRIVE_BYTES),
+                rack.drive(1, size=DRIVE_BYTES, preset=self.preset),
+            ]
+            compute = self._set_up(rack, site, drives)
+            self._seconds["setup"] = time.monotonic() - begun
+            self._enrol(site, drives)
+            result = self._cycle(rack, site, compute, drives)
+        return result
+
+    def _set_up(self, rack: Rack, site: Site, drives: Sequence[RackDrive]) -> ComputeGuest:
+        self.board.say("services: redis-server, Placement, nvme-quarantine", title=True)
+        site.start()
+        self.board.say(f"a compute host with {len(drives)} NVMe drives", title=True)
+        compute = rack.compute()
+        site.add_host(compute)
+        site.nova.start_compute(compute.name, [drive.address for drive in drives])
+        site.approve(compute, drives[0])
+        site.start_worker(compute)
+        return compute
+
+    def _enrol(self, site: Site, drives: Sequence[RackDrive]) -> None:
+        self.board.say("both slots are enrolled: unknown drives are erased first", title=True)
+        for drive in drives:
+            site.enrol(drive)
+        self._watch(site, drives)
+
+    def _watch(self, site: Site, drives: Sequence[RackDrive]) -> None:
+        """Shows the slots until each is available or held."""
+        site.wait(drives, SETTLED, seconds=PATIENCE, watch=lambda: self._draw(site, drives))
+        self._draw(site, drives)
+
+    def _draw(self, site: Site, drives: Sequence[RackDrive]) -> None:
+        self.board.show([(drive.serial, site.slot(drive)) for drive in drives])
+
+    def _cycle(
+        self, rack: Rack, site: Site, compute: ComputeGuest, drives: Sequence[RackDrive]
+    ) -> DemoResult:
+        usable = [drive for drive in drives if site.slot(drive).state is State.AVAILABLE]
+        if not usable:
+            self.board.say("no drive may be handed out: there is no tenant to show")
+            return self._result(site, drives, 0, ())
+        server, tenant = self._hand_out(rack, site, usable, "the first tenant")
+        mebibytes = build_and_write(tenant)
+        self.board.say(
+            f"  mdadm RAID 0 over {len(usable)} drive(s), XFS, {FILES} files, {mebibytes} MiB"
+        )
+        site.wait(usable, (State.IN_USE,), seconds=PATIENCE)
+        rack.delete(tenant)
+        known = [drive.fingerprints() for drive in usable]
+        blocks = sum(map(len, known))
+        self.board.say(f"the instance is deleted; {blocks} blocks of its data remain", title=True)
+        begun = time.monotonic()
+        released = time.time()
+        site.nova.delete(server)
+        site.bell(compute.name)
+        site.wait(usable, frozenset(State) - {State.IN_USE}, watch=lambda: self._draw(site, drives))
+        self._watch(site, drives)
+        self._seconds["cycle"] = time.monotonic() - begun
+        self._measure(site, compute, usable, released)
+        again = [drive for drive in usable if site.slot(drive).state is State.AVAILABLE]
+        leaked = 0
+        found: tuple[str, ...] = ()
+        if again:
+            leaked, found = self._second(rack, site, again, known, usable)
+        return self._result(site, drives, leaked, found)
+
+    def _hand_out(
+        self, rack: Rack, site: Site, usable: Sequence[RackDrive], who: str
+    ) -> tuple[Server, TenantGuest]:
+        server = site.nova.boot(len(usable))
+        self.board.say(f"{who}: an instance with {len(usable)} passed-through drive(s)", title=True)
+        return server, rack.tenant([d for d in usable if d.address in server.addresses])
+
+    def _second(
+        self,
+        rack: Rack,
+        site: Site,
+        again: Sequence[RackDrive],
+        known: Sequence[frozenset[bytes]],
+        usable: Sequence[RackDrive],
+    ) -> tuple[int, tuple[str, ...]]:
+        leaked = sum(
+            drive.count_leaked(seen)
+            for drive, seen in zip(usable, known, strict=True)
+            if drive in again
+        )
+        server, tenant = self._hand_out(rack, site, again, "the second tenant")
+        found = search(tenant)
+        self.board.say(
+            f"  searched the raw devices: {'; '.join(found) if found else 'nothing found'}; "
+            f"audited from outside: {leaked} blocks of the first tenant's data"
+        )
+        rack.delete(tenant)
+        site.nova.delete(server)
+        return leaked, found
+
+    def _measure(
+        self, site: Site, compute: ComputeGuest, usable: Sequence[RackDrive], released: float
+    ) -> None:
+        """Time at the drives and time of the control plane, from the drives' own logs."""
+        reports = [self._report(site, compute, drive) for drive in usable]
+        erase = [report.seconds.get("erase", 0.0) for report in reports if report]
+        verify = [report.seconds.get("verify", 0.0) for report in reports if report]
+        self._seconds["erase"] = max(erase, default=0.0)
+        self._seconds["verify"] = max(verify, default=0.0)
+        to_command, to_pool = [], []
+        for drive in usable:
+            seen = [c.wall for c in drive.commands() if c.is_admin and c.wall >= released]
+            case = [at for at in seen if at >= self._ordered_at(site, drive)]
+            returned = last(site.history(drive), Event.RETURNED)
+            if case:
+                to_command.append(case[0] - released)
+            if case and returned is not None:
+                to_pool.append(returned.at.timestamp() - case[-1])
+        if to_command:
+            self._seconds["overhead_to_command"] = max(to_command)
+        if to_pool:
+            self._seconds["overhead_to_schedulable"] = max(to_pool)
+
+    def _ordered_at(self, site: Site, drive: RackDrive) -> float:
+        row = last(site.history(drive), Event.ORDERED)
+        return row.at.timestamp() if row else 0.0
+
+    def _report(self, site: Site, compute: ComputeGuest, drive: RackDrive) -> EraseReport | None:
+        """The host's own copy of its report on the slot's present case."""
+        order = site.slot(drive).order_id
+        paths = compute.sh(f"ls {STATE_DIR}/reports/*.json", check=False).stdout.split()
+        for path in paths:
+            report = codec.load(EraseReport, compute.get(path), path)
+            if report.order_id == order:
+                return report
+        return None
+
+    def _result(
+        self,
+        site: Site,
+        drives: Sequence[RackDrive],
+        leaked: int,
+        found: tuple[str, ...],
+    ) -> DemoResult:
+        slots = tuple(self._slot(site, drive) for drive in drives)
+        held = [slot for slot in slots if slot.state is not State.AVAILABLE]
+        for name in ("cycle", "erase", "verify", "overhead_to_command", "overhead_to_schedulable"):
+            self._seconds.setdefault(name, 0.0)
+        return DemoResult(
+            outcome=State.HELD if held else State.AVAILABLE,
+            leaked_blocks=leaked,
+            found_by_tenant=found,
+            slots=slots,
+            commands={drive.serial: command_rows(drive.commands()) for drive in drives},
+            seconds=self._seconds,
+            directory=self.directory,
+        )
+
+    def _slot(self, site: Site, drive: RackDrive) -> SlotResult:
+        record, rows = site.slot(drive), site.history(drive)
+        settled = last(rows, Event.RETURNED) or last(rows, Event.HELD)
+        end = rows.index(settled) if settled is not None else len(rows) - 1
+        states: list[tuple[State, datetime]] = []
+        for row in rows[: end + 1]:
+            if not states or states[-1][0] is not row.target:
+                states.append((row.target, row.at))
+        certificate = page = None
+        method: tuple[str, ...] = ()
+        verification = ""
+        if record.certificate is not None:
+            shown = site.json("certificate", "show", record.certificate)
+            method = tuple(step["method"] for step in shown["sanitization"]["methods"])
+            verification = shown["verification"]["sentence"]
+            folder = site.directory / "certificates"
+            certificate = str(folder / f"{record.certificate}.json")
+            page = str(folder / f"{record.certificate}.html")
+        held = states[-1][0] is State.HELD
+        return SlotResult(
+            slot=str(record.slot),
+            serial=drive.serial,
+            state=states[-1][0],
+            states=tuple(states),
+            method=method,
+            verification=verification,
+            certificate=certificate,
+            page=page,
+            reason=record.reason if held else "",
+        )

@@ -1,0 +1,267 @@
+"""A whole site: a rack with real Placement, Redis, control plane and workers, and Nova's stand-in.
+
+Everything runs as its own process, as an operator would run it: the control plane as
+``nvme-quarantine run`` on this machine, the worker as ``nvme-eraser worker`` in the compute guest.
+Tests and the demo hold one :class:`Site`; what they look at is what an operator could look at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from celery import Celery
+
+from eraser.wire import codec
+from eraser.wire.identity import Slot
+from eraser.wire.policy import Policy
+from quarantine.record.facts import HistoryRow, SlotRecord
+from quarantine.record.states import State
+from quarantine.record.store import Store
+from tests.lab.errors import LabError
+from tests.lab.guest.payload import REPOSITORY
+from tests.lab.guest.vm import GuestProcess
+from tests.lab.rack import Rack
+from tests.lab.rack.drive import RackDrive
+from tests.lab.rack.guests import ComputeGuest
+from tests.lab.services.nova_standin import NovaStandIn
+from tests.lab.services.placement import CLOUD, PlacementServer, write_clouds_yaml
+from tests.lab.services.process import ServiceProcess, wait_until
+from tests.lab.services.redis import RedisServer
+
+PROFILE: Final = "lab-drive"
+STATE_DIR: Final = "/var/lib/nvme-eraser"
+WORKER_CONF: Final = "/etc/nvme-eraser/worker.conf"
+HOST_LOOPBACK: Final = "10.0.2.2"
+"""How a guest reaches this machine's loopback (QEMU's user networking)."""
+
+_CONTROL_CONF: Final = """\
+[database]
+url = sqlite:///{directory}/quarantine.sqlite
+[broker]
+url = {redis}
+[placement]
+cloud = {cloud}
+[detection]
+sweep_interval = {sweep}
+in_use_reread = {reread}
+[erase]
+policy_file = {directory}/policy.json
+[evidence]
+signing_key = {directory}/controller.key
+certificates_dir = {directory}/certificates
+organisation = Example Cloud
+location = Rack 1
+"""
+
+_WORKER_CONF: Final = """\
+[worker]
+broker = {redis}
+hello_interval = 5
+progress_interval = 0.2
+"""
+
+
+class CommandError(LabError):
+    """A command of the product ended with another exit code than 0."""
+
+    def __init__(self, argv: Sequence[str], code: int, text: str) -> None:
+        super().__init__(f"{' '.join(argv)} ended with {code}: {text.strip()}")
+        self.code = code
+
+
+class Site:
+    """One site in ``directory``. ``sweep`` and ``reread`` are the detection options, in seconds."""
+
+    def __init__(
+        self,
+        directory: Path,
+        rack: Rack,
+        *,
+        policy: Policy | None = None,
+        sweep: float = 2.0,
+        reread: float = 5.0,
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.rack = rack
+        self.redis = RedisServer(directory / "redis")
+        self.placement = PlacementServer(directory / "placement")
+        self.nova = NovaStandIn(self.placement.url)
+        (directory / "policy.json").write_bytes(codec.canonical(policy or Policy()))
+        self.config = directory / "nvme-quarantine.conf"
+        self.config.write_text(
+            _CONTROL_CONF.format(
+                directory=directory, redis=self.redis.url, cloud=CLOUD, sweep=sweep, reread=reread
+            )
+        )
+        clouds = write_clouds_yaml(directory / "clouds.yaml", self.placement.url)
+        self._env = {
+            **os.environ,
+            "PYTHONPATH": str(REPOSITORY),
+            "OS_CLIENT_CONFIG_FILE": str(clouds),
+        }
+        self.control = ServiceProcess(
+            "control plane",
+            [*self._command(), "run"],
+            directory / "control.log",
+            lambda: True,
+            env=self._env,
+        )
+        self.workers: dict[str, GuestProcess] = {}
+        self._store: Store | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the services and the control plane, with its own fresh key."""
+        self.redis.start()
+        self.placement.start()
+        self.cli("keygen")
+        self.cli("db", "upgrade")
+        self.control.start()
+
+    def close(self) -> None:
+        """End every process of the site; the rack is its owner's."""
+        if self._store is not None:
+            self._store.close()
+        self.control.stop()
+        self.placement.stop()
+        self.redis.stop()
+
+    # The operator's hands
+
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", "quarantine.cli", "--config-file", str(self.config)]
+
+    def cli(self, *arguments: str, check: bool = True) -> str:
+        """Run ``nvme-quarantine`` and return its standard output. Raises ``CommandError``."""
+        argv = [*self._command(), *arguments]
+        done = subprocess.run(
+            argv, env=self._env, cwd=REPOSITORY, capture_output=True, text=True, timeout=120
+        )
+        if check and done.returncode:
+            raise CommandError(["nvme-quarantine", *arguments], done.returncode, done.stderr)
+        return done.stdout
+
+    def json(self, *arguments: str) -> Any:
+        """As :meth:`cli` with ``-f json``, parsed."""
+        return json.loads(self.cli(*arguments, "-f", "json"))
+
+    def add_host(self, compute: ComputeGuest) -> None:
+        """Install the eraser on a compute guest and register it, as the operator guide says."""
+        slots = [drive.address for drive in compute.drives]
+        compute.run(["nvme-eraser", "host-setup", *(f"--pci={slot}" for slot in slots)])
+        compute.run(["udevadm", "control", "--reload"])
+        compute.run(["nvme-eraser", "keygen", "--host", compute.name, "--state-dir", STATE_DIR])
+        compute.put(f"{STATE_DIR}/controller.jwk", self.cli("keygen", "--show").encode())
+        card = self.directory / f"{compute.name}.json"
+        card.write_bytes(compute.get(f"{STATE_DIR}/host.json"))
+        self.cli("host", "register", str(card))
+        redis = self.redis.url.replace("127.0.0.1", HOST_LOOPBACK)
+        compute.put(WORKER_CONF, _WORKER_CONF.format(redis=redis).encode())
+
+    def start_worker(self, compute: ComputeGuest) -> None:
+        """Start the Celery worker of a compute guest."""
+        self.workers[compute.name] = compute.spawn(
+            ["nvme-eraser", "worker", "--config-file", WORKER_CONF]
+        )
+
+    def approve(self, compute: ComputeGuest, drive: RackDrive, name: str = PROFILE) -> None:
+        """Have the host propose a profile from one drive, and approve it as a person would."""
+        seen = "/tmp/profile.json"
+        compute.run(
+            ["nvme-eraser", "inspect", "--pci", drive.address, "--save", seen, "--name", name]
+        )
+        path = self.directory / f"{name}.json"
+        path.write_bytes(compute.get(seen))
+        self.cli("profile", "approve", str(path), "--by", "the demo's operator")
+
+    def enrol(self, drive: RackDrive, profile: str = PROFILE) -> None:
+        """Enrol the slot that a drive sits in."""
+        self.cli("enrol", "--host", drive.host, "--pci", drive.address, "--profile", profile)
+
+    def bell(self, host: str) -> None:
+        """Ring the bell for a host through the broker, as the qemu hook will."""
+        with Celery("bell", broker=self.redis.url, set_as_current=False) as app:
+            app.send_task("quarantine.bell", args=[{"host": host}], queue="quarantine")
+
+    # Looking
+
+    @property
+    def store(self) -> Store:
+        """The control plane's database, for looking only."""
+        if self._store is None:
+            self._store = Store.open(f"sqlite:///{self.directory}/quarantine.sqlite")
+        return self._store
+
+    def slot(self, drive: RackDrive) -> SlotRecord:
+        """The record of the slot a drive sits in. Raises ``LabError`` before enrolment."""
+        found = self.store.slot(Slot(drive.host, drive.address))
+        if found is None:
+            raise LabError(f"expected {drive.host}/{drive.address} to be enrolled, it is not")
+        return found
+
+    def history(self, drive: RackDrive) -> list[HistoryRow]:
+        """All that happened to the slot."""
+        return list(self.store.history(Slot(drive.host, drive.address)))
+
+    def wait(
+        self,
+        drives: Collection[RackDrive],
+        states: Collection[State],
+        *,
+        seconds: float = 180.0,
+        watch: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Wait until every drive's slot is in one of the states. Raises ``LabError``."""
+
+        def there() -> bool:
+            watch()
+            if self.control_died():
+                raise LabError(f"the control plane ended: {self.log_tail()}")
+            return all(self.slot(drive).state in states for drive in drives)
+
+        names = ", ".join(sorted(states))
+        wait_until(there, f"all slots to be {names}", seconds, every=0.1)
+
+    def control_died(self) -> bool:
+        """Whether the control plane's process has ended by itself."""
+        try:
+            return self.control.pid == 0
+        except LabError:
+            return True
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The end of the control plane's log."""
+        log = self.directory / "control.log"
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+    def diagnostics(self) -> list[tuple[str, str]]:
+        """What to read after a failure, beside the rack's own."""
+        report = [("control plane", self.log_tail(60))]
+        for name, worker in self.workers.items():
+            report.append((f"worker of {name}", worker.stderr()[-6000:]))
+        for drive in self.rack.drives:
+            slot = Slot(drive.host, drive.address)
+            rows = "\n".join(
+                f"{row.at:%H:%M:%S.%f} {row.event} -> {row.target} {row.reason}"
+                for row in self.store.history(slot)
+            )
+            report.append((f"history of {slot}", rows))
+        return report

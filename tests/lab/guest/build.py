@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -113,11 +113,16 @@ def main(arguments: list[str] | None = None) -> int:
     def say(line: str) -> None:
         print(f"[{time.monotonic() - began:6.1f} s] {line}", flush=True)
 
+    waiting: list[Future[snapshot.Saved]] = []
     try:
         images = ensure(Cache(chosen.cache), say)
         _timed(say, "project packages", images.sources)
-        for name in chosen.flavour or sorted(_FLAVOURS):
-            _timed(say, f"saved state {name!r}", partial(images.saved, _FLAVOURS[name]))
+        with ThreadPoolExecutor(2) as pool:
+            for name in chosen.flavour or sorted(_FLAVOURS):
+                save = partial(images.saved, _FLAVOURS[name])
+                waiting.append(pool.submit(_timed, say, f"saved state {name!r}", save))
+        for saved in waiting:
+            saved.result()
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -1,6 +1,8 @@
 """One QEMU process: start it, reach its monitor and its agent, end it by its pid."""
 
 import contextlib
+import os
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +16,17 @@ from tests.lab.guest.qmp import Monitor
 
 _CONNECT_S = 30.0
 _POLL_S = 0.01
+_SHORT = 60
 _Channel = TypeVar("_Channel")
+
+
+def short_directory() -> Path:
+    """Make a directory for unix sockets: their paths end at 108 bytes, a test's own may not."""
+    made = tempfile.mkdtemp(prefix="nvq-")
+    if len(made) > _SHORT:
+        os.rmdir(made)
+        made = tempfile.mkdtemp(prefix="nvq-", dir="/tmp")
+    return Path(made)
 
 
 class Machine:

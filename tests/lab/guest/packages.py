@@ -16,6 +16,8 @@ HOST_PACKAGES: Final = (
 
 GUEST_SUITE: Final = "bookworm"
 GUEST_PACKAGES: Final = (
+    "e2fsprogs",
+    "fdisk",
     "fio",
     "iproute2",
     "kmod",

@@ -19,6 +19,7 @@ from tests.lab.guest.cache import Cache, digest, digest_files
 SITE_MIB: Final = 256
 SOURCES_MIB: Final = 64
 STATE_MIB: Final = 256
+_ATTEMPTS: Final = 3
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
 
 
@@ -48,6 +49,14 @@ def site_image(cache: Cache) -> Path:
 
 def sources_image(cache: Cache) -> Path:
     """Return the image of the project's own packages as they are now (mounted at /opt/src)."""
+    for _attempt in range(_ATTEMPTS):
+        # An editor may replace a file between our looking and our reading.
+        with contextlib.suppress(FileNotFoundError):
+            return _sources_image(cache)
+    return _sources_image(cache)
+
+
+def _sources_image(cache: Cache) -> Path:
     files = [
         path.relative_to(REPOSITORY)
         for name in packages.GUEST_SOURCES

@@ -20,7 +20,7 @@ TCG: Final = "tcg,thread=multi,tb-size=512"
 KVM: Final = "kvm"
 ACCELERATOR_VARIABLE: Final = "NVME_QUARANTINE_ACCEL"
 _BINARY: Final = "qemu-system-x86_64"
-_PROBE_S: Final = 8.0
+_PROBE_S: Final = 5.0
 
 
 @dataclass(frozen=True)

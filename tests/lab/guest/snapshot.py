@@ -1,8 +1,8 @@
 """Boot once, save the machine's state to a file, start every guest from it in about a second."""
 
 import os
+import shutil
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.lab.errors import BuildError, GuestError
 from tests.lab.guest import argv, payload
 from tests.lab.guest.argv import Disks, Flavour, Sockets
 from tests.lab.guest.cache import Cache, digest, digest_files
-from tests.lab.guest.machine import Machine
+from tests.lab.guest.machine import Machine, short_directory
 from tests.lab.guest.packages import PRELOADED_MODULES
 from tests.lab.guest.qemu import KVM, Qemu, cpu_model
 from tests.lab.guest.qmp import Monitor
@@ -51,16 +51,17 @@ def ensure(cache: Cache, qemu: Qemu, accel: str, base: Path, flavour: Flavour) -
         overlay = part / "root.qcow2"
         _create_overlay(base / "root.ext4", overlay)
         empty = _placeholders(part)
-        with tempfile.TemporaryDirectory(prefix="nvq-") as directory:
-            sockets = Sockets(Path(directory))
-            disks = Disks(overlay, empty["site"], empty["src"], empty["state"])
-            console = part / "console.log"
-            line = argv.command_line(accel, base, flavour, disks, sockets, console)
+        sockets = Sockets(short_directory())
+        disks = Disks(overlay, empty["site"], empty["src"], empty["state"])
+        line = argv.command_line(accel, base, flavour, disks, sockets, part / "console.log")
+        try:
             machine = Machine([*qemu.command, *line], sockets, part)
             try:
                 _boot_and_save(machine, part / "state")
             finally:
                 machine.kill()
+        finally:
+            shutil.rmtree(sockets.directory)
         for path in empty.values():
             path.unlink()
 

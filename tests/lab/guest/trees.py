@@ -34,23 +34,17 @@ _FETCH_KERNEL: Final = (
 
 def qemu_tree(cache: Cache) -> Path:
     """Return the root of a Debian tree that holds QEMU and every library that it needs."""
+    suites = (packages.QEMU_SUITE, packages.QEMU_BACKPORTS)
+    include = [f"{name}/{packages.QEMU_BACKPORTS}" for name in packages.QEMU_PACKAGES]
+    # Unpacked only: it is run by its own loader, so nothing in it needs configuration.
+    options = ["--variant=extract"]
 
     def build(part: Path) -> None:
         archive = mirror.debian_archive()
-        include = [f"{name}/{packages.QEMU_BACKPORTS}" for name in packages.QEMU_PACKAGES]
-        _mmdebstrap(
-            part / "root",
-            packages.QEMU_SUITE,
-            include,
-            [
-                f"deb {archive} {suite} main"
-                for suite in (packages.QEMU_SUITE, packages.QEMU_BACKPORTS)
-            ],
-            ["--variant=apt"],
-        )
+        sources = [f"deb {archive} {suite} main" for suite in suites]
+        _mmdebstrap(part / "root", packages.QEMU_SUITE, include, sources, options)
 
-    key = digest([*packages.QEMU_PACKAGES, packages.QEMU_SUITE, packages.QEMU_BACKPORTS, "1"])
-    return cache.entry("qemu", key, build) / "root"
+    return cache.entry("qemu", digest([*suites, *include, *options]), build) / "root"
 
 
 def guest_base(cache: Cache) -> Path:

@@ -2,7 +2,6 @@
 
 import contextlib
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +10,7 @@ from typing import Final, Self, TypeVar
 from tests.lab.errors import LabError
 from tests.lab.guest import build
 from tests.lab.guest.argv import DEFAULT, Flavour, slot_address
+from tests.lab.guest.machine import short_directory
 from tests.lab.guest.vm import Guest
 from tests.lab.nvme.presets import preset as preset_of
 from tests.lab.nvme.profile import DriveProfile
@@ -32,8 +32,7 @@ class Rack:
         self.images = images or build.ensure()
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
-        # Unix socket paths end at 108 bytes; a test's own directory may be longer than that.
-        self._short = Path(tempfile.mkdtemp(prefix="nvq-"))
+        self._short = short_directory()
         self._count = 0
         self._held = contextlib.ExitStack()
         self.drives: list[RackDrive] = []
@@ -72,7 +71,7 @@ class Rack:
             slot=slot,
             address=slot_address(slot),
             host=host,
-            serial=serial or _serial(preset, number),
+            serial=_serial(preset, number) if serial is None else serial,
             preset=preset,
             size=size,
             directory=self.directory / f"drive-{number}",
@@ -82,6 +81,17 @@ class Rack:
         self.drives.append(made)
         made.start()
         return made
+
+    def move(self, drive: RackDrive, slot: int, *, host: str | None = None) -> None:
+        """Put a drive into another slot, of another host if wanted, while its host is off.
+
+        ``power_on`` then finds it there. (A drive of a running guest cannot be unplugged: QEMU
+        aborts. To make it vanish, set the drive's fault ``gone``.)
+        """
+        if self._hosts_of(drive):
+            raise LabError(f"expected the host of {drive.serial!r} to be off; cut its power first")
+        drive.slot, drive.address = slot, slot_address(slot)
+        drive.host = drive.host if host is None else host
 
     def compute(self, name: str = DEFAULT_HOST, *, flavour: Flavour = DEFAULT) -> ComputeGuest:
         """Start a compute host with its drives plugged in and ready on the nvme driver."""

@@ -16,6 +16,7 @@ from quarantine.evidence import methods, reading
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import WORKING
 
+
 class Ruling(enum.StrEnum):
     """What becomes of the slot."""
 

@@ -68,9 +68,7 @@ def unseen(order: EraseOrder, report: EraseReport) -> tuple[Method, ...]:
         return ()
     done = {record.method for record in report.methods}
     return tuple(
-        m
-        for m in planned(order.policy, report.achieved, report.facts_before)
-        if m not in done
+        m for m in planned(order.policy, report.achieved, report.facts_before) if m not in done
     )
 
 
@@ -163,8 +161,6 @@ def _sent(
     record: MethodRecord, report: EraseReport, opcode: int, statuses: tuple[int | None, ...]
 ) -> bool:
     return any(
-        command.opcode == opcode
-        and command.cdw10 == record.cdw10
-        and command.status in statuses
+        command.opcode == opcode and command.cdw10 == record.cdw10 and command.status in statuses
         for command in report.commands
     )

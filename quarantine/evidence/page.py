@@ -73,7 +73,10 @@ def _medium(body: Certificate) -> Iterator[Row]:
     yield "Serial number", ids.serial
     yield "Property number", drive.property_number
     yield "Media type", drive.media_type
-    yield "Capacity", f"{_size(drive.capacity_bytes)}, unallocated {drive.unallocated_bytes:,} bytes"
+    yield (
+        "Capacity",
+        f"{_size(drive.capacity_bytes)}, unallocated {drive.unallocated_bytes:,} bytes",
+    )
     yield "Firmware, NVMe version", f"{drive.firmware}, {drive.nvme_version}"
     yield (
         "PCI ids",
@@ -88,8 +91,9 @@ def _medium(body: Certificate) -> Iterator[Row]:
     )
     yield "Media source", f"{source.host}, PCI address {source.address}"
     yield "Last user", source.last_user
-    yield "Confidentiality", (
-        f"{body.issuer.confidentiality_before} before, {body.issuer.confidentiality_after} after"
+    yield (
+        "Confidentiality",
+        (f"{body.issuer.confidentiality_before} before, {body.issuer.confidentiality_after} after"),
     )
     yield "Destination", body.issuer.destination
 
@@ -122,16 +126,19 @@ def _method(done: MethodStatement) -> Iterator[Row]:
 def _verification(body: Certificate) -> Iterator[Row]:
     seen = body.verification
     yield "Method", seen.method
-    yield "Read", (
-        f"{seen.sampled:,} of {seen.blocks:,} blocks of 4 KiB in {_duration(seen.seconds)}"
+    yield (
+        "Read",
+        (f"{seen.sampled:,} of {seen.blocks:,} blocks of 4 KiB in {_duration(seen.seconds)}"),
     )
     yield "Seed of the places", seen.seed or "none: everything was read"
-    yield "Bound asked", (
-        f"residue above {seen.residual_asked:.6%} found with probability {seen.confidence:.5g}"
+    yield (
+        "Bound asked",
+        (f"residue above {seen.residual_asked:.6%} found with probability {seen.confidence:.5g}"),
     )
     yield "Canaries", f"{seen.canaries_planted:,} planted, {seen.canaries_checked:,} found gone"
-    yield "Fingerprints", (
-        f"{seen.fingerprints_taken:,} taken before, {seen.fingerprints_checked:,} found changed"
+    yield (
+        "Fingerprints",
+        (f"{seen.fingerprints_taken:,} taken before, {seen.fingerprints_checked:,} found changed"),
     )
     yield "Value promised", f"{seen.expected} for deallocated blocks (DLFEAT)"
 
@@ -200,11 +207,15 @@ def _signs(body: Certificate) -> str:
         ("Sanitization", body.sanitization.finished_at),
         ("Verification", body.issued_at),
     )
-    return '<div class="signs">' + "".join(
-        f"<div><h3>{escape(what)}</h3><p>{escape(person)}</p><p>{escape(contact)}</p>"
-        f"<p>{escape(_time(at))}, signed electronically</p></div>"
-        for what, at in both
-    ) + "</div>"
+    return (
+        '<div class="signs">'
+        + "".join(
+            f"<div><h3>{escape(what)}</h3><p>{escape(person)}</p><p>{escape(contact)}</p>"
+            f"<p>{escape(_time(at))}, signed electronically</p></div>"
+            for what, at in both
+        )
+        + "</div>"
+    )
 
 
 def _section(title: str, inner: str) -> str:

@@ -1,0 +1,147 @@
+"""What a host's hello says about the drives in its slots, held against what we know.
+
+A slot whose drive changed is held, naming both. A drive in two places is held in both: with one
+serial twice, nobody can say which one was erased (promise 3). A slot that knows no drive yet learns
+it here, from the registered host's own word, and only once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.wire.report import Hello
+from quarantine.errors import ConflictError
+from quarantine.record import lifecycle
+from quarantine.record.base import Clock
+from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.states import WORKING, Event, State
+from quarantine.record.store import Store
+
+LOG = logging.getLogger(__name__)
+
+LEARNING = frozenset({State.RELEASED, State.QUARANTINED})
+"""States in which a slot without a drive learns it: nobody has it, nothing was sent to it."""
+
+
+def take(store: Store, hello: Hello, clock: Clock) -> tuple[Slot, ...]:
+    """Compares and records. Returns the slots that changed and deserve a look at once."""
+    seen, twice = _drives(hello)
+    for address, identity in seen.items():
+        _note(store, Slot(hello.host, address), identity)
+    changed: list[Slot] = []
+    for record in store.slots(host=hello.host):
+        try:
+            if record.state in WORKING and record.order_id in hello.cases:
+                record = store.amend(record, SlotChanges(heard_at=clock()))
+            identity = seen.get(record.slot.address)
+            if identity is not None and _compare(store, record, identity, identity in twice):
+                changed.append(record.slot)
+        except ConflictError as error:
+            # The next hello says the same again.
+            LOG.info("hello of %s: %s", hello.host, error)
+    changed += _elsewhere(store, hello, seen)
+    return tuple(dict.fromkeys(changed))
+
+
+def learn(store: Store, record: SlotRecord, hello: Hello) -> SlotRecord:
+    """The same for one slot that was enrolled after its host had greeted; the record after it."""
+    seen, twice = _drives(hello)
+    identity = seen.get(record.slot.address)
+    if identity is None or not _compare(store, record, identity, identity in twice):
+        return record
+    return store.slot(record.slot) or record
+
+
+def _drives(hello: Hello) -> tuple[dict[str, ControllerIdentity], frozenset[ControllerIdentity]]:
+    """The readable drives by address, and those that are there more than once."""
+    seen = {drive.address: drive.identity for drive in hello.drives if drive.identity is not None}
+    counts = Counter(seen.values())
+    return seen, frozenset(identity for identity, count in counts.items() if count > 1)
+
+
+def _note(store: Store, slot: Slot, identity: ControllerIdentity) -> None:
+    """Where a drive is now, also one in a slot that nobody enrolled; written when it moved."""
+    known = store.drive(identity.digest)
+    if known is None or known.slot != slot:
+        store.note_drive(identity, slot, False, "seen by its host")
+
+
+def _compare(store: Store, record: SlotRecord, identity: ControllerIdentity, twice: bool) -> bool:
+    """Whether the record changed."""
+    if not identity.serial.strip():
+        return _hold(store, record, "the drive has an empty serial number: it cannot be told apart")
+    if twice:
+        return _hold(store, record, f"two drives of this host call themselves {_name(identity)}")
+    if record.identity is None:
+        return _learn(store, record, identity)
+    if record.identity == identity:
+        return False
+    differences = "; ".join(record.identity.differences(identity))
+    return _hold(
+        store,
+        record,
+        f"the drive in the slot changed ({differences}); to accept it, retire the slot and enrol "
+        "it again",
+    )
+
+
+def _learn(store: Store, record: SlotRecord, identity: ControllerIdentity) -> bool:
+    if record.state not in LEARNING:
+        return False
+    drive = store.drive(identity.digest)
+    if drive is not None and drive.retired:
+        return _hold(store, record, f"{_name(identity)} was retired: {drive.reason}")
+    others = [other for other in store.slots(identity=identity) if other.slot != record.slot]
+    others = [other for other in others if other.state is not State.RETIRED]
+    if others:
+        # _elsewhere holds the other slot, with this one's name.
+        return _hold(store, record, f"{_name(identity)} is known in slot {others[0].slot}")
+    store.amend(
+        record,
+        SlotChanges(identity=identity, detail=""),
+        note=f"identity learned from the host's hello: {_name(identity)}",
+    )
+    LOG.info("%s: holds %s", record.slot, _name(identity))
+    return True
+
+
+def _elsewhere(store: Store, hello: Hello, seen: dict[str, ControllerIdentity]) -> list[Slot]:
+    """Records of other slots that expect a drive which this host sees."""
+    held: list[Slot] = []
+    for address, identity in seen.items():
+        here = Slot(hello.host, address)
+        for other in store.slots(identity=identity):
+            if other.slot == here:
+                continue
+            why = f"{_name(identity)} is expected here, and was seen in {here}"
+            try:
+                if _hold(store, other, why):
+                    held.append(other.slot)
+                mine = store.slot(here)
+                if other.state is not State.RETIRED and mine is not None:
+                    why = f"{_name(identity)} was seen here, and is expected in {other.slot}"
+                    if _hold(store, mine, why):
+                        held.append(here)
+            except ConflictError as error:
+                LOG.info("hello of %s: %s", hello.host, error)
+    return held
+
+
+def _hold(store: Store, record: SlotRecord, reason: str) -> bool:
+    """Holds where the table allows it; a tenant's slot is left alone, with an alarm."""
+    if record.state in (State.HELD, State.RETIRED):
+        return False
+    if Event.HELD not in lifecycle.events(record.state):
+        store.record_refusal("drive", record.slot.host, f"{record.slot}: {reason}", "", "")
+        LOG.error("ALARM: %s is %s: %s", record.slot, record.state, reason)
+        return False
+    store.transition(record, Event.HELD, reason=reason)
+    LOG.error("%s: held: %s", record.slot, reason)
+    return True
+
+
+def _name(identity: ControllerIdentity) -> str:
+    """A drive in words; ``repr`` keeps twenty hostile bytes on one line."""
+    return f"{identity.model!r} serial {identity.serial!r}"

@@ -1,0 +1,140 @@
+"""Writes certificates: the one place that appends to the chain."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from eraser.wire.order import EraseOrder
+from eraser.wire.report import EraseReport
+from eraser.wire.signing import PrivateKey
+from quarantine.evidence import certificate, page
+from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
+from quarantine.evidence.sections import Issuer, Moment
+from quarantine.record.base import Clock, utc_now
+from quarantine.record.facts import HistoryRow, NewCertificate, NonceUse, SlotChanges, SlotRecord
+from quarantine.record.states import Event
+from quarantine.record.store import Store
+
+LOG = logging.getLogger(__name__)
+
+_BEGINNINGS = frozenset(
+    {
+        Event.ENROLLED_FREE,
+        Event.ENROLLED_IN_USE,
+        Event.RELEASE_SEEN,
+        Event.RELEASED_BY_OPERATOR,
+    }
+)
+"""What a certificate's history begins with: how the slot came into this case."""
+
+
+@dataclass
+class Registrar:
+    """Signs a certificate onto the chain's end and stores it with the slot's step."""
+
+    store: Store
+    key: PrivateKey
+    issuer: Issuer
+    directory: Path | None = None
+    """Where the files go; None keeps certificates in the store alone."""
+    clock: Clock = utc_now
+
+    def certify(
+        self,
+        record: SlotRecord,
+        *,
+        order: EraseOrder,
+        report: EraseReport,
+        report_token: str,
+        host_key: str,
+        changes: SlotChanges,
+        nonce: NonceUse,
+    ) -> SignedCertificate:
+        """Certificate, transition and nonce in one transaction; then the files.
+
+        Raises :class:`ConflictError` when the slot or the chain moved meanwhile: decide again.
+        """
+        evidence = Evidence(
+            order=order,
+            order_token=record.order_token or "",
+            report=report,
+            report_token=report_token,
+            host_key=host_key,
+            provider=record.provider,
+            last_user=record.consumer or "",
+            history=moments(self.store.history(record.slot)),
+        )
+        link = self._end()
+        signed = certificate.sign(
+            certificate.build(evidence, self.issuer, link, iso(self.clock())), self.key
+        )
+        self.store.transition(
+            record,
+            Event.CERTIFIED,
+            detail={"certificate": signed.digest},
+            changes=changes,
+            certificate=NewCertificate(
+                signed.token, signed.digest, link.digest, server=record.consumer
+            ),
+            nonce=nonce,
+        )
+        LOG.info("%s: certified, certificate %s", record.slot, signed.digest)
+        self._write(signed)
+        return signed
+
+    def _end(self) -> Link:
+        last = self.store.last_certificate()
+        if last is None:
+            return Link()
+        return Link(last.digest, last.number)
+
+    def _write(self, signed: SignedCertificate) -> None:
+        """The files are copies: the store has the certificate itself."""
+        if self.directory is None:
+            return
+        try:
+            write_files(self.directory, signed)
+        except OSError as error:
+            LOG.error(
+                "certificate %s is stored, but not written to %s: %s; run "
+                "'nvme-quarantine certificate export'",
+                signed.digest,
+                self.directory,
+                error,
+            )
+
+
+def write_files(directory: Path, signed: SignedCertificate) -> tuple[Path, Path]:
+    """``DIGEST.json`` and ``DIGEST.html``, each whole or not at all. Raises ``OSError``."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+    paths = (directory / f"{signed.digest}.json", directory / f"{signed.digest}.html")
+    for path, data in zip(
+        paths, (certificate.document(signed), page.render(signed).encode()), strict=True
+    ):
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        try:
+            temporary.write_bytes(data)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return paths
+
+
+def moments(history: list[HistoryRow]) -> tuple[Moment, ...]:
+    """The lines of the present case, from what began it; notes without an event are left out."""
+    rows = [row for row in history if row.event is not None]
+    starts = [n for n, row in enumerate(rows) if row.event in _BEGINNINGS]
+    return tuple(
+        Moment(iso(row.at), str(row.event), str(row.target), row.reason)
+        for row in rows[starts[-1] if starts else 0 :]
+    )
+
+
+def iso(moment: datetime) -> str:
+    """UTC with milliseconds, as certificates and JSON output have it."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

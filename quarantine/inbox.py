@@ -1,0 +1,271 @@
+"""Messages from hosts: verified on arrival, believed only as far as ids and keys reach.
+
+A message may come twice, late, or in another order; the same one again changes nothing. What is
+refused is recorded and logged as an alarm, and changes nothing either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NoReturn, Protocol, TypeVar
+
+from eraser.errors import BadInputError as BadWireError
+from eraser.wire import codec, signing
+from eraser.wire.identity import Slot, host_name, pci_address
+from eraser.wire.order import ORDER_TYPE, EraseOrder
+from eraser.wire.report import (
+    HELLO_TYPE,
+    PROGRESS_TYPE,
+    REPORT_TYPE,
+    EraseReport,
+    Hello,
+    Outcome,
+    Progress,
+    Step,
+)
+from eraser.wire.signing import PublicKey
+from quarantine import census
+from quarantine.check import Decision, Ruling, check
+from quarantine.errors import BadInputError, ConflictError, QuarantineError, RefusedError
+from quarantine.evidence.registrar import Registrar
+from quarantine.record.base import Clock, utc_now
+from quarantine.record.facts import HostRecord, NonceUse, SlotChanges, SlotRecord
+from quarantine.record.states import WORKING, Event, State
+from quarantine.record.store import Store
+
+LOG = logging.getLogger(__name__)
+
+TRIES = 8
+"""Rounds of read, decide, compare-and-set; each lost one means that somebody else got on."""
+
+EXCERPT = 200
+"""Characters of a refused message that are kept."""
+
+Message = TypeVar("Message", EraseReport, Progress, Hello)
+
+
+class Looker(Protocol):
+    """What the inbox asks of the reconciler: look again, now."""
+
+    def look(self, slot: Slot) -> object:
+        """One slot."""
+
+    def bell(self, host: str, address: str | None = None) -> object:
+        """One host's slots."""
+
+
+@dataclass
+class Inbox:
+    """The door for everything that hosts say."""
+
+    store: Store
+    controller: PublicKey
+    registrar: Registrar
+    looker: Looker
+    clock: Clock = utc_now
+    _sequences: dict[str, int] = field(default_factory=dict)
+    """Last progress per order; forgetting it costs a step backwards on a screen."""
+
+    def report(self, token: str) -> Decision:
+        """A host's report. Raises :class:`RefusedError` (recorded) where it counts for nothing.
+
+        :class:`ConflictError` and :class:`UnavailableError` mean: try the same message again.
+        """
+        host, report, raw = self._open(token, EraseReport, REPORT_TYPE, "report", _slot_host)
+        self._same_incarnation(host, report.incarnation, "report", raw)
+        digest = hashlib.sha256(raw).hexdigest()
+        for _ in range(TRIES):
+            try:
+                decision = self._decide(host, report, token, raw, digest)
+            except ConflictError as error:
+                LOG.info("report of %s: %s", report.slot, error)
+                continue
+            self._look(report.slot)
+            return decision
+        raise ConflictError(f"{report.slot}: expected to record a report, lost every round; again")
+
+    def progress(self, token: str) -> None:
+        """A host's progress: shown to people, decides nothing."""
+        host, progress, raw = self._open(token, Progress, PROGRESS_TYPE, "progress", _slot_host)
+        self._same_incarnation(host, progress.incarnation, "progress", raw)
+        if self._sequences.get(progress.order_id, 0) >= progress.sequence:
+            return
+        record = self.store.slot(progress.slot)
+        if (
+            record is None
+            or record.state not in WORKING
+            or record.order_id != progress.order_id
+            or record.generation != progress.generation
+        ):
+            # Progress is overtaken by its own report every day: no alarm.
+            LOG.debug("progress of %s comes too late", progress.slot)
+            return
+        changes = SlotChanges(
+            heard_at=self.clock(),
+            step=progress.step,
+            fraction=min(max(progress.fraction, 0.0), 1.0),
+            detail=progress.detail,
+        )
+        try:
+            if record.state is State.ERASING and progress.step in (Step.VERIFY, Step.REPORT):
+                self.store.transition(record, Event.VERIFYING_SEEN, changes=changes)
+            else:
+                self.store.amend(record, changes)
+        except ConflictError:
+            LOG.debug("progress of %s met another writer; the next one will do", progress.slot)
+            return
+        self._sequences[progress.order_id] = progress.sequence
+
+    def hello(self, token: str) -> None:
+        """A host is alive and names the drives in its slots: see :mod:`quarantine.census`."""
+        host, hello, raw = self._open(token, Hello, HELLO_TYPE, "hello", lambda h: h.host)
+        self._same_incarnation(host, hello.incarnation, "hello", raw)
+        try:
+            self.store.host_seen(host.name, hello.sequence, hello)
+        except ConflictError as error:
+            LOG.info("%s", error)  # repeated or overtaken: the newer one has been heard
+            return
+        for slot in census.take(self.store, hello, self.clock):
+            self._look(slot)
+
+    def bell(self, host: str, address: str | None = None) -> None:
+        """Somebody says that something happened: unsigned, so it only makes us look."""
+        try:
+            host_name(host)
+            if address is not None:
+                address = pci_address(address)
+        except ValueError as error:
+            raise BadInputError(f"bell: {error}") from error
+        self.looker.bell(host, address)
+
+    def _decide(
+        self, host: HostRecord, report: EraseReport, token: str, raw: bytes, digest: str
+    ) -> Decision:
+        record = self.store.slot(report.slot)
+        if record is None:
+            self._refuse("report", host.name, f"{report.slot}: expected an enrolled slot", raw)
+        spent = self.store.nonce(report.nonce)
+        if spent is not None and spent.digest == digest:
+            LOG.info("%s: this report was accepted before", report.slot)
+            return _accepted_before(record)
+        if spent is not None:
+            self._refuse("report", host.name, f"{report.slot}: the nonce is used", raw)
+        if record.order_token is None:
+            self._refuse("report", host.name, f"{report.slot}: no order is out", raw)
+        order = self._order(record.order_token)
+        if record.state is State.QUARANTINED and record.order_id == report.order_id:
+            if report.outcome is Outcome.IN_USE:
+                return Decision(Ruling.POSTPONE, ("postponed before",))
+            # Called overdue, or sent by a dispatcher that died before it said so.
+            record = self.store.transition(record, Event.ORDERED, reason="the host has the order")
+        decision = check(order, report, record)
+        if decision.ruling is Ruling.REFUSE:
+            self._refuse("report", host.name, f"{report.slot}: {decision.reason}", raw)
+        self._carry_out(record, order, report, host, token, digest, decision)
+        return decision
+
+    def _carry_out(
+        self,
+        record: SlotRecord,
+        order: EraseOrder,
+        report: EraseReport,
+        host: HostRecord,
+        token: str,
+        digest: str,
+        decision: Decision,
+    ) -> None:
+        heard = SlotChanges(heard_at=self.clock(), step=Step.REPORT, fraction=1.0, detail="")
+        nonce = NonceUse(report.nonce, order.order_id, digest, self.clock())
+        if decision.ruling is Ruling.POSTPONE:
+            # The nonce stays good: the very same order is sent again.
+            self.store.transition(record, Event.POSTPONED, reason=decision.reason, changes=heard)
+            LOG.info("%s: postponed: %s", record.slot, decision.reason)
+        elif decision.ruling is Ruling.HOLD:
+            self.store.transition(
+                record,
+                Event.HELD,
+                reason=decision.reason,
+                detail={"report": digest, "verdict": report.verdict.value},
+                changes=heard,
+                nonce=nonce,
+            )
+            LOG.error("%s: held: %s", record.slot, decision.reason)
+        else:
+            self.registrar.certify(
+                record,
+                order=order,
+                report=report,
+                report_token=token,
+                host_key=host.key.thumbprint,
+                changes=heard,
+                nonce=nonce,
+            )
+
+    def _open(
+        self,
+        token: str,
+        cls: type[Message],
+        typ: str,
+        kind: str,
+        claims: Callable[[Message], str],
+    ) -> tuple[HostRecord, Message, bytes]:
+        """The verified message and its sender, whose registered key signed it."""
+        name, seen = "", b""
+        try:
+            seen = signing.unverified_payload(token, kind)
+            name = host_name(claims(codec.load(cls, seen, kind)))
+        except (BadWireError, ValueError) as error:
+            self._refuse(kind, name, str(error), seen or repr(token)[:EXCERPT].encode())
+        host = self.store.host(name)
+        if host is None:
+            self._refuse(kind, name, f"{name}: expected a registered host", seen)
+        try:
+            raw = signing.verify(token, host.key, typ, kind)
+            return host, codec.load(cls, raw, kind), raw
+        except BadWireError as error:
+            self._refuse(kind, name, str(error), seen)
+
+    def _same_incarnation(self, host: HostRecord, incarnation: str, kind: str, raw: bytes) -> None:
+        if incarnation != host.incarnation:
+            self._refuse(
+                kind,
+                host.name,
+                f"expected incarnation {host.incarnation}, found {incarnation}: the host lost its "
+                "state or was installed anew; register it again",
+                raw,
+            )
+
+    def _order(self, token: str) -> EraseOrder:
+        """Our own order, as signed: the database's word alone is not enough."""
+        try:
+            return codec.load(
+                EraseOrder, signing.verify(token, self.controller, ORDER_TYPE, "order"), "order"
+            )
+        except BadWireError as error:
+            raise BadInputError(f"stored order: {error}; hold the slot") from error
+
+    def _refuse(self, kind: str, host: str, reason: str, raw: bytes) -> NoReturn:
+        excerpt = raw[:EXCERPT].decode("utf-8", "backslashreplace")
+        self.store.record_refusal(kind, host, reason, hashlib.sha256(raw).hexdigest(), excerpt)
+        LOG.error("ALARM: %s of host %r refused: %s", kind, host, reason)
+        raise RefusedError(f"{kind} refused: {reason}")
+
+    def _look(self, slot: Slot) -> None:
+        """At once, for latency only: whatever fails here is met again by the loop."""
+        try:
+            self.looker.look(slot)
+        except QuarantineError as error:
+            LOG.warning("%s: the loop will look again: %s", slot, error)
+
+
+def _slot_host(message: EraseReport | Progress) -> str:
+    return message.slot.host
+
+
+def _accepted_before(record: SlotRecord) -> Decision:
+    if record.state is State.HELD:
+        return Decision(Ruling.HOLD, (record.reason,))
+    return Decision(Ruling.CERTIFY)

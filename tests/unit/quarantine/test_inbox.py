@@ -1,0 +1,583 @@
+"""What hosts say: believed when signed and fresh, refused and recorded otherwise, once only."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eraser.wire import codec
+from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.wire.order import ORDER_TYPE, EraseOrder
+from eraser.wire.report import (
+    HELLO_TYPE,
+    PROGRESS_TYPE,
+    REPORT_TYPE,
+    EraseReport,
+    Hello,
+    Outcome,
+    Progress,
+    SeenDrive,
+    Step,
+    Verdict,
+)
+from eraser.wire.signing import PrivateKey, verify
+from quarantine.check import Ruling
+from quarantine.dispatch import Dispatcher
+from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
+from quarantine.evidence import ledger
+from quarantine.evidence.registrar import Registrar
+from quarantine.evidence.sections import Issuer
+from quarantine.inbox import Inbox
+from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.states import Event, State
+from quarantine.record.store import Store
+from tests.unit.quarantine.testimony import IDENTITY, PROFILE, REPORT, SLOT
+
+INCARNATION = "incarnation-00001"
+
+
+@dataclass
+class Posted:
+    """A broker that can be away."""
+
+    tokens: list[tuple[str, str]] = field(default_factory=list)
+    away: bool = False
+
+    def __call__(self, host: str, token: str) -> None:
+        if self.away:
+            raise UnavailableError("broker: away")
+        self.tokens.append((host, token))
+
+
+@dataclass
+class Looks:
+    """A reconciler that only notes what it was asked."""
+
+    slots: list[Slot] = field(default_factory=list)
+    bells: list[tuple[str, str | None]] = field(default_factory=list)
+    broken: bool = False
+
+    def look(self, slot: Slot) -> None:
+        self.slots.append(slot)
+        if self.broken:
+            raise UnavailableError("placement: away")
+
+    def bell(self, host: str, address: str | None = None) -> None:
+        self.bells.append((host, address))
+
+
+@dataclass
+class Plane:
+    """A control plane without Placement or broker, and two hosts' keys."""
+
+    store: Store
+    controller: PrivateKey
+    host: PrivateKey
+    other_host: PrivateKey
+    posted: Posted
+    looks: Looks
+    inbox: Inbox
+    dispatcher: Dispatcher
+    directory: Path
+
+    def record(self, slot: Slot = SLOT) -> SlotRecord:
+        found = self.store.slot(slot)
+        assert found is not None
+        return found
+
+    def enrol(
+        self, slot: Slot = SLOT, identity: ControllerIdentity | None = IDENTITY
+    ) -> SlotRecord:
+        record = self.store.enrol(
+            slot,
+            provider=secrets.token_hex(16),
+            resource_class="CUSTOM_NVME",
+            in_use=False,
+            profile=PROFILE.name,
+            policy="purge",
+        )
+        if identity is not None:
+            record = self.store.amend(record, SlotChanges(identity=identity))
+        return self.store.transition(record, Event.CUSTODY_TAKEN)
+
+    def ordered(self, slot: Slot = SLOT, identity: ControllerIdentity = IDENTITY) -> EraseOrder:
+        self.dispatcher.order(self.enrol(slot, identity))
+        return self.order(slot)
+
+    def order(self, slot: Slot = SLOT) -> EraseOrder:
+        token = self.record(slot).order_token
+        assert token is not None
+        payload = verify(token, self.controller.public, ORDER_TYPE, "order")
+        return codec.load(EraseOrder, payload, "order")
+
+    def answer(self, **changes: Any) -> EraseReport:
+        order = self.order()
+        report = replace(
+            REPORT,
+            order_id=order.order_id,
+            nonce=order.nonce,
+            generation=order.generation,
+            incarnation=order.incarnation,
+        )
+        return replace(report, **changes)
+
+    def signed(self, message: object, typ: str, key: PrivateKey | None = None) -> str:
+        return (key or self.host).sign(codec.canonical(message), typ)
+
+    def report(self, **changes: Any) -> str:
+        return self.signed(self.answer(**changes), REPORT_TYPE)
+
+    def progress(self, sequence: int, step: Step, fraction: float = 0.5) -> Progress:
+        order = self.order()
+        return Progress(
+            order.order_id, SLOT, order.generation, INCARNATION, sequence, step, fraction, "text"
+        )
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[Plane]:
+    store = Store.open(f"sqlite:///{tmp_path}/record.db")
+    store.migrate()
+    controller, host, other_host = (PrivateKey.generate() for _ in range(3))
+    store.register_host("cmp1", host.public, INCARNATION)
+    store.register_host("cmp2", other_host.public, "incarnation-00002")
+    store.put_profile(PROFILE, "a person")
+    posted, looks = Posted(), Looks()
+    registrar = Registrar(store, controller, Issuer("Example Cloud"), tmp_path / "certificates")
+    yield Plane(
+        store=store,
+        controller=controller,
+        host=host,
+        other_host=other_host,
+        posted=posted,
+        looks=looks,
+        inbox=Inbox(store, controller.public, registrar, looks),
+        dispatcher=Dispatcher(store, controller, posted),
+        directory=tmp_path / "certificates",
+    )
+    store.close()
+
+
+def test_an_honest_report_becomes_a_certificate_and_a_look(plane: Plane) -> None:
+    order = plane.ordered()
+    assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
+    record = plane.record()
+    assert record.state is State.CERTIFIED
+    assert plane.looks.slots == [SLOT]
+    stored = plane.store.last_certificate()
+    assert stored is not None
+    assert stored.digest == record.certificate
+    assert stored.order_id == order.order_id
+    raw = (plane.directory / f"{stored.digest}.json").read_bytes()
+    assert (plane.directory / f"{stored.digest}.html").stat().st_size > 1000
+    audit = ledger.audit([("file", raw)], [plane.controller.public])
+    assert audit.intact
+    assert audit.last == stored.digest
+
+
+def test_certificates_form_a_chain_over_slots(plane: Plane) -> None:
+    plane.ordered()
+    plane.inbox.report(plane.report())
+    second = Slot("cmp1", "0000:02:00.0")
+    identity = replace(IDENTITY, serial="PHLJ0000002")
+    order = plane.ordered(second, identity)
+    report = replace(
+        plane.answer(),
+        slot=second,
+        identity=identity,
+        order_id=order.order_id,
+        nonce=order.nonce,
+        generation=order.generation,
+    )
+    plane.inbox.report(plane.signed(report, REPORT_TYPE))
+    documents = [(path.name, path.read_bytes()) for path in plane.directory.glob("*.json")]
+    audit = ledger.audit(documents, [plane.controller.public])
+    assert audit.intact
+    assert audit.count == 2
+
+
+def test_a_redelivered_report_is_accepted_exactly_once(plane: Plane) -> None:
+    plane.ordered()
+    token = plane.report()
+    for _ in range(3):
+        assert plane.inbox.report(token).ruling is Ruling.CERTIFY
+    assert len(plane.store.certificates()) == 1
+    assert [row.event for row in plane.store.history(SLOT)].count(Event.CERTIFIED) == 1
+    assert plane.store.refusals() == []
+    # The case went on meanwhile: still the same answer.
+    plane.store.transition(plane.record(), Event.RETURNED)
+    assert plane.inbox.report(token).ruling is Ruling.CERTIFY
+    assert plane.record().state is State.AVAILABLE
+
+
+def test_a_crash_before_the_transaction_loses_nothing(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane.ordered()
+    token = plane.report()
+
+    def dies(*_args: object, **_kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("quarantine.record.slots.certificates.append", dies)
+        with pytest.raises(KeyboardInterrupt):
+            plane.inbox.report(token)
+    assert plane.record().state is State.ERASING
+    assert plane.store.nonce(plane.order().nonce) is None
+    assert plane.inbox.report(token).ruling is Ruling.CERTIFY
+    assert plane.record().state is State.CERTIFIED
+
+
+def test_placement_away_does_not_lose_the_certificate(plane: Plane) -> None:
+    plane.ordered()
+    plane.looks.broken = True
+    assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
+    assert plane.record().state is State.CERTIFIED
+
+
+def test_a_lost_race_is_decided_again(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    plane.ordered()
+    real, races = plane.store.transition, []
+
+    def races_once(record: SlotRecord, event: Event, **kwargs: Any) -> SlotRecord:
+        if event is Event.CERTIFIED and not races:
+            races.append(plane.store.amend(plane.record(), SlotChanges(detail="quicker")))
+        return real(record, event, **kwargs)
+
+    monkeypatch.setattr(plane.store, "transition", races_once)
+    assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
+    assert races
+    assert len(plane.store.certificates()) == 1
+
+
+def refused(plane: Plane, token: str) -> str:
+    before = plane.record()
+    certificates = len(plane.store.certificates())
+    with pytest.raises(RefusedError) as caught:
+        plane.inbox.report(token)
+    assert plane.record() == before
+    assert len(plane.store.certificates()) == certificates
+    refusals = plane.store.refusals()
+    assert refusals
+    assert refusals[-1].kind == "report"
+    return str(caught.value)
+
+
+SPOILED: dict[str, tuple[Callable[[Plane], str], str]] = {
+    "another host's key": (
+        lambda p: p.signed(p.answer(), REPORT_TYPE, p.other_host),
+        "signature",
+    ),
+    "the controller's key": (
+        lambda p: p.signed(p.answer(), REPORT_TYPE, p.controller),
+        "signature",
+    ),
+    "another type": (lambda p: p.signed(p.answer(), HELLO_TYPE), "type"),
+    "a cut signature": (lambda p: p.report()[:-4], "report"),
+    "no JWS": (lambda p: "{}", "three parts"),
+    "an unknown host": (lambda p: p.report(slot=Slot("cmp9", SLOT.address)), "registered"),
+    "a foreign host's slot": (
+        lambda p: p.signed(p.answer(slot=Slot("cmp2", SLOT.address)), REPORT_TYPE),
+        "signature",
+    ),
+    "a slot that nobody enrolled": (
+        lambda p: p.report(slot=Slot("cmp1", "0000:09:00.0")),
+        "enrolled",
+    ),
+    "another incarnation": (lambda p: p.report(incarnation="incarnation-00009"), "incarnation"),
+    "an old generation": (lambda p: p.report(generation=p.order().generation - 1), "generation"),
+    "a new generation": (lambda p: p.report(generation=p.order().generation + 1), "generation"),
+    "another nonce": (lambda p: p.report(nonce="nonce-00000000009"), "nonce"),
+    "another order": (lambda p: p.report(order_id="order-0000000009"), "order id"),
+    "an unknown member": (
+        lambda p: p.signed({**codec.plain(p.answer()), "extra": 1}, REPORT_TYPE),
+        "extra",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SPOILED)
+def test_a_spoiled_report_is_refused_and_recorded(plane: Plane, case: str) -> None:
+    plane.ordered()
+    spoil, words = SPOILED[case]
+    assert words in refused(plane, spoil(plane))
+
+
+def test_a_used_nonce_is_refused(plane: Plane) -> None:
+    plane.ordered()
+    plane.inbox.report(plane.report(verdict=Verdict.UNKNOWN, fit=False))
+    assert plane.record().state is State.HELD
+    assert "nonce is used" in refused(plane, plane.report())
+
+
+def test_a_report_of_an_earlier_case_is_refused(plane: Plane) -> None:
+    plane.ordered()
+    old = plane.report()
+    record = plane.store.transition(plane.record(), Event.HELD, reason="a test")
+    record = plane.store.transition(record, Event.RELEASED_BY_OPERATOR, reason="a test")
+    record = plane.store.transition(record, Event.CUSTODY_TAKEN)
+    assert "no order" in refused(plane, old)
+    plane.dispatcher.order(record)
+    assert "generation" in refused(plane, old)
+    assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
+
+
+def test_a_report_signed_before_the_host_lost_its_state_is_refused(plane: Plane) -> None:
+    plane.ordered()
+    old = plane.report()
+    plane.store.register_host("cmp1", plane.host.public, "incarnation-00007", replace=True)
+    assert "incarnation" in refused(plane, old)
+
+
+def test_a_contradictory_report_holds(plane: Plane) -> None:
+    plane.ordered()
+    token = plane.report(commands=())
+    assert plane.inbox.report(token).ruling is Ruling.HOLD
+    record = plane.record()
+    assert record.state is State.HELD
+    assert "as sent" in record.reason
+    assert plane.inbox.report(token).ruling is Ruling.HOLD  # redelivered: nothing new
+    assert [row.event for row in plane.store.history(SLOT)].count(Event.HELD) == 1
+
+
+def test_in_use_postpones_and_the_same_order_is_good_again(plane: Plane) -> None:
+    first = plane.ordered()
+    in_use = plane.report(
+        outcome=Outcome.IN_USE,
+        verdict=Verdict.UNKNOWN,
+        fit=False,
+        methods=(),
+        reasons=("domain i-1 is defined",),
+    )
+    assert plane.inbox.report(in_use).ruling is Ruling.POSTPONE
+    assert plane.record().state is State.QUARANTINED
+    assert "domain i-1" in plane.record().reason
+    assert plane.inbox.report(in_use).ruling is Ruling.POSTPONE  # redelivered
+    assert plane.store.refusals() == []
+    plane.dispatcher.order(plane.record())
+    assert plane.order() == first
+    assert plane.record().attempts == 2
+    assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
+
+
+def test_a_late_answer_to_an_order_called_overdue_counts(plane: Plane) -> None:
+    plane.ordered()
+    plane.store.transition(plane.record(), Event.POSTPONED, reason="overdue")
+    assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
+    assert plane.record().state is State.CERTIFIED
+
+
+def test_progress_is_shown_and_moves_to_verifying(plane: Plane) -> None:
+    plane.ordered()
+
+    def send(sequence: int, step: Step, fraction: float = 0.5) -> SlotRecord:
+        progress = plane.progress(sequence, step, fraction)
+        plane.inbox.progress(plane.signed(progress, PROGRESS_TYPE))
+        return plane.record()
+
+    assert (send(1, Step.ERASE).step, plane.record().fraction) == (Step.ERASE, 0.5)
+    assert plane.record().state is State.ERASING
+    assert send(2, Step.VERIFY).state is State.VERIFYING
+    assert send(1, Step.ERASE).step is Step.VERIFY  # overtaken
+    assert send(3, Step.VERIFY, 7.0).fraction == 1.0
+    plane.inbox.report(plane.report())
+    assert send(4, Step.VERIFY).state is State.CERTIFIED
+    assert plane.store.refusals() == []
+
+
+def test_progress_of_another_key_is_refused(plane: Plane) -> None:
+    plane.ordered()
+    token = plane.signed(plane.progress(1, Step.VERIFY), PROGRESS_TYPE, plane.other_host)
+    with pytest.raises(RefusedError):
+        plane.inbox.progress(token)
+    assert plane.record().state is State.ERASING
+    assert [refusal.kind for refusal in plane.store.refusals()] == ["progress"]
+
+
+def hello(plane: Plane, sequence: int, drives: dict[str, ControllerIdentity | None]) -> None:
+    seen = tuple(SeenDrive(address, "nvme", identity) for address, identity in drives.items())
+    message = Hello("cmp1", INCARNATION, sequence, "0.1.0", seen, ())
+    plane.inbox.hello(plane.signed(message, HELLO_TYPE))
+
+
+def test_a_slot_learns_its_drive_from_the_hello_and_is_looked_at(plane: Plane) -> None:
+    waiting = plane.dispatcher.order(plane.enrol(identity=None))
+    assert waiting.state is State.QUARANTINED
+    assert "hello" in waiting.detail
+    assert plane.posted.tokens == []
+    hello(plane, 1, {SLOT.address: IDENTITY})
+    assert plane.record().identity == IDENTITY
+    assert plane.looks.slots == [SLOT]
+    assert plane.dispatcher.order(plane.record()).state is State.ERASING
+
+
+def test_a_slot_enrolled_after_the_hello_learns_its_drive_too(plane: Plane) -> None:
+    hello(plane, 1, {SLOT.address: IDENTITY})
+    assert plane.dispatcher.order(plane.enrol(identity=None)).state is State.ERASING
+    assert plane.order().identity == IDENTITY
+
+
+@pytest.mark.parametrize("sequence", [0, 1])
+def test_an_old_hello_changes_nothing(plane: Plane, sequence: int) -> None:
+    hello(plane, 1, {})
+    plane.enrol(identity=None)
+    hello(plane, sequence, {SLOT.address: IDENTITY})
+    assert plane.record().identity is None
+
+
+def test_a_hello_of_another_incarnation_is_refused(plane: Plane) -> None:
+    message = Hello("cmp1", "incarnation-00009", 1, "0.1.0", (), ())
+    with pytest.raises(RefusedError, match="register it again"):
+        plane.inbox.hello(plane.signed(message, HELLO_TYPE))
+    assert [refusal.kind for refusal in plane.store.refusals()] == ["hello"]
+
+
+def test_a_changed_drive_holds_the_slot_naming_both(plane: Plane) -> None:
+    plane.ordered()
+    hello(plane, 1, {SLOT.address: replace(IDENTITY, serial="SWAPPED")})
+    record = plane.record()
+    assert record.state is State.HELD
+    assert IDENTITY.serial in record.reason
+    assert "SWAPPED" in record.reason
+    assert "waits for a report" in refused(plane, plane.report())
+
+
+def test_a_tenants_slot_is_left_alone_with_an_alarm(plane: Plane) -> None:
+    record = plane.store.enrol(
+        SLOT, provider="p", resource_class="C", in_use=True, profile="x", policy="purge"
+    )
+    plane.store.amend(record, SlotChanges(identity=IDENTITY))
+    hello(plane, 1, {SLOT.address: replace(IDENTITY, serial="SWAPPED")})
+    assert plane.record().state is State.IN_USE
+    assert [refusal.kind for refusal in plane.store.refusals()] == ["drive"]
+
+
+def test_an_unreadable_drive_is_no_change(plane: Plane) -> None:
+    plane.ordered()
+    hello(plane, 1, {SLOT.address: None})
+    assert plane.record().state is State.ERASING
+
+
+def test_one_drive_in_two_slots_holds_both(plane: Plane) -> None:
+    second = Slot("cmp1", "0000:02:00.0")
+    plane.enrol(identity=None)
+    plane.enrol(second, identity=None)
+    hello(plane, 1, {SLOT.address: IDENTITY, second.address: IDENTITY})
+    assert plane.record().state is State.HELD
+    assert plane.record(second).state is State.HELD
+
+
+def test_one_drive_on_two_hosts_holds_both(plane: Plane) -> None:
+    elsewhere = Slot("cmp2", "0000:05:00.0")
+    plane.enrol(elsewhere)
+    plane.enrol(identity=None)
+    hello(plane, 1, {SLOT.address: IDENTITY})
+    assert plane.record().state is State.HELD
+    assert str(elsewhere) in plane.record().reason
+    assert plane.record(elsewhere).state is State.HELD
+    assert str(SLOT) in plane.record(elsewhere).reason
+
+
+def test_a_known_drive_seen_where_nobody_enrolled_holds_its_slot(plane: Plane) -> None:
+    elsewhere = Slot("cmp2", "0000:05:00.0")
+    plane.enrol(elsewhere)
+    hello(plane, 1, {"0000:07:00.0": IDENTITY})
+    assert plane.record(elsewhere).state is State.HELD
+    drive = plane.store.drive(IDENTITY.digest)
+    assert drive is not None
+    assert drive.slot == Slot("cmp1", "0000:07:00.0")
+
+
+def test_a_retired_drive_is_held_wherever_it_turns_up(plane: Plane) -> None:
+    old = Slot("cmp2", "0000:05:00.0")
+    plane.store.transition(plane.enrol(old), Event.RETIRED, reason="worn")
+    plane.enrol(identity=None)
+    hello(plane, 1, {SLOT.address: IDENTITY})
+    assert plane.record().state is State.HELD
+    assert "retired" in plane.record().reason
+
+
+def test_an_empty_serial_is_held(plane: Plane) -> None:
+    plane.enrol(identity=None)
+    hello(plane, 1, {SLOT.address: replace(IDENTITY, serial="  ")})
+    assert plane.record().state is State.HELD
+
+
+def test_a_hello_that_names_the_case_is_a_word_about_the_order(plane: Plane) -> None:
+    order = plane.ordered()
+    assert plane.record().heard_at is None
+    message = Hello("cmp1", INCARNATION, 1, "0.1.0", (), (order.order_id,))
+    plane.inbox.hello(plane.signed(message, HELLO_TYPE))
+    assert plane.record().heard_at is not None
+
+
+def test_a_bell_makes_us_look_and_nothing_else(plane: Plane) -> None:
+    plane.inbox.bell("cmp1", "0000:01:00.0")
+    plane.inbox.bell("cmp1")
+    assert plane.looks.bells == [("cmp1", "0000:01:00.0"), ("cmp1", None)]
+    for host, address in (("../x", None), ("cmp1", "nonsense")):
+        with pytest.raises(BadInputError):
+            plane.inbox.bell(host, address)
+
+
+def test_an_order_says_what_people_approved_and_is_stored_before_it_is_sent(plane: Plane) -> None:
+    record = plane.enrol()
+    plane.posted.away = True
+    with pytest.raises(UnavailableError):
+        plane.dispatcher.order(record)
+    stored = plane.record()
+    assert (stored.state, stored.attempts) == (State.QUARANTINED, 0)
+    assert stored.order_token is not None
+    plane.posted.away = False
+    plane.dispatcher.order(stored)
+    assert plane.posted.tokens == [("cmp1", stored.order_token)]
+    order = plane.order()
+    assert (order.profile, order.identity, order.generation) == (PROFILE, IDENTITY, 1)
+    assert order.incarnation == INCARNATION
+
+
+def test_an_order_is_repeated_as_it_stands(plane: Plane) -> None:
+    plane.ordered()
+    record = plane.dispatcher.order(plane.record())
+    assert record.state is State.ERASING
+    assert record.attempts == 1
+    assert len({token for _host, token in plane.posted.tokens}) == 1
+    assert len(plane.posted.tokens) == 2
+
+
+def test_a_host_that_lost_its_state_gets_a_new_order(plane: Plane) -> None:
+    first = plane.ordered()
+    plane.store.register_host("cmp1", plane.host.public, "incarnation-00007", replace=True)
+    plane.dispatcher.order(plane.record())
+    second = plane.order()
+    assert second.incarnation == "incarnation-00007"
+    assert second.nonce != first.nonce
+    assert second.generation == first.generation
+
+
+@pytest.mark.parametrize("lacks", ["host", "profile", "policy"])
+def test_an_order_waits_for_what_people_must_do(plane: Plane, lacks: str) -> None:
+    record = plane.enrol()
+    if lacks == "host":
+        plane.store.remove_host("cmp1")
+    else:
+        field_name: dict[str, Any] = {lacks: "unheard-of"}
+        record = plane.store.amend(record, SlotChanges(**field_name))
+    after = plane.dispatcher.order(record)
+    assert after.state is State.QUARANTINED
+    assert lacks in after.detail
+    assert plane.posted.tokens == []
+    assert plane.dispatcher.order(after) == after  # said once
+
+
+def test_no_order_is_given_outside_a_case(plane: Plane) -> None:
+    plane.ordered()
+    plane.inbox.report(plane.report())
+    with pytest.raises(ConflictError):
+        plane.dispatcher.order(plane.record())

@@ -65,7 +65,9 @@ class ControlServer:
                 except OSError:
                     return
 
-    def _answer(self, request: dict[str, Any]) -> Any:
+    def _answer(self, request: Any) -> Any:
+        if not isinstance(request, dict):
+            raise DriveError(f"a request should be a JSON object, found {request!r}")
         drive, wanted = self._drive, request.get("do")
         with drive.lock:
             match wanted:

@@ -199,13 +199,16 @@ class Controller:
                 return refused(Status.INVALID_NAMESPACE)
             return Reply(data=bytes(4096))  # valid but inactive: zeros (Base 5.17.2.1)
         left = drive.formatter.percent_left(nsid)
+        protected = drive.write_protect(namespace) != 0
         if cns == Cns.DESCRIPTORS:
             return Reply(data=identify.descriptors(profile, nsid))
         if cns == Cns.NAMESPACE_INDEPENDENT:
-            return Reply(data=identify.namespace_independent(namespace, left))
+            return Reply(data=identify.namespace_independent(format_left=left, protected=protected))
         if cns == Cns.NAMESPACE_BY_COMMAND_SET:
             return refused(Status.INVALID_FIELD) if csi else Reply(data=bytes(4096))
-        return Reply(data=identify.namespace(profile, namespace, left))
+        return Reply(
+            data=identify.namespace(profile, namespace, format_left=left, protected=protected)
+        )
 
     def _log_page(self, command: Command) -> Reply:
         lid = command.cdw10 & 0xFF

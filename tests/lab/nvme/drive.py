@@ -142,9 +142,9 @@ class Drive:
         """log2 of a namespace's block size in bytes."""
         return self.profile.lba_shifts[namespace.lba_format]
 
-    def write_protected(self, namespace: NamespaceState) -> bool:
-        """Whether writes and erases of a namespace are refused."""
-        return namespace.write_protect != 0 or namespace.nsid in self.faults.write_protected
+    def write_protect(self, namespace: NamespaceState) -> int:
+        """Write protection state of a namespace as feature 84h has it; 0 is none, 3 for ever."""
+        return 3 if namespace.nsid in self.faults.write_protected else namespace.write_protect
 
     def namespace_changed(self, nsid: int) -> None:
         """Remember a namespace for log 04h."""
@@ -165,8 +165,7 @@ class Drive:
         if fault in (EraseFault.LIE, EraseFault.STALE):
             return
         if fault is EraseFault.PARTIAL:
-            seed = self.counters[Counter.COMMANDS]
-            self.media.empty_scattered(start, end, fill, keep=self.faults.survivors, seed=seed)
+            self.media.empty_scattered(start, end, fill, keep=self.faults.survivors)
         elif fault is EraseFault.RECENT:
             for write_start, write_end in list(self.recent)[-self.faults.recent_writes :]:
                 at, to = max(start, write_start), min(end, write_end)

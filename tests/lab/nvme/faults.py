@@ -10,10 +10,10 @@ class EraseFault(StrEnum):
     """What goes wrong with the data of a Sanitize or a Format.
 
     LIE: every answer and log is a success, nothing is erased. STALE (Sanitize): answers success,
-    starts nothing, log 81h shows whatever it showed before. PARTIAL: a random fraction of the
-    4 KiB chunks survives. RECENT: only what was written last is erased, as a drive would do that
-    was made to fool canaries. FAIL: fails half way (SSTAT 3, or Internal Error for Format).
-    STUCK (Sanitize): progress halts for ever.
+    starts nothing, log 81h shows whatever it showed before. PARTIAL: a scattered fraction of the
+    4 KiB chunks survives, the same each time. RECENT: only what was written since a driver last
+    took the drive is erased, as a drive would do that was made to fool canaries. FAIL: fails half
+    way (SSTAT 3, or Internal Error for Format). STUCK (Sanitize): progress halts for ever.
     """
 
     NONE = "none"
@@ -64,7 +64,8 @@ class Faults:
     ``sanitize_at`` is the fraction of the operation at which FAIL fails and STUCK halts.
     ``*_seconds`` None means as the profile says. ``admin_status`` answers an opcode with a
     15-bit status (DNR is 0x4000) without doing anything; opcodes in ``admin_hang`` are never
-    answered. ``gone`` is a drive pulled from its slot: registers read as all ones.
+    answered. ``write_protected`` namespaces are so for ever. ``gone`` is a drive pulled from its
+    slot: registers read as all ones.
     """
 
     sanitize: EraseFault = EraseFault.NONE

@@ -133,7 +133,7 @@ class Features:
         namespace = self._drive.state.namespace(nsid)
         if namespace is None:
             return refused(Status.INVALID_NAMESPACE)
-        return Reply(dw0=namespace.write_protect)
+        return Reply(dw0=self._drive.write_protect(namespace))
 
     def _set_write_protect(self, command: Command) -> Reply:
         namespace = self._drive.state.namespace(command.nsid)
@@ -142,7 +142,8 @@ class Features:
             return refused(Status.INVALID_NAMESPACE)
         if wanted > 3:
             return refused(Status.INVALID_FIELD)
-        if namespace.write_protect >= 2 and wanted != namespace.write_protect:
+        present = self._drive.write_protect(namespace)
+        if present >= 2 and wanted != present:
             return refused(Status.FEATURE_NOT_CHANGEABLE)
         namespace.write_protect = wanted
         self._drive.save()

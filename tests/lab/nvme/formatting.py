@@ -84,7 +84,7 @@ class Formatter:
         targets = self._targets(command.nsid, erase)
         if isinstance(targets, Reply):
             return targets
-        if any(drive.write_protected(target) for target in targets):
+        if any(drive.write_protect(target) for target in targets):
             return refused(Status.NAMESPACE_WRITE_PROTECTED)
         wanted = drive.faults.format_seconds
         seconds = profile.format.seconds if wanted is None else wanted

@@ -141,6 +141,7 @@ class Function:
         self._sqs[0] = SubmissionQueue(0, self._asq & ~0xFFF, sq_size, completion=0)
         self._cqs[0] = CompletionQueue(0, self._acq & ~0xFFF, cq_size, vector=0, interrupts=True)
         self._csts = _CSTS_READY
+        self.drive.recent.clear()
         self.drive.counters[Counter.POWERED_UNCLEANLY] = 1
         self.drive.note("enabled", self.controller.via)
 

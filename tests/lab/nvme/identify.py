@@ -74,7 +74,9 @@ def controller(profile: DriveProfile) -> bytes:
     return bytes(data)
 
 
-def namespace(profile: DriveProfile, state: NamespaceState, format_left: int) -> bytes:
+def namespace(
+    profile: DriveProfile, state: NamespaceState, *, format_left: int, protected: bool
+) -> bytes:
     """Identify Namespace, 4096 bytes; ``format_left`` is FPI's percentage that remains."""
     data = bytearray(PAGE)
     put = struct.pack_into
@@ -86,7 +88,7 @@ def namespace(profile: DriveProfile, state: NamespaceState, format_left: int) ->
     data[32] = 0x80 | format_left
     data[33] = profile.dlfeat
     put("<Q", data, 48, state.size)  # NVMCAP
-    data[99] = state.write_protect != 0  # NSATTR
+    data[99] = protected  # NSATTR
     data[104:120] = profile.nguid(state.nsid)
     data[120:128] = profile.eui64(state.nsid)
     for index, shift in enumerate(profile.lba_shifts):
@@ -94,12 +96,12 @@ def namespace(profile: DriveProfile, state: NamespaceState, format_left: int) ->
     return bytes(data)
 
 
-def namespace_independent(state: NamespaceState, format_left: int) -> bytes:
+def namespace_independent(*, format_left: int, protected: bool) -> bytes:
     """The part of Identify Namespace that no command set owns, CNS 08h."""
     data = bytearray(PAGE)
     data[0] = _NSFEAT_DEALLOCATED_ERROR
     data[3] = 0x80 | format_left
-    data[8] = state.write_protect != 0
+    data[8] = protected
     data[14] = 1  # NSTAT: ready
     return bytes(data)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import hashlib
 import os
-import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -91,14 +91,16 @@ class Media:
         self._punch(first, last - first)
         return changed
 
-    def empty_scattered(self, start: int, end: int, fill: Fill, *, keep: float, seed: int) -> bool:
-        """Empty whole chunks, but a random fraction ``keep`` of the stored ones survives."""
-        survivors = random.Random(seed)
+    def empty_scattered(self, start: int, end: int, fill: Fill, *, keep: float) -> bool:
+        """Empty whole chunks, but a fraction ``keep`` of them survives.
+
+        It is the same scattered chunks each time, or a second erase would mend the first.
+        """
         changed = self.fills.set(start, end, fill)
         self._plain = self.fills.plain
         for data_start, data_end in list(self.data(start, end)):
             for at in range(data_start, data_end, CHUNK):
-                if survivors.random() >= keep:
+                if not _survives(at, keep):
                     self._punch(at, CHUNK)
         return changed
 
@@ -155,3 +157,8 @@ class Media:
                 f"the file system of the backing file must support holes, fallocate answered "
                 f"{os.strerror(code)}: use ext4, XFS, btrfs or tmpfs"
             )
+
+
+def _survives(offset: int, keep: float) -> bool:
+    digest = hashlib.blake2b(offset.to_bytes(8, "little"), digest_size=4).digest()
+    return int.from_bytes(digest, "little") < keep * 2**32

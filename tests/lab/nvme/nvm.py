@@ -51,7 +51,7 @@ class IoCommands:
             return refused(Status.INVALID_NAMESPACE)
         if drive.formatter.busy and drive.formatter.percent_left(command.nsid):
             return refused(Status.FORMAT_IN_PROGRESS)
-        if command.opcode in _CHANGING and drive.write_protected(namespace):
+        if command.opcode in _CHANGING and drive.write_protect(namespace):
             return refused(Status.NAMESPACE_WRITE_PROTECTED)
         if command.opcode == NvmOp.DATASET_MANAGEMENT:
             return self._dataset_management(command, namespace, host)

@@ -1,4 +1,8 @@
-"""Named drives. The first group is honest and must never be held; the second must never pass."""
+"""Named drives.
+
+The honest ones erase what they say they erase; whether they are fit for a tenant (wear, bad
+blocks) is another question. The others must never be handed out.
+"""
 
 from __future__ import annotations
 
@@ -134,6 +138,11 @@ _ALL = (
         ),
     ),
     Preset(
+        "write-protect-left",
+        "a tenant left write protection on; it can be cleared",
+        replace(_HONEST, namespaces=(NamespaceProfile(write_protect=1),)),
+    ),
+    Preset(
         "worn",
         "erases well, but spare is below its threshold and the wear above 100 %",
         replace(
@@ -176,7 +185,7 @@ _ALL = (
     ),
     Preset(
         "canary-eater",
-        "erases only the 4096 extents written last",
+        "erases only what was written since a driver last took the drive",
         _HONEST,
         Faults(sanitize=EraseFault.RECENT, format=EraseFault.RECENT),
         honest=False,
@@ -225,7 +234,7 @@ _ALL = (
     ),
     Preset(
         "write-protected",
-        "namespace 1 is write protected",
+        "namespace 1 is write protected for ever",
         _HONEST,
         Faults(write_protected=[1]),
         honest=False,

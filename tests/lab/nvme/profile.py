@@ -35,6 +35,7 @@ class NamespaceProfile:
     nsid: int = 1
     share: float = 1.0
     lba_format: int = 0
+    write_protect: int = 0  # state of feature 84h that a tenant left
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class Sanitizer:
         if now.locked and now.restricted and ause:
             # Restricted Failure is left only by an operation in restricted mode (8.21.3).
             return refused(Status.SANITIZE_FAILED)
-        if any(drive.write_protected(namespace) for namespace in drive.state.namespaces):
+        if any(drive.write_protect(namespace) for namespace in drive.state.namespaces):
             return refused(Status.NAMESPACE_WRITE_PROTECTED)
         if drive.faults.sanitize is EraseFault.STALE:
             return OK

@@ -93,7 +93,9 @@ def factory_state(profile: DriveProfile) -> DriveState:
     namespaces, base = [], 0
     for part in profile.namespaces:
         size = int(profile.size * part.share) // 4096 * 4096
-        namespaces.append(NamespaceState(part.nsid, base, size, part.lba_format))
+        namespaces.append(
+            NamespaceState(part.nsid, base, size, part.lba_format, part.write_protect)
+        )
         base += size
     if base > profile.size:
         raise DriveError(f"namespaces of {base} bytes should fit into {profile.size}: lower shares")

@@ -27,8 +27,9 @@ class Completion:
     """A completion entry taken from guest memory."""
 
     def __init__(self, raw: bytes) -> None:
-        self.dw0, _, self.sq_head, self.sq_id, self.cid, self.field = struct.unpack("<IIHHHH", raw)
-        self.status = self.field >> 1
+        fields: tuple[int, ...] = struct.unpack("<IIHHHH", raw)
+        self.dw0, _, self.sq_head, self.sq_id, self.cid, field = fields
+        self.status = field >> 1
 
     @property
     def code(self) -> int:
@@ -145,15 +146,15 @@ class TinyGuest:
 
     def admin(self, opcode: int, **fields: int) -> Completion:
         """Run an admin command to its completion."""
-        self.submit(0, opcode, **fields)
+        self.submit(0, opcode, True, **fields)
         return self.wait(0)
 
     def io(self, opcode: int, **fields: int) -> Completion:
         """Run an I/O command to its completion."""
-        self.submit(1, opcode, **fields)
+        self.submit(1, opcode, True, **fields)
         return self.wait(1)
 
-    def submit(self, queue: int, opcode: int, *, ring: bool = True, **fields: int) -> None:
+    def submit(self, queue: int, opcode: int, ring: bool = True, **fields: int) -> None:
         """Put a command into a queue; ``ring`` writes the doorbell."""
         base = (ADMIN_SQ, IO_SQ)[queue]
         slot = self._tails[queue]

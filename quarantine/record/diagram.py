@@ -112,19 +112,20 @@ def _page() -> Iterator[str]:
     yield ""
 
 
-# The picture. A grid of our own: a ring of states, the way to people in its middle. Graphviz would
-# be one more thing to install, and its output differs between versions.
-_CELL_W, _CELL_H, _BOX_W, _BOX_H, _MARGIN = 250, 120, 130, 40, 40
+# The picture: a grid of our own. Graphviz would be one more thing to install, and what it draws
+# differs between versions. The road from tenant to tenant is drawn; ways to people lead there from
+# nearly everywhere and would cover it, so those are listed under their boxes.
+_CELL_W, _CELL_H, _BOX_W, _BOX_H, _MARGIN = 250, 120, 130, 40, 20
 _PLACES: dict[State, tuple[int, int]] = {
     State.IN_USE: (0, 0),
     State.RELEASED: (1, 0),
     State.QUARANTINED: (2, 0),
     State.ERASING: (3, 0),
-    State.VERIFYING: (3, 2),
-    State.CERTIFIED: (2, 2),
-    State.AVAILABLE: (0, 2),
-    State.HELD: (1, 1),
-    State.RETIRED: (0, 1),
+    State.VERIFYING: (3, 1),
+    State.CERTIFIED: (2, 1),
+    State.AVAILABLE: (0, 1),
+    State.HELD: (1, 2),
+    State.RETIRED: (3, 2),
 }
 _STYLE = (
     "text{font-family:sans-serif;font-size:12px;text-anchor:middle;fill:#1b1f24}"
@@ -152,18 +153,36 @@ def svg() -> str:
     ]
     labels: list[str] = []
     for source, target, events in arrows():
-        if source is None:
-            continue  # where a life begins is said in the note below
+        if source is None or State.RETIRED in (source, target) or target is State.HELD:
+            continue
         line, label = _arrow(source, target, events)
         lines.append(line)
         labels.append(label)
+    line, label = _arrow(State.HELD, State.RETIRED, (Event.RETIRED,))
+    lines.append(line)
     lines.extend(_box(state) for state in State)
-    lines.extend(labels)
-    lines.append(
-        f'<text x="{width / 2:.0f}" y="{height - 12}">enrolled_free enters at released, '
-        "enrolled_in_use at in_use; a retired slot may be enrolled again</text>"
-    )
+    lines.extend([*labels, label])
+    for state in (State.RELEASED, State.IN_USE, State.HELD, State.RETIRED):
+        lines.extend(_listed(state))
     return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _listed(target: State) -> Iterator[str]:
+    """The transitions that are not drawn, as text at their target."""
+    x, y = _centre(target)
+    found: dict[Event, list[str]] = {}
+    for step in TRANSITIONS:
+        drawn = step.source is not None and step.source is not State.RETIRED
+        if step.target is target and (target in WAITING_FOR_PEOPLE or not drawn):
+            name = "not enrolled" if step.source is None else step.source.value
+            found.setdefault(step.event, []).append(name)
+    below = target in WAITING_FOR_PEOPLE
+    for event, names in found.items():
+        half = (len(names) + 1) // 2 if len(names) > 3 else len(names)
+        rows = [f"{event.value}, from", ", ".join(names[:half]), ", ".join(names[half:])]
+        for n, text in enumerate(row for row in rows if row):
+            top = y + _BOX_H / 2 + 16 if below else y - _BOX_H / 2 - 22
+            yield f'<text class="label" x="{x:.0f}" y="{top + n * 14:.0f}">{escape(text)}</text>'
 
 
 def _centre(state: State) -> tuple[float, float]:
@@ -186,13 +205,16 @@ def _arrow(source: State, target: State, events: tuple[Event, ...]) -> tuple[str
     (x1, y1), (x2, y2) = _centre(source), _centre(target)
     dx, dy = x2 - x1, y2 - y1
     length = (dx * dx + dy * dy) ** 0.5
-    # Beside the line between the centres, so that a pair of opposite arrows shows as two.
-    nx, ny = -dy / length * 9, dx / length * 9
+    # A pair of opposite arrows must show as two: each goes beside the line between the centres.
+    paired = any((step.source, step.target) == (target, source) for step in TRANSITIONS)
+    aside = 9 if paired else 0
+    nx, ny = -dy / length * aside, dx / length * aside
     (ax, ay), (bx, by) = _edge(x1, y1, dx, dy), _edge(x2, y2, -dx, -dy)
     ax, ay, bx, by = ax + nx, ay + ny, bx + nx, by + ny
     line = f'<line x1="{ax:.0f}" y1="{ay:.0f}" x2="{bx:.0f}" y2="{by:.0f}" marker-end="url(#tip)"/>'
-    # Labels at 40 % of the way: those of opposite arrows do not meet.
-    mx, my = ax + (bx - ax) * 0.4, ay + (by - ay) * 0.4
+    # Not in the middle, where opposite and crossing arrows would have theirs too.
+    part = 0.3 if dx and dy else 0.4
+    mx, my = ax + (bx - ax) * part, ay + (by - ay) * part
     rows = [
         f'<text class="label" x="{mx:.0f}" y="{my + 4 + n * 13:.0f}">{escape(event.value)}</text>'
         for n, event in enumerate(events)

@@ -8,12 +8,12 @@ carries ``host.json`` to ``nvme-quarantine host register``.
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
 from eraser.errors import BadInputError, EraserError
+from eraser.journal import replace_durably
 from eraser.wire import codec
 from eraser.wire.identity import host_name
 from eraser.wire.order import ORDER_TYPE, EraseOrder
@@ -39,26 +39,6 @@ class HostCard:
     key: dict[str, str]
 
 
-def write_durably(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Replaces ``path`` so that after a power loss it holds the old or the new bytes, whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as handle:
-            handle.write(data)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
 def keygen(directory: Path, host: str) -> HostCard:
     """Makes the host's key and incarnation. Refuses where one exists: that would void its cases.
 
@@ -76,8 +56,8 @@ def keygen(directory: Path, host: str) -> HostCard:
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     key = PrivateKey.generate()
     card = HostCard(host, secrets.token_hex(16), key.public.jwk())
-    write_durably(directory / KEY_FILE, key.pem())
-    write_durably(directory / CARD_FILE, codec.canonical(card) + b"\n", 0o644)
+    replace_durably(directory / KEY_FILE, key.pem())
+    replace_durably(directory / CARD_FILE, codec.canonical(card) + b"\n", 0o644)
     return card
 
 
@@ -137,7 +117,7 @@ class HostState:
         self._check(order)
         known = self.accepted(order.slot.address)
         if known != order:
-            write_durably(self._order_file(order.slot.address), codec.canonical(order))
+            replace_durably(self._order_file(order.slot.address), codec.canonical(order))
         return order
 
     def _check(self, order: EraseOrder) -> None:
@@ -168,5 +148,5 @@ class HostState:
             last = 0
         except ValueError as error:
             raise BadInputError(f"{path}: expected a number ({error})") from error
-        write_durably(path, str(last + 1).encode())
+        replace_durably(path, str(last + 1).encode())
         return last + 1

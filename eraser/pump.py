@@ -24,6 +24,7 @@ from eraser.wire.report import (
     REPORT_TYPE,
     EraseReport,
     Hello,
+    Outcome,
     Progress,
     SeenDrive,
     Step,
@@ -60,6 +61,9 @@ class Cases(Protocol):
     def start(self, order: EraseOrder) -> None:
         """Starts a detached runner for the case; it resumes what the journal has."""
 
+    def renew(self, order: EraseOrder) -> None:
+        """Removes an ended case, so that the next runner begins it anew."""
+
     def retire(self, orders: tuple[EraseOrder, ...]) -> None:
         """Removes the files of finished cases that none of ``orders`` belongs to."""
 
@@ -78,6 +82,7 @@ class _Watch:
     """What the pump remembers of one order; all of it may be forgotten."""
 
     sent: bool = False
+    repeated: bool = False
     shown: tuple[Step, float, str] | None = None
     shown_at: float = 0.0
     starts: int = 0
@@ -101,14 +106,17 @@ class Pump:
     _quiet_until: float = 0.0
 
     def again(self, order: EraseOrder) -> None:
-        """The control plane repeated an order: it may have missed our report."""
-        self._watches.setdefault(order.order_id, _Watch()).sent = False
+        """An order came, perhaps not for the first time: our report may have been missed.
+
+        Called from another thread than :meth:`turn`, which does what follows from it.
+        """
+        self._watches.setdefault(order.order_id, _Watch()).repeated = True
 
     def turn(self) -> None:
         """One round over all accepted orders. One broken case stops no other."""
         orders = self.state.orders()
         known = {order.order_id for order in orders}
-        for gone in self._watches.keys() - known:
+        for gone in set(self._watches) - known:
             del self._watches[gone]
         free = self.max_running - sum(self.cases.running(order) for order in orders)
         for order in orders:
@@ -122,9 +130,15 @@ class Pump:
 
     def _move(self, order: EraseOrder, watch: _Watch, free: int) -> int:
         """One step of one case; 1 when a runner was started."""
-        if watch.sent:
+        repeated, watch.repeated = watch.repeated, False
+        if watch.sent and not repeated:
             return 0
         look = self.cases.look(order)
+        if repeated and look.report is not None and look.report.outcome is Outcome.IN_USE:
+            # "In use" is an answer for now: the same order again means, look again.
+            self.cases.renew(order)
+            watch.sent, watch.starts = False, 0
+            look = self.cases.look(order)
         if look.report is not None:
             watch.sent = self._post("quarantine.report", self._sign(look.report, REPORT_TYPE))
             return 0

@@ -20,7 +20,7 @@ from celery import Celery
 
 from eraser.wire import codec
 from eraser.wire.identity import Slot
-from eraser.wire.policy import Policy
+from eraser.wire.policy import Limits, Policy
 from quarantine.record.facts import HistoryRow, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
@@ -36,6 +36,7 @@ from tests.lab.services.process import ServiceProcess, wait_until
 from tests.lab.services.redis import RedisServer
 
 PROFILE: Final = "lab-drive"
+DEFAULT_POLICY: Final = Policy(name="lab", limits=Limits(poll=0.2))
 STATE_DIR: Final = "/var/lib/nvme-eraser"
 WORKER_CONF: Final = "/etc/nvme-eraser/worker.conf"
 HOST_LOOPBACK: Final = "10.0.2.2"
@@ -52,6 +53,7 @@ cloud = {cloud}
 sweep_interval = {sweep}
 in_use_reread = {reread}
 [erase]
+policy = {policy}
 policy_file = {directory}/policy.json
 [evidence]
 signing_key = {directory}/controller.key
@@ -84,7 +86,7 @@ class Site:
         directory: Path,
         rack: Rack,
         *,
-        policy: Policy | None = None,
+        policy: Policy = DEFAULT_POLICY,
         sweep: float = 2.0,
         reread: float = 5.0,
     ) -> None:
@@ -94,11 +96,16 @@ class Site:
         self.redis = RedisServer(directory / "redis")
         self.placement = PlacementServer(directory / "placement")
         self.nova = NovaStandIn(self.placement.url)
-        (directory / "policy.json").write_bytes(codec.canonical(policy or Policy()))
+        (directory / "policy.json").write_bytes(codec.canonical(policy))
         self.config = directory / "nvme-quarantine.conf"
         self.config.write_text(
             _CONTROL_CONF.format(
-                directory=directory, redis=self.redis.url, cloud=CLOUD, sweep=sweep, reread=reread
+                directory=directory,
+                redis=self.redis.url,
+                cloud=CLOUD,
+                sweep=sweep,
+                reread=reread,
+                policy=policy.name,
             )
         )
         clouds = write_clouds_yaml(directory / "clouds.yaml", self.placement.url)

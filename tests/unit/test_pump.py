@@ -87,6 +87,9 @@ class FakeCases:
         self.starts.append(order.order_id)
         self.alive.add(order.order_id)
 
+    def renew(self, order: EraseOrder) -> None:
+        del self.looks[order.order_id]
+
     def retire(self, orders: tuple[EraseOrder, ...]) -> None:
         self.retired_with = orders
 
@@ -223,6 +226,22 @@ def test_a_repeated_order_brings_the_report_again(world: World) -> None:
     world.turn()
     assert len(world.reports()) == 2
     assert world.cases.starts == []
+
+
+def test_an_order_repeated_after_in_use_is_a_new_look_at_the_drive(world: World) -> None:
+    order = world.accept()
+    in_use = dataclasses.replace(report_for(order), outcome=Outcome.IN_USE, fit=False)
+    world.cases.looks[order.order_id] = CaseLook(in_use, Step.PROVE_IDLE, 0, "")
+    world.turn()
+    assert [report.outcome for report in world.reports()] == [Outcome.IN_USE]
+    world.turn()
+    assert world.cases.starts == []
+    world.pump.again(order)
+    world.turn()
+    assert world.cases.starts == [order.order_id]
+    world.finish(order)
+    world.turn()
+    assert [report.outcome for report in world.reports()] == [Outcome.IN_USE, Outcome.COMPLETED]
 
 
 def test_no_more_drives_than_allowed_are_erased_at_once(world: World) -> None:

@@ -77,4 +77,5 @@ def _doing(record: SlotRecord) -> str:
     if record.state not in (State.ERASING, State.VERIFYING) or record.step is None:
         return ""
     full = round(record.fraction * _BAR)
-    return f"{record.step:<12} {'█' * full}{'·' * (_BAR - full)} {record.fraction:4.0%} {record.detail}"
+    bar = "█" * full + "·" * (_BAR - full)
+    return f"{record.step:<12} {bar} {record.fraction:4.0%} {record.detail}"

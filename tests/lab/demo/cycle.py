@@ -24,7 +24,7 @@ from tests.lab.site import STATE_DIR, Site
 
 DRIVE_BYTES: Final = 512 << 20
 POLICY: Final = Policy(
-    name="demo: Purge, or Clear where a drive has no Sanitize",
+    name="demo",
     allow_clear=True,
     limits=Limits(poll=0.2, stuck=30, sanitize=180),
 )

@@ -1,0 +1,149 @@
+"""The pump's hands: cases on disk, and the detached processes that run them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from eraser.casefiles import CaseFiles, CaseRequest
+from eraser.drive import nvme, sysfs
+from eraser.drive.lock import SlotLock
+from eraser.errors import BusyError, EraserError
+from eraser.pump import CaseLook
+from eraser.wire.order import EraseOrder
+from eraser.wire.report import SeenDrive, Step
+
+LOG = logging.getLogger(__name__)
+
+HELLO_TIMEOUT = 5.0
+"""Seconds for one Identify of a drive at rest; one that takes longer is shown without identity."""
+
+
+NVME_CLASS = "0x010802"
+"""PCI class code: mass storage, non-volatile memory, NVM Express (PCI Code and ID, 1.1)."""
+
+
+def nvme_functions(host: sysfs.Host) -> tuple[str, ...]:
+    """PCI addresses of all NVMe functions, whatever driver they are on."""
+    directory = "/sys/bus/pci/devices"
+    found = []
+    for address in host.children(directory):
+        try:
+            if host.text(f"{directory}/{address}/class") == NVME_CLASS:
+                found.append(address)
+        except FileNotFoundError:
+            continue  # pulled while we looked
+    return tuple(found)
+
+
+def request_of(order: EraseOrder) -> CaseRequest:
+    """What an order asks for, as the case takes it."""
+    return CaseRequest(
+        slot=order.slot,
+        identity=order.identity,
+        profile=order.profile,
+        policy=order.policy,
+        order_id=order.order_id,
+        generation=order.generation,
+        nonce=order.nonce,
+        incarnation=order.incarnation,
+        seconds_allowed=order.seconds_allowed,
+    )
+
+
+class DiskCases:
+    """Implements :class:`eraser.pump.Cases`."""
+
+    def __init__(self, state_dir: Path, run_dir: Path, host: sysfs.Host | None = None) -> None:
+        self._state_dir = state_dir
+        self._run_dir = run_dir
+        self._host = host or sysfs.Host()
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def _files(self, order: EraseOrder) -> CaseFiles:
+        return CaseFiles.of_order(self._state_dir, order.order_id)
+
+    def look(self, order: EraseOrder) -> CaseLook:
+        """Reads the case's files. Raises :class:`EraserError` where the report is damaged."""
+        files = self._files(order)
+        report = files.report()
+        seen = files.progress()
+        if seen is None:
+            return CaseLook(report, Step.PROVE_IDLE, 0.0, "")
+        return CaseLook(report, seen.step, seen.fraction, seen.detail)
+
+    def running(self, order: EraseOrder) -> bool:
+        """A child of ours, or whoever else holds the slot's lock: a runner that an earlier worker
+        started, or the child that sends a Format."""
+        child = self._children.get(order.order_id)
+        if child is not None:
+            if child.poll() is None:
+                return True
+            LOG.info("runner %d of %s ended with %d", child.pid, order.slot, child.returncode)
+            del self._children[order.order_id]
+        if self._files(order).finished():
+            return False
+        lock = SlotLock(order.slot.address, self._run_dir)
+        try:
+            lock.acquire()
+        except BusyError:
+            return True
+        lock.release()
+        return False
+
+    def start(self, order: EraseOrder) -> None:
+        """Writes the request down and starts the runner in a session of its own."""
+        files = self._files(order)
+        files.make()
+        files.write_request(request_of(order))
+        argv = [sys.executable, "-m", "eraser.cli", "case"]
+        argv += ["--request", str(files.directory / "request.json")]
+        argv += ["--state-dir", str(self._state_dir), "--run-dir", str(self._run_dir)]
+        log = os.open(files.directory / "runner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            child = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        finally:
+            os.close(log)
+        LOG.info("runner %d started for %s", child.pid, order.slot)
+        self._children[order.order_id] = child
+
+    def renew(self, order: EraseOrder) -> None:
+        """Removes the case's files; its report stays in the reports directory."""
+        self._files(order).remove()
+
+    def retire(self, orders: tuple[EraseOrder, ...]) -> None:
+        """Removes cases that ended and whose slot has a newer order; reports stay."""
+        keep = {self._files(order).key for order in orders}
+        directory = self._state_dir / "cases"
+        for path in directory.iterdir() if directory.is_dir() else ():
+            files = CaseFiles(self._state_dir, path.name)
+            if path.name in keep or not files.finished():
+                continue
+            if files.request().order_id:
+                files.remove()
+
+    def drives(self, orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:
+        """Every NVMe function of the host, its identity read from the controller itself."""
+        worked_on = {order.slot.address for order in orders}
+        return tuple(
+            self._seen(address, address in worked_on) for address in nvme_functions(self._host)
+        )
+
+    def _seen(self, address: str, worked_on: bool) -> SeenDrive:
+        driver = sysfs.PciFunction(self._host, address).driver or ""
+        if driver != "nvme" or worked_on:
+            return SeenDrive(address, driver, None)
+        try:
+            controller = nvme.open_controller(self._host, address, timeout=HELLO_TIMEOUT)
+            try:
+                return SeenDrive(address, driver, controller.identity())
+            finally:
+                controller.close()
+        except EraserError as error:
+            LOG.warning("hello: %s", error)
+            return SeenDrive(address, driver, None)

@@ -1,0 +1,147 @@
+"""``nvme-eraser worker``: the Celery worker of one compute host.
+
+Celery takes signed orders from the host's own queue; a thread beside it turns the pump. The erasing
+itself runs in detached processes (``nvme-eraser case``) that survive this one: a restarted worker
+finds them by their slot locks, and a restarted host finds their journals.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+import threading
+import time
+from typing import Any
+
+from celery import Celery
+from celery.signals import worker_ready, worker_shutting_down
+from kombu.exceptions import OperationalError
+
+from eraser.hoststate import HostState, OrderRefusedError
+from eraser.pump import Pump
+from eraser.runners import DiskCases
+from eraser.workerconf import WorkerSettings
+from eraser.workertasks import CONTROL_QUEUE, host_queue, make_app
+
+LOG = logging.getLogger(__name__)
+
+TURN_SECONDS = 0.1
+"""Between two rounds of the pump: small beside an erase, invisible in a host's load."""
+
+TICK_SECONDS = 20.0
+DEAF_SECONDS = 180.0
+"""A worker that can send but no longer hears its own queue ends itself: known failures of Redis
+clients after a fail-over leave a consumer that waits for ever. systemd starts it again."""
+
+EXIT_DEAF = 75
+
+
+def version() -> str:
+    """The installed distribution's version, or that of a checkout."""
+    try:
+        return importlib.metadata.version("nvme-quarantine")
+    except importlib.metadata.PackageNotFoundError:
+        return "checkout"
+
+
+class Worker:
+    """The Celery application of one host and its pump."""
+
+    def __init__(self, settings: WorkerSettings, state: HostState) -> None:
+        self.settings = settings
+        self.state = state
+        self.host = state.card.host
+        self.app: Celery = make_app(settings.broker, self.host, settings.visibility_timeout)
+        self.pump = Pump(
+            state=state,
+            cases=DiskCases(settings.state_dir, settings.run_dir),
+            send=self.send,
+            version=version(),
+            max_running=settings.max_running,
+            hello_interval=settings.hello_interval,
+            progress_interval=settings.progress_interval,
+        )
+        self._stop = threading.Event()
+        self._heard = time.monotonic()
+        self._ticked = 0.0
+        self.app.task(name="eraser.order")(self.order)
+        self.app.task(name="eraser.tick")(self.tick)
+
+    def order(self, token: str) -> None:
+        """Task: verify an order and write it down. Nothing here touches a drive."""
+        try:
+            order = self.state.accept(token)
+        except OrderRefusedError as error:
+            # Refused for good: raising would only have Celery print a traceback.
+            LOG.error("refused: %s", error)
+            return
+        LOG.info("order %s for %s accepted", order.order_id, order.slot)
+        self.pump.again(order)
+
+    def tick(self) -> None:
+        """Task: this worker hears its own queue."""
+        self._heard = time.monotonic()
+
+    def send(self, task: str, token: str) -> None:
+        """One message to the control plane. Raises ``OSError`` when the broker does not take it."""
+        self._publish(task, [token], CONTROL_QUEUE)
+
+    def _publish(self, task: str, arguments: list[Any], queue: str) -> None:
+        try:
+            self.app.send_task(task, args=arguments, queue=queue, retry=False)
+        except OperationalError as error:
+            raise OSError(f"broker: {error}") from error
+
+    def _turn_for_ever(self) -> None:
+        while not self._stop.wait(TURN_SECONDS):
+            try:
+                self.pump.turn()
+                self._listen()
+            except Exception:
+                # The pump must outlive whatever one round met: the next one reads the disk anew.
+                LOG.exception("a round of the pump failed")
+
+    def _listen(self) -> None:
+        now = time.monotonic()
+        if now - self._ticked < TICK_SECONDS:
+            return
+        self._ticked = now
+        try:
+            self._publish("eraser.tick", [], host_queue(self.host))
+        except OSError:
+            self._heard = now  # the broker is away for all: not deaf, only alone
+            return
+        if now - self._heard > DEAF_SECONDS:
+            LOG.critical("hearing nothing from %s any more: ending", host_queue(self.host))
+            os._exit(EXIT_DEAF)
+
+    def run(self, level: str = "INFO") -> None:
+        """Consumes until SIGTERM. Returns after a warm shutdown; running cases go on."""
+        thread = threading.Thread(target=self._turn_for_ever, name="pump", daemon=True)
+
+        def ready(**_: Any) -> None:
+            LOG.info("worker of %s ready, incarnation %s", self.host, self.state.card.incarnation)
+
+        def stopping(**_: Any) -> None:
+            self._stop.set()
+
+        worker_ready.connect(ready, weak=False)
+        worker_shutting_down.connect(stopping, weak=False)
+        # Open cases go on even while the broker is away, so the pump does not wait for it.
+        thread.start()
+        self.app.worker_main(
+            [
+                "worker",
+                "--pool=solo",
+                "--without-gossip",
+                "--without-mingle",
+                "--without-heartbeat",
+                "--queues",
+                host_queue(self.host),
+                "--hostname",
+                f"eraser@{self.host}",
+                "--loglevel",
+                level,
+            ]
+        )

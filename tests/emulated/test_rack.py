@@ -1,14 +1,23 @@
 """The rack itself: what every other emulated test takes for granted."""
 
 import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.lab.errors import CommandFailed, GuestError
+from tests.lab.errors import CommandFailed, GuestError, LabError
 from tests.lab.guest import build
+from tests.lab.guest.argv import SHORT_TIMEOUTS
+from tests.lab.guest.payload import REPOSITORY
 from tests.lab.rack import Rack
 
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 SECRET = "the-first-tenant-was-here"
 
 
@@ -61,31 +70,43 @@ def test_a_tenants_files_are_seen_from_outside_and_by_the_host_afterwards(rack: 
 def test_a_power_cut_keeps_what_was_synced_and_nothing_else(rack: Rack) -> None:
     drive = rack.drive(0)
     compute = rack.compute()
-    before = compute.get("/proc/sys/kernel/random/boot_id")
+    boot = compute.get(BOOT_ID)
     cycles = drive.commands()[-1].power_cycle
-    compute.sh("echo kept >/var/lib/nvme-eraser/journal; sync /var/lib/nvme-eraser/journal")
-    compute.sh("echo rule >/etc/udev/rules.d/10-mine.rules; sync; echo lost >/root/file")
-    compute.sh(
-        "cp /bin/busybox /var/lib/nvme-eraser/unsynced 2>/dev/null || dd if=/dev/zero "
-        "of=/var/lib/nvme-eraser/unsynced bs=4k count=1 status=none"
-    )
+    compute.sh("echo rule >/etc/udev/rules.d/10-mine.rules; echo 1 >/var/lib/nvme-eraser/journal")
+    compute.sh("sync; echo 2 >>/var/lib/nvme-eraser/journal; echo gone >/root/file")
+
     rack.power_cut(compute)
     assert not compute.is_on
     with pytest.raises(GuestError, match="it is off"):
         compute.run(["true"])
-
     rack.power_on(compute)
-    assert compute.get("/var/lib/nvme-eraser/journal") == b"kept\n"
+
+    assert compute.get("/var/lib/nvme-eraser/journal") == b"1\n"
     assert compute.get("/etc/udev/rules.d/10-mine.rules") == b"rule\n"
     assert compute.run(["test", "-e", "/root/file"], check=False).returncode == 1
-    assert compute.get("/proc/sys/kernel/random/boot_id") != before
+    assert compute.get(BOOT_ID) != boot
     assert drive.commands()[-1].power_cycle == cycles + 1
+
+
+def test_a_power_cut_ends_the_hosts_tenants_and_drives_may_change_slots(rack: Rack) -> None:
+    drive = rack.drive(0)
+    compute = rack.compute()
+    tenant = rack.tenant([drive])
+    with pytest.raises(LabError, match="host of 'LAB0000001' to be off"):
+        rack.move(drive, 3)
+
+    rack.power_cut(compute)
+    assert not tenant.is_on
+    rack.move(drive, 3)
+    rack.power_on(compute)
+    assert compute.driver("0000:04:00.0") == "nvme"
+    assert compute.driver("0000:01:00.0") is None
 
 
 def test_two_guests_of_one_saved_state_are_two_machines(rack: Rack) -> None:
     one, two = rack.compute("compute-1"), rack.compute("compute-2")
 
-    for path in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id", "/proc/sys/kernel/hostname"):
+    for path in (BOOT_ID, "/etc/machine-id", "/proc/sys/kernel/hostname"):
         assert one.get(path) != two.get(path)
     random = ["head", "-c", "64", "/dev/urandom"]
     assert one.run(random).raw != two.run(random).raw
@@ -101,9 +122,6 @@ def test_a_guest_runs_the_project_with_its_python_packages(rack: Rack) -> None:
 
 
 def test_a_guest_reaches_services_on_our_loopback(rack: Rack) -> None:
-    import socket
-    import threading
-
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 
@@ -159,11 +177,69 @@ def test_a_background_command_can_be_watched_and_killed(rack: Rack) -> None:
     assert process.stdout() == "begun\n"
 
 
+def test_a_guest_that_dies_is_noticed_at_once(rack: Rack) -> None:
+    compute = rack.compute()
+    threading.Timer(0.5, os.kill, (compute.machine.process.pid, signal.SIGKILL)).start()
+
+    with pytest.raises(GuestError, match=r"gone|died"):
+        compute.run(["sleep", "600"], timeout=600)
+
+
+def test_the_kernel_of_the_other_flavour_gives_up_sooner(rack: Rack) -> None:
+    parameter = "/sys/module/nvme_core/parameters/admin_timeout"
+
+    assert rack.compute("compute-1").get(parameter) == b"60\n"
+    assert rack.compute("compute-2", flavour=SHORT_TIMEOUTS).get(parameter) == b"5\n"
+
+
 def test_closing_a_rack_leaves_no_process(images: build.Images, tmp_path: Path) -> None:
     with Rack(tmp_path, images) as rack:
         drive = rack.drive(0)
         compute = rack.compute()
         pids = [drive.pid, compute.machine.process.pid]
-        assert all(Path(f"/proc/{pid}").exists() for pid in pids)
+        assert all(map(exists, pids))
 
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert not any(map(exists, pids))
+
+
+def test_killing_the_holder_of_a_rack_leaves_no_process(
+    images: build.Images, tmp_path: Path
+) -> None:
+    script = f"""
+import pathlib, threading
+from tests.lab.rack import Rack
+with Rack(pathlib.Path({str(tmp_path / "rack")!r})) as rack:
+    drive = rack.drive(0)
+    made = []
+    # In a thread that ends: the processes must outlive it, but not their holder.
+    thread = threading.Thread(target=lambda: made.append(rack.compute()))
+    thread.start(); thread.join()
+    made[0].run(["true"])
+    print(drive.pid, made[0].machine.process.pid, flush=True)
+    input()
+"""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with holder:
+        assert holder.stdout is not None
+        pids = [int(word) for word in holder.stdout.readline().split()]
+        assert len(pids) == 2
+        assert all(map(exists, pids))
+        holder.kill()
+    deadline = time.monotonic() + 30
+    while any(map(exists, pids)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def exists(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits to be reaped does not."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,597 @@
+"""What every database behind the store must do. SQLite and PostgreSQL run the same tests."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.wire.policy import Policy
+from eraser.wire.profile import NamespaceLayout, Profile
+from eraser.wire.report import Hello, SeenDrive, Step
+from eraser.wire.signing import PrivateKey
+from quarantine.errors import (
+    BadInputError,
+    ConflictError,
+    IllegalTransitionError,
+    UnavailableError,
+)
+from quarantine.record import models
+from quarantine.record.engine import make_engine
+from quarantine.record.facts import NewCertificate, NonceUse, SlotChanges, SlotRecord
+from quarantine.record.states import Event, State
+from quarantine.record.store import Store
+from tests.unit.quarantine import store_racers
+from tests.unit.quarantine.store_racers import identity
+
+SLOT = Slot("compute-1", "0000:01:00.0")
+OTHER = Slot("compute-2", "0000:02:00.0")
+DRIVE = identity("S1")
+HOSTILE = "../../x<script>\0\x07\u00ff\u0130'; --"
+ORDER = "order-0000000001"
+NONCE = "nonce-0000000001"
+INCARNATION = "incarnation-00000001"
+
+
+def enrol(store: Store, slot: Slot = SLOT, *, in_use: bool = False) -> SlotRecord:
+    return store.enrol(
+        slot,
+        provider="11111111-1111-1111-1111-111111111111",
+        resource_class="CUSTOM_NVME_I1",
+        in_use=in_use,
+        profile="model-x",
+        policy="purge",
+        consumer="server-1" if in_use else None,
+    )
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def next_certificate(store: Store, text: str = "one") -> NewCertificate:
+    last = store.last_certificate()
+    return NewCertificate(f"token {text}", digest_of(text), last.digest if last else "", "server-1")
+
+
+def erasing(store: Store, slot: Slot = SLOT, drive: ControllerIdentity = DRIVE) -> SlotRecord:
+    record = store.amend(enrol(store, slot), SlotChanges(identity=drive))
+    record = store.transition(record, Event.CUSTODY_TAKEN, changes=SlotChanges(custody="ours"))
+    return store.transition(
+        record, Event.ORDERED, changes=SlotChanges(order_id=ORDER, nonce=NONCE, order_token="jws")
+    )
+
+
+def certified(
+    store: Store, slot: Slot = SLOT, drive: ControllerIdentity = DRIVE, text: str = "one"
+) -> SlotRecord:
+    record = erasing(store, slot, drive)
+    return store.transition(record, Event.CERTIFIED, certificate=next_certificate(store, text))
+
+
+def current(store: Store, slot: Slot = SLOT) -> SlotRecord:
+    record = store.slot(slot)
+    assert record is not None
+    return record
+
+
+def hello(sequence: int, incarnation: str = INCARNATION) -> Hello:
+    seen = (SeenDrive(SLOT.address, "nvme", DRIVE), SeenDrive(OTHER.address, "", None))
+    return Hello("compute-1", incarnation, sequence, "0.1.0", seen, (ORDER,))
+
+
+PROFILE = Profile("model-x", 1, 2, "Model", ("FW1",), (NamespaceLayout(1, 1000, 512, 0),))
+
+
+class StoreSuite:
+    """Give it a fixture ``url`` with an empty database."""
+
+    @pytest.fixture
+    def store(self, url: str) -> Iterator[Store]:
+        store = Store.open(url)
+        store.migrate()
+        yield store
+        store.close()
+
+    # Enrolment
+
+    def test_a_free_slot_enters_at_released_and_a_used_one_at_in_use(self, store: Store) -> None:
+        free, used = enrol(store), enrol(store, OTHER, in_use=True)
+        assert (free.state, free.generation, free.revision) == (State.RELEASED, 0, 1)
+        assert (used.state, used.consumer) == (State.IN_USE, "server-1")
+        assert store.slot(SLOT) == free
+        assert store.by_id(used.id) == used
+        assert store.slot(Slot("compute-3", "0000:01:00.0")) is None
+        assert store.by_id(10_000) is None
+
+    def test_an_enrolled_slot_is_not_enrolled_again(self, store: Store) -> None:
+        before = enrol(store)
+        with pytest.raises(ConflictError, match="not enrolled, found it released"):
+            enrol(store, in_use=True)
+        assert current(store) == before
+        assert len(store.history(SLOT)) == 1
+
+    def test_a_retired_slot_is_enrolled_anew_and_its_generation_goes_on(self, store: Store) -> None:
+        record = store.transition(certified(store), Event.HELD, reason="smells")
+        store.transition(record, Event.RETIRED, reason="pulled")
+        again = enrol(store)
+        assert (again.state, again.generation, again.id) == (State.RELEASED, 1, record.id)
+        assert (again.identity, again.certificate, again.order_id) == (None, None, None)
+        assert store.transition(again, Event.CUSTODY_TAKEN).generation == 2
+
+    def test_slots_are_found_by_host_state_and_drive(self, store: Store) -> None:
+        first, second = enrol(store), enrol(store, OTHER, in_use=True)
+        first = store.amend(first, SlotChanges(identity=DRIVE))
+        assert store.slots() == [first, second]
+        assert store.slots(host="compute-2") == [second]
+        assert store.slots(states=[State.RELEASED, State.HELD]) == [first]
+        assert store.slots(states=[]) == []
+        assert store.slots(identity=DRIVE) == [first]
+        assert store.slots(identity=identity("S2")) == []
+
+    # Compare-and-set
+
+    @pytest.mark.parametrize("field", ["state", "generation", "revision"])
+    def test_a_stale_look_changes_nothing(self, store: Store, field: str) -> None:
+        record = enrol(store)
+        stale = {"state": State.AVAILABLE, "generation": 7, "revision": 9}[field]
+        seen = dataclasses.replace(record, **{field: stale})  # type: ignore[arg-type]
+        with pytest.raises(ConflictError, match="re-read"):
+            store.transition(seen, Event.HELD, reason="x")
+        with pytest.raises(ConflictError, match="re-read"):
+            store.amend(seen, SlotChanges(attempts=5), note="x")
+        assert current(store) == record
+        assert len(store.history(SLOT)) == 1
+
+    def test_each_write_moves_the_revision_so_that_any_other_look_is_stale(
+        self, store: Store
+    ) -> None:
+        record = enrol(store)
+        amended = store.amend(record, SlotChanges(detail="looked"))
+        assert amended.revision == record.revision + 1
+        with pytest.raises(ConflictError):
+            store.transition(record, Event.CUSTODY_TAKEN)
+
+    @pytest.mark.parametrize("event", sorted(set(Event) - {Event.RELEASE_SEEN}))
+    def test_what_the_table_does_not_have_is_not_done(self, store: Store, event: Event) -> None:
+        record = enrol(store, in_use=True)
+        with pytest.raises(IllegalTransitionError):
+            store.transition(record, event, reason="x")
+        assert current(store) == record
+        assert len(store.history(SLOT)) == 1
+
+    @pytest.mark.parametrize("event", [Event.HELD, Event.RETIRED])
+    def test_a_step_that_needs_a_reason_is_not_done_without(
+        self, store: Store, event: Event
+    ) -> None:
+        record = enrol(store)
+        with pytest.raises(IllegalTransitionError, match="reason"):
+            store.transition(record, event, reason=" ")
+        assert store.transition(record, event, reason="seen smoke").reason == "seen smoke"
+
+    # History
+
+    def test_each_step_writes_one_line(self, store: Store) -> None:
+        record = certified(store)
+        record = store.transition(
+            record, Event.RETURNED, detail={"seconds": 1.5, "who": ["a", None, True]}
+        )
+        lines = store.history(SLOT)
+        assert [(line.event, line.source, line.target) for line in lines] == [
+            (Event.ENROLLED_FREE, None, State.RELEASED),
+            (Event.CUSTODY_TAKEN, State.RELEASED, State.QUARANTINED),
+            (Event.ORDERED, State.QUARANTINED, State.ERASING),
+            (Event.CERTIFIED, State.ERASING, State.CERTIFIED),
+            (Event.RETURNED, State.CERTIFIED, State.AVAILABLE),
+        ]
+        assert [line.generation for line in lines] == [0, 1, 1, 1, 1]
+        assert [line.seq for line in lines] == sorted({line.seq for line in lines})
+        assert lines[-1].detail == {"seconds": 1.5, "who": ["a", None, True]}
+        assert lines[-1].revision == record.revision
+        assert all(line.at.utcoffset() == timedelta(0) for line in lines)
+        assert store.history(OTHER) == []
+
+    def test_progress_writes_no_line_and_a_note_writes_one(self, store: Store) -> None:
+        record = enrol(store)
+        record = store.amend(record, SlotChanges(step=Step.VERIFY, fraction=0.5, detail="half"))
+        assert (record.step, record.fraction, record.detail) == (Step.VERIFY, 0.5, "half")
+        assert len(store.history(SLOT)) == 1
+        record = store.amend(record, SlotChanges(), note="looked at by hand")
+        line = store.history(SLOT)[-1]
+        assert (line.event, line.source, line.target) == (None, State.RELEASED, State.RELEASED)
+        assert (line.reason, line.revision) == ("looked at by hand", record.revision)
+
+    def test_a_new_state_tells_when_and_why_it_was_entered(self, url: str) -> None:
+        times = [datetime(2026, 11, 20, 12, 0, n, 123456, tzinfo=UTC) for n in range(20)]
+        store = Store.open(url, clock=iter(times).__next__)
+        store.migrate()
+        first = enrol(store)
+        later = store.transition(first, Event.HELD, reason="why")
+        assert first.entered_at == first.created_at == times[0]
+        assert later.entered_at > first.entered_at
+        assert later.created_at == first.created_at
+        assert (later.reason, later.entered_at.microsecond) == ("why", 123456)
+        store.close()
+
+    # Fields
+
+    def test_unset_leaves_a_field_and_none_clears_it(self, store: Store) -> None:
+        zone = timezone(timedelta(hours=5))
+        moment = datetime(2026, 11, 20, 17, 0, 0, 7, tzinfo=zone)
+        changes = SlotChanges(
+            provider="22222222-2222-2222-2222-222222222222",
+            resource_class="RC",
+            profile="p2",
+            policy="q2",
+            identity=DRIVE,
+            consumer="server-9",
+            custody="ours",
+            custody_ready=True,
+            order_id=ORDER,
+            nonce=NONCE,
+            order_token="j" * 200_000,
+            ordered_at=moment,
+            heard_at=moment,
+            attempts=3,
+            step=Step.ERASE,
+            fraction=0.25,
+            detail="d",
+            provider_generation=12,
+            read_at=moment,
+            reason="r",
+        )
+        written = store.amend(enrol(store), changes)
+        for field in dataclasses.fields(changes):
+            if field.name != "new_case":
+                assert getattr(written, field.name) == getattr(changes, field.name), field.name
+        assert written.read_at is not None
+        assert written.read_at.tzinfo is UTC
+        same = store.amend(written, SlotChanges())
+        assert dataclasses.replace(same, revision=written.revision) == written
+        cleared = store.amend(same, SlotChanges(custody=None, read_at=None, step=None))
+        assert (cleared.custody, cleared.read_at, cleared.step) == (None, None, None)
+        assert cleared.order_token == written.order_token
+
+    def test_a_new_case_forgets_the_last_ones_order(self, store: Store) -> None:
+        record = store.transition(certified(store), Event.RETURNED)
+        record = store.transition(record, Event.RELEASE_SEEN)
+        assert record.certificate is None
+        record = store.transition(
+            record, Event.CUSTODY_TAKEN, changes=SlotChanges(custody="second")
+        )
+        assert (record.generation, record.custody) == (2, "second")
+        assert (record.order_id, record.nonce, record.order_token) == (None, None, None)
+        assert (record.attempts, record.step, record.certificate) == (0, None, None)
+
+    def test_a_hold_can_end_the_case_for_good(self, store: Store) -> None:
+        record = erasing(store)
+        kept = store.transition(record, Event.HELD, reason="burned again")
+        assert (kept.generation, kept.order_id) == (1, ORDER)
+        ended = store.amend(kept, SlotChanges(new_case=True), note="new case")
+        assert (ended.generation, ended.order_id, ended.state) == (2, None, State.HELD)
+
+    def test_a_hold_with_a_new_case_is_one_step(self, store: Store) -> None:
+        held = store.transition(
+            certified(store), Event.HELD, reason="burned again", changes=SlotChanges(new_case=True)
+        )
+        assert (held.generation, held.nonce, held.certificate) == (2, None, None)
+        assert store.history(SLOT)[-1].generation == 2
+
+    def test_what_a_drive_chose_is_kept_as_it_is(self, store: Store) -> None:
+        drive = dataclasses.replace(DRIVE, serial=HOSTILE[:20], model=HOSTILE, subnqn="\0")
+        record = store.amend(enrol(store), SlotChanges(identity=drive))
+        assert record.identity == drive
+        found = store.drive(drive.digest)
+        assert found is not None
+        assert found.identity == drive
+
+    def test_reasons_that_quote_strangers_are_storable(self, store: Store) -> None:
+        record = store.transition(enrol(store), Event.HELD, reason=HOSTILE + "\ud800" + "x" * 9999)
+        assert "\0" not in record.reason
+        assert record.reason.startswith("../../x<script>\\x00")
+        assert len(record.reason) == 4000
+        line = store.history(SLOT)[-1]
+        assert line.reason == record.reason
+
+    # Certificates
+
+    def test_certified_and_its_certificate_are_one(self, store: Store) -> None:
+        record = erasing(store)
+        with pytest.raises(IllegalTransitionError, match="certificate"):
+            store.transition(record, Event.CERTIFIED)
+        with pytest.raises(IllegalTransitionError, match="certificate"):
+            store.transition(
+                record, Event.POSTPONED, reason="x", certificate=next_certificate(store)
+            )
+        assert store.certificates() == []
+        after = store.transition(record, Event.CERTIFIED, certificate=next_certificate(store))
+        link = store.last_certificate()
+        assert link is not None
+        assert after.certificate == link.digest == digest_of("one")
+        assert (link.number, link.previous, link.generation) == (1, "", 1)
+        assert (link.slot, link.drive, link.order_id) == (SLOT, DRIVE.digest, ORDER)
+        assert store.certificate(1) == store.certificate(link.digest) == link
+        assert store.certificate(2) is None
+        assert store.certificate("0" * 64) is None
+
+    def test_only_a_known_drive_on_an_order_is_certified(self, store: Store) -> None:
+        record = store.transition(enrol(store), Event.CUSTODY_TAKEN)
+        record = store.transition(record, Event.ORDERED, changes=SlotChanges(order_id=ORDER))
+        with pytest.raises(IllegalTransitionError, match="known drive"):
+            store.transition(record, Event.CERTIFIED, certificate=next_certificate(store))
+        assert current(store) == record
+
+    @pytest.mark.parametrize("previous", ["", digest_of("elsewhere")])
+    def test_a_chain_that_grew_takes_no_link_to_its_old_end(
+        self, store: Store, previous: str
+    ) -> None:
+        certified(store, OTHER, identity("S2"), "first")
+        record = erasing(store)
+        lines = store.history(SLOT)
+        spent = NonceUse(NONCE, ORDER, "", datetime.now(UTC))
+        with pytest.raises(ConflictError, match="chain"):
+            store.transition(
+                record,
+                Event.CERTIFIED,
+                certificate=NewCertificate("t", digest_of("x"), previous),
+                nonce=spent,
+            )
+        # All of it or nothing.
+        assert current(store) == record
+        assert store.history(SLOT) == lines
+        assert store.nonce(NONCE) is None
+        assert len(store.certificates()) == 1
+        drive = store.drive(DRIVE.digest)
+        assert drive is not None
+        assert drive.dirty
+
+    def test_certificates_are_found_by_slot_server_and_drive(self, store: Store) -> None:
+        certified(store, SLOT, DRIVE, "a")
+        certified(store, OTHER, identity("S2"), "b")
+        one, two = store.certificates()
+        assert (one.number, two.number, two.previous) == (1, 2, one.digest)
+        assert store.certificates(slot=OTHER) == [two]
+        assert store.certificates(drive=DRIVE.digest) == [one]
+        assert store.certificates(server="server-1") == [one, two]
+        assert store.certificates(server="nobody") == []
+
+    # Drives
+
+    def test_a_drive_is_dirty_until_a_certificate_and_after_a_claim(self, store: Store) -> None:
+        def dirty() -> bool:
+            found = store.drive(DRIVE.digest)
+            assert found is not None
+            return found.dirty
+
+        record = erasing(store)
+        assert dirty()
+        record = store.transition(record, Event.CERTIFIED, certificate=next_certificate(store))
+        assert not dirty()
+        record = store.transition(record, Event.RETURNED)
+        assert not dirty()
+        store.transition(record, Event.CLAIM_SEEN, changes=SlotChanges(consumer="server-2"))
+        assert dirty()
+        found = store.drive(DRIVE.digest)
+        assert found is not None
+        assert found.reason == "claim_seen: server-2"
+        assert (found.certificate, found.certified_slot) == (digest_of("one"), SLOT)
+        assert store.drives(dirty=True) == [found]
+        assert store.drives(dirty=False) == []
+        assert store.drives() == [found]
+
+    def test_a_dirty_drive_that_turns_up_elsewhere_is_still_dirty(self, store: Store) -> None:
+        erasing(store)
+        seen = store.note_drive(DRIVE, OTHER, False, "hello of compute-2")
+        assert (seen.dirty, seen.slot, seen.dirty_slot) == (True, OTHER, SLOT)
+
+    def test_a_drive_never_heard_of_is_dirty(self, store: Store) -> None:
+        assert store.drive(DRIVE.digest) is None
+        assert store.note_drive(DRIVE, SLOT, False, "hello").dirty
+
+    def test_a_sighting_does_not_make_a_clean_drive_dirty(self, store: Store) -> None:
+        certified(store)
+        assert not store.note_drive(DRIVE, SLOT, False, "hello").dirty
+        dirtied = store.note_drive(DRIVE, OTHER, True, "write counters moved")
+        assert (dirtied.dirty, dirtied.reason) == (True, "write counters moved")
+
+    def test_a_drive_that_got_dirty_after_its_certificate_is_not_returned(
+        self, store: Store
+    ) -> None:
+        record = certified(store)
+        store.require_returnable(record)
+        store.note_drive(DRIVE, OTHER, True, "seen in another host")
+        with pytest.raises(IllegalTransitionError, match="dirty"):
+            store.require_returnable(record)
+        with pytest.raises(IllegalTransitionError, match="dirty"):
+            store.transition(record, Event.RETURNED)
+        assert current(store).state is State.CERTIFIED
+
+    def test_a_retired_drive_is_returned_nowhere(self, store: Store) -> None:
+        held = store.transition(erasing(store), Event.HELD, reason="smoke")
+        store.transition(held, Event.RETIRED, reason="smoke")
+        record = certified(store, OTHER, DRIVE)
+        with pytest.raises(IllegalTransitionError, match="retired"):
+            store.transition(record, Event.RETURNED)
+
+    def test_a_drive_certified_elsewhere_since_is_not_returned_here(self, store: Store) -> None:
+        record = certified(store, SLOT, DRIVE, "a")
+        certified(store, OTHER, DRIVE, "b")
+        with pytest.raises(IllegalTransitionError, match="newer certificate"):
+            store.transition(record, Event.RETURNED)
+
+    def test_a_case_whose_certificate_was_voided_is_not_returned(self, store: Store) -> None:
+        record = store.amend(certified(store), SlotChanges(new_case=True))
+        with pytest.raises(IllegalTransitionError, match="certificate before its return"):
+            store.transition(record, Event.RETURNED)
+
+    # Messages
+
+    def test_a_nonce_is_good_once(self, store: Store) -> None:
+        assert store.use_nonce(NONCE, ORDER, "d1")
+        assert not store.use_nonce(NONCE, ORDER, "d1")
+        assert not store.use_nonce(NONCE, "order-0000000002", "d2")
+        use = store.nonce(NONCE)
+        assert use is not None
+        assert (use.order_id, use.digest) == (ORDER, "d1")
+        assert store.nonce("another-nonce-000") is None
+
+    def test_a_spent_nonce_stops_the_whole_step(self, store: Store) -> None:
+        record = erasing(store)
+        store.use_nonce(NONCE, ORDER)
+        use = NonceUse(NONCE, ORDER, "", datetime.now(UTC))
+        with pytest.raises(ConflictError, match="spent"):
+            store.transition(record, Event.HELD, reason="x", nonce=use)
+        assert current(store) == record
+        fresh = dataclasses.replace(use, nonce="nonce-0000000002", digest="d")
+        store.transition(record, Event.HELD, reason="x", nonce=fresh)
+        stored = store.nonce(fresh.nonce)
+        assert stored is not None
+        assert stored.digest == "d"
+
+    def test_a_refusal_is_kept_and_its_repetition_is_counted(self, store: Store) -> None:
+        first = store.record_refusal("report", HOSTILE, "bad signature", "d" * 64, HOSTILE * 99)
+        again = store.record_refusal("report", HOSTILE, "bad signature", "d" * 64, HOSTILE)
+        store.record_refusal("report", "compute-1", "old generation", "e" * 64, "")
+        assert (first.count, again.count, again.id) == (1, 2, first.id)
+        assert len(again.excerpt) == 500
+        assert [refusal.count for refusal in store.refusals()] == [2, 1]
+        assert [refusal.reason for refusal in store.refusals(host="compute-1")] == [
+            "old generation"
+        ]
+
+    # Hosts
+
+    def test_a_host_is_registered_once(self, store: Store) -> None:
+        key, other = PrivateKey.generate().public, PrivateKey.generate().public
+        record = store.register_host("compute-1", key, INCARNATION)
+        assert (record.key, record.sequence, record.hello) == (key, 0, None)
+        assert store.register_host("compute-1", key, INCARNATION) == record
+        with pytest.raises(ConflictError, match="replace it on purpose"):
+            store.register_host("compute-1", other, INCARNATION)
+        with pytest.raises(ConflictError, match="replace it on purpose"):
+            store.register_host("compute-1", key, "incarnation-00000002")
+        with pytest.raises(ConflictError, match="key of its own"):
+            store.register_host("compute-2", key, INCARNATION)
+        with pytest.raises(BadInputError, match="host name"):
+            store.register_host("../x", other, INCARNATION)
+        assert store.hosts() == [record]
+
+    def test_a_replaced_host_starts_from_nothing(self, store: Store) -> None:
+        key, other = PrivateKey.generate().public, PrivateKey.generate().public
+        store.register_host("compute-1", key, INCARNATION)
+        store.host_seen("compute-1", 9, hello(9))
+        record = store.register_host("compute-1", other, "incarnation-00000002", replace=True)
+        assert (record.key, record.incarnation) == (other, "incarnation-00000002")
+        assert (record.sequence, record.hello, record.heard_at) == (0, None, None)
+        assert store.remove_host("compute-1")
+        assert not store.remove_host("compute-1")
+        assert store.host("compute-1") is None
+
+    def test_only_a_newer_hello_of_the_same_incarnation_counts(self, store: Store) -> None:
+        store.register_host("compute-1", PrivateKey.generate().public, INCARNATION)
+        seen = store.host_seen("compute-1", 2, hello(2))
+        assert (seen.sequence, seen.hello) == (2, hello(2))
+        assert seen.heard_at is not None
+        for name, number, incarnation in (
+            ("compute-1", 2, INCARNATION),
+            ("compute-1", 1, INCARNATION),
+            ("compute-1", 3, "incarnation-00000002"),
+            ("compute-9", 3, INCARNATION),
+        ):
+            with pytest.raises(ConflictError, match="newer"):
+                store.host_seen(name, number, hello(number, incarnation))
+        assert store.host("compute-1") == seen
+
+    # Profiles and policies
+
+    def test_documents_are_approved_by_somebody_and_kept_by_version(self, store: Store) -> None:
+        with pytest.raises(BadInputError, match="person"):
+            store.put_profile(PROFILE, " ")
+        assert store.profile("model-x") is None
+        first = store.put_profile(PROFILE, "Ada")
+        assert (first.content, first.version, first.approved_by) == (PROFILE, 1, "Ada")
+        assert store.put_profile(PROFILE, "Bob") == first
+        changed = dataclasses.replace(PROFILE, firmware=("FW1", "FW2"))
+        second = store.put_profile(changed, "Bob")
+        assert (second.content, second.version) == (changed, 2)
+        assert store.profile("model-x") == second
+        assert store.profiles() == [second]
+        assert store.policies() == []
+
+    def test_a_policy_and_a_profile_of_one_name_are_two(self, store: Store) -> None:
+        policy = store.put_policy(Policy(name="model-x", allow_clear=True), "Ada")
+        store.put_profile(PROFILE, "Ada")
+        assert store.policy("model-x") == policy
+        assert store.policies() == [policy]
+        assert policy.content.allow_clear
+
+    # Schema
+
+    def test_migrations_make_what_the_models_say(self, store: Store, url: str) -> None:
+        engine = make_engine(url)
+        with engine.connect() as connection:
+            context = MigrationContext.configure(connection, opts={"compare_type": True})
+            assert compare_metadata(context, models.metadata) == []
+        engine.dispose()
+
+    def test_an_empty_database_is_named_and_migrating_twice_is_once(self, url: str) -> None:
+        store = Store.open(url)
+        with pytest.raises(UnavailableError, match="db upgrade"):
+            store.require_schema()
+        with pytest.raises(UnavailableError):
+            store.slots()
+        assert store.migrate() == store.migrate()
+        store.require_schema()
+        enrol(store)
+        store.migrate()
+        assert len(store.slots()) == 1
+        store.close()
+
+    def test_a_newer_schema_is_refused_and_left_alone(self, store: Store, url: str) -> None:
+        enrol(store)
+        engine = make_engine(url)
+        with engine.begin() as connection:
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+        for refused in (store.migrate, store.require_schema):
+            with pytest.raises(UnavailableError, match="9999 of a newer release"):
+                refused()
+        with engine.begin() as connection:
+            found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+        engine.dispose()
+        assert found == "9999"
+
+    # Several processes
+
+    def test_eight_processes_lose_no_compare_and_set(self, store: Store, url: str) -> None:
+        for number in range(store_racers.ROUNDS):
+            store_racers.enrol(store, store_racers.slot(number))
+        before = current(store, store_racers.slot(0))
+        store_racers.run(store_racers.count_up, url)
+        after = current(store, store_racers.slot(0))
+        writes = store_racers.PROCESSES * store_racers.ROUNDS
+        assert after.attempts == writes
+        assert after.revision == before.revision + writes
+        lines = [line.reason for line in store.history(after.slot) if line.event is None]
+        assert len(lines) == len(set(lines)) == writes
+
+        won = store_racers.run(store_racers.take_custody, url)
+        assert sorted(n for numbers in won for n in numbers) == list(range(store_racers.ROUNDS))
+        for number in range(store_racers.ROUNDS):
+            record = current(store, store_racers.slot(number))
+            taken = [e for e in store.history(record.slot) if e.event is Event.CUSTODY_TAKEN]
+            assert (record.generation, len(taken)) == (1, 1)
+
+    def test_eight_processes_write_one_chain(self, store: Store, url: str) -> None:
+        for number in range(store_racers.PROCESSES):
+            store_racers.enrol(store, store_racers.slot(number))
+        assert store_racers.run(store_racers.certify, url) == [3] * store_racers.PROCESSES
+        links = store.certificates()
+        assert [link.number for link in links] == list(range(1, 3 * store_racers.PROCESSES + 1))
+        assert [link.previous for link in links] == ["", *(link.digest for link in links[:-1])]

@@ -1,0 +1,135 @@
+"""The store on its embedded default: one file, several processes, power cuts."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quarantine.errors import BadInputError, UnavailableError
+from quarantine.record import engine as door
+from quarantine.record.facts import SlotChanges
+from quarantine.record.store import Store
+from tests.unit.quarantine import store_racers
+from tests.unit.quarantine.store_suite import SLOT, StoreSuite, current, enrol
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/record.db"
+
+
+class TestSqlite(StoreSuite):
+    """All that every database must do."""
+
+
+def test_eight_processes_may_make_the_database_at_once(url: str) -> None:
+    revisions = store_racers.run(store_racers.migrate, url)
+    assert len(set(revisions)) == 1
+    store = Store.open(url)
+    assert len(store.hosts()) == store_racers.PROCESSES
+    store.close()
+
+
+def test_the_connection_keeps_what_it_commits(url: str) -> None:
+    engine = door.make_engine(url)
+    with door.reading(engine) as connection:
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    engine.dispose()
+    assert pragmas == {
+        "journal_mode": "wal",
+        "synchronous": 2,  # FULL
+        "foreign_keys": 1,
+        "busy_timeout": 30_000,
+    }
+
+
+def test_the_files_are_for_their_owner_alone(url: str, tmp_path: Path) -> None:
+    store = Store.open(url)
+    store.migrate()
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    store.close()
+    assert modes["record.db"] == 0o600
+    assert set(modes.values()) == {0o600}
+
+
+def test_a_writer_that_is_locked_out_says_so_and_changes_nothing(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "BUSY_SECONDS", 0.05)
+    store = Store.open(url)
+    store.migrate()
+    record = enrol(store)
+    other = sqlite3.connect(tmp_path / "record.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(UnavailableError, match="locked"):
+        store.amend(record, SlotChanges(attempts=1))
+    assert store.slot(SLOT) == record
+    other.execute("ROLLBACK")
+    other.close()
+    assert store.amend(record, SlotChanges(attempts=1)).attempts == 1
+    store.close()
+
+
+KILLED = """
+import os, signal, sys
+from quarantine.record import drives
+from quarantine.record.states import Event
+from quarantine.record.store import Store
+from tests.unit.quarantine.store_suite import SLOT
+store = Store.open(sys.argv[1])
+# The last thing before the commit.
+drives.after_transition = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+store.transition(store.slot(SLOT), Event.CUSTODY_TAKEN)
+"""
+
+
+def test_a_process_killed_before_its_commit_has_done_nothing(url: str) -> None:
+    store = Store.open(url)
+    store.migrate()
+    record = enrol(store)
+    done = subprocess.run([sys.executable, "-c", KILLED, url], check=False, cwd=Path.cwd())
+    assert done.returncode == -signal.SIGKILL
+    assert current(store) == record
+    assert len(store.history(SLOT)) == 1
+    assert store.amend(record, SlotChanges(attempts=1)).attempts == 1
+    store.close()
+
+
+def test_a_file_that_is_no_database_is_named_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "record.db"
+    path.write_bytes(b"this is not a database, but it is long enough to look" * 20)
+    store = Store.open(f"sqlite:///{path}")
+    with pytest.raises(UnavailableError, match="not a database"):
+        store.migrate()
+    store.close()
+
+
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match=r"nowhere.*directory"):
+        Store.open(f"sqlite:///{tmp_path}/nowhere/record.db")
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("sqlite://", "in memory"),
+        ("sqlite:///:memory:", "in memory"),
+        ("no url at all", "something else"),
+        ("oracle://u:secret@h/d", "'oracle'"),
+        ("", "something else"),
+    ],
+)
+def test_a_bad_url_is_one_line_without_the_password(url: str, found: str) -> None:
+    with pytest.raises(BadInputError, match=found) as raised:
+        Store.open(url)
+    assert "\n" not in str(raised.value)
+    assert "secret" not in str(raised.value)

@@ -153,8 +153,8 @@ class WasReset:
 
 
 @dataclass(frozen=True)
-class VerifyBegan:
-    """The verification's seed was drawn (hexadecimal)."""
+class Seeded:
+    """The verification's seed was drawn (hexadecimal). Fingerprints are taken at its places."""
 
     seed: str
 
@@ -198,7 +198,7 @@ Entry = (
     | AttemptOver
     | MethodDone
     | WasReset
-    | VerifyBegan
+    | Seeded
     | Verified
     | Again
     | Spent
@@ -221,7 +221,7 @@ _KINDS: dict[str, type[Entry]] = {
         AttemptOver,
         MethodDone,
         WasReset,
-        VerifyBegan,
+        Seeded,
         Verified,
         Again,
         Spent,
@@ -260,6 +260,8 @@ class CaseState:
     """Open: its result is not known."""
     running_seen: bool = False
     """The open intent's command was seen running."""
+    first: int = 0
+    """Commands before this place are not ours to testify: a later one was found running."""
     attempts: dict[int, int] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     """The last attempt that had to be given up, by place."""
@@ -338,6 +340,8 @@ class CaseState:
             case Intent():
                 self.intent, self.running_seen = entry, entry.adopted
                 self.attempts[entry.place] = entry.attempt
+                if entry.adopted:
+                    self.first = max(self.first, entry.place)
             case Sent():
                 self.commands.append(entry.command)
             case SeenRunning():
@@ -350,7 +354,7 @@ class CaseState:
                 self.done[entry.place] = entry
             case WasReset():
                 self.reset = entry
-            case VerifyBegan():
+            case Seeded():
                 self.seed = entry.seed
             case Verified():
                 self.verified = entry

@@ -100,10 +100,9 @@ class CaseFiles:
         """32 secret bytes: whoever has them can forge a canary."""
         return self.directory / "probe.key"
 
-    @property
-    def fingerprints(self) -> Path:
-        """Keyed digests of the tenant's blocks; never their content."""
-        return self.directory / "fingerprints.bin"
+    def fingerprints(self, nsid: int) -> Path:
+        """Keyed digests of a namespace's blocks as the tenant left them; never their content."""
+        return self.directory / f"fingerprints-{nsid}.bin"
 
     @property
     def verify_state(self) -> Path:
@@ -129,12 +128,20 @@ class CaseFiles:
             ) from error
 
     def clear(self) -> None:
-        """Removes what a case left, the journal first: what stands without it means nothing."""
-        self.journal.unlink(missing_ok=True)
+        """Removes the case, the journal first: what stands without it means nothing."""
         if self.directory.exists():
-            sync_directory(self.directory)
+            self.sweep()
             shutil.rmtree(self.directory)
             sync_directory(self.directory.parent)
+
+    def sweep(self) -> None:
+        """Removes what an earlier case left, but not the request that asks for a new one."""
+        self.journal.unlink(missing_ok=True)
+        sync_directory(self.directory)
+        for path in self.directory.iterdir():
+            if path.name not in ("request.json", "runner.log"):
+                path.unlink()
+        sync_directory(self.directory)
 
     def write_request(self, request: CaseRequest) -> None:
         """Keeps the request for whoever looks at the case."""

@@ -39,21 +39,6 @@ class FormatResult:
     seconds: float
 
 
-def format_argv(
-    program: str, device: str, nsid: int, cdw10: int, timeout: float
-) -> tuple[str, ...]:
-    """The command line; ``timeout`` in seconds goes to the kernel with the command."""
-    return (
-        program,
-        "admin-passthru",
-        device,
-        "--opcode=0x80",
-        f"--namespace-id={nsid:#x}",
-        f"--cdw10={cdw10:#x}",
-        f"--timeout={int(timeout * 1000)}",
-    )
-
-
 def read_result(path: Path) -> FormatResult | None:
     """What a child wrote; None where it never came to that: its fate is unknown.
 

@@ -1,0 +1,248 @@
+"""One drive, from the lock to the report. Killed after any step, the next run goes on.
+
+Trust goes first to the drive's own log, then to the journal. A run ends in exactly one report,
+or in an error that leaves the case as it was, to be taken up again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import time
+from pathlib import Path
+
+from eraser import caseerase, caseproof
+from eraser.casebook import Began, CaseState, CommandEntry, Inspected, Planned, Resumed
+from eraser.casedesk import Book, Desk, OnProgress, OutOfTimeError, utc_now
+from eraser.casefiles import DEFAULT_RUN_DIR, CaseFiles, CaseRequest
+from eraser.casereport import AfterLook, Ending, assemble
+from eraser.drive import command, health
+from eraser.drive.inspect import facts, features
+from eraser.drive.lock import SlotLock
+from eraser.drive.profile import compare
+from eraser.drive.sysfs import AbsentError, Host
+from eraser.erase.plan import Capabilities, FormatTarget, make_plan
+from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
+from eraser.journal import JournalError, read
+from eraser.wire.report import EraseReport, Outcome, Step
+
+VERSION = "0.1.0"
+"""This package's; a test holds it against the distribution's."""
+
+_VERSION_SECONDS = 10.0
+
+
+class NoMethodError(EraserError):
+    """The policy allows no method that this drive offers. Nothing destructive was sent."""
+
+    exit_code = 10
+
+
+def run_case(
+    request: CaseRequest,
+    files: CaseFiles,
+    host: Host,
+    *,
+    on_progress: OnProgress,
+    run_dir: Path = DEFAULT_RUN_DIR,
+) -> EraseReport:
+    """Carries the case to its end and returns the report, which is on the disk by then.
+
+    A finished case returns its report again; an interrupted one is resumed. Whatever goes wrong
+    with the drive ends in a report. Raises :class:`BusyError` where another process works on the
+    slot, :class:`BadInputError` where the state directory cannot be written, ``OSError`` where
+    the disk fails: the case then stays as it is, to be called again.
+    """
+    lock = SlotLock(request.slot.address, run_dir)
+    _acquire(lock, files, request, on_progress)
+    try:
+        return _locked(request, files, host, lock, on_progress)
+    finally:
+        lock.release()
+
+
+def _acquire(
+    lock: SlotLock, files: CaseFiles, request: CaseRequest, on_progress: OnProgress
+) -> None:
+    """Takes the lock; waits where only an orphaned Format of this very case has it."""
+    deadline = time.monotonic() + request.policy.limits.format
+    while True:
+        try:
+            lock.acquire()
+            return
+        except BusyError:
+            if not _orphaned_format(lock, files) or time.monotonic() >= deadline:
+                raise
+        on_progress(Step.ERASE, 0.0, "a Format of an earlier run is still going")
+        time.sleep(request.policy.limits.poll)
+
+
+def _orphaned_format(lock: SlotLock, files: CaseFiles) -> bool:
+    """The one that took the lock is dead, and its journal ends in an intent: a child is left."""
+    try:
+        holder = int(lock.path.read_text())
+        os.kill(holder, 0)
+    except (ValueError, OSError):
+        # No such process, or nothing to read: then the journal decides.
+        try:
+            return CaseState.of(read(files.journal)).intent is not None
+        except JournalError:
+            return False
+    return False
+
+
+def _locked(
+    request: CaseRequest, files: CaseFiles, host: Host, lock: SlotLock, on_progress: OnProgress
+) -> EraseReport:
+    report = files.report()
+    if report is not None:
+        files.keep_report(report)
+        return report
+    files.make()
+    try:
+        book = _book(request, files)
+    except JournalError as error:
+        return _end(request, files, CaseState(), Ending(Outcome.COMPLETED, str(error)), AfterLook())
+    desk = Desk(request, files, host, lock, book, on_progress)
+    try:
+        ending = _try(desk)
+        with desk.step(Step.REPORT):
+            after = _look_again(desk)
+        return _end(request, files, book.state, ending, after)
+    finally:
+        desk.close()
+        book.close()
+
+
+def _book(request: CaseRequest, files: CaseFiles) -> Book:
+    """The journal of this request: the one that is there, or a new one."""
+    book = Book(files)
+    began = book.state.began
+    if began is not None and began.work == request.same_work:
+        book.note(Resumed(utc_now()))
+        return book
+    # No journal, or one of other work (another policy): what stands beside it means nothing. A
+    # sanitize that runs on from there is adopted by its command dword 10.
+    book.close()
+    files.sweep()
+    files.write_request(request)
+    book = Book(files)
+    book.note(Began(request.same_work, utc_now(), time.time()))
+    return book
+
+
+def _end(
+    request: CaseRequest, files: CaseFiles, state: CaseState, ending: Ending, after: AfterLook
+) -> EraseReport:
+    report = assemble(request, state, ending, after, utc_now())
+    files.write_report(report)
+    return report
+
+
+def _try(desk: Desk) -> Ending:
+    """Every step that is left; an error of the drive is an ending, not a crash."""
+    sent = bool(desk.state.attempts)
+    try:
+        _steps(desk)
+    except InUseError as error:
+        return Ending(Outcome.IN_USE, str(error)) if not _sent(desk) else _stopped(error)
+    except IdentityError as error:
+        return Ending(Outcome.WRONG_DRIVE, str(error)) if not _sent(desk) else _stopped(error)
+    except AbsentError as error:
+        return Ending(Outcome.ABSENT, str(error)) if not sent else _stopped(error)
+    except NoMethodError as error:
+        return Ending(Outcome.NO_METHOD, str(error))
+    except (DriveError, OutOfTimeError) as error:
+        return _stopped(error)
+    return Ending(Outcome.COMPLETED)
+
+
+def _sent(desk: Desk) -> bool:
+    """Something destructive may have been sent, in this run or an earlier one."""
+    return bool(desk.state.attempts)
+
+
+def _stopped(error: EraserError) -> Ending:
+    return Ending(Outcome.COMPLETED, str(error))
+
+
+def _steps(desk: Desk) -> None:
+    with desk.step(Step.PROVE_IDLE):
+        desk.open()
+    if desk.state.plan is None:
+        with desk.step(Step.INSPECT):
+            _inspect(desk)
+    plan = desk.state.plan
+    if plan is not None and plan.refusal:
+        raise NoMethodError(plan.refusal)
+    caseproof.fingerprint(desk)
+    while desk.state.verified is None:
+        caseerase.erase(desk)
+        if desk.state.halted:
+            return
+        caseproof.reset(desk)
+        caseproof.verify(desk)
+
+
+def _inspect(desk: Desk) -> None:
+    """What the drive is before anything is changed, and what will be sent to it."""
+    controller = desk.controller
+    identify = controller.identify()
+    found = facts(controller)
+    state, problems = None, list[str]()
+    try:
+        state = health.read(controller.smart_log())
+    except DriveError as error:
+        problems.append(f"health before the erase: {error}")
+    desk.note(Inspected(found, state, tuple(problems)))
+    targets = tuple(
+        FormatTarget.of(layout.nsid, controller.identify_namespace(layout.nsid))
+        for layout in found.namespaces
+    )
+    plan = make_plan(desk.policy, Capabilities.of(identify), targets)
+    commands = tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in plan.commands)
+    desk.note(Planned(commands, plan.achieved, plan.downgraded, plan.refusal))
+
+
+def _look_again(desk: Desk) -> AfterLook:
+    """The drive as it is at the end. What cannot be read is named and keeps it from release."""
+    tools = _tools(desk.host)
+    if not desk.opened or desk.state.halted:
+        return AfterLook(tools=tools)
+    controller, problems = desk.controller, list[str]()
+    found, state = None, None
+    differences: tuple[str, ...] = ()
+    detached: tuple[int, ...] = ()
+    try:
+        found = facts(controller)
+        identity = controller.identity()
+        differences = compare(desk.request.profile, identity, found, features(controller))
+        active = {layout.nsid for layout in found.namespaces}
+        detached = tuple(n for n in controller.allocated_namespaces() if n not in active)
+    except DriveError as error:
+        problems.append(f"inspection after the erase: {error}")
+    try:
+        state = health.read(controller.smart_log())
+        before = desk.state.inspected
+        if before is not None and before.health is not None:
+            earlier = before.health.media_errors_after
+            state = dataclasses.replace(state, media_errors_before=earlier)
+    except DriveError as error:
+        problems.append(f"health after the erase: {error}")
+    return AfterLook(found, state, differences, tuple(problems), detached, tools)
+
+
+def _tools(host: Host) -> dict[str, str]:
+    """Versions of what did the work."""
+    try:
+        said = command.run((host.nvme, "version"), timeout=_VERSION_SECONDS)
+        nvme = said.stdout.decode("ascii", "replace").split("\n", 1)[0].strip()
+    except DriveError as error:
+        nvme = str(error)
+    return {
+        "eraser": VERSION,
+        "nvme-cli": nvme,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,224 @@
+"""What every step of a case works with: the drive held open, the book, the clock, the listener."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import time
+from collections.abc import Callable, Iterator
+
+from eraser.casebook import CaseState, Entry, Identified, Spent
+from eraser.casefiles import CaseFiles, CaseRequest
+from eraser.drive.binding import ensure_nvme_driver
+from eraser.drive.idle import prove_idle
+from eraser.drive.lock import NamespaceHold, SlotLock
+from eraser.drive.nvme import Controller, open_controller
+from eraser.drive.spec import SanitizeLog
+from eraser.drive.sysfs import Host
+from eraser.drive.unique import check_unique
+from eraser.errors import DriveError, EraserError, IdentityError
+from eraser.journal import Journal
+from eraser.wire.policy import Limits, Policy
+from eraser.wire.report import Step
+
+OnProgress = Callable[[Step, float, str], None]
+
+
+class OutOfTimeError(EraserError):
+    """The time that the order allowed is over."""
+
+
+def utc_now() -> str:
+    """Now, ISO 8601 in UTC. For people, never compared."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+
+
+class Book:
+    """The journal and what it adds up to, kept together."""
+
+    def __init__(self, files: CaseFiles) -> None:
+        """Opens the case's journal. Raises :class:`eraser.journal.JournalError`."""
+        self._journal = Journal(files.journal)
+        try:
+            self.state = CaseState.of(self._journal.lines)
+        except BaseException:
+            self._journal.close()
+            raise
+
+    def note(self, entry: Entry) -> None:
+        """Writes an entry; it is on the disk, and part of the state, when this returns."""
+        self._journal.append(type(entry).__name__, entry)
+        self.state.apply(entry)
+
+    def close(self) -> None:
+        """Lets go of the journal."""
+        self._journal.close()
+
+
+class Desk:
+    """One run of one case."""
+
+    def __init__(
+        self,
+        request: CaseRequest,
+        files: CaseFiles,
+        host: Host,
+        lock: SlotLock,
+        book: Book,
+        on_progress: OnProgress,
+    ) -> None:
+        self.request = request
+        self.files = files
+        self.host = host
+        self.lock = lock
+        self.book = book
+        self._on_progress = on_progress
+        self._step = Step.PROVE_IDLE
+        self._controller: Controller | None = None
+        self._hold: NamespaceHold | None = None
+        self._deadline = _deadline(request, book.state)
+
+    @property
+    def state(self) -> CaseState:
+        """Where the case stands."""
+        return self.book.state
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the case."""
+        return self.request.policy
+
+    @property
+    def limits(self) -> Limits:
+        """The time limits of this run."""
+        return self.request.policy.limits
+
+    @property
+    def controller(self) -> Controller:
+        """The drive, held open. Raises :class:`DriveError` before :meth:`open`."""
+        if self._controller is None:
+            raise DriveError(f"{self.request.slot}: expected an open controller, found none")
+        return self._controller
+
+    @property
+    def hold(self) -> NamespaceHold:
+        """The exclusive claim on the drive's disks. Raises :class:`DriveError` as above."""
+        if self._hold is None:
+            raise DriveError(f"{self.request.slot}: expected a claim on the disks, found none")
+        return self._hold
+
+    @property
+    def opened(self) -> bool:
+        """Whether the drive was found, is the right one, and is ours to work on."""
+        return self._hold is not None
+
+    def note(self, entry: Entry) -> None:
+        """Into the journal, before anything is done about it."""
+        self.book.note(entry)
+
+    def tell(self, fraction: float, detail: str) -> None:
+        """Progress within the step at hand."""
+        self._on_progress(self._step, min(max(fraction, 0.0), 1.0), detail)
+
+    @contextlib.contextmanager
+    def step(self, step: Step, detail: str = "") -> Iterator[None]:
+        """Names the step and counts its seconds, also where it ends in an error."""
+        outer, self._step = self._step, step
+        began = time.monotonic()
+        self.tell(0.0, detail)
+        try:
+            yield
+        finally:
+            self._step = outer
+            self.note(Spent(step, round(time.monotonic() - began, 3)))
+
+    def check_time(self) -> None:
+        """Raises :class:`OutOfTimeError` when the order's time is over."""
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            raise OutOfTimeError(
+                f"expected to end within {self.request.seconds_allowed} s, found the time over; "
+                "order it again with more, or look at the drive"
+            )
+
+    def out_of_time(self) -> bool:
+        """The same as a question."""
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def open(self) -> None:
+        """Proves the drive idle, opens it, knows it, and claims it for this run.
+
+        Raises ``InUseError``, ``AbsentError``, :class:`IdentityError` or :class:`DriveError`.
+        """
+        address, me = self.request.slot.address, frozenset({os.getpid()})
+        prove_idle(self.host, address, own_pids=me)
+        ensure_nvme_driver(self.host, address, timeout=self.limits.ready)
+        self._controller = open_controller(
+            self.host,
+            address,
+            timeout=self.limits.ready,
+            command_timeout=self.limits.command,
+        )
+        self._know()
+        self._hold = NamespaceHold(self._controller).take()
+        # Between the first look and the claim anybody may have come: from here on nobody can.
+        prove_idle(self.host, address, own_pids=me, claimed=self._hold.claimed)
+
+    def _know(self) -> None:
+        found = self.controller.identity()
+        expected = self.request.identity or self.state.identity
+        if expected is not None and (differences := expected.differences(found)):
+            raise IdentityError(
+                f"{self.request.slot.address}: expected the drive of this case, found another: "
+                f"{'; '.join(differences)}; nothing was sent to it"
+            )
+        check_unique(self.host, found, self.request.slot.address)
+        if self.state.identity is None:
+            self.note(Identified(found))
+
+    def recheck(self) -> None:
+        """The last look before a destructive command, through the open descriptor.
+
+        Raises :class:`IdentityError` or :class:`DriveError`.
+        """
+        expected = self.state.identity
+        found = self.controller.identity()
+        if expected is None or found != expected:
+            raise IdentityError(
+                f"{self.request.slot.address}: expected the drive of this case, found another "
+                f"({found.serial!r}); the command was not sent"
+            )
+        self.check_time()
+
+    def sanitize_log(self) -> tuple[bytes, SanitizeLog]:
+        """Log 81h, raw and parsed. Raises :class:`DriveError`."""
+        raw = self.controller.sanitize_log()
+        return raw, SanitizeLog.parse(raw)
+
+    def reclaim(self) -> None:
+        """Waits for the controller and its namespaces, and claims the disks anew.
+
+        Raises ``InUseError`` or :class:`DriveError`.
+        """
+        self.hold.drop()
+        self.controller.wait_live(self.limits.ready)
+        self.hold.take()
+
+    def close(self) -> None:
+        """Lets go of disks and controller; the lock stays its owner's."""
+        if self._hold is not None:
+            self._hold.drop()
+        if self._controller is not None:
+            self._controller.close()
+
+
+def _deadline(request: CaseRequest, state: CaseState) -> float | None:
+    """When this run must end, on the monotonic clock.
+
+    Across runs only the host's own wall clock tells how much was used; one that was set back
+    gives the case its whole time again rather than none.
+    """
+    if not request.seconds_allowed:
+        return None
+    used = 0.0 if state.began is None else max(0.0, time.time() - state.began.epoch)
+    return time.monotonic() + max(0.0, request.seconds_allowed - used)

@@ -1,0 +1,155 @@
+"""From what a case found to its report: outcome, label, fit and reasons. Without I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from eraser.casebook import CaseState
+from eraser.casefiles import CaseRequest
+from eraser.drive.health import unfit
+from eraser.wire.policy import Label
+from eraser.wire.report import (
+    ControllerFacts,
+    EraseReport,
+    HealthRecord,
+    MethodRecord,
+    Outcome,
+    Verdict,
+)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the case ended: the outcome, and why it went no further where it did not."""
+
+    outcome: Outcome
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class AfterLook:
+    """The drive after the erase; None and a problem where it could not be read."""
+
+    facts: ControllerFacts | None = None
+    health: HealthRecord | None = None
+    differences: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    detached: tuple[int, ...] = ()
+    """Namespaces that exist and are not attached: out of Format's reach."""
+    tools: dict[str, str] = field(default_factory=dict)
+
+
+def achieved(state: CaseState) -> Label | None:
+    """What the commands that ended well amount to.
+
+    Purge for one sanitize with success; Clear only where every planned Format succeeded, because
+    each erases its own namespace.
+    """
+    methods = state.methods
+    if any(m.method.is_sanitize and m.verdict is Verdict.ERASED for m in methods):
+        return Label.PURGE
+    if methods and len(methods) == len(state.steps) and _all_erased(methods):
+        return Label.CLEAR
+    return None
+
+
+def _all_erased(methods: tuple[MethodRecord, ...]) -> bool:
+    return all(method.verdict is Verdict.ERASED for method in methods)
+
+
+def judge_case(
+    state: CaseState, ending: Ending, after: AfterLook
+) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict over everything, with its reasons; empty only for erased."""
+    if ending.outcome is not Outcome.COMPLETED or ending.reason:
+        return _unfinished(state), (ending.reason or ending.outcome.value, *_doubts(state))
+    if state.verified is None:
+        return _unfinished(state), _doubts(state) or ("the erase was not verified",)
+    verdict, reasons = state.verified.verdict, state.verified.reasons
+    if verdict is Verdict.ERASED and achieved(state) is Label.CLEAR and after.detached:
+        names = ", ".join(map(str, after.detached))
+        return Verdict.UNKNOWN, (
+            f"namespaces {names} exist and are not attached: Format does not reach them",
+        )
+    return verdict, reasons
+
+
+def _unfinished(state: CaseState) -> Verdict:
+    """Without a verification nothing was proved to be gone; a failed erase is known to be one."""
+    methods = state.methods
+    if methods and all(method.verdict is Verdict.NOT_ERASED for method in methods):
+        return Verdict.NOT_ERASED
+    return Verdict.UNKNOWN
+
+
+def _doubts(state: CaseState) -> tuple[str, ...]:
+    """Commands that did not end well, each with why."""
+    return tuple(
+        f"{method.method.value}: {method.reason or method.verdict.value}"
+        for method in state.methods
+        if method.verdict is not Verdict.ERASED
+    )
+
+
+def hold_reasons(
+    request: CaseRequest, state: CaseState, verdict: Verdict, after: AfterLook
+) -> tuple[str, ...]:
+    """Why an erased drive is not handed out. Health and profile stand here and nowhere else."""
+    if verdict is not Verdict.ERASED:
+        return ()
+    found = list(_doubts(state))
+    label, allowed = achieved(state), request.policy.allow_clear
+    if label is None:
+        found.append("no planned command ended well")
+    elif request.policy.label is Label.PURGE and label is Label.CLEAR and not allowed:
+        found.append("Purge was asked for, Clear was done, and the policy does not allow it")
+    if state.reset is not None and state.reset.problem:
+        found.append(f"controller reset before the verification: {state.reset.problem}")
+    found += after.problems
+    found += after.differences
+    if after.health is not None:
+        found += unfit(after.health, request.policy.health)
+    return tuple(dict.fromkeys(found))
+
+
+def assemble(
+    request: CaseRequest,
+    state: CaseState,
+    ending: Ending,
+    after: AfterLook,
+    finished_at: str,
+) -> EraseReport:
+    """The host's testimony, unsigned."""
+    verdict, reasons = judge_case(state, ending, after)
+    reasons = tuple(dict.fromkeys(reasons + hold_reasons(request, state, verdict, after)))
+    label = achieved(state)
+    inspected = state.inspected
+    return EraseReport(
+        order_id=request.order_id,
+        slot=request.slot,
+        identity=state.identity,
+        generation=request.generation,
+        nonce=request.nonce,
+        incarnation=request.incarnation,
+        outcome=ending.outcome,
+        verdict=verdict,
+        fit=verdict is Verdict.ERASED and not reasons,
+        reasons=reasons,
+        policy=request.policy.name,
+        profile=request.profile.name,
+        asked=request.policy.label,
+        achieved=label,
+        downgraded=request.policy.label is Label.PURGE and label is Label.CLEAR,
+        facts_before=None if inspected is None else inspected.facts,
+        facts_after=after.facts,
+        profile_differences=after.differences,
+        commands=tuple(state.commands),
+        methods=state.methods,
+        verification=None if state.verified is None else state.verified.record,
+        health=after.health,
+        resumed=state.resumed,
+        started_at=finished_at if state.began is None else state.began.at,
+        finished_at=finished_at,
+        seconds={step: round(spent, 3) for step, spent in state.seconds.items()},
+        tools=after.tools,
+    )

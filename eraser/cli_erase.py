@@ -1,0 +1,97 @@
+"""``nvme-eraser erase``: one drive on this machine, without any control plane."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import socket
+from pathlib import Path
+
+from eraser.case import run_case
+from eraser.casefiles import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR, CaseFiles, CaseRequest
+from eraser.cli_output import Summary, add_format, exit_code, read_file, show, stderr_progress
+from eraser.drive.sysfs import Host
+from eraser.errors import BadInputError, BusyError, EraserError
+from eraser.wire import codec
+from eraser.wire.identity import Slot, pci_address
+from eraser.wire.policy import Limits, Policy
+from eraser.wire.profile import Profile
+
+_LIMITS = {
+    "stuck_after": ("stuck", "a sanitize whose progress stands still for so long is given up"),
+    "sanitize_limit": ("sanitize", "one sanitize, from the command to its end"),
+    "format_timeout": ("format", "one Format, as the command's own timeout"),
+    "command_timeout": ("command", "any other command"),
+    "poll": ("poll", "between two looks at the sanitize log"),
+    "ready_timeout": ("ready", "a controller after a reset or change of driver"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
+    """The options."""
+    parser.add_argument("--pci", required=True, metavar="ADDRESS", help="such as 0000:01:00.0")
+    parser.add_argument(
+        "--profile",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="what the drive should look like (inspect --save); decides fit, not the erase",
+    )
+    parser.add_argument(
+        "--policy", type=Path, metavar="FILE", help="methods, verification, limits (JSON)"
+    )
+    parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE_DIR, metavar="DIR")
+    parser.add_argument("--run-dir", type=Path, default=DEFAULT_RUN_DIR, metavar="DIR")
+    parser.add_argument("--host", default="", metavar="NAME", help="in the report (this host's)")
+    defaults = Limits()
+    for option, (name, text) in _LIMITS.items():
+        parser.add_argument(
+            f"--{option.replace('_', '-')}",
+            type=float,
+            metavar="SECONDS",
+            help=f"{text} (policy's, else {getattr(defaults, name):g})",
+        )
+    add_format(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Erases, or goes on where an earlier call was interrupted. Raises :class:`EraserError`."""
+    request = _request(arguments)
+    files = CaseFiles.of(arguments.state_dir, request)
+    if files.finished():
+        files.clear()
+    progress = stderr_progress()
+    try:
+        report = run_case(request, files, Host(), on_progress=progress, run_dir=arguments.run_dir)
+    except BadInputError:
+        raise
+    except (BusyError, EraserError) as error:
+        if arguments.format == "json":
+            show(Summary.of_error(error, str(request.slot)), "json")
+        raise
+    finally:
+        progress.close()
+    show(Summary.of(report, files.kept_report(report)), arguments.format)
+    return exit_code(report)
+
+
+def _request(arguments: argparse.Namespace) -> CaseRequest:
+    """Everything that was given, checked before anything is touched."""
+    try:
+        slot = Slot(arguments.host or socket.gethostname(), pci_address(arguments.pci))
+    except ValueError as error:
+        raise BadInputError(str(error)) from error
+    profile = codec.load(Profile, read_file(arguments.profile, "profile"), "profile")
+    policy = Policy()
+    if arguments.policy is not None:
+        policy = codec.load(Policy, read_file(arguments.policy, "policy"), "policy")
+    given = {
+        name: getattr(arguments, option)
+        for option, (name, _text) in _LIMITS.items()
+        if getattr(arguments, option) is not None
+    }
+    try:
+        policy = dataclasses.replace(policy, limits=dataclasses.replace(policy.limits, **given))
+    except ValueError as error:
+        raise BadInputError(f"time limits: {error}") from error
+    return CaseRequest(slot=slot, identity=None, profile=profile, policy=policy)

@@ -1,7 +1,7 @@
 """Rules that keep this host from looking into what a tenant left on a drive.
 
-By PCI address: udev neither probes nor watches such a drive, systemd, md, multipath and udisks leave
-it alone, and LVM does not open it. mdadm assembles only what its own configuration names. The
+By PCI address: udev neither probes nor watches such a drive, systemd, md, multipath and udisks
+leave it alone, and LVM does not open it. mdadm assembles only what its own configuration names. The
 kernel still reads partition tables; nothing acts on what it finds.
 """
 

@@ -58,9 +58,9 @@ def addresses(document: bytes) -> tuple[str, frozenset[str]]:
 
 def _numerical(element: ElementTree.Element) -> str | None:
     """libvirt writes hexadecimal with 0x; by hand decimal and octal are allowed too."""
-    if element.get("type", "pci") != "pci" or not {"bus", "slot"} & element.keys():
+    if element.get("type", "pci") != "pci" or not {"bus", "slot"} & element.attrib.keys():
         return None
-    if {"device", "target", "port"} & element.keys():
+    if {"device", "target", "port"} & element.attrib.keys():
         return None  # USB and SCSI addresses have a bus too
     parts = [_integer(element.get(name, "0")) for name in ("domain", "bus", "slot", "function")]
     return "{:04x}:{:02x}:{:02x}.{:x}".format(*parts)

@@ -15,7 +15,7 @@ from quarantine.record.states import Event
 from quarantine.record.store import Store
 
 PROCESSES = 8
-ROUNDS = 15
+ROUNDS = 10
 
 
 def slot(number: int) -> Slot:

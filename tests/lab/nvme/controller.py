@@ -165,7 +165,7 @@ class Controller:
         drive, profile, state = self.drive, self.drive.profile, self.drive.state
         cns, nsid, csi = command.cdw10 & 0xFF, command.nsid, command.cdw11 >> 24
         whole_drive: dict[int, Callable[[], bytes]] = {
-            Cns.CONTROLLER: lambda: identify.controller(profile),
+            Cns.CONTROLLER: lambda: identify.controller(profile, state.unallocated),
             Cns.CONTROLLER_BY_COMMAND_SET: lambda: bytes(4096),
             Cns.CONTROLLERS: lambda: identify.controller_list(profile, command.cdw10 >> 16),
             Cns.ATTACHED_CONTROLLERS: lambda: identify.controller_list(

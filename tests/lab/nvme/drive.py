@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import deque
@@ -14,6 +15,7 @@ from tests.lab.nvme.faults import HEALTHY, EraseFault, Faults
 from tests.lab.nvme.features import Features
 from tests.lab.nvme.fill import Fill, FillMap
 from tests.lab.nvme.formatting import Formatter
+from tests.lab.nvme.jsonform import to_json
 from tests.lab.nvme.logs import ErrorEntry
 from tests.lab.nvme.media import Media
 from tests.lab.nvme.profile import DriveProfile
@@ -127,7 +129,9 @@ class Drive:
         """Replace all faults at once."""
         with self.lock:
             self.faults = faults
-            self.note("faults", repr(faults))
+            wanted, healthy = to_json(faults), to_json(HEALTHY)
+            changed = {name: value for name, value in wanted.items() if value != healthy[name]}
+            self.note("faults", json.dumps(changed))
 
     def error(self, command: Command, queue: int, status: int) -> None:
         """Put an error into log 01h."""

@@ -42,8 +42,8 @@ def fna(profile: DriveProfile) -> int:
     )
 
 
-def controller(profile: DriveProfile) -> bytes:
-    """Identify Controller, 4096 bytes."""
+def controller(profile: DriveProfile, unallocated: int) -> bytes:
+    """Identify Controller, 4096 bytes; ``unallocated`` bytes belong to no namespace."""
     data = bytearray(PAGE)
     put = struct.pack_into
     put("<HH", data, 0, profile.pci.vendor, profile.pci.subsystem_vendor)
@@ -61,7 +61,7 @@ def controller(profile: DriveProfile) -> bytes:
     data[260] = profile.firmware_slots << 1  # FRMW
     data[261], data[262] = _LPA, ERROR_ENTRIES
     put("<HH", data, 266, 343, 353)  # WCTEMP, CCTEMP: kelvin
-    put("<Q", data, 280, profile.size)  # TNVMCAP
+    put("<Q8xQ", data, 280, profile.size, unallocated)  # TNVMCAP, UNVMCAP
     put("<I", data, 328, sanicap(profile))
     data[512], data[513] = 0x66, 0x44  # SQES, CQES: 64 and 16 bytes
     put("<I", data, 516, max(namespace.nsid for namespace in profile.namespaces))

@@ -27,7 +27,8 @@ from tests.lab.nvme.spec import (
 if TYPE_CHECKING:
     from tests.lab.nvme.drive import Drive
 
-_TICK_SECONDS = 0.02
+_LONGEST_TICK_SECONDS = 0.1
+_TICKS = 50  # of one operation, so that its progress is seen to advance
 _AUSE, _OIPBP, _NDAS = 1 << 3, 1 << 8, 1 << 9
 
 
@@ -107,7 +108,7 @@ class Sanitizer:
     def _work(self, stop: threading.Event) -> None:
         drive = self._drive
         last = time.monotonic()
-        while not stop.wait(min(_TICK_SECONDS, self._seconds() / 8)):
+        while not stop.wait(min(_LONGEST_TICK_SECONDS, self._seconds() / _TICKS)):
             with drive.lock:
                 if stop.is_set():
                     return

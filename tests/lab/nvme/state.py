@@ -75,6 +75,11 @@ class DriveState:
     features: dict[str, SavedFeature] = field(default_factory=dict)
     changed_namespaces: list[int] = field(default_factory=list)
 
+    @property
+    def unallocated(self) -> int:
+        """Bytes of the media that belong to no namespace."""
+        return self.size - sum(namespace.size for namespace in self.namespaces)
+
     def namespace(self, nsid: int) -> NamespaceState | None:
         """The namespace with this id, if there is one."""
         for namespace in self.namespaces:

@@ -68,7 +68,7 @@ class VfioUserServer:
         self._path = path
         self._interrupts: dict[int, int] = {}
         self._client: socket.socket | None = None
-        self._closing = False
+        self._closing = threading.Event()
         self.function = Function(drive, path.name, self._interrupt)
         self._config = ConfigSpace(
             drive.profile.pci, VECTORS, lambda: self.function.hard_reset("function level reset")
@@ -93,7 +93,7 @@ class VfioUserServer:
 
     def close(self) -> None:
         """Stop serving: the client, if any, sees the connection end."""
-        self._closing = True
+        self._closing.set()
         for end in (self._client, self._listener):
             if end is not None:
                 with contextlib.suppress(OSError):  # not connected, or gone already
@@ -105,18 +105,21 @@ class VfioUserServer:
     # Connection
 
     def _serve(self) -> None:
-        while not self._closing:
+        while not self._closing.is_set():
             try:
                 client, _ = self._listener.accept()
             except OSError:
                 return
             self._client = client
+            if self._closing.is_set():  # close() did not see this client
+                client.close()
+                return
             with client:
                 try:
                     while self._message(client):
                         pass
                 except (ConnectionError, WireError) as error:
-                    if not self._closing:
+                    if not self._closing.is_set():
                         LOG.warning("%s: client dropped: %s", self._path, error)
             self._client = None
             with self._drive.lock:

@@ -51,6 +51,7 @@ class TinyGuest:
         self._tails = {0: 0, 1: 0}
         self._heads = {0: 0, 1: 0}
         self._phases = {0: 1, 1: 1}
+        self._cq_sizes = {0: ENTRIES, 1: ENTRIES}
         self.events = [os.eventfd(0), os.eventfd(0)]
         reply = self.request(1, struct.pack("<HH", 0, 0) + b'{"capabilities":{}}\0')
         assert reply[:4] == b"\0\0\0\0"
@@ -136,11 +137,13 @@ class TinyGuest:
         """Controller reset by CC.EN."""
         self.write_region(0, 0x14, struct.pack("<I", 0))
 
-    def create_io_queues(self) -> None:
-        """Queue pair 1."""
-        size = (ENTRIES - 1) << 16 | 1
+    def create_io_queues(self, completions: int = ENTRIES) -> None:
+        """Queue pair 1, with room for ``completions`` entries less one."""
+        self._cq_sizes[1] = completions
+        size = (completions - 1) << 16 | 1
         done = self.admin(5, prp1=RAM_AT + IO_CQ, cdw10=size, cdw11=1 << 16 | 3)
         assert done.code == 0
+        size = (ENTRIES - 1) << 16 | 1
         done = self.admin(1, prp1=RAM_AT + IO_SQ, cdw10=size, cdw11=1 << 16 | 1)
         assert done.code == 0
 
@@ -183,7 +186,7 @@ class TinyGuest:
         raw = self.ram[at : at + 16]
         if raw[14] & 1 != self._phases[queue]:
             return None
-        self._heads[queue] = (self._heads[queue] + 1) % ENTRIES
+        self._heads[queue] = (self._heads[queue] + 1) % self._cq_sizes[queue]
         if self._heads[queue] == 0:
             self._phases[queue] ^= 1
         self.write_region(0, 0x1004 + 8 * queue, struct.pack("<I", self._heads[queue]))

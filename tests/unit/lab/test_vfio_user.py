@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +13,10 @@ import pytest
 
 from tests.lab.nvme.commandlog import log_path, read_commands, read_events
 from tests.lab.nvme.faults import Faults
+from tests.lab.nvme.formatting import Answer
 from tests.lab.nvme.profile import DriveProfile
 from tests.lab.nvme.server import DriveServer
+from tests.lab.nvme.spec import OK, Command
 from tests.unit.lab.guest import DATA, ENTRIES, RAM_AT, TinyGuest
 
 SIZE = 16 << 20
@@ -113,9 +117,18 @@ def test_write_and_read_through_a_prp_list(guest: TinyGuest, tmp_path: Path) -> 
 def test_a_doorbell_for_several_commands_completes_them_all(guest: TinyGuest) -> None:
     guest.create_io_queues()
     for index in range(ENTRIES - 1):
-        guest.submit(1, 2, ring=False, nsid=1, cdw10=8 * index, cdw12=7)
+        guest.submit(1, 2, False, nsid=1, cdw10=8 * index, cdw12=7)
     guest.ring(1)
     assert sorted(guest.wait(1).cid for _ in range(ENTRIES - 1)) == list(range(ENTRIES - 1))
+
+
+def test_a_full_completion_queue_makes_the_drive_wait(guest: TinyGuest) -> None:
+    guest.create_io_queues(completions=4)
+    for index in range(20):
+        guest.submit(1, 2, False, nsid=1, cid=index, cdw12=0)
+    guest.ring(1)
+    assert [guest.wait(1).cid for _ in range(20)] == list(range(20))
+    assert guest.poll(1) is None
 
 
 @pytest.mark.parametrize(
@@ -211,6 +224,76 @@ def test_the_end_of_a_sanitize_raises_one_event(guest: TinyGuest, server: DriveS
     assert (event.cid, event.dw0) == (900, 0x810106)
 
 
+def test_the_event_comes_again_only_after_the_log_was_read(
+    guest: TinyGuest, server: DriveServer
+) -> None:
+    server.drive.set_faults(Faults(sanitize_seconds=0.05))
+    for cid in (900, 901):
+        guest.submit(0, 0x0C, cid=cid)
+    assert guest.admin(0x84, cdw10=2, cid=5).cid == 5
+    assert guest.wait(0).cid == 900
+    assert guest.admin(0x84, cdw10=2, cid=6).cid == 6
+    while server.drive.state.sanitize.running:
+        time.sleep(0.005)
+    assert guest.admin(2, cdw10=0x81 | 127 << 16, cid=7).cid == 7
+    assert guest.admin(0x84, cdw10=2, cid=8).cid == 8
+    assert guest.wait(0).cid == 901
+
+
+def test_a_format_dies_with_its_own_function_only(
+    guest: TinyGuest, server: DriveServer, tmp_path: Path
+) -> None:
+    server.drive.set_faults(Faults(format_seconds=600))
+    guest.submit(0, 0x80, nsid=1, cdw10=1 << 9, cid=50)
+    assert guest.admin(0x18).code == 0
+    with TinyGuest(tmp_path / "b.sock") as other:
+        other.enable()
+        other.disable()
+    assert server.drive.formatter.busy
+    guest.disable()
+    assert guest.register(0x14) == 0
+    assert not server.drive.formatter.busy
+
+
+def test_an_answer_of_an_earlier_life_is_not_posted(guest: TinyGuest, server: DriveServer) -> None:
+    answers = []
+    original = server.drive.formatter.command
+
+    def capture(command: Command, owner: object, answer: Answer) -> None:
+        answers.append(answer)
+
+    server.drive.formatter.command = capture  # type: ignore[method-assign]
+    guest.submit(0, 0x80, nsid=1, cdw10=1 << 9, cid=50)
+    assert guest.admin(0x18).code == 0
+    guest.disable()
+    guest.enable()
+    server.drive.formatter.command = original  # type: ignore[method-assign]
+    with server.drive.lock:
+        answers[0](OK)
+    assert guest.admin(0x18, cid=3).cid == 3
+
+
+def test_connections_leak_no_descriptor(server: DriveServer, tmp_path: Path) -> None:
+    def connect() -> None:
+        with TinyGuest(tmp_path / "a.sock") as guest:
+            guest.enable()
+
+    connect()
+    before = _settled_descriptors()
+    for _ in range(5):
+        connect()
+    assert _settled_descriptors() <= before
+
+
+def _settled_descriptors() -> int:
+    """Open descriptors of this process once the server has noticed that its client left."""
+    counts = [len(os.listdir("/proc/self/fd"))]
+    for _ in range(20):
+        time.sleep(0.01)
+        counts.append(len(os.listdir("/proc/self/fd")))
+    return min(counts)
+
+
 def test_a_normal_shutdown_is_not_unsafe(guest: TinyGuest, tmp_path: Path) -> None:
     guest.write_region(0, 0x14, struct.pack("<I", 4 << 20 | 6 << 16 | 1 << 14 | 1))
     assert guest.register(0x1C) >> 2 & 3 == 2
@@ -224,8 +307,6 @@ def test_a_normal_shutdown_is_not_unsafe(guest: TinyGuest, tmp_path: Path) -> No
 def test_a_client_that_talks_nonsense_harms_nobody(
     server: DriveServer, tmp_path: Path, garbage: bytes
 ) -> None:
-    import socket
-
     with socket.socket(socket.AF_UNIX) as rude:
         rude.connect(str(tmp_path / "a.sock"))
         rude.sendall(garbage)

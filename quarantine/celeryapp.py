@@ -73,7 +73,7 @@ class CeleryPost:
     """Sends orders. A Redis that is away costs one timeout, then :class:`UnavailableError`."""
 
     def __init__(self, app: Celery) -> None:
-        self._app = app
+        self.app = app
 
     def __call__(self, host: str, token: str) -> None:
         self.send(ORDER_TASK, [token], host_queue(host))
@@ -81,7 +81,7 @@ class CeleryPost:
     def send(self, task: str, arguments: list[Any], queue: str) -> None:
         """One message onto one queue."""
         try:
-            self._app.send_task(task, args=arguments, queue=queue, retry=False)
+            self.app.send_task(task, args=arguments, queue=queue, retry=False)
         except (OperationalError, RedisError, OSError) as error:
             raise UnavailableError(
                 f"broker: expected it to take a message for {queue}, found: {error}; it is sent "

@@ -35,8 +35,8 @@ def take(store: Store, hello: Hello, clock: Clock) -> tuple[Slot, ...]:
         try:
             if record.state in WORKING and record.order_id in hello.cases:
                 record = store.amend(record, SlotChanges(heard_at=clock()))
-            identity = seen.get(record.slot.address)
-            if identity is not None and _compare(store, record, identity, identity in twice):
+            found = seen.get(record.slot.address)
+            if found is not None and _compare(store, record, found, found in twice):
                 changed.append(record.slot)
         except ConflictError as error:
             # The next hello says the same again.

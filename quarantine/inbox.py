@@ -65,6 +65,8 @@ class Inbox:
     controller: PublicKey
     registrar: Registrar
     looker: Looker
+    bells: bool = True
+    """Whether a bell makes us look; else it is heard and nothing follows."""
     clock: Clock = utc_now
     _sequences: dict[str, int] = field(default_factory=dict)
     """Last progress per order; forgetting it costs a step backwards on a screen."""
@@ -139,7 +141,8 @@ class Inbox:
                 address = pci_address(address)
         except ValueError as error:
             raise BadInputError(f"bell: {error}") from error
-        self.looker.bell(host, address)
+        if self.bells:
+            self.looker.bell(host, address)
 
     def _decide(
         self, host: HostRecord, report: EraseReport, token: str, raw: bytes, digest: str

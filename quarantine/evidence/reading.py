@@ -80,7 +80,7 @@ def _amount(order: EraseOrder, record: VerificationRecord) -> Iterator[str]:
         yield f"expected at least {least} blocks read at random places, found {record.sampled}"
     read = sum(n.read for n in record.namespaces)
     if record.sampled > read:
-        yield f"expected {read} sampled blocks at most, as many as were read, found {record.sampled}"
+        yield f"expected {read} sampled blocks at most, as many as read, found {record.sampled}"
 
 
 def _namespaces(report: EraseReport, record: VerificationRecord) -> Iterator[str]:

@@ -15,7 +15,7 @@ from eraser.wire.report import EraseReport
 from eraser.wire.signing import PrivateKey
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, ledger
-from quarantine.evidence.certificate import Link, SignedCertificate, Evidence
+from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
 from quarantine.evidence.sections import Certificate, Issuer, Moment
 from tests.unit.quarantine.testimony import (
     BLOCK,

@@ -230,7 +230,7 @@ HELD: dict[str, tuple[EraseReport, str]] = {
         seen(sampled=SAMPLED - 1, namespaces=(replace(COUNTS, read=SAMPLED, zeros=SAMPLED),)),
         "at least 69075",
     ),
-    "more samples than reads": (seen(sampled=SAMPLED + 1), "as many as were read"),
+    "more samples than reads": (seen(sampled=SAMPLED + 1), "as many as read"),
     "full in name only": (seen(done=VerificationMode.FULL), "every block read"),
     "namespace not read": (counted(read=0, zeros=0), "found none"),
     "another size": (counted(blocks=BLOCKS - 1), "to be verified"),

@@ -1,0 +1,157 @@
+"""Puts the rooms together from the configuration; each part is made when it is first asked for.
+
+So ``slots`` needs no cloud, ``certificate verify`` no configuration, and nothing needs a broker
+that does not send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from oslo_config.cfg import ConfigOpts
+
+from eraser.errors import BadInputError as BadWireError
+from eraser.wire import codec
+from eraser.wire.policy import Policy
+from eraser.wire.signing import PrivateKey
+from quarantine.celeryapp import CeleryPost, make_app
+from quarantine.cloud.placement import Placement
+from quarantine.conf import load
+from quarantine.dispatch import Dispatcher
+from quarantine.errors import BadInputError
+from quarantine.evidence.registrar import Registrar
+from quarantine.evidence.sections import Issuer
+from quarantine.inbox import Inbox
+from quarantine.reconcile import Reconciler
+from quarantine.record.store import Store
+from quarantine.step import Limits
+
+MAX_FILE_BYTES = 8 << 20
+"""No file that an operator hands us comes near this."""
+
+
+def read_file(path: Path, what: str) -> bytes:
+    """A whole file. Raises :class:`BadInputError` with one line that names it."""
+    try:
+        with path.open("rb") as handle:
+            raw = handle.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise BadInputError(f"{what}: expected a file at {path}: {error.strerror}") from error
+    if len(raw) > MAX_FILE_BYTES:
+        raise BadInputError(f"{what}: expected at most {MAX_FILE_BYTES} bytes in {path}")
+    return raw
+
+
+class Assembly:
+    """One process's parts. Not thread safe, as the Placement client in it is not."""
+
+    def __init__(self, files: Sequence[Path] = ()) -> None:
+        self.files = tuple(files)
+
+    @cached_property
+    def conf(self) -> ConfigOpts:
+        """The configuration. Raises :class:`BadInputError`."""
+        return load(self.files)
+
+    @cached_property
+    def store(self) -> Store:
+        """The record, with this release's schema. Raises :class:`UnavailableError`."""
+        store = Store.open(self.conf.database.url)
+        store.require_schema()
+        return store
+
+    @cached_property
+    def key(self) -> PrivateKey:
+        """The controller's signing key. Raises :class:`BadInputError`."""
+        path = Path(self.conf.evidence.signing_key)
+        try:
+            return PrivateKey.from_pem(read_file(path, "signing key"), str(path))
+        except BadWireError as error:
+            raise BadInputError(
+                f"signing key: {error}; nvme-quarantine keygen makes one"
+            ) from error
+
+    @cached_property
+    def placement(self) -> Placement:
+        """The door to Placement."""
+        options = self.conf.placement
+        return Placement.connect(
+            options.cloud, region=options.region, timeout=options.request_timeout
+        )
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The configured policy. Raises :class:`BadInputError`."""
+        name, file = self.conf.erase.policy, self.conf.erase.policy_file
+        if file is None:
+            return Policy()
+        try:
+            policy = codec.load(Policy, read_file(Path(file), "policy_file"), str(file))
+        except BadWireError as error:
+            raise BadInputError(str(error)) from error
+        if policy.name != name:
+            raise BadInputError(
+                f"[erase]policy_file: expected the policy {name!r} ([erase]policy) in {file}, "
+                f"found {policy.name!r}"
+            )
+        return policy
+
+    @cached_property
+    def post(self) -> CeleryPost:
+        """The way to the hosts' queues."""
+        broker = self.conf.broker
+        return CeleryPost(
+            make_app(
+                broker.url, visibility_timeout=broker.visibility_timeout, timeout=broker.timeout
+            )
+        )
+
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        """Gives orders."""
+        return Dispatcher(
+            self.store,
+            self.key,
+            self.post,
+            seconds_allowed=self.conf.erase.order_seconds,
+            built_in=self.policy,
+        )
+
+    @cached_property
+    def reconciler(self) -> Reconciler:
+        """Moves slots."""
+        return Reconciler(self.store, self.placement, self.dispatcher, Limits.from_conf(self.conf))
+
+    @cached_property
+    def issuer(self) -> Issuer:
+        """The operator's words for certificates."""
+        words = self.conf.evidence
+        return Issuer(
+            organisation=words.organisation,
+            person=words.person,
+            title=words.title,
+            location=words.location,
+            contact=words.contact,
+            confidentiality_before=words.confidentiality_before,
+            confidentiality_after=words.confidentiality_after,
+            destination=words.destination,
+        )
+
+    @property
+    def certificates_dir(self) -> Path:
+        """Where certificates are written as files."""
+        return Path(self.conf.evidence.certificates_dir)
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        """Takes messages."""
+        registrar = Registrar(self.store, self.key, self.issuer, self.certificates_dir)
+        return Inbox(
+            self.store,
+            self.key.public,
+            registrar,
+            self.reconciler,
+            bells=self.conf.detection.bells,
+        )

@@ -1,0 +1,295 @@
+"""Verbs about evidence: certificates, their chain, and what was refused."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from eraser.errors import BadInputError as BadWireError
+from eraser.wire import codec
+from eraser.wire.signing import PublicKey
+from quarantine.assembly import Assembly, read_file
+from quarantine.cliout import show_fields, show_json, show_table
+from quarantine.cliverb import Verb, slot
+from quarantine.errors import BadInputError
+from quarantine.evidence import certificate, ledger, page
+from quarantine.evidence.certificate import SignedCertificate
+from quarantine.evidence.registrar import write_files
+from quarantine.record.facts import StoredCertificate
+
+EXIT_BROKEN = 7
+"""A certificate or the chain does not hold."""
+
+
+def _keys(assembly: Assembly, files: list[Path] | None) -> list[PublicKey]:
+    """The keys given, else the configured one's public half."""
+    if not files:
+        return [assembly.key.public]
+    keys = []
+    for file in files:
+        raw = read_file(file, "public key")
+        try:
+            keys.append(PublicKey.from_jwk(codec.parse(raw, str(file)), str(file)))
+        except BadWireError as error:
+            raise BadInputError(str(error)) from error
+    return keys
+
+
+def _key_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--key",
+        type=Path,
+        action="append",
+        metavar="PUBLIC.jwk",
+        help="the controller's public key; repeatable; default: that of [evidence]signing_key",
+    )
+
+
+def _stored(assembly: Assembly, name: str) -> StoredCertificate:
+    """By digest, by an unambiguous beginning of one, or the newest of a slot."""
+    store = assembly.store
+    if "/" in name:
+        found = store.certificates(slot=slot(name))[-1:]
+    else:
+        exact = store.certificate(name)
+        found = [exact] if exact else []
+        if not found and len(name) >= 6:
+            found = [c for c in store.certificates() if c.digest.startswith(name)]
+    if len(found) != 1:
+        raise BadInputError(
+            f"certificate {name}: expected one in the record, found "
+            f"{'several' if found else 'none'}; 'nvme-quarantine certificate list' shows them"
+        )
+    return found[0]
+
+
+def _signed(stored: StoredCertificate, keys: list[PublicKey]) -> SignedCertificate:
+    signed = certificate.verify(stored.token, keys, f"certificate {stored.digest}")
+    if signed.digest != stored.digest:
+        raise BadInputError(
+            f"certificate {stored.digest}: expected it in the record, found {signed.digest} under "
+            "its name; restore the database from a backup"
+        )
+    return signed
+
+
+def _list(assembly: Assembly, args: argparse.Namespace) -> int:
+    place = slot(args.slot) if args.slot else None
+    rows = assembly.store.certificates(slot=place, server=args.server)
+    if args.format == "json":
+        show_json([{**vars(row), "slot": str(row.slot)} for row in rows])
+        return 0
+    head = ("NO", "ISSUED", "SLOT", "LAST USER", "DIGEST")
+    show_table(
+        head,
+        (
+            (
+                row.number,
+                row.created_at.strftime("%Y-%m-%d %H:%M:%S"),
+                row.slot,
+                row.server or "",
+                row.digest,
+            )
+            for row in rows
+        ),
+    )
+    return 0
+
+
+def _list_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--slot", metavar="SLOT", help="only this slot's")
+    parser.add_argument("--server", metavar="UUID", help="only drives that this server had")
+
+
+def _certificate_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "certificate", metavar="DIGEST|SLOT", help="a certificate, or the newest of a slot"
+    )
+    _key_arguments(parser)
+
+
+def _show(assembly: Assembly, args: argparse.Namespace) -> int:
+    signed = _signed(_stored(assembly, args.certificate), _keys(assembly, args.key))
+    if args.format == "json":
+        print(certificate.document(signed).decode(), end="")
+        return 0
+    _summary(signed)
+    return 0
+
+
+def _summary(signed: SignedCertificate) -> None:
+    body = signed.certificate
+    show_fields(
+        (
+            ("certificate", signed.digest),
+            ("position", body.position),
+            ("issued", body.issued_at),
+            ("drive", f"{body.drive.identity.model} serial {body.drive.identity.serial}"),
+            ("slot", f"{body.source.host}/{body.source.address}"),
+            ("last user", body.source.last_user),
+            ("label", body.sanitization.label_meaning),
+            *(("method", f"{m.method}. {m.reported}") for m in body.sanitization.methods),
+            ("verification", body.verification.sentence),
+            *(("exception", line) for line in body.exceptions),
+            *(("not said", line) for line in body.not_done),
+            ("signed by key", signed.key),
+        )
+    )
+
+
+def _html(assembly: Assembly, args: argparse.Namespace) -> int:
+    signed = _signed(_stored(assembly, args.certificate), _keys(assembly, args.key))
+    text = page.render(signed)
+    if args.output is None:
+        print(text, end="")
+        return 0
+    try:
+        args.output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInputError(f"html: expected to write {args.output}: {error.strerror}") from error
+    return 0
+
+
+def _html_arguments(parser: argparse.ArgumentParser) -> None:
+    _certificate_argument(parser)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: stdout")
+
+
+def _export(assembly: Assembly, args: argparse.Namespace) -> int:
+    directory = args.directory or assembly.certificates_dir
+    keys = _keys(assembly, args.key)
+    paths: list[Path] = []
+    for stored in assembly.store.certificates():
+        try:
+            paths += write_files(directory, _signed(stored, keys))
+        except OSError as error:
+            raise BadInputError(
+                f"export: expected to write into {directory}: {error.strerror}"
+            ) from error
+    if args.format == "json":
+        show_json([str(path) for path in paths])
+    else:
+        print(f"{len(paths)} files in {directory}")
+    return 0
+
+
+def _export_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--directory", type=Path, metavar="DIR", help="default: [evidence]certificates_dir"
+    )
+    _key_arguments(parser)
+
+
+def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
+    keys = _keys(assembly, args.key)
+    results: list[dict[str, object]] = []
+    broken = False
+    for file in args.file:
+        try:
+            signed = certificate.read_document(read_file(file, "certificate"), keys, str(file))
+        except BadInputError as error:
+            broken = True
+            results.append({"file": str(file), "valid": False, "problem": str(error)})
+            continue
+        body = signed.certificate
+        results.append(
+            {
+                "file": str(file),
+                "valid": True,
+                "digest": signed.digest,
+                "previous": body.previous,
+                "key": signed.key,
+                "serial": body.drive.identity.serial,
+                "label": body.sanitization.label,
+                "downgraded": body.sanitization.downgraded,
+                "issued_at": body.issued_at,
+                "sentence": body.verification.sentence,
+            }
+        )
+    if args.format == "json":
+        show_json(results)
+    else:
+        for result in results:
+            show_fields(result.items())
+    return EXIT_BROKEN if broken else 0
+
+
+def _verify_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, nargs="+", metavar="FILE")
+    _key_arguments(parser)
+
+
+def _ledger(assembly: Assembly, args: argparse.Namespace) -> int:
+    keys = _keys(assembly, args.key)
+    if args.file:
+        documents = [(str(file), read_file(file, "certificate")) for file in args.file]
+    else:
+        rows = assembly.store.certificates()
+        documents = [(row.digest, row.token.encode()) for row in rows]
+    found = ledger.audit(documents, keys)
+    if args.format == "json":
+        show_json({"intact": found.intact, **vars(found)})
+    else:
+        show_fields((("certificates", found.count), ("first", found.first), ("last", found.last)))
+        for finding in found.findings:
+            show_fields((("problem", finding),))
+    return 0 if found.intact else EXIT_BROKEN
+
+
+def _ledger_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file", type=Path, nargs="*", metavar="FILE", help="default: all in the record"
+    )
+    _key_arguments(parser)
+
+
+def _refusals(assembly: Assembly, args: argparse.Namespace) -> int:
+    rows = assembly.store.refusals(host=args.host)
+    if args.format == "json":
+        show_json(rows)
+        return 0
+    head = ("LAST", "KIND", "HOST", "TIMES", "REASON")
+    show_table(
+        head,
+        (
+            (row.last_at.strftime("%Y-%m-%d %H:%M:%S"), row.kind, row.host, row.count, row.reason)
+            for row in rows
+        ),
+    )
+    return 0
+
+
+def _refusals_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", help="only this host's")
+
+
+VERBS = (
+    Verb("certificate list", "certificates in the record", _list, _list_arguments),
+    Verb("certificate show", "one certificate", _show, _certificate_argument),
+    Verb(
+        "certificate html",
+        "one certificate as a printable page",
+        _html,
+        _html_arguments,
+        formatted=False,
+    ),
+    Verb("certificate export", "write all certificates as files", _export, _export_arguments),
+    Verb(
+        "certificate verify",
+        "check files offline, with the public key alone",
+        _verify,
+        _verify_arguments,
+    ),
+    Verb(
+        "ledger",
+        "check that the certificates form one unbroken chain",
+        _ledger,
+        _ledger_arguments,
+    ),
+    Verb(
+        "refusals",
+        "messages that were refused, and alarms about drives",
+        _refusals,
+        _refusals_arguments,
+    ),
+)

@@ -1,0 +1,270 @@
+"""Verbs for what only people bring: hosts' keys, profiles, policies, the controller's own key."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from eraser.errors import BadInputError as BadWireError
+from eraser.wire import codec
+from eraser.wire.policy import Policy
+from eraser.wire.profile import Profile
+from eraser.wire.signing import PrivateKey, PublicKey
+from quarantine.assembly import Assembly, read_file
+from quarantine.cliout import age, show_fields, show_json, show_table
+from quarantine.cliverb import Verb
+from quarantine.errors import BadInputError
+from quarantine.record.facts import Approved, HostRecord
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class HostCard:
+    """``host.json``, as ``nvme-eraser keygen`` writes it on a host."""
+
+    host: str
+    incarnation: str
+    key: dict[str, str]
+
+
+def _load(cls: type[T], path: Path, what: str) -> T:
+    try:
+        return codec.load(cls, read_file(path, what), str(path))
+    except BadWireError as error:
+        raise BadInputError(str(error)) from error
+
+
+def _host(record: HostRecord) -> dict[str, object]:
+    return {
+        "host": record.name,
+        "incarnation": record.incarnation,
+        "key": record.key.thumbprint,
+        "registered_at": record.registered_at,
+        "heard_at": record.heard_at,
+        "version": record.hello.version if record.hello else None,
+        "drives": record.hello.drives if record.hello else (),
+        "cases": record.hello.cases if record.hello else (),
+    }
+
+
+def _host_register(assembly: Assembly, args: argparse.Namespace) -> int:
+    card = _load(HostCard, args.file, "host card")
+    try:
+        key = PublicKey.from_jwk(card.key, str(args.file))
+    except BadWireError as error:
+        raise BadInputError(str(error)) from error
+    if not 16 <= len(card.incarnation) <= 64 or not card.incarnation.replace("-", "").isalnum():
+        raise BadInputError(
+            f"{args.file}: expected an incarnation of 16 to 64 letters and digits, "
+            f"found {card.incarnation[:70]!r}"
+        )
+    record = assembly.store.register_host(card.host, key, card.incarnation, replace=args.replace)
+    return _host_print(record, args.format)
+
+
+def _host_register_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="the host's host.json")
+    parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="the host was installed anew: its older orders and reports are void",
+    )
+
+
+def _host_print(record: HostRecord, form: str) -> int:
+    members = _host(record)
+    if form == "json":
+        show_json(members)
+        return 0
+    drives = members.pop("drives")
+    show_fields(members.items())
+    if isinstance(drives, tuple) and drives:
+        head = ("ADDRESS", "DRIVER", "MODEL", "SERIAL")
+        show_table(
+            head,
+            (
+                (d.address, d.driver, d.identity.model, d.identity.serial)
+                if d.identity
+                else (d.address, d.driver, "", "")
+                for d in drives
+            ),
+        )
+    return 0
+
+
+def _host_list(assembly: Assembly, args: argparse.Namespace) -> int:
+    records = assembly.store.hosts()
+    if args.format == "json":
+        show_json([_host(record) for record in records])
+        return 0
+    head = ("HOST", "INCARNATION", "HEARD", "VERSION", "DRIVES", "OPEN CASES")
+    show_table(
+        head,
+        (
+            (
+                record.name,
+                record.incarnation,
+                age(record.heard_at) or "never",
+                record.hello.version if record.hello else "",
+                len(record.hello.drives) if record.hello else "",
+                len(record.hello.cases) if record.hello else "",
+            )
+            for record in records
+        ),
+    )
+    return 0
+
+
+def _host_show(assembly: Assembly, args: argparse.Namespace) -> int:
+    record = assembly.store.host(args.host)
+    if record is None:
+        raise BadInputError(f"host {args.host}: expected a registered host, found none")
+    return _host_print(record, args.format)
+
+
+def _host_remove(assembly: Assembly, args: argparse.Namespace) -> int:
+    if not assembly.store.remove_host(args.host):
+        raise BadInputError(f"host {args.host}: expected a registered host, found none")
+    if args.format == "json":
+        show_json({"host": args.host, "removed": True})
+    return 0
+
+
+def _host_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("host", metavar="HOST")
+
+
+def _document_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+
+
+def _approve_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="JSON, as proposed or written")
+    parser.add_argument("--by", required=True, metavar="PERSON", help="who approves it")
+
+
+def _profile_approve(assembly: Assembly, args: argparse.Namespace) -> int:
+    profile = _load(Profile, args.file, "profile")
+    return _document(assembly.store.put_profile(profile, args.by), args.format)
+
+
+def _profile_list(assembly: Assembly, args: argparse.Namespace) -> int:
+    return _documents(assembly.store.profiles(), args.format)
+
+
+def _profile_show(assembly: Assembly, args: argparse.Namespace) -> int:
+    return _found(assembly.store.profile(args.name), "profile", args)
+
+
+def _policy_approve(assembly: Assembly, args: argparse.Namespace) -> int:
+    policy = _load(Policy, args.file, "policy")
+    return _document(assembly.store.put_policy(policy, args.by), args.format)
+
+
+def _policy_list(assembly: Assembly, args: argparse.Namespace) -> int:
+    return _documents(assembly.store.policies(), args.format)
+
+
+def _policy_show(assembly: Assembly, args: argparse.Namespace) -> int:
+    return _found(assembly.store.policy(args.name), "policy", args)
+
+
+def _found(document: Approved[T] | None, kind: str, args: argparse.Namespace) -> int:
+    if document is None:
+        raise BadInputError(f"{kind} {args.name!r}: expected an approved one, found none")
+    return _document(document, args.format)
+
+
+def _document(document: Approved[T], form: str) -> int:
+    if form == "json":
+        show_json(document)
+        return 0
+    members = {name: value for name, value in vars(document).items() if name != "content"}
+    show_fields(members.items())
+    print(json.dumps(codec.plain(document.content), indent=2, sort_keys=True))
+    return 0
+
+
+def _documents(documents: list[Approved[T]], form: str) -> int:
+    if form == "json":
+        show_json(documents)
+        return 0
+    head = ("NAME", "VERSION", "APPROVED BY", "AT", "SHA-256")
+    show_table(
+        head,
+        (
+            (d.name, d.version, d.approved_by, d.approved_at.strftime("%Y-%m-%d %H:%M"), d.digest)
+            for d in documents
+        ),
+    )
+    return 0
+
+
+def _keygen(assembly: Assembly, args: argparse.Namespace) -> int:
+    path = args.output or Path(assembly.conf.evidence.signing_key)
+    key = PrivateKey.generate()
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise BadInputError(
+            f"keygen: expected no file at {path}, found one; a new key voids every order that is "
+            "out, and hosts must get its public half: move the old one away first"
+        ) from None
+    except OSError as error:
+        raise BadInputError(f"keygen: expected to write {path}: {error.strerror}") from error
+    with os.fdopen(descriptor, "wb") as handle:
+        handle.write(key.pem())
+        handle.flush()
+        os.fsync(handle.fileno())
+    show_json(key.public.jwk())
+    return 0
+
+
+def _keygen_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="default: [evidence]signing_key"
+    )
+
+
+def _key_show(assembly: Assembly, args: argparse.Namespace) -> int:
+    show_json(assembly.key.public.jwk())
+    return 0
+
+
+VERBS = (
+    Verb(
+        "host register",
+        "believe a host's key from now on",
+        _host_register,
+        _host_register_arguments,
+    ),
+    Verb("host list", "registered hosts", _host_list),
+    Verb("host show", "one host and what it sees", _host_show, _host_argument),
+    Verb("host remove", "believe a host no more", _host_remove, _host_argument),
+    Verb(
+        "profile approve",
+        "approve what drives must look like",
+        _profile_approve,
+        _approve_arguments,
+    ),
+    Verb("profile list", "approved profiles", _profile_list),
+    Verb("profile show", "one profile", _profile_show, _document_argument),
+    Verb("policy approve", "approve how drives are erased", _policy_approve, _approve_arguments),
+    Verb("policy list", "approved policies", _policy_list),
+    Verb("policy show", "one policy", _policy_show, _document_argument),
+    Verb(
+        "keygen",
+        "make the controller's signing key; prints the public half (JWK) for hosts and auditors",
+        _keygen,
+        _keygen_arguments,
+        formatted=False,
+    ),
+    Verb(
+        "public-key", "print the public half of the signing key (JWK)", _key_show, formatted=False
+    ),
+)

@@ -1,0 +1,277 @@
+"""Verbs about slots: looking at them, enrolling them, and what only people decide."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+
+from eraser.wire.identity import Slot, host_name, pci_address
+from quarantine import custody
+from quarantine.assembly import Assembly
+from quarantine.cliout import age, show_fields, show_json, show_table, warn
+from quarantine.cliverb import Run, Verb, known, slot_argument
+from quarantine.cloud.facts import View
+from quarantine.errors import BadInputError, ConflictError, QuarantineError
+from quarantine.record.facts import HistoryRow, SlotRecord
+from quarantine.record.states import Event, State
+
+WATCH_SECONDS = 0.5
+TRIES = 5
+
+_HEAD = ("SLOT", "STATE", "SINCE", "STEP", "DONE", "MODEL", "SERIAL", "GEN", "REASON")
+
+
+def _row(record: SlotRecord) -> tuple[object, ...]:
+    drive = record.identity
+    return (
+        record.slot,
+        record.state,
+        age(record.entered_at),
+        record.step or "",
+        f"{record.fraction:.0%}" if record.step else "",
+        drive.model if drive else "",
+        drive.serial if drive else "",
+        record.generation,
+        record.reason or record.detail,
+    )
+
+
+def _public(record: SlotRecord) -> dict[str, object]:
+    """A record for machines, without the signed order."""
+    members: dict[str, object] = dict(vars(record))
+    del members["order_token"]
+    members["slot"] = str(record.slot)
+    return members
+
+
+def _slots(assembly: Assembly, args: argparse.Namespace) -> int:
+    last: list[SlotRecord] | None = None
+    while True:
+        states = [State(name) for name in args.state] if args.state else None
+        records = assembly.store.slots(host=args.host, states=states)
+        if records != last:
+            if args.format == "json":
+                show_json([_public(record) for record in records])
+            else:
+                if last is not None:
+                    print()
+                show_table(_HEAD, map(_row, records))
+        if not args.watch:
+            return 0
+        last = records
+        time.sleep(WATCH_SECONDS)
+
+
+def _slots_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", help="only this host's")
+    parser.add_argument(
+        "--state", action="append", choices=[str(s) for s in State], help="only these; repeatable"
+    )
+    parser.add_argument("--watch", action="store_true", help="print again at every change")
+
+
+def _show(assembly: Assembly, args: argparse.Namespace) -> int:
+    record = known(assembly, args.slot)
+    if args.format == "json":
+        show_json(_public(record))
+        return 0
+    drive = record.identity
+    show_fields(
+        (
+            ("slot", record.slot),
+            ("state", f"{record.state} for {age(record.entered_at)}"),
+            ("reason", record.reason),
+            ("detail", record.detail),
+            ("drive", f"{drive.model} serial {drive.serial}" if drive else "not known yet"),
+            ("generation", record.generation),
+            ("profile, policy", f"{record.profile}, {record.policy}"),
+            ("last consumer", record.consumer),
+            ("custody", record.custody),
+            ("order", record.order_id),
+            ("attempts", record.attempts),
+            ("heard of it", f"{age(record.heard_at)} ago" if record.heard_at else "never"),
+            ("step", f"{record.step} {record.fraction:.0%}" if record.step else ""),
+            ("certificate", record.certificate),
+            ("provider", record.provider),
+            ("Placement read", f"{age(record.read_at)} ago" if record.read_at else "never"),
+        )
+    )
+    return 0
+
+
+def _history(assembly: Assembly, args: argparse.Namespace) -> int:
+    record = known(assembly, args.slot)
+    rows = assembly.store.history(record.slot)
+    if args.format == "json":
+        show_json([_moment(row) for row in rows])
+    else:
+        head = ("TIME", "EVENT", "FROM", "TO", "GEN", "REASON")
+        show_table(
+            head,
+            (
+                (
+                    row.at.strftime("%Y-%m-%d %H:%M:%S"),
+                    row.event or "note",
+                    row.source or "",
+                    row.target,
+                    row.generation,
+                    row.reason,
+                )
+                for row in rows
+            ),
+        )
+    return 0
+
+
+def _moment(row: HistoryRow) -> dict[str, object]:
+    return {**vars(row), "slot": str(row.slot)}
+
+
+def _enrol(assembly: Assembly, args: argparse.Namespace) -> int:
+    try:
+        place = Slot(host_name(args.host), pci_address(args.pci))
+    except ValueError as error:
+        raise BadInputError(f"enrol: {error}") from error
+    store = assembly.store
+    if store.profile(args.profile) is None:
+        raise BadInputError(
+            f"enrol: expected an approved profile {args.profile!r}; "
+            "nvme-quarantine profile approve FILE --by NAME"
+        )
+    policy = args.policy or assembly.conf.erase.policy
+    if assembly.dispatcher.policy(policy) is None:
+        raise BadInputError(f"enrol: expected an approved policy {policy!r}, found none")
+    view, used_by = _secure(assembly, place, args.resource_class)
+    record = store.enrol(
+        place,
+        provider=view.provider.uuid,
+        resource_class=view.resource_class,
+        in_use=used_by is not None,
+        profile=args.profile,
+        policy=policy,
+        consumer=used_by,
+    )
+    return _look_and_show(assembly, record, args.format)
+
+
+def _enrol_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", required=True, help="compute host, as Nova names it")
+    parser.add_argument("--pci", required=True, help="PCI address, as in 0000:01:00.0")
+    parser.add_argument("--profile", required=True, help="name of the approved profile")
+    parser.add_argument("--policy", help="name of the policy; default: [erase]policy")
+    parser.add_argument("--resource-class", help="where the provider has more than one")
+
+
+def _secure(assembly: Assembly, place: Slot, resource_class: str | None) -> tuple[View, str | None]:
+    """The provider as it is, reserved if nobody holds it; and the consumer that holds it.
+
+    An unknown drive is never left on offer while we write it down.
+    """
+    for _ in range(TRIES):
+        view = _view(assembly, place, resource_class)
+        others = view.foreign(None)
+        if others:
+            return view, others[0].consumer
+        if view.locked:
+            return view, None
+        try:
+            custody.reserve(assembly.placement, view)
+        except ConflictError:
+            continue  # somebody moved first: look again
+    raise ConflictError(f"{place}: expected to reserve it, lost every round; try again")
+
+
+def _view(assembly: Assembly, place: Slot, resource_class: str | None) -> View:
+    provider = assembly.placement.by_slot(place)
+    view = assembly.placement.view(provider.uuid, resource_class or "") if provider else None
+    if view is None:
+        raise BadInputError(
+            f"enrol: expected a resource provider for {place} in Placement, found none; is the "
+            "device in nova.conf [pci]device_spec, with [pci]report_in_placement?"
+        )
+    classes = [inventory.resource_class for inventory in view.inventories]
+    if resource_class is None and len(classes) == 1:
+        return replace(view, resource_class=classes[0])
+    if resource_class not in classes:
+        raise BadInputError(
+            f"enrol: expected one resource class for {place}, "
+            f"found {', '.join(classes) or 'none'}; choose with --resource-class"
+        )
+    return view
+
+
+def _decided(event: Event) -> Run:
+    def run(assembly: Assembly, args: argparse.Namespace) -> int:
+        record = known(assembly, args.slot)
+        record = assembly.store.transition(record, event, reason=args.reason)
+        return _look_and_show(assembly, record, args.format)
+
+    return run
+
+
+def _reason_arguments(parser: argparse.ArgumentParser) -> None:
+    slot_argument(parser)
+    parser.add_argument("--reason", required=True, help="for the history, and for your successor")
+
+
+def _look_and_show(assembly: Assembly, record: SlotRecord, form: str) -> int:
+    """Acts on it at once; where that fails the service's loop does it later."""
+    try:
+        assembly.reconciler.look(record.slot)
+    except QuarantineError as error:
+        warn(f"recorded; the running service goes on from here ({error})")
+    record = assembly.store.slot(record.slot) or record
+    if form == "json":
+        show_json(_public(record))
+    else:
+        show_table(_HEAD, [_row(record)])
+    return 0
+
+
+def _reconcile(assembly: Assembly, args: argparse.Namespace) -> int:
+    if args.slot is not None:
+        record = known(assembly, args.slot)
+        outcomes = assembly.reconciler.bell(record.slot.host, record.slot.address)
+    elif args.host is not None:
+        outcomes = assembly.reconciler.bell(args.host)
+    else:
+        outcomes = assembly.reconciler.sweep()
+    if args.format == "json":
+        show_json([{**vars(o), "slot": str(o.slot)} for o in outcomes])
+    else:
+        show_table(("SLOT", "STATE", "ERROR"), ((o.slot, o.state, o.error) for o in outcomes))
+    return 6 if any(o.error for o in outcomes) else 0
+
+
+def _reconcile_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--host", help="only this host's slots")
+    group.add_argument("--slot", metavar="SLOT", help="only this slot")
+
+
+VERBS = (
+    Verb("slots", "list slots", _slots, _slots_arguments),
+    Verb("show", "one slot in full", _show, slot_argument),
+    Verb("history", "what happened to a slot", _history, slot_argument),
+    Verb("reconcile", "look at slots now (the manual bell)", _reconcile, _reconcile_arguments),
+    Verb(
+        "enrol",
+        "take a slot into care; a free one is erased first, a used one is not touched",
+        _enrol,
+        _enrol_arguments,
+    ),
+    Verb(
+        "release",
+        "end a hold: the drive goes through quarantine again",
+        _decided(Event.RELEASED_BY_OPERATOR),
+        _reason_arguments,
+    ),
+    Verb("hold", "keep a slot out of the pool", _decided(Event.HELD), _reason_arguments),
+    Verb(
+        "retire",
+        "give a drive up; it is never handed out again",
+        _decided(Event.RETIRED),
+        _reason_arguments,
+    ),
+)

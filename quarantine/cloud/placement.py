@@ -23,7 +23,6 @@ from quarantine.cloud.facts import (
     Provider,
     View,
     provider_name,
-    slot_of,
 )
 from quarantine.errors import BadInputError, ConflictError, QuarantineError, UnavailableError
 
@@ -46,8 +45,9 @@ class NotFoundError(QuarantineError):
 class Placement:
     """Placement as this project needs it. Not thread safe: one per thread."""
 
-    def __init__(self, adapter: Any) -> None:
-        self._adapter = adapter
+    def __init__(self, connection: Any) -> None:
+        """``connection`` is openstacksdk's; its Placement endpoint is looked up on first use."""
+        self._connection = connection
 
     @classmethod
     def connect(cls, cloud: str, *, region: str | None = None, timeout: float = 30.0) -> Placement:
@@ -59,8 +59,7 @@ class Placement:
         import openstack
 
         try:
-            connection = openstack.connect(cloud=cloud, region_name=region, api_timeout=timeout)
-            return cls(connection.placement)
+            return cls(openstack.connect(cloud=cloud, region_name=region, api_timeout=timeout))
         except Exception as error:
             raise _translated(error, f"the cloud {cloud!r} of clouds.yaml") from error
 
@@ -114,6 +113,18 @@ class Placement:
             f"expected provider {uuid} to stand still while it is read, it changed {_LOOKS} times; "
             "look again later"
         )
+
+    def holders(self, uuid: str) -> tuple[int, frozenset[str]] | None:
+        """Generation and consumers of a provider, in one request; ``None`` when it is gone.
+
+        Enough to see that a slot in use is still in use: a ``DELETE /allocations/{consumer}``
+        leaves the generation as it was, so nothing cheaper tells.
+        """
+        try:
+            answer = self._call("GET", f"/resource_providers/{uuid}/allocations")
+        except NotFoundError:
+            return None
+        return int(answer["resource_provider_generation"]), frozenset(answer["allocations"])
 
     def put_reserved(self, view: View, *, full: bool) -> int:
         """Set ``reserved`` of every inventory record to its total (or 0); the new generation.
@@ -204,9 +215,9 @@ class Placement:
     def _call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
-        call: Callable[..., Any] = self._adapter.request
         extra = {} if body is None else {"json": body}
         try:
+            call: Callable[..., Any] = self._connection.placement.request
             answer = call(path, method, microversion=MICROVERSION, skip_cache=True, **extra)
         except Exception as error:
             raise _translated(error, f"{method} {path}") from error
@@ -286,6 +297,3 @@ def _translated(error: Exception, what: str) -> QuarantineError:
     if isinstance(error, keystone.ClientException | sdk.SDKException):
         return UnavailableError(f"Placement cannot be asked ({what}): {text}")
     raise error
-
-
-__all__ = ["NotFoundError", "Placement", "slot_of"]

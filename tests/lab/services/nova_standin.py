@@ -119,7 +119,7 @@ class NovaStandIn:
         return self._claim(self._candidates(drives), name, self._generation_of(name), host)
 
     def burn(self, server: Server) -> None:
-        """``PciResourceProvider._handle_one_time_use``: ``reserved = total`` before the guest starts.
+        """``PciResourceProvider._handle_one_time_use``: ``reserved = total``, before any guest.
 
         At the end of ``instance_claim``, in ``report.py set_inventory_for_provider``; a conflict is
         retried with fresh data four times, then the server goes to ERROR and its allocation is
@@ -141,7 +141,7 @@ class NovaStandIn:
         self._drop(server.uuid, force=not reclaim)
 
     def local_delete(self, server: Server) -> None:
-        """``compute/api.py API._local_delete_cleanup``: the host is down, the guest may still run."""
+        """``compute/api.py API._local_delete_cleanup``: the host is down, its guest may run."""
         self._drop(server.uuid, force=True)
 
     def fail_spawn(self, drives: int = 1) -> Server:
@@ -296,7 +296,7 @@ class NovaStandIn:
             _expect(self._http("PUT", path, "1.28", current | {"allocations": {}}), 204)
 
     def _move(self, source: str, target: str) -> None:
-        """``report.py move_allocations``: one POST /allocations; what the target had is replaced."""
+        """``report.py move_allocations``: one POST /allocations, the target's old ones go."""
         old = self._get(f"/allocations/{source}", "1.28")
         new = self._get(f"/allocations/{target}", "1.28")
         common = {"project_id": old["project_id"], "user_id": old["user_id"]}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Final
 
 import yaml
 
+from tests.lab.services.placement_http import PlacementHttp
 from tests.lab.services.process import ServiceProcess, free_port
 
 CLOUD: Final = "lab"
@@ -41,6 +40,7 @@ class PlacementServer(ServiceProcess):
         directory.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self._http = PlacementHttp(self.url)
         policy = directory / "policy.yaml"
         policy.write_text('"placement:reshaper:reshape": ""\n')
         (directory / "placement.conf").write_text(
@@ -59,9 +59,8 @@ class PlacementServer(ServiceProcess):
         )
 
     def _answers(self) -> bool:
-        with contextlib.suppress(urllib.error.URLError, OSError):
-            with urllib.request.urlopen(f"{self.url}/", timeout=10) as answer:  # noqa: S310
-                return bool(answer.status == 200)
+        with contextlib.suppress(OSError):
+            return self._http("GET", "/", "1.0").status == 200
         return False
 
 

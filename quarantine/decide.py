@@ -1,0 +1,298 @@
+"""One slot, one look, one step: what our record and Placement's view of it ask for next.
+
+Pure: no I/O, no clock of its own. :mod:`quarantine.reconcile` looks, asks :func:`decide`, carries
+the step out under compare-and-set, and looks again until nothing is left to do. So each step may
+assume only what the record and the view say now, whoever crashed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from quarantine import custody
+from quarantine.cloud.facts import View
+from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Event, State
+from quarantine.step import NO_CHANGES, Act, Action, Limits, Past
+
+NOTHING: Final = Action(Act.NOTHING)
+_NO_PAST: Final = Past()
+_NO_CASE: Final = SlotChanges(new_case=True, custody=None, custody_ready=False)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Everything that one decision may use."""
+
+    record: SlotRecord
+    view: View
+    now: datetime
+    limits: Limits
+    past: Past
+
+    @property
+    def ours(self) -> str | None:
+        held = self.view.custody(self.record.custody)
+        return held.consumer if held else None
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        return tuple(a.consumer for a in self.view.foreign(self.record.custody))
+
+    @property
+    def lacks(self) -> str:
+        return self.past.lacks
+
+    @property
+    def locked(self) -> bool:
+        return self.view.locked
+
+    def age(self, since: datetime | None) -> float:
+        """Seconds since then; without end when it never was."""
+        return float("inf") if since is None else (self.now - since) / timedelta(seconds=1)
+
+
+def decide(
+    record: SlotRecord, view: View | None, now: datetime, limits: Limits, past: Past = _NO_PAST
+) -> Action:
+    """The next step for a slot; ``view`` is ``None`` when Placement has no provider for it."""
+    if view is None or not view.inventories:
+        return _missing(record, view)
+    if view.provider.uuid != record.provider or view.inventory is None:
+        return _moved(record, view)
+    return _BY_STATE[record.state](_Look(record, view, now, limits, past))
+
+
+def _reserve(reason: str, *, alarm: bool = False) -> Action:
+    return Action(Act.RESERVE, reason, alarm=alarm)
+
+
+def _amend(reason: str, changes: SlotChanges, *, alarm: bool = False) -> Action:
+    return Action(Act.AMEND, reason, changes=changes, alarm=alarm)
+
+
+def _move(
+    event: Event, reason: str = "", changes: SlotChanges | None = None, *, alarm: bool = False
+) -> Action:
+    return Action(Act.TRANSITION, reason, event, changes or NO_CHANGES, alarm)
+
+
+def _hold(reason: str, changes: SlotChanges | None = None) -> Action:
+    """Held, and the case is over for good: no report or order of it counts any more."""
+    changes = replace(changes or NO_CHANGES, new_case=True)
+    return _move(Event.HELD, reason, changes, alarm=True)
+
+
+def _missing(record: SlotRecord, view: View | None) -> Action:
+    """Nothing to schedule: the provider is gone, or its inventory is."""
+    what = "no resource provider" if view is None else "a provider without inventory"
+    if record.state in WAITING_FOR_PEOPLE:
+        return NOTHING
+    if record.state is State.IN_USE:
+        return _move(
+            Event.RELEASE_SEEN, f"Placement has {what} for the slot, so nobody holds it", alarm=True
+        )
+    return _hold(
+        f"Placement has {what} for the slot: drive absent, not in device_spec, or the compute "
+        "service was deleted; bring it back, then release the slot"
+    )
+
+
+def _moved(record: SlotRecord, view: View) -> Action:
+    """Another provider, or another resource class, where ours was: Nova's lock was forgotten."""
+    now = view.inventories[0].resource_class
+    rebased = SlotChanges(
+        provider=view.provider.uuid, resource_class=now, custody=None, custody_ready=False
+    )
+    found = f"the provider was {record.provider} ({record.resource_class}), now it is "
+    found += f"{view.provider.uuid} ({now})"
+    others = view.foreign(record.custody)
+    if not view.locked and not view.allocations:
+        return _reserve(f"{found}; reserved first", alarm=True)
+    if record.state in WAITING_FOR_PEOPLE:
+        return _amend(found, rebased, alarm=True)
+    if record.state in CASE_OPEN:
+        return _hold(f"{found}; the drive may have been used meanwhile", rebased)
+    if others:
+        rebased = replace(rebased, consumer=others[0].consumer)
+        if record.state is State.IN_USE:
+            return _amend(found, rebased, alarm=True)
+        return _move(Event.CLAIM_SEEN, found, rebased, alarm=True)
+    if record.state is State.RELEASED:
+        return _amend(found, rebased, alarm=True)
+    return _move(Event.RELEASE_SEEN, found, rebased, alarm=True)
+
+
+def _in_use(look: _Look) -> Action:
+    record, others = look.record, look.others
+    if not others:
+        if not look.locked and look.ours is None:
+            return _reserve("released while reserved was lowered; reserved first", alarm=True)
+        return _move(
+            Event.RELEASE_SEEN,
+            f"the allocation of {record.consumer or 'the last consumer'} is gone",
+            SlotChanges(custody=look.ours, custody_ready=False),
+        )
+    # Between its claim and its burn a server holds an allocation without reserved: Nova's window.
+    if not look.locked and look.age(record.entered_at) > look.limits.burn_grace:
+        return _reserve("somebody lowered reserved while the drive is in use", alarm=True)
+    if record.consumer not in others:
+        return _amend(
+            f"held by {others[0]} now, by {record.consumer or 'nobody known'} before: a migration, "
+            "or used again without an erase",
+            SlotChanges(consumer=others[0]),
+            alarm=record.consumer is not None,
+        )
+    return NOTHING
+
+
+def _released(look: _Look) -> Action:
+    if look.others:
+        return _move(
+            Event.CLAIM_SEEN,
+            f"claimed by {look.others[0]} before it was erased",
+            SlotChanges(consumer=look.others[0]),
+            alarm=True,
+        )
+    if look.ours is None:
+        if not look.locked:
+            return _reserve("free without a certificate; reserved first", alarm=True)
+        return Action(Act.TAKE, "custody")
+    if not look.locked:
+        return Action(Act.ENSURE, "custody was half taken")
+    return _move(Event.CUSTODY_TAKEN, changes=SlotChanges(custody=look.ours, custody_ready=True))
+
+
+def _quarantined(look: _Look) -> Action:
+    record = look.record
+    broken = _custody_trouble(look)
+    if broken is not None:
+        return broken
+    if look.ours is None:
+        if record.custody_ready:
+            return _amend("our custody vanished; the case starts again", _NO_CASE, alarm=True)
+        return Action(Act.TAKE, "custody again")
+    if not record.custody_ready or record.custody != look.ours:
+        return _amend("", SlotChanges(custody=look.ours, custody_ready=True))
+    postponed = look.past.postponed
+    if postponed >= look.limits.max_attempts:
+        return _hold(f"the order came back {postponed} times without an erase: {record.reason}")
+    if postponed and look.age(record.entered_at) < look.limits.retry_in_use_after:
+        return NOTHING
+    return Action(Act.ORDER, "erase")
+
+
+def _working(look: _Look) -> Action:
+    record = look.record
+    broken = _custody_trouble(look)
+    if broken is not None:
+        return broken
+    if look.ours is None:
+        return _move(
+            Event.POSTPONED, "our custody vanished; the case starts again", _NO_CASE, alarm=True
+        )
+    last = min(look.age(record.ordered_at), look.age(record.heard_at))
+    if last > look.limits.resend_after:
+        return Action(Act.RESEND, "nothing was heard of the order")
+    return NOTHING
+
+
+def _custody_trouble(look: _Look) -> Action | None:
+    """What is wrong with the two locks of an open case, where that needs a step of its own."""
+    if look.others:
+        return _hold(
+            f"{look.others[0]} holds the drive although it was under our custody "
+            f"({custody.describe(look.view)})",
+            SlotChanges(consumer=look.others[0]),
+        )
+    if not look.locked:
+        if look.ours is None:
+            return _reserve("custody and reserved are gone; reserved first", alarm=True)
+        return Action(Act.ENSURE, "reserved was lowered under custody", alarm=True)
+    return None
+
+
+def _certified(look: _Look) -> Action:
+    """``custody_ready`` False here means: we had begun to give the slot back."""
+    record = look.record
+    begun = not record.custody_ready
+    if look.ours is None:
+        if not look.locked and not look.others and (look.lacks or not begun):
+            return _reserve(
+                f"free although {look.lacks or 'we did not give it back'}; reserved first",
+                alarm=True,
+            )
+        if look.lacks or not begun:
+            return _hold(
+                f"{look.lacks or 'not given back by us, and burned again since'} "
+                f"({custody.describe(look.view)})",
+                SlotChanges(
+                    custody=None,
+                    custody_ready=False,
+                    consumer=look.others[0] if look.others else record.consumer,
+                ),
+            )
+        return _move(
+            Event.RETURNED,
+            changes=SlotChanges(custody=None, custody_ready=False, consumer=None),
+        )
+    if look.lacks and not look.others:
+        return _hold(look.lacks)
+    if record.custody != look.ours and not look.others:
+        return _amend("custody found by its type", SlotChanges(custody=look.ours))
+    return _custody_trouble(look) or Action(Act.GIVE_BACK, "certified")
+
+
+def _available(look: _Look) -> Action:
+    if look.others:
+        return _move(
+            Event.CLAIM_SEEN,
+            changes=SlotChanges(consumer=look.others[0], custody=None, custody_ready=False),
+        )
+    if look.ours is not None:
+        return _move(
+            Event.RELEASE_SEEN,
+            "our custody is still there; erased again",
+            SlotChanges(custody=look.ours, custody_ready=False),
+            alarm=True,
+        )
+    if look.locked:
+        return _move(
+            Event.RELEASE_SEEN,
+            look.lacks or "reserved without an allocation: used and let go between two looks",
+            alarm=bool(look.lacks),
+        )
+    if look.lacks:
+        return _reserve(f"on offer although {look.lacks}; reserved first", alarm=True)
+    return NOTHING
+
+
+def _parked(look: _Look) -> Action:
+    """Held or retired: we only keep the drive out of the pool."""
+    if not look.locked:
+        if look.ours is not None:
+            return Action(Act.ENSURE, f"reserved was lowered while {look.record.state}", alarm=True)
+        return _reserve(f"free while {look.record.state}; reserved again", alarm=True)
+    if look.others and look.record.consumer not in look.others:
+        return _amend(
+            f"{look.others[0]} holds the drive while it is {look.record.state}",
+            SlotChanges(consumer=look.others[0]),
+            alarm=True,
+        )
+    return NOTHING
+
+
+_BY_STATE: Final[Mapping[State, Callable[[_Look], Action]]] = {
+    State.IN_USE: _in_use,
+    State.RELEASED: _released,
+    State.QUARANTINED: _quarantined,
+    State.ERASING: _working,
+    State.VERIFYING: _working,
+    State.CERTIFIED: _certified,
+    State.AVAILABLE: _available,
+    State.HELD: _parked,
+    State.RETIRED: _parked,
+}

@@ -1,0 +1,107 @@
+"""Carrying out one step: the writes to the store and to Placement, in the order that survives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from quarantine import custody
+from quarantine.cloud.facts import View
+from quarantine.errors import ConflictError
+from quarantine.record.facts import UNSET, SlotChanges, SlotRecord
+from quarantine.record.store import Store
+from quarantine.step import Act, Action
+
+
+class Dispatcher(Protocol):
+    """Who sends orders to hosts (:mod:`quarantine.dispatch`)."""
+
+    def order(self, record: SlotRecord) -> SlotRecord:
+        """Send the case's order, the same one again where it is out already.
+
+        Where something is missing (the host's hello, a profile) the record stays quarantined and
+        the next look asks again. Raises ``UnavailableError`` when the broker does not take it.
+        """
+
+
+class Hands:
+    """Does what :func:`quarantine.decide.decide` asked for, one step per call."""
+
+    def __init__(
+        self,
+        store: Store,
+        placement: custody.Door,
+        dispatcher: Dispatcher,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._placement = placement
+        self._dispatcher = dispatcher
+        self._clock = clock
+
+    def send(self, record: SlotRecord) -> SlotRecord:
+        """Have the order sent; the time of sending is on the record afterwards."""
+        after = self._dispatcher.order(record)
+        if after.order_token is not None and after.ordered_at == record.ordered_at:
+            after = self._store.amend(after, SlotChanges(ordered_at=self._clock()))
+        return after
+
+    def carry_out(
+        self, record: SlotRecord, view: View | None, action: Action
+    ) -> tuple[View | None, bool]:
+        """Do one step; the view to go on with, and whether it is fresh.
+
+        Raises ``ConflictError`` when the record or Placement moved on, ``UnavailableError`` when
+        it is unknown whether Placement did what was asked: look again in both cases.
+        """
+        if action.act is Act.TRANSITION and action.event is not None:
+            self._store.transition(
+                record,
+                action.event,
+                reason=action.reason,
+                detail={"placement": custody.describe(view) if view else "no provider"},
+                changes=action.changes,
+            )
+            return view, _same_class(action)
+        if action.act is Act.AMEND:
+            self._store.amend(record, action.changes, note=action.reason)
+            return view, _same_class(action)
+        if view is None:
+            return None, False
+        if action.act is Act.RESERVE:
+            custody.reserve(self._placement, view)
+            self._store.amend(record, SlotChanges(), note=action.reason)
+            return None, False
+        if action.act is Act.TAKE:
+            return self._take(record, view), True
+        if action.act is Act.ENSURE:
+            after = custody.ensure(self._placement, view, record.custody)
+            self._store.amend(record, SlotChanges(), note=action.reason)
+            return after, True
+        self._give_back(record, view)
+        return None, False
+
+    def _take(self, record: SlotRecord, view: View) -> View:
+        consumer = record.custody or custody.new_consumer()
+        if record.custody is None:
+            # Before the request: whoever finds the allocation after a crash must know whose it is.
+            self._store.amend(record, SlotChanges(custody=consumer))
+        return custody.take(self._placement, view, consumer)
+
+    def _give_back(self, record: SlotRecord, view: View) -> None:
+        if record.custody is None:
+            raise ConflictError(f"{record.slot}: expected a custody to give back, found none")
+        # The mark tells a later look that an absent custody may be our own doing.
+        begun = self._store.amend(record, SlotChanges(custody_ready=False))
+        try:
+            custody.give_back(self._placement, view, record.custody)
+        except ConflictError:
+            # A 409 changed nothing, so what is found next was somebody else.
+            self._store.amend(begun, SlotChanges(custody_ready=True))
+            raise
+
+
+def _same_class(action: Action) -> bool:
+    """A view is of one resource class: where the record got another, it has to be read again."""
+    return action.changes.resource_class is UNSET

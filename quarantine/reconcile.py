@@ -1,0 +1,313 @@
+"""What is, what should be, one step: the loop that moves slots through their life.
+
+Level triggered: every look starts from the record and from Placement as they are now, so a lost
+message, a crash between two steps or another process doing the same costs time and nothing else.
+Writes to the store are compare-and-set, writes to Placement carry the generation of the view that
+was decided on; whoever loses looks again and decides again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from eraser.wire.identity import Slot
+from quarantine import custody
+from quarantine.cloud.facts import Provider, View
+from quarantine.decide import decide
+from quarantine.errors import ConflictError, QuarantineError, UnavailableError
+from quarantine.hands import Dispatcher, Hands
+from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, Event, State
+from quarantine.record.store import Store
+from quarantine.step import Act, Action, Limits, Past
+from quarantine.watch import Watch
+
+LOG = logging.getLogger(__name__)
+
+_STEPS: Final = 12
+"""Steps in one look; from a release to an order it takes five."""
+
+_PATIENCE: Final = 3
+"""Slots in a row that Placement may fail before the pass is put off: each may cost a timeout."""
+
+_READ_AT_SECONDS: Final = 60.0
+"""``read_at`` is for people; a newer one is not worth a write."""
+
+
+_WORK: Final = CASE_OPEN | {State.RELEASED}
+
+
+def utc_now() -> datetime:
+    """Our own wall clock."""
+    return datetime.now(UTC)
+
+
+class Cloud(custody.Door, Protocol):
+    """What the loop needs of :class:`quarantine.cloud.placement.Placement`."""
+
+    def one_time_use(self, host: str | None = None) -> list[Provider]:
+        """Every one-time-use slot with its generation."""
+
+    def by_slot(self, slot: Slot) -> Provider | None:
+        """The slot's provider by name."""
+
+    def holders(self, uuid: str) -> tuple[int, frozenset[str]] | None:
+        """Generation and consumers."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one look at one slot came to; ``error`` is empty when it went through."""
+
+    slot: Slot
+    state: State | None
+    error: str = ""
+
+
+class Reconciler:
+    """One control-plane process's hands. Several processes may run at once, one per thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        placement: Cloud,
+        dispatcher: Dispatcher,
+        config: Limits,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._store = store
+        self._placement = placement
+        self._hands = Hands(store, placement, dispatcher, clock)
+        self._limits = config
+        self._clock = clock
+        self._watch = Watch(config.in_use_reread)
+        self._strangers: set[tuple[str, int]] = set()
+
+    def look(self, slot: Slot) -> SlotRecord | None:
+        """Do for one slot all that can be done now; its record after, ``None`` if not enrolled.
+
+        Raises ``UnavailableError`` when Placement, the broker or the store does not answer:
+        nothing is lost, the next look goes on from there.
+        """
+        view: View | None = None
+        fresh = False
+        for _ in range(_STEPS):
+            record = self._store.slot(slot)
+            if record is None:
+                return None
+            if not fresh:
+                view = self._view(record)
+            fresh = False
+            action = decide(record, view, self._clock(), self._limits, self._past(record))
+            _tell(record, action)
+            try:
+                if action.act is Act.NOTHING:
+                    return self._noted(record, view)
+                if action.act in (Act.ORDER, Act.RESEND):
+                    return self._noted(self._hands.send(record), view)
+                view, fresh = self._hands.carry_out(record, view, action)
+            except ConflictError as error:
+                LOG.info("%s: %s", slot, error)
+        LOG.warning("%s: still changing after %d steps; the next look goes on", slot, _STEPS)
+        return self._store.slot(slot)
+
+    def bell(self, host: str, address: str | None = None) -> list[Outcome]:
+        """Something happened on that host: look at its slots, or at that one, now."""
+        slots = [
+            record.slot
+            for record in self._store.slots(host=host)
+            if address in (None, record.slot.address)
+        ]
+        return self._each(slots)
+
+    def sweep(self) -> list[Outcome]:
+        """List every one-time-use provider once and look at all slots that may need a step.
+
+        A slot whose generation stood still is skipped only where our record says that nobody uses
+        it and no case is open; slots in use are read again on their own budget (:meth:`reread`).
+        """
+        providers = self._placement.one_time_use()
+        records = self._store.slots()
+        generations = {provider.uuid: provider.generation for provider in providers}
+        self._watch.refill(r for r in records if r.state is State.IN_USE)
+        self._reserve_strangers(providers, records)
+        # Slots that may be on offer without a right to it come first.
+        due = [r for r in records if self._is_due(r, generations)]
+        due.sort(key=lambda r: (r.state not in FREE_TO_SCHEDULE, r.state in _WORK, r.slot))
+        return self._each(r.slot for r in due)
+
+    def reread(self) -> list[Outcome]:
+        """Read the slots in use whose turn it is: one request each, a full look on a change."""
+        outcomes: list[Outcome] = []
+        failures = 0
+        for record in self._watch.due():
+            try:
+                unchanged = self._still_used(record)
+            except UnavailableError as error:
+                outcomes.append(Outcome(record.slot, record.state, str(error)))
+                failures += 1
+                if failures >= _PATIENCE:
+                    break
+                continue
+            failures = 0
+            if unchanged:
+                self._watch.seen(record)
+            else:
+                outcomes += self._each([record.slot])
+        return outcomes
+
+    def tend(self) -> list[Outcome]:
+        """The round between two sweeps: open cases, and the slots in use whose turn it is."""
+        return self._each(r.slot for r in self._store.slots(states=_WORK)) + self.reread()
+
+    def run_forever(self, stop: threading.Event) -> None:
+        """Sweep and tend until ``stop`` is set; nothing but ``stop`` ends it."""
+        next_sweep = time.monotonic()
+        while not stop.is_set():
+            started = time.monotonic()
+            if started >= next_sweep and self._guarded(self.sweep):
+                next_sweep = started + self._limits.list_interval
+                self._guarded(self.reread)
+            else:
+                self._guarded(self.tend)
+            pause = self._limits.sweep_interval - (time.monotonic() - started)
+            if pause < 0:
+                LOG.warning("a round took %.1f s longer than sweep_interval", -pause)
+            stop.wait(max(0.0, pause))
+
+    def _is_due(self, record: SlotRecord, generations: dict[str, int]) -> bool:
+        if record.state in _WORK or record.provider not in generations:
+            return True
+        return generations[record.provider] != record.provider_generation
+
+    def _still_used(self, record: SlotRecord) -> bool:
+        held = self._placement.holders(record.provider)
+        return (
+            held is not None
+            and held[0] == record.provider_generation
+            and record.consumer in held[1]
+        )
+
+    def _each(self, slots: Iterable[Slot]) -> list[Outcome]:
+        """Each slot alone: what breaks one stops no other, but a dead Placement ends the pass."""
+        outcomes: list[Outcome] = []
+        failures = 0
+        for slot in slots:
+            outcome, available = self._one(slot)
+            outcomes.append(outcome)
+            failures = 0 if available else failures + 1
+            if failures >= _PATIENCE:
+                LOG.warning("%d slots in a row could not be read; the pass is put off", failures)
+                break
+        return outcomes
+
+    def _one(self, slot: Slot) -> tuple[Outcome, bool]:
+        try:
+            record = self.look(slot)
+        except UnavailableError as error:
+            LOG.warning("%s: %s", slot, error)
+            return Outcome(slot, None, str(error)), False
+        except QuarantineError as error:
+            LOG.error("%s: %s", slot, error)
+            return Outcome(slot, None, str(error)), True
+        except Exception as error:
+            # A mistake of ours about one slot must not stop the care for all the others.
+            LOG.exception("%s: unexpected", slot)
+            return Outcome(slot, None, f"{type(error).__name__}: {error}"), True
+        return Outcome(slot, record.state if record else None), True
+
+    def _guarded(self, step: Callable[[], list[Outcome]]) -> bool:
+        try:
+            step()
+        except QuarantineError as error:
+            LOG.warning("%s: %s", step.__name__, error)
+            return False
+        except Exception:
+            # As in _one: the loop is what brings everything else back, so it goes on.
+            LOG.exception("%s: unexpected", step.__name__)
+            return False
+        return True
+
+    def _view(self, record: SlotRecord) -> View | None:
+        view = self._placement.view(record.provider, record.resource_class)
+        if view is not None:
+            return view
+        provider = self._placement.by_slot(record.slot)
+        if provider is None:
+            return None
+        return self._placement.view(provider.uuid, record.resource_class)
+
+    def _past(self, record: SlotRecord) -> Past:
+        if record.state in (State.CERTIFIED, State.AVAILABLE):
+            return Past(lacks=self._lacks(record))
+        if record.state is State.QUARANTINED and record.attempts:
+            rows = self._store.history(record.slot)
+            case = [r for r in rows if r.generation == record.generation]
+            return Past(postponed=sum(r.event is Event.POSTPONED for r in case))
+        return Past()
+
+    def _lacks(self, record: SlotRecord) -> str:
+        if record.certificate is None or record.identity is None:
+            return "the slot has no certificate"
+        drive = self._store.drive(record.identity.digest)
+        if drive is None or drive.dirty or drive.retired:
+            why = drive.reason if drive else "unknown"
+            return f"the drive is {'retired' if drive and drive.retired else 'dirty'} ({why})"
+        if drive.certificate != record.certificate:
+            return "the drive's last certificate is of another case"
+        return ""
+
+    def _noted(self, record: SlotRecord, view: View | None) -> SlotRecord:
+        now = self._clock()
+        generation = view.provider.generation if view else None
+        old = record.read_at
+        stale = old is None or (now - old).total_seconds() >= _READ_AT_SECONDS
+        if stale or generation != record.provider_generation:
+            changes = SlotChanges(provider_generation=generation, read_at=now)
+            record = self._store.amend(record, changes)
+        self._watch.seen(record)
+        return record
+
+    def _reserve_strangers(self, providers: list[Provider], records: list[SlotRecord]) -> None:
+        """Free slots of our resource classes that nobody enrolled hold unknown drives."""
+        known = {record.slot for record in records}
+        classes = {record.resource_class for record in records}
+        for provider in providers:
+            key = (provider.uuid, provider.generation)
+            if provider.slot in known or key in self._strangers or not classes:
+                continue
+            try:
+                view = self._placement.view(provider.uuid, "")
+                mine = view and any(i.resource_class in classes for i in view.inventories)
+                if view and mine and not view.locked and not view.allocations:
+                    LOG.error("ALARM %s: free and not enrolled; reserved, enrol it", provider.name)
+                    custody.reserve(self._placement, view)
+                self._strangers.add(key)
+            except QuarantineError as error:
+                LOG.warning("%s: %s", provider.name, error)
+
+
+def _tell(record: SlotRecord, action: Action) -> None:
+    if action.alarm:
+        LOG.error("ALARM %s (%s): %s", record.slot, record.state, action.reason)
+    elif action.act is not Act.NOTHING:
+        LOG.info(
+            "%s (%s): %s %s", record.slot, record.state, action.event or action.act, action.reason
+        )
+
+
+def worst_case_detection(config: Limits, slots: int, read_seconds: float = 0.05) -> float:
+    """Seconds from a release without any bell to our knowing of it, at worst.
+
+    ``slots`` in use are read in turn, oldest first, each at least every ``in_use_reread`` seconds
+    unless the requests (``read_seconds`` each) take longer than that; a turn comes once in
+    ``sweep_interval``, and a sweep that looks at every slot may come first.
+    """
+    reads = slots * read_seconds
+    return max(config.in_use_reread, reads) + max(config.sweep_interval, reads) + reads

@@ -1,0 +1,85 @@
+"""What one look at a slot may ask for, and the durations that decide it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from oslo_config.cfg import ConfigOpts
+
+from quarantine.record.facts import SlotChanges
+from quarantine.record.states import Event
+
+NO_CHANGES: Final = SlotChanges()
+
+
+class Act(StrEnum):
+    """The kinds of step."""
+
+    NOTHING = "nothing"
+    """All is as it should be, or we wait for somebody."""
+    RESERVE = "reserve"
+    """``reserved = total`` at once: the slot must not be handed out."""
+    TAKE = "take"
+    """Our allocation instead of ``reserved``, then ``reserved`` on top."""
+    ENSURE = "ensure"
+    """Our allocation stands; put ``reserved`` back on top."""
+    GIVE_BACK = "give_back"
+    """Take both locks away: the slot goes to the pool."""
+    ORDER = "order"
+    """Send an erase order for this case."""
+    RESEND = "resend"
+    """Send the same order again: nothing was heard of it."""
+    AMEND = "amend"
+    """Write ``changes`` to the record; its state stays."""
+    TRANSITION = "transition"
+    """Move the record by ``event``."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """One step. ``alarm`` marks what an operator must hear of."""
+
+    act: Act
+    reason: str = ""
+    event: Event | None = None
+    changes: SlotChanges = NO_CHANGES
+    alarm: bool = False
+
+
+@dataclass(frozen=True)
+class Past:
+    """What the store knows beyond the slot's own record."""
+
+    lacks: str = ""
+    """Why the drive in the slot is not clean by the record's certificate; empty when it is. It
+    matters only where the slot is, or is about to be, free to schedule."""
+    postponed: int = 0
+    """How often this case's order came back without an erase."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Durations in seconds on our own clock; the options of the same names explain them."""
+
+    sweep_interval: float = 15.0
+    list_interval: float = 60.0
+    in_use_reread: float = 240.0
+    resend_after: float = 120.0
+    retry_in_use_after: float = 300.0
+    max_attempts: int = 5
+    burn_grace: float = 120.0
+    """After a claim Nova itself is about to set ``reserved``; we step in only later."""
+
+    @classmethod
+    def from_conf(cls, conf: ConfigOpts) -> Limits:
+        """From the groups ``detection`` and ``erase`` of the configuration."""
+        return cls(
+            sweep_interval=conf.detection.sweep_interval,
+            list_interval=conf.detection.list_interval,
+            in_use_reread=conf.detection.in_use_reread,
+            resend_after=conf.erase.resend_after,
+            retry_in_use_after=conf.erase.retry_in_use_after,
+            max_attempts=conf.erase.max_attempts,
+        )

@@ -1,0 +1,41 @@
+"""Real services for the tests here; the Placement server is shared, everything else is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quarantine.step import Limits
+from tests.lab.services.faults import FaultProxy
+from tests.lab.services.placement import PlacementServer, write_clouds_yaml
+from tests.lab.services.redis import RedisServer
+from tests.services.pool import Pool
+
+
+@pytest.fixture(scope="session")
+def placement_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlacementServer]:
+    """A real Placement API."""
+    with PlacementServer(tmp_path_factory.mktemp("placement")) as server:
+        yield server
+
+
+@pytest.fixture
+def pool(
+    placement_server: PlacementServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Pool]:
+    """One slot in a cloud of its own; our requests to Placement pass the fault proxy."""
+    with FaultProxy(placement_server.port) as proxy:
+        clouds = write_clouds_yaml(tmp_path / "clouds.yaml", proxy.url)
+        monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds))
+        pool = Pool(placement_server.url, proxy, tmp_path, Limits())
+        yield pool
+        pool.close()
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A real redis-server."""
+    with RedisServer(tmp_path / "redis") as server:
+        yield server

@@ -1,0 +1,185 @@
+"""A small cloud for tests: real Placement, the Nova stand-in, a store, and a dispatcher that notes.
+
+Each pool has a resource class and hosts of its own, so that many can share one Placement.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from eraser.wire.identity import ControllerIdentity, Slot
+from quarantine.cloud.facts import View
+from quarantine.cloud.placement import Placement
+from quarantine.enrol import enrol
+from quarantine.errors import UnavailableError
+from quarantine.reconcile import Reconciler
+from quarantine.record.facts import NewCertificate, SlotChanges, SlotRecord
+from quarantine.record.states import Event, State
+from quarantine.record.store import Store
+from quarantine.step import Limits
+from tests.lab.services.faults import FaultProxy
+from tests.lab.services.nova_standin import NovaStandIn, Server
+from tests.lab.services.placement_http import PlacementHttp
+
+ADDRESS: Final = "0000:81:00.0"
+TIMEOUT: Final = 20.0
+_NUMBER: Final = itertools.count(1)
+
+
+@dataclass
+class NotingDispatcher:
+    """Does to the store what the real one does, and sends to nobody."""
+
+    store: Store
+    clock: SettableClock
+    sent: list[str] = field(default_factory=list)
+    broken: bool = False
+
+    def order(self, record: SlotRecord) -> SlotRecord:
+        """Store the order, then "send" it."""
+        if record.order_token is None:
+            token = f"order-{record.slot}-{record.generation}"
+            record = self.store.amend(record, SlotChanges(order_id=token, order_token=token))
+        if self.broken:
+            raise UnavailableError("the broker does not answer")
+        assert record.order_token is not None
+        self.sent.append(record.order_token)
+        changes = SlotChanges(ordered_at=self.clock(), attempts=record.attempts + 1)
+        if record.state is State.QUARANTINED:
+            return self.store.transition(record, Event.ORDERED, changes=changes)
+        return self.store.amend(record, changes)
+
+
+@dataclass
+class SettableClock:
+    """A wall clock that stands still until it is moved."""
+
+    now: datetime = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def forward(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += timedelta(seconds=seconds)
+
+
+class Pool:
+    """What a test holds. ``slot`` is the only slot unless more hosts are started."""
+
+    def __init__(self, url: str, proxy: FaultProxy, directory: Path, limits: Limits) -> None:
+        number = next(_NUMBER)
+        self.proxy = proxy
+        self.limits = limits
+        self.resource_class = f"CUSTOM_NVME_T{number}"
+        self.slot = Slot(f"cmp_{number}", ADDRESS)
+        self.nova = NovaStandIn(url, self.resource_class)
+        self.raw = PlacementHttp(url)
+        self.clock = SettableClock()
+        self.database = f"sqlite:///{directory}/pool-{number}.sqlite"
+        self.store = Store.open(self.database, clock=self.clock)
+        self.store.migrate()
+        self.dispatcher = NotingDispatcher(self.store, self.clock)
+        self.placement = Placement.connect("lab", timeout=TIMEOUT)
+        self.reconciler = self.new_reconciler()
+
+    def new_reconciler(self, limits: Limits | None = None) -> Reconciler:
+        """As after a restart of the control plane."""
+        return Reconciler(
+            self.store, self.placement, self.dispatcher, limits or self.limits, self.clock
+        )
+
+    @property
+    def record(self) -> SlotRecord:
+        """The slot's record as stored now."""
+        record = self.store.slot(self.slot)
+        assert record is not None
+        return record
+
+    @property
+    def view(self) -> View:
+        """What Placement says now."""
+        provider = self.placement.by_slot(self.slot)
+        assert provider is not None
+        view = self.placement.view(provider.uuid, self.resource_class)
+        assert view is not None
+        return view
+
+    @property
+    def on_offer(self) -> bool:
+        """Whether Placement would hand out the slot."""
+        return any(p.slot == self.slot for p in self.placement.offered(self.resource_class))
+
+    def enrol(self, *, drive: bool = True) -> SlotRecord:
+        """nova-compute starts, an operator enrols the slot, its drive becomes known."""
+        self.nova.start_compute(self.slot.host, [self.slot.address])
+        record = enrol(self.store, self.placement, self.slot, profile="p", policy="q")
+        return self.store.amend(record, SlotChanges(identity=self.identity)) if drive else record
+
+    @property
+    def identity(self) -> ControllerIdentity:
+        """The drive in the slot."""
+        return ControllerIdentity(
+            0x144D, 0xA824, 0x144D, 0xA801, f"S{self.slot.host}", "M", "nqn.2014.org:x"
+        )
+
+    def certify(self) -> SlotRecord:
+        """What the inbox does with a good report."""
+        last = self.store.last_certificate()
+        token = f"certificate-{self.slot}-{self.record.generation}"
+        certificate = NewCertificate(token, token, last.digest if last else "")
+        return self.store.transition(self.record, Event.CERTIFIED, certificate=certificate)
+
+    def make_available(self) -> SlotRecord:
+        """Enrolled, erased, certified and in Nova's pool."""
+        self.enrol()
+        self.reconciler.look(self.slot)
+        self.certify()
+        record = self.reconciler.look(self.slot)
+        assert record is not None
+        assert record.state is State.AVAILABLE
+        return record
+
+    def make_used(self) -> Server:
+        """A tenant has the drive, and we have seen it."""
+        self.make_available()
+        server = self.nova.boot()
+        record = self.reconciler.look(self.slot)
+        assert record is not None
+        assert record.state is State.IN_USE
+        return server
+
+    def states(self) -> list[State]:
+        """The states passed through since enrolment, in order."""
+        rows = self.store.history(self.slot)
+        return [row.target for row in rows if row.event is not None]
+
+    def put_reserved(self, reserved: int) -> None:
+        """An operator's ``openstack resource provider inventory set``."""
+        view = self.view
+        body = {
+            "resource_provider_generation": view.provider.generation,
+            "total": 1,
+            "max_unit": 1,
+            "reserved": reserved,
+        }
+        path = f"/resource_providers/{view.provider.uuid}/inventories/{self.resource_class}"
+        assert self.raw("PUT", path, "1.39", body).status == 200
+
+    def drop_custody(self) -> None:
+        """An operator deletes our allocation."""
+        for allocation in self.view.allocations:
+            assert self.raw("DELETE", f"/allocations/{allocation.consumer}", "1.39").status == 204
+
+    def close(self) -> None:
+        """Give back what the test held."""
+        self.store.close()
+
+
+def with_limits(limits: Limits, **changes: float) -> Limits:
+    """The limits with some changed."""
+    return replace(limits, **changes)  # type: ignore[arg-type]

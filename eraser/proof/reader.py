@@ -13,7 +13,7 @@ import os
 import stat
 import struct
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
@@ -121,7 +121,9 @@ class Device:
             self._queues.remove(queue)
             queue.close()
 
-    def read_blocks(self, indexes: Iterable[int]) -> Iterator[tuple[int, memoryview | None]]:
+    def read_blocks(
+        self, indexes: Iterable[int]
+    ) -> Generator[tuple[int, memoryview | None], None, None]:
         """Each block, None where it cannot be read. The view is valid until the next one.
 
         The last block of the device is shorter than 4096 bytes where the size is no multiple.
@@ -134,7 +136,7 @@ class Device:
                 failed = at in batch.failed
                 yield index, None if failed else batch.data[at * BLOCK : (at + 1) * BLOCK]
 
-    def read_batches(self, indexes: Iterable[int]) -> Iterator[Batch]:
+    def read_batches(self, indexes: Iterable[int]) -> Generator[Batch, None, None]:
         """:meth:`read_blocks` in batches of :data:`BATCH`: what makes many clean blocks cheap.
 
         A short last block comes in a batch of its own. Raises ``ValueError`` for an index that
@@ -168,7 +170,9 @@ class Device:
             for index in short:
                 yield Request([index * BLOCK], block_length(index, self.size))
 
-    def read_sequential(self, start: int, stop: int) -> Iterator[tuple[int, memoryview | None]]:
+    def read_sequential(
+        self, start: int, stop: int
+    ) -> Generator[tuple[int, memoryview | None], None, None]:
         """Blocks ``start`` to ``stop`` (exclusive) in windows of at most :data:`WINDOW` bytes.
 
         A window that fails is read again block by block: each block that still fails comes as
@@ -193,7 +197,9 @@ class Device:
             groups.close()
             self._release(queue)
 
-    def _split(self, group: Group, first: int) -> Iterator[tuple[int, memoryview | None]]:
+    def _split(
+        self, group: Group, first: int
+    ) -> Generator[tuple[int, memoryview | None], None, None]:
         offset, length = group.request.offsets[0], group.request.length
         for at in range(0, length, BLOCK):
             piece = group.data[at : min(at + BLOCK, length)]

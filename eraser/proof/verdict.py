@@ -169,11 +169,9 @@ def _free(evidence: Evidence, promised: BlockClass | None) -> _Finding:
             " does not say what erased blocks read as"
         )
     if not _enough(evidence):
-        return _unknown(
-            "the drive does not say what erased blocks read as;"
-            if promised is None
-            else f"the drive did not deallocate; {_probes_wanted(evidence)}"
-        )
+        silent = "the drive does not say what erased blocks read as"
+        why = silent if promised is None else "the drive did not deallocate"
+        return _unknown(f"{why}; {_probes_wanted(evidence)}")
     if result.patterns > 1:
         return _unknown("more than one pattern was found; an erase leaves one")
     if written.uniform and looks.random:

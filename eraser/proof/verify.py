@@ -34,6 +34,7 @@ class Verifier:
 
     def __init__(self, plan: VerifyPlan, open_device: Callable[[str], Device] = Device) -> None:
         self.plan = plan
+        self._digest = plan.digest
         self._open = open_device
         self._tallies = [Tally() for _ in plan.namespaces]
         self._at = 0
@@ -43,7 +44,7 @@ class Verifier:
     def state(self) -> dict[str, Any]:
         """A checkpoint for :meth:`restore`, plain JSON values."""
         checkpoint = _Checkpoint(
-            self.plan.digest, self._at, self._seconds, self._stopped, tuple(self._tallies)
+            self._digest, self._at, self._seconds, self._stopped, tuple(self._tallies)
         )
         plain = codec.plain(checkpoint)
         assert isinstance(plain, dict)
@@ -53,7 +54,7 @@ class Verifier:
         """Go on from a checkpoint. Raises :class:`eraser.errors.BadInputError` where it is
         malformed or of another plan: then verify from the start."""
         found = codec.decode(_Checkpoint, state, "verification checkpoint")
-        if found.plan != self.plan.digest or len(found.tallies) != len(self._tallies):
+        if found.plan != self._digest or len(found.tallies) != len(self._tallies):
             raise BadInputError(
                 "verification checkpoint: expected one of this plan, found another's;"
                 " verify from the start"

@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import json
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -16,6 +17,7 @@ from tests.lab.errors import GuestError
 
 Answer = dict[str, Any]
 _SLICE_S = 0.25
+_SEND_S = 60
 _Result = TypeVar("_Result")
 
 
@@ -25,6 +27,10 @@ class Agent:
     def __init__(self, path: Path, alive: Callable[[], bool]) -> None:
         self._alive = alive
         self._socket = socket.socket(socket.AF_UNIX)
+        # A guest that has stopped to read must not stop us for ever.
+        self._socket.setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_S, 0)
+        )
         self._socket.connect(str(path))
         self._ids = itertools.count(1)
         self._waiting: dict[int, Future[Answer]] = {}

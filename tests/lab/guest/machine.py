@@ -14,7 +14,7 @@ from tests.lab.guest.agent import Agent
 from tests.lab.guest.argv import Sockets
 from tests.lab.guest.qmp import Monitor
 
-_CONNECT_S = 30.0
+_CONNECT_S = 60.0
 _POLL_S = 0.01
 _SHORT = 60
 _Channel = TypeVar("_Channel")

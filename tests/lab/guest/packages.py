@@ -42,14 +42,8 @@ QEMU_SUITE: Final = "trixie"
 QEMU_BACKPORTS: Final = "trixie-backports"
 QEMU_PACKAGES: Final = ("qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios")
 
-# Python distributions of the eraser side, installed beside the project's own packages.
-GUEST_REQUIREMENTS: Final = (
-    "celery>=5.4,<6",
-    "cryptography>=42",
-    "oslo.config>=9",
-    "pyudev>=0.24",
-    "redis>=5,<7",
-)
+# The dependencies of the project (in pyproject.toml) that the eraser side needs.
+GUEST_DISTRIBUTIONS: Final = ("celery", "cryptography", "oslo.config", "pyudev", "redis")
 GUEST_PYTHON: Final = (3, 11)
 
 # Project packages that run in a guest; those that do not exist yet are skipped.

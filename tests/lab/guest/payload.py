@@ -4,9 +4,12 @@ import compileall
 import contextlib
 import io
 import py_compile
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -23,8 +26,29 @@ _ATTEMPTS: Final = 3
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
 
 
+def guest_requirements(pyproject: str, names: Iterable[str]) -> list[str]:
+    """Return the requirements of some distributions as pyproject.toml states them.
+
+    Raises ``BuildError`` for a name that is no dependency of the project.
+    """
+    stated: dict[str, str] = {}
+    for requirement in tomllib.loads(pyproject)["project"]["dependencies"]:
+        found = re.match(r"[A-Za-z0-9._-]+", requirement)
+        if found is not None:
+            stated[found.group().lower()] = requirement
+    missing = sorted(set(names) - set(stated))
+    if missing:
+        raise BuildError(
+            f"expected {', '.join(missing)} among the dependencies in pyproject.toml, found none; "
+            "add it there or remove it from tests/lab/guest/packages.py"
+        )
+    return sorted(stated[name] for name in names)
+
+
 def site_image(cache: Cache) -> Path:
     """Return the image of the installed third-party distributions (mounted at /opt/site)."""
+    pyproject = (REPOSITORY / "pyproject.toml").read_text()
+    requirements = guest_requirements(pyproject, packages.GUEST_DISTRIBUTIONS)
 
     def build(part: Path) -> None:
         tree = part / "tree"
@@ -34,16 +58,14 @@ def site_image(cache: Cache) -> Path:
         if sys.version_info[:2] != packages.GUEST_PYTHON:
             argv += ["--only-binary=:all:", "--python-version", version, "--implementation", "cp"]
             argv += ["--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_28_x86_64"]
-        done = subprocess.run(
-            [*argv, *packages.GUEST_REQUIREMENTS], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([*argv, *requirements], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise BuildError(f"pip install for the guests failed: {done.stderr.strip()[-400:]}")
         precompile(tree, "/opt/site")
         trees.make_ext4(part / "site.ext4", SITE_MIB, tree, journal=False)
         shutil.rmtree(tree)
 
-    key = digest([*packages.GUEST_REQUIREMENTS, str(SITE_MIB), str(sys.version_info[:2])])
+    key = digest([*requirements, str(SITE_MIB), str(sys.version_info[:2])])
     return cache.entry("site", key, build) / "site.ext4"
 
 

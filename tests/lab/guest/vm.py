@@ -4,12 +4,10 @@ import contextlib
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,85 +17,16 @@ from tests.lab.guest import processes, snapshot, trees
 from tests.lab.guest.agent import Answer, decode, encode
 from tests.lab.guest.argv import DEFAULT, Disks, Flavour, Sockets
 from tests.lab.guest.build import Images
+from tests.lab.guest.commands import COMMAND_S, GRACE_S, Completed, GuestProcess
 from tests.lab.guest.machine import Machine
 
-COMMAND_S: Final = 120.0
-"""Time a command may take when the caller names none; a guest is some ten times slower than us."""
 _RESUME_S: Final = 60.0
-_GRACE_S: Final = 30.0
 _CHUNK: Final = 1 << 18
 _MOUNTED: Final = (
     ("site", "/opt/site", "ro,noatime"),
     ("src", "/opt/src", "ro,noatime"),
     ("state", "/opt/state", "rw"),
 )
-
-
-@dataclass(frozen=True)
-class Completed:
-    """A command that ended in a guest. A negative code is the signal that killed it."""
-
-    argv: tuple[str, ...]
-    returncode: int
-    raw: bytes
-    """Standard output as it came."""
-    raw_errors: bytes
-
-    @property
-    def stdout(self) -> str:
-        """Standard output as text."""
-        return self.raw.decode(errors="replace")
-
-    @property
-    def stderr(self) -> str:
-        """Standard error as text."""
-        return self.raw_errors.decode(errors="replace")
-
-
-class GuestProcess:
-    """A command that runs on in a guest while the test does something else."""
-
-    def __init__(self, guest: "Guest", pid: int, files: tuple[str, str]) -> None:
-        self._guest = guest
-        self.pid = pid
-        self._files = files
-
-    def poll(self) -> int | None:
-        """Return the exit code, or nothing while it runs."""
-        code: int | None = self._guest.request("poll", timeout=_GRACE_S, pid=self.pid)["rc"]
-        return code
-
-    def wait(self, timeout: float = COMMAND_S) -> int:
-        """Wait for the end and return the exit code. Raises ``GuestError`` after ``timeout`` s."""
-        answer = self._guest.request(
-            "wait", timeout=timeout + _GRACE_S, limit=timeout, pid=self.pid
-        )
-        code: int | None = answer["rc"]
-        if code is None:
-            raise GuestError(
-                f"expected process {self.pid} in {self._guest.name} to end in {timeout:g} s: "
-                f"{self.stderr()[-300:]}"
-            )
-        return code
-
-    def signal(self, number: int = signal.SIGTERM, *, group: bool = False) -> bool:
-        """Send a signal, to the whole process group if wanted; false when it was gone already."""
-        sent: bool = self._guest.request(
-            "signal", timeout=_GRACE_S, pid=self.pid, signal=int(number), group=group
-        )["sent"]
-        return sent
-
-    def kill(self) -> None:
-        """Kill the process and all that it started in its group."""
-        self.signal(signal.SIGKILL, group=True)
-
-    def stdout(self) -> str:
-        """Return what it has printed so far."""
-        return self._guest.get(self._files[0]).decode(errors="replace")
-
-    def stderr(self) -> str:
-        """Return what it has printed to standard error so far."""
-        return self._guest.get(self._files[1]).decode(errors="replace")
 
 
 class Guest:
@@ -207,7 +136,7 @@ class Guest:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         answer = self.request(
             "run",
-            timeout=timeout + _GRACE_S,
+            timeout=timeout + GRACE_S,
             argv=list(argv),
             stdin=encode(data),
             limit=timeout,
@@ -236,7 +165,7 @@ class Guest:
         files = (f"{stem}.out", f"{stem}.err")
         answer = self.request(
             "spawn",
-            timeout=_GRACE_S,
+            timeout=GRACE_S,
             argv=list(argv),
             env=dict(env or {}),
             stdout=files[0],
@@ -250,7 +179,7 @@ class Guest:
         for offset in range(0, max(len(content), 1), _CHUNK):
             self.request(
                 "put",
-                timeout=_GRACE_S,
+                timeout=GRACE_S,
                 path=path,
                 data=encode(content[offset : offset + _CHUNK]),
                 append=offset > 0,
@@ -261,9 +190,7 @@ class Guest:
         """Read a file of the guest."""
         whole = bytearray()
         while True:
-            answer = self.request(
-                "get", timeout=_GRACE_S, path=path, offset=len(whole), size=_CHUNK
-            )
+            answer = self.request("get", timeout=GRACE_S, path=path, offset=len(whole), size=_CHUNK)
             data = decode(answer["data"])
             whole += data
             if len(data) < _CHUNK:
@@ -272,7 +199,7 @@ class Guest:
     def wait_for(self, pattern: str, timeout: float = COMMAND_S, *, gone: bool = False) -> None:
         """Wait until a path (or glob pattern) exists in the guest, or until none is left."""
         answer = self.request(
-            "await", timeout=timeout + _GRACE_S, pattern=pattern, gone=gone, limit=timeout
+            "await", timeout=timeout + GRACE_S, pattern=pattern, gone=gone, limit=timeout
         )
         if not answer["met"]:
             wanted = "vanish" if gone else "appear"

@@ -66,8 +66,19 @@ class ComputeGuest(DriveGuest):
 
     drives: tuple[RackDrive, ...] = ()
 
+    def power_cut(self) -> None:
+        """End this host alone: its drives keep their power, as when a kernel crashes and reboots.
+
+        ``Rack.power_cut`` takes the power of the drives and of the instances as well.
+        """
+        super().power_cut()
+        self.drives = ()
+
     def plug_all(self, drives: Sequence[RackDrive], *, wait: bool = True) -> None:
-        """Plug drives in, each in its own slot."""
+        """Plug drives in, each in its own slot; also while the host runs.
+
+        Without ``wait`` for drives that have no namespace or do not answer.
+        """
         for drive in drives:
             drive.wait_ready()
             address = self.plug(drive.slot, drive.host_socket)

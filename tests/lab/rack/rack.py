@@ -137,7 +137,6 @@ class Rack:
         compute.power_cut()
         for drive in affected:
             drive.power_cycle()
-        compute.drives = ()
 
     def power_on(self, compute: ComputeGuest) -> None:
         """Switch a host on again: a fresh boot, with only its persistent directories kept."""

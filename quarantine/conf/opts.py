@@ -101,6 +101,8 @@ def _refuse_unknown(paths: Sequence[Path]) -> None:
         sections: dict[str, dict[str, list[str]]] = {}
         cfg.ConfigParser(str(path), sections).parse()
         for section, values in sections.items():
+            if section == "DEFAULT" and not values:
+                continue  # the generator begins every sample with it
             if section not in known:
                 raise ValueError(
                     f"{path}: expected one of the groups {', '.join(sorted(known))}, "

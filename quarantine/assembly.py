@@ -122,7 +122,9 @@ class Assembly:
     @cached_property
     def reconciler(self) -> Reconciler:
         """Moves slots."""
-        return Reconciler(self.store, self.placement, self.dispatcher, Limits.from_conf(self.conf))
+        # Our own files first: their mistakes are found without a cloud.
+        dispatcher, limits = self.dispatcher, Limits.from_conf(self.conf)
+        return Reconciler(self.store, self.placement, dispatcher, limits)
 
     @cached_property
     def issuer(self) -> Issuer:

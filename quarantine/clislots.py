@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import replace
 
 from eraser.wire.identity import Slot, host_name, pci_address
-from quarantine import custody
 from quarantine.assembly import Assembly
 from quarantine.cliout import age, show_fields, show_json, show_table, warn
 from quarantine.cliverb import Run, Verb, known, slot_argument
-from quarantine.cloud.facts import View
-from quarantine.errors import BadInputError, ConflictError, QuarantineError
+from quarantine.enrol import enrol
+from quarantine.errors import BadInputError, QuarantineError
 from quarantine.record.facts import HistoryRow, SlotRecord
 from quarantine.record.states import Event, State
 
 WATCH_SECONDS = 0.5
-TRIES = 5
 
 _HEAD = ("SLOT", "STATE", "SINCE", "STEP", "DONE", "MODEL", "SERIAL", "GEN", "REASON")
 
@@ -142,16 +139,7 @@ def _enrol(assembly: Assembly, args: argparse.Namespace) -> int:
     policy = args.policy or assembly.conf.erase.policy
     if assembly.dispatcher.policy(policy) is None:
         raise BadInputError(f"enrol: expected an approved policy {policy!r}, found none")
-    view, used_by = _secure(assembly, place, args.resource_class)
-    record = store.enrol(
-        place,
-        provider=view.provider.uuid,
-        resource_class=view.resource_class,
-        in_use=used_by is not None,
-        profile=args.profile,
-        policy=policy,
-        consumer=used_by,
-    )
+    record = enrol(store, assembly.placement, place, profile=args.profile, policy=policy)
     return _look_and_show(assembly, record, args.format)
 
 
@@ -160,45 +148,6 @@ def _enrol_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pci", required=True, help="PCI address, as in 0000:01:00.0")
     parser.add_argument("--profile", required=True, help="name of the approved profile")
     parser.add_argument("--policy", help="name of the policy; default: [erase]policy")
-    parser.add_argument("--resource-class", help="where the provider has more than one")
-
-
-def _secure(assembly: Assembly, place: Slot, resource_class: str | None) -> tuple[View, str | None]:
-    """The provider as it is, reserved if nobody holds it; and the consumer that holds it.
-
-    An unknown drive is never left on offer while we write it down.
-    """
-    for _ in range(TRIES):
-        view = _view(assembly, place, resource_class)
-        others = view.foreign(None)
-        if others:
-            return view, others[0].consumer
-        if view.locked:
-            return view, None
-        try:
-            custody.reserve(assembly.placement, view)
-        except ConflictError:
-            continue  # somebody moved first: look again
-    raise ConflictError(f"{place}: expected to reserve it, lost every round; try again")
-
-
-def _view(assembly: Assembly, place: Slot, resource_class: str | None) -> View:
-    provider = assembly.placement.by_slot(place)
-    view = assembly.placement.view(provider.uuid, resource_class or "") if provider else None
-    if view is None:
-        raise BadInputError(
-            f"enrol: expected a resource provider for {place} in Placement, found none; is the "
-            "device in nova.conf [pci]device_spec, with [pci]report_in_placement?"
-        )
-    classes = [inventory.resource_class for inventory in view.inventories]
-    if resource_class is None and len(classes) == 1:
-        return replace(view, resource_class=classes[0])
-    if resource_class not in classes:
-        raise BadInputError(
-            f"enrol: expected one resource class for {place}, "
-            f"found {', '.join(classes) or 'none'}; choose with --resource-class"
-        )
-    return view
 
 
 def _decided(event: Event) -> Run:

@@ -1,0 +1,349 @@
+"""The command line: one clear line for bad input, its exit code, and nothing changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eraser.wire import codec
+from eraser.wire.policy import Policy
+from eraser.wire.signing import PrivateKey
+from quarantine import cli
+from quarantine.evidence import certificate
+from quarantine.evidence.certificate import Link
+from quarantine.record.facts import SlotChanges
+from quarantine.record.states import Event, State
+from quarantine.record.store import Store
+from tests.unit.quarantine.test_certificate import KEY, issue
+from tests.unit.quarantine.testimony import IDENTITY, PROFILE, REPORT, SLOT
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    """A configuration whose files are all in the test's directory."""
+    file = tmp_path / "nvme-quarantine.conf"
+    file.write_text(
+        f"[database]\nurl = sqlite:///{tmp_path}/record.db\n"
+        f"[evidence]\nsigning_key = {tmp_path}/controller.pem\n"
+        f"certificates_dir = {tmp_path}/certificates\n"
+        "[broker]\nurl = redis://127.0.0.1:1/0\ntimeout = 0.5\n"
+        "[placement]\ncloud = no-such-cloud\n"
+    )
+    return file
+
+
+@pytest.fixture
+def run(conf: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """One command: exit code, stdout, stderr."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        code = cli.main(["--config-file", str(conf), *map(str, words)])
+        out = capsys.readouterr()
+        return code, out.out, out.err
+
+    return call
+
+
+@pytest.fixture
+def ready(run: Cli) -> Cli:
+    """A control plane with a key and an empty record."""
+    assert run("db", "upgrade")[0] == 0
+    assert run("keygen")[0] == 0
+    return run
+
+
+def refused(answer: tuple[int, str, str], code: int, words: str) -> None:
+    """One line on stderr, nothing on stdout."""
+    assert answer[0] == code, answer
+    assert answer[1] == ""
+    assert answer[2].startswith("nvme-quarantine: ")
+    assert answer[2].count("\n") == 1
+    assert words in answer[2]
+    assert "Traceback" not in answer[2]
+
+
+def save(path: Path, value: object) -> Path:
+    path.write_bytes(codec.canonical(value))
+    return path
+
+
+def card(path: Path, **changes: Any) -> Path:
+    key = PrivateKey.generate().public.jwk()
+    return save(path, {"host": "cmp1", "incarnation": "incarnation-00001", "key": key, **changes})
+
+
+def enrolled(conf: Path) -> Store:
+    """The record with one slot whose drive is known, in quarantine."""
+    store = Store.open(f"sqlite:///{conf.parent}/record.db")
+    record = store.enrol(
+        SLOT, provider="p", resource_class="C", in_use=False, profile="x", policy="purge"
+    )
+    record = store.transition(record, Event.CUSTODY_TAKEN)
+    store.amend(record, SlotChanges(identity=IDENTITY))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[erase]\nresend_after = soon\n", "resend_after"),
+        ("[erase]\nresend_afterr = 5\n", "resend_afterr"),
+        ("[erased]\nresend_after = 5\n", "erased"),
+        ("no section\n", "configuration"),
+        ("\0\xff", "configuration"),
+    ],
+)
+def test_a_malformed_configuration(run: Cli, conf: Path, text: str, words: str) -> None:
+    conf.write_text(text, encoding="latin-1")
+    refused(run("slots"), 2, words)
+    assert sorted(path.name for path in conf.parent.iterdir()) == [conf.name]
+
+
+def test_a_configuration_that_is_not_there(run: Cli, conf: Path) -> None:
+    conf.unlink()
+    refused(run("slots"), 2, str(conf))
+
+
+def test_a_record_without_a_schema(run: Cli) -> None:
+    refused(run("slots"), 6, "db upgrade")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("slots", "--foo"),
+        ("slots", "--state", "gone"),
+        ("slots", "-f", "xml"),
+        ("frobnicate",),
+        ("host",),
+        (),
+        ("release", str(SLOT)),
+        ("enrol", "--host", "cmp1"),
+    ],
+)
+def test_malformed_options(ready: Cli, words: tuple[str, ...]) -> None:
+    refused(ready(*words), 2, "--help")
+
+
+def test_help_says_what_exit_codes_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--help"], ["certificate", "verify", "--help"]):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(words)
+        assert ended.value.code == 0
+        out = capsys.readouterr().out
+        assert "exit codes:" in out
+        assert "a certificate or the chain" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("show", "cmp1"), "slot"),
+        (("show", "cmp1/nonsense"), "PCI address"),
+        (("show", "../etc/0000:01:00.0"), "host name"),
+        (("show", "cmp1/0000:09:00.0"), "enrolled"),
+        (("history", "cmp1/0000:09:00.0"), "enrolled"),
+        (("hold", "cmp1/0000:09:00.0", "--reason", "x"), "enrolled"),
+        (("host", "show", "cmp9"), "registered"),
+        (("host", "remove", "cmp9"), "registered"),
+        (("profile", "show", "p"), "approved"),
+        (("policy", "show", "p"), "approved"),
+        (("certificate", "show", "0" * 64), "record"),
+        (("certificate", "html", "cmp1/0000:01:00.0"), "record"),
+        (("enrol", "--host", "cmp1", "--pci", "x", "--profile", "p"), "PCI address"),
+        (("enrol", "--host", "cmp1", "--pci", "0000:01:00.0", "--profile", "p"), "approved"),
+    ],
+)
+def test_names_that_mean_nothing(ready: Cli, words: tuple[str, ...], complaint: str) -> None:
+    refused(ready(*words), 2, complaint)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"host": 1}', b"\xff\xfe\0", b'{"x": {}}'])
+@pytest.mark.parametrize("verb", ["host register", "profile approve", "policy approve"])
+def test_malformed_files_change_nothing(ready: Cli, tmp_path: Path, verb: str, raw: bytes) -> None:
+    file = tmp_path / "input"
+    file.write_bytes(raw)
+    by = [] if verb == "host register" else ["--by", "me"]
+    refused(ready(*verb.split(), file, *by), 2, str(file))
+    refused(ready(*verb.split(), tmp_path / "absent", *by), 2, "absent")
+    assert ready(verb.split()[0], "list", "-f", "json")[1].strip() == "[]"
+
+
+def test_a_private_key_is_never_registered(ready: Cli, tmp_path: Path) -> None:
+    jwk = {**PrivateKey.generate().public.jwk(), "d": "c2VjcmV0"}
+    refused(ready("host", "register", card(tmp_path / "h", key=jwk)), 2, "private")
+    refused(ready("host", "register", card(tmp_path / "h", incarnation="x")), 2, "incarnation")
+    refused(ready("host", "register", card(tmp_path / "h", host="../x")), 2, "host name")
+    assert json.loads(ready("host", "list", "-f", "json")[1]) == []
+
+
+def test_a_host_is_registered_once_and_replaced_on_purpose(ready: Cli, tmp_path: Path) -> None:
+    file = card(tmp_path / "host.json")
+    code, out, _err = ready("host", "register", file, "-f", "json")
+    assert (code, json.loads(out)["host"]) == (0, "cmp1")
+    assert ready("host", "register", file)[0] == 0
+    other = card(tmp_path / "other.json", incarnation="incarnation-00002")
+    refused(ready("host", "register", other), 3, "on purpose")
+    assert ready("host", "register", other, "--replace")[0] == 0
+    shown = json.loads(ready("host", "show", "cmp1", "-f", "json")[1])
+    assert shown["incarnation"] == "incarnation-00002"
+    assert "cmp1" in ready("host", "list")[1]
+    assert ready("host", "remove", "cmp1")[0] == 0
+    refused(ready("host", "show", "cmp1"), 2, "registered")
+
+
+def test_documents_are_approved_by_a_person(ready: Cli, tmp_path: Path) -> None:
+    profile, policy = save(tmp_path / "p", PROFILE), save(tmp_path / "q", Policy(name="mild"))
+    refused(ready("profile", "approve", profile, "--by", " "), 2, "person")
+    assert ready("profile", "approve", profile, "--by", "Ada")[0] == 0
+    assert ready("policy", "approve", policy, "--by", "Ada")[0] == 0
+    found = json.loads(ready("profile", "list", "-f", "json")[1])
+    assert [(one["name"], one["approved_by"]) for one in found] == [(PROFILE.name, "Ada")]
+    assert '"firmware"' in ready("profile", "show", PROFILE.name)[1]
+    assert json.loads(ready("policy", "show", "mild", "-f", "json")[1])["content"]["name"] == "mild"
+
+
+def test_a_key_is_private_and_never_overwritten(run: Cli, tmp_path: Path) -> None:
+    code, out, _err = run("keygen")
+    file = tmp_path / "controller.pem"
+    assert code == 0
+    assert "d" not in json.loads(out)
+    assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
+    before = file.read_bytes()
+    refused(run("keygen"), 2, "move the old one away")
+    assert file.read_bytes() == before
+    assert json.loads(run("public-key")[1]) == json.loads(out)
+    refused(run("keygen", "--output", tmp_path / "no" / "key"), 2, "keygen")
+
+
+def test_slots_are_shown_without_cloud_or_broker(ready: Cli, conf: Path) -> None:
+    enrolled(conf)
+    found = json.loads(ready("slots", "-f", "json")[1])
+    assert [(one["slot"], one["state"]) for one in found] == [(str(SLOT), "quarantined")]
+    assert "order_token" not in found[0]
+    assert IDENTITY.serial in ready("slots")[1]
+    assert "quarantined" in ready("show", SLOT)[1]
+    events = [row["event"] for row in json.loads(ready("history", SLOT, "-f", "json")[1])]
+    assert events[:2] == ["enrolled_free", "custody_taken"]
+    assert "custody_taken" in ready("history", SLOT)[1]
+    assert json.loads(ready("slots", "--state", "held", "-f", "json")[1]) == []
+
+
+def test_a_serial_cannot_move_the_cursor(ready: Cli, conf: Path) -> None:
+    store = enrolled(conf)
+    record = store.slots()[0]
+    evil = codec.decode(
+        type(IDENTITY), {**codec.plain(IDENTITY), "serial": "\x1b[2J\n../x"}, "identity"
+    )
+    store.amend(record, SlotChanges(identity=evil))
+    for words in (("slots",), ("show", SLOT), ("slots", "-f", "json")):
+        out = ready(*words)[1]
+        assert "\x1b" not in out
+        assert "../x" in out
+
+
+def test_a_decision_is_recorded_although_placement_is_away(ready: Cli, conf: Path) -> None:
+    store = enrolled(conf)
+    code, _out, err = ready("hold", SLOT, "--reason", "smoke in the rack")
+    assert code == 0
+    assert err.count("\n") == 1
+    assert "no-such-cloud" in err
+    record = store.slots()[0]
+    assert (record.state, record.reason) == (State.HELD, "smoke in the rack")
+    refused(ready("hold", SLOT, "--reason", "again"), 4, "released_by_operator")
+    refused(ready("release", SLOT, "--reason", " "), 4, "reason")
+    assert ready("release", SLOT, "--reason", "looked at")[0] == 0
+    assert store.slots()[0].state is State.RELEASED
+    assert ready("retire", SLOT, "--reason", "worn")[0] == 0
+    assert store.slots()[0].state is State.RETIRED
+
+
+def test_a_cloud_that_is_not_there_is_one_line(ready: Cli, tmp_path: Path) -> None:
+    assert ready("profile", "approve", save(tmp_path / "p", PROFILE), "--by", "Ada")[0] == 0
+    answer = ready("enrol", "--host", "cmp1", "--pci", "0000:01:00.0", "--profile", PROFILE.name)
+    refused(answer, 2, "no-such-cloud")
+    assert json.loads(ready("slots", "-f", "json")[1]) == []
+
+
+def test_a_policy_file_must_be_the_policy_named(ready: Cli, conf: Path, tmp_path: Path) -> None:
+    enrolled(conf)
+    file = save(tmp_path / "policy.json", Policy(name="mild"))
+    conf.write_text(conf.read_text() + f"[erase]\npolicy_file = {file}\n")
+    answer = ready("reconcile")
+    refused(answer, 2, "mild")
+    file.write_text("{")
+    refused(ready("reconcile"), 2, str(file))
+
+
+class TestOffline:
+    """``certificate verify`` and ``ledger`` with the public key alone."""
+
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> list[Path]:
+        first = issue(Link())
+        second = issue(first.link)
+        paths = []
+        for signed in (first, second):
+            paths.append(tmp_path / f"{signed.digest}.json")
+            paths[-1].write_bytes(certificate.document(signed))
+        return paths
+
+    @pytest.fixture
+    def key(self, tmp_path: Path) -> Path:
+        return save(tmp_path / "controller.jwk", KEY.public.jwk())
+
+    @pytest.fixture
+    def offline(self, capsys: pytest.CaptureFixture[str]) -> Cli:
+        def call(*words: object) -> tuple[int, str, str]:
+            code = cli.main([*map(str, words)])
+            out = capsys.readouterr()
+            return code, out.out, out.err
+
+        return call
+
+    def test_good_files(self, offline: Cli, files: list[Path], key: Path) -> None:
+        code, out, _err = offline("certificate", "verify", *files, "--key", key, "-f", "json")
+        found = json.loads(out)
+        assert code == 0
+        assert [one["valid"] for one in found] == [True, True]
+        assert found[1]["previous"] == found[0]["digest"]
+        assert REPORT.identity is not None
+        assert found[0]["serial"] == REPORT.identity.serial
+        assert offline("certificate", "verify", files[0], "--key", key)[0] == 0
+        code, out, _err = offline("ledger", *files, "--key", key, "-f", "json")
+        assert (code, json.loads(out)["intact"]) == (0, True)
+
+    def test_a_tampered_file(self, offline: Cli, files: list[Path], key: Path) -> None:
+        files[0].write_text(files[0].read_text().replace(IDENTITY.serial, "PHLJ9999999"))
+        code, out, _err = offline("certificate", "verify", *files, "--key", key, "-f", "json")
+        assert code == 7
+        assert [one["valid"] for one in json.loads(out)] == [False, True]
+        code, out, _err = offline("ledger", *files, "--key", key)
+        assert code == 7
+        assert "altered" in out
+        assert "missing link" in out
+
+    def test_another_key(self, offline: Cli, files: list[Path], tmp_path: Path) -> None:
+        other = save(tmp_path / "o.jwk", PrivateKey.generate().public.jwk())
+        assert offline("certificate", "verify", files[0], "--key", other)[0] == 7
+        both = ("--key", other, "--key", save(tmp_path / "k.jwk", KEY.public.jwk()))
+        assert offline("certificate", "verify", files[0], *both)[0] == 0
+
+    def test_files_that_are_none(self, offline: Cli, key: Path, tmp_path: Path) -> None:
+        junk = tmp_path / "junk"
+        junk.write_bytes(b"\xff\0")
+        code, out, _err = offline("certificate", "verify", junk, "--key", key)
+        assert code == 7
+        assert "Traceback" not in out
+        refused(offline("certificate", "verify", junk, "--key", junk), 2, str(junk))
+        code, out, _err = offline("certificate", "verify", tmp_path / "gone", "--key", key)
+        assert code == 7
+        assert "gone" in out

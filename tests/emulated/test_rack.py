@@ -112,6 +112,35 @@ def test_two_guests_of_one_saved_state_are_two_machines(rack: Rack) -> None:
     assert one.run(random).raw != two.run(random).raw
 
 
+def test_a_guests_clock_is_not_that_of_the_saved_state(rack: Rack) -> None:
+    before = int(time.time())
+    compute = rack.compute()
+
+    assert int(compute.run(["date", "+%s"]).stdout) >= before
+
+
+def test_a_failing_test_shows_the_logs_of_its_rack(tmp_path: Path) -> None:
+    (tmp_path / "test_failing.py").write_text(
+        "def test_failing(rack):\n    rack.drive(0)\n    rack.compute()\n    raise ValueError\n"
+    )
+    argv = [sys.executable, "-m", "pytest", "-p", "tests.emulated.conftest", str(tmp_path)]
+    argv += ["--rootdir", str(tmp_path), "--basetemp", str(tmp_path / "base"), "-c", "/dev/null"]
+    done = subprocess.run(
+        argv,
+        cwd=REPOSITORY,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert "1 failed" in done.stdout
+    for title in ("console of compute-1", "QEMU of compute-1", "commands of drive 'LAB0000001'"):
+        assert title in done.stdout
+    kept = tmp_path / "base" / "test_failing0" / "rack"
+    assert f"everything is kept in {kept}" in done.stdout
+    assert (kept / "compute-1" / "console.log").exists()
+
+
 def test_a_guest_runs_the_project_with_its_python_packages(rack: Rack) -> None:
     compute = rack.compute()
 

@@ -1,0 +1,1 @@
+"""Verification reading against fio: same device, same guest, same run."""

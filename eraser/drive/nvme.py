@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -248,9 +249,7 @@ class Controller(AdminQueue):
 
     def _visible(self) -> set[int]:
         try:
-            return {
-                nsid for nsid, path in self.block_devices().items() if self.host.path(path).exists()
-            }
+            return {nsid for nsid, path in self.block_devices().items() if Path(path).exists()}
         except (OSError, DriveError):
             return set()  # half built: the kernel adds disk, attributes and node one by one
 

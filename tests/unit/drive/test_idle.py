@@ -1,0 +1,299 @@
+"""Every use that keeps us from a drive, one by one, on a made-up machine."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from eraser.drive import idle, sysfs
+from eraser.drive.idle import prove_idle
+from eraser.drive.sysfs import AbsentError, Host, Node
+from eraser.errors import InUseError
+from tests.unit.drive.fakehost import ADDRESS, DISK, FUNCTION, FakeHost
+
+ROOT = "22 1 8:1 / / rw - ext4 /dev/sda1 rw"
+PARTITION = f"{DISK}/nvme5n1p1"
+Change = Callable[[FakeHost], None]
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    def opened(host: Host, node: Node, flags: int) -> int:
+        assert flags & os.O_EXCL
+        assert not flags & (os.O_WRONLY | os.O_RDWR), "udev would be told"
+        if host.path(f"/claimed/{node.name}").exists():
+            raise OSError(errno.EBUSY, "busy")
+        return os.open("/dev/null", os.O_RDONLY)
+
+    monkeypatch.setattr(idle, "open_node", opened)
+    return FakeHost(tmp_path)
+
+
+def prove(fake: FakeHost, **options: object) -> idle.IdleProof:
+    own = frozenset({77})
+    return prove_idle(fake.host, ADDRESS, own_pids=own, patience=0, **options)  # type: ignore[arg-type]
+
+
+def test_a_free_drive_is_proved_idle(fake: FakeHost) -> None:
+    fake.domain("/etc/libvirt/qemu/other.xml", bus="0x02")
+    fake.domain("/etc/libvirt/qemu/networks/odd.xml")
+    proof = prove(fake)
+    assert proof.driver == "nvme"
+    assert proof.processes == 2
+    assert proof.domain_files == ("/etc/libvirt/qemu/other.xml",)
+    assert {entry.split()[0] for entry in proof.nodes} == {"nvme5", "ng5n1", "nvme5n1", "nvme5n1p1"}
+
+
+@pytest.mark.parametrize("driver", ["vfio-pci", None])
+def test_a_driver_proves_nothing(fake: FakeHost, driver: str | None) -> None:
+    fake.driver(driver)
+    assert prove(fake).driver == (driver or "")
+
+
+def mountinfo(line: str) -> Change:
+    return lambda fake: fake.process(50, "tenant", mountinfo=f"{ROOT}\n{line}")
+
+
+def holds(*targets: str) -> Change:
+    return lambda fake: fake.process(50, "holder", mountinfo=ROOT, fds=targets)
+
+
+def puts(path: str, text: str = "") -> Change:
+    return lambda fake: fake.put(path, text)
+
+
+def links(path: str, target: str) -> Change:
+    return lambda fake: fake.link(path, target)
+
+
+def vfio_device(fake: FakeHost) -> None:
+    """A process whose own /dev calls the group something else: its numbers tell."""
+    fake.put("/sys/class/vfio/9/dev", "1:7")
+    fake.process(50, "qemu", mountinfo=ROOT, fds=("/dev/full",))
+
+
+def vfio_cdev(fake: FakeHost) -> None:
+    fake.put(f"{FUNCTION}/vfio-dev/vfio3/dev", "511:3")
+    fake.process(50, "qemu", mountinfo=ROOT, fds=("/dev/vfio/devices/vfio3",))
+
+
+def system_on_drive(fake: FakeHost) -> None:
+    fake.path("/proc/1/mountinfo").write_text(f"{ROOT}\n23 22 259:1 / /boot/efi rw - vfat x rw\n")
+
+
+def system_on_stack(fake: FakeHost) -> None:
+    """The root is on dm over md over a partition of ours: found through the slaves."""
+    for name, numbers, slave in (("dm-0", "253:0", "md0"), ("md0", "9:0", "nvme5n1p1")):
+        fake.put(f"/sys/devices/{name}/dev", numbers)
+        fake.put(f"/sys/devices/{name}/slaves/{slave}", "")
+        fake.link(f"/sys/class/block/{name}", f"/sys/devices/{name}")
+        fake.link(f"/sys/dev/block/{numbers}", f"/sys/devices/{name}")
+    fake.path("/proc/1/mountinfo").write_text("22 1 253:0 / / rw - ext4 x rw\n")
+
+
+def kernel_root(fake: FakeHost) -> None:
+    fake.put("/proc/cmdline", "quiet root=PARTUUID=abc ro")
+    fake.path("/dev/disk/by-partuuid").mkdir(parents=True)
+    fake.path("/dev/disk/by-partuuid/abc").symlink_to("../../nvme5n1p1")
+    fake.put("/dev/nvme5n1p1", "")
+
+
+def btrfs_system(fake: FakeHost) -> None:
+    """A btrfs mount has numbers of no device; its source names one."""
+    fake.put("/dev/nvme5n1p1", "")
+    fake.path("/proc/1/mountinfo").write_text("22 1 0:30 / / rw - btrfs /dev/nvme5n1p1 rw\n")
+
+
+def lvm(fake: FakeHost) -> None:
+    fake.put(f"{PARTITION}/holders/dm-3", "")
+    fake.put("/sys/class/block/dm-3/dm/uuid", "LVM-abc")
+    fake.put("/sys/class/block/dm-3/dm/name", "vg-lv")
+
+
+def multipath(fake: FakeHost) -> None:
+    fake.put(f"{DISK}/holders/dm-4", "")
+    fake.put("/sys/class/block/dm-4/dm/uuid", "mpath-abc")
+    fake.put("/sys/class/block/dm-4/dm/name", "mpatha")
+
+
+def nvmet(fake: FakeHost) -> None:
+    fake.put("/dev/nvme5n1", "")
+    fake.path("/dev/disk/by-id").mkdir(parents=True)
+    fake.path("/dev/disk/by-id/nvme-x").symlink_to("../../nvme5n1")
+    fake.put(
+        "/sys/kernel/config/nvmet/subsystems/nqn.x/namespaces/1/device_path",
+        "/dev/disk/by-id/nvme-x",
+    )
+
+
+def unreadable(path: str) -> Change:
+    """In place of a file a directory: reading it fails whoever we are."""
+
+    def change(fake: FakeHost) -> None:
+        fake.path(path).unlink(missing_ok=True)
+        fake.path(path).mkdir(parents=True)
+
+    return change
+
+
+def blocked(path: str) -> Change:
+    """In place of a directory a file: listing it fails whoever we are."""
+
+    def change(fake: FakeHost) -> None:
+        fake.path(path).rmdir()
+        fake.put(path, "")
+
+    return change
+
+
+NVMET = "/sys/kernel/config/nvmet/subsystems/nqn.x"
+REASONS: dict[str, tuple[Change, tuple[str, ...]]] = {
+    "defined": (
+        lambda fake: fake.domain("/etc/libvirt/qemu/guest.xml"),
+        ("domain", "'guest'", "/etc/libvirt/qemu/guest.xml"),
+    ),
+    "running": (
+        lambda fake: fake.put(
+            "/run/libvirt/qemu/live.xml",
+            "<domstatus><domain><name>live</name><devices><interface type='network'>"
+            "<actual type='hostdev'><source><address type='pci' domain='0x0000' bus='0x01' "
+            "slot='0x00' function='0x0'/></source></actual></interface></devices></domain>"
+            "</domstatus>",
+        ),
+        ("domain", "'live'"),
+    ),
+    "decimal": (
+        lambda fake: fake.domain("/etc/libvirt/qemu/guest.xml", bus="1"),
+        ("domain",),
+    ),
+    "nvme disk": (
+        puts(
+            "/etc/libvirt/qemu/d.xml",
+            "<domain><name>d</name><devices><disk type='nvme'><source type='pci' namespace='1'>"
+            "<address domain='0' bus='1' slot='0' function='0'/></source></disk></devices>"
+            "</domain>",
+        ),
+        ("domain", "'d'"),
+    ),
+    "qemu argument": (
+        puts(
+            "/etc/libvirt/qemu/a.xml",
+            "<domain xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'><name>a</name>"
+            "<q:commandline><q:arg value='vfio-pci,host=01:00.0'/></q:commandline></domain>",
+        ),
+        ("domain", "'a'"),
+    ),
+    "broken domain": (puts("/etc/libvirt/qemu/x.xml", "<domain>"), ("cannot prove", "x.xml")),
+    "not a domain": (puts("/run/libvirt/qemu/x.xml", "<network/>"), ("cannot prove", "x.xml")),
+    "senseless address": (
+        lambda fake: fake.domain("/etc/libvirt/qemu/x.xml", bus="zz"),
+        ("cannot prove", "x.xml"),
+    ),
+    "unreadable domain": (unreadable("/etc/libvirt/qemu/x.xml"), ("cannot prove",)),
+    "vfio group": (holds("/dev/vfio/vfio", "/dev/vfio/9"), ("vfio user", "50 (holder)")),
+    "vfio group elsewhere": (vfio_device, ("vfio user", "/dev/full")),
+    "vfio device": (vfio_cdev, ("vfio user", "vfio3")),
+    "deleted node": (holds("/dev/vfio/9 (deleted)"), ("vfio user",)),
+    "pci resource": (holds(f"/sys/devices/x/{ADDRESS}/resource0"), ("vfio user", "resource0")),
+    "strange driver": (lambda fake: fake.driver("uio_pci_generic"), ("driver", "uio_pci_generic")),
+    "virtual functions": (links(f"{FUNCTION}/virtfn0", "../x"), ("virtual functions",)),
+    "controller open": (holds("/dev/null"), ("open", "/dev/null")),
+    "generic device open": (holds("pipe:[1]", "/dev/zero"), ("open", "/dev/zero")),
+    "boot partition": (system_on_drive, ("boot drive", "nvme5n1")),
+    "boot stack": (system_on_stack, ("boot drive", "nvme5n1")),
+    "boot argument": (kernel_root, ("boot drive",)),
+    "boot btrfs": (btrfs_system, ("boot drive",)),
+    "resume device": (puts("/sys/power/resume", "259:1"), ("boot drive",)),
+    "crash store": (puts("/sys/module/pstore_blk/parameters/blkdev", "259:0"), ("boot drive",)),
+    "mounted": (mountinfo(r"30 22 259:0 / /a\040b rw - xfs /dev/x rw"), ("mounted", "/a b")),
+    "partition mounted": (
+        mountinfo("30 22 259:1 / /x rw shared:1 - xfs /dev/x rw"),
+        ("mounted", "nvme5n1p1"),
+    ),
+    "btrfs source": (mountinfo("30 22 0:44 / /x rw - btrfs /dev/nvme5n1 rw"), ("mounted",)),
+    "odd mountinfo": (mountinfo("30 22"), ("cannot prove", "mountinfo")),
+    "swap": (puts("/proc/swaps", "Filename\n/dev/nvme5n1p1 partition 1 0 -2"), ("swap",)),
+    "md": (puts(f"{DISK}/holders/md127"), ("stacked", "md127 (md)")),
+    "lvm": (lvm, ("stacked", "LVM vg-lv")),
+    "multipath": (multipath, ("stacked", "mpath mpatha")),
+    "bcache": (puts(f"{PARTITION}/bcache/state"), ("stacked", "bcache")),
+    "loop": (puts("/sys/block/loop3/loop/backing_file", "/dev/nvme5n1"), ("stacked", "loop3")),
+    "btrfs member": (puts("/sys/fs/btrfs/u/devices/nvme5n1/dev"), ("stacked", "btrfs")),
+    "nvmet": (nvmet, ("exported", "nvmet", "nqn.x")),
+    "nvmet passthrough": (
+        puts(f"{NVMET}/passthru/device_path", "/dev/nvme5"),
+        ("exported", "passthrough"),
+    ),
+    "LIO": (
+        puts("/sys/kernel/config/target/core/iblock_0/x/udev_path", "/dev/nvme5n1p1"),
+        ("exported", "LIO"),
+    ),
+    "exclusive": (puts("/claimed/nvme5n1"), ("claimed", "nvme5n1")),
+    "unreadable descriptors": (blocked("/proc/40/fd"), ("cannot prove", "40 (sshd)")),
+    "unreadable mounts": (unreadable("/proc/40/mountinfo"), ("cannot prove", "40 (sshd)")),
+    "unreadable numbers": (puts(f"{DISK}/dev", "x"), ("cannot prove",)),
+    "unreadable swaps": (unreadable("/proc/swaps"), ("cannot prove",)),
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_each_use_is_seen_and_named(fake: FakeHost, name: str) -> None:
+    change, words = REASONS[name]
+    change(fake)
+    with pytest.raises(InUseError) as caught:
+        prove(fake)
+    for word in (ADDRESS, *words) if "cannot prove" not in words else words:
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_vfio_without_an_iommu_group_cannot_be_proved(fake: FakeHost) -> None:
+    fake.driver("vfio-pci")
+    fake.path(f"{FUNCTION}/iommu_group").unlink()
+    with pytest.raises(InUseError, match="without an IOMMU group"):
+        prove(fake)
+
+
+def test_what_is_not_this_drives_is_no_use(fake: FakeHost) -> None:
+    """Neighbours with alike names and numbers, and the guest's side of an address."""
+    holds("/dev/vfio/19", "/dev/vfio/vfio", "socket:[9]", "/tmp/gone (deleted)", "/dev/full")(fake)
+    fake.put("/sys/block/loop3/loop/backing_file", "/images/nvme5n1")
+    fake.put("/proc/swaps", "Filename\n/swapfile file 1 0 -2\n/dev/nvme55n1 partition 1 0 -2")
+    fake.put("/sys/kernel/config/nvmet/subsystems/n/namespaces/1/device_path", "/dev/nvme6n1")
+    fake.put("/etc/libvirt/qemu/notes.txt", "0000:01:00.0")
+    fake.domain("/etc/libvirt/qemu/other.xml", bus="0x11")
+    assert prove(fake)
+
+
+def test_our_own_descriptors_and_claims_are_no_use(fake: FakeHost) -> None:
+    fake.process(77, "eraser", mountinfo=ROOT, fds=("/dev/null", "/dev/zero"))
+    fake.put("/claimed/nvme5n1", "")
+    assert prove(fake, claimed={"nvme5n1"})
+    with pytest.raises(InUseError, match="claimed"):
+        prove(fake)
+
+
+def test_an_absent_function_is_absent_but_a_claimed_one_is_in_use(tmp_path: Path) -> None:
+    fake = FakeHost(tmp_path)
+    with pytest.raises(AbsentError):
+        prove_idle(fake.host, "0000:09:00.0", own_pids=frozenset())
+    fake.domain("/etc/libvirt/qemu/guest.xml", bus="0x09")
+    with pytest.raises(InUseError, match="'guest'"):
+        prove_idle(fake.host, "0000:09:00.0", own_pids=frozenset())
+
+
+def test_a_passing_look_is_waited_for(fake: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    holds("/dev/null")(fake)
+    monkeypatch.setattr(idle.time, "sleep", lambda _s: fake.path("/proc/50/fd/0").unlink())
+    assert prove_idle(fake.host, ADDRESS, own_pids=frozenset(), patience=60)
+
+
+def test_another_device_under_the_drives_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvme5n1").write_text("")
+    with pytest.raises(sysfs.DriveError, match="found another"):
+        sysfs.open_node(Host(tmp_path), Node("nvme5n1", 259, 0, True), os.O_RDONLY)

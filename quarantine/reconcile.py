@@ -54,6 +54,9 @@ class Cloud(custody.Door, Protocol):
     def one_time_use(self, host: str | None = None) -> list[Provider]:
         """Every one-time-use slot with its generation."""
 
+    def offered(self, resource_class: str) -> list[Provider]:
+        """The slots of a class that Placement would hand out now."""
+
     def by_slot(self, slot: Slot) -> Provider | None:
         """The slot's provider by name."""
 
@@ -87,7 +90,6 @@ class Reconciler:
         self._limits = config
         self._clock = clock
         self._watch = Watch(config.in_use_reread)
-        self._strangers: set[tuple[str, int]] = set()
 
     def look(self, slot: Slot) -> SlotRecord | None:
         """Do for one slot all that can be done now; its record after, ``None`` if not enrolled.
@@ -131,15 +133,21 @@ class Reconciler:
 
         A slot whose generation stood still is skipped only where our record says that nobody uses
         it and no case is open; slots in use are read again on their own budget (:meth:`reread`).
+        What is on offer without a certificate is reserved, enrolled or not.
         """
         providers = self._placement.one_time_use()
         records = self._store.slots()
         generations = {provider.uuid: provider.generation for provider in providers}
         self._watch.refill(r for r in records if r.state is State.IN_USE)
-        self._reserve_strangers(providers, records)
-        # Slots that may be on offer without a right to it come first.
-        due = [r for r in records if self._is_due(r, generations)]
-        due.sort(key=lambda r: (r.state not in FREE_TO_SCHEDULE, r.state in _WORK, r.slot))
+        offered = self._offered(records)
+        known = {record.slot for record in records}
+        for provider in offered:
+            if provider.slot not in known:
+                self._reserve_stranger(provider)
+        # Who is on offer without a right to it comes first.
+        wrong = {p.slot for p in offered} - {r.slot for r in records if r.state in FREE_TO_SCHEDULE}
+        due = [r for r in records if r.slot in wrong or self._is_due(r, generations)]
+        due.sort(key=lambda r: (r.slot not in wrong, r.state in _WORK, r.slot))
         return self._each(r.slot for r in due)
 
     def reread(self) -> list[Outcome]:
@@ -180,6 +188,11 @@ class Reconciler:
             if pause < 0:
                 LOG.warning("a round took %.1f s longer than sweep_interval", -pause)
             stop.wait(max(0.0, pause))
+
+    def _offered(self, records: list[SlotRecord]) -> list[Provider]:
+        """What Placement would hand out now of the resource classes that are enrolled."""
+        classes = sorted({record.resource_class for record in records})
+        return [p for name in classes for p in self._placement.offered(name)]
 
     def _is_due(self, record: SlotRecord, generations: dict[str, int]) -> bool:
         if record.state in _WORK or record.provider not in generations:
@@ -274,23 +287,15 @@ class Reconciler:
         self._watch.seen(record)
         return record
 
-    def _reserve_strangers(self, providers: list[Provider], records: list[SlotRecord]) -> None:
-        """Free slots of our resource classes that nobody enrolled hold unknown drives."""
-        known = {record.slot for record in records}
-        classes = {record.resource_class for record in records}
-        for provider in providers:
-            key = (provider.uuid, provider.generation)
-            if provider.slot in known or key in self._strangers or not classes:
-                continue
-            try:
-                view = self._placement.view(provider.uuid, "")
-                mine = view and any(i.resource_class in classes for i in view.inventories)
-                if view and mine and not view.locked and not view.allocations:
-                    LOG.error("ALARM %s: free and not enrolled; reserved, enrol it", provider.name)
-                    custody.reserve(self._placement, view)
-                self._strangers.add(key)
-            except QuarantineError as error:
-                LOG.warning("%s: %s", provider.name, error)
+    def _reserve_stranger(self, provider: Provider) -> None:
+        """A slot of our resource class on offer that nobody enrolled holds an unknown drive."""
+        try:
+            view = self._placement.view(provider.uuid, "")
+            if view is not None and not view.locked and not view.allocations:
+                custody.reserve(self._placement, view)
+                LOG.error("ALARM %s: on offer and not enrolled; reserved, enrol it", provider.name)
+        except QuarantineError as error:
+            LOG.warning("%s: %s", provider.name, error)
 
 
 def _tell(record: SlotRecord, action: Action) -> None:

@@ -182,10 +182,14 @@ class Placement:
         base = f"/resource_providers/{provider.uuid}"
         inventories = self._call("GET", f"{base}/inventories")
         held = self._call("GET", f"{base}/allocations")
+        generations = {int(a["resource_provider_generation"]) for a in (inventories, held)}
+        if generations != {provider.generation}:
+            return None
         allocations: list[Allocation] = []
         for consumer, record in held["allocations"].items():
             owner = self._call("GET", f"/allocations/{quote(consumer)}")
-            if provider.uuid not in owner["allocations"]:
+            mine = owner["allocations"].get(provider.uuid)
+            if mine is None or int(mine["generation"]) != provider.generation:
                 return None
             allocations.append(
                 Allocation(
@@ -197,14 +201,6 @@ class Placement:
                     user=str(owner.get("user_id", "")),
                 )
             )
-        last = self.by_uuid(provider.uuid)
-        seen = {
-            int(inventories["resource_provider_generation"]),
-            int(held["resource_provider_generation"]),
-            last.generation if last else None,
-        }
-        if seen != {provider.generation}:
-            return None
         return View(
             provider,
             resource_class,

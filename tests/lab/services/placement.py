@@ -24,6 +24,7 @@ auth_strategy = noauth2
 [placement_database]
 connection = sqlite:///{database}
 sync_on_startup = true
+sqlite_synchronous = false
 [oslo_policy]
 policy_file = {policy}
 """

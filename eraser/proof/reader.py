@@ -29,12 +29,12 @@ _BLKGETSIZE64 = 0x80081272
 
 WINDOW = 1 << 20
 """Bytes per sequential read."""
-WINDOWS = 6
-"""Sequential reads in flight."""
+WINDOWS = 4
+"""Sequential reads in flight. More only spread the looking over more memory than stays cached."""
 BATCH = 32
 """Scattered reads that are sent, and looked at, together."""
 BATCHES = 4
-"""Batches in flight: up to 128 reads of 4 KiB. Both kinds together stay below 7 MiB."""
+"""Batches in flight: up to 128 reads of 4 KiB. Both kinds together stay below 5 MiB."""
 
 
 @dataclass(frozen=True)

@@ -115,18 +115,18 @@ def _translated() -> Iterator[None]:
             f"database: expected to be the first, found another writer's row ({_line(error)}); "
             "re-read and decide again"
         ) from error
-    except (exc.OperationalError, exc.InternalError, exc.InterfaceError, exc.TimeoutError) as error:
-        raise UnavailableError(
-            f"database: expected an answer, found {_line(error)}; nothing was changed"
-        ) from error
     except exc.DataError as error:
         raise BadInputError(
             f"database: expected values that fit their columns, found {_line(error)}"
         ) from error
-    except exc.DatabaseError as error:
+    except (exc.DatabaseError, exc.InterfaceError, exc.TimeoutError) as error:
+        if isinstance(error, exc.ProgrammingError) or "no such" in _line(error):
+            raise UnavailableError(
+                f"database: expected the schema of this release, found {_line(error)}; "
+                "run 'nvme-quarantine db upgrade'"
+            ) from error
         raise UnavailableError(
-            f"database: expected the schema of this release, found {_line(error)}; "
-            "run 'nvme-quarantine db upgrade'"
+            f"database: expected an answer, found {_line(error)}; nothing was changed"
         ) from error
 
 

@@ -455,6 +455,16 @@ class StoreSuite:
         assert stored is not None
         assert stored.digest == "d"
 
+    def test_a_value_too_long_for_its_column_is_bad_input_or_kept_whole(self, store: Store) -> None:
+        # SQLite keeps what it gets; a server that has limits must say so, not cut.
+        long = "n" * 300
+        try:
+            assert store.use_nonce(long, ORDER)
+        except BadInputError:
+            assert store.use_nonce(NONCE, ORDER)
+        else:
+            assert not store.use_nonce(long, ORDER)
+
     def test_a_refusal_is_kept_and_its_repetition_is_counted(self, store: Store) -> None:
         first = store.record_refusal("report", HOSTILE, "bad signature", "d" * 64, HOSTILE * 99)
         again = store.record_refusal("report", HOSTILE, "bad signature", "d" * 64, HOSTILE)
@@ -545,7 +555,7 @@ class StoreSuite:
         store = Store.open(url)
         with pytest.raises(UnavailableError, match="db upgrade"):
             store.require_schema()
-        with pytest.raises(UnavailableError):
+        with pytest.raises(UnavailableError, match="db upgrade"):
             store.slots()
         assert store.migrate() == store.migrate()
         store.require_schema()

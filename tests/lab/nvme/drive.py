@@ -177,9 +177,3 @@ class Drive:
                     self.media.empty(at, to, fill)
         else:
             self.media.empty(start, end, fill)
-
-    def announce_sanitize(self) -> None:
-        """Tell every function that the operation ended."""
-        with self.lock:
-            for listener in self.listeners:
-                listener.sanitize_ended()

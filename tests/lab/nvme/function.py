@@ -154,12 +154,8 @@ class Function:
                 queue = self._cqs.get(qid)
                 if queue is None or value >= queue.size:
                     return
-                was_full = queue.full
                 queue.head = value
-                if was_full:
-                    queue.flush(self.memory)
-                    for sq in [s for s in self._sqs.values() if s.completion == qid]:
-                        self._process(sq)
+                queue.flush(self.memory)
             else:
                 ring = self._sqs.get(qid)
                 if ring is None or value >= ring.size:
@@ -174,7 +170,7 @@ class Function:
 
     def _process(self, sq: SubmissionQueue) -> None:
         cq, io, memory = self._cqs[sq.completion], self.controller.io, self.memory
-        while sq.head != sq.tail and not cq.full and not cq.backlog:
+        while sq.head != sq.tail:
             command = sq.take(memory)
             if sq.qid:
                 host = CommandMemory(memory, command)

@@ -117,9 +117,9 @@ class Sanitizer:
                 last = moment
                 if done:
                     self._stop = None
-            if done:
-                drive.announce_sanitize()
-                return
+                    for listener in drive.listeners:
+                        listener.sanitize_ended()
+                    return
 
     def _advance(self, step: float) -> bool:
         drive, now, faults = self._drive, self._drive.state.sanitize, self._drive.faults

@@ -120,7 +120,7 @@ def test_a_failure_is_an_internal_error(tmp_path: Path) -> None:
 
 
 def test_a_slow_format_is_answered_at_its_end(tmp_path: Path) -> None:
-    made = bench(tmp_path, Faults(format_seconds=0.4))
+    made = bench(tmp_path, Faults(format_seconds=2))
     answers: list[int] = []
     assert made.submit(0x80, lambda r: answers.append(r.status), nsid=1, cdw10=USER_DATA) is None
     assert made.read_status() == 0x84
@@ -136,7 +136,7 @@ def test_a_slow_format_is_answered_at_its_end(tmp_path: Path) -> None:
 
 
 def test_a_reset_in_the_middle_leaves_it_half_erased(tmp_path: Path) -> None:
-    made = bench(tmp_path, Faults(format_seconds=2))
+    made = bench(tmp_path, Faults(format_seconds=60))
     answers: list[int] = []
     made.submit(0x80, lambda r: answers.append(r.status), nsid=1, cdw10=USER_DATA)
     time.sleep(0.3)

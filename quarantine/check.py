@@ -131,8 +131,17 @@ def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             f"expected firmware {' or '.join(order.profile.firmware)}, "
             f"found {report.facts_after.firmware!r}"
         )
-    if report.facts_after.namespaces != order.profile.namespaces:
+    if set(report.facts_after.namespaces) != set(order.profile.namespaces):
         yield "expected the namespaces of the profile after the erase, found others"
+    for name, expected, found in (
+        ("vendor", order.profile.vendor_id, order.identity.vendor_id),
+        ("device", order.profile.device_id, order.identity.device_id),
+        ("model", order.profile.model, order.identity.model),
+        ("total_bytes", order.profile.total_bytes, report.facts_after.total_bytes),
+    ):
+        # A total of 0 is a profile that does not say.
+        if expected and expected != found:
+            yield f"expected {name} {expected!r} of the profile, found {found!r}"
 
 
 def _health(order: EraseOrder, report: EraseReport) -> Iterator[str]:

@@ -239,7 +239,6 @@ def _methods(report: EraseReport) -> tuple[MethodStatement, ...]:
 
 
 def _verification(record: VerificationRecord) -> VerificationStatement:
-    everything = reading.read_everything(record)
     return VerificationStatement(
         method=wording.verification_method(record),
         asked=record.asked,
@@ -247,7 +246,7 @@ def _verification(record: VerificationRecord) -> VerificationStatement:
         seed=record.seed,
         confidence=record.confidence,
         residual_asked=record.residual,
-        residual_shown=0.0 if everything else reading.bound(record.sampled, record.confidence),
+        residual_shown=reading.residual_shown(record),
         sampled=record.sampled,
         blocks=reading.total_blocks(record),
         canaries_planted=record.canaries_planted,

@@ -58,8 +58,19 @@ def contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         yield "expected at least one method that was carried out, found none"
         return
     yield from _plan(order, report)
-    for record in report.methods:
+    for record in standing(report):
         yield from _method(record, report)
+
+
+def standing(report: EraseReport) -> tuple[MethodRecord, ...]:
+    """The last record of each method and namespace: a repeated one stands for those before it."""
+    return tuple({(record.method, record.nsid): record for record in report.methods}.values())
+
+
+def superseded(report: EraseReport) -> tuple[MethodRecord, ...]:
+    """The others, named on the certificate."""
+    stand = {id(record) for record in standing(report)}
+    return tuple(record for record in report.methods if id(record) not in stand)
 
 
 def unseen(order: EraseOrder, report: EraseReport) -> tuple[Method, ...]:
@@ -103,6 +114,7 @@ def _plan(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         return
     plan = planned(order.policy, report.achieved, report.facts_before)
     done = tuple(dict.fromkeys(record.method for record in report.methods))
+    last = report.methods[-1].method
     if not plan:
         yield f"the drive says that it offers no method for {report.achieved}, yet one is claimed"
         return
@@ -114,8 +126,8 @@ def _plan(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     if missing and not adopted:
         # Without a journal a sanitize found running says nothing of those before it.
         yield f"expected the methods {', '.join(plan)}, found none of {', '.join(missing)}"
-    if not strange and not adopted and done[-1] is not plan[-1]:
-        yield f"expected {plan[-1]} to stand last and be verified, found {done[-1]}"
+    if not strange and not adopted and last is not plan[-1]:
+        yield f"expected {plan[-1]} to stand last and be verified, found {last}"
 
 
 def _method(record: MethodRecord, report: EraseReport) -> Iterator[str]:
@@ -152,8 +164,9 @@ def _sanitize(record: MethodRecord, report: EraseReport, name: str) -> Iterator[
         sanitizelog.parse(record.log_before, f"{name}: log before")
     except BadInputError as error:
         yield str(error)
-    # A status of None is a command whose exit was lost with its sender; log 81h speaks for it.
-    if not _sent(record, report, SANITIZE_OPCODE, (0, None)):
+    # A status of None is a command whose exit was lost with its sender, and a sender that died at
+    # once left no record of it at all: log 81h speaks for both.
+    if not report.resumed and not _sent(record, report, SANITIZE_OPCODE, (0, None)):
         yield f"{name}: expected a Sanitize with CDW10 {record.cdw10:#x} as sent, found none"
 
 
@@ -161,6 +174,7 @@ def _sent(
     record: MethodRecord, report: EraseReport, opcode: int, statuses: tuple[int | None, ...]
 ) -> bool:
     return any(
-        command.opcode == opcode and command.cdw10 == record.cdw10 and command.status in statuses
+        (command.opcode, command.nsid, command.cdw10) == (opcode, record.nsid, record.cdw10)
+        and command.status in statuses
         for command in report.commands
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator
 
@@ -66,7 +67,8 @@ def command(record: MethodRecord, report: EraseReport) -> str:
     sent = [
         c
         for c in report.commands
-        if c.opcode == opcode and c.cdw10 == record.cdw10 and c.status in (0, None)
+        if (c.opcode, c.nsid, c.cdw10) == (opcode, record.nsid, record.cdw10)
+        and c.status in (0, None)
     ]
     return shlex.join(sent[-1].argv) if sent else ""
 
@@ -96,20 +98,34 @@ def confidence(record: VerificationRecord) -> str:
         "This assumes that the drive's firmware answers reads truthfully; the media itself was "
         "not read below it."
     )
-    blocks = reading.total_blocks(record)
+    blocks, share = reading.total_blocks(record), _percent(reading.residual_shown(record))
+    likely = f"with a probability of {record.confidence:.6g}"
     if reading.read_everything(record):
-        return (
-            f"All {blocks:,} blocks of 4 KiB were read, and none of them held earlier data that "
-            f"this check can recognise. {assumption}"
+        places = f"All {blocks:,} blocks of 4 KiB were read"
+    else:
+        places = (
+            f"{record.sampled:,} of {blocks:,} blocks of 4 KiB were read at places chosen with "
+            f"seed {record.seed}"
         )
-    share = reading.bound(record.sampled, record.confidence)
+    if reading.shows_noise(record):
+        return (
+            f"{places}. Some read as noise, whose origin nobody can tell by its look; so the claim "
+            f"rests on n = {reading.known_places(record):,} places whose content before the erase "
+            f"was known, none of which kept it. If more than {share} of the blocks, scattered, had "
+            f"kept theirs, the check would have found some {likely}. {assumption}"
+        )
+    if reading.read_everything(record):
+        return f"{places}, and none of them holds data. {assumption}"
     return (
-        f"{record.sampled:,} of {blocks:,} blocks of 4 KiB were read at places chosen with seed "
-        f"{record.seed}, and none of them held earlier data that this check can recognise. If more "
-        f"than {share:.6%} of the blocks, scattered, still held such data, the check would have "
-        f"found some with a probability of {record.confidence:.5g}. A single small remainder can "
-        f"escape a sample. {assumption}"
+        f"{places}, and none of them holds data. If more than {share} of the blocks, scattered, "
+        f"still did, the check would have found some {likely}. A single small remainder can escape "
+        f"a sample. {assumption}"
     )
+
+
+def _percent(fraction: float) -> str:
+    """Rounded up: a bound that is printed smaller than it is would be a lie."""
+    return f"{math.ceil(fraction * 1e8) / 1e6:.6f} %"
 
 
 def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
@@ -121,6 +137,9 @@ def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         )
     for method in methods.unseen(order, report):
         yield f"Not seen: {method} was planned; no record of it was left by an interrupted case."
+    for record in methods.superseded(report):
+        why = record.reason or record.verdict
+        yield f"{record.method} was run more than once; an earlier run: {why}."
     for record in report.methods:
         if record.adopted:
             yield f"{record.method} was found running without a journal; its end was observed."

@@ -11,7 +11,7 @@ from jwcrypto import jwk, jws
 
 from eraser.wire import codec
 from eraser.wire.policy import Label
-from eraser.wire.report import EraseReport
+from eraser.wire.report import EraseReport, Verdict
 from eraser.wire.signing import PrivateKey
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, ledger
@@ -114,12 +114,27 @@ def test_the_confidence_sentence_is_computed() -> None:
     sentence = issue(Link()).certificate.verification.sentence
     assert "69,075 of 250,000 blocks" in sentence
     assert VERIFICATION.seed in sentence
-    assert "0.010000%" in sentence
+    assert "0.010000 %" in sentence
     assert "0.999" in sentence
     assert "firmware answers reads truthfully" in sentence
     half = replace(VERIFICATION, sampled=SAMPLED // 2)
     less = issue(Link(), replace(REPORT, verification=half)).certificate.verification
     assert less.residual_shown > 0.00019
+
+
+def test_noise_is_judged_by_known_places_alone() -> None:
+    counts = replace(COUNTS, read=COUNTS.blocks, zeros=0, random=COUNTS.blocks)
+    noise = replace(VERIFICATION, namespaces=(counts,), expected="unknown", sampled=COUNTS.blocks)
+    said = issue(Link(), replace(REPORT, verification=noise)).certificate.verification
+    assert "n = 1,024 places" in said.sentence
+    assert said.residual_shown > 0.006
+    assert "0.672316 %" in said.sentence
+
+
+def test_an_earlier_failed_run_is_named() -> None:
+    failed = replace(BLOCK, verdict=Verdict.NOT_ERASED, reason="SSTAT 3")
+    body = issue(Link(), replace(REPORT, methods=(failed, BLOCK))).certificate
+    assert any("an earlier run: SSTAT 3" in line for line in body.exceptions)
 
 
 def test_full_is_said_only_where_every_block_was_read() -> None:

@@ -175,6 +175,10 @@ def blocked(**changes: Any) -> EraseReport:
     return replace(REPORT, methods=(CRYPTO, replace(BLOCK, **changes)))
 
 
+PROFILED = replace(ORDER, profile=replace(ORDER.profile, total_bytes=FACTS.total_bytes))
+"""An order whose profile names the capacity."""
+
+
 def after(**changes: Any) -> EraseReport:
     return replace(REPORT, facts_after=replace(FACTS, **changes))
 
@@ -244,8 +248,27 @@ HELD: dict[str, tuple[EraseReport, str]] = {
     "unreadable": (counted(zeros=SAMPLED - 1, unreadable=1), "could not be read"),
     "structured": (counted(zeros=SAMPLED - 1, structured=1), "somebody's data"),
     "canaries unchecked": (seen(canaries_checked=1000), "canaries to be checked"),
-    "fingerprints unchecked": (seen(fingerprints_checked=0), "fingerprints"),
-    "fewer canaries, no reason": (seen(canaries_planted=5, canaries_checked=5), "no reason"),
+    "more fingerprints than taken": (seen(fingerprints_checked=78), "fingerprints"),
+    "no canaries, no reason": (seen(canaries_planted=0, canaries_checked=0), "found neither"),
+    "too few known places": (
+        seen(
+            expected="unknown",
+            canaries_planted=687,
+            canaries_checked=687,
+            fingerprints_taken=687,
+            fingerprints_checked=687,
+        ),
+        "decide nothing",
+    ),
+    "noise where zeros were promised, without probes": (
+        seen(
+            namespaces=(replace(COUNTS, zeros=0, random=SAMPLED),),
+            canaries_planted=0,
+            canaries_checked=0,
+            missing_probes=("canaries: lost",),
+        ),
+        "decide nothing",
+    ),
     "nothing decides": (
         seen(
             expected="unknown",
@@ -263,6 +286,7 @@ HELD: dict[str, tuple[EraseReport, str]] = {
         "fid 6",
     ),
     "other firmware": (after(firmware="EVIL"), "EVIL"),
+    "other capacity": (after(total_bytes=1), "total_bytes"),
     "other layout": (
         after(namespaces=(replace(NAMESPACE, lba_format=1),)),
         "namespaces of the profile",
@@ -276,9 +300,43 @@ HELD: dict[str, tuple[EraseReport, str]] = {
 @pytest.mark.parametrize("case", HELD)
 def test_each_contradiction_holds(case: str) -> None:
     report, word = HELD[case]
-    ruling, reason = ruled(report)
+    ruling, reason = ruled(report, PROFILED)
     assert ruling is Ruling.HOLD, reason
     assert word in reason
+
+
+def test_a_fingerprint_under_a_canary_is_no_contradiction() -> None:
+    assert ruled(seen(fingerprints_checked=70))[0] is Ruling.CERTIFY
+
+
+def test_a_command_lost_with_its_sender_is_no_contradiction() -> None:
+    report = replace(REPORT, commands=(), resumed=1)
+    assert ruled(report) == (Ruling.CERTIFY, "")
+
+
+def test_a_method_that_failed_and_then_succeeded_stands_by_its_success() -> None:
+    failed = replace(BLOCK, verdict=Verdict.NOT_ERASED, log_after=log81(3, 2), reason="failed")
+    assert ruled(replace(REPORT, methods=(CRYPTO, failed, BLOCK)))[0] is Ruling.CERTIFY
+    ruling, reason = ruled(replace(REPORT, methods=(CRYPTO, BLOCK, failed)))
+    assert ruling is Ruling.HOLD
+    assert "failed" in reason
+
+
+def test_each_namespace_needs_its_own_format() -> None:
+    order = replace(ORDER, policy=CLEAR_POLICY)
+    methods = tuple(replace(FORMAT, nsid=nsid) for nsid in (1, 2))
+    sent = tuple(replace(command(0x80, 0x200), nsid=nsid) for nsid in (1, 2))
+    assert ruled(replace(CLEARED, methods=methods, commands=sent), order)[0] is Ruling.CERTIFY
+    ruling, reason = ruled(replace(CLEARED, methods=methods, commands=sent[:1]), order)
+    assert ruling is Ruling.HOLD
+    assert "expected a Format" in reason
+
+
+def test_another_model_than_the_profiles_is_held() -> None:
+    profile = replace(ORDER.profile, model="OTHER", total_bytes=FACTS.total_bytes)
+    ruling, reason = ruled(REPORT, replace(ORDER, profile=profile))
+    assert ruling is Ruling.HOLD
+    assert "model" in reason
 
 
 def test_a_policy_of_full_reading_takes_no_sample() -> None:

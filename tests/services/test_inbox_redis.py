@@ -1,0 +1,367 @@
+"""The control plane as it runs: real processes, real Redis, real Placement; the host is the test.
+
+Messages come twice, Redis dies with what it held, the worker is killed: nothing is lost or doubled.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eraser.wire import codec, signing
+from eraser.wire.identity import Slot
+from eraser.wire.order import ORDER_TYPE, EraseOrder
+from eraser.wire.report import (
+    HELLO_TYPE,
+    PROGRESS_TYPE,
+    REPORT_TYPE,
+    EraseReport,
+    Hello,
+    Progress,
+    SeenDrive,
+    Step,
+)
+from eraser.wire.signing import PrivateKey, PublicKey
+from quarantine.celeryapp import CeleryPost, host_queue, make_app
+from quarantine.errors import UnavailableError
+from quarantine.evidence import ledger
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import Event, State
+from quarantine.record.store import Store
+from tests.lab.services.nova_standin import NovaStandIn
+from tests.lab.services.placement import CLOUD, PlacementServer, write_clouds_yaml
+from tests.lab.services.process import wait_until
+from tests.lab.services.redis import RedisServer
+from tests.unit.quarantine.testimony import IDENTITY, PROFILE, REPORT
+
+pytestmark = pytest.mark.services
+
+ROOT = Path(__file__).resolve().parents[2]
+ADDRESS = "0000:81:00.0"
+INCARNATION = "incarnation-00001"
+FAST = {"sweep_interval": 0.5, "in_use_reread": 1.0, "list_interval": 1.0}
+
+
+@dataclass
+class Deployment:
+    """A control plane in a directory, and the one host that it serves."""
+
+    directory: Path
+    redis: RedisServer
+    nova: NovaStandIn
+    slot: Slot
+    host: PrivateKey = field(default_factory=PrivateKey.generate)
+    sequence: int = 0
+    service: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.store = Store.open(f"sqlite:///{self.directory}/record.db")
+        self.post = CeleryPost(make_app(self.redis.url, timeout=2.0))
+
+    @property
+    def log(self) -> str:
+        return (self.directory / "service.log").read_text(errors="replace")
+
+    def cli(self, *words: object) -> Any:
+        """One command of the real program; its JSON."""
+        argv = [sys.executable, "-m", "quarantine.cli", "--config-file", self.conf]
+        done = subprocess.run(
+            [*map(str, argv), *map(str, words)],
+            env=self.env,
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    @property
+    def conf(self) -> Path:
+        return self.directory / "nvme-quarantine.conf"
+
+    @property
+    def env(self) -> dict[str, str]:
+        clouds = self.directory / "clouds.yaml"
+        return {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "OS_CLIENT_CONFIG_FILE": str(clouds),
+        }
+
+    def set_up(self, placement: str) -> None:
+        """What an operator does on the first day, with the program's own commands."""
+        write_clouds_yaml(self.directory / "clouds.yaml", placement)
+        detection = "\n".join(f"{name} = {value}" for name, value in FAST.items())
+        self.conf.write_text(
+            f"[database]\nurl = sqlite:///{self.directory}/record.db\n"
+            f"[evidence]\nsigning_key = {self.directory}/controller.pem\n"
+            f"certificates_dir = {self.directory}/certificates\norganisation = Example Cloud\n"
+            f"[broker]\nurl = {self.redis.url}\ntimeout = 2\n"
+            f"[placement]\ncloud = {CLOUD}\n"
+            f"[detection]\n{detection}\n"
+            "[erase]\nresend_after = 2\nretry_in_use_after = 1\n"
+        )
+        self.cli("db", "upgrade", "-f", "json")
+        self.controller = PublicKey.from_jwk(self.cli("keygen"), "controller")
+        card = {"host": self.slot.host, "incarnation": INCARNATION, "key": self.host.public.jwk()}
+        (self.directory / "host.json").write_bytes(codec.canonical(card))
+        self.cli("host", "register", self.directory / "host.json", "-f", "json")
+        (self.directory / "profile.json").write_bytes(codec.canonical(PROFILE))
+        profile = self.directory / "profile.json"
+        self.cli("profile", "approve", profile, "--by", "Ada", "-f", "json")
+
+    def start(self) -> None:
+        """``nvme-quarantine run``, ready to take messages."""
+        argv = [sys.executable, "-m", "quarantine.cli", "--config-file", str(self.conf), "run"]
+        before = self.log.count("worker ready") if (self.directory / "service.log").exists() else 0
+        with (self.directory / "service.log").open("ab") as log:
+            self.service = subprocess.Popen(
+                argv, env=self.env, cwd=self.directory, stdout=log, stderr=log
+            )
+        wait_until(lambda: self.log.count("worker ready") > before, "the worker to be ready")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ends the service; its exit code."""
+        assert self.service is not None
+        self.service.send_signal(number)
+        code = self.service.wait(60)
+        self.service = None
+        return code
+
+    def worker_pid(self) -> int:
+        """The newest worker's process."""
+        lines = [line for line in self.log.splitlines() if "worker started, process" in line]
+        return int(lines[-1].rpartition(" ")[2])
+
+    @property
+    def record(self) -> SlotRecord:
+        found = self.store.slot(self.slot)
+        assert found is not None
+        return found
+
+    def until(self, state: State) -> SlotRecord:
+        """Waits for a state of the slot."""
+        wait_until(lambda: self.record.state is state, f"{self.slot} to be {state}")
+        return self.record
+
+    def enrol(self) -> None:
+        self.cli(
+            *("enrol", "--host", self.slot.host, "--pci", ADDRESS),
+            *("--profile", PROFILE.name, "-f", "json"),
+        )
+
+    def send(self, kind: str, message: object, typ: str) -> None:
+        """A signed message onto the control plane's queue."""
+        token = self.host.sign(codec.canonical(message), typ)
+        self.post.send(f"quarantine.{kind}", [token], "quarantine")
+
+    def hello(self) -> None:
+        self.sequence += 1
+        drives = (SeenDrive(ADDRESS, "nvme", IDENTITY),)
+        message = Hello(self.slot.host, INCARNATION, self.sequence, "0.1.0", drives, ())
+        self.send("hello", message, HELLO_TYPE)
+
+    def order(self) -> EraseOrder:
+        """Takes the next order off the host's queue, as its worker would, and verifies it."""
+        found: list[bytes] = []
+
+        def arrived() -> bool:
+            with contextlib.closing(self.redis.client()) as client:
+                raw = client.rpop(host_queue(self.slot.host))
+            if isinstance(raw, bytes):
+                found.append(raw)
+            return bool(found)
+
+        wait_until(arrived, "an order on the host's queue")
+        message = json.loads(found[0])
+        assert message["headers"]["task"] == "eraser.order"
+        (token,), _kwargs, _embed = json.loads(base64.b64decode(message["body"]))
+        payload = signing.verify(token, self.controller, ORDER_TYPE, "order")
+        return codec.load(EraseOrder, payload, "order")
+
+    def answer(self, order: EraseOrder) -> EraseReport:
+        return replace(
+            REPORT,
+            slot=order.slot,
+            order_id=order.order_id,
+            nonce=order.nonce,
+            generation=order.generation,
+            incarnation=order.incarnation,
+        )
+
+    def progress(self, order: EraseOrder, step: Step) -> None:
+        self.sequence += 1
+        message = Progress(
+            order.order_id, order.slot, order.generation, INCARNATION, self.sequence, step, 0.5, ""
+        )
+        self.send("progress", message, PROGRESS_TYPE)
+
+    def report(self, order: EraseOrder) -> None:
+        self.send("report", self.answer(order), REPORT_TYPE)
+
+    def repeat(self, order: EraseOrder) -> None:
+        """What a host's worker does: it answers a repeated order with the same report."""
+
+        def available() -> bool:
+            with contextlib.closing(self.redis.client()) as client:
+                again = client.rpop(host_queue(self.slot.host))
+            if again is not None:
+                self.report(order)
+            return self.record.state is State.AVAILABLE
+
+        wait_until(available, f"{self.slot} to be available")
+
+    def certified_times(self) -> int:
+        return [row.event for row in self.store.history(self.slot)].count(Event.CERTIFIED)
+
+    def close(self) -> None:
+        if self.service is not None:
+            self.stop(signal.SIGTERM)
+        self.post.app.close()
+        self.store.close()
+
+
+@pytest.fixture
+def deployment(
+    placement_server: PlacementServer, redis_server: RedisServer, tmp_path: Path
+) -> Iterator[Deployment]:
+    """Enrolled, running, and its host has not said a word yet."""
+    nova = NovaStandIn(placement_server.url, f"CUSTOM_NVME_R{redis_server.port}")
+    slot = Slot(f"redis{redis_server.port}", ADDRESS)
+    nova.start_compute(slot.host, [ADDRESS])
+    made = Deployment(tmp_path, redis_server, nova, slot)
+    made.set_up(placement_server.url)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_whole_cycle_with_every_message_twice(deployment: Deployment) -> None:
+    plane = deployment
+    plane.enrol()
+    plane.until(State.QUARANTINED)
+    plane.hello()
+    order = plane.order()
+    assert (order.slot, order.identity) == (plane.slot, IDENTITY)
+    plane.until(State.ERASING)
+    plane.progress(order, Step.VERIFY)
+    plane.until(State.VERIFYING)
+    for _ in range(3):
+        plane.report(order)
+    record = plane.until(State.AVAILABLE)
+    # A message behind the copies has been handled: so have they.
+    plane.hello()
+    wait_until(
+        lambda: (
+            (host := plane.store.host(plane.slot.host)) is not None
+            and host.sequence == plane.sequence
+        ),
+        "the last hello to be heard",
+    )
+    assert plane.certified_times() == 1
+    assert plane.store.refusals() == []
+    assert record.certificate is not None
+    raw = (plane.directory / "certificates" / f"{record.certificate}.json").read_bytes()
+    assert ledger.audit([("file", raw)], [plane.controller]).intact
+
+    # The next tenant gets the drive, lets go of it, and it is erased again under a new generation.
+    server = plane.nova.boot()
+    plane.until(State.IN_USE)
+    plane.nova.delete(server)
+    plane.post.send(
+        "quarantine.bell", [{"host": plane.slot.host, "address": ADDRESS}], "quarantine"
+    )
+    again = plane.order()
+    assert again.generation == order.generation + 1
+    plane.report(order)  # an old report, replayed
+    plane.report(again)
+    plane.until(State.AVAILABLE)
+    assert plane.certified_times() == 2
+    assert plane.stop() == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(plane.worker_pid(), 0)
+
+
+def test_redis_dies_with_what_it_held_and_comes_back(deployment: Deployment) -> None:
+    plane = deployment
+    plane.hello()
+    plane.enrol()
+    first = plane.order()
+    plane.redis.kill()
+    with pytest.raises(UnavailableError):
+        plane.report(first)
+    plane.redis.start()
+    # The order was lost as far as the service knows; it comes again, the very same.
+    assert plane.order() == first
+    plane.report(first)
+    plane.until(State.AVAILABLE)
+    assert plane.certified_times() == 1
+    assert plane.record.attempts <= 1
+
+
+def test_a_report_that_redis_lost_is_asked_for_again(deployment: Deployment) -> None:
+    plane = deployment
+    plane.hello()
+    plane.enrol()
+    order = plane.order()
+    os.kill(plane.worker_pid(), signal.SIGSTOP)
+    try:
+        plane.report(order)
+        plane.redis.kill()
+    finally:
+        os.kill(plane.worker_pid(), signal.SIGCONT)
+    plane.redis.start()
+    assert plane.order() == order
+    plane.report(order)
+    plane.until(State.AVAILABLE)
+
+
+def test_a_killed_worker_is_replaced_and_the_message_counts_once(deployment: Deployment) -> None:
+    plane = deployment
+    plane.hello()
+    plane.enrol()
+    order = plane.order()
+    old = plane.worker_pid()
+    os.kill(old, signal.SIGKILL)
+    plane.report(order)
+    # What Redis had handed to the dead worker comes again only after the visibility timeout; the
+    # repeated order is quicker.
+    plane.repeat(order)
+    assert plane.worker_pid() != old
+    assert plane.certified_times() == 1
+
+
+def test_a_killed_service_takes_its_worker_along_and_goes_on(deployment: Deployment) -> None:
+    plane = deployment
+    plane.hello()
+    plane.enrol()
+    order = plane.order()
+    worker = plane.worker_pid()
+    plane.stop(signal.SIGKILL)
+    wait_until(lambda: not _alive(worker), "the orphaned worker to end")
+    plane.report(order)
+    plane.start()
+    plane.repeat(order)
+    assert plane.certified_times() == 1
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

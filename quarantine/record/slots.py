@@ -157,15 +157,6 @@ class SlotRoom(Room):
             drives.after_transition(db, after, event, certificate, now)
             return after
 
-    def require_returnable(self, record: SlotRecord) -> None:
-        """Raises :class:`IllegalTransitionError` unless the drive is clean by this certificate.
-
-        Ask before Placement is asked to free the slot; ``returned`` asks again by itself, and a
-        refusal there means: reserve the slot at once and hold it.
-        """
-        with self._reading() as db:
-            drives.require_returnable(db, record)
-
     def amend(self, record: SlotRecord, changes: SlotChanges, *, note: str = "") -> SlotRecord:
         """Writes fields without a change of state, by the same compare-and-set.
 

@@ -75,6 +75,7 @@ class Desk:
         self.book = book
         self._on_progress = on_progress
         self._step = Step.PROVE_IDLE
+        self._counted = 0.0
         self._controller: Controller | None = None
         self._hold: NamespaceHold | None = None
         self._deadline = _deadline(request, book.state)
@@ -125,13 +126,17 @@ class Desk:
     def step(self, step: Step, detail: str = "") -> Iterator[None]:
         """Names the step and counts its seconds, also where it ends in an error."""
         outer, self._step = self._step, step
-        began = time.monotonic()
+        began, before = time.monotonic(), self._counted
         self.tell(0.0, detail)
         try:
             yield
         finally:
             self._step = outer
-            self.note(Spent(step, round(time.monotonic() - began, 3)))
+            # A step within a step counts for itself: the sum is the time of the case.
+            inner = self._counted - before
+            own = max(0.0, time.monotonic() - began - inner)
+            self._counted += own
+            self.note(Spent(step, round(own, 3)))
 
     def check_time(self) -> None:
         """Raises :class:`OutOfTimeError` when the order's time is over."""

@@ -72,7 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         module, parser = _verb(given[0])
         arguments = parser.parse_args(given[1:])
         logging.basicConfig(
-            level=logging.DEBUG if arguments.verbose else logging.WARNING,
+            # A command that a drive refuses is often an answer; the report says what mattered.
+            level=logging.DEBUG if arguments.verbose else logging.ERROR,
             format="%(asctime)s %(levelname)s %(name)s: %(message)s",
             stream=sys.stderr,
         )

@@ -14,7 +14,7 @@ from eraser.journal import Journal, JournalError
 
 PAYLOADS: list[object] = [
     {"place": 0, "attempt": 1},
-    {"text": "caf\u00e9 \u2028 \"quoted\" \\ \n line", "list": [1, 2.5, None, True]},
+    {"text": 'caf\u00e9 \u2028 "quoted" \\ \n line', "list": [1, 2.5, None, True]},
     {"place": 1},
 ]
 
@@ -62,8 +62,7 @@ def test_a_flipped_bit_is_seen_or_is_a_torn_tail(
     damaged = whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :]
     try:
         lines, _mark, taken = journal.parse(damaged, "j")
-    except JournalError as error:
-        assert "\n" not in str(error)
+    except JournalError:
         return
     # Only the end of the last line may go: it then looks torn, and its entry is not believed.
     assert at == len(whole) - 1
@@ -84,9 +83,9 @@ def test_lines_that_moved_are_damage(tmp_path: Path, change: str) -> None:
             "foreign": first + b'{"a":1}\n' + second,
         }[change]
     )
-    with pytest.raises(JournalError, match="line [0-9]"):
+    with pytest.raises(JournalError, match=r"line [0-9]"):
         Journal(path)
-    with pytest.raises(JournalError, match="line [0-9]"):
+    with pytest.raises(JournalError, match=r"line [0-9]"):
         journal.read(path)
 
 

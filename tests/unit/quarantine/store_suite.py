@@ -407,7 +407,6 @@ class StoreSuite:
         record = certified(store)
         store.note_drive(DRIVE, OTHER, True, "seen in another host")
         with pytest.raises(IllegalTransitionError, match="dirty"):
-            with pytest.raises(IllegalTransitionError, match="dirty"):
             store.transition(record, Event.RETURNED)
         assert current(store).state is State.CERTIFIED
 

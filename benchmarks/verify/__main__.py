@@ -101,7 +101,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.verify", description=__doc__)
     parser.add_argument("-f", "--format", choices=("table", "json"), default="table")
     parser.add_argument("--rounds", type=int, default=5, help="of which medians are taken")
-    parser.add_argument("--size-mib", type=int, default=512, help="of each drive")
+    parser.add_argument("--size-mib", type=int, default=1024, help="of each drive")
     parser.add_argument("--places", type=int, default=20000, help="random blocks per round")
     parser.add_argument(
         "--content", choices=("zeros", "noise"), default="zeros",

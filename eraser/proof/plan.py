@@ -7,14 +7,10 @@ from dataclasses import dataclass
 
 from eraser.proof.blocks import block_count
 from eraser.proof.probes import Canaries, Fingerprints
-from eraser.proof.sampling import iter_places, needed, share
+from eraser.proof.sampling import SEQUENTIAL_PER_RANDOM, iter_places, needed, share
 from eraser.wire import codec
 from eraser.wire.policy import VerificationMode
 
-SEQUENTIAL_PER_RANDOM = 16
-"""One scattered read of 4 KiB costs about as much as reading 16 blocks (64 KiB) in a row: at a
-usual 3 GB/s and queue depth that would be 50,000 scattered reads a second, which the slowest
-drives of data centres do. Policy of this module, not of a standard."""
 UNREADABLE_LIMIT = 4096
 """Blocks. Each costs the kernel several tries; a drive with so many is not read to the end."""
 

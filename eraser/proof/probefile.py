@@ -9,6 +9,14 @@ from eraser.errors import BadInputError, EraserError
 
 _MAGIC = b"NVMEQ-PROBES-1\n\0"
 _SEAL = 32
+KEY_BYTES = 32
+
+
+def check_key(key: bytes) -> bytes:
+    """The key itself. Raises :class:`BadInputError` unless it has :data:`KEY_BYTES`."""
+    if len(key) != KEY_BYTES:
+        raise BadInputError(f"probe key: expected {KEY_BYTES} bytes, found {len(key)}")
+    return key
 
 
 def save(path: str, key: bytes, payload: bytes) -> None:

@@ -13,7 +13,7 @@ import os
 import stat
 import struct
 from array import array
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
@@ -35,6 +35,10 @@ BATCH = 32
 """Scattered reads that are sent, and looked at, together."""
 BATCHES = 4
 """Batches in flight: up to 128 reads of 4 KiB. Both kinds together stay below 5 MiB."""
+
+
+Tick = Callable[[float, str], None]
+"""Called now and then with the fraction done (0 to 1) and a few words."""
 
 
 @dataclass(frozen=True)

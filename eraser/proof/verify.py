@@ -14,7 +14,7 @@ from typing import Any
 from eraser.errors import BadInputError, DriveError
 from eraser.proof.counter import Counter, ascending
 from eraser.proof.plan import NamespacePlan, VerifyPlan, choose_mode, namespace_seed
-from eraser.proof.reader import Device
+from eraser.proof.reader import Device, Tick
 from eraser.proof.sampling import drawn
 from eraser.proof.tally import Looks, Tally, VerificationResult
 from eraser.wire import codec
@@ -25,8 +25,6 @@ __all__ = ["NamespacePlan", "Verifier", "VerifyPlan", "choose_mode", "namespace_
 
 TICK = 0.25
 """Seconds between two calls of ``progress``."""
-
-Progress = Callable[[float, str], None]
 
 
 class Verifier:
@@ -64,7 +62,7 @@ class Verifier:
 
     def run(
         self,
-        progress: Progress = lambda fraction, detail: None,
+        progress: Tick = lambda fraction, detail: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> VerificationResult | None:
         """Read what is left to read; None when ``should_stop`` said so before the end.

@@ -134,6 +134,22 @@ def _mixed() -> bytes:
     return b"".join(b"".join([*one, *(NOISE(BLOCK) for _ in range(5))]) for _ in range(30))
 
 
+@pytest.mark.parametrize("step", [1, 3, 16, 17, 40])
+@pytest.mark.parametrize("tail", [0, 512])
+def test_scattered_or_in_a_row_the_same_is_found(image: Image, step: int, tail: int) -> None:
+    """Up to every sixteenth block the device is read whole, beyond that block by block."""
+    raw = _mixed() + NOISE(400 * BLOCK) + bytes(400 * BLOCK) + NOISE(tail)
+    with Device(image(raw)) as device:
+        prints = Fingerprints(KEY, 1)
+        prints.take(device, iter(range(0, device.blocks, step)))
+    wanted = range(0, 1100 + bool(tail), step)
+    blocks = {n: raw[n * BLOCK : (n + 1) * BLOCK] for n in wanted}
+    data = [n for n in wanted if (n % 10 >= 5 if n < 300 else n < 700 or n == 1100)]
+    assert prints.looked == len(wanted)
+    assert list(prints.positions) == data
+    assert all(prints.unchanged(n, blocks[n]) for n in data)
+
+
 def test_only_blocks_that_hold_something_count(image: Image) -> None:
     raw = _mixed()
     with Device(image(raw)) as device:
@@ -161,12 +177,17 @@ def test_too_many_are_thinned_evenly(image: Image) -> None:
 
 
 def test_unreadable_blocks_were_not_looked_at(image: Image) -> None:
-    path = image(NOISE(20 * BLOCK))
-    with Device(path) as device:
-        os.truncate(path, 15 * BLOCK)
-        prints = Fingerprints(KEY, 1)
-        prints.take(device, range(20))
-    assert (prints.looked, prints.unreadable, len(prints)) == (15, 5, 15)
+    path = image(NOISE(200 * BLOCK))
+    for readable, positions, found in (
+        (150, range(200), (150, 50, 150)),
+        (150, [1, 3, 160, 170], (2, 2, 2)),
+    ):
+        os.truncate(path, 200 * BLOCK)
+        with Device(path) as device:
+            os.truncate(path, readable * BLOCK)
+            prints = Fingerprints(KEY, 1)
+            prints.take(device, positions)
+        assert (prints.looked, prints.unreadable, len(prints)) == found
 
 
 def test_a_file_keeps_them_and_no_byte_of_the_owner(image: Image, tmp_path: Path) -> None:

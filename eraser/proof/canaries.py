@@ -1,0 +1,125 @@
+"""Blocks that we wrote, that nobody else can know, and that must be gone after an erase."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from eraser.errors import DriveError
+from eraser.proof.blocks import block_length
+from eraser.proof.probefile import check_key
+from eraser.proof.reader import Device, Tick
+from eraser.proof.sampling import places
+
+_SECTOR = 512
+_MARK = 16
+_GIVE_UP_AFTER = 16
+"""Failed writes in a row: the namespace does not take writes at all."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """How planting went: written and read back, or not, and the first reason why not."""
+
+    planted: int
+    failed: int
+    reason: str = ""
+    void: tuple[int, ...] = ()
+    """The blocks that hold no canary; hand them to :class:`Canaries` when it is made again."""
+
+
+class Canaries:
+    """Blocks with content that nobody else can know, at places that nobody else can know.
+
+    ``key`` is :data:`KEY_BYTES` secret bytes, ``blocks`` the namespace's blocks of 4 KiB. The
+    first and last block are always among ``positions``; with a ``count`` of 0 there are none.
+    ``void`` are places where planting failed: no probes.
+    """
+
+    def __init__(
+        self, key: bytes, nsid: int, blocks: int, count: int, *, void: Iterable[int] = ()
+    ) -> None:
+        self._key = check_key(key)
+        self.nsid = nsid
+        self.blocks = blocks
+        self.positions = places(self._derive(b"places"), blocks, count)
+        """The blocks with a canary, ascending."""
+        self._at: frozenset[int] = frozenset()
+        self._drop(void)
+        self._mark = self._derive(b"mark")[:_MARK]
+
+    def _drop(self, void: Iterable[int]) -> None:
+        gone = frozenset(void)
+        self.positions = array("Q", [n for n in self.positions if n not in gone])
+        self._at = frozenset(self.positions)
+
+    def _derive(self, use: bytes) -> bytes:
+        # The mark is one per key, so that a canary is known in whichever namespace it turns up.
+        where = b"" if use == b"mark" else self.nsid.to_bytes(4, "big")
+        return hmac.digest(self._key, b"nvme-quarantine canary 1\0" + use + where, "sha256")
+
+    def content(self, index: int) -> bytes:
+        """The 4096 bytes of block ``index``: each sector of 512 is the mark, then its own noise."""
+        where = self.nsid.to_bytes(4, "big") + index.to_bytes(8, "big")
+        noise = hashlib.shake_256(self._key + b"canary" + where).digest(8 * (_SECTOR - _MARK))
+        step = _SECTOR - _MARK
+        return b"".join(self._mark + noise[at : at + step] for at in range(0, 8 * step, step))
+
+    def plant(self, device: Device, progress: Tick | None = None) -> Planted:
+        """Write every canary, each on the medium when its write returns, then read them all back.
+
+        One that cannot be written, or does not read back as written, is void and counted as
+        failed. Never raises for a drive that refuses: a probe that is missing is a finding.
+        """
+        written: list[int] = []
+        void: list[int] = []
+        in_a_row, reason = 0, ""
+        for done, index in enumerate(self.positions):
+            if in_a_row >= _GIVE_UP_AFTER:
+                void.append(index)
+                continue
+            try:
+                device.write_block(index, self.content(index)[: block_length(index, device.size)])
+            except DriveError as error:
+                void.append(index)
+                in_a_row, reason = in_a_row + 1, reason or str(error)
+            else:
+                in_a_row = 0
+                written.append(index)
+            if progress and done % 64 == 0:
+                progress(0.9 * done / len(self.positions), f"canary {done}")
+        for index, block in device.read_blocks(written):
+            if block is None or bytes(block) != self.content(index)[: len(block)]:
+                void.append(index)
+                reason = reason or (
+                    f"{device.path}: expected block {index} to read back as it was written, found"
+                    f" {'other content' if block is not None else 'a read error'}"
+                )
+        self._drop(void)
+        if progress:
+            progress(1.0, f"{len(self.positions)} canaries")
+        return Planted(len(self.positions), len(void), reason, tuple(sorted(void)))
+
+    def is_planted_at(self, index: int) -> bool:
+        """Is ``index`` one of the places of this key?"""
+        return index in self._at
+
+    def is_canary(self, index: int, block: memoryview | bytes) -> bool:
+        """Does ``block``, read at ``index``, still hold any sector of the canary meant for it,
+        or of another one?"""
+        if self.is_any_canary(block):
+            return True
+        if index not in self._at:
+            return False
+        data, whole = bytes(block), self.content(index)
+        return any(
+            data[at + _MARK : at + _SECTOR] == whole[at + _MARK : at + _SECTOR]
+            for at in range(0, len(data), _SECTOR)
+        )
+
+    def is_any_canary(self, block: memoryview | bytes) -> bool:
+        """Is the mark of this key anywhere in ``block``, at whatever offset?"""
+        return self._mark in bytes(block)

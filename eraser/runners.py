@@ -114,7 +114,7 @@ class DiskCases:
 
     def renew(self, order: EraseOrder) -> None:
         """Removes the case's files; its report stays in the reports directory."""
-        self._files(order).remove()
+        self._files(order).clear()
 
     def retire(self, orders: tuple[EraseOrder, ...]) -> None:
         """Removes cases that ended and whose slot has a newer order; reports stay."""
@@ -125,7 +125,7 @@ class DiskCases:
             if path.name in keep or not files.finished():
                 continue
             if files.request().order_id:
-                files.remove()
+                files.clear()
 
     def drives(self, orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:
         """Every NVMe function of the host, its identity read from the controller itself."""

@@ -176,7 +176,7 @@ class Site:
         compute.run(["nvme-eraser", "host-setup", *(f"--pci={slot}" for slot in slots)])
         compute.run(["udevadm", "control", "--reload"])
         compute.run(["nvme-eraser", "keygen", "--host", compute.name, "--state-dir", STATE_DIR])
-        compute.put(f"{STATE_DIR}/controller.jwk", self.cli("keygen", "--show").encode())
+        compute.put(f"{STATE_DIR}/controller.jwk", self.cli("public-key").encode())
         card = self.directory / f"{compute.name}.json"
         card.write_bytes(compute.get(f"{STATE_DIR}/host.json"))
         self.cli("host", "register", str(card))
@@ -263,7 +263,11 @@ class Site:
         """What to read after a failure, beside the rack's own."""
         report = [("control plane", self.log_tail(60))]
         for name, worker in self.workers.items():
-            report.append((f"worker of {name}", worker.stderr()[-6000:]))
+            try:
+                text = worker.stdout() + worker.stderr()
+            except LabError as error:
+                text = f"not to be had: {error}"
+            report.append((f"worker of {name}", text[-20000:]))
         for drive in self.rack.drives:
             slot = Slot(drive.host, drive.address)
             rows = "\n".join(

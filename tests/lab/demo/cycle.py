@@ -52,11 +52,21 @@ class Demo:
                 rack.drive(0, size=DRIVE_BYTES),
                 rack.drive(1, size=DRIVE_BYTES, preset=self.preset),
             ]
-            compute = self._set_up(rack, site, drives)
-            self._seconds["setup"] = time.monotonic() - begun
-            self._enrol(site, drives)
-            result = self._cycle(rack, site, compute, drives)
-        return result
+            try:
+                compute = self._set_up(rack, site, drives)
+                self._seconds["setup"] = time.monotonic() - begun
+                self._enrol(site, drives)
+                return self._cycle(rack, site, compute, drives)
+            finally:
+                self._keep_logs(rack, site)
+
+    def _keep_logs(self, rack: Rack, site: Site) -> None:
+        """What is only in the guests and in memory goes with them; logs stay."""
+        logs = self.directory / "logs"
+        logs.mkdir(exist_ok=True)
+        for title, text in (*rack.diagnostics(), *site.diagnostics()):
+            name = "".join(c if c.isalnum() else "-" for c in title)
+            (logs / f"{name}.txt").write_text(text + "\n")
 
     def _set_up(self, rack: Rack, site: Site, drives: Sequence[RackDrive]) -> ComputeGuest:
         self.board.say("services: redis-server, Placement, nvme-quarantine", title=True)

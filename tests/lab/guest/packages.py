@@ -45,6 +45,9 @@ QEMU_PACKAGES: Final = ("qemu-system-x86", "qemu-system-common", "qemu-system-da
 # The dependencies of the project (in pyproject.toml) that the eraser side needs.
 GUEST_DISTRIBUTIONS: Final = ("celery", "cryptography", "oslo.config", "pyudev", "redis")
 GUEST_PYTHON: Final = (3, 11)
+# Wanted by redis-py before Python 3.11.3 (Debian 12 has 3.11.2). pip looks at the version of the
+# Python that runs it, which may be a newer 3.11.
+GUEST_MARKED: Final = ("async-timeout>=4.0.3",)
 
 # Project packages that run in a guest; those that do not exist yet are skipped.
 GUEST_SOURCES: Final = ("eraser", "qualify", "quarantine")

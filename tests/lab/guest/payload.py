@@ -49,6 +49,7 @@ def site_image(cache: Cache) -> Path:
     """Return the image of the installed third-party distributions (mounted at /opt/site)."""
     pyproject = (REPOSITORY / "pyproject.toml").read_text()
     requirements = guest_requirements(pyproject, packages.GUEST_DISTRIBUTIONS)
+    requirements += packages.GUEST_MARKED
 
     def build(part: Path) -> None:
         tree = part / "tree"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 
 from eraser.wire.identity import Slot
@@ -30,11 +31,16 @@ class Watch:
     def seen(self, record: SlotRecord) -> None:
         """The slot was read just now; it stays on the list while it is in use."""
         if record.state is State.IN_USE:
+            new = record.slot not in self._read
             self._records[record.slot] = record
-            self._read[record.slot] = self._now()
+            self._read[record.slot] = self._now() - (self._stagger(record.slot) if new else 0.0)
         else:
             self._records.pop(record.slot, None)
             self._read.pop(record.slot, None)
+
+    def _stagger(self, slot: Slot) -> float:
+        """After a start all are read at once; the second time they come one by one, earlier."""
+        return self._period / 2 * (zlib.crc32(str(slot).encode()) / 2**32)
 
     def refill(self, in_use: Iterable[SlotRecord]) -> None:
         """The list as the store has it now; slots that we never read are due first."""

@@ -222,6 +222,9 @@ class Placement:
             return {}
         if 200 <= status < 300:
             return _decoded(answer, f"{method} {path}")
+        if status == 409 and method == "GET":
+            # Nothing was asked to change: a conflict here is no verdict on a generation of ours.
+            raise UnavailableError(f"Placement answered 409 to {method} {path}; look again later")
         raise _failure(status, str(answer.text), f"{method} {path}")
 
 

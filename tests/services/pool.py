@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from eraser.wire.identity import ControllerIdentity, Slot
-from quarantine.cloud.facts import View
+from quarantine.cloud.facts import View, slot_of
 from quarantine.cloud.placement import Placement
 from quarantine.enrol import enrol
 from quarantine.errors import UnavailableError
@@ -111,8 +111,11 @@ class Pool:
 
     @property
     def on_offer(self) -> bool:
-        """Whether Placement would hand out the slot."""
-        return any(p.slot == self.slot for p in self.placement.offered(self.resource_class))
+        """Whether Placement would hand out the slot; asked past the fault proxy."""
+        answer = self.raw("GET", f"/resource_providers?resources={self.resource_class}:1", "1.39")
+        return any(
+            slot_of(found["name"]) == self.slot for found in answer.body["resource_providers"]
+        )
 
     def enrol(self, *, drive: bool = True) -> SlotRecord:
         """nova-compute starts, an operator enrols the slot, its drive becomes known."""

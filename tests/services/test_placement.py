@@ -39,12 +39,12 @@ def test_a_slot_is_found_by_name_in_either_case_and_by_host(pool: Pool) -> None:
 def test_one_time_use_lists_by_trait_and_offered_by_class(pool: Pool) -> None:
     pool.nova.start_compute(pool.slot.host, [ADDRESS])
     assert [p.slot for p in pool.placement.one_time_use(pool.slot.host)] == [pool.slot]
-    assert pool.on_offer
+    assert [p.slot for p in pool.placement.offered(pool.resource_class)] == [pool.slot]
     pool.nova.start_compute(pool.slot.host, [ADDRESS], one_time_use=False)
     assert pool.placement.one_time_use(pool.slot.host) == []
-    assert pool.on_offer
+    assert [p.slot for p in pool.placement.offered(pool.resource_class)] == [pool.slot]
     pool.nova.boot()
-    assert not pool.on_offer
+    assert pool.placement.offered(pool.resource_class) == []
 
 
 def test_a_delete_does_not_move_the_generation_a_reclaimed_one_does(pool: Pool) -> None:

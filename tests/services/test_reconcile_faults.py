@@ -1,0 +1,234 @@
+"""Placement answers wrongly or not at all; the control plane dies; the drive is burned again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quarantine import custody
+from quarantine.cloud.placement import Placement
+from quarantine.errors import UnavailableError
+from quarantine.record.states import State
+from tests.lab.services.faults import Fault, Kind
+from tests.services.pool import Pool
+
+pytestmark = pytest.mark.services
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+WRONG = {
+    "409": Fault(Kind.STATUS, status=409),
+    "500": Fault(Kind.STATUS, status=500),
+    "500 after the change": Fault(Kind.STATUS, status=500, after=True),
+    "409 after the change": Fault(Kind.STATUS, status=409, after=True),
+    "closed": Fault(Kind.CLOSE),
+    "closed after the change": Fault(Kind.CLOSE, after=True),
+}
+
+REQUESTS = {
+    "provider": ("GET", r"/resource_providers\?uuid"),
+    "custody": ("POST", "/reshaper"),
+    "second lock": ("PUT", "/inventories$"),
+}
+
+
+def _copy(wrong: str, request: str, left: int) -> Fault:
+    method, path = REQUESTS[request]
+    kind = WRONG[wrong]
+    return Fault(kind.kind, method, path, status=kind.status, after=kind.after, left=left)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "request_name"),
+    [(w, "provider") for w, fault in WRONG.items() if not fault.after]
+    + [(w, request) for request in ("custody", "second lock") for w in WRONG],
+)
+def test_on_the_way_into_custody_nothing_is_lost(pool: Pool, wrong: str, request_name: str) -> None:
+    server = pool.make_used()
+    generation = pool.record.generation
+    pool.nova.delete(server)
+    fault = pool.proxy.inject(_copy(wrong, request_name, 2))
+    for _ in range(4):
+        with contextlib.suppress(UnavailableError):
+            pool.reconciler.look(pool.slot)
+        assert not pool.on_offer
+    # What was done although the answer was spoiled is not done again.
+    assert fault.hits == (1 if fault.after else 2)
+    record = pool.record
+    assert record.state is State.ERASING
+    assert record.generation == generation + 1
+    assert pool.dispatcher.sent.count(str(record.order_token)) == 1
+    view = pool.view
+    assert view.locked
+    assert [a.consumer for a in view.allocations] == [record.custody]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_on_the_way_back_nothing_is_lost(pool: Pool, wrong: str) -> None:
+    pool.enrol()
+    pool.reconciler.look(pool.slot)
+    pool.certify()
+    fault = pool.proxy.inject(_copy(wrong, "custody", 1))
+    for _ in range(3):
+        with contextlib.suppress(UnavailableError):
+            pool.reconciler.look(pool.slot)
+    assert fault.hits == 1
+    if wrong == "409 after the change":
+        # The answer said that nothing was changed, and the slot was free: somebody else's doing.
+        assert pool.record.state is State.HELD
+        assert not pool.on_offer
+    else:
+        assert pool.record.state is State.AVAILABLE
+        assert pool.on_offer
+
+
+def test_a_placement_that_does_not_answer_decides_nothing(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = pool.make_used()
+    pool.nova.delete(server)
+    before = pool.record
+    monkeypatch.setattr(pool, "placement", Placement.connect("lab", timeout=1.0))
+    hasty = pool.new_reconciler()
+    pool.proxy.inject(Fault(Kind.HANG))
+    with pytest.raises(UnavailableError):
+        hasty.look(pool.slot)
+    assert pool.record == before
+    pool.proxy.heal()
+    hasty.look(pool.slot)
+    assert pool.record.state is State.ERASING
+
+
+def test_a_drive_burned_again_while_its_return_is_decided_is_held_with_a_new_case(
+    pool: Pool,
+) -> None:
+    pool.enrol()
+    pool.reconciler.look(pool.slot)
+    pool.certify()
+    generation = pool.record.generation
+    servers = []
+
+    def burn_again() -> None:
+        """Between our look and our request: custody deleted, slot freed, a server boots on it."""
+        raw = pool.raw
+        consumer = pool.record.custody
+        provider = pool.record.provider
+        assert raw("DELETE", f"/allocations/{consumer}", "1.39").status == 204
+        found = raw("GET", f"/resource_providers/{provider}", "1.39").body
+        body = {"resource_provider_generation": found["generation"], "total": 1, "max_unit": 1}
+        path = f"/resource_providers/{provider}/inventories/{pool.resource_class}"
+        assert raw("PUT", path, "1.39", body).status == 200
+        servers.append(pool.nova.boot())
+
+    race = pool.proxy.inject(Fault(Kind.CALL, "POST", "/reshaper", left=1, call=burn_again))
+    pool.reconciler.look(pool.slot)
+    assert race.hits == 1
+    record = pool.record
+    assert record.state is State.HELD
+    assert servers[0].uuid in record.reason
+    assert record.generation == generation + 1
+    assert record.certificate is None
+    assert pool.view.locked
+    assert [a.consumer for a in pool.view.allocations] == [servers[0].uuid]
+
+    # Let go, it stays out of the pool, and held until a person decides.
+    pool.nova.delete(servers[0])
+    pool.reconciler.sweep()
+    assert pool.record.state is State.HELD
+    assert not pool.on_offer
+
+
+def test_a_drive_burned_and_let_go_while_its_return_is_decided(pool: Pool) -> None:
+    pool.enrol()
+    pool.reconciler.look(pool.slot)
+    pool.certify()
+
+    def burn_and_let_go() -> None:
+        assert pool.raw("DELETE", f"/allocations/{pool.record.custody}", "1.39").status == 204
+
+    pool.proxy.inject(Fault(Kind.CALL, "POST", "/reshaper", left=1, call=burn_and_let_go))
+    pool.reconciler.look(pool.slot)
+    assert pool.record.state is State.HELD
+    assert pool.view.locked
+
+
+def _killed(pool: Pool, point: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.services.doomed", pool.database, str(pool.slot), point],
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        cwd=_ROOT,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == -signal.SIGKILL, point
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["before custody", "after custody", "between the locks", "after the locks", "at dispatch"],
+)
+def test_killed_between_release_and_dispatch(pool: Pool, point: str) -> None:
+    server = pool.make_used()
+    pool.nova.delete(server)
+    _killed(pool, point)
+    assert not pool.on_offer
+    assert pool.record.state in (State.RELEASED, State.QUARANTINED)
+    # Whoever takes the case up uses the consumer that was stored before the request.
+    stored = pool.record.custody
+    assert stored is not None
+    pool.new_reconciler().sweep()
+    record = pool.record
+    assert record.state is State.ERASING
+    assert record.generation == 2
+    assert record.custody == stored
+    assert [a.consumer for a in pool.view.allocations] == [stored]
+    assert pool.view.locked
+    assert pool.dispatcher.sent.count(str(record.order_token)) == 1
+
+
+@pytest.mark.parametrize("point", ["before the return", "after the return"])
+def test_killed_between_certificate_and_return(pool: Pool, point: str) -> None:
+    pool.enrol()
+    pool.reconciler.look(pool.slot)
+    pool.certify()
+    _killed(pool, point)
+    assert pool.record.state is State.CERTIFIED
+    assert pool.on_offer == (point == "after the return")
+    pool.new_reconciler().sweep()
+    assert pool.record.state is State.AVAILABLE
+    assert pool.on_offer
+    assert pool.record.generation == 1
+
+
+def test_killed_after_the_return_and_claimed_before_we_are_back(pool: Pool) -> None:
+    pool.enrol()
+    pool.reconciler.look(pool.slot)
+    pool.certify()
+    _killed(pool, "after the return")
+    server = pool.nova.boot()
+    pool.new_reconciler().sweep()
+    assert pool.record.state is State.IN_USE
+    assert pool.record.consumer == server.uuid
+    pool.nova.delete(server)
+    pool.new_reconciler().bell(pool.slot.host)
+    assert pool.record.state is State.ERASING
+    assert pool.record.generation == 2
+
+
+def test_freed_and_used_while_certified_without_our_doing_is_held(pool: Pool) -> None:
+    pool.enrol()
+    pool.reconciler.look(pool.slot)
+    pool.certify()
+    pool.drop_custody()
+    pool.put_reserved(0)
+    pool.nova.fail_spawn()
+    pool.reconciler.look(pool.slot)
+    assert pool.record.state is State.HELD
+    assert pool.record.certificate is None
+    assert custody.returnable(pool.view, pool.record.custody) is False

@@ -1,0 +1,407 @@
+"""Every row: what the record says, what Placement shows, and the one step that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from eraser.wire.identity import Slot
+from quarantine.cloud.facts import (
+    CONSUMER_TYPE,
+    Allocation,
+    Inventory,
+    Provider,
+    View,
+    provider_name,
+    slot_of,
+)
+from quarantine.decide import decide
+from quarantine.record.facts import UNSET, SlotRecord
+from quarantine.record.lifecycle import target
+from quarantine.record.states import Event, State
+from quarantine.step import Act, Action, Limits, Past
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+LIMITS = Limits(resend_after=100, retry_in_use_after=300, max_attempts=3, burn_grace=60)
+SLOT = Slot("cmp_1", "0000:81:00.0")
+RC = "CUSTOM_NVME_I1"
+CUSTODY = "c0000000-0000-4000-8000-000000000000"
+SERVER = "50000000-0000-4000-8000-000000000000"
+STRANGER = "f0000000-0000-4000-8000-000000000000"
+
+RECORD = SlotRecord(
+    id=1,
+    slot=SLOT,
+    provider="rp",
+    resource_class=RC,
+    state=State.IN_USE,
+    generation=7,
+    revision=1,
+    reason="why",
+    profile="p",
+    policy="q",
+    identity=None,
+    consumer=SERVER,
+    custody=CUSTODY,
+    custody_ready=True,
+    order_id=None,
+    nonce=None,
+    order_token=None,
+    ordered_at=NOW,
+    heard_at=None,
+    attempts=1,
+    step=None,
+    fraction=0.0,
+    detail="",
+    certificate="digest",
+    provider_generation=3,
+    read_at=NOW,
+    entered_at=NOW - timedelta(hours=1),
+    created_at=NOW - timedelta(days=1),
+)
+
+
+def allocation(consumer: str, consumer_type: str = "unknown") -> Allocation:
+    return Allocation(consumer, {RC: 1}, 1, consumer_type, "project", "user")
+
+
+OURS = allocation(CUSTODY, CONSUMER_TYPE)
+ORPHAN = allocation(STRANGER, CONSUMER_TYPE)
+TENANT = allocation(SERVER)
+OTHER = allocation(STRANGER)
+
+
+def view(
+    *allocations: Allocation, reserved: int = 1, uuid: str = "rp", resource_class: str = RC
+) -> View:
+    inventory = Inventory(resource_class, 1, reserved, 1, 1, 1, 1.0)
+    return View(Provider(uuid, provider_name(SLOT), 3), RC, (inventory,), allocations)
+
+
+LOCKED, FREE = view(), view(reserved=0)
+HELD_BY_US, HALF = view(OURS), view(OURS, reserved=0)
+USED, LOWERED = view(TENANT), view(TENANT, reserved=0)
+STOLEN = view(OTHER)
+EMPTY = replace(LOCKED, inventories=())
+
+OPEN = (State.QUARANTINED, State.ERASING, State.VERIFYING)
+WORKING = (State.ERASING, State.VERIFYING)
+PARKED = (State.HELD, State.RETIRED)
+
+CLEAN = Past()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    what: str
+    states: tuple[State, ...]
+    seen: View | None
+    act: Act
+    event: Event | None = None
+    alarm: bool = False
+    new_case: bool = False
+    past: Past = CLEAN
+    ready: bool = True
+    ordered: float = 0
+    heard: float | None = None
+    entered: float = 3600
+    custody: str | None = CUSTODY
+
+
+MOVE = Act.TRANSITION
+FIRST = Past(lacks="the slot has no certificate")
+
+TABLE = (
+    # A tenant has it.
+    Row("still used", (State.IN_USE,), USED, Act.NOTHING),
+    Row("reserved lowered in use", (State.IN_USE,), LOWERED, Act.RESERVE, alarm=True),
+    Row("claimed, about to be burned", (State.IN_USE,), LOWERED, Act.NOTHING, entered=5),
+    Row("another consumer", (State.IN_USE,), STOLEN, Act.AMEND, alarm=True),
+    Row("released", (State.IN_USE,), LOCKED, MOVE, Event.RELEASE_SEEN),
+    Row("released and free", (State.IN_USE,), FREE, Act.RESERVE, alarm=True),
+    Row("released, custody there", (State.IN_USE,), HALF, MOVE, Event.RELEASE_SEEN),
+    Row("provider gone", (State.IN_USE,), None, MOVE, Event.RELEASE_SEEN, alarm=True),
+    # Nobody has it, and nobody erased it.
+    Row("take it", (State.RELEASED,), LOCKED, Act.TAKE),
+    Row("free", (State.RELEASED,), FREE, Act.RESERVE, alarm=True),
+    Row("half taken", (State.RELEASED,), HALF, Act.ENSURE),
+    Row("taken", (State.RELEASED,), HELD_BY_US, MOVE, Event.CUSTODY_TAKEN),
+    Row("taken by a lost store", (State.RELEASED,), view(ORPHAN), MOVE, Event.CUSTODY_TAKEN),
+    Row("claimed", (State.RELEASED,), USED, MOVE, Event.CLAIM_SEEN, alarm=True),
+    # Under custody.
+    Row("order it", (State.QUARANTINED,), HELD_BY_US, Act.ORDER),
+    Row("found custody", (State.QUARANTINED,), HELD_BY_US, Act.AMEND, ready=False),
+    Row("other custody", (State.QUARANTINED,), view(ORPHAN), Act.AMEND),
+    Row("custody to come", (State.QUARANTINED,), LOCKED, Act.TAKE, ready=False),
+    Row("custody vanished", (State.QUARANTINED,), LOCKED, Act.AMEND, alarm=True, new_case=True),
+    Row(
+        "custody vanished",
+        WORKING,
+        LOCKED,
+        MOVE,
+        Event.POSTPONED,
+        alarm=True,
+        new_case=True,
+    ),
+    Row("both locks gone", (*OPEN, State.CERTIFIED), FREE, Act.RESERVE, alarm=True),
+    Row("one lock gone", (*OPEN, State.CERTIFIED), HALF, Act.ENSURE, alarm=True),
+    Row("stolen", (*OPEN, State.CERTIFIED), STOLEN, MOVE, Event.HELD, alarm=True, new_case=True),
+    Row(
+        "stolen, not burned",
+        OPEN,
+        view(OTHER, reserved=0),
+        MOVE,
+        Event.HELD,
+        alarm=True,
+        new_case=True,
+    ),
+    Row(
+        "came back, too soon",
+        (State.QUARANTINED,),
+        HELD_BY_US,
+        Act.NOTHING,
+        entered=299,
+        past=Past(postponed=1),
+    ),
+    Row(
+        "came back, due",
+        (State.QUARANTINED,),
+        HELD_BY_US,
+        Act.ORDER,
+        entered=301,
+        past=Past(postponed=2),
+    ),
+    Row(
+        "came back too often",
+        (State.QUARANTINED,),
+        HELD_BY_US,
+        MOVE,
+        Event.HELD,
+        alarm=True,
+        new_case=True,
+        past=Past(postponed=3),
+    ),
+    Row("at work", WORKING, HELD_BY_US, Act.NOTHING, ordered=99),
+    Row("overdue", WORKING, HELD_BY_US, Act.RESEND, ordered=101),
+    Row("heard of lately", WORKING, HELD_BY_US, Act.NOTHING, ordered=900, heard=10),
+    Row("not heard of lately", WORKING, HELD_BY_US, Act.RESEND, ordered=900, heard=101),
+    # Certified.
+    Row("give back", (State.CERTIFIED,), HELD_BY_US, Act.GIVE_BACK),
+    Row("give back again", (State.CERTIFIED,), HELD_BY_US, Act.GIVE_BACK, ready=False),
+    Row("given back", (State.CERTIFIED,), FREE, MOVE, Event.RETURNED, ready=False),
+    Row("given back, claimed", (State.CERTIFIED,), USED, MOVE, Event.RETURNED, ready=False),
+    Row("given back, used", (State.CERTIFIED,), LOCKED, MOVE, Event.RETURNED, ready=False),
+    Row("burned again", (State.CERTIFIED,), LOCKED, MOVE, Event.HELD, alarm=True, new_case=True),
+    Row(
+        "dirty meanwhile",
+        (State.CERTIFIED,),
+        HELD_BY_US,
+        MOVE,
+        Event.HELD,
+        alarm=True,
+        new_case=True,
+        past=FIRST,
+    ),
+    Row(
+        "given back, dirty",
+        (State.CERTIFIED,),
+        FREE,
+        Act.RESERVE,
+        alarm=True,
+        ready=False,
+        past=FIRST,
+    ),
+    Row(
+        "given back, dirty, locked",
+        (State.CERTIFIED,),
+        LOCKED,
+        MOVE,
+        Event.HELD,
+        alarm=True,
+        new_case=True,
+        ready=False,
+        past=FIRST,
+    ),
+    Row("custody under another uuid", (State.CERTIFIED,), view(ORPHAN), Act.AMEND),
+    # In the pool.
+    Row("on offer", (State.AVAILABLE,), FREE, Act.NOTHING),
+    Row("on offer, uncertified", (State.AVAILABLE,), FREE, Act.RESERVE, alarm=True, past=FIRST),
+    Row("claimed", (State.AVAILABLE,), USED, MOVE, Event.CLAIM_SEEN),
+    Row("claimed, to be burned", (State.AVAILABLE,), LOWERED, MOVE, Event.CLAIM_SEEN),
+    Row("used between two looks", (State.AVAILABLE,), LOCKED, MOVE, Event.RELEASE_SEEN),
+    Row("custody there", (State.AVAILABLE,), HELD_BY_US, MOVE, Event.RELEASE_SEEN, alarm=True),
+    # People must decide.
+    Row("parked", PARKED, LOCKED, Act.NOTHING),
+    Row("parked under custody", PARKED, HELD_BY_US, Act.NOTHING),
+    Row("parked and free", PARKED, FREE, Act.RESERVE, alarm=True),
+    Row("parked, one lock gone", PARKED, HALF, Act.ENSURE, alarm=True),
+    Row("parked and used", PARKED, STOLEN, Act.AMEND, alarm=True),
+    Row("parked and known to be used", PARKED, USED, Act.NOTHING),
+    Row("parked, no provider", PARKED, None, Act.NOTHING),
+    # No provider, or none with stock.
+    Row(
+        "provider gone",
+        (State.RELEASED, *OPEN, State.CERTIFIED, State.AVAILABLE),
+        None,
+        MOVE,
+        Event.HELD,
+        alarm=True,
+        new_case=True,
+    ),
+    Row("no inventory", (State.AVAILABLE,), EMPTY, MOVE, Event.HELD, alarm=True, new_case=True),
+)
+
+
+def moved(*allocations: Allocation, reserved: int) -> tuple[View, View]:
+    """Another provider under the name, and another resource class on ours."""
+    return (
+        view(*allocations, reserved=reserved, uuid="other"),
+        view(*allocations, reserved=reserved, resource_class="CUSTOM_B"),
+    )
+
+
+MOVED = tuple(
+    row
+    for seen, states, act, event, new_case in (
+        (moved(reserved=0), tuple(State), Act.RESERVE, None, False),
+        (moved(reserved=1), PARKED, Act.AMEND, None, False),
+        (moved(reserved=1), (State.RELEASED,), Act.AMEND, None, False),
+        (moved(reserved=1), (State.IN_USE, State.AVAILABLE), MOVE, Event.RELEASE_SEEN, False),
+        (moved(reserved=1), (*OPEN, State.CERTIFIED), MOVE, Event.HELD, True),
+        (moved(OTHER, reserved=1), (State.IN_USE,), Act.AMEND, None, False),
+        (moved(OTHER, reserved=1), (State.AVAILABLE,), MOVE, Event.CLAIM_SEEN, False),
+        (moved(OTHER, reserved=1), (State.RELEASED,), MOVE, Event.CLAIM_SEEN, False),
+        (moved(OTHER, reserved=1), (*OPEN, State.CERTIFIED), MOVE, Event.HELD, True),
+    )
+    for row in (Row("moved", states, s, act, event, True, new_case) for s in seen)
+)
+
+CASES = [(row, state) for row in (*TABLE, *MOVED) for state in row.states]
+
+
+def record_of(row: Row, state: State) -> SlotRecord:
+    return replace(
+        RECORD,
+        state=state,
+        custody=row.custody,
+        custody_ready=row.ready,
+        ordered_at=NOW - timedelta(seconds=row.ordered),
+        heard_at=None if row.heard is None else NOW - timedelta(seconds=row.heard),
+        entered_at=NOW - timedelta(seconds=row.entered),
+    )
+
+
+def decided(row: Row, state: State) -> Action:
+    return decide(record_of(row, state), row.seen, NOW, LIMITS, row.past)
+
+
+@pytest.mark.parametrize(("row", "state"), CASES, ids=lambda x: x.what if isinstance(x, Row) else x)
+def test_the_step(row: Row, state: State) -> None:
+    action = decided(row, state)
+    assert (action.act, action.event) == (row.act, row.event), action.reason
+    assert action.alarm is row.alarm
+    assert action.changes.new_case is row.new_case
+
+
+@pytest.mark.parametrize(("row", "state"), CASES, ids=lambda x: x.what if isinstance(x, Row) else x)
+def test_every_transition_is_legal_and_says_why_where_that_is_demanded(
+    row: Row, state: State
+) -> None:
+    action = decided(row, state)
+    if action.event is not None:
+        target(state, action.event)
+    if action.alarm or action.event in (Event.HELD, Event.POSTPONED):
+        assert action.reason
+
+
+SEEN = [
+    view(*allocations, reserved=reserved, uuid=uuid, resource_class=name)
+    for allocations in ((), (OURS,), (ORPHAN,), (TENANT,), (OTHER,))
+    for reserved in (0, 1)
+    for uuid in ("rp", "other")
+    for name in (RC, "CUSTOM_B")
+]
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("lacks", ["", "the slot has no certificate"])
+@pytest.mark.parametrize("ready", [True, False])
+def test_only_a_certified_slot_under_our_custody_alone_is_ever_freed(
+    state: State, lacks: str, ready: bool
+) -> None:
+    """Over every combination of record and view, not only those of the table."""
+    for seen in SEEN:
+        record = replace(RECORD, state=state, custody_ready=ready)
+        action = decide(record, seen, NOW, LIMITS, Past(lacks=lacks))
+        if action.act is Act.GIVE_BACK:
+            assert state is State.CERTIFIED
+            assert not lacks
+            assert seen.locked
+            assert [a.consumer for a in seen.allocations] == [record.custody]
+        if action.event is Event.RETURNED:
+            assert not lacks
+            assert not ready
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("ready", [True, False])
+def test_what_is_on_offer_without_a_certificate_is_reserved_before_anything_else(
+    state: State, ready: bool
+) -> None:
+    for uuid in ("rp", "other"):
+        seen = view(reserved=0, uuid=uuid)
+        record = replace(RECORD, state=state, custody_ready=ready, certificate=None)
+        action = decide(record, seen, NOW, LIMITS, Past(lacks="the slot has no certificate"))
+        assert action.act is Act.RESERVE
+        assert action.alarm
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_drive_that_somebody_holds_gets_no_order_and_no_custody(state: State) -> None:
+    for holder in (TENANT, OTHER):
+        for reserved in (0, 1):
+            seen = view(holder, reserved=reserved)
+            action = decide(replace(RECORD, state=state), seen, NOW, LIMITS)
+            assert action.act not in (Act.TAKE, Act.ENSURE, Act.ORDER, Act.RESEND, Act.GIVE_BACK)
+
+
+def test_a_claim_names_its_server_and_a_return_forgets_the_last_one() -> None:
+    available = replace(RECORD, state=State.AVAILABLE, consumer=None)
+    assert decide(available, USED, NOW, LIMITS).changes.consumer == SERVER
+    certified = replace(RECORD, state=State.CERTIFIED, custody_ready=False)
+    returned = decide(certified, FREE, NOW, LIMITS)
+    assert returned.event is Event.RETURNED
+    assert returned.changes.consumer is None
+    assert returned.changes.custody is None
+    # The certificate is for the server that had the drive, so the way there keeps it.
+    released = decide(RECORD, LOCKED, NOW, LIMITS)
+    assert released.event is Event.RELEASE_SEEN
+    assert released.changes.consumer is UNSET
+
+
+def test_a_moved_slot_takes_over_provider_and_class() -> None:
+    seen = view(uuid="other", resource_class="CUSTOM_B")
+    changes = decide(replace(RECORD, state=State.AVAILABLE), seen, NOW, LIMITS).changes
+    assert (changes.provider, changes.resource_class) == ("other", "CUSTOM_B")
+    assert changes.custody is None
+
+
+@pytest.mark.parametrize(
+    ("name", "slot"),
+    [
+        ("cmp_1_0000:81:00.0", Slot("cmp_1", "0000:81:00.0")),
+        ("cmp_0000:8A:1F.7", Slot("cmp", "0000:8a:1f.7")),
+        ("cmp.example_0000:8a:1f.7", Slot("cmp.example", "0000:8a:1f.7")),
+        ("cmp", None),
+        ("cmp_VGPU", None),
+        ("_0000:81:00.0", None),
+    ],
+)
+def test_names_of_providers(name: str, slot: Slot | None) -> None:
+    assert slot_of(name) == slot
+    if slot is not None:
+        assert slot_of(provider_name(slot)) == slot

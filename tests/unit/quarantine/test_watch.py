@@ -1,0 +1,90 @@
+"""The rolling budget: everyone in time, oldest first, never all at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from eraser.wire.identity import Slot
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import State
+from quarantine.watch import Watch
+from tests.unit.quarantine.test_decide import RECORD
+
+PERIOD = 100.0
+
+
+class Hand:
+    """A monotonic clock moved by hand."""
+
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+def records(count: int) -> list[SlotRecord]:
+    slots = [Slot(f"cmp{n:03}", "0000:81:00.0") for n in range(count)]
+    return [replace(RECORD, slot=slot, state=State.IN_USE) for slot in slots]
+
+
+def turn(watch: Watch) -> list[SlotRecord]:
+    found = list(watch.due())
+    for record in found:
+        watch.seen(record)
+    return found
+
+
+def test_what_was_never_read_is_read_at_once() -> None:
+    watch = Watch(PERIOD, Hand())
+    watch.refill(records(5))
+    assert len(turn(watch)) == 5
+    assert turn(watch) == []
+
+
+@pytest.mark.parametrize("step", [1.0, 7.0, 15.0, 60.0])
+@pytest.mark.parametrize("count", [1, 3, 50, 400])
+def test_each_is_read_once_per_period_at_least(step: float, count: int) -> None:
+    clock = Hand()
+    watch = Watch(PERIOD, clock)
+    watch.refill(records(count))
+    turn(watch)
+    last = {record.slot: clock.at for record in records(count)}
+    worst = 0.0
+    for _ in range(int(10 * PERIOD / step)):
+        clock.at += step
+        for record in turn(watch):
+            worst = max(worst, clock.at - last[record.slot])
+            last[record.slot] = clock.at
+    worst = max(worst, *(clock.at - at for at in last.values()))
+    assert worst <= PERIOD + step
+
+
+def test_reads_are_spread_over_the_period() -> None:
+    clock = Hand()
+    watch = Watch(PERIOD, clock)
+    watch.refill(records(100))
+    turn(watch)
+    most = 0
+    for _ in range(400):
+        clock.at += 1
+        most = max(most, len(turn(watch)))
+    # All at once would be a hundred.
+    assert most <= 8
+
+
+def test_oldest_first_and_gone_when_no_longer_used() -> None:
+    clock = Hand()
+    watch = Watch(PERIOD, clock)
+    first, second, third = records(3)
+    for _ in range(2):
+        for record in (second, third, first):
+            clock.at += 1
+            watch.seen(record)
+    clock.at += 2 * PERIOD
+    assert [r.slot for r in watch.due()] == [second.slot, third.slot, first.slot]
+    watch.seen(replace(second, state=State.RELEASED))
+    watch.refill([third])
+    assert [r.slot for r in watch.due()] == [third.slot]

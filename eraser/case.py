@@ -142,15 +142,14 @@ def _end(
 
 def _try(desk: Desk) -> Ending:
     """Every step that is left; an error of the drive is an ending, not a crash."""
-    sent = bool(desk.state.attempts)
     try:
         _steps(desk)
     except InUseError as error:
-        return Ending(Outcome.IN_USE, str(error)) if not _sent(desk) else _stopped(error)
+        return Ending(Outcome.IN_USE, str(error)) if _untouched(desk) else _stopped(error)
     except IdentityError as error:
-        return Ending(Outcome.WRONG_DRIVE, str(error)) if not _sent(desk) else _stopped(error)
+        return Ending(Outcome.WRONG_DRIVE, str(error)) if _untouched(desk) else _stopped(error)
     except AbsentError as error:
-        return Ending(Outcome.ABSENT, str(error)) if not sent else _stopped(error)
+        return Ending(Outcome.ABSENT, str(error)) if _untouched(desk) else _stopped(error)
     except NoMethodError as error:
         return Ending(Outcome.NO_METHOD, str(error))
     except (DriveError, OutOfTimeError) as error:
@@ -158,9 +157,9 @@ def _try(desk: Desk) -> Ending:
     return Ending(Outcome.COMPLETED)
 
 
-def _sent(desk: Desk) -> bool:
-    """Something destructive may have been sent, in this run or an earlier one."""
-    return bool(desk.state.attempts)
+def _untouched(desk: Desk) -> bool:
+    """This run sent nothing destructive to what is in the slot now."""
+    return not desk.opened or not desk.state.attempts
 
 
 def _stopped(error: EraserError) -> Ending:

@@ -363,4 +363,5 @@ class CaseState:
                 self.again = entry.reason
                 self.reset, self.seed, self.verified = None, "", None
             case Spent():
-                self.seconds[entry.step] = self.seconds.get(entry.step, 0.0) + entry.seconds
+                name = entry.step.value
+                self.seconds[name] = self.seconds.get(name, 0.0) + entry.seconds

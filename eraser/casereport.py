@@ -71,7 +71,7 @@ def judge_case(
         return Verdict.UNKNOWN, (
             f"namespaces {names} exist and are not attached: Format does not reach them",
         )
-    return verdict, reasons
+    return verdict, reasons if verdict is Verdict.ERASED else (*reasons, *_doubts(state))
 
 
 def _unfinished(state: CaseState) -> Verdict:

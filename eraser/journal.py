@@ -133,15 +133,12 @@ class Journal:
         line = Line(len(self._lines), kind, plain)
         mark = _sum(self._mark, line.sequence, kind, plain)
         data = _encode(line, mark)
-        try:
-            written = os.pwrite(self._descriptor, data, self._taken)
-            if written != len(data):
-                raise OSError(f"journal: expected to write {len(data)} bytes, wrote {written}")
-            os.fsync(self._descriptor)
-        except OSError:
-            # A half-written entry must not stand before the next one.
-            os.ftruncate(self._descriptor, self._taken)
-            raise
+        # An append that failed, or that a signal broke off, must not stand before this one.
+        os.ftruncate(self._descriptor, self._taken)
+        written = os.pwrite(self._descriptor, data, self._taken)
+        if written != len(data):
+            raise OSError(f"journal: expected to write {len(data)} bytes, wrote {written}")
+        os.fsync(self._descriptor)
         self._lines, self._mark = (*self._lines, line), mark
         self._taken += len(data)
         return line

@@ -119,6 +119,25 @@ def test_a_line_that_could_not_be_synced_does_not_stay(
     assert [line.kind for line in journal.read(path)] == ["Intent"] * 3 + ["Kept"]
 
 
+def test_a_signal_in_mid_append_leaves_no_half_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j"
+    written(path)
+    book = Journal(path)
+
+    def interrupt(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        book.append("Lost", {"long": "x" * 500})
+    monkeypatch.undo()
+    book.append("Kept", {})
+    book.close()
+    assert [line.kind for line in journal.read(path)] == ["Intent"] * 3 + ["Kept"]
+
+
 def test_every_entry_is_synced_before_append_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

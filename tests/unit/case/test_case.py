@@ -1,0 +1,281 @@
+"""The order of steps: dying anywhere, with one report and no needless command."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+
+from eraser.casefiles import CaseFiles
+from eraser.drive.lock import SlotLock
+from eraser.errors import BusyError
+from eraser.wire.policy import Limits, Method
+from eraser.wire.report import Outcome, Verdict
+from tests.unit.case.fakes import (
+    FAILED,
+    IDENTITY,
+    POLICY,
+    REQUEST,
+    RUNNING,
+    SLOT,
+    SUCCESS,
+    Bed,
+    Crash,
+    FakeDrive,
+    Plug,
+    bed,
+    ordered,
+)
+
+__all__ = ["bed"]
+
+CRYPTO, BLOCK, FOREIGN = 4, 2, 0x0B
+MOST_ACTS = 60
+
+
+def test_an_honest_drive(bed: Bed) -> None:
+    report = bed.run()
+    assert (report.outcome, report.verdict, report.fit) == (Outcome.COMPLETED, Verdict.ERASED, True)
+    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert [m.changed for m in report.methods] == [True, True]
+    assert report.identity == IDENTITY
+    assert report.resumed == 0
+    assert bed.files.finished()
+    assert bed.files.kept_report(report).exists()
+    assert bed.run() == report, "a finished case gives its report again"
+    assert bed.drive.started == [CRYPTO, BLOCK]
+
+
+def acts(bed: Bed) -> int:
+    bed.run()
+    count = bed.plug.acts
+    bed.files.clear()
+    assert 20 < count < MOST_ACTS
+    return count
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_every_act_once(bed: Bed, after: bool) -> None:
+    for at in range(acts(bed)):
+        bed.files.clear()
+        bed.drive = FakeDrive(written=True)
+        with pytest.raises(Crash):
+            bed.run(Plug(at, after))
+        report = bed.run()
+        assert (report.verdict, report.fit) == (Verdict.ERASED, True), (at, report.reasons)
+        assert bed.drive.started == [CRYPTO, BLOCK], at
+        assert report.resumed <= 1
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_every_act_one_after_the_other(bed: Bed, after: bool) -> None:
+    """Every run does one act more than the last before it dies: it always comes to an end."""
+    total = acts(bed)
+    bed.drive = FakeDrive(written=True, looks=40)
+    for run in itertools.count():
+        assert run < 4 * total
+        try:
+            report = bed.run(Plug(2 + run % 7, after))
+        except Crash:
+            continue
+        break
+    assert (report.verdict, report.fit) == (Verdict.ERASED, True), report.reasons
+    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert report.resumed > 1
+
+
+def test_without_the_journal_a_running_sanitize_is_adopted(bed: Bed) -> None:
+    bed.drive = FakeDrive(written=True, looks=1000)
+    for at in range(MOST_ACTS):
+        with pytest.raises(Crash):
+            bed.run(Plug(at, after=True))
+        if bed.drive.status == RUNNING:
+            break
+        bed.files.clear()
+    bed.files.clear()
+    bed.drive.looks_left = 2
+    bed.drive.looks = 3
+    report = bed.run()
+    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert [m.adopted for m in report.methods] == [True, False]
+    assert report.verdict is Verdict.ERASED
+
+
+def test_the_last_method_adopted_is_not_followed_by_an_earlier_one(bed: Bed) -> None:
+    bed.drive = FakeDrive(status=RUNNING, cdw10=BLOCK, looks_left=3, written=True)
+    report = bed.run()
+    assert bed.drive.started == []
+    assert [(m.method, m.adopted) for m in report.methods] == [(Method.SANITIZE_BLOCK, True)]
+    assert (report.verdict, report.fit) == (Verdict.ERASED, True)
+
+
+def test_anothers_sanitize_is_waited_for(bed: Bed) -> None:
+    bed.drive = FakeDrive(status=RUNNING, cdw10=FOREIGN, looks_left=5)
+    report = bed.run()
+    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert report.verdict is Verdict.ERASED
+
+
+def test_somebody_faster_with_our_command_is_adopted(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1Dh on our command: log 81h shows dword 10 as we would send it."""
+    real = FakeDrive.sanitize
+
+    def raced(drive: FakeDrive, cdw10: int) -> int:
+        if not drive.started:
+            real(drive, CRYPTO)
+        return real(drive, cdw10)
+
+    monkeypatch.setattr(FakeDrive, "sanitize", raced)
+    report = bed.run()
+    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert [m.adopted for m in report.methods] == [True, False]
+
+
+def test_somebody_faster_with_another_command_is_waited_for(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = FakeDrive.sanitize
+
+    def raced(drive: FakeDrive, cdw10: int) -> int:
+        if not drive.started:
+            real(drive, FOREIGN)
+        return real(drive, cdw10)
+
+    monkeypatch.setattr(FakeDrive, "sanitize", raced)
+    report = bed.run()
+    assert bed.drive.started == [FOREIGN, CRYPTO, BLOCK]
+    assert report.methods[0].attempts == 2
+    assert report.verdict is Verdict.ERASED
+
+
+def test_a_stale_success_is_unknown_whatever_is_read(bed: Bed) -> None:
+    bed.request = dataclasses.replace(
+        REQUEST, policy=dataclasses.replace(POLICY, purge_methods=(Method.SANITIZE_BLOCK,))
+    )
+    bed.drive = FakeDrive(status=SUCCESS, cdw10=BLOCK, gde=True, stale=True)
+    report = bed.run()
+    assert report.methods[0].verdict is Verdict.UNKNOWN
+    assert report.achieved is None
+    assert report.fit is False
+
+
+def test_a_failure_is_repeated_by_the_other_method_only(bed: Bed) -> None:
+    bed.drive = FakeDrive(written=True, ends=FAILED)
+    report = bed.run()
+    assert bed.drive.started == [CRYPTO, BLOCK]
+    assert (report.verdict, report.fit) == (Verdict.NOT_ERASED, False)
+
+
+def test_the_only_method_is_repeated_once_after_a_failure(bed: Bed) -> None:
+    bed.request = dataclasses.replace(
+        REQUEST, policy=dataclasses.replace(POLICY, purge_methods=(Method.SANITIZE_BLOCK,))
+    )
+    bed.drive = FakeDrive(written=True, ends=FAILED)
+    report = bed.run()
+    assert bed.drive.started == [BLOCK, BLOCK]
+    assert report.verdict is Verdict.NOT_ERASED
+    assert report.methods[0].attempts == 2
+
+
+def test_stuck_ends_as_unknown_and_sends_nothing_more(bed: Bed) -> None:
+    limits = Limits(poll=0.001, stuck=0.05, sanitize=20, command=1, ready=1)
+    bed.request = dataclasses.replace(REQUEST, policy=dataclasses.replace(POLICY, limits=limits))
+    bed.drive = FakeDrive(written=True, looks=1 << 30)
+    report = bed.run()
+    assert bed.drive.started == [CRYPTO]
+    assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
+    assert "stuck" in report.reasons[0]
+
+
+def test_a_refused_command_names_the_status(bed: Bed) -> None:
+    bed.drive = FakeDrive(written=True, refuses=0x20)
+    report = bed.run()
+    assert (report.verdict, report.fit) == (Verdict.NOT_ERASED, False)
+    assert "0x020" in " ".join(report.reasons)
+
+
+def test_the_wrong_drive_gets_nothing(bed: Bed) -> None:
+    bed.request = ordered()
+    bed.drive = FakeDrive(identity=dataclasses.replace(IDENTITY, serial="OTHER"))
+    report = bed.run()
+    assert (report.outcome, report.fit) == (Outcome.WRONG_DRIVE, False)
+    assert bed.drive.started == []
+    assert (report.generation, report.nonce) == (7, "nonce-0000-0000-0001")
+
+
+def test_a_drive_swapped_in_mid_case_gets_nothing(bed: Bed) -> None:
+    with pytest.raises(Crash):
+        bed.run(Plug(6))
+    bed.drive = FakeDrive(identity=dataclasses.replace(IDENTITY, serial="OTHER"))
+    report = bed.run()
+    assert report.fit is False
+    assert bed.drive.started == []
+
+
+def test_another_policy_is_another_case(bed: Bed) -> None:
+    with pytest.raises(Crash):
+        bed.run(Plug(12, after=True))
+    bed.request = dataclasses.replace(
+        REQUEST, policy=dataclasses.replace(POLICY, purge_methods=(Method.SANITIZE_BLOCK,))
+    )
+    report = bed.run()
+    assert report.resumed == 0
+    assert [m.method for m in report.methods] == [Method.SANITIZE_BLOCK]
+
+
+def test_longer_limits_go_on_with_the_same_case(bed: Bed) -> None:
+    with pytest.raises(Crash):
+        bed.run(Plug(12, after=True))
+    limits = dataclasses.replace(POLICY.limits, stuck=7)
+    bed.request = dataclasses.replace(REQUEST, policy=dataclasses.replace(POLICY, limits=limits))
+    assert bed.run().resumed == 1
+
+
+def test_a_damaged_journal_sends_nothing_and_ends_as_unknown(bed: Bed) -> None:
+    with pytest.raises(Crash):
+        bed.run(Plug(6))
+    raw = bytearray(bed.files.journal.read_bytes())
+    raw[20] ^= 1
+    bed.files.journal.write_bytes(raw)
+    report = bed.run()
+    assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
+    assert bed.drive.started == []
+
+
+def test_a_locked_slot_is_busy(bed: Bed) -> None:
+    with SlotLock(SLOT.address, bed.directory / "run"), pytest.raises(BusyError):
+        bed.run()
+    assert not bed.files.directory.exists()
+
+
+def test_an_orders_time_runs_out(bed: Bed) -> None:
+    bed.request = dataclasses.replace(ordered(), seconds_allowed=1)
+    bed.drive = FakeDrive(written=True, looks=1 << 30)
+    report = bed.run()
+    assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
+    assert "1 s" in report.reasons[0]
+
+
+def test_cases_of_orders_and_of_slots_do_not_share_files(bed: Bed) -> None:
+    state = bed.directory / "state"
+    keys = {
+        CaseFiles.of(state, REQUEST).key,
+        CaseFiles.of(state, ordered()).key,
+        CaseFiles.of(state, dataclasses.replace(ordered(), order_id="order-0000-0000-0002")).key,
+    }
+    assert len(keys) == 3
+    assert all(len(key) == 64 and key.isalnum() for key in keys)
+
+
+def test_the_request_survives_the_sweep_of_a_new_case(bed: Bed) -> None:
+    bed.request = ordered()
+    bed.files.make()
+    bed.files.write_request(bed.request)
+    (bed.files.directory / "probe.key").write_bytes(b"of another case")
+    with pytest.raises(Crash):
+        bed.run(Plug(0))
+    assert bed.files.request() == bed.request
+    assert not bed.files.probe_key.exists()

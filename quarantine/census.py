@@ -82,8 +82,8 @@ def _compare(store: Store, record: SlotRecord, identity: ControllerIdentity, twi
     return _hold(
         store,
         record,
-        f"the drive in the slot changed ({differences}); to accept it, retire the slot and enrol "
-        "it again",
+        f"the drive in the slot changed ({differences}); if that was on purpose, release the slot "
+        "with --new-drive",
     )
 
 

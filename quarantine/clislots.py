@@ -10,8 +10,8 @@ from quarantine.assembly import Assembly
 from quarantine.cliout import age, show_fields, show_json, show_table, warn
 from quarantine.cliverb import Run, Verb, known, slot_argument
 from quarantine.enrol import enrol
-from quarantine.errors import BadInputError, QuarantineError
-from quarantine.record.facts import HistoryRow, SlotRecord
+from quarantine.errors import BadInputError, IllegalTransitionError, QuarantineError
+from quarantine.record.facts import HistoryRow, SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 
 WATCH_SECONDS = 0.5
@@ -159,6 +159,31 @@ def _decided(event: Event) -> Run:
     return run
 
 
+def _release(assembly: Assembly, args: argparse.Namespace) -> int:
+    record = known(assembly, args.slot)
+    if args.new_drive:
+        if record.state is not State.HELD:
+            raise IllegalTransitionError(
+                f"{record.slot}: expected a held slot to accept a new drive in, "
+                f"found it {record.state}"
+            )
+        record = assembly.store.amend(
+            record,
+            SlotChanges(identity=None),
+            note=f"another drive is accepted in the slot: {args.reason}",
+        )
+    return _decided(Event.RELEASED_BY_OPERATOR)(assembly, args)
+
+
+def _release_arguments(parser: argparse.ArgumentParser) -> None:
+    _reason_arguments(parser)
+    parser.add_argument(
+        "--new-drive",
+        action="store_true",
+        help="the drive was exchanged or moved on purpose: take the one that the host names next",
+    )
+
+
 def _reason_arguments(parser: argparse.ArgumentParser) -> None:
     slot_argument(parser)
     parser.add_argument("--reason", required=True, help="for the history, and for your successor")
@@ -213,8 +238,8 @@ VERBS = (
     Verb(
         "release",
         "end a hold: the drive goes through quarantine again",
-        _decided(Event.RELEASED_BY_OPERATOR),
-        _reason_arguments,
+        _release,
+        _release_arguments,
     ),
     Verb("hold", "keep a slot out of the pool", _decided(Event.HELD), _reason_arguments),
     Verb(

@@ -58,7 +58,7 @@ def _sections(body: Certificate) -> Iterator[str]:
         + "".join(f'<div class="method">{_terms(_method(m))}</div>' for m in _methods(body)),
     )
     yield _section("Verification", _terms(_verification(body)) + _counts(body))
-    yield _section("Condition of the drive", _terms(_condition(body)))
+    yield _section("Condition of the drive", _one_row(_condition(body)))
     yield _section("Exceptions", _list(body.exceptions, "None."))
     yield _section("What this certificate does not say", _list(body.not_done, "None."))
     yield _section("The case", _terms(_case(body)) + _history(body))
@@ -77,7 +77,7 @@ def _medium(body: Certificate) -> Iterator[Row]:
         "Capacity",
         f"{_size(drive.capacity_bytes)}, unallocated {drive.unallocated_bytes:,} bytes",
     )
-    yield "Firmware, NVMe version", f"{drive.firmware}, {drive.nvme_version}"
+    yield "Firmware, NVMe", f"{drive.firmware}, {drive.nvme_version}"
     yield (
         "PCI ids",
         f"{ids.vendor_id:04x}:{ids.device_id:04x}, subsystem "
@@ -175,7 +175,8 @@ def _condition(body: Certificate) -> Iterator[Row]:
     yield "Endurance used", f"{state.percentage_used} %"
     yield "Spare available", f"{state.available_spare} %"
     yield "Media errors", f"{state.media_errors:,}"
-    yield "Written", f"{state.data_units_written:,} units of 512,000 bytes"
+    # One data unit is a thousand times 512 bytes (NVM Express Base 2.0, 5.16.1.3).
+    yield "Written", _size(state.data_units_written * 512_000).partition(" (")[0]
     yield "Powered on", f"{state.power_on_hours:,} hours"
 
 
@@ -190,8 +191,8 @@ def _case(body: Certificate) -> Iterator[Row]:
 
 def _history(body: Certificate) -> str:
     rows = "".join(
-        f"<tr><td>{escape(_time(m.at))}</td><td>{escape(m.event)}</td>"
-        f"<td>{escape(m.state)}</td><td>{escape(m.reason)}</td></tr>"
+        f'<tr><td class="w">{escape(_time(m.at))}</td><td class="w">{escape(m.event)}</td>'
+        f'<td class="w">{escape(m.state)}</td><td>{escape(m.reason)}</td></tr>'
         for m in body.case.history
     )
     if not rows:
@@ -201,8 +202,8 @@ def _history(body: Certificate) -> str:
 
 def _signs(body: Certificate) -> str:
     who = body.issuer
-    person = f"{who.person}, {who.title}"
-    contact = f"{who.location}; {who.contact}"
+    person = ", ".join(dict.fromkeys((who.person, who.title)))
+    contact = ", ".join(dict.fromkeys((who.location, who.contact)))
     both = (
         ("Sanitization", body.sanitization.finished_at),
         ("Verification", body.issued_at),
@@ -225,6 +226,14 @@ def _section(title: str, inner: str) -> str:
 def _terms(rows: Iterable[Row]) -> str:
     inner = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in rows)
     return f"<dl>{inner}</dl>"
+
+
+def _one_row(rows: Iterable[Row]) -> str:
+    """Terms as the head of a table, values below: for short ones."""
+    pairs = list(rows)
+    head = "".join(f"<th>{escape(term)}</th>" for term, _value in pairs)
+    values = "".join(f"<td>{escape(value)}</td>" for _term, value in pairs)
+    return f"<table><tr>{head}</tr><tr>{values}</tr></table>"
 
 
 def _list(lines: Iterable[str], empty: str) -> str:

@@ -266,6 +266,18 @@ def test_a_decision_is_recorded_although_placement_is_away(ready: Cli, conf: Pat
     assert store.slots()[0].state is State.RETIRED
 
 
+def test_a_drive_exchanged_on_purpose_is_accepted_by_a_person(ready: Cli, conf: Path) -> None:
+    store = enrolled(conf)
+    words = ("release", SLOT, "--reason", "exchanged", "--new-drive")
+    refused(ready(*words), 4, "held")
+    assert store.slots()[0].identity == IDENTITY
+    store.transition(store.slots()[0], Event.HELD, reason="the drive changed")
+    assert ready(*words)[0] == 0
+    record = store.slots()[0]
+    assert (record.state, record.identity) == (State.RELEASED, None)
+    assert any("exchanged" in row.reason for row in store.history(SLOT) if row.event is None)
+
+
 def test_a_cloud_that_is_not_there_is_one_line(ready: Cli, tmp_path: Path) -> None:
     assert ready("profile", "approve", save(tmp_path / "p", PROFILE), "--by", "Ada")[0] == 0
     answer = ready("enrol", "--host", "cmp1", "--pci", "0000:01:00.0", "--profile", PROFILE.name)

@@ -448,6 +448,17 @@ def test_a_changed_drive_holds_the_slot_naming_both(plane: Plane) -> None:
     assert "waits for a report" in refused(plane, plane.report())
 
 
+def test_a_changed_drive_is_learned_once_a_person_accepted_it(plane: Plane) -> None:
+    other = replace(IDENTITY, serial="SWAPPED")
+    plane.ordered()
+    hello(plane, 1, {SLOT.address: other})
+    record = plane.store.amend(plane.record(), SlotChanges(identity=None))
+    record = plane.store.transition(record, Event.RELEASED_BY_OPERATOR, reason="exchanged")
+    record = plane.store.transition(record, Event.CUSTODY_TAKEN)
+    assert plane.dispatcher.order(record).state is State.ERASING
+    assert plane.order().identity == other
+
+
 def test_a_tenants_slot_is_left_alone_with_an_alarm(plane: Plane) -> None:
     record = plane.store.enrol(
         SLOT, provider="p", resource_class="C", in_use=True, profile="x", policy="purge"

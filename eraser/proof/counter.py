@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import heapq
 from array import array
 from collections.abc import Iterable, Iterator
 
@@ -14,13 +13,21 @@ from eraser.proof.reader import Batch
 from eraser.proof.tally import Tally
 
 
-def ascending(start: int, *sources: Iterable[int]) -> Iterator[int]:
-    """The distinct numbers from ``start`` on, ascending."""
-    last = start - 1
-    for index in heapq.merge(*sources):
-        if index > last:
-            last = index
-            yield index
+def merged(start: int, places: Iterable[int], probes: array[int]) -> Iterator[int]:
+    """The distinct numbers of both from ``start`` on, ascending, as both are."""
+    waiting = iter(probes[bisect.bisect_left(probes, start) :])
+    probe = next(waiting, None)
+    for place in places:
+        if place < start:
+            continue
+        while probe is not None and probe <= place:
+            if probe < place:
+                yield probe
+            probe = next(waiting, None)
+        yield place
+    if probe is not None:
+        yield probe
+        yield from waiting
 
 
 class Counter:
@@ -36,12 +43,9 @@ class Counter:
         self._canaries = canaries
         self._prints = fingerprints
         self._tally = tally
-        probes = ascending(
-            0,
-            canaries.positions if canaries else (),
-            fingerprints.positions if fingerprints else (),
-        )
-        self.probes = array("Q", (n for n in probes if n < blocks))
+        both = {*(canaries.positions if canaries else ())}
+        both.update(fingerprints.positions if fingerprints else ())
+        self.probes = array("Q", sorted(n for n in both if n < blocks))
         """Every block with a probe, ascending."""
 
     def window(self, start: int, window: memoryview | None) -> None:

@@ -160,19 +160,17 @@ class Device:
 
     def _batch_requests(self, indexes: Iterable[int]) -> Iterator[Request]:
         source = iter(indexes)
+        short = self.blocks - 1 if self.size % BLOCK else self.blocks
         while chunk := list(islice(source, BATCH)):
-            if min(chunk) < 0 or max(chunk) >= self.blocks:
+            last = max(chunk)
+            if min(chunk) < 0 or last >= self.blocks:
                 raise ValueError(f"expected blocks below {self.blocks}, found {chunk}")
-            short = [n for n in chunk if block_length(n, self.size) < BLOCK]
-            whole = (
-                [n * BLOCK for n in chunk if n not in short]
-                if short
-                else [n * BLOCK for n in chunk]
-            )
-            if whole:
+            if last != short:
+                yield Request([n * BLOCK for n in chunk], BLOCK)
+                continue
+            if whole := [n * BLOCK for n in chunk if n != short]:
                 yield Request(whole, BLOCK)
-            for index in short:
-                yield Request([index * BLOCK], block_length(index, self.size))
+            yield Request([short * BLOCK], block_length(short, self.size))
 
     def read_sequential(
         self, start: int, stop: int

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+import struct
 from array import array
 from collections.abc import Iterator
+from itertools import chain, count
 
 _DOMAIN = b"nvme-quarantine places 1\0"
 _WORDS = 4096
@@ -74,34 +76,50 @@ def iter_places(seed: bytes, blocks: int, n: int) -> Iterator[int]:
     if blocks <= 0 or n <= 0:
         return
     size = stratum(blocks, n)
-    last = -1
+    if size == 1:
+        yield from range(blocks)
+        return
     stream = words(seed)
-    for start in range(0, blocks, size):
-        width = min(size, blocks - start)
-        place = start + (below(stream, width) if width > 1 else 0)
-        if last < 0 < place:
+    limit = _limit(size)
+    whole = blocks - blocks % size
+    place = -1
+    # The loop of every scattered read: below() is written out here, for all strata but the last.
+    for start in range(0, whole, size):
+        word = next(stream)
+        while word >= limit:
+            word = next(stream)
+        place = start + word % size
+        if start == 0 < place:
             yield 0
         yield place
-        last = place
-    if last != blocks - 1:
+    if whole < blocks:
+        width = blocks - whole
+        place = whole + (below(stream, width) if width > 1 else 0)
+        yield place
+    if place != blocks - 1:
         yield blocks - 1
 
 
 def words(seed: bytes) -> Iterator[int]:
     """Endless 64-bit words: SHAKE-256 of domain, seed and piece number, read big-endian."""
-    piece = 0
-    while True:
-        raw = hashlib.shake_256(_DOMAIN + seed + piece.to_bytes(8, "big")).digest(8 * _WORDS)
-        for at in range(0, 8 * _WORDS, 8):
-            yield int.from_bytes(raw[at : at + 8], "big")
-        piece += 1
+    return chain.from_iterable(
+        struct.unpack(
+            f">{_WORDS}Q",
+            hashlib.shake_256(_DOMAIN + seed + piece.to_bytes(8, "big")).digest(8 * _WORDS),
+        )
+        for piece in count()
+    )
 
 
 def below(stream: Iterator[int], size: int) -> int:
     """A number below ``size``, each equally likely: words of the incomplete last round are
     passed over (a plain remainder would prefer small numbers)."""
-    limit = (1 << 64) - (1 << 64) % size
-    for word in stream:
-        if word < limit:
-            return word % size
-    raise AssertionError("the stream of words is endless")
+    limit = _limit(size)
+    word = next(stream)
+    while word >= limit:
+        word = next(stream)
+    return word % size
+
+
+def _limit(size: int) -> int:
+    return (1 << 64) - (1 << 64) % size

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eraser.errors import BadInputError, DriveError
-from eraser.proof.counter import Counter, ascending
+from eraser.proof.counter import Counter, merged
 from eraser.proof.plan import NamespacePlan, VerifyPlan, choose_mode, namespace_seed
 from eraser.proof.reader import Device, Tick
 from eraser.proof.sampling import drawn
@@ -120,7 +120,7 @@ class Verifier:
                     counter.window(start, window)
                     yield
             else:
-                wanted = ascending(tally.cursor, self.plan.places(namespace), counter.probes)
+                wanted = merged(tally.cursor, self.plan.places(namespace), counter.probes)
                 for batch in device.read_batches(wanted):
                     counter.batch(batch)
                     yield

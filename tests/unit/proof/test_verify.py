@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import random
+from array import array
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from eraser.errors import BadInputError, DriveError
 from eraser.proof import verify
 from eraser.proof.blocks import block_count
+from eraser.proof.counter import merged
 from eraser.proof.probes import Canaries, Fingerprints
 from eraser.proof.reader import Device
 from eraser.proof.tally import VerificationResult
@@ -280,3 +284,15 @@ def test_first_and_last_block_of_every_namespace_are_read() -> None:
 def test_a_short_seed_can_be_guessed() -> None:
     with pytest.raises(ValueError, match="seed"):
         VerifyPlan(STATISTICAL, b"short", 0.9, 0.1, ())
+
+
+@given(
+    st.lists(st.integers(0, 60), unique=True).map(sorted),
+    st.lists(st.integers(0, 60), unique=True).map(sorted),
+    st.integers(0, 61),
+)
+def test_places_and_probes_are_read_once_each(
+    places: list[int], probes: list[int], start: int
+) -> None:
+    wanted = sorted(n for n in {*places, *probes} if n >= start)
+    assert list(merged(start, iter(places), array("Q", probes))) == wanted

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from eraser.drive import domains, openers, usage
-from eraser.drive.sysfs import AbsentError, Host, Node, PciFunction, numbers, open_node
+from eraser.drive.sysfs import AbsentError, Host, Node, PciFunction, open_node
 from eraser.errors import DriveError, InUseError
 
 KNOWN_DRIVERS = (None, "nvme", "vfio-pci")
@@ -108,7 +108,13 @@ def prove_idle(
     """
     deadline = time.monotonic() + patience
     while True:
-        facts = gather(host, address, own_pids=own_pids, claimed=claimed)
+        try:
+            facts = gather(host, address, own_pids=own_pids, claimed=claimed)
+        except InUseError as error:
+            if _vanished(error.__cause__) and time.monotonic() < deadline:
+                time.sleep(_PAUSE)
+                continue
+            raise
         found = reasons(facts)
         if not found:
             return _proof(facts)
@@ -120,6 +126,11 @@ def prove_idle(
                 "nothing was sent to it"
             )
         time.sleep(_PAUSE)
+
+
+def _vanished(cause: BaseException | None) -> bool:
+    """Something went while it was being read: a rescan, or a drive that is coming up."""
+    return isinstance(cause, OSError) and cause.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV)
 
 
 def reasons(facts: IdleFacts) -> tuple[Reason, ...]:
@@ -189,7 +200,7 @@ def _gather(
     mounts = openers.mounts(host, processes)
     distinct = {id(seen): seen for seen in mounts.values()}.values()
     every_mount = [mount for seen in distinct for mount in seen]
-    vfio_devices, vfio_names = vfio_handles(function)
+    vfio_devices, vfio_names = openers.vfio_handles(function)
     others = [pid for pid in processes if pid not in own_pids]
     users = openers.openers(
         host, mounts, others, vfio_devices | {node.device for node in nodes}, vfio_names
@@ -222,33 +233,6 @@ def _system_mounts(mounts: dict[int, tuple[openers.Mount, ...]]) -> tuple[opener
     if 1 not in mounts:
         raise InUseError("cannot prove idle: expected the mounts of process 1, found none")
     return mounts[1]
-
-
-def vfio_handles(
-    function: PciFunction,
-) -> tuple[frozenset[tuple[bool, int]], frozenset[str]]:
-    """Devices and link texts by which a process can hold the function past any driver.
-
-    Raises ``OSError`` or :class:`DriveError`.
-    """
-    host, names, places = function.host, set[str](), list[str]()
-    if (group := function.iommu_group) is not None:
-        names |= {f"/vfio/{group}", f"/vfio/noiommu-{group}"}
-        places += [f"/sys/class/vfio/{group}", f"/sys/class/vfio/noiommu-{group}"]
-    for entry in host.children(f"{function.directory}/vfio-dev"):
-        names.add(f"/vfio/devices/{entry}")
-        places.append(f"{function.directory}/vfio-dev/{entry}")
-    for entry in host.children(function.directory):
-        if entry.startswith("resource") and entry != "resource":
-            names.add(f"/{function.address}/{entry}")
-    devices = set[tuple[bool, int]]()
-    for place in places:
-        try:
-            text = host.text(f"{place}/dev")
-        except FileNotFoundError:
-            continue  # a group without a VFIO driver, or a kernel without VFIO devices
-        devices.add((False, os.makedev(*numbers(text, f"{place}/dev"))))
-    return frozenset(devices), frozenset(names)
 
 
 def refused_claims(host: Host, nodes: tuple[Node, ...], claimed: Collection[str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eraser.drive.sysfs import Host
+from eraser.drive.sysfs import Host, PciFunction, numbers
 from eraser.errors import InUseError
 
 _GONE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
@@ -163,6 +163,33 @@ def _opener(
     if device in devices or (suffixes and plain.endswith(suffixes)):
         return Opener(pid, command(host, pid), target, device)
     return None
+
+
+def vfio_handles(
+    function: PciFunction,
+) -> tuple[frozenset[tuple[bool, int]], frozenset[str]]:
+    """Devices and link texts by which a process can hold the function past any driver.
+
+    Raises ``OSError`` or :class:`DriveError`.
+    """
+    host, names, places = function.host, set[str](), list[str]()
+    if (group := function.iommu_group) is not None:
+        names |= {f"/vfio/{group}", f"/vfio/noiommu-{group}"}
+        places += [f"/sys/class/vfio/{group}", f"/sys/class/vfio/noiommu-{group}"]
+    for entry in host.children(f"{function.directory}/vfio-dev"):
+        names.add(f"/vfio/devices/{entry}")
+        places.append(f"{function.directory}/vfio-dev/{entry}")
+    for entry in host.children(function.directory):
+        if entry.startswith("resource") and entry != "resource":
+            names.add(f"/{function.address}/{entry}")
+    devices = set[tuple[bool, int]]()
+    for place in places:
+        try:
+            text = host.text(f"{place}/dev")
+        except FileNotFoundError:
+            continue  # a group without a VFIO driver, or a kernel without VFIO devices
+        devices.add((False, os.makedev(*numbers(text, f"{place}/dev"))))
+    return frozenset(devices), frozenset(names)
 
 
 def _unreadable(host: Host, pid: int, error: OSError) -> InUseError:

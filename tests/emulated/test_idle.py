@@ -191,15 +191,24 @@ def test_what_a_tenant_left(rack: Rack, rules: bool) -> None:
         "set +e; mdadm --assemble --scan 2>&1; vgs 2>&1; vgchange -ay 2>&1; true"
     ).stdout
     after = compute.sh("cat /proc/mdstat; ls /dev/mapper").stdout
+    # The host's own volume group of that name: LVM must see no other.
+    own = compute.sh(
+        "truncate -s 64M /tmp/own.img; losetup /dev/loop6 /tmp/own.img;"
+        "pvcreate -q -y /dev/loop6 && vgcreate hostvg /dev/loop6 && vgs --noheadings -o vg_name",
+        check=False,
+    )
     traces = ("active", "hostvg-root", "LEFTOVER", "ID_FS_TYPE", "ID_PART_TABLE")
     if not rules:
         for trace in traces:
             assert trace in seen
+        assert "already exists" in own.stderr
         return
     for trace in traces:
         assert trace not in seen, (trace, seen)
     assert seen.count("SYSTEMD_READY=0") == 4
     assert "hostvg" not in by_hand, by_hand
+    assert own.stdout.split()[-1] == "hostvg", own.stderr
+    assert own.stdout.split().count("hostvg") == 1, own.stdout
     assert "active" not in after, (by_hand, after)
     assert "hostvg" not in after, (by_hand, after)
     assert all(prove(compute, slot)[0] for slot in slots)

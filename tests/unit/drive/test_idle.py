@@ -292,6 +292,16 @@ def test_a_passing_look_is_waited_for(fake: FakeHost, monkeypatch: pytest.Monkey
     assert prove_idle(fake.host, ADDRESS, own_pids=frozenset(), patience=60)
 
 
+def test_a_node_that_comes_late_is_waited_for(
+    fake: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.path(f"{DISK}/dev").unlink()
+    with pytest.raises(InUseError, match="cannot prove"):
+        prove(fake)
+    monkeypatch.setattr(idle.time, "sleep", lambda _s: fake.put(f"{DISK}/dev", "259:0"))
+    assert prove_idle(fake.host, ADDRESS, own_pids=frozenset(), patience=60)
+
+
 def test_another_device_under_the_drives_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/nvme5n1").write_text("")

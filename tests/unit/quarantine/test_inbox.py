@@ -234,6 +234,16 @@ def test_a_crash_before_the_transaction_loses_nothing(
     assert plane.record().state is State.CERTIFIED
 
 
+def test_a_full_disk_does_not_lose_the_certificate(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    plane.directory.write_text("a file where the directory should be")
+    plane.ordered()
+    assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
+    assert plane.record().state is State.CERTIFIED
+    assert "certificate export" in caplog.text
+
+
 def test_placement_away_does_not_lose_the_certificate(plane: Plane) -> None:
     plane.ordered()
     plane.looks.broken = True

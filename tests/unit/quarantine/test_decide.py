@@ -383,11 +383,19 @@ def test_a_claim_names_its_server_and_a_return_forgets_the_last_one() -> None:
     assert released.changes.consumer is UNSET
 
 
-def test_a_moved_slot_takes_over_provider_and_class() -> None:
+@pytest.mark.parametrize("state", State)
+def test_a_moved_slot_takes_over_provider_and_class(state: State) -> None:
     seen = view(uuid="other", resource_class="CUSTOM_B")
-    changes = decide(replace(RECORD, state=State.AVAILABLE), seen, NOW, LIMITS).changes
+    changes = decide(replace(RECORD, state=state), seen, NOW, LIMITS).changes
     assert (changes.provider, changes.resource_class) == ("other", "CUSTOM_B")
     assert changes.custody is None
+
+
+@pytest.mark.parametrize("state", [*OPEN, State.CERTIFIED])
+def test_a_hold_names_who_has_the_drive(state: State) -> None:
+    action = decide(replace(RECORD, state=state), STOLEN, NOW, LIMITS)
+    assert action.changes.consumer == STRANGER
+    assert STRANGER in action.reason
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,9 @@ VERSION = "0.1.0"
 """This package's; a test holds it against the distribution's."""
 
 _VERSION_SECONDS = 10.0
+_PASSING_SECONDS = 1.0
+"""The worker looks whether a slot is locked by locking it for a moment."""
+_LOCK_POLL = 0.1
 
 
 class NoMethodError(EraserError):
@@ -65,17 +68,19 @@ def run_case(
 def _acquire(
     lock: SlotLock, files: CaseFiles, request: CaseRequest, on_progress: OnProgress
 ) -> None:
-    """Takes the lock; waits where only an orphaned Format of this very case has it."""
-    deadline = time.monotonic() + request.policy.limits.format
+    """Takes the lock; waits for a passing look, and for an orphaned Format of this very case."""
+    began = time.monotonic()
     while True:
         try:
             lock.acquire()
             return
         except BusyError:
-            if not _orphaned_format(lock, files) or time.monotonic() >= deadline:
-                raise
-        on_progress(Step.ERASE, 0.0, "a Format of an earlier run is still going")
-        time.sleep(request.policy.limits.poll)
+            waited = time.monotonic() - began
+            if waited >= _PASSING_SECONDS:
+                if not _orphaned_format(lock, files) or waited >= request.policy.limits.format:
+                    raise
+                on_progress(Step.ERASE, 0.0, "a Format of an earlier run is still going")
+        time.sleep(_LOCK_POLL)
 
 
 def _orphaned_format(lock: SlotLock, files: CaseFiles) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.emulated.erasing import CLEAR, QUICK, STATE, Bench, bench
+from tests.emulated.erasing import CLEAR, QUICK, STATE, Bench, Erased, bench
 from tests.lab.guest.argv import SHORT_TIMEOUTS
 from tests.lab.nvme.faults import Faults
 from tests.lab.rack import Rack
 
 CRYPTO, BLOCK = 4, 2
-SLOW = Faults(sanitize_seconds=6)
+SLOW = Faults(sanitize_seconds=600)
+"""Far longer than any test: the test ends it when it has seen what it waited for."""
+FAST = Faults(sanitize_seconds=0.5)
 
 
 def wait_for_entry(made: Bench, kind: str, count: int = 1) -> None:
@@ -22,20 +24,43 @@ def wait_for_entry(made: Bench, kind: str, count: int = 1) -> None:
     )
 
 
+def kill_during(made: Bench, method: str) -> None:
+    """Starts an erase and kills it with SIGKILL while the drive is in the named sanitize."""
+    process = made.compute.spawn(made.argv())
+    wait_for_entry(made, "SeenRunning")
+    if method == "block":
+        made.drive.set_faults(FAST)
+        wait_for_entry(made, "MethodDone")
+        made.drive.set_faults(SLOW)
+        wait_for_entry(made, "SeenRunning", 2)
+    process.signal(9)
+
+
+def erase_again(made: Bench) -> Erased:
+    """The next run; the drive is let go on only when that run is watching it."""
+    process = made.compute.spawn(made.argv())
+    made.compute.sh(
+        f"until grep -q -e '\"Resumed\"' -e '\"adopted\":true' {STATE}/cases/*/journal.jsonl;"
+        " do sleep 0.05; done",
+        timeout=120,
+    )
+    made.drive.set_faults(FAST)
+    code = process.wait(240)
+    return Erased(code, process.stdout(), process.stderr())
+
+
 @pytest.mark.parametrize("journal", ["kept", "journal deleted", "state deleted"])
 @pytest.mark.parametrize("during", ["crypto", "block"])
 def test_a_killed_worker_is_succeeded_by_one_that_sends_nothing_again(
     rack: Rack, during: str, journal: str
 ) -> None:
     made = bench(rack, faults=SLOW)
-    process = made.compute.spawn(made.argv())
-    wait_for_entry(made, "SeenRunning", 1 if during == "crypto" else 2)
-    process.signal(9)
+    kill_during(made, during)
     if journal == "journal deleted":
         made.compute.sh(f"rm {STATE}/cases/*/journal.jsonl")
     elif journal == "state deleted":
         made.compute.sh(f"rm -r {STATE}/cases {STATE}/reports")
-    erased = made.erase()
+    erased = erase_again(made)
     assert (erased.code, erased.verdict, erased.fit) == (0, "erased", True), erased.reasons
     assert made.sanitizes() == [CRYPTO, BLOCK]
     assert made.leaked == 0
@@ -51,11 +76,9 @@ def test_a_killed_worker_is_succeeded_by_one_that_sends_nothing_again(
 def test_probes_lost_with_the_journal_are_planted_for_a_second_round(rack: Rack) -> None:
     """DLFEAT promises nothing, so content alone would hold an honest drive."""
     made = bench(rack, "block-pattern", faults=SLOW)
-    process = made.compute.spawn(made.argv())
-    wait_for_entry(made, "SeenRunning", 2)
-    process.signal(9)
+    kill_during(made, "block")
     made.compute.sh(f"rm -r {STATE}/cases")
-    erased = made.erase()
+    erased = erase_again(made)
     assert (erased.code, erased.verdict, erased.fit) == (0, "erased", True), erased.reasons
     assert made.sanitizes() == [CRYPTO, BLOCK, BLOCK]
 
@@ -85,6 +108,7 @@ def test_two_runners_exclude_each_other(rack: Rack) -> None:
     second = made.erase()
     assert second.code == 5
     assert (second.outcome, second.verdict, second.fit) == ("busy", "unknown", False)
+    made.drive.set_faults(FAST)
     assert process.wait(120) == 0
     assert made.sanitizes() == [CRYPTO, BLOCK]
 
@@ -96,7 +120,7 @@ def test_sigterm_leaves_the_drive_going_and_says_how_to_resume(rack: Rack) -> No
     process.signal(15)
     assert process.wait(60) == 143
     assert "call the same command again" in process.stderr()
-    erased = made.erase()
+    erased = erase_again(made)
     assert (erased.code, made.sanitizes()) == (0, [CRYPTO, BLOCK])
 
 

@@ -1,0 +1,167 @@
+"""What may be said: fit only where everything was proved, and every doubt named."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from eraser.casebook import (
+    CaseState,
+    CommandEntry,
+    Inspected,
+    MethodDone,
+    Planned,
+    Verified,
+    WasReset,
+)
+from eraser.casereport import AfterLook, Ending, assemble
+from eraser.cli_output import Summary, exit_code
+from eraser.wire import codec
+from eraser.wire.policy import Label, Method, Policy
+from eraser.wire.report import EraseReport, MethodRecord, Outcome, Verdict
+from tests.unit.case.fakes import FACTS, HEALTH, RECORD, REQUEST
+
+DONE = Ending(Outcome.COMPLETED)
+AFTER = AfterLook(FACTS, HEALTH)
+
+
+def method(
+    kind: Method, verdict: Verdict = Verdict.ERASED, reason: str = "", nsid: int = 0
+) -> MethodRecord:
+    return MethodRecord(kind, 4, nsid, 1, False, "", "", True, verdict, reason, 0.0)
+
+
+def state(*methods: MethodRecord, verdict: Verdict = Verdict.ERASED, planned: int = 0) -> CaseState:
+    made = CaseState()
+    made.apply(Inspected(FACTS, HEALTH, ()))
+    commands = tuple(CommandEntry(m.method, 0x84, 0, 4) for m in methods)
+    made.apply(Planned(commands + commands[:1] * planned, Label.PURGE, False, ""))
+    for place, record in enumerate(methods):
+        made.apply(MethodDone(place, record, False))
+    made.apply(WasReset(""))
+    made.apply(Verified(RECORD, verdict, () if verdict is Verdict.ERASED else ("content",)))
+    return made
+
+
+def report(
+    made: CaseState, ending: Ending = DONE, after: AfterLook = AFTER, **policy: object
+) -> EraseReport:
+    request = dataclasses.replace(REQUEST, policy=Policy(**policy))  # type: ignore[arg-type]
+    found = assemble(request, made, ending, after, "now")
+    assert codec.load(EraseReport, codec.canonical(found), "report") == found
+    return found
+
+
+CRYPTO, BLOCK = method(Method.SANITIZE_CRYPTO), method(Method.SANITIZE_BLOCK)
+FORMAT = method(Method.FORMAT_USER_DATA, nsid=1)
+FAILED = method(Method.SANITIZE_CRYPTO, Verdict.NOT_ERASED, "SSTAT 3")
+
+
+def test_everything_proved() -> None:
+    found = report(state(CRYPTO, BLOCK))
+    assert (found.verdict, found.fit, found.reasons) == (Verdict.ERASED, True, ())
+    assert (found.achieved, found.downgraded) == (Label.PURGE, False)
+    assert exit_code(found) == 0
+
+
+@pytest.mark.parametrize("verdict", [Verdict.NOT_ERASED, Verdict.UNKNOWN])
+def test_nothing_else_is_fit(verdict: Verdict) -> None:
+    found = report(state(CRYPTO, BLOCK, verdict=verdict))
+    assert (found.verdict, found.fit) == (verdict, False)
+    assert found.reasons[0] == "content"
+    assert exit_code(found) == {Verdict.NOT_ERASED: 8, Verdict.UNKNOWN: 1}[verdict]
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (dataclasses.replace(AFTER, differences=("profile: firmware",)), "firmware"),
+        (dataclasses.replace(AFTER, problems=("inspection: none",)), "inspection"),
+        (
+            dataclasses.replace(AFTER, health=dataclasses.replace(HEALTH, critical_warning=1)),
+            "critical warning",
+        ),
+        (
+            dataclasses.replace(AFTER, health=dataclasses.replace(HEALTH, percentage_used=101)),
+            "endurance",
+        ),
+    ],
+)
+def test_health_and_profile_hold_an_erased_drive(after: AfterLook, said: str) -> None:
+    found = report(state(CRYPTO, BLOCK), after=after)
+    assert (found.verdict, found.fit) == (Verdict.ERASED, False)
+    assert said in " ".join(found.reasons)
+    assert exit_code(found) == 7
+
+
+def test_a_method_that_failed_holds_the_drive_although_another_erased_it() -> None:
+    found = report(state(FAILED, BLOCK))
+    assert (found.verdict, found.achieved, found.fit) == (Verdict.ERASED, Label.PURGE, False)
+    assert "sanitize-crypto: SSTAT 3" in found.reasons
+
+
+def test_clear_is_never_called_purge() -> None:
+    found = report(state(FORMAT), allow_clear=True)
+    assert (found.achieved, found.downgraded, found.fit) == (Label.CLEAR, True, True)
+    found = report(state(FORMAT), allow_clear=False)
+    assert (found.achieved, found.downgraded, found.fit) == (Label.CLEAR, True, False)
+    found = report(state(FORMAT), label=Label.CLEAR)
+    assert (found.achieved, found.downgraded, found.fit) == (Label.CLEAR, False, True)
+
+
+def test_clear_needs_every_namespace() -> None:
+    other = method(Method.FORMAT_USER_DATA, Verdict.NOT_ERASED, "status 0x006", nsid=2)
+    found = report(state(FORMAT, other), allow_clear=True)
+    assert (found.achieved, found.fit) == (None, False)
+    found = report(state(FORMAT, planned=1), allow_clear=True)
+    assert (found.achieved, found.fit) == (None, False)
+
+
+def test_a_detached_namespace_is_out_of_formats_reach_but_not_of_sanitizes() -> None:
+    after = dataclasses.replace(AFTER, detached=(9,))
+    found = report(state(FORMAT), after=after, allow_clear=True)
+    assert (found.verdict, found.fit) == (Verdict.UNKNOWN, False)
+    assert "9" in found.reasons[0]
+    assert report(state(CRYPTO, BLOCK), after=after).fit
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (Outcome.IN_USE, 3),
+        (Outcome.WRONG_DRIVE, 4),
+        (Outcome.ABSENT, 6),
+        (Outcome.NO_METHOD, 10),
+    ],
+)
+def test_other_endings(outcome: Outcome, code: int) -> None:
+    found = report(CaseState(), Ending(outcome, "why"), AfterLook())
+    assert (found.outcome, found.verdict, found.fit) == (outcome, Verdict.UNKNOWN, False)
+    assert found.reasons == ("why",)
+    assert exit_code(found) == code
+
+
+def test_an_error_in_mid_case_is_never_erased_although_it_was_verified_before() -> None:
+    found = report(state(CRYPTO, BLOCK), Ending(Outcome.COMPLETED, "the drive went away"))
+    assert (found.verdict, found.fit) == (Verdict.UNKNOWN, False)
+    assert found.reasons[0] == "the drive went away"
+
+
+def test_a_failed_reset_holds() -> None:
+    made = state(CRYPTO, BLOCK)
+    made.apply(WasReset("no reset"))
+    assert report(made).fit is False
+
+
+def test_the_summary_says_what_the_report_says(tmp_path: object) -> None:
+    found = report(state(CRYPTO, BLOCK))
+    from pathlib import Path
+
+    summary = Summary.of(found, Path("/reports/x.json"))
+    assert (summary.verdict, summary.fit, summary.report) == (
+        Verdict.ERASED,
+        True,
+        "/reports/x.json",
+    )
+    assert summary.methods == ("sanitize-crypto: erased", "sanitize-block: erased")

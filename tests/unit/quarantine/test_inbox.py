@@ -492,6 +492,7 @@ def test_one_drive_in_two_slots_holds_both(plane: Plane) -> None:
     hello(plane, 1, {SLOT.address: IDENTITY, second.address: IDENTITY})
     assert plane.record().state is State.HELD
     assert plane.record(second).state is State.HELD
+    assert "two drives of this host" in plane.record().reason
 
 
 def test_one_drive_on_two_hosts_holds_both(plane: Plane) -> None:

@@ -1,0 +1,88 @@
+"""What the real host side testifies about honest drives is what the control plane certifies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from eraser.wire import codec
+from eraser.wire.order import EraseOrder
+from eraser.wire.policy import Label, Policy
+from eraser.wire.profile import Profile
+from eraser.wire.report import EraseReport
+from eraser.wire.signing import PrivateKey
+from quarantine.check import Ruling, check
+from quarantine.evidence import certificate, page
+from quarantine.evidence.certificate import Evidence, Link
+from quarantine.evidence.sections import Issuer
+from tests.emulated.erasing import CLEAR, PROFILE, QUICK, STATE, Bench, Erased, bench
+from tests.lab.rack import Rack
+from tests.unit.quarantine.testimony import ORDER, RECORD
+
+
+def certified(made: Bench, erased: Erased, policy: dict[str, Any]) -> certificate.Certificate:
+    """The certificate of a stand-alone erase, as if it had been ordered."""
+    assert (erased.verdict, erased.fit) == ("erased", True), erased.reasons
+    report = codec.decode(EraseReport, made.report(erased), "report")
+    assert report.identity is not None
+    order: EraseOrder = replace(
+        ORDER,
+        slot=report.slot,
+        identity=report.identity,
+        profile=codec.load(Profile, made.compute.get(PROFILE), "profile"),
+        policy=codec.load(Policy, codec.canonical(policy), "policy"),
+    )
+    report = replace(
+        report,
+        order_id=order.order_id,
+        generation=order.generation,
+        nonce=order.nonce,
+        incarnation=order.incarnation,
+    )
+    decision = check(order, report, replace(RECORD, slot=report.slot))
+    assert (decision.ruling, decision.reason) == (Ruling.CERTIFY, "")
+    evidence = Evidence(order, "order", report, "report", "host", "provider", "", ())
+    key = PrivateKey.generate()
+    signed = certificate.sign(
+        certificate.build(evidence, Issuer(), Link(), "2026-11-20T12:00:00Z"), key
+    )
+    assert report.identity.serial in page.render(signed)
+    assert certificate.verify(signed.token, [key.public], "token").digest == signed.digest
+    return signed.certificate
+
+
+@pytest.mark.parametrize(
+    "preset",
+    ["honest", "honest-4k", "namespaces", "crypto-only-random", "block-pattern", "reads-ones"],
+)
+def test_an_honest_drive_gets_its_certificate(rack: Rack, preset: str) -> None:
+    made = bench(rack, preset)
+    body = certified(made, made.erase(), QUICK)
+    assert body.sanitization.label is Label.PURGE
+    assert body.exceptions == ()
+    noise = "Some read as noise" in body.verification.sentence
+    assert noise == (preset == "crypto-only-random")
+
+
+def test_clear_is_certified_as_clear(rack: Rack) -> None:
+    made = bench(rack, "format-only", policy=CLEAR)
+    body = certified(made, made.erase(), CLEAR)
+    assert body.sanitization.label is Label.CLEAR
+    assert body.sanitization.downgraded
+    assert body.exceptions[0].startswith("Downgraded")
+
+
+@pytest.mark.parametrize("journal", ["kept", "lost"])
+def test_an_interrupted_case_gets_its_certificate(rack: Rack, journal: str) -> None:
+    made = bench(rack, "honest")
+    first = made.compute.spawn(made.argv())
+    made.compute.sh(
+        f"until grep -qs sanitize {STATE}/cases/*/journal.jsonl; do sleep 0.05; done", timeout=60
+    )
+    first.kill()
+    if journal == "lost":
+        made.compute.sh(f"rm -rf {STATE}/cases")
+    body = certified(made, made.erase(), QUICK)
+    assert body.exceptions or journal == "lost"

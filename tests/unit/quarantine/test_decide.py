@@ -133,7 +133,7 @@ TABLE = (
     Row("taken by a lost store", (State.RELEASED,), view(ORPHAN), MOVE, Event.CUSTODY_TAKEN),
     Row("claimed", (State.RELEASED,), USED, MOVE, Event.CLAIM_SEEN, alarm=True),
     # Under custody.
-    Row("order it", (State.QUARANTINED,), HELD_BY_US, Act.ORDER),
+    Row("order it at once", (State.QUARANTINED,), HELD_BY_US, Act.ORDER, entered=0),
     Row("found custody", (State.QUARANTINED,), HELD_BY_US, Act.AMEND, ready=False),
     Row("other custody", (State.QUARANTINED,), view(ORPHAN), Act.AMEND),
     Row("custody to come", (State.QUARANTINED,), LOCKED, Act.TAKE, ready=False),
@@ -274,6 +274,9 @@ MOVED = tuple(
         (moved(reserved=1), (*OPEN, State.CERTIFIED), MOVE, Event.HELD, True),
         (moved(OTHER, reserved=1), (State.IN_USE,), Act.AMEND, None, False),
         (moved(OTHER, reserved=1), (State.AVAILABLE,), MOVE, Event.CLAIM_SEEN, False),
+        # About to be burned: reserving now would only be in Nova's way.
+        (moved(OTHER, reserved=0), (State.IN_USE,), Act.AMEND, None, False),
+        (moved(OTHER, reserved=0), (State.AVAILABLE,), MOVE, Event.CLAIM_SEEN, False),
         (moved(OTHER, reserved=1), (State.RELEASED,), MOVE, Event.CLAIM_SEEN, False),
         (moved(OTHER, reserved=1), (*OPEN, State.CERTIFIED), MOVE, Event.HELD, True),
     )

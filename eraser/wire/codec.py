@@ -129,8 +129,11 @@ def _convert(kind: Any, value: Any, what: str) -> Any:
 
 
 def _convert_scalar(kind: Any, value: Any, what: str) -> Any:
-    if kind is bool or kind is str:
-        if type(value) is kind:
+    if kind is str:
+        if type(value) is str:
+            return _text(value, what)
+    elif kind is bool:
+        if type(value) is bool:
             return value
     elif kind is int:
         if type(value) is int:
@@ -141,6 +144,15 @@ def _convert_scalar(kind: Any, value: Any, what: str) -> Any:
     else:
         raise TypeError(f"{what}: the codec has no rule for {kind!r}")
     raise _wrong(what, {str: "a string", bool: "true or false"}.get(kind, "a number"), value)
+
+
+def _text(value: str, what: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        # JSON can spell half a surrogate pair; nothing that is signed or stored can hold it.
+        raise _wrong(what, "text that UTF-8 can hold", value) from error
+    return value
 
 
 def _convert_union(kind: Any, value: Any, what: str) -> Any:
@@ -166,7 +178,9 @@ def _convert_dict(kind: Any, value: Any, what: str) -> dict[str, Any]:
     _key, item = typing.get_args(kind)
     if not isinstance(value, dict):
         raise _wrong(what, "an object", value)
-    return {key: _convert(item, entry, f"{what}.{key}") for key, entry in value.items()}
+    return {
+        _text(key, what): _convert(item, entry, f"{what}.{key}") for key, entry in value.items()
+    }
 
 
 def _convert_dataclass(kind: type, value: Any, what: str) -> Any:

@@ -225,7 +225,7 @@ class Demo:
         method: tuple[str, ...] = ()
         verification = ""
         if record.certificate is not None:
-            shown = site.json("certificate", "show", record.certificate)
+            shown = site.json("certificate", "show", record.certificate)["certificate"]
             method = tuple(step["method"] for step in shown["sanitization"]["methods"])
             verification = shown["verification"]["sentence"]
             folder = site.directory / "certificates"

@@ -75,6 +75,7 @@ def _changed(path: list[str], value: object) -> bytes:
         (["policy", "verification"], {"confidence": 1.5}, "0.5 <= confidence"),
         (["profile", "namespaces"], [], "at least one namespace"),
         (["nonce"], "../../etc/passwd-and-more", "letters and digits in nonce"),
+        (["identity", "serial"], "\ud800", "text that UTF-8 can hold"),
         (["seconds_allowed"], 0, "at least one second"),
     ],
 )

@@ -65,35 +65,32 @@ class Queue(ABC):
 
     def read(self, requests: Iterable[Request]) -> Generator[Group, None, None]:
         """Each request's group. A request has at most ``slots`` reads, and more than one only
-        with reads of the full slot size. Raises :class:`DriveError` if nothing can be sent."""
+        with reads of the full slot size. A queue serves one call.
+
+        Raises :class:`DriveError` if nothing can be sent.
+        """
         source = iter(requests)
         free = list(range(len(self._left)))
         flying: deque[tuple[int, Request]] = deque()
-        try:
-            while True:
-                while free and (request := next(source, None)) is not None:
-                    group = free.pop()
-                    self._failed[group].clear()
-                    self._left[group] = len(request.offsets)
-                    flying.append((group, request))
-                    self._submit(group, request)
-                if not flying:
-                    return
-                group, request = flying[0]
-                self._wait(group)
-                flying.popleft()
-                start = group * self._slots * self._slot_bytes
-                size = len(request.offsets) * request.length
-                yield Group(request, self._view[start : start + size], tuple(self._failed[group]))
-                free.append(group)
-        finally:
-            for group, _request in flying:
-                self._wait(group)
+        while True:
+            while free and (request := next(source, None)) is not None:
+                group = free.pop()
+                self._failed[group].clear()
+                self._left[group] = len(request.offsets)
+                flying.append((group, request))
+                self._submit(group, request)
+            if not flying:
+                return
+            group, request = flying.popleft()
+            self._wait(group)
+            start = group * self._slots * self._slot_bytes
+            size = len(request.offsets) * request.length
+            yield Group(request, self._view[start : start + size], tuple(self._failed[group]))
+            free.append(group)
 
+    @abstractmethod
     def close(self) -> None:
         """Nothing is in flight afterwards. The buffer goes when the last view of it does."""
-        # A reader that is dropped half way still counts what it waits for.
-        self._left = [0] * len(self._left)
 
     @abstractmethod
     def _submit(self, group: int, request: Request) -> None: ...
@@ -119,6 +116,9 @@ class SyncQueue(Queue):
 
     def _wait(self, group: int) -> None:
         return
+
+    def close(self) -> None:
+        """Nothing is ever in flight."""
 
 
 class AioQueue(Queue):
@@ -153,9 +153,8 @@ class AioQueue(Queue):
         self._depth = depth
 
     def close(self) -> None:
-        """Also ends the kernel's context, which waits for what is still in flight."""
+        """End the kernel's context, which waits for what is still in flight."""
         self._call(self._destroy, self._context)
-        super().close()
 
     def _call(self, number: int, *arguments: object) -> int:
         while True:

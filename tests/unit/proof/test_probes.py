@@ -108,10 +108,20 @@ def test_a_write_error_is_a_finding(image: Image) -> None:
 
 
 def test_a_namespace_that_takes_no_write_is_not_tried_for_ever(image: Image) -> None:
-    with Device(image(bytes(500 * BLOCK))) as device:  # opened for reading alone
+    tried: list[int] = []
+
+    class Counting(Device):
+        """Opened for reading alone: the kernel refuses every write."""
+
+        def write_block(self, index: int, data: bytes) -> None:
+            tried.append(index)
+            super().write_block(index, data)
+
+    with Counting(image(bytes(500 * BLOCK))) as device:
         canaries = Canaries(KEY, 1, device.blocks, 100)
         asked = len(canaries.positions)
         planted = canaries.plant(device)
+    assert len(tried) < 20
     assert (planted.planted, planted.failed) == (0, asked)
     assert len(canaries.positions) == 0
 
@@ -209,6 +219,21 @@ def test_a_file_keeps_them_and_no_byte_of_the_owner(image: Image, tmp_path: Path
         again.unchanged(n, raw[n * BLOCK : (n + 1) * BLOCK]) == prints.has(n) for n in range(300)
     )
     assert list(tmp_path.glob("*.new")) == []
+
+
+def test_a_saved_file_is_synced_with_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    Fingerprints(KEY, 1).save(str(tmp_path / "prints"))
+    assert synced == [str(tmp_path / "prints.new"), str(tmp_path)]
 
 
 def test_a_damaged_file_is_known(tmp_path: Path) -> None:

@@ -126,13 +126,14 @@ def _no_aio(*_arguments: object) -> None:
     raise OSError(errno.ENOSYS, "none")
 
 
-def test_reads_do_not_come_from_the_page_cache(image: Image) -> None:
-    path = image(_content(4))
-    with Device(path) as device:
-        flags = int(
-            Path(f"/proc/self/fdinfo/{device._fd}").read_text().split("flags:")[1].split()[0], 8
-        )
-        assert flags & os.O_DIRECT
+@pytest.mark.parametrize("writable", [False, True])
+def test_neither_cache_is_trusted(image: Image, writable: bool) -> None:
+    """O_DIRECT passes the kernel's cache, O_DSYNC (FUA) the drive's own."""
+    with Device(image(_content(4)), writable=writable) as device:
+        info = Path(f"/proc/self/fdinfo/{device._fd}").read_text()
+    flags = int(info.split("flags:")[1].split()[0], 8)
+    assert flags & os.O_DIRECT
+    assert bool(flags & os.O_DSYNC) == writable
 
 
 @pytest.mark.usefixtures("queue")

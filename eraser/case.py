@@ -12,9 +12,10 @@ import platform
 import time
 from pathlib import Path
 
-from eraser import caseerase, caseproof
-from eraser.casebook import Began, CaseState, CommandEntry, Inspected, Planned, Resumed
+from eraser import caseerase, caseprobes, caseproof
+from eraser.casebook import CaseState
 from eraser.casedesk import Book, Desk, OnProgress, OutOfTimeError, utc_now
+from eraser.caseentries import Began, CommandEntry, Inspected, Planned, Resumed
 from eraser.casefiles import DEFAULT_RUN_DIR, CaseFiles, CaseRequest
 from eraser.casereport import AfterLook, Ending, assemble
 from eraser.drive import command, health
@@ -180,7 +181,7 @@ def _steps(desk: Desk) -> None:
     plan = desk.state.plan
     if plan is not None and plan.refusal:
         raise NoMethodError(plan.refusal)
-    caseproof.fingerprint(desk)
+    caseprobes.fingerprint(desk)
     while desk.state.verified is None:
         caseerase.erase(desk)
         if desk.state.halted:

@@ -1,7 +1,6 @@
-"""What a case's journal says: the entries, and where the case stands after them. Without I/O.
+"""Where a case stands, folded from its journal's entries. Without I/O.
 
-Each entry is a frozen dataclass; its kind in the journal is its class's name. The fold is the
-only reader: what a resumed case knows is exactly what these entries say.
+The fold is the journal's only reader: what a resumed case knows is exactly what the entries say.
 """
 
 from __future__ import annotations
@@ -9,239 +8,33 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from eraser.errors import BadInputError
-from eraser.journal import JournalError, Line
-from eraser.wire import codec
+from eraser.caseentries import (
+    Again,
+    AttemptOver,
+    Began,
+    CommandEntry,
+    Entry,
+    Fingerprinted,
+    Identified,
+    Inspected,
+    Intent,
+    Keyed,
+    MethodDone,
+    Planned,
+    Planted,
+    Resumed,
+    Seeded,
+    SeenRunning,
+    Sent,
+    Spent,
+    Uprooted,
+    Verified,
+    WasReset,
+    decode,
+)
+from eraser.journal import Line
 from eraser.wire.identity import ControllerIdentity
-from eraser.wire.policy import Label, Method
-from eraser.wire.report import (
-    CommandRecord,
-    ControllerFacts,
-    HealthRecord,
-    MethodRecord,
-    Step,
-    Verdict,
-    VerificationRecord,
-)
-
-
-@dataclass(frozen=True)
-class Began:
-    """The case was opened for this request, at this time (UTC; and seconds since the epoch)."""
-
-    work: str
-    at: str
-    epoch: float
-
-
-@dataclass(frozen=True)
-class Resumed:
-    """Another process took the case up."""
-
-    at: str
-
-
-@dataclass(frozen=True)
-class Identified:
-    """The drive that the case is about. Nothing destructive is sent to any other."""
-
-    identity: ControllerIdentity
-
-
-@dataclass(frozen=True)
-class Inspected:
-    """What was found before anything was changed, and what will be sent."""
-
-    facts: ControllerFacts | None
-    health: HealthRecord | None
-    problems: tuple[str, ...]
-    """What could not be read, each with why. Never a reason not to erase."""
-
-
-@dataclass(frozen=True)
-class CommandEntry:
-    """One planned command (:class:`eraser.erase.plan.PlannedCommand`)."""
-
-    method: Method
-    opcode: int
-    nsid: int
-    cdw10: int
-
-
-@dataclass(frozen=True)
-class Planned:
-    """The plan. A resumed case carries out this one, whatever the drive says of itself by then."""
-
-    commands: tuple[CommandEntry, ...]
-    achieved: Label | None
-    downgraded: bool
-    refusal: str
-
-
-@dataclass(frozen=True)
-class Fingerprinted:
-    """The tenant's blocks were sampled."""
-
-    taken: int
-    missing: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Planted:
-    """Canaries stand on the drive, for the command at ``place``."""
-
-    place: int
-    planted: int
-    missing: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Uprooted:
-    """Somebody else's sanitize ran: the canaries for ``place`` are gone through no act of ours."""
-
-    place: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class Intent:
-    """The command at ``place`` is about to be sent, or (``adopted``) was found running."""
-
-    place: int
-    attempt: int
-    adopted: bool
-    log_before: str
-    """Base64 of log 81h as read just before; empty for Format."""
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A destructive or setting command went to the drive, and this came back."""
-
-    command: CommandRecord
-
-
-@dataclass(frozen=True)
-class SeenRunning:
-    """Log 81h showed our command running: its end, whenever it comes, is ours."""
-
-    place: int
-
-
-@dataclass(frozen=True)
-class AttemptOver:
-    """The attempt at ``place`` had no usable end; another one follows."""
-
-    place: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class MethodDone:
-    """The command at ``place`` has its result. ``halt``: nothing more can be sent or read."""
-
-    place: int
-    record: MethodRecord
-    halt: bool
-
-
-@dataclass(frozen=True)
-class WasReset:
-    """The controller was reset after the last method: no cache answers the verification."""
-
-    problem: str
-
-
-@dataclass(frozen=True)
-class Seeded:
-    """The verification's seed was drawn (hexadecimal). Fingerprints are taken at its places."""
-
-    seed: str
-
-
-@dataclass(frozen=True)
-class Verified:
-    """The reading is done and judged."""
-
-    record: VerificationRecord
-    verdict: Verdict
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Again:
-    """The probes were lost with a journal and content alone does not decide: erase once more."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Spent:
-    """Seconds that a step took."""
-
-    step: Step
-    seconds: float
-
-
-Entry = (
-    Began
-    | Resumed
-    | Identified
-    | Inspected
-    | Planned
-    | Fingerprinted
-    | Planted
-    | Uprooted
-    | Intent
-    | Sent
-    | SeenRunning
-    | AttemptOver
-    | MethodDone
-    | WasReset
-    | Seeded
-    | Verified
-    | Again
-    | Spent
-)
-
-_KINDS: dict[str, type[Entry]] = {
-    kind.__name__: kind
-    for kind in (
-        Began,
-        Resumed,
-        Identified,
-        Inspected,
-        Planned,
-        Fingerprinted,
-        Planted,
-        Uprooted,
-        Intent,
-        Sent,
-        SeenRunning,
-        AttemptOver,
-        MethodDone,
-        WasReset,
-        Seeded,
-        Verified,
-        Again,
-        Spent,
-    )
-}
-
-
-def decode(line: Line) -> Entry:
-    """A journal line to its entry. Raises :class:`JournalError` for a kind or form not ours."""
-    kind = _KINDS.get(line.kind)
-    if kind is None:
-        raise JournalError(
-            f"journal line {line.sequence}: expected an entry of this version, found "
-            f"{line.kind[:40]!r}; the drive was not touched; finish with the version that wrote it"
-        )
-    try:
-        entry: Entry = codec.decode(kind, line.payload, f"journal line {line.sequence}")
-    except BadInputError as error:
-        raise JournalError(f"{error}; the drive was not touched") from error
-    return entry
+from eraser.wire.report import CommandRecord, MethodRecord
 
 
 @dataclass
@@ -254,6 +47,10 @@ class CaseState:
     inspected: Inspected | None = None
     plan: Planned | None = None
     fingerprinted: Fingerprinted | None = None
+    key: str = ""
+    """SHA-256 of the key that the probes are made with."""
+    key_lost: bool = False
+    """The key was gone when it was needed: probes made with it can no longer be known."""
     planted: dict[int, Planted] = field(default_factory=dict)
     uprooted: set[int] = field(default_factory=set)
     intent: Intent | None = None
@@ -311,6 +108,8 @@ class CaseState:
     def missing_probes(self) -> tuple[str, ...]:
         """Every probe that could not be taken or planted, with why, each once."""
         found: dict[str, None] = {}
+        if self.key_lost:
+            found["probes made before: the case's key was lost"] = None
         if self.fingerprinted is not None:
             found.update(dict.fromkeys(self.fingerprinted.missing))
         for place in sorted(self.planted):
@@ -330,6 +129,11 @@ class CaseState:
                 self.inspected = entry
             case Planned():
                 self.plan = entry
+            case Keyed():
+                self.key_lost = bool(self.key)
+                self.key = entry.digest
+                self.planted.clear()
+                self.uprooted.clear()
             case Fingerprinted():
                 self.fingerprinted = entry
             case Planted():

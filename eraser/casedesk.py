@@ -8,7 +8,8 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from eraser.casebook import CaseState, Entry, Identified, Spent
+from eraser.casebook import CaseState
+from eraser.caseentries import Entry, Identified, Spent
 from eraser.casefiles import CaseFiles, CaseRequest
 from eraser.drive.binding import ensure_nvme_driver
 from eraser.drive.idle import prove_idle

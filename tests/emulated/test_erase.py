@@ -185,7 +185,7 @@ def test_another_drive_than_the_interrupted_cases_gets_nothing(rack: Rack) -> No
 def test_a_drive_in_use_gets_nothing(rack: Rack) -> None:
     made = bench(rack)
     made.compute.sh(
-        "mkfs.xfs -q -f /dev/nvme0n1 && mkdir -p /mnt && mount /dev/nvme0n1 /mnt", timeout=60
+        "mkfs.ext4 -q -F /dev/nvme0n1 && mkdir -p /mnt && mount /dev/nvme0n1 /mnt", timeout=60
     )
     before = len(made.drive.commands())
     erased = made.erase()

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from eraser import case, caseerase, caseproof
-from eraser.casebook import Entry, Fingerprinted, Identified, Planted, Verified, WasReset
+from eraser import case, caseprobes, caseproof, casesanitize
 from eraser.casedesk import Book, Desk
+from eraser.caseentries import Entry, Fingerprinted, Identified, Planted, Verified, WasReset
 from eraser.casefiles import CaseFiles, CaseRequest
 from eraser.casereport import AfterLook
 from eraser.drive.sysfs import Host
@@ -231,11 +231,11 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
 
     monkeypatch.setattr(Book, "note", note)
     monkeypatch.setattr(Desk, "open", open_)
-    monkeypatch.setattr(caseproof, "plant", plant)
-    monkeypatch.setattr(caseproof, "fingerprint", fingerprint)
+    monkeypatch.setattr(caseprobes, "plant", plant)
+    monkeypatch.setattr(caseprobes, "fingerprint", fingerprint)
     monkeypatch.setattr(caseproof, "reset", reset)
     monkeypatch.setattr(caseproof, "verify", verify)
-    monkeypatch.setattr(caseerase, "SETTLE_SECONDS", 0.02)
+    monkeypatch.setattr(casesanitize, "SETTLE_SECONDS", 0.02)
     monkeypatch.setattr(case, "facts", lambda _controller: FACTS)
     monkeypatch.setattr(case.health, "read", lambda _raw: HEALTH)
     monkeypatch.setattr(

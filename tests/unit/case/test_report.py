@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from eraser.casebook import (
-    CaseState,
+from eraser.casebook import CaseState
+from eraser.caseentries import (
     CommandEntry,
     Inspected,
     MethodDone,

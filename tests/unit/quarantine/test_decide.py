@@ -152,7 +152,7 @@ TABLE = (
     Row("stolen", (*OPEN, State.CERTIFIED), STOLEN, MOVE, Event.HELD, alarm=True, new_case=True),
     Row(
         "stolen, not burned",
-        OPEN,
+        (*OPEN, State.CERTIFIED),
         view(OTHER, reserved=0),
         MOVE,
         Event.HELD,

@@ -41,6 +41,7 @@ class Erased:
     @property
     def object(self) -> dict[str, Any]:
         """The one JSON object on stdout."""
+        assert len(self.stdout.splitlines()) == 1, f"code {self.code}: {self.stderr}"
         found = json.loads(self.stdout)
         assert isinstance(found, dict)
         return found

@@ -1,0 +1,238 @@
+"""Probes and reading on real blocks of a file: resumed, lost, damaged, and never a false proof."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from eraser import case, casesanitize
+from eraser.casebook import CaseState
+from eraser.casedesk import Book, Desk
+from eraser.caseentries import Entry, Identified
+from eraser.casereport import AfterLook
+from eraser.journal import read
+from eraser.wire.policy import Verification
+from eraser.wire.profile import NamespaceLayout
+from eraser.wire.report import EraseReport, Verdict
+from tests.unit.case.fakes import (
+    FACTS,
+    HEALTH,
+    IDENTITY,
+    POLICY,
+    REQUEST,
+    SUCCESS,
+    Bed,
+    Crash,
+    FakeController,
+    FakeDrive,
+    Plug,
+)
+
+SIZE = 1 << 20
+LAYOUT = NamespaceLayout(1, SIZE // 512, 512, 0)
+TENANT = (secrets.token_bytes(SIZE // 2) + b"the tenant's " * 2048).ljust(SIZE, b"\0")
+
+
+@dataclass
+class FileDrive(FakeDrive):
+    """The fake drive with media: a file that its sanitize empties, or does not."""
+
+    media: Path = Path()
+    lies: bool = False
+    promised: int | None = 0
+    resets: int = 0
+
+    def log(self) -> bytes:
+        """As the fake drive; the media goes at the end."""
+        before = self.status
+        raw = super().log()
+        if before != self.status == SUCCESS and not self.lies:
+            self.media.write_bytes(bytes(SIZE))
+        return raw
+
+
+@dataclass
+class FileController(FakeController):
+    """What reading needs besides."""
+
+    drive: FileDrive
+    plug: Plug
+    records: list[Any] = field(default_factory=list)
+
+    def active_namespaces(self) -> tuple[int, ...]:
+        return (1,)
+
+    def identify_namespace(self, _nsid: int) -> Any:
+        return SimpleNamespace(
+            lba_format=0,
+            extended_metadata=False,
+            protection=0,
+            expected_byte=self.drive.promised,
+        )
+
+    def get_feature(self, _fid: int, _nsid: int) -> int:
+        return 0
+
+    def reset(self, *, timeout: float) -> None:
+        self.drive.resets += 1
+
+
+@dataclass
+class FileHold:
+    """The file as namespace 1."""
+
+    paths: dict[int, str]
+
+    def take(self) -> None: ...
+
+    def drop(self) -> None: ...
+
+
+@pytest.fixture
+def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
+    """A case on a file, with nothing faked above the device."""
+    media = tmp_path / "media"
+    media.write_bytes(TENANT)
+    try:
+        os.close(os.open(media, os.O_RDONLY | os.O_DIRECT))
+    except OSError:
+        pytest.skip(f"{tmp_path} is on a file system without O_DIRECT; give --basetemp elsewhere")
+    policy = dataclasses.replace(POLICY, verification=Verification(canaries=64))
+    made = Bed(
+        tmp_path, FileDrive(media=media), request=dataclasses.replace(REQUEST, policy=policy)
+    )
+    real_note = Book.note
+
+    def note(book: Book, entry: Entry) -> None:
+        made.plug.act(lambda: real_note(book, entry))
+
+    def open_(desk: Desk) -> None:
+        assert isinstance(made.drive, FileDrive)
+        if desk.state.identity is None:
+            desk.note(Identified(IDENTITY))
+        monkeypatch.setattr(desk, "_controller", FileController(made.drive, made.plug))
+        monkeypatch.setattr(desk, "_hold", FileHold({1: str(media)}))
+
+    monkeypatch.setattr(Book, "note", note)
+    monkeypatch.setattr(Desk, "open", open_)
+    monkeypatch.setattr(casesanitize, "SETTLE_SECONDS", 0.02)
+    facts = dataclasses.replace(FACTS, namespaces=(LAYOUT,))
+    monkeypatch.setattr(case, "facts", lambda _controller: facts)
+    monkeypatch.setattr(case.health, "read", lambda _raw: HEALTH)
+    monkeypatch.setattr(
+        case, "_look_again", lambda _desk: AfterLook(facts, HEALTH, tools={"test": "1"})
+    )
+    return made
+
+
+def fresh(bed: Bed) -> FileDrive:
+    """The drive as the tenant left it."""
+    assert isinstance(bed.drive, FileDrive)
+    bed.drive.media.write_bytes(TENANT)
+    return FileDrive(media=bed.drive.media)
+
+
+def crash_after(bed: Bed, kind: str, count: int = 1) -> CaseState:
+    """Dies as soon as the journal has the entry for the ``count``-th time."""
+    for at in range(200):
+        bed.files.clear()
+        bed.drive = fresh(bed)
+        with pytest.raises(Crash):
+            bed.run(Plug(at, after=True))
+        kinds = [line.kind for line in read(bed.files.journal)]
+        if kinds.count(kind) == count and kinds[-1] == kind:
+            return CaseState.of(read(bed.files.journal))
+    raise AssertionError(f"no {kind} in the journal")
+
+
+def proof(report: EraseReport) -> Any:
+    assert report.verification is not None
+    return report.verification
+
+
+def test_every_probe_is_planted_checked_and_gone(bed: Bed) -> None:
+    report = bed.run()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, True), report.reasons
+    found = proof(report)
+    assert found.canaries_planted == found.canaries_checked >= 64
+    # Where a canary was planted over a fingerprinted block, the canary speaks for it.
+    assert found.fingerprints_taken >= found.fingerprints_checked > 0
+    assert found.missing_probes == ()
+    assert isinstance(bed.drive, FileDrive)
+    assert bed.drive.resets == 1
+    assert bed.files.probe_key.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_liar_is_found_out(bed: Bed) -> None:
+    assert isinstance(bed.drive, FileDrive)
+    bed.drive.lies = True
+    report = bed.run()
+    assert (report.verdict, report.fit) == (Verdict.NOT_ERASED, False)
+    assert "canaries" in report.reasons[0]
+
+
+def test_killed_at_every_act_once(bed: Bed) -> None:
+    bed.run()
+    total = bed.plug.acts
+    for at in range(0, total, 3):
+        bed.files.clear()
+        drive = bed.drive = fresh(bed)
+        with pytest.raises(Crash):
+            bed.run(Plug(at, after=True))
+        report = bed.run()
+        assert (report.verdict, report.fit) == (Verdict.ERASED, True), (at, report.reasons)
+        assert bed.drive.started == [4, 2], at
+        found = proof(report)
+        assert found.canaries_checked >= 64
+        assert found.fingerprints_taken > 0
+        assert not any(drive.media.read_bytes())
+
+
+def test_canaries_of_a_lost_key_never_count_as_gone(bed: Bed) -> None:
+    """With another key they would all be missed, and a liar would pass."""
+    crash_after(bed, "WasReset")
+    assert isinstance(bed.drive, FileDrive)
+    bed.drive.lies, bed.drive.promised = True, None
+    bed.files.probe_key.unlink()
+    report = bed.run()
+    found = proof(report)
+    assert (found.canaries_planted, found.canaries_checked) == (0, 0)
+    assert any("key was lost" in text for text in found.missing_probes)
+    assert report.verdict is not Verdict.ERASED
+
+
+def test_a_key_lost_before_the_last_method_is_replaced_and_planted_anew(bed: Bed) -> None:
+    crash_after(bed, "MethodDone")
+    bed.files.probe_key.unlink()
+    report = bed.run()
+    assert (report.verdict, bed.drive.started) == (Verdict.ERASED, [4, 2])
+    found = proof(report)
+    assert found.canaries_planted == found.canaries_checked >= 64
+    assert any("key was lost" in text for text in found.missing_probes)
+
+
+def test_damaged_fingerprints_are_named(bed: Bed) -> None:
+    crash_after(bed, "WasReset")
+    raw = bytearray(bed.files.fingerprints(1).read_bytes())
+    raw[60] ^= 1
+    bed.files.fingerprints(1).write_bytes(raw)
+    report = bed.run()
+    found = proof(report)
+    assert any(text.startswith("fingerprints:") for text in found.missing_probes)
+    assert found.fingerprints_taken == 0
+    assert report.verdict is Verdict.ERASED, "the canaries and the content still decide"
+
+
+def test_a_damaged_checkpoint_is_read_from_the_start(bed: Bed) -> None:
+    crash_after(bed, "WasReset")
+    bed.files.verify_state.write_bytes(b'{"plan": "')
+    report = bed.run()
+    assert report.verdict is Verdict.ERASED
+    assert proof(report).namespaces[0].read == SIZE // 4096

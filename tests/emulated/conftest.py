@@ -1,14 +1,17 @@
 """Fixtures of the tests that need the emulated rack, and what to show when one of them fails."""
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.lab.guest import build
 from tests.lab.rack import Rack
+from tests.lab.site import Site
 
 _RACK = pytest.StashKey[Rack]()
+_SITE = pytest.StashKey[Site]()
 _FAILED = pytest.StashKey[bool]()
 
 
@@ -37,13 +40,35 @@ def rack(images: build.Images, tmp_path: Path, request: pytest.FixtureRequest) -
         empty.discard()
 
 
+@pytest.fixture(scope="module")
+def site(
+    images: build.Images, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Site]:
+    """A site that a module's tests share: make drives and hosts, and start it, before use."""
+    directory = tmp_path_factory.mktemp("site")
+    with Rack(directory / "rack", images) as rack, Site(directory / "services", rack) as empty:
+        request.node.stash[_SITE] = empty
+        yield empty
+    if not request.node.stash.get(_FAILED, False):
+        shutil.rmtree(directory)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """On failure add the consoles, QEMU's messages and the drives' command logs to the report."""
-    report: pytest.TestReport = yield
+    report = yield
     rack = item.stash.get(_RACK, None)
     if report.failed and rack is not None:
         item.stash[_FAILED] = True
         report.sections.append(("rack", f"everything is kept in {rack.directory}"))
         report.sections.extend(rack.diagnostics())
+    module = item.getparent(pytest.Module)
+    site = module.stash.get(_SITE, None) if module is not None else None
+    if report.failed and module is not None and site is not None:
+        module.stash[_FAILED] = True
+        report.sections.append(("site", f"everything is kept in {site.directory.parent}"))
+        report.sections.extend(site.rack.diagnostics())
+        report.sections.extend(site.diagnostics())
     return report

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -21,12 +23,13 @@ from celery import Celery
 from eraser.wire import codec
 from eraser.wire.identity import Slot
 from eraser.wire.policy import Limits, Policy
+from quarantine.errors import QuarantineError
 from quarantine.record.facts import HistoryRow, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
 from tests.lab.errors import LabError
+from tests.lab.guest.commands import GuestProcess
 from tests.lab.guest.payload import REPOSITORY
-from tests.lab.guest.vm import GuestProcess
 from tests.lab.rack import Rack
 from tests.lab.rack.drive import RackDrive
 from tests.lab.rack.guests import ComputeGuest
@@ -52,9 +55,14 @@ cloud = {cloud}
 [detection]
 sweep_interval = {sweep}
 in_use_reread = {reread}
+list_interval = {listing}
+bells = {bells}
 [erase]
 policy = {policy}
 policy_file = {directory}/policy.json
+resend_after = {resend}
+retry_in_use_after = {retry}
+max_attempts = 100
 [evidence]
 signing_key = {directory}/controller.key
 certificates_dir = {directory}/certificates
@@ -70,6 +78,21 @@ progress_interval = 0.2
 """
 
 
+@dataclass(frozen=True)
+class Timing:
+    """The control plane's durations, in seconds: short enough for somebody who watches."""
+
+    sweep: float = 2.0
+    reread: float = 5.0
+    listing: float = 5.0
+    resend: int = 10
+    retry: int = 3
+    """Before a drive that was found in use is ordered again."""
+
+
+DEFAULT_TIMING: Final = Timing()
+
+
 class CommandError(LabError):
     """A command of the product ended with another exit code than 0."""
 
@@ -79,7 +102,7 @@ class CommandError(LabError):
 
 
 class Site:
-    """One site in ``directory``. ``sweep`` and ``reread`` are the detection options, in seconds."""
+    """One site in ``directory``, whose control plane is configured with ``timing``."""
 
     def __init__(
         self,
@@ -87,12 +110,13 @@ class Site:
         rack: Rack,
         *,
         policy: Policy = DEFAULT_POLICY,
-        sweep: float = 2.0,
-        reread: float = 5.0,
+        timing: Timing = DEFAULT_TIMING,
+        bells: bool = True,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.rack = rack
+        self.timing = timing
         self.redis = RedisServer(directory / "redis")
         self.placement = PlacementServer(directory / "placement")
         self.nova = NovaStandIn(self.placement.url)
@@ -103,8 +127,12 @@ class Site:
                 directory=directory,
                 redis=self.redis.url,
                 cloud=CLOUD,
-                sweep=sweep,
-                reread=reread,
+                sweep=timing.sweep,
+                reread=timing.reread,
+                listing=timing.listing,
+                resend=timing.resend,
+                retry=timing.retry,
+                bells=bells,
                 policy=policy.name,
             )
         )
@@ -151,6 +179,18 @@ class Site:
         self.placement.stop()
         self.redis.stop()
 
+    # Misfortunes
+
+    def kill_control(self) -> None:
+        """SIGKILL to every process of the control plane, as when its machine loses power."""
+        os.killpg(self.control.pid, signal.SIGKILL)
+        self.control.kill()
+
+    def kill_worker(self, compute: ComputeGuest) -> None:
+        """SIGKILL to a host's worker and to every runner that it started."""
+        self.workers.pop(compute.name).kill()
+        compute.sh("pkill -9 -f 'eraser[.]cli case' || true")
+
     # The operator's hands
 
     def _command(self) -> list[str]:
@@ -158,13 +198,23 @@ class Site:
 
     def cli(self, *arguments: str, check: bool = True) -> str:
         """Run ``nvme-quarantine`` and return its standard output. Raises ``CommandError``."""
-        argv = [*self._command(), *arguments]
+        return self._call([*self._command(), *arguments], arguments, self._env, check)
+
+    @staticmethod
+    def _call(
+        argv: Sequence[str], arguments: Sequence[str], env: Mapping[str, str], check: bool
+    ) -> str:
         done = subprocess.run(
-            argv, env=self._env, cwd=REPOSITORY, capture_output=True, text=True, timeout=120
+            argv, env=env, cwd=REPOSITORY, capture_output=True, text=True, timeout=120
         )
         if check and done.returncode:
             raise CommandError(["nvme-quarantine", *arguments], done.returncode, done.stderr)
         return done.stdout
+
+    def bare_cli(self, *arguments: str, check: bool = True) -> str:
+        """As :meth:`cli`, for somebody who has neither our configuration nor our network."""
+        argv = ["unshare", "--net", sys.executable, "-m", "quarantine.cli", *arguments]
+        return self._call(argv, arguments, {"PATH": os.environ["PATH"]}, check)
 
     def json(self, *arguments: str) -> Any:
         """As :meth:`cli` with ``-f json``, parsed."""
@@ -270,9 +320,12 @@ class Site:
             report.append((f"worker of {name}", text[-20000:]))
         for drive in self.rack.drives:
             slot = Slot(drive.host, drive.address)
-            rows = "\n".join(
-                f"{row.at:%H:%M:%S.%f} {row.event} -> {row.target} {row.reason}"
-                for row in self.store.history(slot)
-            )
+            try:
+                rows = "\n".join(
+                    f"{row.at:%H:%M:%S.%f} {row.event} -> {row.target} {row.reason}"
+                    for row in self.store.history(slot)
+                )
+            except QuarantineError as error:
+                rows = f"not to be had: {error}"
             report.append((f"history of {slot}", rows))
         return report

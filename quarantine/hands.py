@@ -92,14 +92,25 @@ class Hands:
     def _give_back(self, record: SlotRecord, view: View) -> None:
         if record.custody is None:
             raise ConflictError(f"{record.slot}: expected a custody to give back, found none")
+        if not record.custody_ready:
+            # Begun before, by a look that died or by one that runs beside us: its mark stands.
+            custody.give_back(self._placement, view, record.custody)
+            return
         # The mark tells a later look that an absent custody may be our own doing.
         begun = self._store.amend(record, SlotChanges(custody_ready=False))
         try:
             custody.give_back(self._placement, view, record.custody)
         except ConflictError:
-            # A 409 changed nothing, so what is found next was somebody else.
-            self._store.amend(begun, SlotChanges(custody_ready=True))
+            # A 409 changed nothing. Unless a look beside us gave the slot back in this moment,
+            # what is found next was somebody else, and the mark must not excuse it.
+            if not self._free(view):
+                self._store.amend(begun, SlotChanges(custody_ready=True))
             raise
+
+    def _free(self, view: View) -> bool:
+        """On offer now: no allocation, and something not reserved."""
+        now = self._placement.view(view.provider.uuid, view.resource_class)
+        return now is not None and not now.allocations and not now.locked
 
 
 def _same_class(action: Action) -> bool:

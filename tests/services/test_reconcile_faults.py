@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from quarantine import custody
 from quarantine.cloud.placement import Placement
-from quarantine.errors import UnavailableError
+from quarantine.errors import ConflictError, UnavailableError
 from quarantine.record.states import State
 from tests.lab.services.faults import Fault, Kind
 from tests.services.pool import Pool
@@ -79,13 +80,53 @@ def test_on_the_way_back_nothing_is_lost(pool: Pool, wrong: str) -> None:
         with contextlib.suppress(UnavailableError):
             pool.reconciler.look(pool.slot)
     assert fault.hits == 1
-    if wrong == "409 after the change":
-        # The answer said that nothing was changed, and the slot was free: somebody else's doing.
-        assert pool.record.state is State.HELD
-        assert not pool.on_offer
-    else:
-        assert pool.record.state is State.AVAILABLE
-        assert pool.on_offer
+    assert pool.record.state is State.AVAILABLE
+    assert pool.on_offer
+
+
+def test_two_looks_that_give_back_at_once_hold_nothing(pool: Pool) -> None:
+    """The service's loop and its worker may both be at it: the loser must not undo the winner."""
+    pool.enrol()
+    pool.reconciler.look(pool.slot)
+    pool.certify()
+    other = pool.new_reconciler()
+    arrived, returned = threading.Event(), threading.Event()
+
+    def beside() -> None:
+        with contextlib.suppress(ConflictError, UnavailableError):
+            other.look(pool.slot)
+
+    second = threading.Thread(target=beside)
+
+    def first_asks() -> None:
+        """Both have decided to give back before either has asked."""
+        second.start()
+        assert arrived.wait(60)
+
+    def second_asks() -> None:
+        """The second one's request comes after the first one's, and is refused."""
+        pool.proxy.inject(Fault(Kind.CALL, "GET", left=1, call=first_looks))
+        arrived.set()
+        assert returned.wait(60)
+
+    def first_looks() -> None:
+        """The first one records its return only after the second one has dealt with the 409."""
+        returned.set()
+        second.join(60)
+
+    races = [
+        pool.proxy.inject(Fault(Kind.CALL, "POST", "/reshaper", left=1, call=call))
+        for call in (first_asks, second_asks)
+    ]
+    with contextlib.suppress(ConflictError, UnavailableError):
+        pool.reconciler.look(pool.slot)
+    second.join(60)
+    assert [race.hits for race in races] == [1, 1]
+    for _ in range(2):
+        pool.reconciler.look(pool.slot)
+    assert State.HELD not in pool.states()
+    assert pool.record.state is State.AVAILABLE
+    assert pool.on_offer
 
 
 def test_a_placement_that_does_not_answer_decides_nothing(

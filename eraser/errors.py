@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from eraser.wire.errors import BadInputError, EraserError
 
-class EraserError(Exception):
-    """Base of every error that the eraser raises on purpose.
-
-    ``exit_code`` is what ``nvme-eraser`` ends with when the error reaches the command line.
-    """
-
-    exit_code = 1
-
-
-class BadInputError(EraserError):
-    """A file, option or message from outside is malformed. Nothing was touched."""
-
-    exit_code = 2
+__all__ = [
+    "BadInputError",
+    "BusyError",
+    "DriveError",
+    "EraserError",
+    "IdentityError",
+    "InUseError",
+]
 
 
 class InUseError(EraserError):

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from oslo_config.cfg import ConfigOpts
 
-from eraser.errors import BadInputError as BadWireError
 from eraser.wire import codec
+from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.policy import Policy
 from eraser.wire.signing import PrivateKey
 from quarantine.celeryapp import CeleryPost, make_app

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from eraser.errors import EraserError
+from eraser.wire.errors import EraserError
 from quarantine.cliverb import Parser, Verb
 
 _GROUPS = (

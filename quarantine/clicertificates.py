@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eraser.errors import BadInputError as BadWireError
 from eraser.wire import codec
+from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.signing import PublicKey
 from quarantine.assembly import Assembly, read_file
 from quarantine.cliout import show_fields, show_json, show_table

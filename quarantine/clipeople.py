@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from eraser.errors import BadInputError as BadWireError
 from eraser.wire import codec
+from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.policy import Policy
 from eraser.wire.profile import Profile
 from eraser.wire.signing import PrivateKey, PublicKey

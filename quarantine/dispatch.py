@@ -12,8 +12,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from eraser.errors import BadInputError as BadWireError
 from eraser.wire import codec, signing
+from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.order import ORDER_TYPE, EraseOrder
 from eraser.wire.policy import Policy
 from eraser.wire.signing import PrivateKey

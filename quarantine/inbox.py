@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol, TypeVar
 
-from eraser.errors import BadInputError as BadWireError
 from eraser.wire import codec, signing
+from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.identity import Slot, host_name, pci_address
 from eraser.wire.order import ORDER_TYPE, EraseOrder
 from eraser.wire.report import (

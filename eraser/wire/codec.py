@@ -16,7 +16,7 @@ import types
 import typing
 from typing import Any, TypeVar
 
-from eraser.errors import BadInputError
+from eraser.wire.errors import BadInputError
 
 MAX_DOCUMENT_BYTES = 4 << 20
 """No order, report, profile or policy comes near this; what does is not one of ours."""

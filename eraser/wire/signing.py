@@ -15,8 +15,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from eraser.errors import BadInputError
 from eraser.wire import codec
+from eraser.wire.errors import BadInputError
 
 
 def _encode(raw: bytes) -> str:

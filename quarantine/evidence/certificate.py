@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eraser.errors import BadInputError as BadWireError
 from eraser.wire import codec, signing
+from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.order import EraseOrder
 from eraser.wire.report import ControllerFacts, EraseReport, HealthRecord, VerificationRecord
 from eraser.wire.signing import PrivateKey, PublicKey

@@ -73,7 +73,7 @@ location = Rack 1
 _WORKER_CONF: Final = """\
 [worker]
 broker = {redis}
-hello_interval = 5
+hello_interval = {hello}
 progress_interval = 0.2
 """
 
@@ -88,6 +88,8 @@ class Timing:
     resend: int = 10
     retry: int = 3
     """Before a drive that was found in use is ordered again."""
+    hello: float = 5.0
+    """Between two hellos of a host; each looks at the drives that no case works on."""
 
 
 DEFAULT_TIMING: Final = Timing()
@@ -231,12 +233,12 @@ class Site:
         card.write_bytes(compute.get(f"{STATE_DIR}/host.json"))
         self.cli("host", "register", str(card))
         redis = self.redis.url.replace("127.0.0.1", HOST_LOOPBACK)
-        compute.put(WORKER_CONF, _WORKER_CONF.format(redis=redis).encode())
+        compute.put(WORKER_CONF, _WORKER_CONF.format(redis=redis, hello=self.timing.hello).encode())
 
-    def start_worker(self, compute: ComputeGuest) -> None:
-        """Start the Celery worker of a compute guest."""
+    def start_worker(self, compute: ComputeGuest, prefix: Sequence[str] = ()) -> None:
+        """Start the Celery worker of a compute guest; ``prefix`` stands before its command."""
         self.workers[compute.name] = compute.spawn(
-            ["nvme-eraser", "worker", "--config-file", WORKER_CONF]
+            [*prefix, "nvme-eraser", "worker", "--config-file", WORKER_CONF]
         )
 
     def approve(self, compute: ComputeGuest, drive: RackDrive, name: str = PROFILE) -> None:

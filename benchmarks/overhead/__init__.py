@@ -1,0 +1,1 @@
+"""What the control plane adds to an erase: time, and the worker's memory."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from oslo_config import cfg
 
-from eraser.errors import BadInputError
+from eraser.wire import options
 
 GROUP = cfg.OptGroup(
     "worker",
@@ -111,37 +111,20 @@ class WorkerSettings:
     visibility_timeout: int
 
 
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Registers the group on ``conf``; there is no global."""
-    conf.register_group(GROUP)
-    conf.register_opts(OPTIONS, group=GROUP)
-
-
-def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
+def list_opts() -> options.Options:
     """For oslo-config-generator."""
     return [(GROUP, OPTIONS)]
 
 
 def load(files: Sequence[Path]) -> WorkerSettings:
-    """Reads the files, later ones winning. Raises :class:`BadInputError` with one line."""
-    conf = cfg.ConfigOpts()
-    register_opts(conf)
-    for path in files:
-        if not path.is_file():
-            raise BadInputError(f"expected a configuration file at {path}, found none")
-    try:
-        conf([], project="nvme-eraser", default_config_files=[str(path) for path in files])
-        values = conf.worker
-        return WorkerSettings(
-            broker=values.broker,
-            state_dir=Path(values.state_dir),
-            run_dir=Path(values.run_dir),
-            max_running=values.max_running,
-            hello_interval=values.hello_interval,
-            progress_interval=values.progress_interval,
-            visibility_timeout=values.visibility_timeout,
-        )
-    except (cfg.Error, ValueError, OSError, UnicodeDecodeError) as error:
-        names = ", ".join(map(str, files)) or "defaults"
-        line = " ".join(str(error).split())
-        raise BadInputError(f"configuration ({names}): {line}") from error
+    """Reads the files, later ones winning. Raises ``BadInputError`` with one line."""
+    values = options.load(list_opts(), files, "nvme-eraser").worker
+    return WorkerSettings(
+        broker=values.broker,
+        state_dir=Path(values.state_dir),
+        run_dir=Path(values.run_dir),
+        max_running=values.max_running,
+        hello_interval=values.hello_interval,
+        progress_interval=values.progress_interval,
+        visibility_timeout=values.visibility_timeout,
+    )

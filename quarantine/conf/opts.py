@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 import pkgutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +10,9 @@ from types import ModuleType
 
 from oslo_config import cfg
 
+from eraser.wire import options
+from eraser.wire.errors import BadInputError as WireError
+from eraser.wire.options import Options
 from quarantine.errors import BadInputError
 
 DEFAULT_FILE = Path("/etc/nvme-quarantine/nvme-quarantine.conf")
@@ -18,8 +20,6 @@ DEFAULT_FILE = Path("/etc/nvme-quarantine/nvme-quarantine.conf")
 
 _PACKAGE = "quarantine.conf"
 _NOT_GROUPS = frozenset({"opts"})
-
-Options = list[tuple[cfg.OptGroup, list[cfg.Opt]]]
 
 
 def list_opts() -> Options:
@@ -41,41 +41,10 @@ def load(files: Sequence[Path | str] = ()) -> cfg.ConfigOpts:
     :class:`BadInputError` with one line that names the file.
     """
     paths = [Path(file) for file in files] or [p for p in (DEFAULT_FILE,) if p.is_file()]
-    for path in paths:
-        if not path.is_file():
-            raise BadInputError(f"configuration: expected a file at {path}, found none")
-    names = ", ".join(map(str, paths)) or "defaults"
-    conf = cfg.ConfigOpts()
-    register_opts(conf)
     try:
-        conf(
-            [],
-            project="nvme-quarantine",
-            default_config_files=list(map(str, paths)),
-            default_config_dirs=[],
-            # What a service does is said in its files alone.
-            use_env=False,
-        )
-        _refuse_unknown(paths)
-        for group, options in list_opts():
-            for option in options:
-                _read(conf, group.name, option.dest)
-        _check_together(conf)
-    except (cfg.Error, ValueError, OSError) as error:
-        line = " ".join(str(error).split())
-        raise BadInputError(f"configuration ({names}): {line}; correct the file") from error
-    return conf
-
-
-def _read(conf: cfg.ConfigOpts, group: str, name: str) -> None:
-    try:
-        value = conf[group][name]
-    except ValueError as error:
-        # Oslo puts the repr of its own bookkeeping before what matters.
-        reason = str(error).rpartition("is not valid: ")[2]
-        raise ValueError(f"expected a valid [{group}]{name}, found otherwise: {reason}") from error
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"expected a number of seconds in [{group}]{name}, found {value}")
+        return options.load(list_opts(), paths, "nvme-quarantine", _check_together)
+    except WireError as error:
+        raise BadInputError(str(error)) from error
 
 
 def _modules() -> Iterator[ModuleType]:
@@ -90,30 +59,6 @@ def _modules() -> Iterator[ModuleType]:
                 "without; a group that is not listed is missing in the sample file"
             )
         yield module
-
-
-def _refuse_unknown(paths: Sequence[Path]) -> None:
-    known = {
-        group.name: {name for option in options for name in (option.name, option.dest)}
-        for group, options in list_opts()
-    }
-    for path in paths:
-        sections: dict[str, dict[str, list[str]]] = {}
-        cfg.ConfigParser(str(path), sections).parse()
-        for section, values in sections.items():
-            if section == "DEFAULT" and not values:
-                continue  # the generator begins every sample with it
-            if section not in known:
-                raise ValueError(
-                    f"{path}: expected one of the groups {', '.join(sorted(known))}, "
-                    f"found [{section}]"
-                )
-            for name in values:
-                if name not in known[section]:
-                    raise ValueError(
-                        f"{path}: expected an option of [{section}] "
-                        f"({', '.join(sorted(known[section]))}), found {name}"
-                    )
 
 
 def _check_together(conf: cfg.ConfigOpts) -> None:

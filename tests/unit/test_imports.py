@@ -22,7 +22,7 @@ HOST_SIDE_LIBRARIES = {
     "celery": {"worker.py", "workertasks.py"},
     "kombu": {"worker.py"},
     "cryptography": {"signing.py"},
-    "oslo_config": {"workerconf.py"},
+    "oslo_config": {"workerconf.py", "options.py"},
 }
 """What runs for each case starts in a guest, or beside a hundred other programs: it loads the
 standard library only. These modules alone may load more."""

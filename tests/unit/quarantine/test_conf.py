@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pkgutil
-import subprocess
-import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -18,8 +14,6 @@ from quarantine.errors import BadInputError
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "docs" / "samples" / "nvme-quarantine.conf.sample"
-# Wide enough to leave the help texts' own lines alone.
-OPTIONS = ("--namespace", "quarantine", "--wrap-width", "105")
 
 
 def write(path: Path, text: str) -> Path:
@@ -131,40 +125,6 @@ def test_what_holds_a_password_is_secret() -> None:
         if option.secret
     }
     assert secret == {"database.url", "broker.url"}
-
-
-def generated(tmp_path: Path) -> str:
-    """The sample as oslo-config-generator writes it, whether we are installed or not."""
-    path = [str(ROOT)]
-    if not entry_points(group="oslo.config.opts", name="quarantine"):
-        info = tmp_path / "nvme_quarantine-0.dist-info"
-        info.mkdir()
-        write(info / "METADATA", "Metadata-Version: 2.1\nName: nvme-quarantine\nVersion: 0\n")
-        write(
-            info / "entry_points.txt",
-            "[oslo.config.opts]\nquarantine = quarantine.conf.opts:list_opts\n",
-        )
-        path.append(str(tmp_path))
-    output = tmp_path / "sample"
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "oslo_config.generator",
-            *OPTIONS,
-            "--output-file",
-            str(output),
-        ],
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "HOME": str(tmp_path)},
-    )
-    return output.read_text()
-
-
-def test_the_committed_sample_is_current(tmp_path: Path) -> None:
-    assert SAMPLE.read_text() == generated(tmp_path), (
-        f"run: oslo-config-generator {' '.join(OPTIONS)} --output-file {SAMPLE.relative_to(ROOT)}"
-    )
 
 
 def test_the_sample_is_a_valid_file(tmp_path: Path) -> None:

@@ -1,0 +1,96 @@
+"""Reading oslo.config files strictly: the one way for every program of this project.
+
+oslo.config passes over what it does not know and reads a value when it is first used. Here a
+misspelt limit would then silently be the default, and a bad one found in the middle of a case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from oslo_config import cfg
+
+from eraser.wire.errors import BadInputError
+
+Options = list[tuple[cfg.OptGroup, list[cfg.Opt]]]
+
+
+def register(conf: cfg.ConfigOpts, options: Options) -> None:
+    """Registers groups and their options on ``conf``."""
+    for group, group_options in options:
+        conf.register_group(group)
+        conf.register_opts(group_options, group=group)
+
+
+def load(
+    options: Options,
+    paths: Sequence[Path],
+    project: str,
+    check: Callable[[cfg.ConfigOpts], None] = lambda _conf: None,
+) -> cfg.ConfigOpts:
+    """Reads the files, later ones winning, and every value at once.
+
+    ``check`` raises ``ValueError`` for values that are right one by one and wrong together.
+    Raises :class:`BadInputError` with one line that names the files.
+    """
+    for path in paths:
+        if not path.is_file():
+            raise BadInputError(f"configuration: expected a file at {path}, found none")
+    names = ", ".join(map(str, paths)) or "defaults"
+    conf = cfg.ConfigOpts()
+    register(conf, options)
+    try:
+        conf(
+            [],
+            project=project,
+            default_config_files=list(map(str, paths)),
+            default_config_dirs=[],
+            # What a service does is said in its files alone.
+            use_env=False,
+        )
+        _refuse_unknown(options, paths)
+        for group, group_options in options:
+            for option in group_options:
+                _read(conf, group.name, option.dest)
+        check(conf)
+    except (cfg.Error, ValueError, OSError) as error:
+        line = " ".join(str(error).split())
+        raise BadInputError(f"configuration ({names}): {line}; correct the file") from error
+    return conf
+
+
+def _read(conf: cfg.ConfigOpts, group: str, name: str) -> None:
+    try:
+        value = conf[group][name]
+    except ValueError as error:
+        # Oslo puts the repr of its own bookkeeping before what matters.
+        reason = str(error).rpartition("is not valid: ")[2]
+        raise ValueError(f"expected a valid [{group}]{name}, found otherwise: {reason}") from error
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"expected a number of seconds in [{group}]{name}, found {value}")
+
+
+def _refuse_unknown(options: Options, paths: Sequence[Path]) -> None:
+    known = {
+        group.name: {name for option in group_options for name in (option.name, option.dest)}
+        for group, group_options in options
+    }
+    for path in paths:
+        sections: dict[str, dict[str, list[str]]] = {}
+        cfg.ConfigParser(str(path), sections).parse()
+        for section, values in sections.items():
+            if section == "DEFAULT" and not values:
+                continue  # the generator begins every sample with it
+            if section not in known:
+                raise ValueError(
+                    f"{path}: expected one of the groups {', '.join(sorted(known))}, "
+                    f"found [{section}]"
+                )
+            for name in values:
+                if name not in known[section]:
+                    raise ValueError(
+                        f"{path}: expected an option of [{section}] "
+                        f"({', '.join(sorted(known[section]))}), found {name}"
+                    )

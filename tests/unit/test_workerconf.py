@@ -1,0 +1,53 @@
+"""The worker's options: every mistake is one line, the sample is a valid file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eraser import workerconf
+from eraser.errors import BadInputError
+
+SAMPLE = Path(__file__).parents[2] / "docs" / "samples" / "nvme-eraser-worker.conf.sample"
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_bytes(text.encode("latin-1"))
+    return path
+
+
+def test_the_sample_says_the_defaults() -> None:
+    assert workerconf.load([SAMPLE]) == workerconf.load([])
+
+
+def test_a_later_file_wins(tmp_path: Path) -> None:
+    first = write(tmp_path / "a", "[worker]\nmax_running = 2\nhello_interval = 7\n")
+    second = write(tmp_path / "b", "[worker]\nmax_running = 3\n")
+    settings = workerconf.load([first, second])
+    assert (settings.max_running, settings.hello_interval) == (3, 7.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[worker\n",
+        "[worker]\nmax_running = many\n",
+        "[worker]\nmax_running = 0\n",
+        "[worker]\nhello_interval = nan\n",
+        "[worker]\nbrokr = redis://x\n",
+        "[wroker]\nbroker = redis://x\n",
+        "no section at all\n",
+        "[worker]\nbroker = \xff\n",
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(BadInputError) as caught:
+        workerconf.load([write(tmp_path / "worker.conf", text)])
+    assert "\n" not in str(caught.value)
+    assert "worker.conf" in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="expected a file at"):
+        workerconf.load([tmp_path / "none.conf"])

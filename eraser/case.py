@@ -7,7 +7,6 @@ or in an error that leaves the case as it was, to be taken up again.
 from __future__ import annotations
 
 import dataclasses
-import os
 import platform
 import time
 from pathlib import Path
@@ -87,15 +86,20 @@ def _acquire(
 def _orphaned_format(lock: SlotLock, files: CaseFiles) -> bool:
     """The one that took the lock is dead, and its journal ends in an intent: a child is left."""
     try:
-        holder = int(lock.path.read_text())
-        os.kill(holder, 0)
-    except (ValueError, OSError):
-        # No such process, or nothing to read: then the journal decides.
-        try:
-            return CaseState.of(read(files.journal)).intent is not None
-        except JournalError:
+        if _alive(int(lock.path.read_text())):
             return False
-    return False
+        return CaseState.of(read(files.journal)).intent is not None
+    except (ValueError, OSError, JournalError):
+        return False
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody has reaped yet (Z) does not (proc(5), stat)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 def _locked(

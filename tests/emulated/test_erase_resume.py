@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.emulated.erasing import CLEAR, QUICK, STATE, Bench, Erased, bench
@@ -22,6 +24,14 @@ def wait_for_entry(made: Bench, kind: str, count: int = 1) -> None:
         f" -ge {count} ]; do sleep 0.02; done",
         timeout=120,
     )
+
+
+def wait_for_format(made: Bench) -> None:
+    """Until the drive has the command."""
+    deadline = time.monotonic() + 60
+    while not made.drive.commands("format_nvm"):
+        assert time.monotonic() < deadline, "the drive never saw a Format"
+        time.sleep(0.05)
 
 
 def kill_during(made: Bench, method: str) -> None:
@@ -151,7 +161,7 @@ def test_a_format_outlives_its_killed_sender(rack: Rack) -> None:
     made = bench(rack, "format-only", faults=Faults(format_seconds=8), policy=CLEAR)
     process = made.compute.spawn(made.argv())
     wait_for_entry(made, "Intent")
-    made.compute.sh("until pgrep -f opcode=0x80; do sleep 0.05; done", timeout=30)
+    wait_for_format(made)
     process.signal(9)
     erased = made.erase()
     assert (erased.code, erased.verdict, erased.fit) == (0, "erased", True), erased.reasons
@@ -163,7 +173,7 @@ def test_a_format_cut_off_by_a_power_loss_is_repeated(rack: Rack) -> None:
     made = bench(rack, "format-only", faults=Faults(format_seconds=30), policy=CLEAR)
     made.compute.spawn(made.argv())
     wait_for_entry(made, "Intent")
-    made.compute.sh("until pgrep -f opcode=0x80; do sleep 0.05; done", timeout=30)
+    wait_for_format(made)
     rack.power_cut(made.compute)
     made.drive.set_faults(Faults(format_seconds=1))
     rack.power_on(made.compute)

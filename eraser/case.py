@@ -11,7 +11,7 @@ import platform
 import time
 from pathlib import Path
 
-from eraser import caseerase, caseprobes, caseproof
+from eraser import VERSION, caseerase, caseprobes, caseproof
 from eraser.casebook import CaseState
 from eraser.casedesk import Book, Desk, OnProgress, OutOfTimeError, utc_now
 from eraser.caseentries import Began, CommandEntry, Inspected, Planned, Resumed
@@ -26,9 +26,6 @@ from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
 from eraser.journal import JournalError, read
 from eraser.wire.report import EraseReport, Outcome, Step
-
-VERSION = "0.1.0"
-"""This package's; a test holds it against the distribution's."""
 
 _VERSION_SECONDS = 10.0
 _PASSING_SECONDS = 1.0

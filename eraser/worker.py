@@ -7,7 +7,6 @@ finds them by their slot locks, and a restarted host finds their journals.
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 import os
 import threading
@@ -18,6 +17,7 @@ from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
 from kombu.exceptions import OperationalError
 
+from eraser import VERSION
 from eraser.hoststate import HostState, OrderRefusedError
 from eraser.pump import Pump
 from eraser.runners import DiskCases
@@ -37,14 +37,6 @@ clients after a fail-over leave a consumer that waits for ever. systemd starts i
 EXIT_DEAF = 75
 
 
-def version() -> str:
-    """The installed distribution's version, or that of a checkout."""
-    try:
-        return importlib.metadata.version("nvme-quarantine")
-    except importlib.metadata.PackageNotFoundError:
-        return "checkout"
-
-
 class Worker:
     """The Celery application of one host and its pump."""
 
@@ -57,7 +49,7 @@ class Worker:
             state=state,
             cases=DiskCases(settings.state_dir, settings.run_dir),
             send=self.send,
-            version=version(),
+            version=VERSION,
             max_running=settings.max_running,
             hello_interval=settings.hello_interval,
             progress_interval=settings.progress_interval,

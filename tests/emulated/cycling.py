@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
+from eraser.casefiles import CaseFiles
 from quarantine.record.facts import HistoryRow
 from quarantine.record.states import Event, State
 from tests.lab.errors import LabError
@@ -14,7 +16,7 @@ from tests.lab.rack.drive import RackDrive
 from tests.lab.rack.guests import ComputeGuest
 from tests.lab.services.nova_standin import Server
 from tests.lab.services.process import ServiceProcess, wait_until
-from tests.lab.site import Site
+from tests.lab.site import STATE_DIR, Site
 
 PATIENCE: Final = 300.0
 """Seconds; only a broken cycle takes that long, also on a machine that others use."""
@@ -135,13 +137,26 @@ class Floor:
         wait_until(lambda: bool(self.rows(stay, event)), f"{event}", PATIENCE, every=0.1)
         return self.rows(stay, event)[0]
 
+    @property
+    def journal(self) -> str:
+        """The journal of the slot's case, in the guest."""
+        order = self.site.slot(self.drive).order_id
+        if order is None:
+            raise LabError("expected an order for the slot, there is none yet")
+        return str(CaseFiles.of_order(Path(STATE_DIR), order).journal)
+
     def wait_journal(self, pattern: str) -> None:
-        """Until a line of the open case's journal matches; polls in the guest."""
+        """Until a line of the case's journal matches; polls in the guest."""
         self.compute.sh(
-            f"until grep -q -e {pattern} /var/lib/nvme-eraser/cases/*/journal.jsonl; "
-            "do sleep 0.05; done",
-            timeout=PATIENCE,
+            f"until grep -q -e {pattern} {self.journal}; do sleep 0.05; done", timeout=PATIENCE
         )
+
+    def begin_erase(self, stay: Stay) -> None:
+        """The server is deleted; when this returns its drive is in a sanitize without end."""
+        self.drive.set_faults(SLOW)
+        self.delete(stay)
+        self.wait_sanitizing(stay)
+        self.wait_journal("SeenRunning")
 
     def end(self, stay: Stay) -> dict[str, Any]:
         """The case ends well, with each method once, and nothing left. Returns the certificate."""

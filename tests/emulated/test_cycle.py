@@ -6,9 +6,11 @@ this module share one site and one drive that is handed out again and again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -22,7 +24,6 @@ from tests.emulated.cycling import (
     LOGGING,
     LOOKING,
     PATIENCE,
-    SLOW,
     Floor,
     names_since,
 )
@@ -161,12 +162,10 @@ def test_a_killed_worker_is_succeeded_by_one_that_sends_nothing_again(
     floor: Floor, journal: str
 ) -> None:
     stay = floor.stay()
-    floor.drive.set_faults(SLOW)
-    floor.delete(stay)
-    floor.wait_journal("SeenRunning")
+    floor.begin_erase(stay)
     floor.site.kill_worker(floor.compute)
     if journal == "deleted":
-        floor.compute.sh("rm /var/lib/nvme-eraser/cases/*/journal.jsonl")
+        floor.compute.sh(f"rm {floor.journal}")
     floor.site.start_worker(floor.compute)
     floor.wait_journal("Resumed" if journal == "kept" else "'\"adopted\":true'")
     certificate = floor.end(stay)
@@ -186,9 +185,7 @@ def test_redis_dies_in_mid_erase_and_comes_back_empty(floor: Floor) -> None:
     site = floor.site
     worker = site.workers[floor.compute.name]
     stay = floor.stay()
-    floor.drive.set_faults(SLOW)
-    floor.delete(stay)
-    floor.wait_sanitizing(stay)
+    floor.begin_erase(stay)
     site.redis.kill()
     wait_until(
         lambda: "the broker did not take" in worker.stderr(), "the worker alone", PATIENCE, 0.5
@@ -227,9 +224,7 @@ def test_control_plane_killed_between_custody_and_dispatch(floor: Floor) -> None
 def test_control_plane_killed_between_certificate_and_return(floor: Floor) -> None:
     site, drive = floor.site, floor.drive
     stay = floor.stay()
-    floor.drive.set_faults(SLOW)
-    floor.delete(stay)
-    floor.wait_sanitizing(stay)
+    floor.begin_erase(stay)
     site.placement.pause()
     drive.set_faults(FAST)
     site.wait([drive], [State.CERTIFIED, State.HELD], seconds=PATIENCE)
@@ -244,17 +239,21 @@ def test_control_plane_killed_between_certificate_and_return(floor: Floor) -> No
     assert site.slot(drive).certificate == certificate
 
 
-def defined_domain(compute: ComputeGuest, address: str) -> Callable[[], object]:
+@contextlib.contextmanager
+def defined_domain(compute: ComputeGuest, address: str) -> Iterator[None]:
     """libvirt has a shut-off domain with the drive, and nobody has it open."""
-    bus = address.split(":")[1]
+    file = "/etc/libvirt/qemu/instance-0000002a.xml"
     compute.put(
-        "/etc/libvirt/qemu/instance-0000002a.xml",
+        file,
         "<domain type='kvm'><name>instance-0000002a</name><devices>"
         "<hostdev mode='subsystem' type='pci' managed='yes'><source>"
-        f"<address domain='0x0000' bus='0x{bus}' slot='0x00' function='0x0'/>"
+        f"<address domain='0x0000' bus='0x{address[5:7]}' slot='0x00' function='0x0'/>"
         "</source></hostdev></devices></domain>",
     )
-    return lambda: compute.sh("rm /etc/libvirt/qemu/instance-0000002a.xml")
+    try:
+        yield
+    finally:
+        compute.sh(f"rm {file}")
 
 
 HOLD_GROUP = """
@@ -266,45 +265,47 @@ time.sleep(3600)
 """
 
 
-def ghost_guest(compute: ComputeGuest, address: str) -> Callable[[], object]:
+@contextlib.contextmanager
+def ghost_guest(compute: ComputeGuest, address: str) -> Iterator[None]:
     """A guest that Nova deleted while its host was down runs on, and has the drive."""
     compute.hand_over(address)
     process = compute.spawn(["python3", "-c", HOLD_GROUP, address])
     compute.wait_for("/tmp/held")
-    return process.kill
+    try:
+        yield
+    finally:
+        process.kill()
 
 
 @pytest.mark.parametrize(
     ("use", "named"),
-    [(defined_domain, "libvirt domain 'instance-0000002a'"), (ghost_guest, "vfio user")],
+    [
+        pytest.param(defined_domain, "libvirt domain 'instance-0000002a'", id="defined"),
+        pytest.param(ghost_guest, "vfio user", id="ghost"),
+    ],
 )
 def test_a_drive_in_use_is_left_alone_until_it_is_free(
-    floor: Floor, use: Callable[[ComputeGuest, str], Callable[[], object]], named: str
+    floor: Floor, use: Callable[[ComputeGuest, str], AbstractContextManager[None]], named: str
 ) -> None:
     site, drive = floor.site, floor.drive
     stay = floor.stay()
     drive.set_faults(LOGGING)
-    let_go = use(floor.compute, drive.address)
-    floor.delete(stay)
-    row = floor.wait_row(stay, Event.POSTPONED)
-    assert named in row.reason
-    # Asked again after a while, the host gives the same answer.
-    wait_until(
-        lambda: len(floor.rows(stay, Event.POSTPONED)) > 1, "a second answer", PATIENCE, every=0.1
-    )
-    assert floor.commands(stay) <= LOOKING
-    assert drive.fingerprints() == stay.known
-    assert site.slot(drive).certificate is None
-    let_go()
+    with use(floor.compute, drive.address):
+        floor.delete(stay)
+        row = floor.wait_row(stay, Event.POSTPONED)
+        assert named in row.reason
+        # Asked again after a while, the host gives the same answer.
+        wait_until(lambda: len(floor.rows(stay, Event.POSTPONED)) > 1, "another answer", PATIENCE)
+        assert floor.commands(stay) <= HANDLING
+        assert drive.fingerprints() == stay.known
+        assert site.slot(drive).certificate is None
     floor.end(stay)
 
 
 def test_a_hosts_power_cut_in_mid_erase(floor: Floor) -> None:
     rack = floor.site.rack
     stay = floor.stay()
-    floor.drive.set_faults(SLOW)
-    floor.delete(stay)
-    floor.wait_journal("SeenRunning")
+    floor.begin_erase(stay)
     rack.power_cut(floor.compute)
     rack.power_on(floor.compute)
     floor.site.start_worker(floor.compute)
@@ -319,9 +320,7 @@ def test_another_drive_in_the_slot_is_not_touched(floor: Floor) -> None:
     stranger = site.rack.drives[2]
     here = Slot(floor.compute.name, drive.address)
     stay = floor.stay()
-    drive.set_faults(SLOW)
-    floor.delete(stay)
-    floor.wait_journal("SeenRunning")
+    floor.begin_erase(stay)
     site.rack.power_cut(floor.compute)
     known, seq = stranger.fingerprints(), stranger.commands()[-1].seq
     site.rack.move(drive, 5)

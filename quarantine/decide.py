@@ -21,6 +21,10 @@ from quarantine.step import NO_CHANGES, Act, Action, Limits, Past
 NOTHING: Final = Action(Act.NOTHING)
 _NO_PAST: Final = Past()
 _NO_CASE: Final = SlotChanges(new_case=True, custody=None, custody_ready=False)
+_STRANGE_CUSTODY: Final = (
+    "the custody in Placement is of a case that this record does not know: was the database "
+    "restored from a backup? The drive may have been used since, so it is erased again"
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,17 @@ class _Look:
     @property
     def others(self) -> tuple[str, ...]:
         return tuple(a.consumer for a in self.view.foreign(self.record.custody))
+
+    @property
+    def strange_custody(self) -> bool:
+        """Known by its type alone. Consumers are new for each case and stored before they are used,
+        so this one belongs to a case that our record forgot."""
+        return self.ours is not None and self.ours != self.record.custody
+
+    @property
+    def begun_again(self) -> SlotChanges:
+        """A new case under the custody that is there."""
+        return SlotChanges(new_case=True, custody=self.ours, custody_ready=True)
 
     @property
     def lacks(self) -> str:
@@ -175,8 +190,10 @@ def _quarantined(look: _Look) -> Action:
         if record.custody_ready:
             return _amend("our custody vanished; the case starts again", _NO_CASE, alarm=True)
         return Action(Act.TAKE, "custody again")
-    if not record.custody_ready or record.custody != look.ours:
-        return _amend("", SlotChanges(custody=look.ours, custody_ready=True))
+    if look.strange_custody:
+        return _amend(_STRANGE_CUSTODY, look.begun_again, alarm=True)
+    if not record.custody_ready:
+        return _amend("", SlotChanges(custody_ready=True))
     postponed = look.past.postponed
     if postponed >= look.limits.max_attempts:
         return _hold(f"the order came back {postponed} times without an erase: {record.reason}")
@@ -194,6 +211,8 @@ def _working(look: _Look) -> Action:
         return _move(
             Event.POSTPONED, "our custody vanished; the case starts again", _NO_CASE, alarm=True
         )
+    if look.strange_custody:
+        return _move(Event.POSTPONED, _STRANGE_CUSTODY, look.begun_again, alarm=True)
     last = min(look.age(record.ordered_at), look.age(record.heard_at))
     if last > look.limits.resend_after:
         return Action(Act.RESEND, "nothing was heard of the order")
@@ -241,8 +260,8 @@ def _certified(look: _Look) -> Action:
         )
     if look.lacks and not look.others:
         return _hold(look.lacks)
-    if record.custody != look.ours and not look.others:
-        return _amend("custody found by its type", SlotChanges(custody=look.ours))
+    if look.strange_custody and not look.others:
+        return _hold(_STRANGE_CUSTODY, SlotChanges(custody=look.ours))
     return _custody_trouble(look) or Action(Act.GIVE_BACK, "certified")
 
 

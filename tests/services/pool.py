@@ -5,7 +5,9 @@ Each pool has a resource class and hosts of its own, so that many can share one 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import sqlite3
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -177,6 +179,26 @@ class Pool:
         """An operator deletes our allocation."""
         for allocation in self.view.allocations:
             assert self.raw("DELETE", f"/allocations/{allocation.consumer}", "1.39").status == 204
+
+    def backup(self) -> None:
+        """The whole database, as a nightly backup has it."""
+        self._copy(self._file, f"{self._file}.backup")
+
+    def restore(self) -> None:
+        """The database of that night, in place of today's."""
+        self.store.close()
+        self._copy(f"{self._file}.backup", self._file)
+
+    def _copy(self, source: str, target: str) -> None:
+        with (
+            contextlib.closing(sqlite3.connect(source)) as old,
+            contextlib.closing(sqlite3.connect(target)) as new,
+        ):
+            old.backup(new)
+
+    @property
+    def _file(self) -> str:
+        return self.database.removeprefix("sqlite:///")
 
     def close(self) -> None:
         """Give back what the test held."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import pytest
@@ -10,7 +11,7 @@ from eraser.wire.identity import Slot
 from quarantine import custody
 from quarantine.cloud.facts import CONSUMER_TYPE
 from quarantine.enrol import enrol
-from quarantine.errors import BadInputError, ConflictError
+from quarantine.errors import BadInputError, ConflictError, UnavailableError
 from quarantine.reconcile import worst_case_detection
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import Event, State
@@ -241,6 +242,43 @@ def test_custody_that_vanished_is_taken_again_as_a_new_case(pool: Pool) -> None:
     assert pool.record.generation == first.generation + 1
     assert pool.record.order_token != first.order_token
     assert pool.view.custody(pool.record.custody) is not None
+
+
+@pytest.mark.parametrize("night", [State.QUARANTINED, State.ERASING, State.CERTIFIED])
+def test_a_record_restored_from_before_a_tenant_does_not_finish_the_old_case(
+    pool: Pool, night: State
+) -> None:
+    """Its order, report and certificate were good, and somebody has used the drive since."""
+    pool.enrol()
+    pool.dispatcher.broken = night is State.QUARANTINED
+    with contextlib.suppress(UnavailableError):
+        pool.reconciler.look(pool.slot)
+    pool.dispatcher.broken = False
+    if night is State.CERTIFIED:
+        pool.certify()
+    assert pool.record.state is night
+    old = pool.record
+    pool.backup()
+
+    pool.reconciler.look(pool.slot)
+    if night is not State.CERTIFIED:
+        pool.certify()
+    pool.reconciler.look(pool.slot)
+    server = pool.nova.boot()
+    pool.reconciler.look(pool.slot)
+    pool.nova.delete(server)
+    pool.reconciler.look(pool.slot)
+    assert pool.record.state is State.ERASING
+    second = pool.view.allocations
+    pool.restore()
+
+    assert pool.record == old
+    pool.new_reconciler().look(pool.slot)
+    assert not pool.on_offer
+    assert pool.view.allocations == second
+    assert pool.record.order_token != old.order_token
+    assert pool.record.generation > old.generation
+    assert pool.record.state is (State.HELD if night is State.CERTIFIED else State.ERASING)
 
 
 def test_a_drive_claimed_out_of_quarantine_is_held_with_a_new_case(pool: Pool) -> None:

@@ -135,7 +135,18 @@ TABLE = (
     # Under custody.
     Row("order it at once", (State.QUARANTINED,), HELD_BY_US, Act.ORDER, entered=0),
     Row("found custody", (State.QUARANTINED,), HELD_BY_US, Act.AMEND, ready=False),
-    Row("other custody", (State.QUARANTINED,), view(ORPHAN), Act.AMEND),
+    # Of a case that the record forgot: a restored backup must not finish the older one.
+    Row("other custody", (State.QUARANTINED,), view(ORPHAN), Act.AMEND, alarm=True, new_case=True),
+    Row("other custody", WORKING, view(ORPHAN), MOVE, Event.POSTPONED, alarm=True, new_case=True),
+    Row(
+        "other custody",
+        (State.CERTIFIED,),
+        view(ORPHAN),
+        MOVE,
+        Event.HELD,
+        alarm=True,
+        new_case=True,
+    ),
     Row("custody to come", (State.QUARANTINED,), LOCKED, Act.TAKE, ready=False),
     Row("custody vanished", (State.QUARANTINED,), LOCKED, Act.AMEND, alarm=True, new_case=True),
     Row(
@@ -226,7 +237,6 @@ TABLE = (
         ready=False,
         past=FIRST,
     ),
-    Row("custody under another uuid", (State.CERTIFIED,), view(ORPHAN), Act.AMEND),
     # In the pool.
     Row("on offer", (State.AVAILABLE,), FREE, Act.NOTHING),
     Row("on offer, uncertified", (State.AVAILABLE,), FREE, Act.RESERVE, alarm=True, past=FIRST),
@@ -319,6 +329,14 @@ def test_every_transition_is_legal_and_says_why_where_that_is_demanded(
         target(state, action.event)
     if action.alarm or action.event in (Event.HELD, Event.POSTPONED):
         assert action.reason
+
+
+@pytest.mark.parametrize("state", [*OPEN, State.CERTIFIED])
+def test_a_custody_that_the_record_does_not_know_is_kept_and_the_order_voided(
+    state: State,
+) -> None:
+    changes = decide(replace(RECORD, state=state), view(ORPHAN), NOW, LIMITS).changes
+    assert (changes.custody, changes.new_case) == (STRANGER, True)
 
 
 SEEN = [

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from eraser.proof.reader import BATCH, BATCHES, WINDOW, WINDOWS, Device
+from eraser.proof.reader import BATCH, BATCHES, Device
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
 from eraser.wire.policy import VerificationMode
 
@@ -73,9 +73,7 @@ def main() -> None:
     random = ("--rw=randread", "--bs=4k", "--norandommap", f"--number_ios={places}")
     found = {
         "sequential": _ours(path, size, VerificationMode.FULL, places),
-        "fio_sequential": _fio(
-            path, "--rw=read", f"--bs={WINDOW}", f"--iodepth={WINDOWS}", f"--size={size}"
-        ),
+        "fio_sequential": _fio(path, "--rw=read", "--bs=1m", "--iodepth=4", f"--size={size}"),
         "random": _ours(path, size, VerificationMode.STATISTICAL, places),
         "fio_random": _fio(path, *random, f"--iodepth={deep}"),
         "fio_random_32": _fio(path, *random, "--iodepth=32"),

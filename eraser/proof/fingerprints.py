@@ -11,7 +11,7 @@ from itertools import chain, islice
 from eraser.errors import BadInputError
 from eraser.proof import probefile
 from eraser.proof.blocks import BLOCK, block_count
-from eraser.proof.classify import classify, repeated
+from eraser.proof.classify import repeated
 from eraser.proof.probefile import check_key
 from eraser.proof.reader import Device, Tick
 from eraser.proof.sampling import SEQUENTIAL_PER_RANDOM
@@ -119,11 +119,12 @@ class Fingerprints:
             self.unreadable += 1
             return
         self.looked += 1
-        data = bytes(block)
-        if not classify(data).uniform:
-            self._add(index, data)
+        # Not classify: which of the two other kinds a block is does not matter here, and telling
+        # noise from data costs more than the hash.
+        if repeated(block) is None:
+            self._add(index, block)
 
-    def _add(self, index: int, block: bytes) -> None:
+    def _add(self, index: int, block: memoryview) -> None:
         if self._indexes and index <= self._indexes[-1]:
             raise ValueError(f"expected ascending blocks, found {index} after {self._indexes[-1]}")
         if self._seen % self.stride == 0:

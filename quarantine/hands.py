@@ -70,8 +70,10 @@ class Hands:
         if view is None:
             return None, False
         if action.act is Act.RESERVE:
-            custody.reserve(self._placement, view)
+            # The note first: it fails where the record is older than the view, and then what is
+            # found in Placement may be the work of a look beside this one.
             self._store.amend(record, SlotChanges(), note=action.reason)
+            custody.reserve(self._placement, view)
             return None, False
         if action.act is Act.TAKE:
             return self._take(record, view), True

@@ -129,6 +129,27 @@ def test_two_looks_that_give_back_at_once_hold_nothing(pool: Pool) -> None:
     assert pool.on_offer
 
 
+def test_a_look_with_an_old_record_takes_nothing_from_the_pool(pool: Pool) -> None:
+    """Another look gave the slot back after this one had read its record: that is no alarm."""
+    pool.enrol()
+    pool.reconciler.look(pool.slot)
+    pool.certify()
+    other = pool.new_reconciler()
+
+    def beside() -> None:
+        other.look(pool.slot)
+        assert pool.record.state is State.AVAILABLE
+
+    race = pool.proxy.inject(Fault(Kind.CALL, "GET", left=1, call=beside))
+    with contextlib.suppress(ConflictError, UnavailableError):
+        pool.reconciler.look(pool.slot)
+    assert race.hits == 1
+    pool.reconciler.look(pool.slot)
+    assert pool.record.state is State.AVAILABLE
+    assert pool.on_offer
+    assert pool.states().count(State.ERASING) == 1
+
+
 def test_a_placement_that_does_not_answer_decides_nothing(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

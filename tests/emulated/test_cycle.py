@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from eraser.wire.identity import Slot
 from quarantine.reconcile import worst_case_detection
 from quarantine.record.states import Event, State
 from quarantine.step import Limits
@@ -316,21 +315,18 @@ def test_a_hosts_power_cut_in_mid_erase(floor: Floor) -> None:
 
 def test_another_drive_in_the_slot_is_not_touched(floor: Floor) -> None:
     """The last test: afterwards the drives are not where they were."""
-    site, drive = floor.site, floor.drive
-    stranger = site.rack.drives[2]
-    here = Slot(floor.compute.name, drive.address)
+    site, drive, stranger = floor.site, floor.drive, floor.site.rack.drives[2]
     stay = floor.stay()
     floor.begin_erase(stay)
     site.rack.power_cut(floor.compute)
     known, seq = stranger.fingerprints(), stranger.commands()[-1].seq
-    site.rack.move(drive, 5)
+    site.rack.move(drive, 0, host="the shelf")
     site.rack.move(stranger, 0)
     stranger.set_faults(LOGGING)
     site.rack.power_on(floor.compute)
     site.start_worker(floor.compute)
     site.wait([stranger], [State.HELD, State.AVAILABLE, State.RETIRED], seconds=PATIENCE)
-    record = site.store.slot(here)
-    assert record is not None
+    record = site.slot(stranger)
     assert record.state is State.HELD
     assert stranger.serial in record.reason
     assert drive.serial in record.reason

@@ -8,6 +8,7 @@ carries ``host.json`` to ``nvme-quarantine host register``.
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from eraser.wire import codec
 from eraser.wire.identity import host_name
 from eraser.wire.order import ORDER_TYPE, EraseOrder
 from eraser.wire.signing import PrivateKey, PublicKey, verify
+
+LOG = logging.getLogger(__name__)
 
 CARD_FILE = "host.json"
 KEY_FILE = "host.key"
@@ -99,9 +102,14 @@ class HostState:
         return codec.load(EraseOrder, raw, f"accepted order of {address}")
 
     def orders(self) -> tuple[EraseOrder, ...]:
-        """The newest accepted order of every slot."""
-        files = sorted((self.directory / "orders").glob("[0-9a-f]*.json"))
-        return tuple(codec.load(EraseOrder, path.read_bytes(), path.name) for path in files)
+        """The newest accepted order of every slot. A damaged file stops no other slot's case."""
+        found = []
+        for path in sorted((self.directory / "orders").glob("[0-9a-f]*.json")):
+            try:
+                found.append(codec.load(EraseOrder, path.read_bytes(), str(path)))
+            except BadInputError as error:
+                LOG.error("damaged: %s; remove the file, the order comes again", error)
+        return tuple(found)
 
     def accept(self, token: str) -> EraseOrder:
         """Verifies an order and remembers it, durably, before anything acts on it.
@@ -112,15 +120,15 @@ class HostState:
         try:
             payload = verify(token, self.controller, ORDER_TYPE, "order")
             order = codec.load(EraseOrder, payload, "order")
+            known = self.accepted(order.slot.address)
         except BadInputError as error:
             raise OrderRefusedError(str(error)) from error
-        self._check(order)
-        known = self.accepted(order.slot.address)
+        self._check(order, known)
         if known != order:
             replace_durably(self._order_file(order.slot.address), codec.canonical(order))
         return order
 
-    def _check(self, order: EraseOrder) -> None:
+    def _check(self, order: EraseOrder, known: EraseOrder | None) -> None:
         if order.slot.host != self.card.host:
             raise OrderRefusedError(
                 f"order: expected host {self.card.host}, found {order.slot.host}"
@@ -130,7 +138,6 @@ class HostState:
                 f"order: expected incarnation {self.card.incarnation}, found {order.incarnation}; "
                 "the order is older than this host's state: register the host again"
             )
-        known = self.accepted(order.slot.address)
         if known is None or known == order:
             return
         if order.generation <= known.generation:

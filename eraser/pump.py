@@ -22,6 +22,7 @@ from eraser.wire.report import (
     HELLO_TYPE,
     PROGRESS_TYPE,
     REPORT_TYPE,
+    AcceptedOrder,
     EraseReport,
     Hello,
     Outcome,
@@ -189,6 +190,10 @@ class Pump:
             version=self.version,
             drives=self.cases.drives(open_cases),
             cases=tuple(order.order_id for order in open_cases),
+            accepted=tuple(
+                AcceptedOrder(order.slot.address, order.order_id, order.generation)
+                for order in orders
+            ),
         )
         if self._post("quarantine.hello", self._sign(hello, HELLO_TYPE)):
             self._hello_at = self.clock()

@@ -70,6 +70,7 @@ class Dispatcher:
             record = census.learn(self.store, record, host.hello)
             if record.state is not State.QUARANTINED:
                 return record
+        record = self._above(record, host)
         order = self._prepare(record, host)
         if isinstance(order, _Wait):
             return self._note_wait(record, order.reason)
@@ -82,6 +83,32 @@ class Dispatcher:
         assert record.order_token is not None
         self.post(record.slot.host, record.order_token)
         return self._sent(record)
+
+    def _above(self, record: SlotRecord, host: HostRecord | None) -> SlotRecord:
+        """The case with a generation that its host still takes.
+
+        A host that accepted an order which this record does not know, of the same generation or a
+        greater one, would refuse ours for ever: the record was lost, or is a backup's, or its
+        order was voided (by a new signing key).
+        """
+        accepted = next(
+            (
+                order
+                for order in (host.hello.accepted if host and host.hello else ())
+                if order.address == record.slot.address and order.order_id != record.order_id
+            ),
+            None,
+        )
+        if accepted is None or accepted.generation < record.generation:
+            return record
+        reason = (
+            f"the host accepted order {accepted.order_id}, generation {accepted.generation}, which "
+            f"is not in this record: was the database lost or restored? Going on above it"
+        )
+        LOG.error("ALARM: %s: %s", record.slot, reason)
+        return self.store.amend(
+            record, SlotChanges(new_case=True, above=accepted.generation), note=reason
+        )
 
     def _prepare(self, record: SlotRecord, host: HostRecord | None) -> EraseOrder | _Wait:
         if host is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.wire.identity import ControllerIdentity, Slot, pci_address
 from eraser.wire.policy import Label, Method, VerificationMode
 from eraser.wire.profile import NamespaceLayout
 
@@ -227,6 +227,15 @@ class Progress:
     detail: str
 
 
+MAX_GENERATION = 2**30
+"""No slot is erased so often; a larger number is a mistake or an attack."""
+
+MAX_DRIVES = 256
+"""NVMe functions of one host. A host that names more is not telling what it sees."""
+
+MAX_SEQUENCE = 2**62
+
+
 @dataclass(frozen=True)
 class SeenDrive:
     """A controller that a host sees at a PCI address; identity None where it cannot be read."""
@@ -234,6 +243,29 @@ class SeenDrive:
     address: str
     driver: str
     identity: ControllerIdentity | None
+
+    def __post_init__(self) -> None:
+        if pci_address(self.address) != self.address:
+            raise ValueError(f"expected a PCI address in lower case, found {self.address!r}")
+
+
+@dataclass(frozen=True)
+class AcceptedOrder:
+    """The newest order that a host accepted for a slot, done or not.
+
+    It takes none of a smaller or the same generation any more: a control plane that lost its
+    record, or got it back from a backup, has to go on above this one.
+    """
+
+    address: str
+    order_id: str
+    generation: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.generation <= MAX_GENERATION:
+            raise ValueError(
+                f"expected a generation of 1 to {MAX_GENERATION}, found {self.generation}"
+            )
 
 
 @dataclass(frozen=True)
@@ -247,3 +279,12 @@ class Hello:
     drives: tuple[SeenDrive, ...]
     cases: tuple[str, ...]
     """Order ids of the cases that the host has open."""
+    accepted: tuple[AcceptedOrder, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sequence <= MAX_SEQUENCE:
+            raise ValueError(f"expected a sequence of 0 to {MAX_SEQUENCE}, found {self.sequence}")
+        if len(self.drives) > MAX_DRIVES:
+            raise ValueError(f"expected at most {MAX_DRIVES} drives, found {len(self.drives)}")
+        if len({drive.address for drive in self.drives}) != len(self.drives):
+            raise ValueError("expected each PCI address once, found one twice")

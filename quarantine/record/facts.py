@@ -80,7 +80,8 @@ class SlotRecord:
 class SlotChanges:
     """Fields to write together with a step; ``UNSET`` leaves a field alone.
 
-    State, generation, revision and certificate are not here: only a transition moves them.
+    State, revision and certificate are not here: only a transition moves them. The generation only
+    grows, with a new case.
     """
 
     provider: str | Unset = UNSET
@@ -107,6 +108,8 @@ class SlotChanges:
     new_case: bool = False
     """Generation + 1 and an empty case: every order and report given so far becomes void.
     ``custody_taken`` does this by itself; ask for it when a hold must end a case for good."""
+    above: int = 0
+    """With a new case: its generation is greater than this one too."""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def columns(changes: SlotChanges) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in dataclasses.fields(changes):
         value = getattr(changes, field.name)
-        if field.name == "new_case" or isinstance(value, Unset):
+        if field.name in ("new_case", "above") or isinstance(value, Unset):
             continue
         if field.name == "identity":
             found.update(identity_columns(value))

@@ -140,7 +140,7 @@ class SlotRoom(Room):
         state = lifecycle.target(record.state, event)
         _require(record, event, reason, certificate)
         now = self._clock()
-        values = _case_columns(record, event, changes.new_case)
+        values = _case_columns(record, event, changes)
         values |= rows.columns(changes)
         values |= {"state": state.value, "reason": storable(reason), "entered_at": now}
         if certificate is not None:
@@ -164,7 +164,7 @@ class SlotRoom(Room):
         :class:`ConflictError` when the record moved on.
         """
         now = self._clock()
-        values = _case_columns(record, None, changes.new_case) | rows.columns(changes)
+        values = _case_columns(record, None, changes) | rows.columns(changes)
         with self._writing() as db:
             after = _swap(db, record, values)
             if note:
@@ -224,10 +224,11 @@ def _require(
         )
 
 
-def _case_columns(record: SlotRecord, event: Event | None, new_case: bool) -> dict[str, Any]:
+def _case_columns(record: SlotRecord, event: Event | None, changes: SlotChanges) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    if new_case or event in lifecycle.NEW_CASE:
-        values |= {**rows.EMPTY_CASE, "generation": record.generation + 1, "certificate": None}
+    if changes.new_case or event in lifecycle.NEW_CASE:
+        generation = max(record.generation, changes.above) + 1
+        values |= {**rows.EMPTY_CASE, "generation": generation, "certificate": None}
     if event in lifecycle.VOIDS_CERTIFICATE:
         values["certificate"] = None
     return values

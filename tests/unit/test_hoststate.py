@@ -73,6 +73,22 @@ def test_orders_that_are_not_ours_are_refused(state: HostState) -> None:
     assert [known.generation for known in state.orders()] == [5]
 
 
+def test_a_damaged_order_stops_no_other_slot(state: HostState) -> None:
+    good = order(state)
+    slot = dataclasses.replace(ORDER.slot, address="0000:7f:00.0")
+    bad = order(state, slot=slot)
+    state.accept(token(good))
+    before = set((state.directory / "orders").iterdir())
+    state.accept(token(bad))
+    (damaged,) = set((state.directory / "orders").iterdir()) - before
+    damaged.write_bytes(b'{"order_id": "of another release"}')
+    assert state.orders() == (good,)
+    with pytest.raises(OrderRefusedError, match="accepted order of 0000:7f"):
+        state.accept(token(order(state, slot=slot, generation=9)))
+    damaged.unlink()
+    assert state.accept(token(bad)) == bad
+
+
 def test_a_second_keygen_would_void_every_order_and_is_refused(state: HostState) -> None:
     with pytest.raises(BadInputError, match="new incarnation"):
         keygen(state.directory, "compute-1")

@@ -19,6 +19,7 @@ from eraser.wire.report import (
     HELLO_TYPE,
     PROGRESS_TYPE,
     REPORT_TYPE,
+    AcceptedOrder,
     EraseReport,
     Hello,
     Outcome,
@@ -297,6 +298,7 @@ def test_a_drive_under_a_case_is_not_asked_for_its_identity(world: World) -> Non
     (raw,) = world.payloads("quarantine.hello", HELLO_TYPE)
     hello = codec.load(Hello, raw, "hello")
     assert hello.cases == (order.order_id,)
+    assert hello.accepted == (AcceptedOrder(order.slot.address, order.order_id, order.generation),)
     assert hello.drives[0].identity is None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from eraser.hoststate import CONTROLLER_FILE, HostState, OrderRefusedError, keygen
 from eraser.wire import codec
 from eraser.wire.identity import ControllerIdentity, Slot
 from eraser.wire.order import ORDER_TYPE, EraseOrder
@@ -17,6 +18,7 @@ from eraser.wire.report import (
     HELLO_TYPE,
     PROGRESS_TYPE,
     REPORT_TYPE,
+    AcceptedOrder,
     EraseReport,
     Hello,
     Outcome,
@@ -581,6 +583,97 @@ def test_a_host_that_lost_its_state_gets_a_new_order(plane: Plane) -> None:
     assert second.incarnation == "incarnation-00007"
     assert second.nonce != first.nonce
     assert second.generation == first.generation
+
+
+def host_of(plane: Plane, directory: Path) -> HostState:
+    """A real host's memory of orders, under the key and incarnation that are registered."""
+    keygen(directory, "cmp1")
+    (directory / CONTROLLER_FILE).write_bytes(codec.canonical(plane.controller.public.jwk()))
+    state = HostState(directory)
+    plane.store.register_host("cmp1", state.key.public, state.card.incarnation, replace=True)
+    return state
+
+
+def greet(plane: Plane, state: HostState) -> None:
+    accepted = tuple(
+        AcceptedOrder(o.slot.address, o.order_id, o.generation) for o in state.orders()
+    )
+    message = Hello(
+        "cmp1",
+        state.card.incarnation,
+        state.next_sequence("hello"),
+        "0.1.0",
+        (SeenDrive(SLOT.address, "nvme", IDENTITY),),
+        (),
+        accepted,
+    )
+    plane.inbox.hello(state.key.sign(codec.canonical(message), HELLO_TYPE))
+
+
+def test_after_a_lost_record_orders_go_on_above_what_the_host_accepted(
+    plane: Plane, tmp_path: Path
+) -> None:
+    state = host_of(plane, tmp_path / "host")
+    plane.ordered()
+    of_old = replace(plane.order(), order_id="order-that-we-forgot", generation=7)
+    state.accept(plane.controller.sign(codec.canonical(of_old), ORDER_TYPE))
+    lost = plane.dispatcher.order(plane.record())
+    assert lost.order_token is not None
+    with pytest.raises(OrderRefusedError, match="above 7"):
+        state.accept(lost.order_token)
+    greet(plane, state)
+    again = plane.dispatcher.order(plane.record())
+    assert again.order_token is not None
+    assert state.accept(again.order_token).generation == again.generation == 8
+    assert "restored" in plane.store.history(SLOT)[-1].reason
+    # Its own order is no reason to go on: the same one comes again.
+    greet(plane, state)
+    assert plane.dispatcher.order(plane.record()).order_token == again.order_token
+
+
+def test_after_a_new_signing_key_the_host_takes_orders_again(plane: Plane, tmp_path: Path) -> None:
+    state = host_of(plane, tmp_path / "host")
+    plane.ordered()
+    old = plane.record().order_token
+    assert old is not None
+    state.accept(old)
+    new = PrivateKey.generate()
+    (state.directory / CONTROLLER_FILE).write_bytes(codec.canonical(new.public.jwk()))
+    state = HostState(state.directory)
+    greet(plane, state)
+    dispatcher = Dispatcher(plane.store, new, plane.posted)
+    for _ in range(2):
+        dispatcher.order(plane.record())
+    token = plane.record().order_token
+    assert token is not None
+    assert state.accept(token).order_id == plane.record().order_id
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sequence": 2**70},
+        {"sequence": -1},
+        {"drives": (SeenDrive("0000:01:00.0", "nvme", IDENTITY),) * 2},
+        {"drives": tuple(SeenDrive(f"0000:{n:02x}:00.0", "", None) for n in range(256)) * 2},
+    ],
+)
+def test_a_hello_beyond_all_reason_is_refused(plane: Plane, change: dict[str, Any]) -> None:
+    plain = {
+        **codec.plain(Hello("cmp1", INCARNATION, 1, "0.1.0", (), ())),
+        **codec.plain(change),
+    }
+    with pytest.raises(RefusedError):
+        plane.inbox.hello(plane.signed(plain, HELLO_TYPE))
+    assert [refusal.kind for refusal in plane.store.refusals()] == ["hello"]
+
+
+@pytest.mark.parametrize("address", ["0000:0A:00.0", "../../x", ""])
+def test_a_hello_of_a_place_that_is_none_is_refused(plane: Plane, address: str) -> None:
+    plain = codec.plain(Hello("cmp1", INCARNATION, 1, "0.1.0", (), ()))
+    plain["drives"] = [{"address": address, "driver": "nvme", "identity": codec.plain(IDENTITY)}]
+    with pytest.raises(RefusedError, match="PCI address"):
+        plane.inbox.hello(plane.signed(plain, HELLO_TYPE))
 
 
 @pytest.mark.parametrize("lacks", ["host", "profile", "policy"])

@@ -1,1 +1,1 @@
-"""Lives beside Nova; imports nova and the standard library only (issue B builds it)."""
+"""Lives beside Nova; imports nova and the standard library only. Not built yet."""

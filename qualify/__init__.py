@@ -1,1 +1,1 @@
-"""Measures a drive or an array with fio (issue D builds it)."""
+"""Measures a drive or an array with fio. Not built yet."""

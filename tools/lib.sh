@@ -37,21 +37,19 @@ install_packages() {
     [ -z "$made" ] || rm -f "$policy"
 }
 
-# A virtual environment with the project's requirements, keyed by pyproject.toml.
-# Sets $python. $1: extras to install with the project ("" or "test").
+# A virtual environment with all that the code and its tests need, keyed by the list of it.
+# Sets $python. The code itself is always taken from the checkout.
 make_environment() {
-    local key
-    key=$(cat "$top/pyproject.toml" <(python3 -VV) | sha256sum | cut -c1-16)
-    local venv="$cache/venv-${1:-run}-$key"
+    local wanted="$top/tools/requirements-test.txt" key venv
+    key=$(cat "$wanted" <(python3 -VV) | sha256sum | cut -c1-16)
+    venv="$cache/venv-$key"
     if [ ! -e "$venv/.complete" ]; then
         say "Python environment (once)"
         rm -rf "$venv"
         mkdir -p "$cache"
         python3 -m venv "$venv" >&2
-        "$venv/bin/pip" install -q --disable-pip-version-check "$top${1:+[$1]}" >&2 ||
-            die "pip could not install the requirements of pyproject.toml"
-        # The code itself is always taken from the checkout, never from this copy.
-        "$venv/bin/pip" uninstall -q -y nvme-quarantine >&2
+        "$venv/bin/pip" install -q --disable-pip-version-check -r "$wanted" >&2 ||
+            die "pip could not install $wanted"
         touch "$venv/.complete"
     fi
     python="$venv/bin/python"

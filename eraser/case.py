@@ -183,6 +183,7 @@ def _steps(desk: Desk) -> None:
     if plan is not None and plan.refusal:
         raise NoMethodError(plan.refusal)
     caseprobes.fingerprint(desk)
+    caseproof.reconsider(desk)
     while desk.state.verified is None:
         caseerase.erase(desk)
         if desk.state.halted:

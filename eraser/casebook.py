@@ -81,10 +81,19 @@ class CaseState:
 
     @property
     def steps(self) -> tuple[CommandEntry, ...]:
-        """All commands of the plan; a second round repeats the last one."""
+        """All commands of the plan; another round repeats the last sanitize, or each Format."""
         if self.plan is None:
             return ()
-        return self.plan.commands + self.plan.commands[-1:] * (self.rounds - 1)
+        once = self.plan.commands
+        last = once[-1:] if once and once[-1].method.is_sanitize else once
+        return once + last * (self.rounds - 1)
+
+    @property
+    def erased(self) -> bool:
+        """Every command has its result, or is not ours to send."""
+        return bool(self.steps) and all(
+            place in self.done for place in range(self.first, len(self.steps))
+        )
 
     @property
     def halted(self) -> bool:

@@ -152,6 +152,8 @@ class WasReset:
     """The controller was reset after the last method: no cache answers the verification."""
 
     problem: str
+    writes: int | None = None
+    """Host Write Commands (log 02h) after it: a resumed case sees by them what came between."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,8 @@ class Verified:
 
 @dataclass(frozen=True)
 class Again:
-    """The probes were lost with a journal and content alone does not decide: erase once more."""
+    """Erase once more: the probes were lost with a journal and content alone does not decide, or
+    the drive may have been written to between two runs."""
 
     reason: str
 

@@ -43,7 +43,7 @@ class Format:
 
     def _send(self) -> None:
         desk, command = self.desk, self.command
-        if self.place == 0:
+        if desk.state.plan is not None and self.place % len(desk.state.plan.commands) == 0:
             caseprobes.plant(desk, self.place)
         self._wait_for_format()
         desk.recheck()

@@ -16,6 +16,8 @@ from eraser.caseprobes import (
     make_readable,
     reading_plan,
 )
+from eraser.casesanitize import unwritten
+from eraser.drive.spec import SmartLog
 from eraser.errors import BadInputError, DriveError
 from eraser.journal import replace_durably
 from eraser.proof import verdict as judging
@@ -41,7 +43,36 @@ def reset(desk: Desk) -> None:
         except DriveError as error:
             problem = str(error)
         desk.reclaim()
-        desk.note(WasReset(problem))
+        desk.note(WasReset(problem, _writes(desk)))
+
+
+def reconsider(desk: Desk) -> None:
+    """In a resumed case: an erase that may have been written over since is done once more.
+
+    Between two runs the slot was not locked: the drive may have been mounted, or have been in
+    another host. Only the drive itself can say that it was not, and where it cannot, erasing again
+    costs time and nothing else.
+    """
+    state = desk.state
+    if not state.resumed or not state.erased or state.halted or _unwritten(desk):
+        return
+    desk.files.verify_state.unlink(missing_ok=True)
+    desk.note(Again("the drive may have been written to between the erase and this run"))
+
+
+def _unwritten(desk: Desk) -> bool:
+    last, reset_ = desk.state.methods[-1], desk.state.reset
+    if last.method.is_sanitize and unwritten(last, desk.sanitize_log()[1]):
+        return True
+    return reset_ is not None and reset_.writes is not None and reset_.writes == _writes(desk)
+
+
+def _writes(desk: Desk) -> int | None:
+    """Host Write Commands; None where the drive does not tell."""
+    try:
+        return SmartLog.parse(desk.controller.smart_log()).host_write_commands
+    except DriveError:
+        return None  # then nothing is known of what came between two runs
 
 
 def verify(desk: Desk) -> None:

@@ -19,6 +19,7 @@ from eraser.caseentries import (
     Sent,
     Uprooted,
 )
+from eraser.drive.passthru import CommandError
 from eraser.drive.spec import SanitizeLog, SanitizeState
 from eraser.erase.plan import OPCODE_SANITIZE
 from eraser.erase.sanitize import (
@@ -70,7 +71,7 @@ def wait_for_another(desk: Desk, why: str) -> None:
     """Until no sanitize is running. Raises :class:`DriveError` when patience is over."""
     dog = _watchdog(desk)
     while True:
-        _raw, now = desk.sanitize_log()
+        _raw, now = _patient_look(desk, dog)
         if now.state is not SanitizeState.RUNNING:
             return
         if over := dog.look(now.progress, time.monotonic()):
@@ -82,6 +83,24 @@ def wait_for_another(desk: Desk, why: str) -> None:
 
 def _watchdog(desk: Desk) -> Watchdog:
     return Watchdog(time.monotonic(), desk.limits.sanitize, desk.limits.stuck)
+
+
+def _patient_look(desk: Desk, dog: Watchdog) -> tuple[bytes, SanitizeLog]:
+    """Log 81h of a drive that may be too busy erasing to answer at once.
+
+    One lost answer says nothing about the sanitize, which outlives even a reset by the kernel.
+    Raises :class:`DriveError` when patience is over, and at once for a controller that is gone.
+    """
+    while True:
+        try:
+            return desk.sanitize_log()
+        except CommandError as error:
+            desk.controller.check_place()
+            if over := dog.still(time.monotonic()):
+                raise DriveError(f"{error}; {over}") from error
+            desk.check_time()
+            desk.tell(0.0, f"waiting for an answer: {error}")
+        time.sleep(desk.limits.poll)
 
 
 def _text(raw: bytes) -> str:
@@ -96,6 +115,8 @@ class Sanitize:
         self.place = place
         self.command = command
         self.began = time.monotonic()
+        self._attended = False
+        """This run sent the command or saw it running: nobody else had the drive since."""
 
     def run(self) -> None:
         """To its result, whatever an earlier run left."""
@@ -134,6 +155,7 @@ class Sanitize:
         raw, _before = desk.sanitize_log()
         intent = Intent(self.place, self._attempts + 1, adopted=False, log_before=_text(raw))
         desk.note(intent)
+        self._attended = True
         record, _data = desk.controller.admin(
             OPCODE_SANITIZE,
             cdw10=cdw10,
@@ -156,6 +178,7 @@ class Sanitize:
         return self.desk.state.attempts.get(self.place, 0)
 
     def _seen(self) -> None:
+        self._attended = True
         if not self.desk.state.running_seen:
             self.desk.note(SeenRunning(self.place))
 
@@ -180,7 +203,7 @@ class Sanitize:
         """Polls log 81h until our sanitize has ended or patience is over."""
         dog, began = _watchdog(self.desk), time.monotonic()
         while True:
-            raw, now = self.desk.sanitize_log()
+            raw, now = _patient_look(self.desk, dog)
             found = self._assess(intent, now)
             if found.standing is Standing.RUNNING:
                 self._seen()
@@ -217,6 +240,12 @@ class Sanitize:
             # Another method of the plan is the better repetition; the last one has none.
             self.desk.note(AttemptOver(self.place, found.reason))
             return
+        if found.standing is Standing.SUCCEEDED and not self._attended and not _sealed(raw):
+            # Between that end and this run anybody may have written: on this host, or another.
+            reason = "ended unwatched, and the drive does not say that nothing was written since"
+            self.desk.note(AttemptOver(self.place, reason))
+            self.desk.note(Uprooted(self.place, reason))
+            return
         reason = found.reason
         if intent.adopted and not reason:
             reason = "adopted: found running with our command dword 10, its end was seen by us"
@@ -251,6 +280,20 @@ class Sanitize:
             seconds=round(time.monotonic() - self.began, 3),
         )
         self.desk.note(MethodDone(self.place, record, halt))
+
+
+def unwritten(record: MethodRecord, now: SanitizeLog) -> bool:
+    """The drive says that nobody wrote to it since ``record``'s sanitize ended."""
+    then = _parse(record.log_after)
+    return then.global_data_erased and (now.cdw10, now.state, True) == (
+        then.cdw10,
+        then.state,
+        now.global_data_erased,
+    )
+
+
+def _sealed(raw: bytes) -> bool:
+    return SanitizeLog.parse(raw).global_data_erased
 
 
 def _parse(text: str) -> SanitizeLog:

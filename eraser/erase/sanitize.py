@@ -151,10 +151,20 @@ class Watchdog:
     _progress: int = -1
     _moved: float = 0.0
 
+    def still(self, now: float) -> str:
+        """:meth:`look` at a drive that told nothing new."""
+        if self._progress < 0:
+            self._moved = max(self._moved, self.started)
+        return self._over(now)
+
     def look(self, progress: int, now: float) -> str:
         """One line when patience is over, else nothing."""
         if progress != self._progress:
             self._progress, self._moved = progress, now
+        return self._over(now)
+
+    def _over(self, now: float) -> str:
+        progress = max(self._progress, 0)
         if now - self._moved >= self.stuck:
             return (
                 f"sanitize stuck: SPROG stands at {progress} of {SPROG_FULL} for "

@@ -24,6 +24,12 @@ LOG = logging.getLogger(__name__)
 LEARNING = frozenset({State.RELEASED, State.QUARANTINED})
 """States in which a slot without a drive learns it: nobody has it, nothing was sent to it."""
 
+ACCUSATIONS = 32
+"""Slots of other hosts that one host's word holds at a time. So many drives move with a chassis; a
+host that claims more is lying or broken, and must not empty the pool of the whole cloud."""
+
+_SEEN_IN = " was seen in "
+
 
 def take(store: Store, hello: Hello, clock: Clock) -> tuple[Slot, ...]:
     """Compares and records. Returns the slots that changed and deserve a look at once."""
@@ -110,15 +116,24 @@ def _learn(store: Store, record: SlotRecord, identity: ControllerIdentity) -> bo
 def _elsewhere(store: Store, hello: Hello, seen: dict[str, ControllerIdentity]) -> list[Slot]:
     """Records of other slots that expect a drive which this host sees."""
     held: list[Slot] = []
+    accused: set[Slot] | None = None
+    too_many = False
     for address, identity in seen.items():
         here = Slot(hello.host, address)
         for other in store.slots(identity=identity):
             if other.slot == here:
                 continue
-            why = f"{_name(identity)} is expected here, and was seen in {here}"
+            if other.slot.host != hello.host:
+                accused = _accused(store, hello.host) if accused is None else accused
+                if len(accused | {other.slot}) > ACCUSATIONS:
+                    too_many = True
+                    continue
+            why = f"{_name(identity)} is expected here, and{_SEEN_IN}{here}"
             try:
                 if _hold(store, other, why):
                     held.append(other.slot)
+                    if accused is not None:
+                        accused.add(other.slot)
                 mine = store.slot(here)
                 if other.state is not State.RETIRED and mine is not None:
                     why = f"{_name(identity)} was seen here, and is expected in {other.slot}"
@@ -126,7 +141,28 @@ def _elsewhere(store: Store, hello: Hello, seen: dict[str, ControllerIdentity]) 
                         held.append(here)
             except ConflictError as error:
                 LOG.info("hello of %s: %s", hello.host, error)
+    if too_many:
+        _disbelieve(store, hello.host)
     return held
+
+
+def _accused(store: Store, host: str) -> set[Slot]:
+    """Other hosts' slots that are held on this host's word: our own reasons end with its slot."""
+    return {
+        record.slot
+        for record in store.slots(states=[State.HELD])
+        if record.slot.host != host
+        and record.reason.rpartition(_SEEN_IN)[2].partition("/")[0] == host
+    }
+
+
+def _disbelieve(store: Store, host: str) -> None:
+    reason = (
+        f"expected at most {ACCUSATIONS} drives of other hosts in this one, it claims more: no "
+        "further slot is held on its word; look at the host, and 'nvme-quarantine host remove' it"
+    )
+    store.record_refusal("drive", host, reason, "", "")
+    LOG.error("ALARM: host %s: %s", host, reason)
 
 
 def _hold(store: Store, record: SlotRecord, reason: str) -> bool:

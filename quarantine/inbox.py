@@ -156,6 +156,9 @@ class Inbox:
             return _accepted_before(record)
         if spent is not None:
             self._refuse("report", host.name, f"{report.slot}: the nonce is used", raw)
+        if self.store.nonce(digest) is not None:
+            LOG.info("%s: this answer was counted before", report.slot)
+            return Decision(Ruling.POSTPONE, ("postponed before",))
         if record.order_token is None:
             self._refuse("report", host.name, f"{report.slot}: no order is out", raw)
         order = self._order(record.order_token)
@@ -183,8 +186,12 @@ class Inbox:
         heard = SlotChanges(heard_at=self.clock(), step=Step.REPORT, fraction=1.0, detail="")
         nonce = NonceUse(report.nonce, order.order_id, digest, self.clock())
         if decision.ruling is Ruling.POSTPONE:
-            # The nonce stays good: the very same order is sent again.
-            self.store.transition(record, Event.POSTPONED, reason=decision.reason, changes=heard)
+            # The nonce stays good: the very same order is sent again. This answer to it counts
+            # once, or its repetition would speak of the next try too, and use up all of them.
+            once = NonceUse(digest, order.order_id, digest, self.clock())
+            self.store.transition(
+                record, Event.POSTPONED, reason=decision.reason, changes=heard, nonce=once
+            )
             LOG.info("%s: postponed: %s", record.slot, decision.reason)
         elif decision.ruling is Ruling.HOLD:
             self.store.transition(

@@ -28,6 +28,7 @@ from eraser.wire.report import (
     Verdict,
 )
 from eraser.wire.signing import PrivateKey, verify
+from quarantine import census
 from quarantine.check import Ruling
 from quarantine.dispatch import Dispatcher
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
@@ -375,6 +376,10 @@ def test_in_use_postpones_and_the_same_order_is_good_again(plane: Plane) -> None
     plane.dispatcher.order(plane.record())
     assert plane.order() == first
     assert plane.record().attempts == 2
+    # Redelivered now, it says nothing about this try: the host may be erasing.
+    assert plane.inbox.report(in_use).ruling is Ruling.POSTPONE
+    assert plane.record().state is State.ERASING
+    assert [row.event for row in plane.store.history(SLOT)].count(Event.POSTPONED) == 1
     assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
 
 
@@ -516,6 +521,32 @@ def test_a_known_drive_seen_where_nobody_enrolled_holds_its_slot(plane: Plane) -
     drive = plane.store.drive(IDENTITY.digest)
     assert drive is not None
     assert drive.slot == Slot("cmp1", "0000:07:00.0")
+
+
+def test_one_lying_host_does_not_hold_every_drive_of_the_cloud(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(census, "ACCUSATIONS", 2)
+    victims = {
+        Slot("cmp2", f"0000:{n:02x}:00.0"): replace(IDENTITY, serial=f"{n}") for n in range(6)
+    }
+    for slot, identity in victims.items():
+        plane.enrol(slot, identity)
+    # All at once, and then one by one, at a place that costs the liar nothing.
+    hello(plane, 1, {f"0000:{n:02x}:00.0": i for n, i in enumerate(victims.values())})
+    for number, identity in enumerate(victims.values()):
+        hello(plane, 2 + number, {"0000:07:00.0": identity})
+    states = [plane.record(slot).state for slot in victims]
+    assert states.count(State.HELD) == 2
+    (refusal,) = plane.store.refusals()
+    assert (refusal.host, refusal.kind) == ("cmp1", "drive")
+    # Of its own slots its word holds as many as it likes.
+    mine = [
+        plane.enrol(Slot("cmp1", f"0000:1{n}:00.0"), replace(IDENTITY, serial=f"m{n}"))
+        for n in range(4)
+    ]
+    hello(plane, 20, {record.slot.address: IDENTITY for record in mine})
+    assert all(plane.record(record.slot).state is State.HELD for record in mine)
 
 
 def test_a_retired_drive_is_held_wherever_it_turns_up(plane: Plane) -> None:

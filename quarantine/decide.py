@@ -7,6 +7,7 @@ assume only what the record and the view say now, whoever crashed before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -21,6 +22,13 @@ from quarantine.step import NO_CHANGES, Act, Action, Limits, Past
 NOTHING: Final = Action(Act.NOTHING)
 _NO_PAST: Final = Past()
 _NO_CASE: Final = SlotChanges(new_case=True, custody=None, custody_ready=False)
+_SKEW_SECONDS: Final = 60.0
+"""The control plane's processes may run on two machines: so far their clocks may be apart."""
+
+_SILENCE_SHARE: Final = 0.1
+"""An order that nobody answers is sent again less and less often: after a tenth of the silence so
+far. A host that is down for weeks must not find thousands of copies, nor the broker keep them."""
+
 _STRANGE_CUSTODY: Final = (
     "the custody in Placement is of a case that this record does not know: was the database "
     "restored from a backup? The drive may have been used since, so it is erased again"
@@ -47,6 +55,13 @@ class _Look:
         return tuple(a.consumer for a in self.view.foreign(self.record.custody))
 
     @property
+    def patience(self) -> float:
+        """Seconds to wait for a word about an order before it is sent again."""
+        silence = self.age(self.record.heard_at or self.record.entered_at)
+        share = 0.0 if math.isinf(silence) else _SILENCE_SHARE * silence
+        return max(self.limits.resend_after, share)
+
+    @property
     def strange_custody(self) -> bool:
         """Known by its type alone. Consumers are new for each case and stored before they are used,
         so this one belongs to a case that our record forgot."""
@@ -66,8 +81,12 @@ class _Look:
         return self.view.locked
 
     def age(self, since: datetime | None) -> float:
-        """Seconds since then; without end when it never was."""
-        return float("inf") if since is None else (self.now - since) / timedelta(seconds=1)
+        """Seconds since then; without end when it never was, and when it is to come.
+
+        A time to come was written before our clock was set back: to wait for it could take years.
+        """
+        seconds = float("inf") if since is None else (self.now - since) / timedelta(seconds=1)
+        return float("inf") if seconds < -_SKEW_SECONDS else seconds
 
 
 def decide(
@@ -214,7 +233,7 @@ def _working(look: _Look) -> Action:
     if look.strange_custody:
         return _move(Event.POSTPONED, _STRANGE_CUSTODY, look.begun_again, alarm=True)
     last = min(look.age(record.ordered_at), look.age(record.heard_at))
-    if last > look.limits.resend_after:
+    if last > look.patience:
         return Action(Act.RESEND, "nothing was heard of the order")
     return NOTHING
 

@@ -197,9 +197,35 @@ TABLE = (
         past=Past(postponed=3),
     ),
     Row("at work", WORKING, HELD_BY_US, Act.NOTHING, ordered=99),
-    Row("overdue", WORKING, HELD_BY_US, Act.RESEND, ordered=101),
+    Row("overdue", WORKING, HELD_BY_US, Act.RESEND, ordered=101, entered=101),
+    Row("silent for a day", WORKING, HELD_BY_US, Act.NOTHING, ordered=8000, entered=86400),
+    Row("silent for a day, due", WORKING, HELD_BY_US, Act.RESEND, ordered=8700, entered=86400),
+    Row(
+        "long, heard of lately",
+        WORKING,
+        HELD_BY_US,
+        Act.RESEND,
+        ordered=86400,
+        heard=101,
+        entered=86400,
+    ),
+    # Our clock was set back by a day: nothing waits for tomorrow.
+    Row("ordered tomorrow", WORKING, HELD_BY_US, Act.RESEND, ordered=-86400, entered=-86400),
+    Row(
+        "ordered now, entered tomorrow", WORKING, HELD_BY_US, Act.NOTHING, ordered=0, entered=-86400
+    ),
+    Row("ordered by a clock a bit ahead", WORKING, HELD_BY_US, Act.NOTHING, ordered=-30, entered=0),
+    Row(
+        "came back tomorrow",
+        (State.QUARANTINED,),
+        HELD_BY_US,
+        Act.ORDER,
+        entered=-86400,
+        past=Past(postponed=1),
+    ),
     Row("heard of lately", WORKING, HELD_BY_US, Act.NOTHING, ordered=900, heard=10),
     Row("not heard of lately", WORKING, HELD_BY_US, Act.RESEND, ordered=900, heard=101),
+    Row("not heard of for a day", WORKING, HELD_BY_US, Act.NOTHING, ordered=900, heard=86400),
     # Certified.
     Row("give back", (State.CERTIFIED,), HELD_BY_US, Act.GIVE_BACK),
     Row("give back again", (State.CERTIFIED,), HELD_BY_US, Act.GIVE_BACK, ready=False),

@@ -166,6 +166,7 @@ class Desk:
             command_timeout=self.limits.command,
         )
         self._know()
+        self._await_disks()
         self._hold = NamespaceHold(self._controller).take()
         # Between the first look and the claim anybody may have come: from here on nobody can.
         prove_idle(self.host, address, own_pids=me, claimed=self._hold.claimed)
@@ -181,6 +182,15 @@ class Desk:
         check_unique(self.host, found, self.request.slot.address)
         if self.state.identity is None:
             self.note(Identified(found))
+
+    def _await_disks(self) -> None:
+        """A drive that has just come from a guest, or from a boot, is live before its disks are."""
+        try:
+            self.controller.wait_live(self.limits.ready)
+        except DriveError as error:
+            # A disk that the kernel cannot make is no reason not to erase; the verification knows
+            # which namespaces it must have read.
+            self.tell(0.0, str(error))
 
     def recheck(self) -> None:
         """The last look before a destructive command, through the open descriptor.

@@ -88,6 +88,12 @@ def verify(desk: Desk) -> None:
             raise DriveError(
                 "expected a namespace to verify, found none; create it and erase again"
             )
+        unread = set(desk.controller.active_namespaces()) - {n.nsid for n in plan.namespaces}
+        if unread:
+            raise DriveError(
+                f"expected to read every namespace, found no block device of {sorted(unread)}; "
+                "see the kernel's log"
+            )
         evidence = _evidence(desk, _read(desk, plan), lost_fingerprints(desk, plan))
         methods = _worst_last(state.methods)
         word, reasons = judging.judge(methods, evidence)

@@ -35,7 +35,7 @@ class AfterLook:
     differences: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     detached: tuple[int, ...] = ()
-    """Namespaces that exist and are not attached: out of Format's reach."""
+    """Namespaces that exist and are not attached: out of reach for Format, and for reading."""
     tools: dict[str, str] = field(default_factory=dict)
 
 
@@ -106,6 +106,10 @@ def hold_reasons(
     if state.reset is not None and state.reset.problem:
         found.append(f"controller reset before the verification: {state.reset.problem}")
     found += after.problems
+    found += [
+        f"namespace {nsid} exists and is not attached: nobody has read it; attach or delete it"
+        for nsid in after.detached
+    ]
     found += after.differences
     if after.health is not None:
         found += unfit(after.health, request.policy.health)
@@ -122,7 +126,9 @@ def assemble(
     """The host's testimony, unsigned."""
     verdict, reasons = judge_case(state, ending, after)
     reasons = tuple(dict.fromkeys(reasons + hold_reasons(request, state, verdict, after)))
-    label = achieved(state)
+    # In use: the same order comes again and its case begins anew, so nothing of this one counts.
+    again = ending.outcome is Outcome.IN_USE
+    label = None if again else achieved(state)
     inspected = state.inspected
     return EraseReport(
         order_id=request.order_id,
@@ -144,7 +150,7 @@ def assemble(
         facts_after=after.facts,
         profile_differences=after.differences,
         commands=tuple(state.commands),
-        methods=state.methods,
+        methods=() if again else state.methods,
         verification=None if state.verified is None else state.verified.record,
         health=after.health,
         resumed=state.resumed,

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.drive.command import Completed, run
+from eraser.drive.command import Completed, run, utc_now
 from eraser.errors import BadInputError, DriveError
 from eraser.journal import replace_durably
 from eraser.wire import codec
@@ -78,7 +78,9 @@ def send(
         tick(seconds)
         time.sleep(_POLL)
     try:
-        return read_result(result)
+        return read_result(result) or FormatResult(
+            argv, None, "its sender died without a word", utc_now(), time.monotonic() - began
+        )
     except BadInputError as error:
         raise DriveError(f"format: {error}; its end is unknown") from error
 

@@ -145,6 +145,9 @@ class FakeController:
     def wait_live(self, _timeout: float, *, namespaces: bool = True) -> None:
         pass
 
+    def active_namespaces(self) -> tuple[int, ...]:
+        return (1,)
+
     def close(self) -> None:
         pass
 

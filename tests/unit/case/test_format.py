@@ -97,3 +97,18 @@ def test_a_damaged_result_is_refused(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text('{"argv": []')
     with pytest.raises(BadInputError):
         format_nvm.read_result(tmp_path / "r.json")
+
+
+def test_a_child_that_died_is_not_a_format_that_takes_too_long(tmp_path: Path) -> None:
+    """Its result could not be written (a full disk): its end is unknown, and known to be one."""
+    with SlotLock(ADDRESS, tmp_path) as lock:
+        result = format_nvm.send(
+            (str(tmp_path / "no such program"),),
+            tmp_path / "r.json",
+            lock=lock.fd,
+            timeout=30,
+            tick=lambda _s: None,
+        )
+    assert result is not None
+    assert result.exit_code is None
+    assert "died" in result.stderr

@@ -236,3 +236,13 @@ def test_a_damaged_checkpoint_is_read_from_the_start(bed: Bed) -> None:
     report = bed.run()
     assert report.verdict is Verdict.ERASED
     assert proof(report).namespaces[0].read == SIZE // 4096
+
+
+def test_a_namespace_without_a_disk_is_not_passed_over(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All blocks of one namespace of two are not all blocks."""
+    monkeypatch.setattr(FileController, "active_namespaces", lambda _self: (1, 2))
+    report = bed.run()
+    assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
+    assert "no block device of [2]" in report.reasons[0]

@@ -118,12 +118,22 @@ def test_clear_needs_every_namespace() -> None:
     assert (found.achieved, found.fit) == (None, False)
 
 
-def test_a_detached_namespace_is_out_of_formats_reach_but_not_of_sanitizes() -> None:
+def test_a_detached_namespace_is_erased_by_sanitize_alone_and_read_by_nobody() -> None:
     after = dataclasses.replace(AFTER, detached=(9,))
     found = report(state(FORMAT), after=after, allow_clear=True)
     assert (found.verdict, found.fit) == (Verdict.UNKNOWN, False)
     assert "9" in found.reasons[0]
-    assert report(state(CRYPTO, BLOCK), after=after).fit
+    found = report(state(CRYPTO, BLOCK), after=after)
+    assert (found.verdict, found.achieved, found.fit) == (Verdict.ERASED, Label.PURGE, False)
+    assert found.reasons == (
+        "namespace 9 exists and is not attached: nobody has read it; attach or delete it",
+    )
+
+
+def test_a_case_that_is_interrupted_by_use_claims_nothing_so_that_it_can_come_again() -> None:
+    """The control plane holds a report that says "in use" and yet claims methods."""
+    found = report(state(CRYPTO), Ending(Outcome.IN_USE, "open: process 9 (smartctl)"))
+    assert (found.methods, found.achieved, found.fit) == ((), None, False)
 
 
 @pytest.mark.parametrize(

@@ -231,13 +231,21 @@ def _look_again(desk: Desk) -> AfterLook:
         problems.append(f"inspection after the erase: {error}")
     try:
         state = health.read(controller.smart_log())
-        before = desk.state.inspected
-        if before is not None and before.health is not None:
-            earlier = before.health.media_errors_after
+        earlier = _media_errors_before(desk.state)
+        if earlier is not None:
             state = dataclasses.replace(state, media_errors_before=earlier)
     except DriveError as error:
         problems.append(f"health after the erase: {error}")
     return AfterLook(found, state, differences, tuple(problems), detached, tools)
+
+
+def _media_errors_before(state: CaseState) -> int | None:
+    """Before the erase, and after the last owner's blocks were read: an erase mends those."""
+    if state.fingerprinted is not None and state.fingerprinted.media_errors is not None:
+        return state.fingerprinted.media_errors
+    if state.inspected is None or state.inspected.health is None:
+        return None
+    return state.inspected.health.media_errors_after
 
 
 def _tools(host: Host) -> dict[str, str]:

@@ -86,6 +86,8 @@ class Fingerprinted:
 
     taken: int
     missing: tuple[str, ...]
+    media_errors: int | None = None
+    """Log 02h afterwards: reading what the last owner left may have counted some."""
 
 
 @dataclass(frozen=True)

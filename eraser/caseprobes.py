@@ -8,7 +8,7 @@ import secrets
 from eraser.casedesk import Desk
 from eraser.caseentries import Fingerprinted, Keyed, Planted, Seeded, Sent
 from eraser.drive.passthru import CommandError
-from eraser.drive.spec import SanitizeState
+from eraser.drive.spec import SanitizeState, SmartLog
 from eraser.errors import BadInputError, DriveError
 from eraser.journal import replace_durably
 from eraser.proof.blocks import block_count
@@ -25,6 +25,10 @@ DULBE = 1 << 16
 blocks would fail."""
 
 SEED_BYTES = 32
+
+MAX_UNREADABLE = 64
+"""Blocks. Each may cost the kernel half a minute, and a drive that answers no reads is erased all
+the same: the rest of its fingerprints are not worth days."""
 
 
 def fingerprint(desk: Desk) -> None:
@@ -66,18 +70,32 @@ def _take_all(desk: Desk) -> Fingerprinted:
         count, why = _take(desk, plan, namespace)
         taken += count
         missing += [why] if why else []
-    return Fingerprinted(taken, tuple(missing))
+    return Fingerprinted(taken, tuple(missing), _media_errors(desk))
+
+
+def _media_errors(desk: Desk) -> int | None:
+    """After the tenant's blocks were read: what these cost is not held against the erased drive."""
+    try:
+        return SmartLog.parse(desk.controller.smart_log()).media_errors
+    except DriveError:
+        return None  # the inspection has its own look, and the last one says what is wrong
 
 
 def _take(desk: Desk, plan: VerifyPlan, namespace: NamespacePlan) -> tuple[int, str]:
     prints = Fingerprints(_key(desk), namespace.nsid)
     why = ""
+
+    def look(fraction: float, detail: str) -> None:
+        desk.tell(fraction, detail)
+        if prints.unreadable >= MAX_UNREADABLE:
+            raise DriveError(f"given up after {prints.unreadable} blocks that cannot be read")
+
     try:
         with Device(namespace.path) as device:
-            prints.take(device, plan.places(namespace), desk.tell)
+            prints.take(device, plan.places(namespace), look)
     except DriveError as error:
         why = f"fingerprints of namespace {namespace.nsid}: {error}"
-    if prints.unreadable:
+    if prints.unreadable and not why:
         why = (
             f"fingerprints of namespace {namespace.nsid}: {prints.unreadable} blocks could not "
             "be read before the erase"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from eraser import case, casesanitize
+from eraser import case, caseprobes, casesanitize
 from eraser.casebook import CaseState
 from eraser.casedesk import Book, Desk
-from eraser.caseentries import Entry, Identified
+from eraser.caseentries import Entry, Fingerprinted, Identified, Inspected
 from eraser.casereport import AfterLook
 from eraser.journal import read
 from eraser.wire.policy import Verification
@@ -246,3 +246,40 @@ def test_a_namespace_without_a_disk_is_not_passed_over(
     report = bed.run()
     assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
     assert "no block device of [2]" in report.reasons[0]
+
+
+class Mute:
+    """Fingerprints of a drive on which every read fails, each after a long time."""
+
+    looked = stride = 1
+    unreadable = 0
+
+    def __init__(self, _key: bytes, _nsid: int) -> None: ...
+
+    def take(self, _device: Any, _places: Any, progress: Any) -> None:
+        for _batch in range(1 << 20):
+            self.unreadable += 32
+            progress(0.0, "0 fingerprints")
+        raise AssertionError("read on for days")
+
+    def save(self, _path: str) -> None: ...
+
+    def __len__(self) -> int:
+        return 0
+
+
+def test_a_drive_that_answers_no_reads_is_erased_all_the_same(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caseprobes, "Fingerprints", Mute)
+    report = bed.run()
+    assert bed.drive.started == [4, 2]
+    assert any("given up after 64 blocks" in text for text in proof(report).missing_probes)
+
+
+def test_media_errors_of_the_last_owners_blocks_are_not_the_erased_drives() -> None:
+    state = CaseState()
+    state.apply(Inspected(FACTS, HEALTH, ()))
+    assert case._media_errors_before(state) == 0
+    state.apply(Fingerprinted(10, ("1 block could not be read",), 3))
+    assert case._media_errors_before(state) == 3

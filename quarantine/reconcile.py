@@ -90,6 +90,7 @@ class Reconciler:
         self._limits = config
         self._clock = clock
         self._watch = Watch(config.in_use_reread)
+        self._failed: dict[Slot, float] = {}
 
     def look(self, slot: Slot) -> SlotRecord | None:
         """Do for one slot all that can be done now; its record after, ``None`` if not enrolled.
@@ -157,7 +158,10 @@ class Reconciler:
         for record in self._watch.due():
             try:
                 unchanged = self._still_used(record)
-            except UnavailableError as error:
+            except Exception as error:
+                # As in _one. The slot goes back into the row, or it alone would be read for ever.
+                _warn(record.slot, error)
+                self._watch.missed(record)
                 outcomes.append(Outcome(record.slot, record.state, str(error)))
                 failures += 1
                 if failures >= _PATIENCE:
@@ -168,6 +172,8 @@ class Reconciler:
                 self._watch.seen(record)
             else:
                 outcomes += self._each([record.slot])
+                if outcomes[-1].error:
+                    self._watch.missed(record)
         return outcomes
 
     def tend(self) -> list[Outcome]:
@@ -211,10 +217,16 @@ class Reconciler:
         """Each slot alone: what breaks one stops no other, but a dead Placement ends the pass."""
         outcomes: list[Outcome] = []
         failures = 0
-        for slot in slots:
+        # Who failed last time comes last: a few that always fail must not keep the others waiting.
+        for slot in sorted(slots, key=lambda slot: self._failed.get(slot, 0.0)):
             outcome, available = self._one(slot)
             outcomes.append(outcome)
-            failures = 0 if available else failures + 1
+            if available:
+                self._failed.pop(slot, None)
+                failures = 0
+            else:
+                self._failed[slot] = time.monotonic()
+                failures += 1
             if failures >= _PATIENCE:
                 LOG.warning("%d slots in a row could not be read; the pass is put off", failures)
                 break
@@ -223,16 +235,11 @@ class Reconciler:
     def _one(self, slot: Slot) -> tuple[Outcome, bool]:
         try:
             record = self.look(slot)
-        except UnavailableError as error:
-            LOG.warning("%s: %s", slot, error)
-            return Outcome(slot, None, str(error)), False
-        except QuarantineError as error:
-            LOG.error("%s: %s", slot, error)
-            return Outcome(slot, None, str(error)), True
         except Exception as error:
             # A mistake of ours about one slot must not stop the care for all the others.
-            LOG.exception("%s: unexpected", slot)
-            return Outcome(slot, None, f"{type(error).__name__}: {error}"), True
+            _warn(slot, error)
+            text = str(error) if isinstance(error, QuarantineError) else repr(error)
+            return Outcome(slot, None, text), not isinstance(error, UnavailableError)
         return Outcome(slot, record.state if record else None), True
 
     def _guarded(self, step: Callable[[], list[Outcome]]) -> bool:
@@ -296,6 +303,14 @@ class Reconciler:
                 LOG.error("ALARM %s: on offer and not enrolled; reserved, enrol it", provider.name)
         except QuarantineError as error:
             LOG.warning("%s: %s", provider.name, error)
+
+
+def _warn(slot: Slot, error: Exception) -> None:
+    """One line for what we foresaw; the whole story for a mistake of ours."""
+    if isinstance(error, QuarantineError):
+        LOG.warning("%s: %s", slot, error)
+    else:
+        LOG.error("%s: unexpected", slot, exc_info=error)
 
 
 def _tell(record: SlotRecord, action: Action) -> None:

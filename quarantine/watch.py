@@ -38,6 +38,10 @@ class Watch:
             self._records.pop(record.slot, None)
             self._read.pop(record.slot, None)
 
+    def missed(self, record: SlotRecord) -> None:
+        """The slot could not be read: it is due again in its share, behind those that wait."""
+        self._read[record.slot] = self._now() - self._period / 2
+
     def _stagger(self, slot: Slot) -> float:
         """After a start all are read at once; the second time they come one by one, earlier."""
         return self._period / 2 * (zlib.crc32(str(slot).encode()) / 2**32)

@@ -1,0 +1,139 @@
+"""A few slots that always fail, and a whole Placement that is away: nobody waits for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from eraser.wire.identity import Slot
+from quarantine.cloud.facts import Allocation, Inventory, Provider, View, provider_name
+from quarantine.errors import UnavailableError
+from quarantine.reconcile import Reconciler
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import State
+from quarantine.record.store import Store
+from quarantine.step import Limits
+
+RC = "CUSTOM_NVME"
+BROKEN = 3
+"""As many as end a pass when they come one after the other."""
+SERVERS = 8
+
+
+@dataclass
+class Cloud:
+    """A Placement of servers with one drive each, some of which cannot be read."""
+
+    errors: dict[str, Exception] = field(default_factory=dict)
+    free: bool = False
+    """Whether the servers have let go of their drives."""
+    asked: list[str] = field(default_factory=list)
+
+    def _ask(self, uuid: str) -> None:
+        self.asked.append(uuid)
+        if uuid in self.errors:
+            raise self.errors[uuid]
+
+    def view(self, uuid: str, resource_class: str) -> View | None:
+        self._ask(uuid)
+        stock = Inventory(RC, 1, 1, 1, 1, 1, 1.0)
+        held = Allocation(f"server-{uuid}", {RC: 1}, 1, "unknown", "p", "u")
+        provider = Provider(uuid, provider_name(slot(int(uuid))), 5)
+        return View(provider, resource_class, (stock,), () if self.free else (held,))
+
+    def holders(self, uuid: str) -> tuple[int, frozenset[str]] | None:
+        self._ask(uuid)
+        return 5, frozenset() if self.free else frozenset({f"server-{uuid}"})
+
+    def one_time_use(self, host: str | None = None) -> list[Provider]:
+        return []
+
+    def offered(self, resource_class: str) -> list[Provider]:
+        return []
+
+    def by_slot(self, slot: Slot) -> Provider | None:
+        return None
+
+    def put_reserved(self, view: View, *, full: bool) -> int:
+        raise UnavailableError("Placement takes no writes")
+
+    def reshape(self, view: View, consumer: str, *, hold: bool) -> None:
+        raise UnavailableError("Placement takes no writes")
+
+
+class NoDispatcher:
+    """Is never asked here."""
+
+    def order(self, record: SlotRecord) -> SlotRecord:
+        raise AssertionError("expected no order without custody")
+
+
+def slot(number: int) -> Slot:
+    return Slot("cmp1", f"0000:{number:02x}:00.0")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(f"sqlite:///{tmp_path}/record.db")
+    store.migrate()
+    yield store
+    store.close()
+
+
+def fill(store: Store, *, in_use: bool) -> None:
+    for number in range(SERVERS):
+        store.enrol(
+            slot(number),
+            provider=str(number),
+            resource_class=RC,
+            in_use=in_use,
+            profile="p",
+            policy="q",
+            consumer=f"server-{number}" if in_use else None,
+        )
+
+
+AWAY = UnavailableError("expected the provider to stand still")
+STRANGE = KeyError("resource_provider_generation")
+
+
+def test_open_cases_behind_a_few_that_always_fail_are_served(store: Store) -> None:
+    fill(store, in_use=False)
+    cloud = Cloud({str(n): AWAY for n in range(BROKEN)})
+    reconciler = Reconciler(store, cloud, NoDispatcher(), Limits())
+    for _ in range(2):
+        reconciler.tend()
+    # They were claimed meanwhile: looked at, they say so.
+    states = [record.state for record in store.slots()]
+    assert states[BROKEN:] == [State.IN_USE] * (SERVERS - BROKEN)
+
+
+@pytest.mark.parametrize("error", [AWAY, STRANGE], ids=["away", "strange"])
+def test_releases_behind_a_few_that_always_fail_are_seen(store: Store, error: Exception) -> None:
+    fill(store, in_use=True)
+    cloud = Cloud()
+    reconciler = Reconciler(store, cloud, NoDispatcher(), Limits(in_use_reread=1e-6))
+    reconciler.sweep()
+    cloud.errors = {str(n): error for n in range(BROKEN)}
+    cloud.free = True
+    for _ in range(4):
+        reconciler.reread()
+    states = [record.state for record in store.slots()]
+    assert states == [State.IN_USE] * BROKEN + [State.RELEASED] * (SERVERS - BROKEN)
+
+
+def test_a_placement_that_is_away_is_asked_little_and_served_at_once_when_back(
+    store: Store,
+) -> None:
+    fill(store, in_use=False)
+    cloud = Cloud({str(n): AWAY for n in range(SERVERS)})
+    reconciler = Reconciler(store, cloud, NoDispatcher(), Limits())
+    for turns in range(1, 5):
+        reconciler.tend()
+        assert len(cloud.asked) == turns * BROKEN
+    cloud.errors.clear()
+    reconciler.tend()
+    assert all(record.state is State.IN_USE for record in store.slots())

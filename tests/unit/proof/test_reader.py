@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import random
 import resource
@@ -47,6 +48,14 @@ def test_aio_is_what_is_used_here(image: Image) -> None:
         found.close()
     finally:
         os.close(fd)
+
+
+def test_a_kernel_without_huge_pages(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 12345)  # EINVAL, as such a kernel answers
+    content = _content(WINDOW // BLOCK + 1)
+    with Device(image(content)) as device:
+        found = [bytes(w) for _, w in device.read_sequential(0, device.blocks) if w is not None]
+    assert b"".join(found) == content
 
 
 @pytest.mark.parametrize("tail", [0, 512, 3584])

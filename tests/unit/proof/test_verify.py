@@ -104,6 +104,23 @@ def test_statistical_reads_the_places_and_every_probe(image: Image) -> None:
 
 
 @pytest.mark.parametrize("mode", [FULL, STATISTICAL])
+def test_probes_past_the_end_were_not_checked(image: Image, mode: VerificationMode) -> None:
+    """Nor is a fingerprint there that a canary has taken subtracted twice."""
+    path = image(_mixed())
+    before = _planted(path)
+    assert before.canaries is not None
+    assert before.fingerprints is not None
+    half = BLOCKS // 2
+    canaries, prints = set(before.canaries.positions), set(before.fingerprints.positions)
+    assert max(canaries & prints) >= half
+    os.truncate(path, half * BLOCK)
+    result = _result(_plan(mode, replace(before, size=half * BLOCK)))
+    assert result.canaries_checked == sum(n < half for n in canaries)
+    assert result.fingerprints_checked == sum(n < half for n in prints - canaries)
+    assert result.namespaces[0].unchanged == result.fingerprints_checked
+
+
+@pytest.mark.parametrize("mode", [FULL, STATISTICAL])
 def test_after_an_erase_nothing_is_found_again(image: Image, mode: VerificationMode) -> None:
     path = image(_mixed())
     namespace = _planted(path)
@@ -150,7 +167,8 @@ def test_killed_at_any_point_it_counts_the_same(
     verifier = Verifier(plan)
     verifier.run(lambda _f, _d: checkpoints.append(json.dumps(verifier.state())))
     assert len(checkpoints) > 5
-    for checkpoint in checkpoints:
+    # A few of them: the slices below stop at every one.
+    for checkpoint in (*checkpoints[::9], checkpoints[-1]):
         resumed = Verifier(plan)
         resumed.restore(json.loads(checkpoint))
         again = resumed.run()

@@ -1,4 +1,6 @@
-"""Which libvirt domains claim a PCI function, read from libvirt's files and without libvirt.
+"""Which libvirt domains claim a drive, read from libvirt's files and without libvirt.
+
+A domain claims it by its PCI address, or as a disk by a path of the host's own /dev.
 
 Defined domains (shut off ones too) stand in ``/etc/libvirt/qemu/*.xml``, running, paused and
 transient ones in ``/run/libvirt/qemu/*.xml``; neither directory alone is enough. Subdirectories
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from eraser.drive.sysfs import Host
@@ -23,16 +25,28 @@ _SHORT = re.compile(
 )
 
 
+_PATH = re.compile(r"/dev/[^\s,;\"']+")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A domain's name, every host PCI address that it names, and every path below /dev."""
+
+    domain: str
+    addresses: frozenset[str]
+    paths: frozenset[str]
+
+
 @dataclass(frozen=True)
 class Claim:
-    """A domain names the function, running or not."""
+    """A domain names the drive, running or not."""
 
     domain: str
     file: str
 
 
-def addresses(document: bytes) -> tuple[str, frozenset[str]]:
-    """The domain's name and every host PCI address that its devices name.
+def named(document: bytes) -> Named:
+    """What a domain's devices name.
 
     A host address is an ``address`` below a ``source`` (hostdev, interface, disk type nvme, also
     the ``actual`` device of a network's pool); the ``address`` beside it is the guest's side.
@@ -45,7 +59,7 @@ def addresses(document: bytes) -> tuple[str, frozenset[str]]:
     domain = top if top.tag == "domain" else top.find("domain")
     if domain is None:
         raise ValueError(f"no domain but <{top.tag[:40]}>")
-    found: set[str] = set()
+    found, paths = set[str](), set[str]()
     for source in domain.iter("source"):
         for element in source.iter("address"):
             if (address := _numerical(element)) is not None:
@@ -53,7 +67,9 @@ def addresses(document: bytes) -> tuple[str, frozenset[str]]:
     for element in domain.iter():
         if element.tag.endswith("}arg"):
             found.update(_in_argument(element.get("value", "")))
-    return domain.findtext("name", "(no name)"), frozenset(found)
+        for value in element.attrib.values():
+            paths.update(_PATH.findall(value))
+    return Named(domain.findtext("name", "(no name)"), frozenset(found), frozenset(paths))
 
 
 def _numerical(element: ElementTree.Element) -> str | None:
@@ -79,10 +95,13 @@ def _in_argument(value: str) -> Iterator[str]:
         yield f"{int(domain or '0', 16):04x}:{int(bus, 16):02x}:{int(device, 16):02x}.{function}"
 
 
-def claims(host: Host, address: str) -> tuple[tuple[Claim, ...], tuple[str, ...]]:
+def claims(
+    host: Host, address: str, leads_to_it: Callable[[str], bool]
+) -> tuple[tuple[Claim, ...], tuple[str, ...]]:
     """The claims on ``address``, and the files that were read.
 
-    Raises :class:`InUseError` where a file cannot be read or understood: it may name the address.
+    ``leads_to_it`` tells of a path below /dev whether the drive is behind it. Raises
+    :class:`InUseError` where a file cannot be read or understood: it may name the drive.
     """
     found: list[Claim] = []
     read: list[str] = []
@@ -90,15 +109,15 @@ def claims(host: Host, address: str) -> tuple[tuple[Claim, ...], tuple[str, ...]
         for name, document in _documents(host, directory):
             path = f"{directory}/{name}"
             try:
-                domain, named = addresses(document)
+                found_in = named(document)
             except ValueError as error:
                 raise InUseError(
-                    f"{address}: cannot prove idle: expected a domain in {path}, found {error}; "
+                    f"cannot prove idle: expected a domain in {path}, found {error}; "
                     "mend or remove the file"
                 ) from error
             read.append(path)
-            if address in named:
-                found.append(Claim(domain, path))
+            if address in found_in.addresses or any(map(leads_to_it, sorted(found_in.paths))):
+                found.append(Claim(found_in.domain, path))
     return tuple(found), tuple(read)
 
 

@@ -171,13 +171,19 @@ def gather(
 ) -> IdleFacts:
     """Reads everything that :func:`reasons` decides on. Raises :class:`InUseError`."""
     function = PciFunction(host, address)
-    claims, files = domains.claims(host, function.address)
-    if not function.present and not claims:
-        raise AbsentError(
-            f"expected a PCI function at {function.address}, found none; is the drive in its slot?"
-        )
     try:
+        known = function.nodes()
+        claims, files = domains.claims(
+            host, function.address, lambda path: _leads_to(function, known, path)
+        )
+        if not function.present and not claims:
+            raise AbsentError(
+                f"expected a PCI function at {function.address}, found none; "
+                "is the drive in its slot?"
+            )
         return _gather(function, claims, files, own_pids, claimed)
+    except AbsentError:
+        raise
     except InUseError as error:
         raise InUseError(f"{function.address}: {error}") from error
     except (OSError, DriveError) as error:
@@ -185,6 +191,11 @@ def gather(
             f"{function.address}: cannot prove idle: expected to read who uses the drive, "
             f"found {error}; run as root, or try again"
         ) from error
+
+
+def _leads_to(function: PciFunction, nodes: tuple[Node, ...], path: str) -> bool:
+    """Whether a path below /dev is the drive; by-path names it whatever driver it is on."""
+    return f"/pci-{function.address}-nvme-" in path or usage.names_node(function.host, path, nodes)
 
 
 def _gather(

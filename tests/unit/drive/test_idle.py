@@ -41,10 +41,15 @@ def prove(fake: FakeHost, **options: object) -> idle.IdleProof:
 def test_a_free_drive_is_proved_idle(fake: FakeHost) -> None:
     fake.domain("/etc/libvirt/qemu/other.xml", bus="0x02")
     fake.domain("/etc/libvirt/qemu/networks/odd.xml")
+    fake.put(
+        "/etc/libvirt/qemu/paths.xml",
+        "<domain><name>p</name><disk><source dev='/dev/nvme1n1'/></disk>"
+        "<rng path='/dev/urandom'/></domain>",
+    )
     proof = prove(fake)
     assert proof.driver == "nvme"
     assert proof.processes == 2
-    assert proof.domain_files == ("/etc/libvirt/qemu/other.xml",)
+    assert proof.domain_files == ("/etc/libvirt/qemu/other.xml", "/etc/libvirt/qemu/paths.xml")
     assert {entry.split()[0] for entry in proof.nodes} == {"nvme5", "ng5n1", "nvme5n1", "nvme5n1p1"}
 
 
@@ -106,6 +111,21 @@ def btrfs_system(fake: FakeHost) -> None:
     """A btrfs mount has numbers of no device; its source names one."""
     fake.put("/dev/nvme5n1p1", "")
     fake.path("/proc/1/mountinfo").write_text("22 1 0:30 / / rw - btrfs /dev/nvme5n1p1 rw\n")
+
+
+def disk_of_a_domain(source: str) -> Change:
+    """A guest that is shut off and has the drive as a plain disk."""
+
+    def change(fake: FakeHost) -> None:
+        fake.put("/dev/nvme5n1p1", "")
+        fake.path("/dev/disk/by-id").mkdir(parents=True)
+        fake.path("/dev/disk/by-id/nvme-x-part1").symlink_to("../../nvme5n1p1")
+        fake.put(
+            "/etc/libvirt/qemu/b.xml",
+            f"<domain><name>b</name><devices>{source}</devices></domain>",
+        )
+
+    return change
 
 
 def lvm(fake: FakeHost) -> None:
@@ -186,6 +206,24 @@ REASONS: dict[str, tuple[Change, tuple[str, ...]]] = {
             "<q:commandline><q:arg value='vfio-pci,host=01:00.0'/></q:commandline></domain>",
         ),
         ("domain", "'a'"),
+    ),
+    "block disk": (
+        disk_of_a_domain("<disk type='block'><source dev='/dev/nvme5n1'/></disk>"),
+        ("domain", "'b'", "/etc/libvirt/qemu/b.xml"),
+    ),
+    "block disk by id": (
+        disk_of_a_domain("<disk type='block'><source dev='/dev/disk/by-id/nvme-x-part1'/></disk>"),
+        ("domain", "'b'"),
+    ),
+    "block disk by path": (
+        disk_of_a_domain(f"<disk><source dev='/dev/disk/by-path/pci-{ADDRESS}-nvme-1'/></disk>"),
+        ("domain", "'b'"),
+    ),
+    "qemu argument with a path": (
+        disk_of_a_domain(
+            "<a xmlns:q='x'><q:arg value='if=none,file=/dev/nvme5n1,format=raw'/></a>"
+        ),
+        ("domain", "'b'"),
     ),
     "broken domain": (puts("/etc/libvirt/qemu/x.xml", "<domain>"), ("cannot prove", "x.xml")),
     "not a domain": (puts("/run/libvirt/qemu/x.xml", "<network/>"), ("cannot prove", "x.xml")),

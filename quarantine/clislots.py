@@ -160,19 +160,35 @@ def _decided(event: Event) -> Run:
 
 
 def _release(assembly: Assembly, args: argparse.Namespace) -> int:
-    record = known(assembly, args.slot)
+    record, changes = known(assembly, args.slot), SlotChanges()
     if args.new_drive:
         if record.state is not State.HELD:
             raise IllegalTransitionError(
                 f"{record.slot}: expected a held slot to accept a new drive in, "
                 f"found it {record.state}"
             )
-        record = assembly.store.amend(
-            record,
-            SlotChanges(identity=None),
-            note=f"another drive is accepted in the slot: {args.reason}",
+        _require_another_drive(assembly, record)
+        if args.reason.strip():
+            args.reason += " (another drive is accepted in the slot)"
+        # The last consumer had the old drive: the new one's certificate must not name it.
+        changes = SlotChanges(identity=None, consumer=None)
+    record = assembly.store.transition(
+        record, Event.RELEASED_BY_OPERATOR, reason=args.reason, changes=changes
+    )
+    return _look_and_show(assembly, record, args.format)
+
+
+def _require_another_drive(assembly: Assembly, record: SlotRecord) -> None:
+    """Else the drive that was pulled would be learned again, from a word of before the exchange."""
+    host = assembly.store.host(record.slot.host)
+    drives = host.hello.drives if host and host.hello else ()
+    seen = next((d.identity for d in drives if d.address == record.slot.address), None)
+    if host is not None and seen is not None and seen == record.identity:
+        raise IllegalTransitionError(
+            f"{record.slot}: expected its host to name another drive, found serial {seen.serial} "
+            f"still named {age(host.heard_at)} ago; wait for the host's next word (host show), or "
+            "release without --new-drive"
         )
-    return _decided(Event.RELEASED_BY_OPERATOR)(assembly, args)
 
 
 def _release_arguments(parser: argparse.ArgumentParser) -> None:

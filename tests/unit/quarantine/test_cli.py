@@ -6,13 +6,16 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eraser.wire import codec
+from eraser.wire.identity import ControllerIdentity
 from eraser.wire.policy import Policy
+from eraser.wire.report import Hello, SeenDrive
 from eraser.wire.signing import PrivateKey
 from quarantine import cli
 from quarantine.evidence import certificate
@@ -271,11 +274,39 @@ def test_a_drive_exchanged_on_purpose_is_accepted_by_a_person(ready: Cli, conf: 
     words = ("release", SLOT, "--reason", "exchanged", "--new-drive")
     refused(ready(*words), 4, "held")
     assert store.slots()[0].identity == IDENTITY
-    store.transition(store.slots()[0], Event.HELD, reason="the drive changed")
+    tenant = SlotChanges(consumer="a-tenant-of-the-old-drive")
+    held = store.transition(
+        store.slots()[0], Event.HELD, reason="the drive changed", changes=tenant
+    )
+    refused(ready("release", SLOT, "--reason", " ", "--new-drive"), 4, "reason")
+    assert store.slots()[0] == held
     assert ready(*words)[0] == 0
     record = store.slots()[0]
     assert (record.state, record.identity) == (State.RELEASED, None)
-    assert any("exchanged" in row.reason for row in store.history(SLOT) if row.event is None)
+    # A certificate of the new drive must not say that the old one's tenant had it.
+    assert record.consumer is None
+    assert "exchanged (another drive" in store.history(SLOT)[-1].reason
+
+
+def test_a_new_drive_is_not_taken_from_a_word_of_before_the_exchange(
+    ready: Cli, conf: Path
+) -> None:
+    store = enrolled(conf)
+    held = store.transition(store.slots()[0], Event.HELD, reason="worn")
+    store.register_host("cmp1", PrivateKey.generate().public, "incarnation-00001")
+
+    def named(sequence: int, identity: ControllerIdentity) -> None:
+        seen = (SeenDrive(SLOT.address, "nvme", identity),)
+        store.host_seen(
+            "cmp1", sequence, Hello("cmp1", "incarnation-00001", sequence, "1", seen, ())
+        )
+
+    words = ("release", SLOT, "--reason", "exchanged", "--new-drive")
+    named(1, IDENTITY)
+    refused(ready(*words), 4, "wait for the host")
+    assert store.slots()[0] == held
+    named(2, replace(IDENTITY, serial="NEW"))
+    assert ready(*words)[0] == 0
 
 
 def test_a_cloud_that_is_not_there_is_one_line(ready: Cli, tmp_path: Path) -> None:

@@ -46,10 +46,12 @@ def run_case(
     *,
     on_progress: OnProgress,
     run_dir: Path = DEFAULT_RUN_DIR,
+    anew: bool = False,
 ) -> EraseReport:
     """Carries the case to its end and returns the report, which is on the disk by then.
 
-    A finished case returns its report again; an interrupted one is resumed. Whatever goes wrong
+    A finished case returns its report again, or with ``anew`` is followed by another one; an
+    interrupted one is resumed. Whatever goes wrong
     with the drive ends in a report. Raises :class:`BusyError` where another process works on the
     slot, :class:`BadInputError` where the state directory cannot be written, ``OSError`` where
     the disk fails: the case then stays as it is, to be called again.
@@ -57,6 +59,8 @@ def run_case(
     lock = SlotLock(request.slot.address, run_dir)
     _acquire(lock, files, request, on_progress)
     try:
+        if anew and files.finished():
+            files.clear()
         return _locked(request, files, host, lock, on_progress)
     finally:
         lock.release()

@@ -58,11 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Erases, or goes on where an earlier call was interrupted. Raises :class:`EraserError`."""
     request = _request(arguments)
     files = CaseFiles.of(arguments.state_dir, request)
-    if files.finished():
-        files.clear()
     progress = stderr_progress()
     try:
-        report = run_case(request, files, Host(), on_progress=progress, run_dir=arguments.run_dir)
+        report = run_case(
+            request, files, Host(), on_progress=progress, run_dir=arguments.run_dir, anew=True
+        )
     except BadInputError:
         raise
     except (BusyError, EraserError) as error:

@@ -15,7 +15,9 @@ import pytest
 from eraser import cli, cli_output
 from eraser.casefiles import CaseFiles, CaseProgress, CaseRequest
 from eraser.cli_case import ProgressFile
+from eraser.drive.lock import SlotLock
 from eraser.wire import codec
+from eraser.wire.identity import Slot
 from eraser.wire.report import Step
 from tests.unit.case.fakes import PROFILE, REQUEST, ordered
 
@@ -163,3 +165,21 @@ def test_requests_and_progress_go_through_files(tmp_path: Path) -> None:
     assert files.report() is None
     files.clear()
     assert not files.directory.exists()
+
+
+def test_a_finished_case_is_not_removed_while_another_process_has_the_slot(
+    profile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That one may just have ended it, or begun the next one in the same directory."""
+    slot = Slot("host", "0000:7f:00.0")
+    files = CaseFiles.of_slot(tmp_path / "state", slot)
+    files.make()
+    report = files.directory / "report.json"
+    report.write_text("{}")
+    argv = ["erase", "--pci", slot.address, "--host", slot.host, "--profile", str(profile)]
+    argv += ["--state-dir", str(tmp_path / "state"), "--run-dir", str(tmp_path / "run")]
+    with SlotLock(slot.address, tmp_path / "run"):
+        code, _out, err = run(*argv, capsys=capsys)
+    assert (code, report.exists()) == (5, True), err
+    run(*argv, capsys=capsys)
+    assert json.loads(report.read_bytes())["outcome"] == "absent"

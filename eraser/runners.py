@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 from eraser.casefiles import CaseFiles, CaseRequest
@@ -13,6 +11,7 @@ from eraser.drive import nvme, sysfs
 from eraser.drive.lock import SlotLock
 from eraser.errors import BusyError, EraserError
 from eraser.pump import CaseLook
+from eraser.spare import Runners
 from eraser.wire.order import EraseOrder
 from eraser.wire.report import SeenDrive, Step
 
@@ -62,6 +61,7 @@ class DiskCases:
         self._run_dir = run_dir
         self._host = host or sysfs.Host()
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._runners = Runners()
 
     def _files(self, order: EraseOrder) -> CaseFiles:
         return CaseFiles.of_order(self._state_dir, order.order_id)
@@ -99,18 +99,15 @@ class DiskCases:
         files = self._files(order)
         files.make()
         files.write_request(request_of(order))
-        argv = [sys.executable, "-m", "eraser.cli", "case"]
-        argv += ["--request", str(files.directory / "request.json")]
-        argv += ["--state-dir", str(self._state_dir), "--run-dir", str(self._run_dir)]
-        log = os.open(files.directory / "runner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            child = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-        finally:
-            os.close(log)
+        arguments = ["case", "--request", str(files.directory / "request.json")]
+        arguments += ["--state-dir", str(self._state_dir), "--run-dir", str(self._run_dir)]
+        child = self._runners.start(arguments, files.directory / "runner.log")
         LOG.info("runner %d started for %s", child.pid, order.slot)
         self._children[order.order_id] = child
+
+    def prepare(self) -> None:
+        """Makes the next start quick; called while nothing is urgent."""
+        self._runners.prepare()
 
     def renew(self, order: EraseOrder) -> None:
         """Removes the case's files; its report stays in the reports directory."""

@@ -45,9 +45,10 @@ class Worker:
         self.state = state
         self.host = state.card.host
         self.app: Celery = make_app(settings.broker, self.host, settings.visibility_timeout)
+        self.cases = DiskCases(settings.state_dir, settings.run_dir)
         self.pump = Pump(
             state=state,
-            cases=DiskCases(settings.state_dir, settings.run_dir),
+            cases=self.cases,
             send=self.send,
             version=VERSION,
             max_running=settings.max_running,
@@ -55,6 +56,7 @@ class Worker:
             progress_interval=settings.progress_interval,
         )
         self._stop = threading.Event()
+        self._wake = threading.Event()
         self._heard = time.monotonic()
         self._ticked = 0.0
         self.app.task(name="eraser.order")(self.order)
@@ -70,6 +72,7 @@ class Worker:
             return
         LOG.info("order %s for %s accepted", order.order_id, order.slot)
         self.pump.again(order)
+        self._wake.set()
 
     def tick(self) -> None:
         """Task: this worker hears its own queue."""
@@ -86,10 +89,13 @@ class Worker:
             raise OSError(f"broker: {error}") from error
 
     def _turn_for_ever(self) -> None:
-        while not self._stop.wait(TURN_SECONDS):
+        while not self._stop.is_set():
+            self._wake.wait(TURN_SECONDS)
+            self._wake.clear()
             try:
                 self.pump.turn()
                 self._listen()
+                self.cases.prepare()
             except Exception:
                 # The pump must outlive whatever one round met: the next one reads the disk anew.
                 LOG.exception("a round of the pump failed")

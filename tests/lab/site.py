@@ -191,7 +191,7 @@ class Site:
     def kill_worker(self, compute: ComputeGuest) -> None:
         """SIGKILL to a host's worker and to every runner that it started."""
         self.workers.pop(compute.name).kill()
-        compute.sh("pkill -9 -f 'eraser[.]cli case' || true")
+        compute.sh("pkill -9 -f 'eraser[.](cli case|spare)' || true")
 
     # The operator's hands
 

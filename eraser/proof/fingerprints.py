@@ -19,6 +19,9 @@ from eraser.proof.sampling import SEQUENTIAL_PER_RANDOM
 _PEEK = 1 << 20
 """Places that are drawn ahead, to see whether they lie close together: 8 MiB at most."""
 
+_HEAD = 8 * 8
+"""Bytes of a dump before the blocks' numbers and digests."""
+
 _Piece = tuple[Sequence[int], list[memoryview | None] | None]
 """Blocks to look at with their content (None for unreadable), or None where all are uniform."""
 
@@ -78,6 +81,7 @@ class Fingerprints:
         self._key = check_key(key)
         self.nsid = nsid
         self.cap = max(2, cap)
+        self.blocks = 0
         self.looked = 0
         self.unreadable = 0
         self.stride = 1
@@ -93,16 +97,20 @@ class Fingerprints:
         """The blocks with a fingerprint, ascending."""
         return self._indexes
 
-    @property
-    def compared(self) -> int:
-        """Of the blocks looked at, as many as these fingerprints speak for."""
-        return self.looked // self.stride
+    def compared(self, blocks: int) -> int:
+        """Of the blocks looked at, as many as these fingerprints speak for on a namespace that
+        has ``blocks`` now: what was looked at past its end was not seen again."""
+        if not self.blocks:
+            return 0
+        # The places are spread evenly; where looking ended early, more of them lie in front.
+        return self.looked * min(blocks, self.blocks) // (self.blocks * self.stride)
 
     def take(self, device: Device, positions: Iterable[int], progress: Tick | None = None) -> None:
         """Look at ``positions`` (ascending; ``range(device.blocks)`` for all) before the erase.
 
         Where they lie so close that all of the device is read faster in a row, it is.
         """
+        self.blocks = device.blocks
         for indexes, blocks in _pieces(device, iter(positions)):
             if blocks is None:
                 self.looked += len(indexes)
@@ -160,7 +168,7 @@ class Fingerprints:
     def dump(self) -> bytes:
         """The bytes that :func:`eraser.proof.probefile.save` writes."""
         head = array("Q", [self.nsid, self.cap, self.looked, self.unreadable, self.stride])
-        head.extend([self._seen, len(self._indexes)])
+        head.extend([self._seen, self.blocks, len(self._indexes)])
         return head.tobytes() + self._indexes.tobytes() + bytes(self._digests)
 
     def save(self, path: str) -> None:
@@ -176,14 +184,15 @@ class Fingerprints:
     def undump(cls, raw: bytes, key: bytes, what: str) -> Fingerprints:
         """The reverse of :meth:`dump`."""
         head: array[int] = array("Q")
-        if len(raw) < 56:
+        if len(raw) < _HEAD:
             raise BadInputError(f"{what}: expected fingerprints, found {len(raw)} bytes")
-        head.frombytes(raw[:56])
-        nsid, cap, looked, unreadable, stride, seen, count = head
-        if len(raw) != 56 + 24 * count:
+        head.frombytes(raw[:_HEAD])
+        nsid, cap, looked, unreadable, stride, seen, blocks, count = head
+        if len(raw) != _HEAD + 24 * count:
             raise BadInputError(f"{what}: expected {count} fingerprints, found {len(raw)} bytes")
         made = cls(key, nsid, cap=cap)
         made.looked, made.unreadable, made.stride, made._seen = looked, unreadable, stride, seen
-        made._indexes.frombytes(raw[56 : 56 + 8 * count])
-        made._digests = bytearray(raw[56 + 8 * count :])
+        made.blocks = blocks
+        made._indexes.frombytes(raw[_HEAD : _HEAD + 8 * count])
+        made._digests = bytearray(raw[_HEAD + 8 * count :])
         return made

@@ -158,7 +158,7 @@ class Verifier:
             fingerprints_taken=taken,
             fingerprints_checked=taken - lost_prints - sum(f for _c, f in beyond) - sum(hidden),
             compared=sum(
-                max(0, n.fingerprints.compared - hid * n.fingerprints.stride)
+                max(0, n.fingerprints.compared(n.blocks) - hid * n.fingerprints.stride)
                 for n, hid in zip(plan.namespaces, hidden, strict=True)
                 if n.fingerprints
             ),

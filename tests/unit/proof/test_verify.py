@@ -118,6 +118,7 @@ def test_probes_past_the_end_were_not_checked(image: Image, mode: VerificationMo
     assert result.canaries_checked == sum(n < half for n in canaries)
     assert result.fingerprints_checked == sum(n < half for n in prints - canaries)
     assert result.namespaces[0].unchanged == result.fingerprints_checked
+    assert result.compared == sum(n not in canaries & prints for n in range(half))
 
 
 @pytest.mark.parametrize("mode", [FULL, STATISTICAL])

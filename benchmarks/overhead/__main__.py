@@ -137,8 +137,10 @@ def measure(directory: Path, count: int, size: int) -> dict[str, Any]:
             ):
                 results[name] = []
                 for number in range(count):
-                    _say(f"{name}: round {number + 1} of {count}")
-                    results[name] += rounds.hand_out(site, drives, bell=bell)
+                    slots = rounds.hand_out(site, drives, bell=bell)
+                    worst = {aim: round(max(slot[aim] for slot in slots), 3) for aim in _AIMS}
+                    _say(f"{name}, round {number + 1} of {count}: {worst}")
+                    results[name] += slots
             rounds.check_offered(site, rack.drives)
         except LabError:
             for title, text in (*rack.diagnostics(), *site.diagnostics()):

@@ -234,6 +234,8 @@ def _look_again(desk: Desk) -> AfterLook:
     except DriveError as error:
         problems.append(f"inspection after the erase: {error}")
     try:
+        if desk.state.verified is not None and caseproof.written_after(desk):
+            problems.append("the drive was written to after the erase: find out by whom")
         state = health.read(controller.smart_log())
         earlier = _media_errors_before(desk.state)
         if earlier is not None:

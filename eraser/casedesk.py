@@ -168,6 +168,9 @@ class Desk:
         self._know()
         self._await_disks()
         self._hold = NamespaceHold(self._controller).take()
+        # The disks that come back after a reset or Format of ours are udev's first: a slow look of
+        # its is no reason to end a case that has erased already.
+        self._hold.patience = self.limits.ready
         # Between the first look and the claim anybody may have come: from here on nobody can.
         prove_idle(self.host, address, own_pids=me, claimed=self._hold.claimed)
 

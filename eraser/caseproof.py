@@ -16,7 +16,7 @@ from eraser.caseprobes import (
     make_readable,
     reading_plan,
 )
-from eraser.casesanitize import unwritten
+from eraser.casesanitize import seal_lost, unwritten
 from eraser.drive.spec import SmartLog
 from eraser.errors import BadInputError, DriveError
 from eraser.journal import replace_durably
@@ -58,6 +58,17 @@ def reconsider(desk: Desk) -> None:
         return
     desk.files.verify_state.unlink(missing_ok=True)
     desk.note(Again("the drive may have been written to between the erase and this run"))
+
+
+def written_after(desk: Desk) -> bool:
+    """Somebody wrote since the last sanitize: the drive took its seal back *and* counted writes.
+
+    Either alone may be a habit of the drive: counters lag, and a reset may clear the seal.
+    """
+    last, reset_, now = desk.state.methods[-1], desk.state.reset, _writes(desk)
+    if not last.method.is_sanitize or reset_ is None or reset_.writes is None or now is None:
+        return False
+    return now > reset_.writes and seal_lost(last, desk.sanitize_log()[1])
 
 
 def _unwritten(desk: Desk) -> bool:

@@ -292,6 +292,11 @@ def unwritten(record: MethodRecord, now: SanitizeLog) -> bool:
     )
 
 
+def seal_lost(record: MethodRecord, now: SanitizeLog) -> bool:
+    """Global Data Erased stood at the end of ``record``'s sanitize, and stands no more."""
+    return _parse(record.log_after).global_data_erased and not now.global_data_erased
+
+
 def _sealed(raw: bytes) -> bool:
     return SanitizeLog.parse(raw).global_data_erased
 

@@ -112,7 +112,8 @@ class NamespaceHold:
 
     def __init__(self, controller: Controller, *, patience: float = PROBE_PATIENCE) -> None:
         self._controller = controller
-        self._patience = patience
+        self.patience = patience
+        """Seconds that a passing claim of somebody else is waited for."""
         self._descriptors: dict[int, tuple[str, int]] = {}
 
     @property
@@ -141,7 +142,7 @@ class NamespaceHold:
         return self
 
     def _claim(self, path: str, node: sysfs.Node) -> int:
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self.patience
         while True:
             try:
                 return exclusive(self._controller.host, node)

@@ -40,6 +40,7 @@ class Hold:
     def __init__(self, controller: LateController) -> None:
         self.controller = controller
         self.claimed: frozenset[str] = frozenset()
+        self.patience = 0.0
 
     def take(self) -> Hold:
         self.claimed = frozenset(self.controller.disks)
@@ -71,4 +72,5 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
     desk.open()
     assert proofs == [frozenset(), frozenset() if never else frozenset({"nvme0n1"})]
     assert any("block devices" in text for text in told) is never
+    assert desk.hold.patience == REQUEST.policy.limits.ready, "what comes later is waited for"
     book.close()

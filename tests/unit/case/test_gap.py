@@ -7,10 +7,11 @@ import itertools
 
 import pytest
 
-from eraser import caseproof
+from eraser import case, caseproof
 from eraser.casebook import CaseState
 from eraser.casedesk import Desk
 from eraser.caseentries import Again, CommandEntry, Planned, WasReset
+from eraser.casereport import AfterLook
 from eraser.drive.passthru import CommandError
 from eraser.journal import read
 from eraser.wire.policy import Label, Method
@@ -157,3 +158,29 @@ def test_silence_has_an_end(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
     assert "no completion" in report.reasons[0]
     assert "0.05 s" in report.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("gde", "writes", "found"),
+    [(True, 7, False), (True, 9, False), (False, 7, False), (False, None, False), (False, 9, True)],
+)
+def test_writes_under_our_hands_are_seen(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, gde: bool, writes: int | None, found: bool
+) -> None:
+    """The seal is gone and writes were counted; either alone may be a habit of the drive."""
+    seen: list[bool] = []
+
+    def reset(desk: Desk) -> None:
+        if desk.state.reset is None:
+            desk.note(WasReset("", 7))
+
+    def look_again(desk: Desk) -> AfterLook:
+        bed.drive.gde = gde
+        seen.append(caseproof.written_after(desk))
+        return AfterLook()
+
+    monkeypatch.setattr(caseproof, "reset", reset)
+    monkeypatch.setattr(caseproof, "_writes", lambda _desk: writes)
+    monkeypatch.setattr(case, "_look_again", look_again)
+    bed.run()
+    assert seen == [found]

@@ -15,7 +15,8 @@ _KERNEL_ARGUMENTS: Final = (
     "console=ttyS0 quiet panic=-1 net.ifnames=0 random.trust_cpu=on mitigations=off nokaslr "
     # Passthrough domains for the host's own devices: without them every transfer of a drive on
     # the nvme driver would be a map and an unmap message to the process that serves it.
-    "tsc=reliable intel_iommu=on iommu=pt"
+    # On a busy machine an emulated timer may miss the kernel's test of it, which is a panic.
+    "tsc=reliable no_timer_check intel_iommu=on iommu=pt"
 )
 
 

@@ -216,11 +216,15 @@ def interruptible() -> Iterator[None]:
 
 
 def read_file(path: Path, what: str) -> bytes:
-    """A file that the caller named. Raises :class:`BadInputError`."""
+    """A file that the caller named, no more of it than the codec takes (it may be /dev/zero).
+
+    Raises :class:`BadInputError`.
+    """
     from eraser.errors import BadInputError
 
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(codec.MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
         raise BadInputError(f"{what}: expected a file {path}, found {error.strerror}") from error
 

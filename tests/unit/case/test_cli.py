@@ -183,3 +183,9 @@ def test_a_finished_case_is_not_removed_while_another_process_has_the_slot(
     assert (code, report.exists()) == (5, True), err
     run(*argv, capsys=capsys)
     assert json.loads(report.read_bytes())["outcome"] == "absent"
+
+
+def test_an_endless_file_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _out, err = run("erase", "--pci", "0000:7f:00.0", "--profile", "/dev/zero", capsys=capsys)
+    assert code == 2
+    assert "expected at most" in err

@@ -111,7 +111,8 @@ def _certificate_argument(parser: argparse.ArgumentParser) -> None:
 def _show(assembly: Assembly, args: argparse.Namespace) -> int:
     signed = _signed(_stored(assembly, args.certificate), _keys(assembly, args.key))
     if args.format == "json":
-        print(certificate.document(signed).decode(), end="")
+        # The file's content in ASCII: a serial number must not move the cursor.
+        show_json({"certificate": signed.certificate, "jws": signed.token})
         return 0
     _summary(signed)
     return 0

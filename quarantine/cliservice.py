@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from quarantine.assembly import Assembly
-from quarantine.cliout import show_json
+from quarantine.cliout import clean, show_json
 from quarantine.cliverb import Verb
 from quarantine.reconcile import worst_case_detection
 from quarantine.record.states import State
@@ -32,15 +32,23 @@ STEADY_SECONDS = 60.0
 
 POLL_SECONDS = 0.2
 
+MAX_LINE = 4000
+"""Characters of one logged event: a report's reasons may be megabytes."""
+
+
+class OneLine(logging.Formatter):
+    """Messages quote drives and hosts: none may begin a line of its own or move a cursor."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line of the event; a traceback of ours follows as it is."""
+        return clean(super().formatMessage(record))[:MAX_LINE]
+
 
 def set_up_logging(level: str) -> None:
     """All on stderr, one line per event; the service manager keeps it."""
-    logging.basicConfig(
-        level=level,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        force=True,
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("kombu", "openstack", "keystoneauth", "urllib3", "celery"):
         logging.getLogger(noisy).setLevel(max(logging.getLevelName(level), logging.WARNING))
 

@@ -21,6 +21,9 @@ from eraser.wire.errors import BadInputError
 MAX_DOCUMENT_BYTES = 4 << 20
 """No order, report, profile or policy comes near this; what does is not one of ours."""
 
+MAX_NUMBER = 1 << 128
+"""NVMe counts in 128 bits at most (TNVMCAP, data units); larger numbers break arithmetic."""
+
 T = TypeVar("T")
 
 
@@ -136,10 +139,11 @@ def _convert_scalar(kind: Any, value: Any, what: str) -> Any:
         if type(value) is bool:
             return value
     elif kind is int:
-        if type(value) is int:
+        if type(value) is int and abs(value) <= MAX_NUMBER:
             return value
     elif kind is float:
-        if type(value) in (int, float) and math.isfinite(value):
+        # The bound first: isfinite() raises for an integer of hundreds of digits.
+        if type(value) in (int, float) and abs(value) <= MAX_NUMBER and math.isfinite(value):
             return float(value)
     else:
         raise TypeError(f"{what}: the codec has no rule for {kind!r}")

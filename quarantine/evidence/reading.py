@@ -87,7 +87,7 @@ def _asked(order: EraseOrder, record: VerificationRecord) -> Iterator[str]:
         yield f"expected verification {wanted.mode} to have been asked for, found {record.asked}"
     if wanted.mode is VerificationMode.FULL and record.done is not VerificationMode.FULL:
         yield f"expected a full verification, found {record.done}"
-    if record.confidence < wanted.confidence or record.residual > wanted.residual:
+    if not (wanted.confidence <= record.confidence < 1 and 0 < record.residual <= wanted.residual):
         yield (
             f"expected confidence {wanted.confidence} at residual {wanted.residual}, "
             f"found {record.confidence} at {record.residual}"

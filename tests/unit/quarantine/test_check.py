@@ -228,6 +228,8 @@ HELD: dict[str, tuple[EraseReport, str]] = {
     "no verification": (replace(REPORT, verification=None), "verification by reading"),
     "asked other mode": (seen(asked=VerificationMode.FULL), "to have been asked"),
     "less confidence": (seen(confidence=0.9), "confidence"),
+    "more confidence than there is": (seen(confidence=1.0), "confidence"),
+    "no residue at all": (seen(residual=0.0), "confidence"),
     "larger residue": (seen(residual=0.001), "residual"),
     "no seed": (seen(seed=""), "seed"),
     "too few samples": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import stat
 from collections.abc import Callable
@@ -17,14 +18,16 @@ from eraser.wire.identity import ControllerIdentity
 from eraser.wire.policy import Policy
 from eraser.wire.report import Hello, SeenDrive
 from eraser.wire.signing import PrivateKey
-from quarantine import cli
+from quarantine import cli, clicertificates
+from quarantine.cliservice import set_up_logging
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link
+from quarantine.evidence.sections import Issuer
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
-from tests.unit.quarantine.test_certificate import KEY, issue
-from tests.unit.quarantine.testimony import IDENTITY, PROFILE, REPORT, SLOT
+from tests.unit.quarantine.test_certificate import KEY, evidence_of, issue
+from tests.unit.quarantine.testimony import IDENTITY, ORDER, PROFILE, REPORT, SLOT
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -324,6 +327,44 @@ def test_a_policy_file_must_be_the_policy_named(ready: Cli, conf: Path, tmp_path
     refused(answer, 2, "mild")
     file.write_text("{")
     refused(ready("reconcile"), 2, str(file))
+
+
+HOSTILE = "\x1b[2J\x9b2J\n2026-11-20 INFO all is well\u202e"
+
+
+def test_a_log_line_is_one_line_without_controls(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    set_up_logging("INFO")
+    logging.getLogger("x").error("held: %s", HOSTILE + "y" * 9999)
+    try:
+        raise ValueError
+    except ValueError:
+        logging.getLogger("x").exception("ours")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].isprintable()
+    assert len(lines[0]) <= 4000
+    assert lines[1].endswith("ours")
+    assert lines[2].startswith("Traceback")
+
+
+def test_a_certificate_on_a_terminal_moves_no_cursor(
+    ready: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = replace(IDENTITY, serial=HOSTILE[:20])
+    order = replace(ORDER, identity=identity)
+    evidence = replace(evidence_of(replace(REPORT, identity=identity)), order=order)
+    body = certificate.build(evidence, Issuer(), Link(), "2026-11-20T12:00:00Z")
+    signed = certificate.sign(body, KEY)
+    monkeypatch.setattr(clicertificates, "_stored", lambda *_: None)
+    monkeypatch.setattr(clicertificates, "_signed", lambda *_: signed)
+    code, out, _err = ready("certificate", "show", "0" * 64, "-f", "json")
+    assert code == 0
+    assert all(line.isprintable() for line in out.splitlines())
+    assert certificate.read_document(out.encode(), [KEY.public], "stdout") == signed
+    code, out, _err = ready("certificate", "show", "0" * 64)
+    assert all(line.isprintable() for line in out.splitlines())
 
 
 class TestOffline:

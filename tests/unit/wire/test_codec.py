@@ -126,3 +126,13 @@ def test_any_member_replaced_is_decoded_or_refused(name: str, value: object) -> 
         return
     # What was accepted means what was said, defaults filled in.
     assert codec.decode(EraseOrder, codec.plain(found), "order") == found
+
+
+@pytest.mark.parametrize("number", ["9" * 60, "-" + "9" * 400])
+@pytest.mark.parametrize("member", ["seconds_allowed", "confidence"])
+def test_a_number_beyond_arithmetic_is_refused_in_one_line(member: str, number: str) -> None:
+    plain = codec.plain(ORDER)
+    target = plain if member in plain else plain["policy"]["verification"]
+    target[member] = int(number)
+    with pytest.raises(BadInputError, match=member):
+        codec.load(type(ORDER), json.dumps(plain), "order")

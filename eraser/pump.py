@@ -86,6 +86,8 @@ class _Watch:
     repeated: bool = False
     shown: tuple[Step, float, str] | None = None
     shown_at: float = 0.0
+    trouble: str = ""
+    """What was logged last, so that it is not logged ten times a second."""
     starts: int = 0
     started_at: float = 0.0
 
@@ -119,15 +121,24 @@ class Pump:
         known = {order.order_id for order in orders}
         for gone in set(self._watches) - known:
             del self._watches[gone]
-        free = self.max_running - sum(self.cases.running(order) for order in orders)
+        free = self.max_running - sum(self._running(order) for order in orders)
         for order in orders:
             watch = self._watches.setdefault(order.order_id, _Watch())
             try:
                 free -= self._move(order, watch, free)
+                watch.trouble = ""
             except (EraserError, OSError) as error:
-                LOG.error("case %s on %s: %s", order.order_id, order.slot, error)
+                if watch.trouble != str(error):
+                    LOG.error("case %s on %s: %s", order.order_id, order.slot, error)
+                watch.trouble = str(error)
         self._greet(orders)
         self.cases.retire(orders)
+
+    def _running(self, order: EraseOrder) -> bool:
+        try:
+            return self.cases.running(order)
+        except (EraserError, OSError):
+            return True  # taken for busy; _move meets the same error and names it
 
     def _move(self, order: EraseOrder, watch: _Watch, free: int) -> int:
         """One step of one case; 1 when a runner was started."""

@@ -121,8 +121,12 @@ class DiskCases:
             files = CaseFiles(self._state_dir, path.name)
             if path.name in keep or not files.finished():
                 continue
-            if files.request().order_id:
-                files.clear()
+            try:
+                if files.request().order_id:
+                    files.clear()
+            except (EraserError, OSError) as error:
+                # It has ended and hinders nobody; a person may look at it.
+                LOG.debug("case %s stays: %s", path.name, error)
 
     def drives(self, orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:
         """Every NVMe function of the host, its identity read from the controller itself."""

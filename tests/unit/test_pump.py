@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from eraser.casefiles import CaseFiles
 from eraser.errors import DriveError
 from eraser.hoststate import CONTROLLER_FILE, HostState, keygen
 from eraser.pump import CaseLook, Pump
+from eraser.runners import DiskCases
 from eraser.wire import codec
 from eraser.wire.identity import Slot
 from eraser.wire.order import ORDER_TYPE, EraseOrder
@@ -29,6 +31,7 @@ from eraser.wire.report import (
     Verdict,
 )
 from eraser.wire.signing import PrivateKey, verify
+from tests.unit.case.fakes import ordered
 from tests.unit.wire.test_codec import IDENTITY, ORDER
 
 CONTROLLER = PrivateKey.generate()
@@ -74,6 +77,7 @@ class FakeCases:
     alive: set[str] = field(default_factory=set)
     starts: list[str] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
+    unlockable: set[str] = field(default_factory=set)
     retired_with: tuple[EraseOrder, ...] = ()
 
     def look(self, order: EraseOrder) -> CaseLook:
@@ -82,6 +86,8 @@ class FakeCases:
         return self.looks.get(order.order_id, CaseLook(None, Step.PROVE_IDLE, 0.0, ""))
 
     def running(self, order: EraseOrder) -> bool:
+        if order.order_id in self.unlockable:
+            raise DriveError("expected to open the lock")
         return order.order_id in self.alive
 
     def start(self, order: EraseOrder) -> None:
@@ -310,3 +316,26 @@ def test_only_the_newest_order_of_a_slot_is_worked_on(world: World) -> None:
     world.turn()
     assert world.cases.starts == [new.order_id]
     assert world.cases.retired_with == (new,)
+
+
+@pytest.mark.parametrize("kind", ["broken", "unlockable"])
+def test_what_is_wrong_with_a_case_is_said_once_and_stops_no_other(
+    world: World, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    bad, good = world.accept(1), world.accept(2)
+    getattr(world.cases, kind).add(bad.order_id)
+    for _ in range(5):
+        world.turn()
+    assert world.cases.starts == [good.order_id]
+    assert len([r for r in caplog.records if bad.order_id in r.getMessage()]) == 1
+
+
+def test_an_ended_case_without_a_request_hinders_nobody(tmp_path: Path) -> None:
+    for name in ("a" * 64, "b" * 64):
+        files = CaseFiles(tmp_path, name)
+        files.make()
+        (files.directory / "report.json").write_text("{}")
+    (files.directory / "request.json").write_bytes(codec.canonical(ordered()))
+    DiskCases(tmp_path, tmp_path / "run").retire(())
+    assert not files.directory.exists()
+    assert CaseFiles(tmp_path, "a" * 64).directory.exists()

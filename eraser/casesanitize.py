@@ -207,6 +207,7 @@ class Sanitize:
             found = self._assess(intent, now)
             if found.standing is Standing.RUNNING:
                 self._seen()
+                dog.allow(now.estimate)
                 if over := dog.look(now.progress, time.monotonic()):
                     self._done(intent, raw, Verdict.UNKNOWN, over, changed=True, halt=True)
                     return

@@ -318,6 +318,12 @@ class SanitizeLog:
         )
 
     @property
+    def estimate(self) -> int | None:
+        """Seconds that the drive expects this log's operation to take (SANACT, SCDW10 bits 2:0)."""
+        by_action = {2: self.block_seconds, 3: self.overwrite_seconds, 4: self.crypto_seconds}
+        return by_action.get(self.cdw10 & 7)
+
+    @property
     def fraction(self) -> float:
         """Done, 0 to 1; 1 where none is running."""
         return self.progress / 65536 if self.state is SanitizeState.RUNNING else 1.0

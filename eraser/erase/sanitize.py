@@ -151,6 +151,13 @@ class Watchdog:
     _progress: int = -1
     _moved: float = 0.0
 
+    def allow(self, estimate: int | None) -> None:
+        """A drive that says how long it takes may stand still for that long: some never count.
+
+        ``limit`` stays what it is, so that no estimate makes anybody wait for ever.
+        """
+        self.stuck = max(self.stuck, estimate or 0)
+
     def still(self, now: float) -> str:
         """:meth:`look` at a drive that told nothing new."""
         if self._progress < 0:

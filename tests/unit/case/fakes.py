@@ -91,7 +91,9 @@ class FakeDrive:
                 self.written = self.written and self.ends != SUCCESS
         running = self.status == RUNNING
         progress = max(1, 60000 - 1000 * self.looks_left) if running else 0xFFFF
-        return struct.pack("<HHI", progress, self.status | self.gde << 8, self.cdw10).ljust(512)
+        return struct.pack("<HHI", progress, self.status | self.gde << 8, self.cdw10).ljust(
+            512, b"\0"
+        )
 
 
 @dataclass

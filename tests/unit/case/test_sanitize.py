@@ -119,3 +119,21 @@ def test_the_watchdog_has_an_overall_limit() -> None:
         False,
         True,
     ]
+
+
+def test_a_drive_may_stand_still_for_as_long_as_it_said_that_it_takes() -> None:
+    def estimating(cdw10: int) -> int | None:
+        raw = struct.pack("<HHI3I", 0, RUNNING, cdw10, 0xFFFFFFFF, 3600, 5)
+        return SanitizeLog.parse(raw.ljust(512, b"\0")).estimate
+
+    assert [estimating(cdw10) for cdw10 in (BLOCK, CRYPTO, 3, 1)] == [3600, 5, None, None]
+    dog = Watchdog(0.0, 5000, 900)
+    dog.allow(None)
+    dog.allow(3600)
+    assert dog.look(0, 1) == ""
+    assert dog.look(0, 3000) == ""
+    assert "stuck" in dog.look(0, 3601)
+    endless = Watchdog(0.0, 5000, 900)
+    endless.allow(0xFFFFFFFE)
+    assert endless.look(0, 4999) == ""
+    assert endless.look(0, 5000)

@@ -132,6 +132,9 @@ class CaseState:
                 self.began = entry
             case Resumed():
                 self.resumed += 1
+                # The slot was nobody's meanwhile: canaries that no command of ours followed may be
+                # gone through another's, and would count as erased by us.
+                self.uprooted.update(self.planted.keys() - self.attempts.keys())
             case Identified():
                 self.identity = entry.identity
             case Inspected():

@@ -184,3 +184,15 @@ def test_writes_under_our_hands_are_seen(
     monkeypatch.setattr(case, "_look_again", look_again)
     bed.run()
     assert seen == [found]
+
+
+def test_canaries_that_no_command_of_ours_followed_are_planted_anew(bed: Bed) -> None:
+    """Another's sanitize may have taken them while nobody watched."""
+    crash_after(bed, "Planted")
+    assert bed.run().verdict is Verdict.ERASED
+    planted = [line for line in read(bed.files.journal) if line.kind == "Planted"]
+    assert [line.payload["place"] for line in planted] == [0, 0, 1]
+    crash_after(bed, "Sent")
+    assert bed.run().verdict is Verdict.ERASED
+    planted = [line for line in read(bed.files.journal) if line.kind == "Planted"]
+    assert [line.payload["place"] for line in planted] == [0, 1], "ours followed these"

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from eraser.wire.identity import Slot
 from quarantine import custody
-from quarantine.cloud.facts import Provider, provider_name
+from quarantine.cloud.facts import ONE_TIME_USE, Provider, provider_name
 from quarantine.errors import BadInputError, ConflictError
 from quarantine.record.facts import SlotRecord
 from quarantine.record.store import Store
@@ -20,12 +20,15 @@ class Cloud(custody.Door, Protocol):
     def by_slot(self, slot: Slot) -> Provider | None:
         """The slot's provider by name."""
 
+    def burns(self, uuid: str) -> bool:
+        """Whether Nova reserves it at its next use."""
+
 
 def enrol(store: Store, placement: Cloud, slot: Slot, *, profile: str, policy: str) -> SlotRecord:
     """A new record: ``in_use`` where somebody holds the drive, else ``released`` and reserved.
 
-    Raises ``BadInputError`` when Placement has no such device, ``ConflictError`` when the slot is
-    enrolled already or is claimed just now, ``UnavailableError``.
+    Raises ``BadInputError`` when Placement has no such one-time-use device, ``ConflictError`` when
+    the slot is enrolled already or is claimed just now, ``UnavailableError``.
     """
     for _ in range(_ATTEMPTS):
         provider = placement.by_slot(slot)
@@ -39,6 +42,12 @@ def enrol(store: Store, placement: Cloud, slot: Slot, *, profile: str, policy: s
             raise BadInputError(
                 f"expected one resource class on {view.provider.name}, found "
                 f"{custody.describe(view)}"
+            )
+        if not placement.burns(view.provider.uuid):
+            raise BadInputError(
+                f"expected the trait {ONE_TIME_USE} on {view.provider.name}, found none: Nova "
+                "would hand the drive on without an erase; "
+                'set "one_time_use":"true" in its device_spec'
             )
         others = view.foreign(None)
         if not others and not view.locked and view.custody(None) is None:

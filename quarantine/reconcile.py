@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from eraser.wire.identity import Slot
 from quarantine import custody
-from quarantine.cloud.facts import Provider, View
+from quarantine.cloud.facts import ONE_TIME_USE, Provider, View
 from quarantine.decide import decide
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
 from quarantine.hands import Dispatcher, Hands
@@ -147,6 +147,9 @@ class Reconciler:
                 self._reserve_stranger(provider)
         # Who is on offer without a right to it comes first.
         wrong = {p.slot for p in offered} - {r.slot for r in records if r.state in FREE_TO_SCHEDULE}
+        for record in records:
+            if record.state in FREE_TO_SCHEDULE and record.provider not in generations:
+                self._hold_unburnt(record)
         due = [r for r in records if r.slot in wrong or self._is_due(r, generations)]
         due.sort(key=lambda r: (r.slot not in wrong, r.state in _WORK, r.slot))
         return self._each(r.slot for r in due)
@@ -293,6 +296,25 @@ class Reconciler:
             record = self._store.amend(record, changes)
         self._watch.seen(record)
         return record
+
+    def _hold_unburnt(self, record: SlotRecord) -> None:
+        """Nova reserves only what has the trait: a short use of this one would leave no mark.
+
+        A provider that is gone, or has a user, is left to the look that follows.
+        """
+        try:
+            view = self._placement.view(record.provider, record.resource_class)
+            if view is None or view.foreign(None):
+                return
+            reason = (
+                f"on offer without the trait {ONE_TIME_USE}: Nova would hand the drive on without "
+                "an erase; restore one_time_use in device_spec, then release the slot"
+            )
+            LOG.error("ALARM %s: %s", record.slot, reason)
+            changes = SlotChanges(new_case=True)
+            self._store.transition(record, Event.HELD, reason=reason, changes=changes)
+        except QuarantineError as error:
+            LOG.warning("%s: %s", record.slot, error)
 
     def _reserve_stranger(self, provider: Provider) -> None:
         """A slot of our resource class on offer that nobody enrolled holds an unknown drive."""

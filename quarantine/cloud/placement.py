@@ -71,6 +71,10 @@ class Placement:
         found = self._list(required=ONE_TIME_USE)
         return [p for p in found if p.slot and (host is None or p.host == host)]
 
+    def burns(self, uuid: str) -> bool:
+        """Whether the provider has the one-time-use trait: Nova reserves it at its next use."""
+        return bool(self._list(uuid=uuid, required=ONE_TIME_USE))
+
     def offered(self, resource_class: str) -> list[Provider]:
         """The slots of that class that Placement would hand out at this moment, trait or not."""
         return [p for p in self._list(resources=f"{resource_class}:1") if p.slot]

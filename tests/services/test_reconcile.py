@@ -389,6 +389,23 @@ def test_a_lost_trait_does_not_blind_the_sweep(pool: Pool) -> None:
     assert pool.record.state is State.IN_USE
 
 
+def test_a_slot_on_offer_that_nova_would_not_burn_is_held(pool: Pool) -> None:
+    pool.make_available()
+    pool.nova.start_compute(pool.slot.host, [ADDRESS], one_time_use=False)
+    pool.reconciler.sweep()
+    assert pool.record.state is State.HELD
+    assert "one_time_use" in pool.record.reason
+    assert not pool.on_offer
+
+
+def test_a_device_that_nova_would_not_burn_is_not_enrolled(pool: Pool) -> None:
+    pool.nova.start_compute(pool.slot.host, [ADDRESS], one_time_use=False)
+    with pytest.raises(BadInputError, match="one_time_use"):
+        enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+    assert pool.store.slots() == []
+    assert pool.proxy.changes() == []
+
+
 def test_a_free_slot_that_nobody_enrolled_is_reserved(
     pool: Pool, caplog: pytest.LogCaptureFixture
 ) -> None:

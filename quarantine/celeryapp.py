@@ -20,6 +20,10 @@ ORDER_TASK = "eraser.order"
 """The one task that a host takes from us: a signed order."""
 
 
+TRANSPORT = "quarantine.transport:Transport"
+"""Kombu's for Redis, which outlives entries that are no messages."""
+
+
 def host_queue(host: str) -> str:
     """The queue of one compute host."""
     return f"eraser.{host}"
@@ -33,6 +37,8 @@ def settings(url: str, *, visibility_timeout: int = 3600, timeout: float = 5.0) 
     """
     return {
         "broker_url": url,
+        # Another way to Redis (a socket, Sentinel) keeps kombu's own transport.
+        **({"broker_transport": TRANSPORT} if url.startswith(("redis://", "rediss://")) else {}),
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "broker_connection_timeout": timeout,

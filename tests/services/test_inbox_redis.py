@@ -299,6 +299,38 @@ def test_a_whole_cycle_with_every_message_twice(deployment: Deployment) -> None:
         os.kill(plane.worker_pid(), 0)
 
 
+def test_the_worker_outlives_what_is_no_message(deployment: Deployment) -> None:
+    """Every host may push onto the queue; none may keep the others' words from being read."""
+    plane = deployment
+    worker = plane.worker_pid()
+    message = {
+        "body": base64.b64encode(b"[[], {}, {}]").decode(),
+        "content-type": "application/json",
+        "content-encoding": "utf-8",
+        "headers": {"task": "quarantine.report", "id": "x", "lang": "py"},
+        "properties": {"delivery_tag": None, "delivery_info": {}, "body_encoding": "base64"},
+    }
+    no_body = {**message, "body": "!", "properties": {**message["properties"], "delivery_tag": "1"}}
+    pickled = {**no_body, "content-type": "application/x-python-serialize", "body": "gAQ="}
+    odd = [b"not json", b"\xff\xfe", b"{}", b"[1]"]
+    odd += [json.dumps(each).encode() for each in (message, no_body, pickled)]
+    with contextlib.closing(plane.redis.client()) as client:
+        for each in odd:
+            client.lpush("quarantine", each)
+    plane.post.send("quarantine.report", [], "quarantine")
+    plane.post.send("quarantine.report", ["x" * 9_000_000], "quarantine")
+    plane.post.send("no.such.task", [1], "quarantine")
+    plane.hello()
+    wait_until(
+        lambda: (
+            (host := plane.store.host(plane.slot.host)) is not None
+            and host.sequence == plane.sequence
+        ),
+        "the hello behind it all to be heard",
+    )
+    assert plane.worker_pid() == worker
+
+
 def test_redis_dies_with_what_it_held_and_comes_back(deployment: Deployment) -> None:
     plane = deployment
     plane.hello()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -15,6 +16,11 @@ from quarantine.record.rows import Row
 
 _NONCES = models.nonces
 _REFUSALS = models.refusals
+
+MAX_REFUSALS = 10_000
+"""Rows that are kept one by one; a few megabytes."""
+
+FURTHER = "more refusals than are kept one by one; the log has each"
 
 
 class MessageRoom(Room):
@@ -48,30 +54,20 @@ class MessageRoom(Room):
         The same refusal again is counted on its one row, so that a host that repeats itself
         cannot fill the disk.
         """
-        kind, host, digest = storable(kind, 64), storable(host, 253), storable(digest, 64)
-        reason, excerpt = storable(reason, 1000), storable(excerpt, 500)
-        fingerprint = codec.digest([kind, host, reason, digest])
-        now = self._clock()
-        same = _REFUSALS.c.fingerprint == fingerprint
+        said = {
+            "kind": storable(kind, 64),
+            "host": storable(host, 253),
+            "reason": storable(reason, 1000),
+            "digest": storable(digest, 64),
+            "excerpt": storable(excerpt, 500),
+        }
         with self._writing() as db:
-            counted = db.execute(
-                sa.update(_REFUSALS).where(same).values(count=_REFUSALS.c.count + 1, last_at=now)
-            ).rowcount
-            if not counted:
-                db.execute(
-                    sa.insert(_REFUSALS).values(
-                        fingerprint=fingerprint,
-                        kind=kind,
-                        host=host,
-                        reason=reason,
-                        digest=digest,
-                        excerpt=excerpt,
-                        count=1,
-                        first_at=now,
-                        last_at=now,
-                    )
-                )
-            return _refusal(db.execute(sa.select(_REFUSALS).where(same)).mappings().one())
+            row = _count(db, said, self._clock())
+            if row is None and _rows(db) >= MAX_REFUSALS:
+                # Strangers with something new to say each time cannot fill the disk either.
+                said = {**said, "host": "", "reason": FURTHER, "digest": "", "excerpt": ""}
+                row = _count(db, said, self._clock())
+            return _refusal(row or _add(db, said, self._clock()))
 
     def refusals(self, *, host: str | None = None) -> list[Refusal]:
         """Oldest first."""
@@ -93,6 +89,34 @@ def spend(db: sa.Connection, use: NonceUse, now: datetime) -> None:
     db.execute(
         sa.insert(_NONCES).values(nonce=use.nonce, order_id=use.order_id, digest=use.digest, at=now)
     )
+
+
+def _count(db: sa.Connection, said: Mapping[str, str], now: datetime) -> Row | None:
+    """The row of the same refusal, with this one counted; None for a new one."""
+    same = _REFUSALS.c.fingerprint == _fingerprint(said)
+    counted = db.execute(
+        sa.update(_REFUSALS).where(same).values(count=_REFUSALS.c.count + 1, last_at=now)
+    ).rowcount
+    return db.execute(sa.select(_REFUSALS).where(same)).mappings().one() if counted else None
+
+
+def _add(db: sa.Connection, said: Mapping[str, str], now: datetime) -> Row:
+    fingerprint = _fingerprint(said)
+    db.execute(
+        sa.insert(_REFUSALS).values(
+            **said, fingerprint=fingerprint, count=1, first_at=now, last_at=now
+        )
+    )
+    same = _REFUSALS.c.fingerprint == fingerprint
+    return db.execute(sa.select(_REFUSALS).where(same)).mappings().one()
+
+
+def _fingerprint(said: Mapping[str, str]) -> str:
+    return codec.digest([said[name] for name in ("kind", "host", "reason", "digest")])
+
+
+def _rows(db: sa.Connection) -> int:
+    return db.execute(sa.select(sa.func.count()).select_from(_REFUSALS)).scalar_one()
 
 
 def _refusal(row: Row) -> Refusal:

@@ -23,7 +23,7 @@ from quarantine.errors import (
     IllegalTransitionError,
     UnavailableError,
 )
-from quarantine.record import models
+from quarantine.record import messages, models
 from quarantine.record.engine import make_engine
 from quarantine.record.facts import NewCertificate, NonceUse, SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
@@ -461,6 +461,17 @@ class StoreSuite:
             assert store.use_nonce(NONCE, ORDER)
         else:
             assert not store.use_nonce(long, ORDER)
+
+    def test_strangers_with_ever_new_words_do_not_fill_the_disk(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(messages, "MAX_REFUSALS", 3)
+        for number in range(10):
+            store.record_refusal("report", f"x{number}", "bad", f"{number}", HOSTILE)
+        store.record_refusal("report", "x0", "bad", "0", HOSTILE)  # a known one still counts
+        rows = store.refusals()
+        assert [row.count for row in rows] == [2, 1, 1, 7]
+        assert (rows[-1].reason, rows[-1].excerpt) == (messages.FURTHER, "")
 
     def test_a_refusal_is_kept_and_its_repetition_is_counted(self, store: Store) -> None:
         first = store.record_refusal("report", HOSTILE, "bad signature", "d" * 64, HOSTILE * 99)

@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import urlsplit
 
 from oslo_config import cfg
 
@@ -19,6 +20,7 @@ DEFAULT_FILE = Path("/etc/nvme-quarantine/nvme-quarantine.conf")
 """Read when no file is named, and only if it is there."""
 
 _PACKAGE = "quarantine.conf"
+_OTHER_BROKERS = frozenset({"redis+socket", "sentinel"})
 _NOT_GROUPS = frozenset({"opts"})
 
 
@@ -61,9 +63,26 @@ def _modules() -> Iterator[ModuleType]:
         yield module
 
 
+def _check_broker(text: str) -> None:
+    """Found now and not at the first message. Nothing of the URL is shown: it holds a password."""
+    try:
+        url = urlsplit(text)
+        number = url.path.strip("/")
+        plain = url.port != 0 and bool(url.hostname) and (number.isdigit() or not number)
+        good = plain if url.scheme in ("redis", "rediss") else url.scheme in _OTHER_BROKERS
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(
+            "expected [broker]url to be a URL such as rediss://USER:PASSWORD@HOST:6379/0, "
+            "found something else"
+        )
+
+
 def _check_together(conf: cfg.ConfigOpts) -> None:
     """Values that are right one by one and wrong together."""
     erase, detection = conf.erase, conf.detection
+    _check_broker(conf.broker.url)
     if erase.resend_after >= erase.order_seconds:
         raise ValueError(
             f"expected [erase]resend_after below order_seconds ({erase.order_seconds}), "

@@ -127,6 +127,35 @@ def test_what_holds_a_password_is_secret() -> None:
     assert secret == {"database.url", "broker.url"}
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nonsense",
+        "amqp://host//",
+        "redis://:s3cret@host:99999/0",
+        "redis://:s3cret@host:port/0",
+        "redis://:s3cret@host/database",
+        "redis:///0",
+    ],
+)
+def test_a_broker_that_is_none_is_found_at_once_and_not_shown(tmp_path: Path, url: str) -> None:
+    file = tmp_path / "x.conf"
+    file.write_text(f"[broker]\nurl = {url}\n")
+    with pytest.raises(BadInputError, match=r"\[broker\]url") as caught:
+        load([file])
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis://h", "rediss://u:p@h:6380/1?ssl_cert_reqs=required", "redis+socket:///run/redis.sock"],
+)
+def test_a_broker(tmp_path: Path, url: str) -> None:
+    file = tmp_path / "x.conf"
+    file.write_text(f"[broker]\nurl = {url}\n")
+    assert load([file]).broker.url == url
+
+
 def test_the_sample_is_a_valid_file(tmp_path: Path) -> None:
     text = SAMPLE.read_text()
     assert load([write(tmp_path / "as-is", text)]).erase.policy == "purge"

@@ -18,7 +18,7 @@ from eraser.wire.report import SeenDrive, Step
 LOG = logging.getLogger(__name__)
 
 HELLO_TIMEOUT = 5.0
-"""Seconds for one Identify of a drive at rest; one that takes longer is shown without identity."""
+"""Seconds for the controller of a drive at rest to be live; else it is shown without identity."""
 
 
 NVME_CLASS = "0x010802"

@@ -42,8 +42,8 @@ def _address(view: memoryview) -> int:
 def _memory(size: int) -> memoryview:
     """``size`` bytes, aligned as O_DIRECT demands, on huge pages where they fill one.
 
-    The kernel pins and maps a huge page at once instead of as 512 pages: with it reading in a row
-    was measured 1.2 to 1.4 times as fast in an emulated guest.
+    The kernel pins and maps a huge page at once instead of as 512 pages: most runs in an emulated
+    guest read in a row faster with it, some did not.
     """
     if size < _HUGE:
         return memoryview(mmap.mmap(-1, size))

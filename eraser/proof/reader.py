@@ -32,8 +32,8 @@ WINDOW = 2 << 20
 WINDOWS = 3
 """Sequential reads in flight. More only spread the looking over more memory than stays cached.
 
-Looking in threads of their own was measured and gained nothing: a real processor compares many
-times faster than drives read, and an emulated one shares its cores with the emulated drive."""
+Looking in threads of their own gained nothing where it was measured: an emulated guest on two
+busy cores, which it shares with the emulated drive."""
 BATCH = 32
 """Scattered reads that are sent, and looked at, together."""
 BATCHES = 4

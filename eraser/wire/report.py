@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eraser.wire.identity import ControllerIdentity, Slot, pci_address
 from eraser.wire.policy import Label, Method, VerificationMode
 from eraser.wire.profile import NamespaceLayout
+from eraser.wire.ticket import GateTestimony
 
 REPORT_TYPE = "nvme-quarantine.erase-report+json"
 PROGRESS_TYPE = "nvme-quarantine.progress+json"
@@ -243,6 +244,11 @@ class SeenDrive:
     address: str
     driver: str
     identity: ControllerIdentity | None
+    group: tuple[str, ...] | None = None
+    """Other endpoints in its IOMMU group (bridges left out): they go where the drive goes. None
+    where the host has no IOMMU group for it."""
+    system: bool | None = None
+    """It carries the host's own running system; None where that could not be read."""
 
     def __post_init__(self) -> None:
         if pci_address(self.address) != self.address:
@@ -280,6 +286,8 @@ class Hello:
     cases: tuple[str, ...]
     """Order ids of the cases that the host has open."""
     accepted: tuple[AcceptedOrder, ...] = ()
+    gate: GateTestimony | None = None
+    """None from a host whose eraser is older than the gate."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.sequence <= MAX_SEQUENCE:

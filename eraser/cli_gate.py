@@ -1,0 +1,1 @@
+"""``nvme-eraser gate``: placeholder of the layer contract, filled by the commit that follows."""

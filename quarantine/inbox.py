@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol, TypeVar
@@ -55,6 +56,9 @@ class Looker(Protocol):
 
     def bell(self, host: str, address: str | None = None) -> object:
         """One host's slots."""
+
+    def bell_server(self, server: str) -> object:
+        """The slots that an instance has, on whatever host."""
 
 
 @dataclass
@@ -143,6 +147,15 @@ class Inbox:
             raise BadInputError(f"bell: {error}") from error
         if self.bells:
             self.looker.bell(host, address)
+
+    def bell_server(self, server: str) -> None:
+        """As :meth:`bell`, for whoever knows the instance and not all of its hosts."""
+        try:
+            consumer = str(uuid.UUID(server))
+        except ValueError as error:
+            raise BadInputError(f"bell: expected a server's uuid: {error}") from error
+        if self.bells:
+            self.looker.bell_server(consumer)
 
     def _decide(
         self, host: HostRecord, report: EraseReport, token: str, raw: bytes, digest: str

@@ -129,6 +129,10 @@ class Reconciler:
         ]
         return self._each(slots)
 
+    def bell_server(self, server: str) -> list[Outcome]:
+        """Something happened to that instance: look at the slots that it had when last read."""
+        return self._each(record.slot for record in self._store.slots(consumer=server))
+
     def sweep(self) -> list[Outcome]:
         """List every one-time-use provider once and look at all slots that may need a step.
 

@@ -57,11 +57,17 @@ def register(app: Celery, inbox: Inbox) -> None:
 
 
 def _ring(inbox: Inbox, hint: Any) -> None:
-    if not isinstance(hint, dict) or not isinstance(hint.get("host"), str):
-        LOG.warning("a bell without a host is ignored")
-        return
-    address = hint.get("address")
-    inbox.bell(hint["host"], address if isinstance(address, str) else None)
+    known = hint if isinstance(hint, dict) else {}
+    host, address, server = (
+        value if isinstance(value := known.get(name), str) else None
+        for name in ("host", "address", "server")
+    )
+    if host is None and server is None:
+        LOG.warning("a bell without a host or a server is ignored")
+    if host is not None:
+        inbox.bell(host, address)
+    if server is not None:
+        inbox.bell_server(server)
 
 
 def _handle(task: Task, work: Callable[[], object], *, again: bool = True) -> None:

@@ -107,8 +107,12 @@ class SlotRoom(Room):
         host: str | None = None,
         states: Iterable[State] | None = None,
         identity: ControllerIdentity | None = None,
+        consumer: str | None = None,
     ) -> list[SlotRecord]:
-        """All records that fit, by host and address. ``identity``: expected in these slots."""
+        """All records that fit, by host and address.
+
+        ``identity``: expected in these slots. ``consumer``: the instance seen there last.
+        """
         query = sa.select(_SLOTS).order_by(_SLOTS.c.host, _SLOTS.c.address)
         if host is not None:
             query = query.where(_SLOTS.c.host == host)
@@ -116,6 +120,8 @@ class SlotRoom(Room):
             query = query.where(_SLOTS.c.state.in_([state.value for state in states]))
         if identity is not None:
             query = query.where(_SLOTS.c.identity_digest == identity.digest)
+        if consumer is not None:
+            query = query.where(_SLOTS.c.consumer == consumer)
         with self._reading() as db:
             return [rows.slot_record(row) for row in db.execute(query).mappings()]
 

@@ -28,7 +28,7 @@ class FakeInbox:
         if self.error is not None:
             raise self.error
 
-    report = progress = hello = bell = _take
+    report = progress = hello = bell = bell_server = _take
 
 
 class FakeTask:
@@ -87,6 +87,8 @@ def test_a_bell_is_heard_whatever_it_says() -> None:
         ("cmp1", "0000:01:00.0")
     ]
     assert deliver("bell", {"host": "cmp1", "address": 7}).heard == [("cmp1", None)]
+    assert deliver("bell", {"server": "a-uuid"}).heard == [("a-uuid",)]
+    assert deliver("bell", {"server": "a-uuid", "host": "h"}).heard == [("h", None), ("a-uuid",)]
     for nonsense in (None, "cmp1", {}, {"host": 1}, []):
         assert deliver("bell", nonsense).heard == []
 

@@ -9,12 +9,13 @@ then unknown, and only the next look tells.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from eraser.wire.identity import Slot
+from quarantine.cloud import sdk
 from quarantine.cloud.facts import (
     CONSUMER_TYPE,
     ONE_TIME_USE,
@@ -24,7 +25,8 @@ from quarantine.cloud.facts import (
     View,
     provider_name,
 )
-from quarantine.errors import BadInputError, ConflictError, QuarantineError, UnavailableError
+from quarantine.cloud.sdk import NotFoundError
+from quarantine.errors import UnavailableError
 
 LOG = logging.getLogger(__name__)
 
@@ -34,12 +36,10 @@ MICROVERSION: Final = "1.39"
 _LOOKS: Final = 5
 """How often a look is repeated while the provider changes under it before we give up."""
 
+_ROLES: Final = "the service and admin roles (the reshaper is for the service role alone)"
+
 _OWNER: Final = "nvme-quarantine"
 """Project and user of our allocations: Placement wants both, and usages then name us."""
-
-
-class NotFoundError(QuarantineError):
-    """Placement has no such provider."""
 
 
 class Placement:
@@ -55,13 +55,7 @@ class Placement:
 
         Nothing is sent yet. Raises ``BadInputError`` when there is no such cloud.
         """
-        # openstacksdk takes half a second to import: only those who talk to a cloud pay.
-        import openstack
-
-        try:
-            return cls(openstack.connect(cloud=cloud, region_name=region, api_timeout=timeout))
-        except Exception as error:
-            raise _translated(error, f"the cloud {cloud!r} of clouds.yaml") from error
+        return cls(sdk.connect(cloud, region=region, timeout=timeout))
 
     def one_time_use(self, host: str | None = None) -> list[Provider]:
         """Every provider with the one-time-use trait that stands for a slot, with generation.
@@ -215,33 +209,15 @@ class Placement:
     def _call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
-        extra = {} if body is None else {"json": body}
-        try:
-            call: Callable[..., Any] = self._connection.placement.request
-            answer = call(path, method, microversion=MICROVERSION, skip_cache=True, **extra)
-        except Exception as error:
-            raise _translated(error, f"{method} {path}") from error
-        status = int(answer.status_code)
-        if status == 204:
-            return {}
-        if 200 <= status < 300:
-            return _decoded(answer, f"{method} {path}")
-        if status == 409 and method == "GET":
-            # Nothing was asked to change: a conflict here is no verdict on a generation of ours.
-            raise UnavailableError(f"Placement answered 409 to {method} {path}; look again later")
-        raise _failure(status, str(answer.text), f"{method} {path}")
-
-
-def _decoded(answer: Any, what: str) -> Mapping[str, Any]:
-    try:
-        decoded = answer.json()
-    except ValueError as error:
-        raise UnavailableError(
-            f"expected JSON from Placement for {what}, found something else; is a proxy in between?"
-        ) from error
-    if not isinstance(decoded, dict):
-        raise UnavailableError(f"expected a JSON object from Placement for {what}")
-    return decoded
+        return sdk.call(
+            "Placement",
+            lambda: self._connection.placement,
+            method,
+            path,
+            microversion=MICROVERSION,
+            roles=_ROLES,
+            body=body,
+        )
 
 
 def _inventory(resource_class: str, row: Mapping[str, Any]) -> Inventory:
@@ -262,41 +238,3 @@ def _inventories(view: View, *, full: bool) -> dict[str, dict[str, int | float]]
         record = asdict(inventory.with_reserved(inventory.total if full else 0))
         records[record.pop("resource_class")] = record
     return records
-
-
-def _failure(status: int, text: str, what: str) -> QuarantineError:
-    detail = " ".join(text.split())[:300]
-    if status == 409:
-        return ConflictError(f"Placement refused {what}: something changed first ({detail})")
-    if status == 404:
-        return NotFoundError(f"Placement knows no such thing: {what} ({detail})")
-    if status in (408, 429) or status >= 500:
-        return UnavailableError(f"Placement answered {status} to {what}: {detail}")
-    if status in (401, 403):
-        return BadInputError(
-            f"Placement answered {status} to {what}: the cloud's user needs the service and admin "
-            f"roles (the reshaper is for the service role alone): {detail}"
-        )
-    return BadInputError(f"Placement answered {status} to {what}: {detail}")
-
-
-def _translated(error: Exception, what: str) -> QuarantineError:
-    """openstacksdk's and keystoneauth's exceptions as ours.
-
-    Raises ``error`` again when it is neither: a mistake in our own code must stay visible.
-    """
-    from keystoneauth1 import exceptions as keystone
-    from openstack import exceptions as sdk
-
-    text = " ".join(str(error).split())[:300]
-    if isinstance(error, sdk.ConfigException):
-        return BadInputError(f"expected {what} to be configured: {text}")
-    if isinstance(error, keystone.ConnectionError):
-        return UnavailableError(f"Placement does not answer ({what}): {text}")
-    if isinstance(error, keystone.HttpError):
-        return _failure(int(error.http_status or 500), text, what)
-    if isinstance(error, sdk.HttpException):
-        return _failure(int(error.status_code or 500), text, what)
-    if isinstance(error, keystone.ClientException | sdk.SDKException):
-        return UnavailableError(f"Placement cannot be asked ({what}): {text}")
-    raise error

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.lab.guest.image import PLAIN, Image
 from tests.lab.guest.qemu import KVM
 
 SLOTS: Final = 8
@@ -29,6 +30,7 @@ class Flavour:
     """Added to the kernel command line, e.g. ``nvme_core.admin_timeout=5``."""
     memory_mib: int = 1024
     cpus: int = 2
+    image: Image = PLAIN
 
 
 DEFAULT: Final = Flavour()

@@ -20,6 +20,7 @@ from tests.lab.errors import BuildError, LabError
 from tests.lab.guest import packages, payload, qemu, snapshot, trees
 from tests.lab.guest.argv import DEFAULT, SHORT_TIMEOUTS, Flavour
 from tests.lab.guest.cache import Cache
+from tests.lab.guest.image import PLAIN, Image
 
 _PROGRAMS: Final = {
     "mmdebstrap": "mmdebstrap",
@@ -43,11 +44,9 @@ class Images:
     cache: Cache
     qemu: qemu.Qemu
     accel: str
-    base: Path
-    """Directory with the kernel, the initramfs and the root image."""
+    plain: Path
+    """The entry of the plain image."""
     site: Path
-    state: Path
-    """The template of a guest's persistent disk."""
 
     def sources(self) -> Path:
         """Return the image of the project's packages as they are at this moment."""
@@ -55,7 +54,16 @@ class Images:
 
     def saved(self, flavour: Flavour) -> snapshot.Saved:
         """Return the saved state of a flavour; it is made on first use (about 10 s)."""
-        return snapshot.ensure(self.cache, self.qemu, self.accel, self.base, flavour)
+        base = self.base(flavour.image)
+        return snapshot.ensure(self.cache, self.qemu, self.accel, base, flavour)
+
+    def base(self, image: Image) -> Path:
+        """Return an image's entry: kernel, initramfs and root. It is made on first use."""
+        return self.plain if image == PLAIN else trees.guest_base(self.cache, image)
+
+    def state(self, image: Image) -> Path:
+        """Return the template of the persistent disk of an image's guests."""
+        return payload.state_template(self.cache, self.base(image))
 
 
 def ensure(cache: Cache | None = None, progress: Progress | None = None) -> Images:
@@ -70,8 +78,9 @@ def ensure(cache: Cache | None = None, progress: Progress | None = None) -> Imag
         siting = pool.submit(_timed, say, "Python packages", lambda: payload.site_image(cache))
         found, base, site = finding.result(), basing.result(), siting.result()
     accel = _timed(say, "accelerator", lambda: qemu.accelerator(cache, found, base))
-    state = _timed(say, "state disk", lambda: payload.state_template(cache, base))
-    return Images(cache, found, accel, base, site, state)
+    images = Images(cache, found, accel, base, site)
+    _timed(say, "state disk", lambda: images.state(PLAIN))
+    return images
 
 
 def _timed(say: Progress, what: str, build: Callable[[], T]) -> T:

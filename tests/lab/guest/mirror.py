@@ -1,7 +1,7 @@
 """Where this machine gets Debian from, read from its own apt configuration."""
 
+import functools
 import subprocess
-from collections.abc import Iterable
 
 from tests.lab.errors import BuildError
 
@@ -30,7 +30,8 @@ def debian_archive() -> str:
     return uris[0].rstrip("/")
 
 
-def candidates(packages: Iterable[str]) -> str:
+@functools.cache
+def candidates(packages: tuple[str, ...]) -> str:
     """Return the versions apt would install here: part of the key of what is built from them."""
     return _apt("apt-cache", "madison", *sorted(packages))
 

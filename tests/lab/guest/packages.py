@@ -33,6 +33,14 @@ GUEST_PACKAGES: Final = (
     "util-linux",
     "xfsprogs",
 )
+# On top of these, the compute guest that has libvirtd.
+LIBVIRT_PACKAGES: Final = (
+    "dbus",
+    "libvirt-clients",
+    "libvirt-daemon-system",
+    "libvirt-daemon-system-sysv",
+    "qemu-system-x86",
+)
 GUEST_KERNEL: Final = "linux-image-cloud-amd64"
 
 # vfio-user came with QEMU 10.1, which is younger than Debian 12 and Debian 13. Backports keeps one

@@ -57,7 +57,7 @@ def ensure(cache: Cache, qemu: Qemu, accel: str, base: Path, flavour: Flavour) -
         try:
             machine = Machine([*qemu.command, *line], sockets, part)
             try:
-                _boot_and_save(machine, part / "state")
+                _boot_and_save(machine, part / "state", flavour.image.warm_up)
             finally:
                 machine.kill()
         finally:
@@ -76,6 +76,7 @@ def ensure(cache: Cache, qemu: Qemu, accel: str, base: Path, flavour: Flavour) -
             *line[1:],
             cpu_model() if accel == KVM else "",
             *map(str, sizes),
+            flavour.image.warm_up,
             digest_files(Path(__file__).parent, [Path("snapshot.py")]),
         ]
     )
@@ -83,10 +84,10 @@ def ensure(cache: Cache, qemu: Qemu, accel: str, base: Path, flavour: Flavour) -
     return Saved(entry / "state", entry / "root.qcow2", flavour)
 
 
-def _boot_and_save(machine: Machine, state: Path) -> None:
+def _boot_and_save(machine: Machine, state: Path, warm_up: str) -> None:
     try:
         machine.agent.wait(machine.agent.hello, _BOOT_S, "boot")
-        script = _WARM_UP.format(modules=" ".join(PRELOADED_MODULES))
+        script = warm_up + _WARM_UP.format(modules=" ".join(PRELOADED_MODULES))
         done = machine.agent.request(
             "run", timeout=_BOOT_S, limit=_BOOT_S, argv=["/bin/sh", "-ec", script]
         )

@@ -9,6 +9,7 @@ from typing import Final
 from tests.lab.errors import BuildError
 from tests.lab.guest import initramfs, mirror, packages
 from tests.lab.guest.cache import Cache, digest, digest_files
+from tests.lab.guest.image import PLAIN, Image
 
 OVERLAY: Final = Path(__file__).parent / "overlay"
 PERSISTENT: Final = (
@@ -21,7 +22,6 @@ PERSISTENT: Final = (
     "var/lib/nvme-eraser",
 )
 """Directories of a guest that are on its own disk and so survive a power cut."""
-_ROOT_IMAGE_MIB: Final = 1000
 _EXCLUDED: Final = ("doc", "info", "locale", "man")
 # Fetches the kernel that the meta package stands for, without installing it: its maintainer
 # scripts would build an initramfs that nobody boots.
@@ -47,7 +47,7 @@ def qemu_tree(cache: Cache) -> Path:
     return cache.entry("qemu", digest([*suites, *include, *options]), build) / "root"
 
 
-def guest_base(cache: Cache) -> Path:
+def guest_base(cache: Cache, image: Image = PLAIN) -> Path:
     """Return the entry with ``vmlinuz``, ``initramfs.gz``, ``root.ext4`` and ``skeleton``.
 
     The skeleton holds the guest's own copy of the directories that survive a power cut
@@ -60,7 +60,7 @@ def guest_base(cache: Cache) -> Path:
         _mmdebstrap(
             root,
             packages.GUEST_SUITE,
-            packages.GUEST_PACKAGES,
+            image.packages,
             [f"deb {archive} {packages.GUEST_SUITE} main"],
             [
                 "--variant=minbase",
@@ -70,8 +70,7 @@ def guest_base(cache: Cache) -> Path:
         _install_kernel(root, part)
         shutil.copytree(OVERLAY / "root", root, symlinks=True, dirs_exist_ok=True)
         _prepare(root)
-        image = part / "root.ext4"
-        make_ext4(image, _ROOT_IMAGE_MIB, root, journal=False)
+        make_ext4(part / "root.ext4", image.root_mib, root, journal=False)
         skeleton = part / "skeleton"
         for name in PERSISTENT:
             shutil.copytree(root / name, skeleton / name, symlinks=True)
@@ -80,15 +79,16 @@ def guest_base(cache: Cache) -> Path:
     files = [path.relative_to(OVERLAY) for path in OVERLAY.rglob("*") if path.is_file()]
     key = digest(
         [
-            *packages.GUEST_PACKAGES,
+            *image.packages,
+            str(image.root_mib),
             *packages.INITRAMFS_MODULES,
             *PERSISTENT,
-            mirror.candidates((*packages.GUEST_PACKAGES, packages.GUEST_KERNEL)),
+            mirror.candidates((*image.packages, packages.GUEST_KERNEL)),
             digest_files(OVERLAY, files),
             digest_files(Path(__file__).parent, [Path("trees.py"), Path("initramfs.py")]),
         ]
     )
-    return cache.entry("base", key, build)
+    return cache.entry(image.name, key, build)
 
 
 def make_ext4(image: Path, size_mib: int, tree: Path | None, *, journal: bool) -> None:

@@ -55,7 +55,7 @@ class Guest:
         directory.mkdir(parents=True, exist_ok=True)
         short.mkdir(parents=True, exist_ok=True)
         self._state = directory / "state.ext4"
-        _copy_sparse(images.state, self._state)
+        _copy_sparse(images.state(flavour.image), self._state)
 
     # Life
 
@@ -83,7 +83,12 @@ class Guest:
         self.starts += 1
         console = self.directory / "console.log"
         line = command.command_line(
-            self.images.accel, self.images.base, self.flavour, disks, sockets, console
+            self.images.accel,
+            self.images.base(self.flavour.image),
+            self.flavour,
+            disks,
+            sockets,
+            console,
         )
         argv = [*self.images.qemu.command, *line, "-incoming", "defer"]
         self._machine = Machine(argv, sockets, self.directory)

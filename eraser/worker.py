@@ -21,8 +21,8 @@ from eraser import VERSION
 from eraser.hoststate import HostState, OrderRefusedError
 from eraser.pump import Pump
 from eraser.runners import DiskCases
+from eraser.wire.messaging import CONTROL_QUEUE, host_queue, make_app
 from eraser.workerconf import WorkerSettings
-from eraser.workertasks import CONTROL_QUEUE, host_queue, make_app
 
 LOG = logging.getLogger(__name__)
 
@@ -44,7 +44,11 @@ class Worker:
         self.settings = settings
         self.state = state
         self.host = state.card.host
-        self.app: Celery = make_app(settings.broker, self.host, settings.visibility_timeout)
+        self.app: Celery = make_app(
+            settings.broker,
+            host_queue(self.host),
+            visibility_timeout=settings.visibility_timeout,
+        )
         self.cases = DiskCases(settings.state_dir, settings.run_dir)
         self.pump = Pump(
             state=state,

@@ -1,7 +1,4 @@
-"""Celery of the control plane: one queue in, one queue per host out, settings that lose nothing.
-
-Redis is a doorbell, never a record. Tasks last milliseconds; one that comes twice changes nothing.
-"""
+"""How the control plane speaks to hosts: one queue in, one queue per host out."""
 
 from __future__ import annotations
 
@@ -11,68 +8,18 @@ from celery import Celery
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
+from eraser.wire import messaging
 from quarantine.errors import UnavailableError
-
-QUEUE = "quarantine"
-"""Where hosts send reports, progress, hellos and bells."""
 
 ORDER_TASK = "eraser.order"
 """The one task that a host takes from us: a signed order."""
 
 
-TRANSPORT = "quarantine.transport:Transport"
-"""Kombu's for Redis, which outlives entries that are no messages."""
-
-
-def host_queue(host: str) -> str:
-    """The queue of one compute host."""
-    return f"eraser.{host}"
-
-
-def settings(url: str, *, visibility_timeout: int = 3600, timeout: float = 5.0) -> dict[str, Any]:
-    """Celery's settings for the control plane. ``timeout``: seconds for Redis to answer.
-
-    The unacknowledged keys are this queue's own: with the defaults every program on the Redis
-    could read and restore the messages of all others.
-    """
-    return {
-        "broker_url": url,
-        # Another way to Redis (a socket, Sentinel) keeps kombu's own transport.
-        **({"broker_transport": TRANSPORT} if url.startswith(("redis://", "rediss://")) else {}),
-        "broker_connection_retry_on_startup": True,
-        "broker_connection_max_retries": None,
-        "broker_connection_timeout": timeout,
-        "broker_transport_options": {
-            "visibility_timeout": visibility_timeout,
-            "unacked_key": f"{QUEUE}.unacked",
-            "unacked_index_key": f"{QUEUE}.unacked_index",
-            "unacked_mutex_key": f"{QUEUE}.unacked_mutex",
-            "socket_timeout": timeout,
-            "socket_connect_timeout": timeout,
-            "socket_keepalive": True,
-            "health_check_interval": 15,
-        },
-        "task_default_queue": QUEUE,
-        "task_acks_late": True,
-        "task_reject_on_worker_lost": True,
-        "task_ignore_result": True,
-        "task_serializer": "json",
-        "accept_content": ["json"],
-        "worker_prefetch_multiplier": 1,
-        "worker_enable_remote_control": False,
-        # A broker's blip must not cancel what a task is doing to the record.
-        "worker_cancel_long_running_tasks_on_connection_loss": False,
-        "worker_hijack_root_logger": False,
-        "worker_send_task_events": False,
-        "enable_utc": True,
-    }
-
-
 def make_app(url: str, *, visibility_timeout: int = 3600, timeout: float = 5.0) -> Celery:
-    """The control plane's application, without tasks."""
-    app = Celery("quarantine", set_as_current=False)
-    app.conf.update(settings(url, visibility_timeout=visibility_timeout, timeout=timeout))
-    return app
+    """The control plane's application, without tasks. ``timeout``: seconds for Redis to answer."""
+    return messaging.make_app(
+        url, messaging.CONTROL_QUEUE, visibility_timeout=visibility_timeout, timeout=timeout
+    )
 
 
 class CeleryPost:
@@ -82,7 +29,7 @@ class CeleryPost:
         self.app = app
 
     def __call__(self, host: str, token: str) -> None:
-        self.send(ORDER_TASK, [token], host_queue(host))
+        self.send(ORDER_TASK, [token], messaging.host_queue(host))
 
     def send(self, task: str, arguments: list[Any], queue: str) -> None:
         """One message onto one queue."""

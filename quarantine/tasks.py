@@ -15,7 +15,8 @@ from typing import Any
 from celery import Celery, Task
 from celery.signals import worker_ready
 
-from quarantine.celeryapp import QUEUE, CeleryPost
+from eraser.wire.messaging import CONTROL_QUEUE
+from quarantine.celeryapp import CeleryPost
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
 from quarantine.inbox import Inbox
 
@@ -101,12 +102,12 @@ class Ears:
         """Ends the process with :data:`EXIT_DEAF` when nothing is heard; runs in a thread."""
         while not self._stop.wait(TICK_SECONDS):
             try:
-                self._post.send("quarantine.tick", [], QUEUE)
+                self._post.send("quarantine.tick", [], CONTROL_QUEUE)
             except UnavailableError:
                 self._heard = time.monotonic()  # the broker is away for all: alone, not deaf
                 continue
             if time.monotonic() - self._heard > DEAF_SECONDS:
-                LOG.critical("hearing nothing from queue %s any more: ending", QUEUE)
+                LOG.critical("hearing nothing from queue %s any more: ending", CONTROL_QUEUE)
                 os._exit(EXIT_DEAF)
 
 
@@ -116,7 +117,7 @@ def work(app: Celery, inbox: Inbox, level: str = "INFO") -> None:
     ears = Ears(app)
 
     def ready(**_: Any) -> None:
-        LOG.info("worker ready, taking messages from queue %s", QUEUE)
+        LOG.info("worker ready, taking messages from queue %s", CONTROL_QUEUE)
 
     worker_ready.connect(ready, weak=False)
     threading.Thread(target=ears.watch, name="ears", daemon=True).start()
@@ -127,7 +128,7 @@ def work(app: Celery, inbox: Inbox, level: str = "INFO") -> None:
             "--without-gossip",
             "--without-mingle",
             "--without-heartbeat",
-            f"--queues={QUEUE}",
+            f"--queues={CONTROL_QUEUE}",
             "--hostname=quarantine@%h",
             f"--loglevel={level}",
         ]

@@ -21,6 +21,7 @@ import pytest
 
 from eraser.wire import codec, signing
 from eraser.wire.identity import Slot
+from eraser.wire.messaging import host_queue
 from eraser.wire.order import ORDER_TYPE, EraseOrder
 from eraser.wire.report import (
     HELLO_TYPE,
@@ -33,7 +34,7 @@ from eraser.wire.report import (
     Step,
 )
 from eraser.wire.signing import PrivateKey, PublicKey
-from quarantine.celeryapp import CeleryPost, host_queue, make_app
+from quarantine.celeryapp import CeleryPost, make_app
 from quarantine.errors import UnavailableError
 from quarantine.evidence import ledger
 from quarantine.record.facts import SlotRecord

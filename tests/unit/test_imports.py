@@ -19,8 +19,9 @@ ALLOWED = {
 OURS = ("eraser", "quarantine", "qualify", "nova_patch", "tests", "benchmarks", "ansible")
 
 HOST_SIDE_LIBRARIES = {
-    "celery": {"worker.py", "workertasks.py"},
-    "kombu": {"worker.py"},
+    "celery": {"worker.py", "messaging.py"},
+    "kombu": {"worker.py", "messaging.py"},
+    "redis": {"messaging.py"},
     "cryptography": {"signing.py"},
     "oslo_config": {"workerconf.py", "options.py"},
 }

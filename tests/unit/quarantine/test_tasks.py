@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from eraser import workertasks
-from quarantine import celeryapp, tasks
+from eraser.wire import messaging
+from quarantine import tasks
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
 
 
@@ -93,14 +93,9 @@ def test_a_bell_is_heard_whatever_it_says() -> None:
         assert deliver("bell", nonsense).heard == []
 
 
-def test_both_sides_mean_the_same_queues() -> None:
-    assert celeryapp.QUEUE == workertasks.CONTROL_QUEUE
-    assert celeryapp.host_queue("cmp1") == workertasks.host_queue("cmp1")
-
-
 def test_settings_lose_no_message_and_share_no_keys() -> None:
-    ours = celeryapp.settings("redis://x")
-    theirs = workertasks.settings("redis://x", "eraser.cmp1", 3600)
+    ours = messaging.settings("redis://x", messaging.CONTROL_QUEUE)
+    theirs = messaging.settings("redis://x", messaging.host_queue("cmp1"))
     for settings in (ours, theirs):
         assert settings["task_acks_late"] is True
         assert settings["task_reject_on_worker_lost"] is True

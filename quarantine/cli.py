@@ -14,6 +14,7 @@ from quarantine.cliverb import Parser, Verb
 
 _GROUPS = (
     "quarantine.cliservice",
+    "quarantine.clilistener",
     "quarantine.clislots",
     "quarantine.clipeople",
     "quarantine.clicertificates",

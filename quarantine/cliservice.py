@@ -102,7 +102,7 @@ def _run(assembly: Assembly, args: argparse.Namespace) -> int:
     # All of it now: a service that cannot work says so at its start.
     reconciler = assembly.reconciler
     stop = threading.Event()
-    _on_signals(stop.set)
+    on_signals(stop.set)
     supervisor = None
     if conf.run.worker:
         supervisor = Supervisor(_worker_argv(assembly), conf.run.stop_timeout)
@@ -149,7 +149,9 @@ def _leave_with(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _on_signals(action: Callable[[], None]) -> None:
+def on_signals(action: Callable[[], None]) -> None:
+    """Has the service manager's stop, or Ctrl-C, do ``action`` instead of ending the process."""
+
     def handle(number: int, _frame: FrameType | None) -> None:
         LOG.info("%s: stopping", signal.Signals(number).name)
         action()

@@ -46,6 +46,14 @@ class Compute:
         """
         return cls(sdk.connect(cloud, region=region, timeout=timeout))
 
+    def newest_microversion(self) -> tuple[int, int]:
+        """``GET /`` of the v2.1 endpoint: the newest that nova-api offers, which dates it."""
+        text = str(self._call("GET", "/")["version"].get("version", ""))
+        major, _dot, minor = text.partition(".")
+        if not (major.isdigit() and minor.isdigit()):
+            raise UnavailableError(f"expected a microversion of Nova, found {text[:40]!r}")
+        return int(major), int(minor)
+
     def flavors(self) -> list[Flavor]:
         """Every flavor, public or not: ``GET /flavors/detail``."""
         found: list[Flavor] = []

@@ -73,12 +73,16 @@ class Placement:
         """The slots of that class that Placement would hand out at this moment, trait or not."""
         return [p for p in self._list(resources=f"{resource_class}:1") if p.slot]
 
+    def root(self, host: str) -> Provider | None:
+        """The compute host's own provider: its CPUs and memory."""
+        return next((p for p in self._list(name=host) if p.parent is None), None)
+
     def by_host(self, host: str) -> list[Provider]:
         """The slots in the tree of that compute host, with the trait or without."""
-        roots = [p for p in self._list(name=host) if p.parent is None]
-        if not roots:
+        root = self.root(host)
+        if root is None:
             return []
-        return [p for p in self._list(in_tree=roots[0].uuid) if p.slot and p.host == host]
+        return [p for p in self._list(in_tree=root.uuid) if p.slot and p.host == host]
 
     def by_slot(self, slot: Slot) -> Provider | None:
         """The slot's provider, whichever case its address is written in."""

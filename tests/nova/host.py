@@ -1,0 +1,127 @@
+"""A stand-in for the eraser on one compute host: it signs what a real one signs.
+
+It is not the eraser: the drives are those of :mod:`tests.nova.shelf`, and an erase takes no time.
+Its answers are those that the real eraser gives in the same place: a drive that a libvirt domain
+names, or that vfio holds, is "in use"; another drive is "wrong drive"; one that keeps its data is
+"not erased". That the real eraser finds all this out on a real kernel is tested on the emulated
+rack (tests/emulated).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from eraser.wire import codec
+from eraser.wire.identity import Slot
+from eraser.wire.order import ORDER_TYPE, EraseOrder
+from eraser.wire.report import (
+    HELLO_TYPE,
+    REPORT_TYPE,
+    AcceptedOrder,
+    EraseReport,
+    Hello,
+    Outcome,
+    SeenDrive,
+    Verdict,
+)
+from eraser.wire.signing import PrivateKey, PublicKey, verify
+from tests.nova.shelf import LIES, STUCK, Shelf
+from tests.unit.quarantine.testimony import REPORT
+
+
+@dataclass
+class StandInHost:
+    """One registered host; ``busy`` says in words who has a slot's drive, or nothing."""
+
+    name: str
+    controller: PublicKey
+    shelf: Shelf
+    busy: Callable[[Slot], str]
+    down: bool = False
+    """No power: orders wait, nothing is said."""
+    key: PrivateKey = field(default_factory=PrivateKey.generate)
+    sequence: int = 0
+    accepted: dict[str, EraseOrder] = field(default_factory=dict)
+    orders: list[EraseOrder] = field(default_factory=list)
+    """Every order that came, repetitions too."""
+
+    @property
+    def incarnation(self) -> str:
+        """Random in a real host's state directory; here one for each name."""
+        return f"incarnation-{self.name}"
+
+    def hello(self) -> str:
+        """The signed word about every drive that the host sees."""
+        self.sequence += 1
+        drives = tuple(
+            SeenDrive(slot.address, "nvme", drive.identity)
+            for slot, drive in sorted(self.shelf.drives.items())
+            if slot.host == self.name
+        )
+        accepted = tuple(
+            AcceptedOrder(address, order.order_id, order.generation)
+            for address, order in sorted(self.accepted.items())
+        )
+        hello = Hello(self.name, self.incarnation, self.sequence, "0", drives, (), accepted)
+        return self.key.sign(codec.canonical(hello), HELLO_TYPE)
+
+    def answer(self, token: str) -> str | None:
+        """The signed report on an order; ``None`` where a real host would refuse the order."""
+        payload = verify(token, self.controller, ORDER_TYPE, "order")
+        order = codec.load(EraseOrder, payload, "order")
+        self.orders.append(order)
+        known = self.accepted.get(order.slot.address)
+        if order.incarnation != self.incarnation:
+            return None
+        if known is not None and known != order and order.generation <= known.generation:
+            return None
+        self.accepted[order.slot.address] = order
+        return self.key.sign(codec.canonical(self._carry_out(order)), REPORT_TYPE)
+
+    def _carry_out(self, order: EraseOrder) -> EraseReport:
+        report = replace(
+            REPORT,
+            order_id=order.order_id,
+            slot=order.slot,
+            identity=order.identity,
+            generation=order.generation,
+            nonce=order.nonce,
+            incarnation=order.incarnation,
+            policy=order.policy.name,
+            profile=order.profile.name,
+            # As with a real clock, no two reports are the same.
+            finished_at=f"2026-11-21T11:00:{len(self.orders):02d}Z",
+        )
+        drive = self.shelf.drives.get(order.slot)
+        if drive is None:
+            return _untouched(report, Outcome.ABSENT, "no controller")
+        if drive.identity != order.identity:
+            report = replace(report, identity=drive.identity)
+            return _untouched(report, Outcome.WRONG_DRIVE, "another drive")
+        busy = self.busy(order.slot) or (STUCK if STUCK in drive.faults else "")
+        if busy:
+            return _untouched(report, Outcome.IN_USE, busy)
+        self.shelf.erase(order.slot)
+        if LIES in drive.faults:
+            reasons = ("a canary is still there",)
+            return replace(report, verdict=Verdict.NOT_ERASED, fit=False, reasons=reasons)
+        return report
+
+
+def _untouched(report: EraseReport, outcome: Outcome, reason: str) -> EraseReport:
+    """Nothing was sent to the drive, and the report says so."""
+    return replace(
+        report,
+        outcome=outcome,
+        verdict=Verdict.UNKNOWN,
+        fit=False,
+        reasons=(reason,),
+        achieved=None,
+        facts_before=None,
+        facts_after=None,
+        commands=(),
+        methods=(),
+        verification=None,
+        health=None,
+    )

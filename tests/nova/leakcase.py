@@ -1,0 +1,114 @@
+"""What the tests of leaks share: the two sides of each, and the words for what was seen."""
+
+from __future__ import annotations
+
+import fixtures
+
+from eraser.wire.identity import Slot
+from quarantine.record.states import State
+from tests.lab.services.placement import write_clouds_yaml
+from tests.nova import born
+from tests.nova.cleaners import BellCleaner, PollingCleaner
+from tests.nova.harness import NovaCase, Server
+from tests.nova.leaks import Saw, record
+from tests.nova.plane import Plane
+
+
+class LeakCase(NovaCase):
+    """Each test says what it saw with :meth:`saw`; its name says of which leak, and which side."""
+
+    def before_nova(self) -> None:
+        clouds = write_clouds_yaml(self.directory / "clouds.yaml", self.placement_server.url)
+        self.useFixture(fixtures.EnvironmentVariable("OS_CLIENT_CONFIG_FILE", str(clouds)))
+        self._placement = Plane.connect()
+
+    def saw(self, what: Saw, expected: Saw) -> None:
+        """Records what happened, then asserts that it is what we say of this side."""
+        record(self._testMethodName, what)
+        self.assertEqual(expected, what, [self.shelf.leaks, self.shelf.losses])
+
+    # Our parts
+
+    def patch_nova(self) -> None:
+        """Installs born reserved into nova-compute; before a host is started."""
+        self.useFixture(born.fixture())
+
+    def take_care(self, *slots: Slot) -> None:
+        """The control plane beside Nova: hosts registered, slots enrolled, erased, available."""
+        self.plane = Plane(self._placement, self.directory)
+        self.addCleanup(self.plane.close)
+        for host in sorted({slot.host for slot in slots}):
+            self.plane.add_host(host, self.shelf, self.busy)
+        self.plane.enrol(*slots)
+        self.plane.turn()
+        for slot in slots:
+            self.assertEqual(State.AVAILABLE, self.plane.state(slot), self.plane.record(slot))
+
+    def busy(self, slot: Slot) -> str:
+        """As the real eraser reads ``/etc/libvirt/qemu`` and ``/run/libvirt/qemu``."""
+        for server, running, addresses in self.domains(slot.host):
+            if slot.address in addresses:
+                return f"libvirt domain of {server} ({'running' if running else 'defined'})"
+        return ""
+
+    def cared_for(self, host: str = "compute1", drives: int = 1) -> tuple[Slot, ...]:
+        """A patched host with drives under our care, all available."""
+        self.patch_nova()
+        slots = self.add_host(host, drives)
+        self.take_care(*slots)
+        return slots
+
+    def tenant(self, **where: object) -> Server:
+        """A tenant's server that runs."""
+        server = self.boot(**where)
+        self.assertTrue(server.active, server.fault)
+        return server
+
+    # Others' parts
+
+    def polling_cleaner(self) -> PollingCleaner:
+        """What many would run instead of us."""
+        return PollingCleaner(self.placement_server.url, self.shelf)
+
+    def bell_cleaner(self) -> BellCleaner:
+        """What some would run instead of us."""
+        return BellCleaner(self.shelf)
+
+    # What happened
+
+    def second_tenant(self, **where: object) -> Saw:
+        """Another tenant boots: ``leaked``, ``refused``, or ``closed`` on a clean drive."""
+        before = len(self.shelf.leaks)
+        server = self.boot(**where)
+        if len(self.shelf.leaks) > before:
+            return Saw.LEAKED
+        if not server.active:
+            # For want of a drive, not because something else is broken.
+            self.assertIn("No valid host", server.fault)
+            return Saw.REFUSED
+        self.assertEqual(1, len(server.slots))
+        return Saw.CLOSED
+
+    def closes(self, slot: Slot) -> Saw:
+        """Whether the slot's drive is refused while dirty, then erased and handed out clean."""
+        self.assertTrue(self.shelf.dirty(slot), "expected a tenant's data on the drive")
+        drive, erased = self.shelf.drives[slot], self.shelf.drives[slot].erased
+        certificates = self.plane.certificates(slot)
+        early = self.second_tenant()
+        if early is not Saw.REFUSED:
+            return early
+        self.plane.turn()
+        if self.plane.state(slot) is not State.AVAILABLE:
+            return Saw.HELD
+        self.assertGreater(drive.erased, erased)
+        self.assertEqual(certificates + 1, self.plane.certificates(slot))
+        return self.second_tenant()
+
+    def held(self, slot: Slot, *words: str) -> Saw:
+        """Whether the slot is held for a reason with those words, and given to nobody."""
+        record_ = self.plane.record(slot)
+        self.assertEqual(State.HELD, record_.state, record_)
+        for word in words:
+            self.assertIn(word, record_.reason)
+        got = self.second_tenant()
+        return Saw.HELD if got is Saw.REFUSED else got

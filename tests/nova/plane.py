@@ -1,0 +1,155 @@
+"""Our real control plane beside the real Nova: record, Placement door, reconciler, dispatcher,
+inbox and certificates, as :mod:`quarantine.assembly` puts them together; the broker is a list.
+
+:meth:`Plane.turn` is what the service does all day: hosts say hello, the sweep looks, orders go
+out, reports come in, until nothing moves any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from eraser.wire.identity import Slot
+from eraser.wire.signing import PrivateKey
+from quarantine.cloud.placement import Placement
+from quarantine.dispatch import Dispatcher
+from quarantine.enrol import enrol
+from quarantine.errors import RefusedError
+from quarantine.evidence.registrar import Registrar
+from quarantine.evidence.sections import Issuer
+from quarantine.inbox import Inbox
+from quarantine.reconcile import Reconciler
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import State
+from quarantine.record.store import Store
+from quarantine.step import Limits
+from tests.lab.services.placement import CLOUD
+from tests.nova.host import StandInHost
+from tests.nova.shelf import Shelf
+from tests.unit.quarantine.testimony import PROFILE
+
+LIMITS = Limits(in_use_reread=0.001, max_attempts=3)
+"""Every slot in use is read in every turn; a drive that stays in use is held after three tries."""
+
+_ROUNDS = 6
+
+
+@dataclass
+class Clock:
+    """A wall clock that stands still until it is moved."""
+
+    now: datetime = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def forward(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += timedelta(seconds=seconds)
+
+
+@dataclass
+class Letters:
+    """The broker: orders lie here until a host takes them."""
+
+    waiting: list[tuple[str, str]] = field(default_factory=list)
+
+    def __call__(self, host: str, token: str) -> None:
+        self.waiting.append((host, token))
+
+
+class Plane:
+    """One control plane. ``placement`` is made before Nova's fixtures, which patch openstacksdk."""
+
+    def __init__(self, placement: Placement, directory: Path) -> None:
+        self.clock = Clock()
+        self.placement = placement
+        self.key = PrivateKey.generate()
+        self.letters = Letters()
+        self.hosts: dict[str, StandInHost] = {}
+        self.store = Store.open(f"sqlite:///{directory}/quarantine.sqlite", clock=self.clock)
+        self.store.migrate()
+        self.store.put_profile(PROFILE, "a person")
+        dispatcher = Dispatcher(self.store, self.key, self.letters, clock=self.clock)
+        self.reconciler = Reconciler(self.store, placement, dispatcher, LIMITS, self.clock)
+        registrar = Registrar(self.store, self.key, Issuer("Example Cloud"), clock=self.clock)
+        self.inbox = Inbox(
+            self.store, self.key.public, registrar, self.reconciler, clock=self.clock
+        )
+        self.reports: list[str] = []
+        """Every report that a host sent, to be sent again by whoever likes."""
+
+    @staticmethod
+    def connect() -> Placement:
+        """The door to Placement, with its client made: ``clouds.yaml`` is in the environment."""
+        placement = Placement.connect(CLOUD, timeout=30.0)
+        placement.by_host("nobody")
+        return placement
+
+    def add_host(self, name: str, shelf: Shelf, busy: Callable[[Slot], str]) -> StandInHost:
+        """Registers a host, as a person does."""
+        host = StandInHost(name, self.key.public, shelf, busy)
+        self.store.register_host(name, host.key.public, host.incarnation)
+        self.hosts[name] = host
+        return host
+
+    def enrol(self, *slots: Slot) -> None:
+        """Takes slots into care: free ones are reserved at once."""
+        for slot in slots:
+            enrol(self.store, self.placement, slot, profile=PROFILE.name, policy="purge")
+
+    def record(self, slot: Slot) -> SlotRecord:
+        """The slot's record now."""
+        found = self.store.slot(slot)
+        assert found is not None
+        return found
+
+    def state(self, slot: Slot) -> State:
+        """The slot's state now."""
+        return self.record(slot).state
+
+    def certificates(self, slot: Slot) -> int:
+        """How many were written for the slot."""
+        return sum(row.event == "certified" for row in self.store.history(slot))
+
+    def hellos(self) -> None:
+        """Every host that has power says hello."""
+        for host in self.hosts.values():
+            if not host.down:
+                self.inbox.hello(host.hello())
+
+    def turn(self) -> None:
+        """Everything that the service would do now, until nothing moves any more."""
+        self.hellos()
+        self.reconciler.sweep()
+        self.reconciler.reread()
+        for _ in range(_ROUNDS):
+            if not self.deliver():
+                return
+            self.reconciler.tend()
+        raise AssertionError(f"still moving after {_ROUNDS} rounds")
+
+    def deliver(self) -> bool:
+        """Hosts with power answer their orders; whether there was one."""
+        ready = [letter for letter in self.letters.waiting if not self.hosts[letter[0]].down]
+        for letter in ready:
+            self.letters.waiting.remove(letter)
+            report = self.hosts[letter[0]].answer(letter[1])
+            if report is not None:
+                self.reports.append(report)
+                self.hear(report)
+        return bool(ready)
+
+    def hear(self, report: str) -> str:
+        """A report arrives; the ruling, or why it was refused."""
+        try:
+            return str(self.inbox.report(report).ruling)
+        except RefusedError as error:
+            return str(error)
+
+    def close(self) -> None:
+        """Gives back the database."""
+        self.store.close()

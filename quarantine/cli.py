@@ -18,6 +18,7 @@ _GROUPS = (
     "quarantine.clislots",
     "quarantine.clipeople",
     "quarantine.clicertificates",
+    "quarantine.cliupgrade",
 )
 
 _GROUP_HELP = {

@@ -1,0 +1,147 @@
+"""``[pci]alias``: whether flavors reach the drives, and the same ones everywhere."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from quarantine.upgrade.alias import Alias
+from quarantine.upgrade.devicespec import Device, DeviceSpec
+from quarantine.upgrade.facts import Facts, Role
+from quarantine.upgrade.finding import Check, Finding, Level, confs, not_given
+
+_NOWHERE: Final = Device("0000:00:00.0")
+
+
+def _refused(facts: Facts) -> Iterator[Finding]:
+    for conf in confs(facts, Role.API, Role.COMPUTE):
+        if isinstance(conf, Finding):
+            yield conf
+    for conf in facts.confs:
+        for words in conf.wrong_aliases:
+            yield Finding(str(conf.source), words)
+        names = Counter(alias.name for alias in conf.aliases)
+        for name, count in names.items():
+            if count > 1 and conf.pci_in_placement:
+                yield Finding(
+                    str(conf.source), f"alias {name} is given {count} times, with pci_in_placement"
+                )
+
+
+def _same(facts: Facts) -> Iterator[Finding]:
+    for role in (Role.API, Role.COMPUTE):
+        if not facts.of_role(role):
+            yield not_given(role)
+    names = sorted({alias.name for conf in facts.confs for alias in _ours(facts, conf.aliases)})
+    for name in names:
+        told: dict[str, list[str]] = defaultdict(list)
+        for conf in facts.confs:
+            mine = [alias.words for alias in conf.aliases if alias.name == name]
+            needed = conf.source.role in (Role.API, Role.COMPUTE, Role.ALL)
+            if mine or needed:
+                told[" and ".join(mine) or "none"].append(str(conf.source))
+        if len(told) > 1:
+            parts = (f"{words} in {sources[0]}" for words, sources in sorted(told.items()))
+            yield Finding(f"alias {name}", "; ".join(parts))
+
+
+def _types(facts: Facts) -> Iterator[Finding]:
+    for conf in confs(facts, Role.API):
+        if isinstance(conf, Finding):
+            yield conf
+            continue
+        for alias in _ours(facts, conf.aliases):
+            if alias.device_type == "type-VF":
+                yield Finding(
+                    str(conf.source),
+                    f"alias {alias.name} asks for virtual functions, which are never one-time-use",
+                )
+
+
+def _reach(facts: Facts) -> Iterator[Finding]:
+    apis = facts.of_role(Role.API)
+    if not apis:
+        yield not_given(Role.API)
+        return
+    lines = [
+        (conf, spec)
+        for conf in facts.of_role(Role.COMPUTE)
+        for spec in conf.device_specs
+        if spec.one_time_use
+    ]
+    for conf in apis:
+        asked = {alias.resource_class for alias in conf.aliases}
+        for name in sorted(facts.our_classes - asked):
+            yield Finding(str(conf.source), f"no alias asks for {name}")
+        for alias in conf.aliases:
+            for compute, spec in lines:
+                missed = _missed(alias, spec)
+                if missed:
+                    yield Finding(
+                        str(conf.source),
+                        f"alias {alias.name} {missed} device_spec {spec.number} of "
+                        f"{compute.source}",
+                    )
+
+
+def _missed(alias: Alias, spec: DeviceSpec) -> str:
+    """In what an alias that is meant for the devices of a line does not reach them."""
+    held = spec.class_of(_NOWHERE)
+    if held == alias.resource_class:
+        lacking = ", ".join(sorted(alias.traits - spec.traits))
+        return f"asks for traits ({lacking}) that are not in" if lacking else ""
+    if alias.ids is None or held is None:
+        return ""
+    vendor, product = (frozenset({int(number, 16)}) for number in alias.ids)
+    if spec.vendor == vendor and spec.product == product:
+        return f"asks for {alias.resource_class}, and for the same ids {held} is in"
+    return ""
+
+
+def _ours(facts: Facts, aliases: tuple[Alias, ...]) -> tuple[Alias, ...]:
+    return tuple(alias for alias in aliases if alias.resource_class in facts.our_classes)
+
+
+ALIAS_CHECKS: Final = (
+    Check(
+        "alias-valid",
+        "aliases that Nova takes",
+        Level.FAILURE,
+        (),
+        "Every request with a flavor of any alias fails. With PCI in Placement an alias stands for "
+        "one resource class: it cannot be given twice.",
+        "Correct the alias; give drives of two models the same resource_class, or two aliases.",
+        _refused,
+    ),
+    Check(
+        "alias-same",
+        "the same aliases everywhere",
+        Level.FAILURE,
+        (),
+        "nova-api turns a flavor into a request with its own alias, nova-compute with its own when "
+        "a server moves: what they disagree on is another drive, or none.",
+        "Write the same alias for nova-api, nova-scheduler, nova-conductor and every nova-compute.",
+        _same,
+    ),
+    Check(
+        "alias-type",
+        "aliases ask for the type that the drives have",
+        Level.FAILURE,
+        (),
+        "Nova reports an NVMe drive with SR-IOV as type-PF, any other as type-PCI; without "
+        "device_type it looks for type-PCI. Placement finds a drive, the host has none.",
+        'Set "device_type" of the alias to the drives\' type.',
+        _types,
+    ),
+    Check(
+        "alias-reach",
+        "every resource class of drives has an alias that reaches it",
+        Level.FAILURE,
+        (),
+        "Servers with such a flavor find no valid host, or nobody can ask for the drives.",
+        "Name the device_spec's resource_class in the alias, and no trait that the line lacks; "
+        "'nvme-quarantine flavors' prints both.",
+        _reach,
+    ),
+)

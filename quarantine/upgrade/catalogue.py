@@ -1,0 +1,30 @@
+"""The table of checks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quarantine.upgrade.aliaschecks import ALIAS_CHECKS
+from quarantine.upgrade.drivechecks import DRIVE_CHECKS
+from quarantine.upgrade.facts import Facts
+from quarantine.upgrade.finding import Check, Result
+from quarantine.upgrade.hostchecks import HOST_CHECKS
+from quarantine.upgrade.novachecks import NOVA_CHECKS
+from quarantine.upgrade.releasechecks import RELEASE_CHECKS
+from quarantine.upgrade.slotchecks import SLOT_CHECKS
+from quarantine.upgrade.specchecks import SPEC_CHECKS
+
+CHECKS: Final[tuple[Check, ...]] = (
+    *NOVA_CHECKS,
+    *RELEASE_CHECKS,
+    *SPEC_CHECKS,
+    *ALIAS_CHECKS,
+    *DRIVE_CHECKS,
+    *SLOT_CHECKS,
+    *HOST_CHECKS,
+)
+
+
+def judge(facts: Facts) -> tuple[Result, ...]:
+    """Every check in the table's order."""
+    return tuple(check.result(facts) for check in CHECKS)

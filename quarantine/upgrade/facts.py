@@ -1,0 +1,187 @@
+"""What upgrade-check knows when it judges: everything was read before, nothing is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+
+from eraser.wire.identity import Slot
+from eraser.wire.report import SeenDrive
+from quarantine.cloud.facts import Provider, View
+from quarantine.record.facts import HostRecord, SlotRecord
+from quarantine.upgrade.alias import Alias
+from quarantine.upgrade.devicespec import Device, DeviceSpec
+
+
+class Role(StrEnum):
+    """Which service reads a configuration."""
+
+    API = "api"
+    SCHEDULER = "scheduler"
+    CONDUCTOR = "conductor"
+    COMPUTE = "compute"
+    ALL = "all"
+    """One file for every service of Nova."""
+    PLACEMENT = "placement"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One service's files, in the order of its command line. ``host`` None: every host's."""
+
+    role: Role
+    host: str | None
+    paths: tuple[Path, ...]
+
+    def __str__(self) -> str:
+        where = f"{self.role}@{self.host}" if self.host else str(self.role)
+        return f"{where} ({', '.join(map(str, self.paths))})"
+
+
+@dataclass(frozen=True)
+class NovaConf:
+    """One service's configuration; times in seconds. ``trouble`` is what Nova would refuse."""
+
+    source: Source
+    trouble: tuple[str, ...]
+    wrong_specs: tuple[str, ...]
+    wrong_aliases: tuple[str, ...]
+    device_specs: tuple[DeviceSpec, ...]
+    aliases: tuple[Alias, ...]
+    report_in_placement: bool
+    pci_in_placement: bool
+    enabled_filters: frozenset[str]
+    notification_format: str
+    notification_drivers: tuple[str, ...]
+    provider_refresh: int
+    reclaim_interval: int
+    ghost_action: str
+    ghost_interval: int
+
+
+@dataclass(frozen=True)
+class PlacementConf:
+    """Placement's own configuration."""
+
+    source: Source
+    trouble: tuple[str, ...]
+    wide_trees: bool
+    strategy: str
+
+
+@dataclass(frozen=True)
+class ProviderSeen:
+    """A slot's resource provider. ``view`` is None where it vanished while we looked."""
+
+    provider: Provider
+    one_time_use: bool
+    view: View | None
+
+    @property
+    def slot(self) -> Slot:
+        """The slot that it stands for."""
+        slot = self.provider.slot
+        assert slot is not None
+        return slot
+
+
+@dataclass(frozen=True)
+class Drive:
+    """All that is known about one slot, from whoever knows it."""
+
+    slot: Slot
+    device: Device
+    record: SlotRecord | None
+    seen: SeenDrive | None
+    provider: ProviderSeen | None
+
+    @property
+    def cared(self) -> bool:
+        """Somebody meant it to be one of ours: enrolled, or one-time use in Placement."""
+        one_time_use = self.provider is not None and self.provider.one_time_use
+        return self.record is not None or one_time_use
+
+
+@dataclass(frozen=True)
+class Facts:
+    """``record_trouble`` and ``placement_trouble`` say why nothing is known from there."""
+
+    confs: tuple[NovaConf, ...] = ()
+    placement_confs: tuple[PlacementConf, ...] = ()
+    slots: tuple[SlotRecord, ...] = ()
+    hosts: tuple[HostRecord, ...] = ()
+    providers: tuple[ProviderSeen, ...] = ()
+    servers: Mapping[str, int] | None = None
+    """Consumers on the root provider of each compute host that we looked at; None as above."""
+    silent: Mapping[str, float] | None = None
+    """Seconds since each registered host's last word, infinite for one that never spoke."""
+    profiles: frozenset[str] = frozenset()
+    policies: frozenset[str] = frozenset()
+    nova_release: int | None = None
+    placement_release: int | None = None
+    silent_after: float = 900.0
+    record_trouble: str = ""
+    placement_trouble: str = ""
+
+    def of_role(self, role: Role) -> tuple[NovaConf, ...]:
+        """The configurations that a service of that role reads."""
+        return tuple(c for c in self.confs if c.source.role in (role, Role.ALL))
+
+    def compute_conf(self, host: str) -> NovaConf | None:
+        """The host's own, else the one of every host."""
+        mine = self.of_role(Role.COMPUTE)
+        own = next((c for c in mine if c.source.host == host), None)
+        return own or next((c for c in mine if c.source.host is None), None)
+
+    @cached_property
+    def drives(self) -> tuple[Drive, ...]:
+        """Every slot that the record, Placement or a host's last word names."""
+        records = {record.slot: record for record in self.slots}
+        providers = {provider.slot: provider for provider in self.providers}
+        seen = {
+            Slot(host.name, drive.address): drive
+            for host in self.hosts
+            for drive in (host.hello.drives if host.hello else ())
+        }
+        return tuple(
+            _drive(slot, records.get(slot), seen.get(slot), providers.get(slot))
+            for slot in sorted(records.keys() | providers.keys() | seen.keys())
+        )
+
+    @cached_property
+    def host_names(self) -> tuple[str, ...]:
+        """Every compute host that is named anywhere."""
+        named = {drive.slot.host for drive in self.drives} | {host.name for host in self.hosts}
+        named |= {conf.source.host for conf in self.confs if conf.source.host}
+        return tuple(sorted(named))
+
+    @cached_property
+    def our_classes(self) -> frozenset[str]:
+        """The resource classes of one-time-use devices: enrolled, in Placement or configured."""
+        classes = {record.resource_class for record in self.slots}
+        for provider in self.providers:
+            if provider.one_time_use and provider.view is not None:
+                classes |= {i.resource_class for i in provider.view.inventories}
+        for conf in self.of_role(Role.COMPUTE):
+            classes |= {
+                name
+                for spec in conf.device_specs
+                if spec.one_time_use and (name := spec.class_of(Device("0000:00:00.0")))
+            }
+        return frozenset(classes)
+
+
+def _drive(
+    slot: Slot, record: SlotRecord | None, seen: SeenDrive | None, provider: ProviderSeen | None
+) -> Drive:
+    identity = seen.identity if seen else None
+    identity = identity or (record.identity if record else None)
+    device = Device(
+        slot.address,
+        identity.vendor_id if identity else None,
+        identity.device_id if identity else None,
+    )
+    return Drive(slot, device, record, seen, provider)

@@ -1,0 +1,124 @@
+"""What hosts say, or do not say, of themselves and of their defences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from eraser.wire.ticket import Defence, Standing
+from quarantine.record.facts import HostRecord
+from quarantine.upgrade.facts import Facts
+from quarantine.upgrade.finding import Check, Finding, Level, unknown
+from quarantine.upgrade.slotchecks import enrolled
+
+_LOCKS: Final = (Defence.HOOK, Defence.LOADED, Defence.PATCH)
+_HYGIENE: Final = (Defence.RULES, Defence.WATCHER)
+_GOOD: Final = frozenset({Standing.PRESENT, Standing.NOT_APPLICABLE})
+
+
+def _unregistered(facts: Facts) -> Iterator[Finding]:
+    known = {host.name for host in facts.hosts}
+    for host in sorted({drive.slot.host for drive in enrolled(facts)} - known):
+        yield Finding(host, "has enrolled slots and is not registered")
+
+
+def _silent(facts: Facts) -> Iterator[Finding]:
+    for host, seconds in sorted((facts.silent or {}).items()):
+        if math.isinf(seconds):
+            yield Finding(host, "registered, and was never heard")
+        elif seconds > facts.silent_after:
+            yield Finding(host, f"not heard for {seconds:.0f} s")
+
+
+def _defences(facts: Facts, wanted: tuple[Defence, ...]) -> Iterator[Finding]:
+    for host in facts.hosts:
+        gate = host.hello.gate if host.hello else None
+        if gate is None:
+            yield unknown(host.name, f"the host says nothing of its {_names(wanted)}")
+            continue
+        seen = {one.defence: one for one in gate.defences}
+        for defence in wanted:
+            found = seen.get(defence)
+            if found is None or found.standing is Standing.UNKNOWN:
+                detail = f": {found.detail}" if found else ""
+                yield unknown(host.name, f"{defence}: the host could not tell{detail}")
+            elif found.standing not in _GOOD:
+                yield Finding(host.name, f"{defence} is {found.standing}: {found.detail}")
+
+
+def _unrecorded(facts: Facts) -> Iterator[Finding]:
+    for host in facts.hosts:
+        for words in _guests(host):
+            yield Finding(host.name, words)
+
+
+def _guests(host: HostRecord) -> Iterator[str]:
+    gate = host.hello.gate if host.hello else None
+    for domain in gate.domains if gate else ():
+        if not domain.recorded:
+            state = "running" if domain.running else "defined"
+            places = ", ".join(domain.addresses)
+            yield f"domain {domain.name} ({domain.uuid}) is {state} with {places}"
+
+
+def _names(defences: tuple[Defence, ...]) -> str:
+    return ", ".join(str(defence) for defence in defences)
+
+
+HOST_CHECKS: Final = (
+    Check(
+        "host-registered",
+        "every host with enrolled slots is registered",
+        Level.FAILURE,
+        (),
+        "Nothing that the host says is believed, so nothing on it is ever erased.",
+        "nvme-eraser keygen on the host, then nvme-quarantine host register FILE.",
+        _unregistered,
+        of_hosts=True,
+    ),
+    Check(
+        "host-silent",
+        "registered hosts speak",
+        Level.WARNING,
+        (7, 8),
+        "Orders wait, and what changed on the host since then is not known.",
+        "See the nvme-eraser worker on the host, and its way to the broker.",
+        _silent,
+        of_hosts=True,
+    ),
+    Check(
+        "host-defences",
+        "hosts have the gate, and nova-compute the patch",
+        Level.FAILURE,
+        (1, 2, 3, 4, 14, 23),
+        "Without the hook a guest starts on whatever drive is in the slot; without the patch a "
+        "provider that is made anew is on offer at once.",
+        "nvme-eraser host-setup, reload libvirtd; python3 -m nova_patch install, restart "
+        "nova-compute (docs/operators.md).",
+        lambda facts: _defences(facts, _LOCKS),
+        of_hosts=True,
+    ),
+    Check(
+        "host-rules",
+        "hosts keep their hands off tenants' drives and watch the slots",
+        Level.WARNING,
+        (9, 14, 23),
+        "Without the rules the host looks into what a tenant left, and may assemble it; without "
+        "the watcher a swapped drive is noticed late.",
+        "nvme-eraser host-setup; start nvme-eraser watcher.",
+        lambda facts: _defences(facts, _HYGIENE),
+        of_hosts=True,
+    ),
+    Check(
+        "guests-recorded",
+        "the gate knows every guest that has a drive",
+        Level.WARNING,
+        (),
+        "With the hook in place such a guest is refused at its next start, and the drive may be "
+        "used past the gate.",
+        "nvme-eraser gate adopt on the host, before the hook is installed.",
+        _unrecorded,
+        of_hosts=True,
+    ),
+)

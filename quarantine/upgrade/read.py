@@ -1,0 +1,176 @@
+"""Gathers the facts: configuration files, the record, Placement. Judges nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, Protocol
+
+from eraser.wire.identity import Slot
+from quarantine.cloud.facts import Provider, View
+from quarantine.errors import QuarantineError
+from quarantine.record.facts import HostRecord
+from quarantine.record.store import Store
+from quarantine.upgrade import novaconf
+from quarantine.upgrade.facts import Facts, ProviderSeen, Role, Source
+
+_RELEASES: Final = (((2, 103), 33), ((2, 104), 34))
+"""Newest microversion of nova-api and its release, where they are one to one
+(``rest_api_version_history.rst`` of Nova 34: 2.96 is 29 and 30, 2.100 is 31 and 32)."""
+
+
+class Cloud(Protocol):
+    """What is asked of :class:`quarantine.cloud.placement.Placement`."""
+
+    def one_time_use(self, host: str | None = None) -> list[Provider]:
+        """Every one-time-use slot."""
+
+    def offered(self, resource_class: str) -> list[Provider]:
+        """The slots of a class that Placement would hand out now."""
+
+    def by_slot(self, slot: Slot) -> Provider | None:
+        """The slot's provider by name."""
+
+    def root(self, host: str) -> Provider | None:
+        """A compute host's own provider."""
+
+    def view(self, uuid: str, resource_class: str) -> View | None:
+        """One consistent look."""
+
+    def holders(self, uuid: str) -> tuple[int, frozenset[str]] | None:
+        """Generation and consumers."""
+
+
+class Nova(Protocol):
+    """What is asked of :class:`quarantine.cloud.compute.Compute`."""
+
+    def newest_microversion(self) -> tuple[int, int]:
+        """Of nova-api."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the operator asked; empty ``hosts`` means all. Seconds in ``silent_after``."""
+
+    sources: tuple[Source, ...] = ()
+    hosts: frozenset[str] = frozenset()
+    nova_release: int | None = None
+    placement_release: int | None = None
+    silent_after: float = 900.0
+
+    def asks(self, host: str) -> bool:
+        """Whether that host is asked about."""
+        return not self.hosts or host in self.hosts
+
+
+def gather(
+    question: Question,
+    store: Callable[[], Store],
+    placement: Callable[[], Cloud],
+    nova: Callable[[], Nova],
+    *,
+    policies: Iterable[str],
+    now: datetime,
+) -> Facts:
+    """Everything that can be read; for a source that does not answer, why.
+
+    ``policies`` are approved beyond the record's (the built-in one). Raises
+    :class:`quarantine.errors.BadInputError` for a configuration file that is not there.
+    """
+    facts = Facts(
+        confs=tuple(
+            novaconf.nova(s)
+            for s in question.sources
+            if s.role is not Role.PLACEMENT and (s.host is None or question.asks(s.host))
+        ),
+        placement_confs=tuple(
+            novaconf.placement(s) for s in question.sources if s.role is Role.PLACEMENT
+        ),
+        policies=frozenset(policies),
+        nova_release=question.nova_release,
+        placement_release=question.placement_release,
+        silent_after=question.silent_after,
+    )
+    try:
+        facts = _with_record(facts, question, store(), now)
+    except QuarantineError as error:
+        facts = replace(facts, record_trouble=str(error))
+    try:
+        facts = _with_placement(facts, question, placement())
+    except QuarantineError as error:
+        facts = replace(facts, placement_trouble=str(error))
+    if facts.nova_release is None:
+        facts = replace(facts, nova_release=_release(nova))
+    return facts
+
+
+def _with_record(facts: Facts, question: Question, store: Store, now: datetime) -> Facts:
+    hosts = tuple(host for host in store.hosts() if question.asks(host.name))
+    return replace(
+        facts,
+        slots=tuple(record for record in store.slots() if question.asks(record.slot.host)),
+        hosts=hosts,
+        silent={host.name: _silence(host, now) for host in hosts},
+        profiles=frozenset(profile.name for profile in store.profiles()),
+        policies=facts.policies | {policy.name for policy in store.policies()},
+    )
+
+
+def _silence(host: HostRecord, now: datetime) -> float:
+    return math.inf if host.heard_at is None else (now - host.heard_at).total_seconds()
+
+
+def _with_placement(facts: Facts, question: Question, cloud: Cloud) -> Facts:
+    """One listing, and a look at each slot (three requests, some 30 ms together)."""
+    burnt = {p.uuid: p for p in cloud.one_time_use() if p.host and question.asks(p.host)}
+    found = dict(burnt)
+    known = {provider.slot for provider in burnt.values()}
+    for record in facts.slots:
+        if record.slot not in known:
+            provider = cloud.by_slot(record.slot)
+            if provider is not None:
+                found[provider.uuid] = provider
+    seen = _views(cloud, found, burnt)
+    # The classes of one-time-use devices are known now; who else offers them?
+    facts = replace(facts, providers=seen)
+    for name in sorted(facts.our_classes):
+        for provider in cloud.offered(name):
+            if provider.host and question.asks(provider.host) and provider.uuid not in found:
+                found[provider.uuid] = provider
+    facts = replace(facts, providers=_views(cloud, found, burnt, seen))
+    return replace(facts, servers=_servers(facts, cloud))
+
+
+def _views(
+    cloud: Cloud,
+    providers: Mapping[str, Provider],
+    burnt: Mapping[str, Provider],
+    seen: Sequence[ProviderSeen] = (),
+) -> tuple[ProviderSeen, ...]:
+    before = {one.provider.uuid: one for one in seen}
+    return tuple(
+        before.get(uuid) or ProviderSeen(provider, uuid in burnt, cloud.view(uuid, ""))
+        for uuid, provider in providers.items()
+    )
+
+
+def _servers(facts: Facts, cloud: Cloud) -> dict[str, int]:
+    """Servers on hosts without any slot in Placement: where tracking is about to begin."""
+    tracked = {provider.slot.host for provider in facts.providers}
+    counts: dict[str, int] = {}
+    for host in facts.host_names:
+        root = cloud.root(host) if host not in tracked else None
+        held = cloud.holders(root.uuid) if root else None
+        if held is not None:
+            counts[host] = len(held[1])
+    return counts
+
+
+def _release(nova: Callable[[], Nova]) -> int | None:
+    """By the newest microversion; None where that does not decide, or nobody answers."""
+    try:
+        return dict(_RELEASES).get(nova().newest_microversion())
+    except QuarantineError:
+        return None

@@ -1,0 +1,95 @@
+"""Releases of Nova and Placement, and Placement's own configuration."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from quarantine.upgrade.facts import Facts
+from quarantine.upgrade.finding import Check, Finding, Level, unknown
+
+_MANY_DRIVES: Final = 8
+"""Equal devices in a host from which Placement's own help asks for the option (bug 2126751)."""
+
+_PATCHED: Final = (29, 32, 33, 34)
+"""Releases that nova_patch knows; the first has no one-time-use devices of its own."""
+
+
+def _wide_trees(facts: Facts) -> Iterator[Finding]:
+    drives = Counter(drive.slot.host for drive in facts.drives if drive.cared)
+    wide = [
+        f"{host} with {count}" for host, count in sorted(drives.items()) if count > _MANY_DRIVES
+    ]
+    if not wide:
+        return
+    named = f"{len(wide)} hosts have more than {_MANY_DRIVES} drives ({', '.join(wide[:3])})"
+    if not facts.placement_confs:
+        yield unknown(
+            "placement", f"{named}; no placement.conf was given, add --nova-conf placement=FILE"
+        )
+    for conf in facts.placement_confs:
+        if not conf.wide_trees:
+            yield Finding(
+                str(conf.source),
+                f"[workarounds]optimize_for_wide_provider_trees is false, and {named}",
+            )
+        elif conf.strategy != "breadth-first":
+            yield Finding(
+                str(conf.source),
+                f"[placement]allocation_candidates_generation_strategy is {conf.strategy}, "
+                f"and {named}",
+            )
+
+
+def _placement_release(facts: Facts) -> Iterator[Finding]:
+    release = facts.placement_release
+    if release is None:
+        yield unknown("placement", "its release is not known; add --placement-release NUMBER")
+    elif release < 14:
+        yield Finding("placement", f"release {release}")
+
+
+def _nova_release(facts: Facts) -> Iterator[Finding]:
+    release = facts.nova_release
+    if release is None:
+        yield unknown("nova", "its release is not known; add --nova-release NUMBER")
+    elif release not in _PATCHED:
+        yield Finding("nova", f"release {release}")
+
+
+RELEASE_CHECKS: Final = (
+    Check(
+        "nova-release",
+        "a release of Nova that is known here",
+        Level.FAILURE,
+        (1, 2, 3, 4),
+        "Nova 32 (2025.2) is the first with one-time-use devices, for 29 there is a patch of "
+        "ours; 30 and 31 have neither. Without the patch a provider that is made anew is on offer "
+        "at once.",
+        "Upgrade to a release that nova_patch supports (docs/nova-patch.md).",
+        _nova_release,
+    ),
+    Check(
+        "placement-release",
+        "Placement can move one-time-use devices",
+        Level.WARNING,
+        (11,),
+        "Before 14 (2025.2) a cold migration, resize or revert of a server with a reserved drive "
+        "is refused with a 409 (bug 1943191).",
+        "Upgrade Placement, or forbid migrate and resize for these flavors.",
+        _placement_release,
+    ),
+    Check(
+        "wide-trees",
+        "Placement is ready for many drives in one host",
+        Level.WARNING,
+        (),
+        "With many equal drives in one host the search for candidates grows beyond all measure, "
+        "and servers with several drives fail with no valid host (bug 2126751).",
+        "Set [workarounds]optimize_for_wide_provider_trees = true and "
+        "[placement]allocation_candidates_generation_strategy = breadth-first in placement.conf.",
+        _wide_trees,
+        of_slots=True,
+    ),
+)

@@ -1,0 +1,218 @@
+"""The record and Placement held against each other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from quarantine import custody
+from quarantine.cloud.facts import ONE_TIME_USE
+from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, State
+from quarantine.upgrade.facts import Drive, Facts
+from quarantine.upgrade.finding import Check, Finding, Level
+
+
+def _record(facts: Facts) -> Iterator[Finding]:
+    if facts.record_trouble:
+        yield Finding("record", facts.record_trouble)
+
+
+def _placement(facts: Facts) -> Iterator[Finding]:
+    if facts.placement_trouble:
+        yield Finding("Placement", facts.placement_trouble)
+
+
+def _absent(facts: Facts) -> Iterator[Finding]:
+    for drive in enrolled(facts):
+        if drive.provider is None or drive.provider.view is None:
+            yield Finding(str(drive.slot), "Placement has no provider for it")
+        elif not drive.provider.view.inventories:
+            yield Finding(str(drive.slot), "its provider has no inventory")
+
+
+def _traits(facts: Facts) -> Iterator[Finding]:
+    for drive in enrolled(facts):
+        if drive.provider is not None and not drive.provider.one_time_use:
+            yield Finding(str(drive.slot), f"its provider has no trait {ONE_TIME_USE}")
+
+
+def _renamed(facts: Facts) -> Iterator[Finding]:
+    for drive in enrolled(facts):
+        record, provider = drive.record, drive.provider
+        if record is None or provider is None or provider.view is None:
+            continue
+        if provider.provider.uuid != record.provider:
+            yield Finding(
+                str(drive.slot),
+                f"its provider is {provider.provider.uuid}, and was {record.provider}",
+            )
+        held = [inventory.resource_class for inventory in provider.view.inventories]
+        if held and held != [record.resource_class]:
+            yield Finding(
+                str(drive.slot),
+                f"its resource class is {' and '.join(held)}, and was {record.resource_class}",
+            )
+
+
+def _unlocked(facts: Facts) -> Iterator[Finding]:
+    for drive in enrolled(facts, retired=True):
+        record, view = drive.record, drive.provider.view if drive.provider else None
+        if record is None or view is None or not view.inventories or view.locked:
+            continue
+        if record.state is State.AVAILABLE and record.certificate is not None:
+            continue
+        lack = "" if record.state is not State.AVAILABLE else " without a certificate"
+        yield Finding(
+            str(drive.slot), f"{record.state}{lack}, and reserved is low: {custody.describe(view)}"
+        )
+
+
+def _no_custody(facts: Facts) -> Iterator[Finding]:
+    for drive in enrolled(facts):
+        record, view = drive.record, drive.provider.view if drive.provider else None
+        if record is None or view is None:
+            continue
+        if record.state in CASE_OPEN and record.custody_ready and not view.custody(record.custody):
+            yield Finding(
+                str(drive.slot), f"{record.state} without our custody: {custody.describe(view)}"
+            )
+
+
+def _strangers(facts: Facts, *, offered: bool) -> Iterator[Finding]:
+    for drive in facts.drives:
+        view = drive.provider.view if drive.provider else None
+        if drive.record is not None or view is None or not drive.cared:
+            continue
+        free = not view.locked and not view.allocations
+        if free is offered:
+            words = "on offer" if free else custody.describe(view)
+            yield Finding(str(drive.slot), f"one-time use and not enrolled; {words}")
+
+
+def _unapproved(facts: Facts) -> Iterator[Finding]:
+    missing: dict[str, int] = defaultdict(int)
+    for drive in enrolled(facts):
+        record = drive.record
+        assert record is not None
+        if record.profile not in facts.profiles:
+            missing[f"profile {record.profile!r}"] += 1
+        if record.policy not in facts.policies:
+            missing[f"policy {record.policy!r}"] += 1
+    for name, count in sorted(missing.items()):
+        yield Finding(name, f"not approved, and {count} slots are enrolled with it")
+
+
+def enrolled(facts: Facts, *, retired: bool = False) -> Iterator[Drive]:
+    """Drives with a record; those that people have to decide on are known to be wrong."""
+    for drive in facts.drives:
+        if drive.record is not None and (retired or drive.record.state not in WAITING_FOR_PEOPLE):
+            yield drive
+
+
+SLOT_CHECKS: Final = (
+    Check(
+        "record-readable",
+        "the control plane's record answers",
+        Level.FAILURE,
+        (26,),
+        "Without the record nothing is known about slots, and nothing is given back.",
+        "See [database]url; 'nvme-quarantine db upgrade' brings an old schema to this release's.",
+        _record,
+    ),
+    Check(
+        "placement-answers",
+        "Placement answers the control plane",
+        Level.FAILURE,
+        (),
+        "Releases are not seen and nothing is given back; what is reserved stays reserved.",
+        "See [placement]cloud and its entry in clouds.yaml; the user needs the service role.",
+        _placement,
+    ),
+    Check(
+        "provider-present",
+        "every enrolled slot has its provider",
+        Level.FAILURE,
+        (1, 2, 4),
+        "With its provider Nova forgets that the drive is reserved; it is on offer when it comes "
+        "back, unless nova_patch is there.",
+        "Bring the drive, its device_spec line or its compute service back, then release the slot.",
+        _absent,
+        of_slots=True,
+    ),
+    Check(
+        "provider-one-time-use",
+        "every enrolled slot is a one-time-use device",
+        Level.FAILURE,
+        (20,),
+        "Nova no longer reserves the drive when it is used: after the next delete it is on offer "
+        "at once.",
+        'Restore "one_time_use": "true" in its device_spec and restart nova-compute.',
+        _traits,
+        of_slots=True,
+    ),
+    Check(
+        "provider-same",
+        "every enrolled slot has the provider and the class that it was enrolled with",
+        Level.FAILURE,
+        (3, 4),
+        "A provider that was made anew, or got another class, starts without a reservation.",
+        "Restore the old name; or let the control plane certify the drives again under the new "
+        "one.",
+        _renamed,
+        of_slots=True,
+    ),
+    Check(
+        "reserved",
+        "what is not certified is reserved",
+        Level.FAILURE,
+        (5, 6, 26),
+        "Somebody lowered reserved by hand, or Placement was restored from a backup: the drive is, "
+        "or will be after the next delete, on offer with a tenant's data.",
+        "Start the service (nvme-quarantine run) or 'nvme-quarantine reconcile': it reserves it; "
+        "find out who lowered it.",
+        _unlocked,
+        of_slots=True,
+    ),
+    Check(
+        "custody",
+        "open cases hold their provider",
+        Level.FAILURE,
+        (6,),
+        "reserved alone is forgotten with the provider, and one mistaken inventory set frees it.",
+        "Start the service (nvme-quarantine run) or 'nvme-quarantine reconcile': it takes custody "
+        "again.",
+        _no_custody,
+        of_slots=True,
+    ),
+    Check(
+        "not-enrolled-offered",
+        "no drive on offer that nobody enrolled",
+        Level.FAILURE,
+        (22, 23),
+        "Nobody has erased it: the next tenant gets it as it came.",
+        "nvme-quarantine enrol --host HOST --profile NAME; it is reserved first.",
+        lambda facts: _strangers(facts, offered=True),
+        of_slots=True,
+    ),
+    Check(
+        "not-enrolled",
+        "every one-time-use drive is enrolled",
+        Level.WARNING,
+        (),
+        "Nova reserves it when it is used, and nobody ever gives it back.",
+        "nvme-quarantine enrol --host HOST --profile NAME; a used one is not touched.",
+        lambda facts: _strangers(facts, offered=False),
+        of_slots=True,
+    ),
+    Check(
+        "approved",
+        "profiles and policies of enrolled slots are approved",
+        Level.FAILURE,
+        (),
+        "No order is given without them: released drives wait for ever.",
+        "nvme-quarantine profile approve FILE --by NAME (or policy approve).",
+        _unapproved,
+        of_slots=True,
+    ),
+)

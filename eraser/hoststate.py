@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 
+from eraser import hostcard
 from eraser.errors import BadInputError, EraserError
+from eraser.hostcard import CARD_FILE, HostCard
 from eraser.journal import replace_durably
 from eraser.wire import codec
 from eraser.wire.identity import host_name
@@ -22,7 +23,6 @@ from eraser.wire.signing import PrivateKey, PublicKey, verify
 
 LOG = logging.getLogger(__name__)
 
-CARD_FILE = "host.json"
 KEY_FILE = "host.key"
 CONTROLLER_FILE = "controller.jwk"
 
@@ -31,15 +31,6 @@ class OrderRefusedError(EraserError):
     """An order is not for this host as it is now. It was recorded, nothing was touched."""
 
     exit_code = 9
-
-
-@dataclass(frozen=True)
-class HostCard:
-    """The public half, as ``host.json``: what ``nvme-quarantine host register`` reads."""
-
-    host: str
-    incarnation: str
-    key: dict[str, str]
 
 
 def keygen(directory: Path, host: str) -> HostCard:
@@ -90,16 +81,9 @@ class HostState:
                 f"the controller's public key (nvme-quarantine keygen) at {CONTROLLER_FILE}"
             ) from error
 
-    def _order_file(self, address: str) -> Path:
-        return self.directory / "orders" / f"{codec.digest(address)[:32]}.json"
-
     def accepted(self, address: str) -> EraseOrder | None:
         """The newest order that was accepted for the slot, done or not."""
-        try:
-            raw = self._order_file(address).read_bytes()
-        except FileNotFoundError:
-            return None
-        return codec.load(EraseOrder, raw, f"accepted order of {address}")
+        return hostcard.accepted(self.directory, address)
 
     def orders(self) -> tuple[EraseOrder, ...]:
         """The newest accepted order of every slot. A damaged file stops no other slot's case."""
@@ -125,7 +109,8 @@ class HostState:
             raise OrderRefusedError(str(error)) from error
         self._check(order, known)
         if known != order:
-            replace_durably(self._order_file(order.slot.address), codec.canonical(order))
+            path = hostcard.order_file(self.directory, order.slot.address)
+            replace_durably(path, codec.canonical(order))
         return order
 
     def _check(self, order: EraseOrder, known: EraseOrder | None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from eraser.wire.identity import ControllerIdentity, Slot, pci_address
 from eraser.wire.policy import Label, Method, VerificationMode
 from eraser.wire.profile import NamespaceLayout
-from eraser.wire.ticket import GateTestimony
+from eraser.wire.ticket import GateTestimony, LastOwner
 
 REPORT_TYPE = "nvme-quarantine.erase-report+json"
 PROGRESS_TYPE = "nvme-quarantine.progress+json"
@@ -211,6 +211,8 @@ class EraseReport:
     """Time spent per step."""
     tools: dict[str, str]
     """Versions: eraser, nvme-cli, kernel."""
+    last_owner: LastOwner | None = None
+    """From the gate; None where it knows of none that had this drive."""
 
 
 @dataclass(frozen=True)

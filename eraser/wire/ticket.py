@@ -136,6 +136,21 @@ class DomainSeen:
 
 
 @dataclass(frozen=True)
+class LastOwner:
+    """The domain that had a drive before it was erased, as the host's gate knows it.
+
+    Times are UTC, ISO 8601, on the host's clock: for people, never compared. ``until`` is when its
+    hold was revoked, not when it let go.
+    """
+
+    domain: str
+    """UUID."""
+    name: str
+    since: str
+    until: str
+
+
+@dataclass(frozen=True)
 class TicketSeen:
     """The newest ticket that the host has for a slot."""
 

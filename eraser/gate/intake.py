@@ -1,0 +1,106 @@
+"""What becomes of a ticket when it comes to the host. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from eraser.drive.spec import SanitizeState
+from eraser.gate.counters import since_report
+from eraser.gate.facts import CaseStanding, SlotFacts
+from eraser.gate.records import Book, KeptTicket
+from eraser.wire.ticket import Ticket, TicketReceipt, TicketState
+
+
+@dataclass(frozen=True)
+class Later:
+    """Nothing can be said of the ticket yet; it stays and is looked at again."""
+
+    reason: str
+
+
+def answer(book: Book, ticket: Ticket) -> TicketReceipt | None:
+    """The receipt of a ticket that the book knows, or has a newer one than; None for a new one."""
+    kept = book.entry(ticket.slot.address).ticket
+    if kept is None or kept.ticket.generation < ticket.generation:
+        return None
+    if kept.ticket == ticket:
+        return _receipt(book, ticket, kept.state, kept.reason, kept)
+    other = "another of this generation" if kept.ticket.generation == ticket.generation else "newer"
+    return _receipt(book, ticket, TicketState.VOID, f"this host has a ticket that is {other}", None)
+
+
+def _receipt(
+    book: Book, ticket: Ticket, state: TicketState, reason: str, kept: KeptTicket | None
+) -> TicketReceipt:
+    return TicketReceipt(
+        order_id=ticket.order_id,
+        slot=ticket.slot,
+        generation=ticket.generation,
+        incarnation=book.incarnation,
+        state=state,
+        reason=reason,
+        counters=None if kept is None else kept.counters,
+    )
+
+
+def take_ticket(book: Book, ticket: Ticket, facts: SlotFacts, at: str) -> Book | Later:
+    """The book with the ticket in it, valid or void for good; one that it knows changes nothing."""
+    if answer(book, ticket) is not None:
+        return book
+    found = _never(ticket, facts)
+    if not found:
+        if later := _not_yet(facts):
+            return Later(later)
+        found = _wrong(ticket, facts)
+    state = TicketState.VOID if found else TicketState.VALID
+    kept = KeptTicket(ticket, state, found, facts.drive.counters, at)
+    return book.with_entry(dataclasses.replace(book.entry(ticket.slot.address), ticket=kept))
+
+
+def _never(ticket: Ticket, facts: SlotFacts) -> str:
+    """What no later look at the drive can mend; empty where there is nothing of it."""
+    case, owner = facts.case, facts.entry.owner
+    if ticket.incarnation != facts.incarnation:
+        return "the ticket is for another incarnation of this host: register it, and erase again"
+    if (ticket.order_id, ticket.generation) != (case.order_id, case.generation):
+        newest = f"{case.generation} ({case.order_id})" if case.order_id else "none"
+        return f"expected the newest accepted order's ticket, found another's; newest is {newest}"
+    if case.standing is not CaseStanding.ERASED:
+        return f"expected an erased and fit drive on this host's disk, found {case.standing.value}"
+    if case.identity != ticket.identity:
+        return "expected the drive of this host's own report, found another on the ticket"
+    if owner is not None:
+        return f"domain {owner.name!r} was let in on it since {owner.since}"
+    return ""
+
+
+def _not_yet(facts: SlotFacts) -> str:
+    drive = facts.drive
+    if facts.locked:
+        return f"the slot is locked by {facts.locked}"
+    if drive.driver != "nvme":
+        return (
+            f"expected the nvme driver, found {drive.driver or 'none'}; is the drive in its slot?"
+        )
+    if drive.trouble or drive.identity is None:
+        return drive.trouble or "the drive did not say who it is"
+    if drive.counters is None:
+        return "the drive did not tell its counters (log 02h)"
+    return ""
+
+
+def _wrong(ticket: Ticket, facts: SlotFacts) -> str:
+    """What is wrong with the drive as it was read."""
+    drive = facts.drive
+    if drive.identity is None or drive.counters is None:
+        return "the drive could not be read"
+    if differences := ticket.identity.differences(drive.identity):
+        return f"another drive is in the slot: {'; '.join(differences)}"
+    if drive.namesake:
+        return drive.namesake
+    if drive.sanitize in (SanitizeState.RUNNING, SanitizeState.FAILED):
+        return f"expected a drive at rest, found its sanitize {drive.sanitize.value}"
+    if written := since_report(ticket.counters, drive.counters, ticket.own_writes):
+        return f"the drive was written to since its erase was reported: {written}"
+    return ""

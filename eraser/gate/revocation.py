@@ -1,0 +1,83 @@
+"""How a slot is taken from whoever had it, and its ticket from whoever might have used it. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from eraser.gate.records import Book, Entry, Moment, Owner
+from eraser.wire.identity import ControllerIdentity
+from eraser.wire.ticket import LastOwner, TicketState
+
+START_GRACE_SECONDS = 60.0
+"""After a start was let in, a domain that libvirt's files do not name yet counts as defined: a
+transient one shows up there only when its QEMU runs."""
+
+
+def parted(entry: Entry, owner: Owner, at: str) -> Entry:
+    """The entry after ``owner`` lost the slot."""
+    last = LastOwner(owner.domain, owner.name, owner.since, at)
+    return dataclasses.replace(entry, owner=None, last_owner=last, last_identity=owner.identity)
+
+
+def voided(entry: Entry, reason: str) -> Entry:
+    """The entry with a valid ticket made void. Used ones stay used: nothing goes back."""
+    kept = entry.ticket
+    if kept is None or kept.state is not TicketState.VALID:
+        return entry
+    return dataclasses.replace(
+        entry, ticket=dataclasses.replace(kept, state=TicketState.VOID, reason=reason)
+    )
+
+
+def void(book: Book, address: str, reason: str) -> Book:
+    """The book with the slot's ticket, if it is valid, made void."""
+    entry = book.entry(address)
+    found = voided(entry, reason)
+    return book if found == entry else book.with_entry(found)
+
+
+@dataclass(frozen=True)
+class StillOwned:
+    """The erase must not begin: the owner's domain may come back for its drive."""
+
+    owner: Owner
+    found: str
+
+
+@dataclass(frozen=True)
+class Revoked:
+    """The book in which nobody has the slot's drive, and who had it last."""
+
+    book: Book
+    last_owner: LastOwner | None
+
+
+def revoke(
+    book: Book,
+    address: str,
+    identity: ControllerIdentity,
+    domains: Mapping[str, str],
+    now: Moment,
+    at: str,
+) -> Revoked | StillOwned:
+    """Takes the slot from its owner before its drive is erased.
+
+    ``domains`` has every domain that is defined or running, by uuid, and where it was found: a
+    suspended server's no longer names the address. An owner of an earlier incarnation is not let
+    in, and counts here all the same.
+    """
+    entry = book.entry(address)
+    owner = entry.owner
+    if owner is not None:
+        if owner.domain in domains:
+            return StillOwned(owner, f"its domain stands in {domains[owner.domain]}")
+        if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
+            return StillOwned(owner, "its start was let in a moment ago")
+        entry = parted(entry, owner, at)
+    entry = dataclasses.replace(voided(entry, "an erase began"), allowance=None)
+    if entry != book.entry(address):
+        book = book.with_entry(entry)
+    about_this = entry.last_identity in (None, identity)
+    return Revoked(book, entry.last_owner if about_this else None)

@@ -1,0 +1,255 @@
+"""Who may start on which drive, and what is written down then. Pure.
+
+A start needs one of three things for each drive: the domain's own record of this very drive, a
+ticket that nothing has happened to since, or a person's word. None of them helps against a running
+erase, or with a drive that cannot be read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from eraser.drive.spec import SanitizeState
+from eraser.gate.counters import since_intake
+from eraser.gate.facts import CaseStanding, SlotFacts, Starting
+from eraser.gate.records import Book, Entry, Moment, Owner, PciIds
+from eraser.gate.revocation import parted, voided
+from eraser.wire.identity import ControllerIdentity
+from eraser.wire.ticket import AllowanceUsed, TicketState
+
+NVME_CLASS = "0x010802"
+"""PCI class code: mass storage, non-volatile memory, NVM Express (PCI Code and ID, 1.1)."""
+
+_OTHER_DRIVE = (
+    "put its drive back, or after a new installation run 'nvme-eraser gate adopt'; if this drive "
+    "is meant, see 'nvme-eraser gate allow --once'"
+)
+_RELEASE = (
+    "have the slot erased ('nvme-quarantine release'), or see 'nvme-eraser gate allow --once'"
+)
+
+
+class Way(enum.StrEnum):
+    """By what a start was let in."""
+
+    OWNER = "owner"
+    TICKET = "ticket"
+    ALLOWANCE = "allowance"
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The domain may have this drive."""
+
+    address: str
+    way: Way
+    identity: ControllerIdentity
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """It may not: what was found, and what a person can do."""
+
+    address: str
+    found: str
+    do: str
+    void: str = ""
+    """Why the slot's ticket is no good any more; empty where it still may be."""
+
+    def __str__(self) -> str:
+        return f"{self.address}: {self.found}; {self.do}"
+
+
+def needing(
+    named: Iterable[str], classes: Mapping[str, str | None], exempt: Collection[str]
+) -> tuple[str, ...]:
+    """The addresses that need an admission: NVMe functions, and such as are not there now.
+
+    ``classes`` has the PCI class code of each, None where no function answers at the address.
+    """
+    return tuple(
+        sorted(
+            address
+            for address in set(named)
+            if address not in exempt and classes.get(address) in (NVME_CLASS, None)
+        )
+    )
+
+
+def admit(facts: SlotFacts, starting: Starting) -> Admission | Refusal:
+    """Decides about one drive."""
+    barred = _barred(facts)
+    if barred is not None or facts.drive.identity is None:
+        return barred or _refused(facts, "found a drive without identity", "see the kernel's log")
+    identity = facts.drive.identity
+    owned = _by_owner(facts, starting, identity)
+    if not owned:
+        return Admission(facts.address, Way.OWNER, identity)
+    ticket = _by_ticket(facts, identity)
+    if ticket is None:
+        return Admission(facts.address, Way.TICKET, identity)
+    allowance = facts.entry.allowance
+    if allowance is not None and allowance.domain in ("", starting.uuid):
+        return Admission(facts.address, Way.ALLOWANCE, identity)
+    if facts.entry.owner is not None and facts.entry.owner.domain == starting.uuid:
+        return _refused(facts, owned, _OTHER_DRIVE)
+    if not facts.has_book:
+        return _refused(
+            facts,
+            "found no records of this host's gate",
+            "run 'nvme-eraser gate adopt', which records who has which drive now",
+        )
+    return ticket
+
+
+def _refused(facts: SlotFacts, found: str, do: str, void: str = "") -> Refusal:
+    return Refusal(facts.address, found, do, void)
+
+
+def _barred(facts: SlotFacts) -> Refusal | None:
+    """What keeps everybody from the drive."""
+    case, drive = facts.case, facts.drive
+    if facts.locked:
+        return _refused(
+            facts,
+            f"expected a free slot, found it locked by {facts.locked}",
+            "an erase works on it: wait until it has ended",
+        )
+    if case.standing is CaseStanding.OPEN:
+        return _refused(
+            facts,
+            f"found an erase that has not ended{case.detail and f' ({case.detail})'}",
+            "wait until it has, and until the slot is certified",
+        )
+    if drive.driver is None:
+        return _refused(
+            facts, "expected a drive, found no PCI function", "is the drive in its slot?"
+        )
+    if drive.driver != "nvme":
+        return _refused(
+            facts,
+            f"expected the nvme driver, found {drive.driver or 'none'}",
+            "bind it to nvme: a drive that cannot be read cannot be let through",
+        )
+    if drive.trouble:
+        return _refused(
+            facts,
+            f"expected the drive to answer, found {drive.trouble}",
+            "see the kernel's log; 'nvme-eraser inspect' shows whether it answers again",
+        )
+    if drive.sanitize in (SanitizeState.RUNNING, SanitizeState.FAILED):
+        return _refused(
+            facts,
+            f"expected a drive at rest, found its sanitize {drive.sanitize.value}",
+            "wait for its end, then " + _RELEASE,
+            f"its sanitize is {drive.sanitize.value}",
+        )
+    return None
+
+
+def _by_owner(facts: SlotFacts, starting: Starting, identity: ControllerIdentity) -> str:
+    """Why the domain does not own this drive; empty where it does."""
+    owner = facts.entry.owner
+    if owner is None:
+        return "nobody has it"
+    if owner.domain != starting.uuid:
+        return f"domain {owner.name!r} ({owner.domain}) has it since {owner.since}"
+    if owner.incarnation != facts.incarnation:
+        return "its record is of an earlier installation of this host"
+    if owner.identity is not None and owner.identity != identity:
+        differences = "; ".join(owner.identity.differences(identity))
+        return f"expected the drive that this domain has, found another ({differences})"
+    if owner.identity is None and owner.pci not in (None, PciIds.of(identity)):
+        return "expected a drive with the PCI ids that this domain has, found others"
+    return ""
+
+
+def _by_ticket(facts: SlotFacts, identity: ControllerIdentity) -> Refusal | None:
+    """Why the slot's ticket does not let anybody in; None where it does."""
+    kept, case, owner = facts.entry.ticket, facts.case, facts.entry.owner
+    if owner is not None:
+        return _refused(
+            facts,
+            f"domain {owner.name!r} ({owner.domain}) has it since {owner.since}",
+            "remove that domain if it is gone for good, then " + _RELEASE,
+        )
+    if kept is None:
+        return _refused(facts, "found no ticket: not certified since its last use", _RELEASE)
+    ticket = kept.ticket
+    if kept.state is not TicketState.VALID:
+        why = kept.reason or "a guest was let in on it"
+        return _refused(facts, f"found its ticket {kept.state.value}: {why}", _RELEASE)
+    if ticket.incarnation != facts.incarnation:
+        return _void(facts, "its ticket is for an earlier installation of this host")
+    if (ticket.generation, ticket.order_id) != (case.generation, case.order_id):
+        return _void(facts, "its ticket is not of the newest order")
+    if case.standing is not CaseStanding.ERASED:
+        return _void(facts, f"the newest order's case stands at {case.standing.value}")
+    if ticket.identity != identity:
+        differences = "; ".join(ticket.identity.differences(identity))
+        return _void(facts, f"not the certified drive is in the slot ({differences})")
+    if facts.drive.namesake:
+        return _refused(facts, facts.drive.namesake, "take one of the two out of this host")
+    if kept.counters is None or facts.drive.counters is None:
+        return _refused(
+            facts,
+            "expected the drive's counters (log 02h), found none",
+            "see the kernel's log, then " + _RELEASE,
+        )
+    if written := since_intake(kept.counters, facts.drive.counters, ticket.own_writes):
+        return _void(facts, f"the drive was used since it was certified: {written}")
+    return None
+
+
+def _void(facts: SlotFacts, why: str) -> Refusal:
+    return _refused(facts, why, _RELEASE, why)
+
+
+def consume(
+    book: Book, admissions: Iterable[Admission], starting: Starting, now: Moment, at: str
+) -> Book:
+    """The book after a start was let in on all of its drives."""
+    for admission in admissions:
+        entry = book.entry(admission.address)
+        if admission.way is Way.ALLOWANCE and entry.allowance is not None:
+            allowance = entry.allowance
+            book = book.with_used(
+                AllowanceUsed(admission.address, starting.uuid, allowance.by, allowance.reason, at)
+            )
+        owner = _owner(book, admission, starting, now, at)
+        book = book.with_entry(_given(entry, admission, owner, at))
+    return book
+
+
+def _owner(book: Book, admission: Admission, starting: Starting, now: Moment, at: str) -> Owner:
+    """The record of who has the drive from now on; its own restart keeps when that began."""
+    before = book.entry(admission.address).owner
+    keeps = before is not None and admission.way is Way.OWNER
+    return Owner(
+        domain=starting.uuid,
+        name=starting.name,
+        identity=admission.identity,
+        pci=PciIds.of(admission.identity),
+        incarnation=book.incarnation,
+        since=before.since if before is not None and keeps else at,
+        adopted=before is not None and keeps and before.adopted,
+        let_in=now,
+    )
+
+
+def _given(entry: Entry, admission: Admission, owner: Owner, at: str) -> Entry:
+    before = entry.owner
+    if before is not None and before.domain != owner.domain:
+        entry = parted(entry, before, at)
+    entry = dataclasses.replace(entry, owner=owner)
+    if admission.way is Way.TICKET and entry.ticket is not None:
+        used = dataclasses.replace(entry.ticket, state=TicketState.USED, reason="")
+        entry = dataclasses.replace(entry, ticket=used)
+    else:
+        entry = voided(entry, f"domain {owner.name!r} was let in by its {admission.way.value}")
+    if admission.way is not Way.OWNER:
+        entry = dataclasses.replace(entry, allowance=None)
+    return entry

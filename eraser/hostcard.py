@@ -1,0 +1,57 @@
+"""The host's card, and the orders that it accepted, as they are on disk. Loads no cryptography."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from eraser.errors import BadInputError
+from eraser.wire import codec
+from eraser.wire.order import EraseOrder
+
+CARD_FILE = "host.json"
+
+
+@dataclass(frozen=True)
+class HostCard:
+    """The public half, as ``host.json``: what ``nvme-quarantine host register`` reads."""
+
+    host: str
+    incarnation: str
+    key: dict[str, str]
+
+
+def card(state_dir: Path) -> HostCard | None:
+    """The card; None on a machine that was never made a host. Raises :class:`BadInputError`."""
+    try:
+        raw = (state_dir / CARD_FILE).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadInputError(
+            f"expected to read {state_dir / CARD_FILE}, found {error.strerror}; run as root"
+        ) from error
+    return codec.load(HostCard, raw, CARD_FILE)
+
+
+def incarnation(state_dir: Path) -> str:
+    """The host's incarnation; empty where it has no card. Raises :class:`BadInputError`."""
+    found = card(state_dir)
+    return "" if found is None else found.incarnation
+
+
+def order_file(state_dir: Path, address: str) -> Path:
+    """Where the newest accepted order of a slot stands."""
+    return state_dir / "orders" / f"{codec.digest(address)[:32]}.json"
+
+
+def accepted(state_dir: Path, address: str) -> EraseOrder | None:
+    """The newest order that was accepted for the slot, done or not.
+
+    Raises :class:`BadInputError` where its file is damaged.
+    """
+    try:
+        raw = order_file(state_dir, address).read_bytes()
+    except FileNotFoundError:
+        return None
+    return codec.load(EraseOrder, raw, f"accepted order of {address}")

@@ -1,0 +1,110 @@
+"""A slot is taken from its owner before its drive is erased, or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from eraser.gate.records import Entry, Moment
+from eraser.gate.revocation import START_GRACE_SECONDS, Revoked, StillOwned, revoke, void
+from eraser.wire.ticket import LastOwner, TicketState
+from tests.unit.gate.parts import (
+    ADDRESS,
+    ALLOWED,
+    ANOTHER,
+    AT,
+    DRIVE,
+    EMPTY,
+    KEPT,
+    LATER,
+    MINE,
+    NOW,
+    OTHER_ADDRESS,
+    OWNER,
+    THEIRS,
+    kept,
+    owner,
+)
+
+LONG_AFTER = Moment(NOW.boot, NOW.seconds + START_GRACE_SECONDS + 1)
+OWNED = EMPTY.with_entry(Entry(ADDRESS, owner=OWNER)).with_entry(
+    Entry(OTHER_ADDRESS, owner=OWNER, ticket=KEPT, allowance=ALLOWED)
+)
+
+
+def test_the_owner_is_the_last_one_from_now_on() -> None:
+    found = revoke(OWNED, ADDRESS, DRIVE, {THEIRS: "x"}, LONG_AFTER, LATER)
+    assert isinstance(found, Revoked)
+    assert found.last_owner == LastOwner(MINE, "instance-1", AT, LATER)
+    entry = found.book.entry(ADDRESS)
+    assert (entry.owner, entry.last_owner, entry.last_identity) == (None, found.last_owner, DRIVE)
+    assert found.book.entry(OTHER_ADDRESS) == OWNED.entry(OTHER_ADDRESS), "no other slot"
+    again = revoke(found.book, ADDRESS, DRIVE, {}, LONG_AFTER, "later still")
+    assert again == found, "a resumed case changes nothing and knows the same last owner"
+
+
+def test_an_owner_whose_domain_exists_keeps_the_drive() -> None:
+    """A suspended server's domain does not name the address, but it comes back for its drive."""
+    found = revoke(OWNED, ADDRESS, DRIVE, {MINE: "/etc/libvirt/qemu/i.xml"}, LONG_AFTER, LATER)
+    assert isinstance(found, StillOwned)
+    assert "/etc/libvirt/qemu/i.xml" in found.found
+
+
+@pytest.mark.parametrize(
+    ("now", "kept_back"),
+    [
+        (NOW, True),
+        (Moment(NOW.boot, NOW.seconds + START_GRACE_SECONDS), True),
+        (LONG_AFTER, False),
+        (Moment("boot-2", NOW.seconds + 1), False),
+    ],
+)
+def test_a_start_that_was_let_in_a_moment_ago(now: Moment, kept_back: bool) -> None:
+    """A transient domain stands in no file until its QEMU runs."""
+    found = revoke(OWNED, ADDRESS, DRIVE, {}, now, LATER)
+    assert isinstance(found, StillOwned) is kept_back
+
+
+def test_an_adopted_owner_was_not_let_in() -> None:
+    book = EMPTY.with_entry(Entry(ADDRESS, owner=owner(let_in=None)))
+    assert isinstance(revoke(book, ADDRESS, DRIVE, {}, NOW, LATER), Revoked)
+
+
+def test_tickets_and_words_are_void() -> None:
+    book = EMPTY.with_entry(Entry(ADDRESS, ticket=KEPT, allowance=ALLOWED))
+    found = revoke(book, ADDRESS, DRIVE, {}, NOW, LATER)
+    assert isinstance(found, Revoked)
+    entry = found.book.entry(ADDRESS)
+    assert entry.allowance is None
+    assert entry.ticket == dataclasses.replace(
+        KEPT, state=TicketState.VOID, reason="an erase began"
+    )
+
+
+def test_the_last_owner_of_another_drive_is_not_this_ones() -> None:
+    entry = Entry(ADDRESS, last_owner=LastOwner(MINE, "i", AT, AT), last_identity=ANOTHER)
+    book = EMPTY.with_entry(entry)
+    found = revoke(book, ADDRESS, DRIVE, {}, NOW, LATER)
+    assert isinstance(found, Revoked)
+    assert found.last_owner is None
+    unread = EMPTY.with_entry(dataclasses.replace(entry, last_identity=None))
+    found = revoke(unread, ADDRESS, DRIVE, {}, NOW, LATER)
+    assert isinstance(found, Revoked)
+    assert found.last_owner == entry.last_owner
+
+
+@pytest.mark.parametrize("state", TicketState)
+def test_void_only_goes_forward(state: TicketState) -> None:
+    book = EMPTY.with_entry(Entry(ADDRESS, ticket=kept(state=state, reason="old")))
+    found = void(book, ADDRESS, "it vanished").entry(ADDRESS).ticket
+    assert found is not None
+    if state is TicketState.VALID:
+        assert (found.state, found.reason) == (TicketState.VOID, "it vanished")
+    else:
+        assert (found.state, found.reason) == (state, "old")
+
+
+def test_void_of_a_slot_without_a_ticket_changes_nothing() -> None:
+    assert void(OWNED, ADDRESS, "it vanished") == OWNED
+    assert void(EMPTY, ADDRESS, "it vanished") == EMPTY

@@ -1,0 +1,244 @@
+"""Who is let in: every reason for and against, one by one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from eraser.drive.spec import SanitizeState
+from eraser.gate import rules
+from eraser.gate.facts import CaseStanding, SlotFacts
+from eraser.gate.records import Entry, PciIds
+from eraser.gate.rules import Admission, Refusal, Way, admit, consume
+from eraser.wire.ticket import Counters, LastOwner, TicketState
+from tests.unit.gate.parts import (
+    ADDRESS,
+    ALLOWED,
+    ANOTHER,
+    AT,
+    DRIVE,
+    EMPTY,
+    FACTS,
+    KEPT,
+    LATER,
+    NOW,
+    OTHER_ADDRESS,
+    OWNED,
+    OWNER,
+    STARTING,
+    THEIRS,
+    TICKET,
+    facts,
+    kept,
+    owner,
+    ticket,
+)
+
+BY_WORD = facts(entry=Entry(ADDRESS, allowance=ALLOWED))
+NOBODY = facts(entry=Entry(ADDRESS))
+WAYS = {Way.TICKET: FACTS, Way.OWNER: OWNED, Way.ALLOWANCE: BY_WORD}
+
+
+def refused(given: SlotFacts, *words: str) -> Refusal:
+    found = admit(given, STARTING)
+    assert isinstance(found, Refusal), found
+    for word in words:
+        assert word in str(found), str(found)
+    assert ADDRESS in str(found)
+    assert found.do
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_in(way: Way) -> None:
+    assert admit(WAYS[way], STARTING) == Admission(ADDRESS, way, DRIVE)
+
+
+BARRIERS = [
+    ({"locked": "process 77"}, "process 77"),
+    ({"case__standing": CaseStanding.OPEN, "case__detail": "order x"}, "order x"),
+    ({"drive__driver": None}, "no PCI function"),
+    ({"drive__driver": ""}, "found none"),
+    ({"drive__driver": "vfio-pci"}, "found vfio-pci"),
+    ({"drive__trouble": "no answer in 2 s"}, "no answer in 2 s"),
+    ({"drive__identity": None}, "without identity"),
+    ({"drive__sanitize": SanitizeState.RUNNING}, "sanitize running"),
+    ({"drive__sanitize": SanitizeState.FAILED}, "sanitize failed"),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("changes", "said"), BARRIERS)
+def test_what_keeps_everybody_out(way: Way, changes: dict[str, object], said: str) -> None:
+    refused(facts(WAYS[way], **changes), said)
+
+
+@pytest.mark.parametrize(
+    "standing", [CaseStanding.NONE, CaseStanding.IN_USE, CaseStanding.ENDED, CaseStanding.ERASED]
+)
+def test_the_owner_passes_whatever_became_of_an_ended_case(standing: CaseStanding) -> None:
+    found = admit(facts(OWNED, case__standing=standing), STARTING)
+    assert isinstance(found, Admission)
+    assert found.way is Way.OWNER
+
+
+@pytest.mark.parametrize("sanitize", [None, SanitizeState.NEVER, SanitizeState.SUCCESS_NO_DEALLOC])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_sanitize_at_rest_hinders_nobody(way: Way, sanitize: SanitizeState | None) -> None:
+    assert isinstance(admit(facts(WAYS[way], drive__sanitize=sanitize), STARTING), Admission)
+
+
+def test_an_owner_needs_no_counters() -> None:
+    assert isinstance(admit(facts(OWNED, drive__counters=None), STARTING), Admission)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"domain": THEIRS}, THEIRS),
+        ({"identity": ANOTHER}, "'SN2'"),
+        ({"incarnation": "2" * 32}, "earlier installation"),
+        ({"identity": None, "pci": dataclasses.replace(PciIds.of(DRIVE), device_id=1)}, "PCI ids"),
+    ],
+)
+def test_only_the_owner_of_this_very_drive(changes: dict[str, object], said: str) -> None:
+    refused(facts(OWNED, entry__owner=owner(**changes)), said)
+
+
+@pytest.mark.parametrize("pci", [None, PciIds.of(DRIVE)])
+def test_an_owner_that_was_adopted_unread(pci: PciIds | None) -> None:
+    adopted = owner(identity=None, pci=pci, adopted=True, let_in=None)
+    admission = admit(facts(OWNED, entry__owner=adopted), STARTING)
+    assert isinstance(admission, Admission)
+    book = consume(
+        EMPTY.with_entry(Entry(ADDRESS, owner=adopted)), [admission], STARTING, NOW, LATER
+    )
+    found = book.entry(ADDRESS).owner
+    assert found == dataclasses.replace(
+        adopted, identity=DRIVE, pci=PciIds.of(DRIVE), let_in=NOW
+    ), "the first look fills it in, and it stays adopted since then"
+
+
+def test_a_ticket_of_a_slot_that_somebody_has_lets_nobody_in() -> None:
+    refused(facts(entry__owner=owner(domain=THEIRS)), THEIRS, "remove that domain")
+
+
+TICKET_FAULTS = [
+    ({"entry__ticket": None}, "no ticket", False),
+    ({"entry__ticket": kept(state=TicketState.USED)}, "used: a guest was let in", False),
+    ({"entry__ticket": kept(state=TicketState.VOID, reason="it vanished")}, "it vanished", False),
+    ({"entry__ticket": kept(ticket=ticket(incarnation="2" * 32))}, "earlier installation", True),
+    ({"entry__ticket": kept(ticket=ticket(generation=4))}, "newest order", True),
+    ({"entry__ticket": kept(ticket=ticket(order_id="order-0000-0000-0002"))}, "newest order", True),
+    ({"case__generation": 6}, "newest order", True),
+    ({"case__order_id": "order-0000-0000-0002"}, "newest order", True),
+    ({"case__standing": CaseStanding.ENDED}, "stands at ended", True),
+    ({"case__standing": CaseStanding.IN_USE}, "stands at in_use", True),
+    ({"case__standing": CaseStanding.NONE}, "stands at none", True),
+    ({"drive__identity": ANOTHER}, "'SN2'", True),
+    ({"drive__namesake": "another SN1 at 0000:03:00.0"}, "another SN1", False),
+    ({"drive__counters": None}, "log 02h", False),
+    ({"entry__ticket": kept(counters=None)}, "log 02h", False),
+    ({"drive__counters": Counters(1000, 40, 7, False)}, "Global Data Erased", True),
+    ({"drive__counters": Counters(5000, 40, 7, True)}, "went from 1000 to 5000", True),
+]
+
+
+@pytest.mark.parametrize(("changes", "said", "void"), TICKET_FAULTS)
+def test_a_ticket_that_is_not_good(changes: dict[str, object], said: str, void: bool) -> None:
+    assert bool(refused(facts(**changes), said).void) is void
+
+
+@pytest.mark.parametrize(("changes", "said", "void"), TICKET_FAULTS)
+def test_a_persons_word_helps_where_a_ticket_does_not(
+    changes: dict[str, object], said: str, void: bool
+) -> None:
+    assert admit(facts(entry__allowance=ALLOWED, **changes), STARTING) == Admission(
+        ADDRESS,
+        Way.ALLOWANCE,
+        changes.get("drive__identity", DRIVE),  # type: ignore[arg-type]
+    )
+
+
+def test_a_persons_word_for_another_domain() -> None:
+    word = dataclasses.replace(ALLOWED, domain=THEIRS)
+    refused(facts(BY_WORD, entry__allowance=word), "no ticket")
+    mine = dataclasses.replace(ALLOWED, domain=STARTING.uuid)
+    assert isinstance(admit(facts(BY_WORD, entry__allowance=mine), STARTING), Admission)
+
+
+def test_a_ticket_is_used_before_a_persons_word() -> None:
+    admission = admit(facts(entry__allowance=ALLOWED), STARTING)
+    assert isinstance(admission, Admission)
+    assert admission.way is Way.TICKET
+
+
+def test_a_host_that_was_never_adopted_says_so() -> None:
+    refused(facts(NOBODY, has_book=False), "nvme-eraser gate adopt")
+
+
+def test_all_drives_are_written_down_at_once() -> None:
+    second = dataclasses.replace(
+        KEPT, ticket=ticket(slot=dataclasses.replace(TICKET.slot, address=OTHER_ADDRESS))
+    )
+    book = EMPTY.with_entry(Entry(ADDRESS, ticket=KEPT)).with_entry(
+        Entry(OTHER_ADDRESS, ticket=second, allowance=ALLOWED)
+    )
+    given = [Admission(a, Way.TICKET, DRIVE) for a in (ADDRESS, OTHER_ADDRESS)]
+    after = consume(book, given, STARTING, NOW, LATER)
+    for entry in after.entries:
+        assert entry.ticket is not None
+        assert entry.ticket.state is TicketState.USED
+        assert entry.owner == dataclasses.replace(OWNER, since=LATER)
+        assert entry.allowance is None, "left over, it would let somebody else in"
+    assert after.used_allowances == ()
+
+
+def test_a_ticket_lets_in_once() -> None:
+    book = EMPTY.with_entry(Entry(ADDRESS, ticket=KEPT))
+    after = consume(book, [Admission(ADDRESS, Way.TICKET, DRIVE)], STARTING, NOW, LATER)
+    again = facts(entry=after.entry(ADDRESS))
+    assert isinstance(admit(again, STARTING), Admission), "its own restart"
+    refused_one = admit(again, rules.Starting(THEIRS, "another"))
+    assert isinstance(refused_one, Refusal)
+
+
+def test_an_owners_restart_keeps_since_when_it_has_the_drive() -> None:
+    book = EMPTY.with_entry(Entry(ADDRESS, owner=owner(let_in=None), allowance=ALLOWED))
+    after = consume(book, [Admission(ADDRESS, Way.OWNER, DRIVE)], STARTING, NOW, LATER)
+    assert after.entry(ADDRESS).owner == OWNER
+    assert after.entry(ADDRESS).allowance == ALLOWED, "it was not needed"
+
+
+def test_a_persons_word_is_used_up_and_remembered() -> None:
+    before = Entry(ADDRESS, owner=owner(domain=THEIRS, name="old"), ticket=KEPT, allowance=ALLOWED)
+    book = EMPTY.with_entry(before)
+    after = consume(book, [Admission(ADDRESS, Way.ALLOWANCE, ANOTHER)], STARTING, NOW, LATER)
+    entry = after.entry(ADDRESS)
+    assert entry.allowance is None
+    assert entry.last_owner == LastOwner(THEIRS, "old", AT, LATER)
+    assert entry.last_identity == DRIVE
+    assert entry.owner is not None
+    assert (entry.owner.domain, entry.owner.identity) == (STARTING.uuid, ANOTHER)
+    assert entry.ticket is not None
+    assert entry.ticket.state is TicketState.VOID
+    (used,) = after.used_allowances
+    assert (used.address, used.domain, used.by, used.at) == (
+        ADDRESS,
+        STARTING.uuid,
+        "operator",
+        LATER,
+    )
+
+
+def test_which_addresses_need_an_admission() -> None:
+    classes = {"a": rules.NVME_CLASS, "b": "0x030000", "c": None, "d": rules.NVME_CLASS}
+    assert rules.needing(["d", "c", "b", "a", "a"], classes, {"d"}) == ("a", "c")
+    assert rules.needing(["gone"], {}, ()) == ("gone",)
+
+
+def test_nothing_of_an_earlier_incarnation_lets_in() -> None:
+    later = "2" * 32
+    for way in (Way.TICKET, Way.OWNER):
+        refused(facts(WAYS[way], incarnation=later), "earlier installation")

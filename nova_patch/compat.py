@@ -1,0 +1,123 @@
+"""Which releases of Nova the patch knows, and whether what is installed is one of them, unchanged.
+
+The table ``releases.json`` holds for each release the mechanism that it needs, and the digest of
+each watched file and function. A file with the recorded digest is as it was; only where a
+distribution changed a file is it parsed, and each watched function compared.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import digests
+from .errors import PatchError
+from .watched import WATCHED
+
+TABLE = Path(__file__).with_name("releases.json")
+
+MECHANISMS = ("born_reserved", "one_time_use")
+"""The modules that a row of the table may name."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """One row of the table."""
+
+    version: str
+    mechanism: str
+    files: Mapping[str, str]
+    functions: Mapping[str, str]
+    """By ``path:name``."""
+
+
+def releases(table: Path = TABLE) -> dict[str, Release]:
+    """The whole table. Raises ``PatchError`` when it is damaged."""
+    try:
+        rows = json.loads(table.read_text())
+        return {version: Release(version, **row) for version, row in rows.items()}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise PatchError(
+            f"expected the patch's table of releases in {table}, found: {error}; install again"
+        ) from error
+
+
+def installed_version() -> str:
+    """The release of the Nova beside us. Raises ``PatchError`` when there is none."""
+    try:
+        return importlib.metadata.version("nova")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise PatchError(
+            "expected an installed nova, found none; give the Python that runs nova-compute"
+        ) from error
+
+
+def installed_top() -> Path:
+    """The directory that holds the package ``nova``, which is not imported."""
+    spec = importlib.util.find_spec("nova")
+    if spec is None or spec.origin is None:
+        raise PatchError("expected the package nova, found none; give nova-compute's Python")
+    return Path(spec.origin).parent.parent
+
+
+def release(version: str) -> Release:
+    """The row of that release. Raises ``PatchError`` for one that was never tested."""
+    known = releases()
+    if version not in known:
+        raise PatchError(
+            f"expected Nova {', '.join(known)}, found {version}: the patch was not tested with it; "
+            "install one of these, or remove the patch with python3 -m nova_patch remove"
+        )
+    return known[version]
+
+
+def check_sources(row: Release, top: Path) -> None:
+    """Holds what lies in ``top`` against the table's row.
+
+    Raises ``PatchError`` that names each watched function whose source differs.
+    """
+    changed = sorted(
+        name
+        for path, names in WATCHED.items()
+        for name in _changed(row, path, names, _read(top / path))
+    )
+    if changed:
+        raise PatchError(
+            f"expected the source of Nova {row.version} as tested, found changes in "
+            f"{', '.join(changed)}; restore Nova, or remove the patch with "
+            "python3 -m nova_patch remove"
+        )
+
+
+def measure(version: str, mechanism: str, top: Path) -> Release:
+    """The row that the sources in ``top`` would have."""
+    files, functions = {}, {}
+    for path, names in WATCHED.items():
+        content = _read(top / path)
+        files[path] = digests.of_bytes(content)
+        for name, digest in digests.of_functions(content, names).items():
+            functions[f"{path}:{name}"] = digest
+    return Release(version, mechanism, files, functions)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise PatchError(f"expected Nova's source {path}, found: {error.strerror}") from error
+
+
+def _changed(row: Release, path: str, names: list[str], content: bytes) -> list[str]:
+    expected = {name: row.functions.get(f"{path}:{name}") for name in names}
+    # A row that was made before a function was watched knows nothing of it.
+    if row.files.get(path) == digests.of_bytes(content) and None not in expected.values():
+        return []
+    try:
+        found = digests.of_functions(content, names)
+    except SyntaxError as error:
+        raise PatchError(f"expected Python in Nova's {path}, found: {error}") from error
+    return [f"{path}:{name}" for name in names if found[name] != expected[name]]

@@ -10,10 +10,15 @@ that Nova has chosen between eventlet and threads by then; before it is used.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import Any
+
+TYPE_CHECKING = False
+"""As ``typing`` has it, which takes longer to import than all of this module."""
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
 
 ENTRY = "nova.cmd.compute"
 MANAGER = "nova.compute.manager"
@@ -84,5 +89,6 @@ def refuse(reason: str) -> None:
 
 
 def wait() -> None:
-    """Called by the ``.pth`` file, once per process."""
-    sys.meta_path.insert(0, Finder())
+    """Called by the ``.pth`` file, which ``site`` runs twice in a virtual environment."""
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder())

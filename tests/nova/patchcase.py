@@ -1,0 +1,164 @@
+"""Base of the tests of the patch: Nova's functional harness with drives, on each release.
+
+Placement is the harness's own, in process. The patch is put into the classes for one test, by the
+mechanism that the table names for the installed release; how a real process gets it is
+``test_patch_process.py``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from typing import Any
+from unittest import mock
+
+import fixtures
+import nova_patch.compat
+from nova.tests.fixtures import libvirt as fakelibvirt
+from nova.tests.functional.libvirt import test_pci_in_placement
+
+CLASS = "CUSTOM_NVME_I1"
+HOST = "compute1"
+ALIAS = "i1-nvme"
+ADDRESS = "0000:81:00.0"
+VENDOR, PRODUCT = fakelibvirt.PCI_VEND_ID, fakelibvirt.PCI_PROD_ID
+VERSION = nova_patch.compat.installed_version()
+RELEASE = nova_patch.compat.release(VERSION)
+TRAITS = {
+    "born_reserved": "HW_PCI_ONE_TIME_USE",
+    "one_time_use": "CUSTOM_HW_PCI_ONE_TIME_USE",
+}
+TRAIT = TRAITS[RELEASE.mechanism]
+WITHOUT = bool(os.environ.get("NVME_QUARANTINE_WITHOUT_PATCH"))
+"""Set to see that the tests see: without the patch each of them must fail."""
+
+MICROVERSION = "1.39"
+
+
+class PatchCase(test_pci_in_placement.PlacementPCIReportingTests):
+    """One host; a drive is (total, reserved, used), or None where Placement has none."""
+
+    microversion = "latest"
+
+    # pytest deletes attributes that testtools has reset already.
+    def __delattr__(self, name: str) -> None:
+        try:
+            super().__delattr__(name)
+        except AttributeError:
+            pass
+
+    def setUp(self) -> None:
+        super().setUp()
+        if not WITHOUT:
+            mechanism = importlib.import_module(f"nova_patch.{RELEASE.mechanism}")
+            for made in mechanism.replacements():
+                # The backport adds one attribute to a class.
+                self.useFixture(
+                    fixtures.MockPatchObject(made.owner, made.name, made.value, create=True)
+                )
+        self.flags(group="filter_scheduler", pci_in_placement=True)
+        self.set_spec(self.spec())
+        alias = {"name": ALIAS, "resource_class": CLASS, "device_type": "type-PCI"}
+        self.flags(group="pci", alias=[json.dumps(alias)])
+        self.flavor = self._create_flavor(extra_spec={"pci_passthrough:alias": f"{ALIAS}:1"})
+
+    def spec(self, **changes: str | None) -> dict[str, str]:
+        """One line of ``[pci]device_spec`` that matches every drive."""
+        line: dict[str, str | None] = {
+            "vendor_id": VENDOR,
+            "product_id": PRODUCT,
+            "resource_class": CLASS,
+            "one_time_use": "true",
+        }
+        return {k: v for k, v in (line | changes).items() if v is not None}
+
+    def set_spec(self, *lines: dict[str, str]) -> None:
+        """``[pci]device_spec`` as nova-compute reads it at its next start."""
+        self.flags(group="pci", device_spec=[json.dumps(line) for line in lines])
+
+    def start(self, drives: int = 1) -> None:
+        """nova-compute's first start on a host with so many drives."""
+        self.start_compute(hostname=HOST, pci_info=_devices(drives))
+
+    def restart(self, drives: int | None = None) -> None:
+        """Another start; ``drives``: the whole host started, and enumerated so many."""
+        if drives is None:
+            self.restart_compute_service(HOST)
+            return
+        self.restart_compute_service(HOST, keep_hypervisor_state=False, pci_info=_devices(drives))
+
+    # Placement
+
+    def get(self, path: str) -> Any:
+        """A read of Placement."""
+        answer = self.placement.get(path, version=MICROVERSION)
+        self.assertEqual(200, answer.status, answer.body)
+        return answer.body
+
+    def provider(self, address: str = ADDRESS) -> str | None:
+        """The uuid of the drive's provider."""
+        name = f"{HOST}_{address}"
+        found = self.get(f"/resource_providers?name={name}")["resource_providers"]
+        return found[0]["uuid"] if found else None
+
+    def drive(
+        self, address: str = ADDRESS, resource_class: str = CLASS
+    ) -> tuple[int, int, int] | None:
+        """(total, reserved, used) of a drive."""
+        uuid = self.provider(address)
+        if uuid is None:
+            return None
+        record = self.get(f"/resource_providers/{uuid}/inventories")["inventories"]
+        self.assertEqual([resource_class], list(record))
+        used = self.get(f"/resource_providers/{uuid}/usages")["usages"][resource_class]
+        return record[resource_class]["total"], record[resource_class]["reserved"], used
+
+    def traits(self) -> set[str]:
+        """The drive's traits."""
+        return set(self.get(f"/resource_providers/{self.provider()}/traits")["traits"])
+
+    def set_reserved(self, reserved: int, resource_class: str = CLASS) -> None:
+        """What the control plane does with a certified drive (0), or an operator with any."""
+        path = f"/resource_providers/{self.provider()}/inventories/{resource_class}"
+        record = dict(self.get(path), reserved=reserved)
+        answer = self.placement.put(path, record, version=MICROVERSION)
+        self.assertEqual(200, answer.status, answer.body)
+
+    def certify(self) -> None:
+        """The drive was erased and is on offer."""
+        self.set_reserved(0)
+        self.assertEqual((1, 0, 0), self.drive())
+
+    # Servers
+
+    def boot(self) -> dict[str, Any]:
+        """A server that runs, with the drive."""
+        return self._create_server(flavor_id=self.flavor, networks=[])
+
+    def boot_refused(self) -> None:
+        """A server that finds no drive on offer."""
+        server = self._create_server(flavor_id=self.flavor, networks=[], expected_state="ERROR")
+        self.assertIn("No valid host", server["fault"]["message"])
+        self._delete_server(server)
+
+    def delete_service(self) -> None:
+        """The operator deletes the compute service; Nova deletes its providers with it."""
+        self.computes[HOST].stop()
+        service = self.admin_api.get_services(binary="nova-compute")[0]
+        self.admin_api.put_service_force_down(service["id"], True)
+        self.admin_api.api_delete(f"/os-services/{service['id']}")
+        self.assertIsNone(self.drive())
+
+    def enrol_again(self) -> None:
+        """The same host starts nova-compute again after its service was deleted."""
+        del self.computes[HOST], self.compute_rp_uuids[HOST]
+        self.start()
+
+    def failing(self, target: str, error: Exception) -> Any:
+        """While it lasts, that function of Nova raises."""
+        return mock.patch(target, side_effect=error)
+
+
+def _devices(drives: int) -> fakelibvirt.HostPCIDevicesInfo:
+    return fakelibvirt.HostPCIDevicesInfo(num_pci=drives)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import fixtures
 
 from eraser.wire.identity import Slot
+from nova_patch import born_reserved
 from quarantine.record.states import State
 from tests.lab.services.placement import write_clouds_yaml
-from tests.nova import born
 from tests.nova.cleaners import BellCleaner, PollingCleaner
 from tests.nova.harness import NovaCase, Server
 from tests.nova.leaks import Saw, record
@@ -25,13 +25,14 @@ class LeakCase(NovaCase):
     def saw(self, what: Saw, expected: Saw) -> None:
         """Records what happened, then asserts that it is what we say of this side."""
         record(self._testMethodName, what)
-        self.assertEqual(expected, what, [self.shelf.leaks, self.shelf.losses])
+        assert expected == what, [self.shelf.leaks, self.shelf.losses]
 
     # Our parts
 
     def patch_nova(self) -> None:
-        """Installs born reserved into nova-compute; before a host is started."""
-        self.useFixture(born.fixture())
+        """Puts born reserved into nova-compute's class; before a host is started."""
+        for made in born_reserved.replacements():
+            self.useFixture(fixtures.MockPatchObject(made.owner, made.name, made.value))
 
     def take_care(self, *slots: Slot) -> None:
         """The control plane beside Nova: hosts registered, slots enrolled, erased, available."""
@@ -42,7 +43,7 @@ class LeakCase(NovaCase):
         self.plane.enrol(*slots)
         self.plane.turn()
         for slot in slots:
-            self.assertEqual(State.AVAILABLE, self.plane.state(slot), self.plane.record(slot))
+            assert self.plane.state(slot) == State.AVAILABLE, self.plane.record(slot)
 
     def busy(self, slot: Slot) -> str:
         """As the real eraser reads ``/etc/libvirt/qemu`` and ``/run/libvirt/qemu``."""
@@ -61,7 +62,7 @@ class LeakCase(NovaCase):
     def tenant(self, **where: object) -> Server:
         """A tenant's server that runs."""
         server = self.boot(**where)
-        self.assertTrue(server.active, server.fault)
+        assert server.active, server.fault
         return server
 
     # Others' parts
@@ -84,14 +85,14 @@ class LeakCase(NovaCase):
             return Saw.LEAKED
         if not server.active:
             # For want of a drive, not because something else is broken.
-            self.assertIn("No valid host", server.fault)
+            assert "No valid host" in server.fault
             return Saw.REFUSED
-        self.assertEqual(1, len(server.slots))
+        assert len(server.slots) == 1
         return Saw.CLOSED
 
     def closes(self, slot: Slot) -> Saw:
         """Whether the slot's drive is refused while dirty, then erased and handed out clean."""
-        self.assertTrue(self.shelf.dirty(slot), "expected a tenant's data on the drive")
+        assert self.shelf.dirty(slot), "expected a tenant's data on the drive"
         drive, erased = self.shelf.drives[slot], self.shelf.drives[slot].erased
         certificates = self.plane.certificates(slot)
         early = self.second_tenant()
@@ -100,15 +101,15 @@ class LeakCase(NovaCase):
         self.plane.turn()
         if self.plane.state(slot) is not State.AVAILABLE:
             return Saw.HELD
-        self.assertGreater(drive.erased, erased)
-        self.assertEqual(certificates + 1, self.plane.certificates(slot))
+        assert drive.erased > erased
+        assert certificates + 1 == self.plane.certificates(slot)
         return self.second_tenant()
 
     def held(self, slot: Slot, *words: str) -> Saw:
         """Whether the slot is held for a reason with those words, and given to nobody."""
         record_ = self.plane.record(slot)
-        self.assertEqual(State.HELD, record_.state, record_)
+        assert record_.state == State.HELD, record_
         for word in words:
-            self.assertIn(word, record_.reason)
+            assert word in record_.reason
         got = self.second_tenant()
         return Saw.HELD if got is Saw.REFUSED else got

@@ -27,7 +27,7 @@ class TestBirth(LeakCase):
         if ours:
             self.plane.turn()
         self.delete(server)
-        self.assertEqual((1, 1, 0), self.stock(slot))
+        assert self.stock(slot) == (1, 1, 0)
         return slot, server
 
     def _absent_and_back(self) -> None:
@@ -37,13 +37,13 @@ class TestBirth(LeakCase):
     def test_leak_01_host_reboot_drive_absent_without(self) -> None:
         slot, _ = self._dirty(ours=False)
         self._absent_and_back()
-        self.assertEqual((1, 0, 0), self.stock(slot))
+        assert self.stock(slot) == (1, 0, 0)
         self.saw(self.second_tenant(), Saw.LEAKED)
 
     def test_leak_01_host_reboot_drive_absent_with(self) -> None:
         slot, _ = self._dirty(ours=True)
         self._absent_and_back()
-        self.assertEqual((1, 1, 0), self.stock(slot))
+        assert self.stock(slot) == (1, 1, 0)
         self.saw(self.closes(slot), Saw.CLOSED)
 
     def test_custody_alone_keeps_the_provider(self) -> None:
@@ -57,9 +57,9 @@ class TestBirth(LeakCase):
         self.plane.turn()
         provider = self.provider(slot)
         self._absent_and_back()
-        self.assertEqual((provider, (1, 1, 1)), (self.provider(slot), self.stock(slot)))
+        assert (provider, (1, 1, 1)) == (self.provider(slot), self.stock(slot))
         self.plane.hosts[slot.host].down = False
-        self.assertEqual(Saw.CLOSED, self.closes(slot))
+        assert self.closes(slot) == Saw.CLOSED
 
     def _retype(self) -> None:
         self.set_spec()
@@ -91,7 +91,7 @@ class TestBirth(LeakCase):
         slot, _ = self._dirty(ours=True)
         self._rename()
         self.saw(self.closes(slot), Saw.CLOSED)
-        self.assertEqual("CUSTOM_NVME_I2", self.plane.record(slot).resource_class)
+        assert self.plane.record(slot).resource_class == "CUSTOM_NVME_I2"
 
     def _enrol_again(self, slot: Slot) -> None:
         service = self.service_down(slot.host)

@@ -22,7 +22,7 @@ class TestOperators(LeakCase):
         (slot,) = self.cared_for()
         server = self.tenant()
         self.plane.turn()
-        self.assertEqual(State.IN_USE, self.plane.state(slot))
+        assert self.plane.state(slot) == State.IN_USE
         return slot, server
 
     def test_leak_05_reserved_zeroed_in_use_without(self) -> None:
@@ -30,7 +30,7 @@ class TestOperators(LeakCase):
         server = self.tenant()
         self.set_reserved(slot, 0)
         self.periodic()
-        self.assertEqual((1, 0, 1), self.stock(slot), "expected Nova not to notice")
+        assert self.stock(slot) == (1, 0, 1), "expected Nova not to notice"
         self.delete(server)
         self.saw(self.second_tenant(), Saw.LEAKED)
 
@@ -40,7 +40,7 @@ class TestOperators(LeakCase):
         # Younger than that, it may be Nova's own moment between claim and burn.
         self.plane.clock.forward(LIMITS.burn_grace + 1)
         self.plane.turn()
-        self.assertEqual((1, 1, 1), self.stock(slot))
+        assert self.stock(slot) == (1, 1, 1)
         self.delete(server)
         self.saw(self.closes(slot), Saw.CLOSED)
 
@@ -55,20 +55,20 @@ class TestOperators(LeakCase):
         self.delete(server)
         self.plane.hosts[slot.host].down = True
         self.plane.turn()
-        self.assertEqual(State.ERASING, self.plane.state(slot))
+        assert self.plane.state(slot) == State.ERASING
         self.set_reserved(slot, 0)
         # Our allocation alone stands between the drive and the next tenant now.
-        self.assertEqual((1, 0, 1), self.stock(slot))
-        self.assertEqual(Saw.REFUSED, self.second_tenant())
+        assert self.stock(slot) == (1, 0, 1)
+        assert self.second_tenant() == Saw.REFUSED
         self.plane.turn()
-        self.assertEqual((1, 1, 1), self.stock(slot))
+        assert self.stock(slot) == (1, 1, 1)
         self.plane.hosts[slot.host].down = False
         self.saw(self.closes(slot), Saw.CLOSED)
 
     def _manage(self) -> None:
         """The two commands, as an operator runs them."""
         with contextlib.redirect_stdout(io.StringIO()):
-            self.assertEqual(0, manage.PlacementCommands().audit(verbose=True, delete=True))
+            assert manage.PlacementCommands().audit(verbose=True, delete=True) == 0
             manage.DbCommands().archive_deleted_rows(max_rows=1000, verbose=True)
 
     def _nova_knows(self, slot: Slot, server: Server) -> bool:
@@ -82,9 +82,9 @@ class TestOperators(LeakCase):
         (slot,) = self.add_host()
         server = self.tenant()
         self.delete(server)
-        self.assertTrue(self._nova_knows(slot, server))
+        assert self._nova_knows(slot, server)
         self._manage()
-        self.assertEqual((1, 1, 0), self.stock(slot))
+        assert self.stock(slot) == (1, 1, 0)
         known = self._nova_knows(slot, server)
         self.saw(Saw.KEPT if known else Saw.FORGOTTEN, Saw.FORGOTTEN)
 
@@ -95,10 +95,10 @@ class TestOperators(LeakCase):
         self.plane.turn()
         custody = self.plane.record(slot).custody
         self._manage()
-        self.assertEqual((1, 1, 1), self.stock(slot))
+        assert self.stock(slot) == (1, 1, 1)
         self.plane.hosts[slot.host].down = False
-        self.assertEqual(Saw.CLOSED, self.closes(slot))
-        self.assertIsNotNone(custody)
+        assert self.closes(slot) == Saw.CLOSED
+        assert custody is not None
         (last,) = [c for c in self.plane.store.certificates() if c.server is not None]
         self.saw(Saw.KEPT if last.server == server.id else Saw.FORGOTTEN, Saw.KEPT)
 
@@ -107,7 +107,7 @@ class TestOperators(LeakCase):
         self.placement_server.stop()
         shutil.copy(self.directory / "last-night", self._database)
         self.placement_server.start()
-        self.assertEqual((1, 0, 0), self.stock(slot))
+        assert self.stock(slot) == (1, 0, 0)
 
     @property
     def _database(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from quarantine.errors import BadInputError
 from tests.nova.leakcase import LeakCase
 from tests.nova.leaks import Saw
@@ -16,7 +18,7 @@ class TestSettings(LeakCase):
         (slot,) = self.add_host()
         self._dropped()
         self.delete(self.tenant())
-        self.assertEqual((1, 0, 0), self.stock(slot))
+        assert self.stock(slot) == (1, 0, 0)
         self.saw(self.second_tenant(), Saw.LEAKED)
 
     def test_leak_20_one_time_use_dropped_with(self) -> None:
@@ -32,9 +34,9 @@ class TestSettings(LeakCase):
         self.plane.turn()
         self.delete(server)
         self._dropped()
-        self.assertEqual([], self.polling_cleaner().turn())
+        assert self.polling_cleaner().turn() == []
         self.plane.turn()
-        self.assertFalse(self.shelf.dirty(slot))
+        assert not self.shelf.dirty(slot)
 
     def _broad_line_first(self) -> None:
         self.set_spec(self.spec(one_time_use=None), self.spec())
@@ -43,7 +45,7 @@ class TestSettings(LeakCase):
         self._broad_line_first()
         (slot,) = self.add_host()
         self.delete(self.tenant())
-        self.assertEqual((1, 0, 0), self.stock(slot))
+        assert self.stock(slot) == (1, 0, 0)
         self.saw(self.second_tenant(), Saw.LEAKED)
 
     def test_leak_22_broad_line_first_with(self) -> None:
@@ -58,9 +60,9 @@ class TestSettings(LeakCase):
         (slot,) = self.cared_for()
         self._broad_line_first()
         (other,) = self.add_host("compute2")
-        with self.assertRaisesRegex(BadInputError, "one_time_use"):
+        with pytest.raises(BadInputError, match="one_time_use"):
             self.plane.enrol(other)
-        self.assertIsNotNone(slot)
+        assert slot is not None
 
     def _filter_off(self) -> None:
         self.flags(group="filter_scheduler", pci_in_placement=False)
@@ -71,9 +73,9 @@ class TestSettings(LeakCase):
         self.delete(self.tenant())
         self._filter_off()
         server = self.boot()
-        self.assertFalse(server.active, server)
-        self.assertEqual([], self.shelf.leaks)
-        self.assertTrue(self.shelf.dirty(slot))
+        assert not server.active, server
+        assert self.shelf.leaks == []
+        assert self.shelf.dirty(slot)
         self.saw(Saw.REFUSED, Saw.REFUSED)
 
     def test_leak_21_pci_in_placement_off_with(self) -> None:
@@ -83,7 +85,7 @@ class TestSettings(LeakCase):
         self.delete(server)
         self._filter_off()
         late = self.boot()
-        self.assertFalse(late.active, late)
+        assert not late.active, late
         # The claim that could not be healed leaves Nova's own row of the device claimed.
         self.delete(late)
         self.periodic()

@@ -1,0 +1,119 @@
+"""Leaks 10, 11, 12 and 25: a drive is burned or released, and no ``instance.delete`` says so."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+from nova import exception
+
+from eraser.wire.identity import Slot
+from quarantine.record.states import State
+from tests.nova.harness import Server
+from tests.nova.leakcase import LeakCase
+from tests.nova.leaks import Saw
+
+
+class TestMoves(LeakCase):
+    def _stranded(self, slot: Slot, server: Server) -> Saw:
+        """Whether a cleaner that waits for the server's delete ever learns of the drive."""
+        cleaner = self.bell_cleaner()
+        cleaner.note(server.id, (slot,))
+        cleaner.hear(self.notifications())
+        self.periodic(slot.host)
+        stock = self.stock(slot)
+        assert stock is not None
+        waits = self.shelf.drives[slot].erased == 0 and stock == (1, 1, 0)
+        return Saw.STRANDED if waits else Saw.UNTOUCHED
+
+    def _fail_spawn(self) -> Server:
+        boom = exception.NovaException("no such luck")
+        with mock.patch("nova.virt.libvirt.driver.LibvirtDriver.spawn", side_effect=boom):
+            server = self.boot()
+        assert not server.active
+        return server
+
+    def test_leak_10_failed_spawn_without(self) -> None:
+        (slot,) = self.add_host()
+        self.saw(self._stranded(slot, self._fail_spawn()), Saw.STRANDED)
+
+    def test_leak_10_failed_spawn_with(self) -> None:
+        (slot,) = self.cared_for()
+        self._fail_spawn()
+        assert self.stock(slot) == (1, 1, 0)
+        self.plane.turn()
+        assert self.plane.state(slot) is State.AVAILABLE
+        assert self.plane.certificates(slot) == 2
+        self.saw(self.second_tenant(), Saw.CLOSED)
+
+    def _migrated(self, *, ours: bool) -> tuple[Slot, Slot, Server]:
+        """A server that was moved from the first slot to the second, and waits for a decision."""
+        hosts = ("compute1", "compute2")
+        if ours:
+            self.patch_nova()
+        source, target = (self.add_host(host)[0] for host in hosts)
+        if ours:
+            self.take_care(source, target)
+        server = self.tenant(host="compute1")
+        if ours:
+            self.plane.turn()
+        self.act(server, "migrate", None, "VERIFY_RESIZE")
+        return source, target, server
+
+    def test_leak_11_migration_without(self) -> None:
+        source, _, server = self._migrated(ours=False)
+        self.confirm(server, "compute1")
+        self.saw(self._stranded(source, server), Saw.STRANDED)
+
+    def test_leak_11_migration_with(self) -> None:
+        source, target, server = self._migrated(ours=True)
+        self.plane.turn()
+        assert self.plane.state(source) is State.IN_USE, "the tenant may still revert"
+        assert self.plane.state(target) is State.IN_USE
+        self.confirm(server, "compute1")
+        self.saw(self.closes(source), Saw.CLOSED)
+        assert self.plane.state(target) is State.IN_USE
+
+    def test_a_reverted_migration_leaves_the_target_to_us(self) -> None:
+        """Leak 11 again, for the other way out."""
+        source, target, server = self._migrated(ours=True)
+        self.plane.turn()
+        self._revert_resize({"id": server.id})
+        assert Saw.CLOSED is self.closes(target)
+        assert self.plane.state(source) is State.IN_USE
+
+    def test_leak_12_shelve_offload_without(self) -> None:
+        self.flags(shelved_offload_time=0)
+        (slot,) = self.add_host()
+        server = self.tenant()
+        self.act(server, "shelve", None, "SHELVED_OFFLOADED")
+        self.saw(self._stranded(slot, server), Saw.STRANDED)
+
+    def test_leak_12_shelve_offload_with(self) -> None:
+        self.flags(shelved_offload_time=0)
+        (slot,) = self.cared_for()
+        server = self.tenant()
+        self.plane.turn()
+        self.act(server, "shelve", None, "SHELVED_OFFLOADED")
+        self.saw(self.closes(slot), Saw.CLOSED)
+
+    def _forced(self) -> Saw:
+        """An administrator names the host, past the scheduler's filters."""
+        return self.second_tenant(az="nova:compute1:compute1")
+
+    def test_leak_25_forced_host_without(self) -> None:
+        """Nova itself refuses: also a forced host has to have an allocation candidate."""
+        self.add_host()
+        self.delete(self.tenant())
+        self.saw(self._forced(), Saw.REFUSED)
+
+    def test_leak_25_forced_host_with(self) -> None:
+        (slot,) = self.cared_for()
+        server = self.tenant()
+        self.plane.turn()
+        self.delete(server)
+        assert self._forced() is Saw.REFUSED
+        self.plane.hosts[slot.host].down = True
+        self.plane.turn()
+        assert self._forced() is Saw.REFUSED
+        self.plane.hosts[slot.host].down = False
+        self.saw(self.closes(slot), Saw.CLOSED)

@@ -180,6 +180,7 @@ def _stopped(error: EraserError) -> Ending:
 def _steps(desk: Desk) -> None:
     with desk.step(Step.PROVE_IDLE):
         desk.open()
+        desk.revoke()
     if desk.state.plan is None:
         with desk.step(Step.INSPECT):
             _inspect(desk)

@@ -23,6 +23,7 @@ from eraser.caseentries import (
     Planned,
     Planted,
     Resumed,
+    Revoked,
     Seeded,
     SeenRunning,
     Sent,
@@ -44,6 +45,7 @@ class CaseState:
     began: Began | None = None
     resumed: int = 0
     identity: ControllerIdentity | None = None
+    revoked: Revoked | None = None
     inspected: Inspected | None = None
     plan: Planned | None = None
     fingerprinted: Fingerprinted | None = None
@@ -137,6 +139,8 @@ class CaseState:
                 self.uprooted.update(self.planted.keys() - self.attempts.keys())
             case Identified():
                 self.identity = entry.identity
+            case Revoked():
+                self.revoked = entry
             case Inspected():
                 self.inspected = entry
             case Planned():

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from eraser.casebook import CaseState
-from eraser.caseentries import Entry, Identified, Spent
+from eraser.caseentries import Entry, Identified, Revoked, Spent
 from eraser.casefiles import CaseFiles, CaseRequest
 from eraser.drive.binding import ensure_nvme_driver
 from eraser.drive.idle import prove_idle
@@ -19,6 +19,7 @@ from eraser.drive.spec import SanitizeLog
 from eraser.drive.sysfs import Host
 from eraser.drive.unique import check_unique
 from eraser.errors import DriveError, EraserError, IdentityError
+from eraser.gate import desk as gate
 from eraser.journal import Journal
 from eraser.wire.policy import Limits, Policy
 from eraser.wire.report import Step
@@ -173,6 +174,18 @@ class Desk:
         self._hold.patience = self.limits.ready
         # Between the first look and the claim anybody may have come: from here on nobody can.
         prove_idle(self.host, address, own_pids=me, claimed=self._hold.claimed)
+
+    def revoke(self) -> None:
+        """Takes the slot from its last owner: nobody starts on the drive from here on.
+
+        Every run does, because the gate may have been told something in between. Raises
+        ``InUseError`` where the owner may come back.
+        """
+        identity = self.controller.identity()
+        files, address = self.files, self.request.slot.address
+        last_owner = gate.revoke(files.state_dir, self.host, address, identity)
+        if self.state.revoked is None:
+            self.note(Revoked(last_owner))
 
     def _know(self) -> None:
         found = self.controller.identity()

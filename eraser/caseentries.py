@@ -18,6 +18,7 @@ from eraser.wire.report import (
     Verdict,
     VerificationRecord,
 )
+from eraser.wire.ticket import LastOwner
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,13 @@ class Identified:
     """The drive that the case is about. Nothing destructive is sent to any other."""
 
     identity: ControllerIdentity
+
+
+@dataclass(frozen=True)
+class Revoked:
+    """Nobody has the slot's drive any more; who had this one last, where the gate knows."""
+
+    last_owner: LastOwner | None
 
 
 @dataclass(frozen=True)
@@ -194,6 +202,7 @@ Entry = (
     Began
     | Resumed
     | Identified
+    | Revoked
     | Inspected
     | Planned
     | Keyed
@@ -218,6 +227,7 @@ _KINDS: dict[str, type[Entry]] = {
         Began,
         Resumed,
         Identified,
+        Revoked,
         Inspected,
         Planned,
         Keyed,

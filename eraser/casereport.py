@@ -158,4 +158,5 @@ def assemble(
         finished_at=finished_at,
         seconds={step: round(spent, 3) for step, spent in state.seconds.items()},
         tools=after.tools,
+        last_owner=None if state.revoked is None else state.revoked.last_owner,
     )

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from eraser.drive.sysfs import Host
 from eraser.errors import InUseError
 
-DIRECTORIES = ("/etc/libvirt/qemu", "/run/libvirt/qemu")
+RUNNING = "/run/libvirt/qemu"
+DIRECTORIES = ("/etc/libvirt/qemu", RUNNING)
 MAX_BYTES = 16 << 20
 _TRIES = 5
 _SHORT = re.compile(
@@ -30,11 +31,23 @@ _PATH = re.compile(r"/dev/[^\s,;\"']+")
 
 @dataclass(frozen=True)
 class Named:
-    """A domain's name, every host PCI address that it names, and every path below /dev."""
+    """A domain, every host PCI address that it names, and every path below /dev."""
 
     domain: str
+    uuid: str
+    """In lower case; empty where the file has none."""
     addresses: frozenset[str]
     paths: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A domain of one of libvirt's files."""
+
+    file: str
+    running: bool
+    """It stands among the running, paused and transient ones."""
+    named: Named
 
 
 @dataclass(frozen=True)
@@ -69,7 +82,8 @@ def named(document: bytes) -> Named:
             found.update(_in_argument(element.get("value", "")))
         for value in element.attrib.values():
             paths.update(_PATH.findall(value))
-    return Named(domain.findtext("name", "(no name)"), frozenset(found), frozenset(paths))
+    uuid = domain.findtext("uuid", "").strip().lower()
+    return Named(domain.findtext("name", "(no name)"), uuid, frozenset(found), frozenset(paths))
 
 
 def _numerical(element: ElementTree.Element) -> str | None:
@@ -103,22 +117,32 @@ def claims(
     ``leads_to_it`` tells of a path below /dev whether the drive is behind it. Raises
     :class:`InUseError` where a file cannot be read or understood: it may name the drive.
     """
-    found: list[Claim] = []
-    read: list[str] = []
+    known = listed(host)
+    found = tuple(
+        Claim(each.named.domain, each.file)
+        for each in known
+        if address in each.named.addresses or any(map(leads_to_it, sorted(each.named.paths)))
+    )
+    return found, tuple(each.file for each in known)
+
+
+def listed(host: Host) -> tuple[Listed, ...]:
+    """Every domain of this host, defined or running; one that is both stands twice.
+
+    Raises :class:`InUseError` where a file cannot be read or understood.
+    """
+    found: list[Listed] = []
     for directory in DIRECTORIES:
         for name, document in _documents(host, directory):
             path = f"{directory}/{name}"
             try:
-                found_in = named(document)
+                found.append(Listed(path, directory == RUNNING, named(document)))
             except ValueError as error:
                 raise InUseError(
                     f"cannot prove idle: expected a domain in {path}, found {error}; "
                     "mend or remove the file"
                 ) from error
-            read.append(path)
-            if address in found_in.addresses or any(map(leads_to_it, sorted(found_in.paths))):
-                found.append(Claim(found_in.domain, path))
-    return tuple(found), tuple(read)
+    return tuple(found)
 
 
 def _documents(host: Host, directory: str) -> list[tuple[str, bytes]]:

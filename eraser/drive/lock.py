@@ -65,10 +65,10 @@ class SlotLock:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if blocking else fcntl.LOCK_NB))
         except BlockingIOError as error:
-            holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(fd)
             raise BusyError(
-                f"{self.address}: expected a free slot, found it locked by process {holder}; "
+                f"{self.address}: expected a free slot, found it locked by process "
+                f"{self.holder()}; "
                 "try again when that has ended"
             ) from error
         except BaseException:
@@ -77,6 +77,13 @@ class SlotLock:
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         self._fd = fd
+
+    def holder(self) -> str:
+        """The pid of whoever took the lock last, for people."""
+        try:
+            return self.path.read_bytes()[:32].decode("ascii", "replace").strip() or "unknown"
+        except OSError:
+            return "unknown"
 
     def share(self) -> int:
         """The descriptor, made inheritable, for a child that must hold the slot as well."""

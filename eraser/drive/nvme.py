@@ -57,6 +57,13 @@ class Controller(AdminQueue):
         """The kernel's word: live, resetting, connecting, deleting, dead, gone."""
         return self.function.state(self.name)
 
+    @property
+    def descriptor(self) -> int:
+        """Of ``/dev/nvmeN``, for :mod:`eraser.drive.adminioctl`. Raises :class:`DriveError`."""
+        self.check_place()
+        assert self._descriptor is not None
+        return self._descriptor
+
     def identify(self) -> spec.IdentifyController:
         """Identify Controller. Raises :class:`DriveError`."""
         return spec.IdentifyController.parse(
@@ -70,7 +77,10 @@ class Controller(AdminQueue):
         :class:`DriveError`.
         """
         self.check_place()
-        found = self.identify()
+        return self.identity_of(self.identify())
+
+    def identity_of(self, found: spec.IdentifyController) -> ControllerIdentity:
+        """Who this is, from what it answered just now. Raises :class:`DriveError`."""
         return ControllerIdentity(
             vendor_id=self.function.pci_id("vendor"),
             device_id=self.function.pci_id("device"),

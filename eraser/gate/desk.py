@@ -1,0 +1,234 @@
+"""The gate at work: locks, looks, asks the rules, and writes the book before anybody starts."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from eraser import hostcard
+from eraser.drive import domains
+from eraser.drive.lock import SlotLock
+from eraser.drive.sysfs import Host
+from eraser.errors import BadInputError, BusyError, DriveError, EraserError, InUseError
+from eraser.gate import book as books
+from eraser.gate import intake, pending, people, revocation, rules
+from eraser.gate.cases import read_case
+from eraser.gate.facts import DriveSeen, SlotFacts, Starting
+from eraser.gate.look import look
+from eraser.gate.records import Book, Moment
+from eraser.wire.identity import ControllerIdentity
+from eraser.wire.ticket import LastOwner, TicketReceipt
+
+LOOK_SECONDS = 4.0
+"""For all drives of a guest: libvirt waits meanwhile, and so does everything about that guest."""
+
+LOCK_PATIENCE = 0.3
+"""Seconds. The worker looks whether a slot is locked by locking it for a moment."""
+
+_POLL = 0.01
+
+
+class GateRefusedError(EraserError):
+    """The guest must not start on its drives."""
+
+    exit_code = 11
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A start was let in; ``admissions`` is empty where no drive of ours is concerned."""
+
+    domain: str
+    admissions: tuple[rules.Admission, ...]
+
+
+def check(state_dir: Path, run_dir: Path, host: Host, document: bytes) -> Passed:
+    """Lets a domain start on all of its NVMe drives, or on none.
+
+    What is let in stands in the book when this returns. Raises :class:`GateRefusedError` naming
+    every drive that speaks against it.
+    """
+    try:
+        named = domains.named(document)
+    except ValueError as error:
+        raise GateRefusedError(
+            f"refused: expected a libvirt domain on standard input, found {error}"
+        ) from error
+    starting = Starting(named.uuid, named.domain)
+    try:
+        return _check(state_dir, run_dir, host, starting, named.addresses)
+    except GateRefusedError:
+        raise
+    except (EraserError, OSError) as error:
+        raise refused(starting, str(error)) from error
+
+
+def refused(starting: Starting, why: str) -> GateRefusedError:
+    """One line for libvirt's caller."""
+    return GateRefusedError(f"refused the start of domain {starting.name!r}: {why}")
+
+
+def _check(
+    state_dir: Path, run_dir: Path, host: Host, starting: Starting, named: frozenset[str]
+) -> Passed:
+    classes = {address: pci_class(host, address) for address in named}
+    needed = rules.needing(named, classes, people.exemptions(state_dir).addresses)
+    if not needed:
+        return Passed(starting.name, ())
+    if not starting.uuid:
+        raise refused(starting, "expected a uuid in its definition, found none")
+    with _slots(needed, run_dir) as locked:
+        drives = look(host, [each for each in needed if each not in locked], LOOK_SECONDS)
+        with books.opened(state_dir) as book:
+            facts = [
+                gather(state_dir, address, book.book, drives.get(address), locked.get(address, ""))
+                for address in needed
+            ]
+            found = [rules.admit(each, starting) for each in facts]
+            admissions = tuple(each for each in found if isinstance(each, rules.Admission))
+            refusals = [each for each in found if isinstance(each, rules.Refusal)]
+            if refusals:
+                # What can never be good again is told with the next hello, and erased again.
+                book.write(_voided(book.book, refusals))
+                raise refused(starting, " | ".join(map(str, refusals)))
+            book.write(
+                rules.consume(book.book, admissions, starting, Moment.now(), people.utc_now())
+            )
+    return Passed(starting.name, admissions)
+
+
+def _voided(book: Book, refusals: list[rules.Refusal]) -> Book:
+    for each in refusals:
+        if each.void:
+            book = revocation.void(book, each.address, each.void)
+    return book
+
+
+def pci_class(host: Host, address: str) -> str | None:
+    """The class code of a function; None where none is there. Raises other ``OSError``."""
+    try:
+        return host.text(f"/sys/bus/pci/devices/{address}/class")
+    except FileNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def _slots(addresses: tuple[str, ...], run_dir: Path) -> Iterator[dict[str, str]]:
+    """The locks of all slots, in their order; yields who holds those that we could not have."""
+    deadline = time.monotonic() + LOCK_PATIENCE
+    held: list[SlotLock] = []
+    locked: dict[str, str] = {}
+    try:
+        for address in sorted(addresses):
+            lock = SlotLock(address, run_dir)
+            holder = _acquire(lock, deadline)
+            if holder:
+                locked[address] = holder
+            else:
+                held.append(lock)
+        yield locked
+    finally:
+        for lock in held:
+            lock.release()
+
+
+def _acquire(lock: SlotLock, deadline: float) -> str:
+    """Takes a lock; who holds it where that does not work in time."""
+    while True:
+        try:
+            lock.acquire()
+            return ""
+        except BusyError:
+            if time.monotonic() >= deadline:
+                return f"process {lock.holder()}"
+        time.sleep(_POLL)
+
+
+def gather(
+    state_dir: Path, address: str, book: Book, drive: DriveSeen | None, locked: str
+) -> SlotFacts:
+    """One slot's facts. Raises :class:`BadInputError` where the host's card is damaged."""
+    return SlotFacts(
+        address=address,
+        entry=book.entry(address),
+        drive=drive or DriveSeen(None),
+        case=read_case(state_dir, address),
+        incarnation=hostcard.incarnation(state_dir),
+        has_book=books.exists(state_dir),
+        locked=locked,
+    )
+
+
+def take_in(
+    state_dir: Path, run_dir: Path, host: Host, address: str
+) -> TicketReceipt | intake.Later:
+    """Looks at the drive of the ticket that came for a slot, and writes down what it is worth.
+
+    Raises ``EraserError`` and ``OSError`` where the state directory cannot be used.
+    """
+    ticket = pending.get(state_dir, address)
+    if ticket is None:
+        raise BadInputError(f"{address}: expected a ticket of this slot, found none")
+    if (known := intake.answer(books.load(state_dir), ticket)) is not None:
+        return known
+    with _slots((address,), run_dir) as locked:
+        drive = None if locked else look(host, [address], LOOK_SECONDS)[address]
+        with books.opened(state_dir) as book:
+            facts = gather(state_dir, address, book.book, drive, locked.get(address, ""))
+            found = intake.take_ticket(book.book, ticket, facts, people.utc_now())
+            if isinstance(found, intake.Later):
+                return found
+            book.write(found)
+            receipt = intake.answer(found, ticket)
+    if receipt is None:
+        raise DriveError(f"{address}: expected the ticket in the book, found it gone; try again")
+    return receipt
+
+
+def void(state_dir: Path, address: str, reason: str) -> bool:
+    """Makes the slot's ticket void, whoever works on the slot; whether there was a valid one.
+
+    Raises ``EraserError`` and ``OSError``: the ticket may then still be valid, and the gate's own
+    look at the drive is what is left.
+    """
+    if not books.exists(state_dir):
+        return False
+    with books.opened(state_dir) as book:
+        found = revocation.void(book.book, address, reason)
+        changed = found != book.book
+        book.write(found)
+    return changed
+
+
+def revoke(
+    state_dir: Path, host: Host, address: str, identity: ControllerIdentity
+) -> LastOwner | None:
+    """Takes the slot from its owner and voids what would let another in, before an erase.
+
+    Needs the slot's lock. Returns who had this drive last. Raises :class:`InUseError` where the
+    owner's domain still exists, and where the gate's book cannot say.
+    """
+    if not books.exists(state_dir):
+        return None
+    try:
+        with books.opened(state_dir) as book:
+            known = {each.named.uuid: each.file for each in domains.listed(host)}
+            found = revocation.revoke(
+                book.book, address, identity, known, Moment.now(), people.utc_now()
+            )
+            if isinstance(found, revocation.StillOwned):
+                owner = found.owner
+                raise InUseError(
+                    f"{address}: expected a drive that nobody owns, found it owned by domain "
+                    f"{owner.name!r} ({owner.domain}) since {owner.since}: {found.found}; remove "
+                    "the domain first; nothing was sent to the drive"
+                )
+            book.write(found.book)
+            return found.last_owner
+    except InUseError:
+        raise
+    except EraserError as error:
+        raise InUseError(f"{address}: cannot prove that nobody owns the drive: {error}") from error

@@ -1,0 +1,157 @@
+"""The drives of a guest as they are now, read all at once and by a deadline.
+
+A command to a drive that does not answer cannot be taken back: whoever sent it waits in the kernel,
+and so would libvirt. So each drive is read by a child of its own, which is left behind when time is
+up. It holds nothing of ours: no lock, no pipe of libvirt's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from eraser.drive.adminioctl import AdminReader
+from eraser.drive.nvme import open_controller
+from eraser.drive.spec import SanitizeLog, SmartLog
+from eraser.drive.sysfs import Host, PciFunction
+from eraser.drive.unique import check_unique
+from eraser.errors import BadInputError, DriveError, EraserError, IdentityError
+from eraser.gate.facts import DriveSeen
+from eraser.wire import codec
+from eraser.wire.ticket import Counters
+
+COMMAND_SECONDS = 3.0
+"""For one reading command: a drive at rest answers in milliseconds."""
+
+_CHUNK = 1 << 16
+
+
+@dataclass
+class _Child:
+    """Reads one drive."""
+
+    address: str
+    pid: int
+    pipe: int
+    said: bytes = b""
+    ended: bool = False
+
+
+def look(host: Host, addresses: Iterable[str], seconds: float) -> dict[str, DriveSeen]:
+    """What each drive says of itself; one that does not within ``seconds`` is in trouble."""
+    deadline = time.monotonic() + seconds
+    children = [_start(host, address, seconds) for address in addresses]
+    try:
+        _listen(children, deadline)
+    finally:
+        for child in children:
+            _leave(child)
+    return {child.address: _seen(child, seconds) for child in children}
+
+
+def _start(host: Host, address: str, seconds: float) -> _Child:
+    pipe, theirs = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(theirs)
+        return _Child(address, pid, pipe)
+    code = 1
+    try:
+        # Locks and pipes that a stuck child kept would be held for as long as it is stuck.
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nothing, number)
+        _close_all_but(theirs)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        said = codec.canonical(read_drive(host, address, seconds))
+        while said:
+            said = said[os.write(theirs, said) :]
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _close_all_but(kept: int) -> None:
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number > 2 and number != kept:
+            with contextlib.suppress(OSError):  # the listing's own is gone by now
+                os.close(number)
+
+
+def _listen(children: list[_Child], deadline: float) -> None:
+    poll = select.poll()
+    waiting = {child.pipe: child for child in children}
+    for pipe in waiting:
+        poll.register(pipe, select.POLLIN)
+    while waiting and (left := deadline - time.monotonic()) > 0:
+        for pipe, _event in poll.poll(left * 1000):
+            part = os.read(pipe, _CHUNK)
+            waiting[pipe].said += part
+            if not part:
+                waiting.pop(pipe).ended = True
+                poll.unregister(pipe)
+
+
+def _leave(child: _Child) -> None:
+    """Reaps a child, or leaves one behind that waits in the kernel: it dies when it gets out."""
+    os.close(child.pipe)
+    if not child.ended:
+        os.kill(child.pid, signal.SIGKILL)
+    os.waitpid(child.pid, 0 if child.ended else os.WNOHANG)
+
+
+def _seen(child: _Child, seconds: float) -> DriveSeen:
+    if not child.ended:
+        return DriveSeen("nvme", trouble=f"no answer within {seconds:g} s")
+    try:
+        return codec.load(DriveSeen, child.said, f"reading {child.address}")
+    except BadInputError as error:
+        return DriveSeen("nvme", trouble=f"its reader failed ({error})")
+
+
+def read_drive(host: Host, address: str, seconds: float) -> DriveSeen:
+    """Reads one drive, for as long as the kernel takes."""
+    function = PciFunction(host, address)
+    if not function.present:
+        return DriveSeen(None)
+    driver = function.driver or ""
+    if driver != "nvme":
+        return DriveSeen(driver)
+    timeout = min(seconds, COMMAND_SECONDS)
+    try:
+        with open_controller(host, address, timeout=timeout) as controller:
+            reader = AdminReader(controller.descriptor, address, timeout)
+            identify = reader.identify()
+            identity = controller.identity_of(identify)
+            log = SanitizeLog.parse(reader.sanitize_log()) if identify.can_sanitize else None
+            counters = _counters(reader, log)
+            namesake = ""
+            try:
+                check_unique(host, identity, address)
+            except IdentityError as error:
+                namesake = str(error)
+            return DriveSeen(
+                driver, identity, counters, None if log is None else log.state, "", namesake
+            )
+    except (EraserError, OSError) as error:
+        return DriveSeen(driver, trouble=str(error))
+
+
+def _counters(reader: AdminReader, log: SanitizeLog | None) -> Counters | None:
+    """None where the drive keeps them to itself: an owner may start all the same."""
+    try:
+        smart = SmartLog.parse(reader.smart_log())
+    except DriveError:
+        return None
+    return Counters(
+        host_write_commands=smart.host_write_commands,
+        data_units_written=smart.data_units_written,
+        power_cycles=smart.power_cycles,
+        global_data_erased=None if log is None else log.global_data_erased,
+    )

@@ -27,6 +27,7 @@ from quarantine.inbox import Inbox
 from quarantine.reconcile import Reconciler
 from quarantine.record.store import Store
 from quarantine.step import Limits
+from quarantine.tickets import Tickets
 
 MAX_FILE_BYTES = 8 << 20
 """No file that an operator hands us comes near this."""
@@ -120,11 +121,16 @@ class Assembly:
         )
 
     @cached_property
+    def tickets(self) -> Tickets:
+        """Sends tickets."""
+        return Tickets(self.store, self.key, self.post.ticket)
+
+    @cached_property
     def reconciler(self) -> Reconciler:
         """Moves slots."""
         # Our own files first: their mistakes are found without a cloud.
         dispatcher, limits = self.dispatcher, Limits.from_conf(self.conf)
-        return Reconciler(self.store, self.placement, dispatcher, limits)
+        return Reconciler(self.store, self.placement, dispatcher, limits, tickets=self.tickets)
 
     @cached_property
     def issuer(self) -> Issuer:

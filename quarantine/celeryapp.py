@@ -12,7 +12,10 @@ from eraser.wire import messaging
 from quarantine.errors import UnavailableError
 
 ORDER_TASK = "eraser.order"
-"""The one task that a host takes from us: a signed order."""
+"""What a host takes from us: a signed order."""
+
+TICKET_TASK = "eraser.ticket"
+"""And the signed ticket of a certified drive, on the same queue."""
 
 
 def make_app(url: str, *, visibility_timeout: int = 3600, timeout: float = 5.0) -> Celery:
@@ -23,13 +26,20 @@ def make_app(url: str, *, visibility_timeout: int = 3600, timeout: float = 5.0) 
 
 
 class CeleryPost:
-    """Sends orders. A Redis that is away costs one timeout, then :class:`UnavailableError`."""
+    """Sends orders and tickets.
+
+    A Redis that is away costs one timeout, then :class:`UnavailableError`.
+    """
 
     def __init__(self, app: Celery) -> None:
         self.app = app
 
     def __call__(self, host: str, token: str) -> None:
         self.send(ORDER_TASK, [token], messaging.host_queue(host))
+
+    def ticket(self, host: str, token: str) -> None:
+        """A signed ticket onto a host's queue."""
+        self.send(TICKET_TASK, [token], messaging.host_queue(host))
 
     def send(self, task: str, arguments: list[Any], queue: str) -> None:
         """One message onto one queue."""

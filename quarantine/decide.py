@@ -7,86 +7,25 @@ assume only what the record and the view say now, whoever crashed before.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from quarantine import custody
 from quarantine.cloud.facts import View
+from quarantine.look import Look, amend, hold, move, reserve
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Event, State
-from quarantine.step import NO_CHANGES, Act, Action, Limits, Past
+from quarantine.step import Act, Action, Limits, Past
 
 NOTHING: Final = Action(Act.NOTHING)
 _NO_PAST: Final = Past()
 _NO_CASE: Final = SlotChanges(new_case=True, custody=None, custody_ready=False)
-_SKEW_SECONDS: Final = 60.0
-"""The control plane's processes may run on two machines: so far their clocks may be apart."""
-
-_SILENCE_SHARE: Final = 0.1
-"""An order that nobody answers is sent again less and less often: after a tenth of the silence so
-far. A host that is down for weeks must not find thousands of copies, nor the broker keep them."""
-
 _STRANGE_CUSTODY: Final = (
     "the custody in Placement is of a case that this record does not know: was the database "
     "restored from a backup? The drive may have been used since, so it is erased again"
 )
-
-
-@dataclass(frozen=True)
-class _Look:
-    """Everything that one decision may use."""
-
-    record: SlotRecord
-    view: View
-    now: datetime
-    limits: Limits
-    past: Past
-
-    @property
-    def ours(self) -> str | None:
-        held = self.view.custody(self.record.custody)
-        return held.consumer if held else None
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        return tuple(a.consumer for a in self.view.foreign(self.record.custody))
-
-    @property
-    def patience(self) -> float:
-        """Seconds to wait for a word about an order before it is sent again."""
-        silence = self.age(self.record.heard_at or self.record.entered_at)
-        share = 0.0 if math.isinf(silence) else _SILENCE_SHARE * silence
-        return max(self.limits.resend_after, share)
-
-    @property
-    def strange_custody(self) -> bool:
-        """Known by its type alone. Consumers are new for each case and stored before they are used,
-        so this one belongs to a case that our record forgot."""
-        return self.ours is not None and self.ours != self.record.custody
-
-    @property
-    def begun_again(self) -> SlotChanges:
-        """A new case under the custody that is there."""
-        return SlotChanges(new_case=True, custody=self.ours, custody_ready=True)
-
-    @property
-    def lacks(self) -> str:
-        return self.past.lacks
-
-    @property
-    def locked(self) -> bool:
-        return self.view.locked
-
-    def age(self, since: datetime | None) -> float:
-        """Seconds since then; without end when it never was, and when it is to come.
-
-        A time to come was written before our clock was set back: to wait for it could take years.
-        """
-        seconds = float("inf") if since is None else (self.now - since) / timedelta(seconds=1)
-        return float("inf") if seconds < -_SKEW_SECONDS else seconds
 
 
 def decide(
@@ -97,27 +36,7 @@ def decide(
         return _missing(record, view)
     if view.provider.uuid != record.provider or view.inventory is None:
         return _moved(record, view)
-    return _BY_STATE[record.state](_Look(record, view, now, limits, past))
-
-
-def _reserve(reason: str, *, alarm: bool = False) -> Action:
-    return Action(Act.RESERVE, reason, alarm=alarm)
-
-
-def _amend(reason: str, changes: SlotChanges, *, alarm: bool = False) -> Action:
-    return Action(Act.AMEND, reason, changes=changes, alarm=alarm)
-
-
-def _move(
-    event: Event, reason: str = "", changes: SlotChanges | None = None, *, alarm: bool = False
-) -> Action:
-    return Action(Act.TRANSITION, reason, event, changes or NO_CHANGES, alarm)
-
-
-def _hold(reason: str, changes: SlotChanges | None = None) -> Action:
-    """Held, and the case is over for good: no report or order of it counts any more."""
-    changes = replace(changes or NO_CHANGES, new_case=True)
-    return _move(Event.HELD, reason, changes, alarm=True)
+    return _BY_STATE[record.state](Look(record, view, now, limits, past))
 
 
 def _missing(record: SlotRecord, view: View | None) -> Action:
@@ -126,10 +45,10 @@ def _missing(record: SlotRecord, view: View | None) -> Action:
     if record.state in WAITING_FOR_PEOPLE:
         return NOTHING
     if record.state is State.IN_USE:
-        return _move(
+        return move(
             Event.RELEASE_SEEN, f"Placement has {what} for the slot, so nobody holds it", alarm=True
         )
-    return _hold(
+    return hold(
         f"Placement has {what} for the slot: drive absent, not in device_spec, or the compute "
         "service was deleted; bring it back, then release the slot"
     )
@@ -145,36 +64,36 @@ def _moved(record: SlotRecord, view: View) -> Action:
     found += f"{view.provider.uuid} ({now})"
     others = view.foreign(record.custody)
     if not view.locked and not view.allocations:
-        return _reserve(f"{found}; reserved first", alarm=True)
+        return reserve(f"{found}; reserved first", alarm=True)
     if record.state in WAITING_FOR_PEOPLE:
-        return _amend(found, rebased, alarm=True)
+        return amend(found, rebased, alarm=True)
     if record.state in CASE_OPEN:
-        return _hold(f"{found}; the drive may have been used meanwhile", rebased)
+        return hold(f"{found}; the drive may have been used meanwhile", rebased)
     if others:
         rebased = replace(rebased, consumer=others[0].consumer)
         if record.state is State.IN_USE:
-            return _amend(found, rebased, alarm=True)
-        return _move(Event.CLAIM_SEEN, found, rebased, alarm=True)
+            return amend(found, rebased, alarm=True)
+        return move(Event.CLAIM_SEEN, found, rebased, alarm=True)
     if record.state is State.RELEASED:
-        return _amend(found, rebased, alarm=True)
-    return _move(Event.RELEASE_SEEN, found, rebased, alarm=True)
+        return amend(found, rebased, alarm=True)
+    return move(Event.RELEASE_SEEN, found, rebased, alarm=True)
 
 
-def _in_use(look: _Look) -> Action:
+def _in_use(look: Look) -> Action:
     record, others = look.record, look.others
     if not others:
         if not look.locked and look.ours is None:
-            return _reserve("released while reserved was lowered; reserved first", alarm=True)
-        return _move(
+            return reserve("released while reserved was lowered; reserved first", alarm=True)
+        return move(
             Event.RELEASE_SEEN,
             f"the allocation of {record.consumer or 'the last consumer'} is gone",
             SlotChanges(custody=look.ours, custody_ready=False),
         )
     # Between its claim and its burn a server holds an allocation without reserved: Nova's window.
     if not look.locked and look.age(record.entered_at) > look.limits.burn_grace:
-        return _reserve("somebody lowered reserved while the drive is in use", alarm=True)
+        return reserve("somebody lowered reserved while the drive is in use", alarm=True)
     if record.consumer not in others:
-        return _amend(
+        return amend(
             f"held by {others[0]} now, by {record.consumer or 'nobody known'} before: a migration, "
             "or used again without an erase",
             SlotChanges(consumer=others[0]),
@@ -183,9 +102,9 @@ def _in_use(look: _Look) -> Action:
     return NOTHING
 
 
-def _released(look: _Look) -> Action:
+def _released(look: Look) -> Action:
     if look.others:
-        return _move(
+        return move(
             Event.CLAIM_SEEN,
             f"claimed by {look.others[0]} before it was erased",
             SlotChanges(consumer=look.others[0]),
@@ -193,78 +112,78 @@ def _released(look: _Look) -> Action:
         )
     if look.ours is None:
         if not look.locked:
-            return _reserve("free without a certificate; reserved first", alarm=True)
+            return reserve("free without a certificate; reserved first", alarm=True)
         return Action(Act.TAKE, "custody")
     if not look.locked:
         return Action(Act.ENSURE, "custody was half taken")
-    return _move(Event.CUSTODY_TAKEN, changes=SlotChanges(custody=look.ours, custody_ready=True))
+    return move(Event.CUSTODY_TAKEN, changes=SlotChanges(custody=look.ours, custody_ready=True))
 
 
-def _quarantined(look: _Look) -> Action:
+def _quarantined(look: Look) -> Action:
     record = look.record
     broken = _custody_trouble(look)
     if broken is not None:
         return broken
     if look.ours is None:
         if record.custody_ready:
-            return _amend("our custody vanished; the case starts again", _NO_CASE, alarm=True)
+            return amend("our custody vanished; the case starts again", _NO_CASE, alarm=True)
         return Action(Act.TAKE, "custody again")
     if look.strange_custody:
-        return _amend(_STRANGE_CUSTODY, look.begun_again, alarm=True)
+        return amend(_STRANGE_CUSTODY, look.begun_again, alarm=True)
     if not record.custody_ready:
-        return _amend("", SlotChanges(custody_ready=True))
+        return amend("", SlotChanges(custody_ready=True))
     postponed = look.past.postponed
     if postponed >= look.limits.max_attempts:
-        return _hold(f"the order came back {postponed} times without an erase: {record.reason}")
+        return hold(f"the order came back {postponed} times without an erase: {record.reason}")
     if postponed and look.age(record.entered_at) < look.limits.retry_in_use_after:
         return NOTHING
     return Action(Act.ORDER, "erase")
 
 
-def _working(look: _Look) -> Action:
+def _working(look: Look) -> Action:
     record = look.record
     broken = _custody_trouble(look)
     if broken is not None:
         return broken
     if look.ours is None:
-        return _move(
+        return move(
             Event.POSTPONED, "our custody vanished; the case starts again", _NO_CASE, alarm=True
         )
     if look.strange_custody:
-        return _move(Event.POSTPONED, _STRANGE_CUSTODY, look.begun_again, alarm=True)
+        return move(Event.POSTPONED, _STRANGE_CUSTODY, look.begun_again, alarm=True)
     last = min(look.age(record.ordered_at), look.age(record.heard_at))
     if last > look.patience:
         return Action(Act.RESEND, "nothing was heard of the order")
     return NOTHING
 
 
-def _custody_trouble(look: _Look) -> Action | None:
+def _custody_trouble(look: Look) -> Action | None:
     """What is wrong with the two locks of an open case, where that needs a step of its own."""
     if look.others:
-        return _hold(
+        return hold(
             f"{look.others[0]} holds the drive although it was under our custody "
             f"({custody.describe(look.view)})",
             SlotChanges(consumer=look.others[0]),
         )
     if not look.locked:
         if look.ours is None:
-            return _reserve("custody and reserved are gone; reserved first", alarm=True)
+            return reserve("custody and reserved are gone; reserved first", alarm=True)
         return Action(Act.ENSURE, "reserved was lowered under custody", alarm=True)
     return None
 
 
-def _certified(look: _Look) -> Action:
+def _certified(look: Look) -> Action:
     """``custody_ready`` False here means: we had begun to give the slot back."""
     record = look.record
     begun = not record.custody_ready
     if look.ours is None:
         if not look.locked and not look.others and (look.lacks or not begun):
-            return _reserve(
+            return reserve(
                 f"free although {look.lacks or 'we did not give it back'}; reserved first",
                 alarm=True,
             )
         if look.lacks or not begun:
-            return _hold(
+            return hold(
                 f"{look.lacks or 'not given back by us, and burned again since'} "
                 f"({custody.describe(look.view)})",
                 SlotChanges(
@@ -273,49 +192,71 @@ def _certified(look: _Look) -> Action:
                     consumer=look.others[0] if look.others else record.consumer,
                 ),
             )
-        return _move(
+        return move(
             Event.RETURNED,
-            changes=SlotChanges(custody=None, custody_ready=False, consumer=None),
+            changes=SlotChanges(custody=None, custody_ready=False, consumer=None, detail=""),
         )
     if look.lacks and not look.others:
-        return _hold(look.lacks)
+        return hold(look.lacks)
     if look.strange_custody and not look.others:
-        return _hold(_STRANGE_CUSTODY, SlotChanges(custody=look.ours))
-    return _custody_trouble(look) or Action(Act.GIVE_BACK, "certified")
+        return hold(_STRANGE_CUSTODY, SlotChanges(custody=look.ours))
+    return _custody_trouble(look) or _to_the_pool(look)
 
 
-def _available(look: _Look) -> Action:
+def _to_the_pool(look: Look) -> Action:
+    """Certified and locked away by us alone: given back once its host would let a guest start."""
+    record, present = look.record, look.past.incarnation
+    if not look.limits.tickets:
+        return Action(Act.GIVE_BACK, "certified")
+    if present is None:
+        return Action(Act.WAIT, f"waiting for host {record.slot.host} to be registered")
+    if record.ticket_incarnation != present:
+        # The new life knows nothing of the case, and takes no ticket without its report.
+        return move(
+            Event.RECALLED,
+            f"its host is incarnation {present} now and was "
+            f"{record.ticket_incarnation or 'given no ticket'} at the certificate: erased again",
+            SlotChanges(custody=look.ours, custody_ready=True),
+        )
+    if record.ticket_ready:
+        return Action(Act.GIVE_BACK, "certified")
+    if look.age(record.ticket_at) > look.patience:
+        return Action(Act.TICKET, "its host's receipt is wanted")
+    return NOTHING
+
+
+def _available(look: Look) -> Action:
     if look.others:
-        return _move(
+        return move(
             Event.CLAIM_SEEN,
             changes=SlotChanges(consumer=look.others[0], custody=None, custody_ready=False),
         )
     if look.ours is not None:
-        return _move(
+        return move(
             Event.RELEASE_SEEN,
             "our custody is still there; erased again",
             SlotChanges(custody=look.ours, custody_ready=False),
             alarm=True,
         )
     if look.locked:
-        return _move(
+        return move(
             Event.RELEASE_SEEN,
             look.lacks or "reserved without an allocation: used and let go between two looks",
             alarm=bool(look.lacks),
         )
     if look.lacks:
-        return _reserve(f"on offer although {look.lacks}; reserved first", alarm=True)
+        return reserve(f"on offer although {look.lacks}; reserved first", alarm=True)
     return NOTHING
 
 
-def _parked(look: _Look) -> Action:
+def _parked(look: Look) -> Action:
     """Held or retired: we only keep the drive out of the pool."""
     if not look.locked:
         if look.ours is not None:
             return Action(Act.ENSURE, f"reserved was lowered while {look.record.state}", alarm=True)
-        return _reserve(f"free while {look.record.state}; reserved again", alarm=True)
+        return reserve(f"free while {look.record.state}; reserved again", alarm=True)
     if look.others and look.record.consumer not in look.others:
-        return _amend(
+        return amend(
             f"{look.others[0]} holds the drive while it is {look.record.state}",
             SlotChanges(consumer=look.others[0]),
             alarm=True,
@@ -323,7 +264,7 @@ def _parked(look: _Look) -> Action:
     return NOTHING
 
 
-_BY_STATE: Final[Mapping[State, Callable[[_Look], Action]]] = {
+_BY_STATE: Final[Mapping[State, Callable[[Look], Action]]] = {
     State.IN_USE: _in_use,
     State.RELEASED: _released,
     State.QUARANTINED: _quarantined,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
@@ -12,6 +13,8 @@ from quarantine.errors import ConflictError
 from quarantine.record.facts import UNSET, SlotChanges, SlotRecord
 from quarantine.record.store import Store
 from quarantine.step import Act, Action
+
+LOG = logging.getLogger(__name__)
 
 
 class Dispatcher(Protocol):
@@ -25,6 +28,16 @@ class Dispatcher(Protocol):
         """
 
 
+class Tickets(Protocol):
+    """Who sends tickets to hosts (:mod:`quarantine.tickets`)."""
+
+    def send(self, record: SlotRecord) -> SlotRecord:
+        """Send the case's ticket, always the same one; the time of sending is on the record.
+
+        Raises ``UnavailableError`` when the broker does not take it.
+        """
+
+
 class Hands:
     """Does what :func:`quarantine.decide.decide` asked for, one step per call."""
 
@@ -33,12 +46,25 @@ class Hands:
         store: Store,
         placement: custody.Door,
         dispatcher: Dispatcher,
+        tickets: Tickets,
         clock: Callable[[], datetime],
     ) -> None:
         self._store = store
         self._placement = placement
         self._dispatcher = dispatcher
+        self._tickets = tickets
         self._clock = clock
+
+    def wait(self, record: SlotRecord, reason: str) -> SlotRecord:
+        """Say on the record what the slot waits for."""
+        if record.detail == reason:
+            return record
+        LOG.warning("%s: %s", record.slot, reason)
+        return self._store.amend(record, SlotChanges(detail=reason))
+
+    def send_ticket(self, record: SlotRecord) -> SlotRecord:
+        """Have the ticket sent."""
+        return self._tickets.send(record)
 
     def send(self, record: SlotRecord) -> SlotRecord:
         """Have the order sent; the time of sending is on the record afterwards."""

@@ -10,7 +10,7 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn, Protocol, TypeVar
 
 from eraser.wire import codec, signing
@@ -28,7 +28,8 @@ from eraser.wire.report import (
     Step,
 )
 from eraser.wire.signing import PublicKey
-from quarantine import census
+from eraser.wire.ticket import RECEIPT_TYPE, TicketReceipt
+from quarantine import census, receipts
 from quarantine.check import Decision, Ruling, check
 from quarantine.errors import BadInputError, ConflictError, QuarantineError, RefusedError
 from quarantine.evidence.registrar import Registrar
@@ -45,7 +46,7 @@ TRIES = 8
 EXCERPT = 200
 """Characters of a refused message that are kept."""
 
-Message = TypeVar("Message", EraseReport, Progress, Hello)
+Message = TypeVar("Message", EraseReport, Progress, Hello, TicketReceipt)
 
 
 class Looker(Protocol):
@@ -125,6 +126,23 @@ class Inbox:
             return
         self._sequences[progress.order_id] = progress.sequence
 
+    def receipt(self, token: str) -> None:
+        """A host's word about a ticket. Raises as :meth:`report` does.
+
+        Valid lets the slot be given back. Anything else ends the case: a ticket is never revived.
+        """
+        host, receipt, raw = self._open(token, TicketReceipt, RECEIPT_TYPE, "receipt", _slot_host)
+        self._same_incarnation(host, receipt.incarnation, "receipt", raw)
+        for _ in range(TRIES):
+            try:
+                self._take_receipt(host, receipt, raw)
+            except ConflictError as error:
+                LOG.info("receipt of %s: %s", receipt.slot, error)
+                continue
+            self._look(receipt.slot)
+            return
+        raise ConflictError(f"{receipt.slot}: expected to record a receipt, lost every round")
+
     def hello(self, token: str) -> None:
         """A host is alive and names the drives in its slots: see :mod:`quarantine.census`."""
         host, hello, raw = self._open(token, Hello, HELLO_TYPE, "hello", lambda h: h.host)
@@ -185,6 +203,24 @@ class Inbox:
             self._refuse("report", host.name, f"{report.slot}: {decision.reason}", raw)
         self._carry_out(record, order, report, host, token, digest, decision)
         return decision
+
+    def _take_receipt(self, host: HostRecord, receipt: TicketReceipt, raw: bytes) -> None:
+        record = self.store.slot(receipt.slot)
+        if record is None:
+            self._refuse("receipt", host.name, f"{receipt.slot}: expected an enrolled slot", raw)
+        ruling, reason = receipts.judge(record, receipt, self.controller)
+        heard = SlotChanges(heard_at=self.clock())
+        if ruling is receipts.Ruling.REFUSE:
+            self._refuse("receipt", host.name, f"{receipt.slot}: {reason}", raw)
+        elif ruling is receipts.Ruling.HOLD:
+            changes = replace(heard, new_case=True)
+            self.store.transition(record, Event.HELD, reason=reason, changes=changes)
+            LOG.error("ALARM %s: held: %s", record.slot, reason)
+        elif ruling is receipts.Ruling.READY:
+            changes = replace(heard, ticket_ready=True, detail="")
+            self.store.amend(record, changes, note="the host has a valid ticket for the drive")
+        else:
+            LOG.info("%s: %s", record.slot, reason)
 
     def _carry_out(
         self,
@@ -284,7 +320,7 @@ class Inbox:
             LOG.warning("%s: the loop will look again: %s", slot, error)
 
 
-def _slot_host(message: EraseReport | Progress) -> str:
+def _slot_host(message: EraseReport | Progress | TicketReceipt) -> str:
     return message.slot.host
 
 

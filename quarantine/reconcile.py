@@ -21,7 +21,7 @@ from quarantine import custody
 from quarantine.cloud.facts import ONE_TIME_USE, Provider, View
 from quarantine.decide import decide
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
-from quarantine.hands import Dispatcher, Hands
+from quarantine.hands import Dispatcher, Hands, Tickets
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, Event, State
 from quarantine.record.store import Store
@@ -83,10 +83,12 @@ class Reconciler:
         dispatcher: Dispatcher,
         config: Limits,
         clock: Callable[[], datetime] = utc_now,
+        *,
+        tickets: Tickets,
     ) -> None:
         self._store = store
         self._placement = placement
-        self._hands = Hands(store, placement, dispatcher, clock)
+        self._hands = Hands(store, placement, dispatcher, tickets, clock)
         self._limits = config
         self._clock = clock
         self._watch = Watch(config.in_use_reread)
@@ -112,6 +114,10 @@ class Reconciler:
             try:
                 if action.act is Act.NOTHING:
                     return self._noted(record, view)
+                if action.act is Act.WAIT:
+                    return self._noted(self._hands.wait(record, action.reason), view)
+                if action.act is Act.TICKET:
+                    return self._noted(self._hands.send_ticket(record), view)
                 if action.act in (Act.ORDER, Act.RESEND):
                     return self._noted(self._hands.send(record), view)
                 view, fresh = self._hands.carry_out(record, view, action)
@@ -272,7 +278,8 @@ class Reconciler:
 
     def _past(self, record: SlotRecord) -> Past:
         if record.state in (State.CERTIFIED, State.AVAILABLE):
-            return Past(lacks=self._lacks(record))
+            host = self._store.host(record.slot.host)
+            return Past(lacks=self._lacks(record), incarnation=host.incarnation if host else None)
         if record.state is State.QUARANTINED and record.attempts:
             rows = self._store.history(record.slot)
             case = [r for r in rows if r.generation == record.generation]

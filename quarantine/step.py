@@ -19,6 +19,8 @@ class Act(StrEnum):
 
     NOTHING = "nothing"
     """All is as it should be, or we wait for somebody."""
+    WAIT = "wait"
+    """The next step is not allowed yet; the record's ``detail`` shall say why."""
     RESERVE = "reserve"
     """``reserved = total`` at once: the slot must not be handed out."""
     TAKE = "take"
@@ -31,6 +33,8 @@ class Act(StrEnum):
     """Send an erase order for this case."""
     RESEND = "resend"
     """Send the same order again: nothing was heard of it."""
+    TICKET = "ticket"
+    """Send the case's ticket, or the same one again: its host's receipt is wanted."""
     AMEND = "amend"
     """Write ``changes`` to the record; its state stays."""
     TRANSITION = "transition"
@@ -57,11 +61,14 @@ class Past:
     matters only where the slot is, or is about to be, free to schedule."""
     postponed: int = 0
     """How often this case's order came back without an erase."""
+    incarnation: str | None = None
+    """The life of the host that we speak to now; None for a host that is not registered."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Durations in seconds on our own clock; the options of the same names explain them."""
+    """Durations in seconds on our own clock, and what is demanded before a slot is given back; the
+    options of the same names explain them."""
 
     sweep_interval: float = 15.0
     list_interval: float = 60.0
@@ -71,10 +78,12 @@ class Limits:
     max_attempts: int = 5
     burn_grace: float = 120.0
     """After a claim Nova itself is about to set ``reserved``; we step in only later."""
+    tickets: bool = True
+    """``[gate]required``: nothing is given back before its host has a valid ticket for it."""
 
     @classmethod
     def from_conf(cls, conf: ConfigOpts) -> Limits:
-        """From the groups ``detection`` and ``erase`` of the configuration."""
+        """From the groups ``detection``, ``erase`` and ``gate`` of the configuration."""
         return cls(
             sweep_interval=conf.detection.sweep_interval,
             list_interval=conf.detection.list_interval,
@@ -82,4 +91,5 @@ class Limits:
             resend_after=conf.erase.resend_after,
             retry_in_use_after=conf.erase.retry_in_use_after,
             max_attempts=conf.erase.max_attempts,
+            tickets=conf.gate.required,
         )

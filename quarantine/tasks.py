@@ -45,6 +45,9 @@ def register(app: Celery, inbox: Inbox) -> None:
     def hello(task: Task, token: str) -> None:
         _handle(task, lambda: inbox.hello(token), again=False)
 
+    def ticket_receipt(task: Task, token: str) -> None:
+        _handle(task, lambda: inbox.receipt(token))
+
     def bell(task: Task, hint: Any) -> None:
         _handle(task, lambda: _ring(inbox, hint), again=False)
 
@@ -52,6 +55,7 @@ def register(app: Celery, inbox: Inbox) -> None:
         ("report", report),
         ("progress", progress),
         ("hello", hello),
+        ("ticket_receipt", ticket_receipt),
         ("bell", bell),
     ):
         app.task(name=f"quarantine.{name}", bind=True, max_retries=None)(function)

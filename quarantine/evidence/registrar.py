@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from eraser.wire.order import EraseOrder
 from eraser.wire.report import EraseReport
 from eraser.wire.signing import PrivateKey
+from quarantine import tickets
 from quarantine.evidence import certificate, page
 from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
 from quarantine.evidence.sections import Issuer, Moment
@@ -55,7 +56,7 @@ class Registrar:
         changes: SlotChanges,
         nonce: NonceUse,
     ) -> SignedCertificate:
-        """Certificate, transition and nonce in one transaction; then the files.
+        """Certificate, ticket, transition and nonce in one transaction; then the files.
 
         Raises :class:`ConflictError` when the slot or the chain moved meanwhile: decide again.
         """
@@ -73,11 +74,16 @@ class Registrar:
         signed = certificate.sign(
             certificate.build(evidence, self.issuer, link, iso(self.clock())), self.key
         )
+        issued = tickets.issue(tickets.build(order, report, signed.digest), self.key)
         self.store.transition(
             record,
             Event.CERTIFIED,
             detail={"certificate": signed.digest},
-            changes=changes,
+            changes=replace(
+                changes,
+                ticket_token=issued.ticket_token,
+                ticket_incarnation=issued.ticket_incarnation,
+            ),
             certificate=NewCertificate(
                 signed.token, signed.digest, link.digest, server=record.consumer
             ),

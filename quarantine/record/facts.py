@@ -68,6 +68,16 @@ class SlotRecord:
     detail: str
     certificate: str | None
     """Digest of the certificate under which the drive is, or was last, handed out."""
+    ticket_token: str | None
+    """The signed ticket for the host's last gate, made with the certificate, sent as it stands."""
+    ticket_incarnation: str | None
+    """The life of the host that the ticket, like the case, belongs to."""
+    ticket_at: datetime | None
+    """When the ticket was last sent."""
+    ticket_ready: bool
+    """The host's signed receipt says that the ticket is valid there."""
+    alarm: str
+    """What an operator was alarmed about and what still stands; empty when nothing is wrong."""
     provider_generation: int | None
     read_at: datetime | None
     """When Placement was last looked at for this slot."""
@@ -101,6 +111,11 @@ class SlotChanges:
     step: Step | Unset | None = UNSET
     fraction: float | Unset = UNSET
     detail: str | Unset = UNSET
+    ticket_token: str | Unset | None = UNSET
+    ticket_incarnation: str | Unset | None = UNSET
+    ticket_at: datetime | Unset | None = UNSET
+    ticket_ready: bool | Unset = UNSET
+    alarm: str | Unset = UNSET
     provider_generation: int | Unset | None = UNSET
     read_at: datetime | Unset | None = UNSET
     reason: str | Unset = UNSET

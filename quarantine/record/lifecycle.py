@@ -94,7 +94,14 @@ TRANSITIONS: tuple[Transition, ...] = (
         (State.CERTIFIED,),
         Event.RETURNED,
         State.AVAILABLE,
-        "this case's certificate is stored; Placement accepted the return",
+        "this case's certificate is stored, its host has a valid ticket; Placement accepted the "
+        "return",
+    ),
+    *_from(
+        (State.CERTIFIED,),
+        Event.RECALLED,
+        State.QUARANTINED,
+        "the host lost the state that its ticket belongs to; generation + 1",
     ),
     # What only people can settle.
     *_from(
@@ -119,10 +126,12 @@ TRANSITIONS: tuple[Transition, ...] = (
 
 _TARGETS = {(step.source, step.event): step.target for step in TRANSITIONS}
 
-NEEDS_REASON = frozenset({Event.HELD, Event.RELEASED_BY_OPERATOR, Event.RETIRED, Event.POSTPONED})
+NEEDS_REASON = frozenset(
+    {Event.HELD, Event.RELEASED_BY_OPERATOR, Event.RETIRED, Event.POSTPONED, Event.RECALLED}
+)
 """A step off the straight road says why, or is not taken."""
 
-NEW_CASE = frozenset({Event.CUSTODY_TAKEN})
+NEW_CASE = frozenset({Event.CUSTODY_TAKEN, Event.RECALLED})
 """The generation grows: orders, reports and tickets of every earlier case are void."""
 
 VOIDS_CERTIFICATE = frozenset(
@@ -131,6 +140,7 @@ VOIDS_CERTIFICATE = frozenset(
         Event.ENROLLED_IN_USE,
         Event.RELEASE_SEEN,
         Event.CUSTODY_TAKEN,
+        Event.RECALLED,
         Event.RELEASED_BY_OPERATOR,
         Event.RETIRED,
     }

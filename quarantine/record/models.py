@@ -81,6 +81,12 @@ slots = sa.Table(
     sa.Column("fraction", sa.Float, nullable=False),
     sa.Column("detail", sa.Text, nullable=False),
     sa.Column("certificate", DIGEST),
+    sa.Column("ticket_token", DOCUMENT),
+    sa.Column("ticket_incarnation", sa.String(64)),
+    sa.Column("ticket_at", UtcDateTime),
+    # Constants for the rows that a migration finds: a ticket that nobody asked for is not ready.
+    sa.Column("ticket_ready", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("alarm", sa.String(1000), nullable=False, server_default=""),
     sa.Column("provider_generation", sa.Integer),
     sa.Column("read_at", UtcDateTime),
     sa.Column("entered_at", UtcDateTime, nullable=False),

@@ -16,6 +16,18 @@ from quarantine.record.states import Event, State
 
 Row = Mapping[Any, Any]
 
+ALARM_LENGTH = 1000
+"""Characters of the column; whoever compares a new alarm with the old cuts it alike."""
+
+NO_CERTIFICATE: Mapping[str, Any] = {
+    "certificate": None,
+    "ticket_token": None,
+    "ticket_incarnation": None,
+    "ticket_at": None,
+    "ticket_ready": False,
+}
+"""The columns of a drive that is certified for nobody: the ticket goes with its certificate."""
+
 EMPTY_CASE: Mapping[str, Any] = {
     "order_id": None,
     "nonce": None,
@@ -79,6 +91,8 @@ def columns(changes: SlotChanges) -> dict[str, Any]:
             found.update(identity_columns(value))
         elif field.name in ("reason", "detail"):
             found[field.name] = storable(value)
+        elif field.name == "alarm":
+            found[field.name] = storable(value, ALARM_LENGTH)
         else:
             found[field.name] = value
     return found

@@ -58,7 +58,8 @@ class SlotRoom(Room):
             "consumer": consumer,
             "custody": None,
             "custody_ready": False,
-            "certificate": None,
+            **rows.NO_CERTIFICATE,
+            "alarm": "",
             "provider_generation": None,
             "read_at": None,
             "reason": "",
@@ -147,7 +148,8 @@ class SlotRoom(Room):
         _require(record, event, reason, certificate)
         now = self._clock()
         values = _case_columns(record, event, changes)
-        values |= rows.columns(changes)
+        # What was wrong was so in the state that it leaves: what still is comes again.
+        values |= {"alarm": ""} | rows.columns(changes)
         values |= {"state": state.value, "reason": storable(reason), "entered_at": now}
         if certificate is not None:
             values["certificate"] = certificate.digest
@@ -234,9 +236,9 @@ def _case_columns(record: SlotRecord, event: Event | None, changes: SlotChanges)
     values: dict[str, Any] = {}
     if changes.new_case or event in lifecycle.NEW_CASE:
         generation = max(record.generation, changes.above) + 1
-        values |= {**rows.EMPTY_CASE, "generation": generation, "certificate": None}
+        values |= {**rows.EMPTY_CASE, **rows.NO_CERTIFICATE, "generation": generation}
     if event in lifecycle.VOIDS_CERTIFICATE:
-        values["certificate"] = None
+        values |= rows.NO_CERTIFICATE
     return values
 
 

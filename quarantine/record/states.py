@@ -19,7 +19,8 @@ class State(enum.StrEnum):
     VERIFYING = "verifying"
     """The host says the erase has ended and it reads back. Only a report can certify."""
     CERTIFIED = "certified"
-    """A signed certificate for this case is in the store; the slot is not given back yet."""
+    """A signed certificate for this case is in the store. The slot is given back when its host has
+    taken the ticket that lets the drive start once."""
     AVAILABLE = "available"
     """Given back to the pool under a certificate; Nova may hand the drive out once."""
     HELD = "held"
@@ -51,6 +52,9 @@ class Event(enum.StrEnum):
     """Placement accepted the return: nothing reserved, our allocation gone."""
     POSTPONED = "postponed"
     """The host says the drive is in use, or nothing was heard in time: the order comes again."""
+    RECALLED = "recalled"
+    """A certified drive cannot be given back as it is, and nobody but us is needed to settle that:
+    it is erased again."""
     HELD = "held"
     """Something is wrong or unknown, and no automatic step can decide it."""
     RELEASED_BY_OPERATOR = "released_by_operator"

@@ -52,6 +52,8 @@ url = sqlite:///{directory}/quarantine.sqlite
 url = {redis}
 [placement]
 cloud = {cloud}
+[gate]
+required = {tickets}
 [detection]
 sweep_interval = {sweep}
 in_use_reread = {reread}
@@ -114,6 +116,7 @@ class Site:
         policy: Policy = DEFAULT_POLICY,
         timing: Timing = DEFAULT_TIMING,
         bells: bool = True,
+        tickets: bool = False,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
@@ -135,6 +138,7 @@ class Site:
                 resend=timing.resend,
                 retry=timing.retry,
                 bells=bells,
+                tickets=tickets,
                 policy=policy.name,
             )
         )

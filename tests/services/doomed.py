@@ -40,6 +40,11 @@ class _Dispatcher:
         return record
 
 
+class _Tickets:
+    def send(self, record: SlotRecord) -> SlotRecord:
+        raise AssertionError("expected a ticket that was taken before")
+
+
 def _doom(placement: Placement, point: str) -> None:
     reshape, put = placement.reshape, placement.put_reserved
 
@@ -75,7 +80,8 @@ def main(argv: list[str]) -> int:
     placement = Placement.connect("lab", timeout=20)
     _doom(placement, point)
     store = Store.open(database)
-    Reconciler(store, placement, _Dispatcher(), Limits()).look(Slot.parse(slot))
+    tickets = _Tickets()
+    Reconciler(store, placement, _Dispatcher(), Limits(), tickets=tickets).look(Slot.parse(slot))
     return 0
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.wire.signing import PrivateKey
 from quarantine.cloud.facts import View, slot_of
 from quarantine.cloud.placement import Placement
 from quarantine.enrol import enrol
@@ -28,6 +29,7 @@ from tests.lab.services.nova_standin import NovaStandIn, Server
 from tests.lab.services.placement_http import PlacementHttp
 
 ADDRESS: Final = "0000:81:00.0"
+LIFE: Final = "incarnation-00001"
 TIMEOUT: Final = 20.0
 _NUMBER: Final = itertools.count(1)
 
@@ -54,6 +56,21 @@ class NotingDispatcher:
         if record.state is State.QUARANTINED:
             return self.store.transition(record, Event.ORDERED, changes=changes)
         return self.store.amend(record, changes)
+
+
+@dataclass
+class NotingTickets:
+    """Does to the store what the real one does, and sends to nobody."""
+
+    store: Store
+    clock: SettableClock
+    sent: list[str] = field(default_factory=list)
+
+    def send(self, record: SlotRecord) -> SlotRecord:
+        """Note it as sent."""
+        assert record.ticket_token is not None
+        self.sent.append(record.ticket_token)
+        return self.store.amend(record, SlotChanges(ticket_at=self.clock()))
 
 
 @dataclass
@@ -86,13 +103,20 @@ class Pool:
         self.store = Store.open(self.database, clock=self.clock)
         self.store.migrate()
         self.dispatcher = NotingDispatcher(self.store, self.clock)
+        self.tickets = NotingTickets(self.store, self.clock)
+        self.store.register_host(self.slot.host, PrivateKey.generate().public, LIFE)
         self.placement = Placement.connect("lab", timeout=TIMEOUT)
         self.reconciler = self.new_reconciler()
 
     def new_reconciler(self, limits: Limits | None = None) -> Reconciler:
         """As after a restart of the control plane."""
         return Reconciler(
-            self.store, self.placement, self.dispatcher, limits or self.limits, self.clock
+            self.store,
+            self.placement,
+            self.dispatcher,
+            limits or self.limits,
+            self.clock,
+            tickets=self.tickets,
         )
 
     @property
@@ -132,12 +156,20 @@ class Pool:
             0x144D, 0xA824, 0x144D, 0xA801, f"S{self.slot.host}", "M", "nqn.2014.org:x"
         )
 
-    def certify(self) -> SlotRecord:
-        """What the inbox does with a good report."""
+    def certify(self, *, receipt: bool = True) -> SlotRecord:
+        """What the inbox does with a good report, and with the receipt of the ticket."""
         last = self.store.last_certificate()
         token = f"certificate-{self.slot}-{self.record.generation}"
         certificate = NewCertificate(token, token, last.digest if last else "")
-        return self.store.transition(self.record, Event.CERTIFIED, certificate=certificate)
+        issued = SlotChanges(ticket_token=f"ticket-{token}", ticket_incarnation=LIFE)
+        record = self.store.transition(
+            self.record, Event.CERTIFIED, certificate=certificate, changes=issued
+        )
+        return self.take_ticket() if receipt else record
+
+    def take_ticket(self) -> SlotRecord:
+        """What the inbox does with a host's receipt that says valid."""
+        return self.store.amend(self.record, SlotChanges(ticket_ready=True))
 
     def make_available(self) -> SlotRecord:
         """Enrolled, erased, certified and in Nova's pool."""

@@ -34,6 +34,7 @@ from eraser.wire.report import (
     Step,
 )
 from eraser.wire.signing import PrivateKey, PublicKey
+from eraser.wire.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt, TicketState
 from quarantine.celeryapp import CeleryPost, make_app
 from quarantine.errors import UnavailableError
 from quarantine.evidence import ledger
@@ -64,6 +65,8 @@ class Deployment:
     slot: Slot
     host: PrivateKey = field(default_factory=PrivateKey.generate)
     sequence: int = 0
+    orders: list[EraseOrder] = field(default_factory=list)
+    tickets: list[Ticket] = field(default_factory=list)
     service: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
@@ -154,8 +157,13 @@ class Deployment:
         return found
 
     def until(self, state: State) -> SlotRecord:
-        """Waits for a state of the slot."""
-        wait_until(lambda: self.record.state is state, f"{self.slot} to be {state}")
+        """Waits for a state of the slot; its host takes tickets meanwhile."""
+
+        def there() -> bool:
+            self._serve()
+            return self.record.state is state
+
+        wait_until(there, f"{self.slot} to be {state}")
         return self.record
 
     def enrol(self) -> None:
@@ -177,21 +185,43 @@ class Deployment:
 
     def order(self) -> EraseOrder:
         """Takes the next order off the host's queue, as its worker would, and verifies it."""
-        found: list[bytes] = []
 
         def arrived() -> bool:
-            with contextlib.closing(self.redis.client()) as client:
-                raw = client.rpop(host_queue(self.slot.host))
-            if isinstance(raw, bytes):
-                found.append(raw)
-            return bool(found)
+            self._serve()
+            return bool(self.orders)
 
         wait_until(arrived, "an order on the host's queue")
-        message = json.loads(found[0])
-        assert message["headers"]["task"] == "eraser.order"
-        (token,), _kwargs, _embed = json.loads(base64.b64decode(message["body"]))
-        payload = signing.verify(token, self.controller, ORDER_TYPE, "order")
-        return codec.load(EraseOrder, payload, "order")
+        return self.orders.pop(0)
+
+    def _serve(self) -> None:
+        """What is on the host's queue: orders are kept, tickets are answered as a gate would."""
+        while True:
+            with contextlib.closing(self.redis.client()) as client:
+                raw = client.rpop(host_queue(self.slot.host))
+            if not isinstance(raw, bytes):
+                return
+            message = json.loads(raw)
+            (token,), _kwargs, _embed = json.loads(base64.b64decode(message["body"]))
+            if message["headers"]["task"] == "eraser.ticket":
+                payload = signing.verify(token, self.controller, TICKET_TYPE, "ticket")
+                self.tickets.append(codec.load(Ticket, payload, "ticket"))
+                self.receipt(self.tickets[-1])
+            else:
+                assert message["headers"]["task"] == "eraser.order"
+                payload = signing.verify(token, self.controller, ORDER_TYPE, "order")
+                self.orders.append(codec.load(EraseOrder, payload, "order"))
+
+    def receipt(self, ticket: Ticket) -> None:
+        message = TicketReceipt(
+            order_id=ticket.order_id,
+            slot=ticket.slot,
+            generation=ticket.generation,
+            incarnation=ticket.incarnation,
+            state=TicketState.VALID,
+            reason="",
+            counters=ticket.counters,
+        )
+        self.send("ticket_receipt", message, RECEIPT_TYPE)
 
     def answer(self, order: EraseOrder) -> EraseReport:
         return replace(
@@ -217,9 +247,9 @@ class Deployment:
         """What a host's worker does: it answers a repeated order with the same report."""
 
         def available() -> bool:
-            with contextlib.closing(self.redis.client()) as client:
-                again = client.rpop(host_queue(self.slot.host))
-            if again is not None:
+            self._serve()
+            while self.orders:
+                assert self.orders.pop() == order
                 self.report(order)
             return self.record.state is State.AVAILABLE
 
@@ -276,6 +306,8 @@ def test_a_whole_cycle_with_every_message_twice(deployment: Deployment) -> None:
     )
     assert plane.certified_times() == 1
     assert plane.store.refusals() == []
+    ticket = plane.tickets[0]
+    assert (ticket.order_id, ticket.certificate) == (order.order_id, record.certificate)
     assert record.certificate is not None
     raw = (plane.directory / "certificates" / f"{record.certificate}.json").read_bytes()
     assert ledger.audit([("file", raw)], [plane.controller]).intact

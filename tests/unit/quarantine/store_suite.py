@@ -243,6 +243,11 @@ class StoreSuite:
             step=Step.ERASE,
             fraction=0.25,
             detail="d",
+            ticket_token="t" * 9_000,
+            ticket_incarnation="life",
+            ticket_at=moment,
+            ticket_ready=True,
+            alarm="a" * 1000,
             provider_generation=12,
             read_at=moment,
             reason="r",
@@ -258,6 +263,25 @@ class StoreSuite:
         cleared = store.amend(same, SlotChanges(custody=None, read_at=None, step=None))
         assert (cleared.custody, cleared.read_at, cleared.step) == (None, None, None)
         assert cleared.order_token == written.order_token
+
+    @pytest.mark.parametrize("event", [Event.RELEASE_SEEN, Event.RECALLED, Event.HELD])
+    def test_a_ticket_goes_with_its_certificate(self, store: Store, event: Event) -> None:
+        record = certified(store)
+        ticket = SlotChanges(ticket_token="t", ticket_incarnation="life", ticket_ready=True)
+        record = store.amend(record, ticket)
+        if event is Event.RELEASE_SEEN:
+            record = store.transition(record, Event.RETURNED)
+            assert record.ticket_ready
+        changes = SlotChanges(new_case=event is Event.HELD)
+        record = store.transition(record, event, reason="why", changes=changes)
+        assert record.certificate is None
+        assert (record.ticket_token, record.ticket_incarnation) == (None, None)
+        assert not record.ticket_ready
+
+    def test_an_alarm_stands_until_the_slot_moves(self, store: Store) -> None:
+        record = store.amend(enrol(store), SlotChanges(alarm="x" * 2000))
+        assert len(record.alarm) == 1000
+        assert store.transition(record, Event.CUSTODY_TAKEN).alarm == ""
 
     def test_a_new_case_forgets_the_last_ones_order(self, store: Store) -> None:
         record = store.transition(certified(store), Event.RETURNED)

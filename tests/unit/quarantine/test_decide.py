@@ -28,6 +28,7 @@ LIMITS = Limits(resend_after=100, retry_in_use_after=300, max_attempts=3, burn_g
 SLOT = Slot("cmp_1", "0000:81:00.0")
 RC = "CUSTOM_NVME_I1"
 CUSTODY = "c0000000-0000-4000-8000-000000000000"
+LIFE = "incarnation-00001"
 SERVER = "50000000-0000-4000-8000-000000000000"
 STRANGER = "f0000000-0000-4000-8000-000000000000"
 
@@ -56,6 +57,11 @@ RECORD = SlotRecord(
     fraction=0.0,
     detail="",
     certificate="digest",
+    ticket_token="ticket",
+    ticket_incarnation=LIFE,
+    ticket_at=NOW,
+    ticket_ready=True,
+    alarm="",
     provider_generation=3,
     read_at=NOW,
     entered_at=NOW - timedelta(hours=1),
@@ -90,7 +96,7 @@ OPEN = (State.QUARANTINED, State.ERASING, State.VERIFYING)
 WORKING = (State.ERASING, State.VERIFYING)
 PARKED = (State.HELD, State.RETIRED)
 
-CLEAN = Past()
+CLEAN = Past(incarnation=LIFE)
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,9 @@ class Row:
     new_case: bool = False
     past: Past = CLEAN
     ready: bool = True
+    ticket: bool = True
+    sent: float | None = 0
+    life: str | None = LIFE
     ordered: float = 0
     heard: float | None = None
     entered: float = 3600
@@ -228,6 +237,55 @@ TABLE = (
     Row("not heard of for a day", WORKING, HELD_BY_US, Act.NOTHING, ordered=900, heard=86400),
     # Certified.
     Row("give back", (State.CERTIFIED,), HELD_BY_US, Act.GIVE_BACK),
+    Row("no ticket out", (State.CERTIFIED,), HELD_BY_US, Act.TICKET, ticket=False, sent=None),
+    Row(
+        "no receipt yet",
+        (State.CERTIFIED,),
+        HELD_BY_US,
+        Act.NOTHING,
+        ticket=False,
+        sent=99,
+        entered=99,
+    ),
+    Row(
+        "no receipt for long",
+        (State.CERTIFIED,),
+        HELD_BY_US,
+        Act.TICKET,
+        ticket=False,
+        sent=101,
+        entered=101,
+    ),
+    Row(
+        "a new life of the host",
+        (State.CERTIFIED,),
+        HELD_BY_US,
+        MOVE,
+        Event.RECALLED,
+        life="incarnation-00000",
+    ),
+    Row(
+        "certified without a ticket",
+        (State.CERTIFIED,),
+        HELD_BY_US,
+        MOVE,
+        Event.RECALLED,
+        life=None,
+    ),
+    Row("no host", (State.CERTIFIED,), HELD_BY_US, Act.WAIT, past=Past()),
+    Row(
+        "no receipt, stolen",
+        (State.CERTIFIED,),
+        STOLEN,
+        MOVE,
+        Event.HELD,
+        alarm=True,
+        new_case=True,
+        ticket=False,
+    ),
+    Row(
+        "no receipt, one lock gone", (State.CERTIFIED,), HALF, Act.ENSURE, alarm=True, ticket=False
+    ),
     Row("give back again", (State.CERTIFIED,), HELD_BY_US, Act.GIVE_BACK, ready=False),
     Row("given back", (State.CERTIFIED,), FREE, MOVE, Event.RETURNED, ready=False),
     Row("given back, claimed", (State.CERTIFIED,), USED, MOVE, Event.RETURNED, ready=False),
@@ -328,6 +386,9 @@ def record_of(row: Row, state: State) -> SlotRecord:
         state=state,
         custody=row.custody,
         custody_ready=row.ready,
+        ticket_ready=row.ticket,
+        ticket_at=None if row.sent is None else NOW - timedelta(seconds=row.sent),
+        ticket_incarnation=row.life,
         ordered_at=NOW - timedelta(seconds=row.ordered),
         heard_at=None if row.heard is None else NOW - timedelta(seconds=row.heard),
         entered_at=NOW - timedelta(seconds=row.entered),
@@ -377,16 +438,21 @@ SEEN = [
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("lacks", ["", "the slot has no certificate"])
 @pytest.mark.parametrize("ready", [True, False])
+@pytest.mark.parametrize("ticket", [True, False])
+@pytest.mark.parametrize("present", [LIFE, "incarnation-00002", None])
 def test_only_a_certified_slot_under_our_custody_alone_is_ever_freed(
-    state: State, lacks: str, ready: bool
+    state: State, lacks: str, ready: bool, ticket: bool, present: str | None
 ) -> None:
     """Over every combination of record and view, not only those of the table."""
+    past = Past(lacks=lacks, incarnation=present)
     for seen in SEEN:
-        record = replace(RECORD, state=state, custody_ready=ready)
-        action = decide(record, seen, NOW, LIMITS, Past(lacks=lacks))
+        record = replace(RECORD, state=state, custody_ready=ready, ticket_ready=ticket)
+        action = decide(record, seen, NOW, LIMITS, past)
         if action.act is Act.GIVE_BACK:
             assert state is State.CERTIFIED
             assert not lacks
+            assert record.ticket_ready
+            assert record.ticket_incarnation == past.incarnation
             assert seen.locked
             assert [a.consumer for a in seen.allocations] == [record.custody]
         if action.event is Event.RETURNED:
@@ -414,6 +480,19 @@ def test_a_drive_that_somebody_holds_gets_no_order_and_no_custody(state: State) 
             seen = view(holder, reserved=reserved)
             action = decide(replace(RECORD, state=state), seen, NOW, LIMITS)
             assert action.act not in (Act.TAKE, Act.ENSURE, Act.ORDER, Act.RESEND, Act.GIVE_BACK)
+
+
+def test_where_no_tickets_are_required_a_certificate_is_enough() -> None:
+    record = replace(RECORD, state=State.CERTIFIED, ticket_ready=False, ticket_incarnation=None)
+    limits = replace(LIMITS, tickets=False)
+    assert decide(record, HELD_BY_US, NOW, limits, Past()).act is Act.GIVE_BACK
+    assert decide(record, HELD_BY_US, NOW, limits, FIRST).event is Event.HELD
+
+
+def test_a_recalled_drive_stays_under_the_custody_that_is_there() -> None:
+    record = replace(RECORD, state=State.CERTIFIED, custody_ready=False)
+    changes = decide(record, HELD_BY_US, NOW, LIMITS, Past(incarnation="new")).changes
+    assert (changes.custody, changes.custody_ready) == (CUSTODY, True)
 
 
 def test_a_claim_names_its_server_and_a_return_forgets_the_last_one() -> None:

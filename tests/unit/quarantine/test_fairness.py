@@ -71,6 +71,13 @@ class NoDispatcher:
         raise AssertionError("expected no order without custody")
 
 
+class NoTickets:
+    """Is never asked here either."""
+
+    def send(self, record: SlotRecord) -> SlotRecord:
+        raise AssertionError("expected no ticket without a certificate")
+
+
 def slot(number: int) -> Slot:
     return Slot("cmp1", f"0000:{number:02x}:00.0")
 
@@ -103,7 +110,7 @@ STRANGE = KeyError("resource_provider_generation")
 def test_open_cases_behind_a_few_that_always_fail_are_served(store: Store) -> None:
     fill(store, in_use=False)
     cloud = Cloud({str(n): AWAY for n in range(BROKEN)})
-    reconciler = Reconciler(store, cloud, NoDispatcher(), Limits())
+    reconciler = Reconciler(store, cloud, NoDispatcher(), Limits(), tickets=NoTickets())
     for _ in range(2):
         reconciler.tend()
     # They were claimed meanwhile: looked at, they say so.
@@ -115,7 +122,9 @@ def test_open_cases_behind_a_few_that_always_fail_are_served(store: Store) -> No
 def test_releases_behind_a_few_that_always_fail_are_seen(store: Store, error: Exception) -> None:
     fill(store, in_use=True)
     cloud = Cloud()
-    reconciler = Reconciler(store, cloud, NoDispatcher(), Limits(in_use_reread=1e-6))
+    reconciler = Reconciler(
+        store, cloud, NoDispatcher(), Limits(in_use_reread=1e-6), tickets=NoTickets()
+    )
     reconciler.sweep()
     cloud.errors = {str(n): error for n in range(BROKEN)}
     cloud.free = True
@@ -130,7 +139,7 @@ def test_a_placement_that_is_away_is_asked_little_and_served_at_once_when_back(
 ) -> None:
     fill(store, in_use=False)
     cloud = Cloud({str(n): AWAY for n in range(SERVERS)})
-    reconciler = Reconciler(store, cloud, NoDispatcher(), Limits())
+    reconciler = Reconciler(store, cloud, NoDispatcher(), Limits(), tickets=NoTickets())
     for turns in range(1, 5):
         reconciler.tend()
         assert len(cloud.asked) == turns * BROKEN

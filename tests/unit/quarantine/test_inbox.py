@@ -28,6 +28,7 @@ from eraser.wire.report import (
     Verdict,
 )
 from eraser.wire.signing import PrivateKey, verify
+from eraser.wire.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt, TicketState
 from quarantine import census
 from quarantine.check import Ruling
 from quarantine.dispatch import Dispatcher
@@ -39,6 +40,7 @@ from quarantine.inbox import Inbox
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.tickets import Tickets
 from tests.unit.quarantine.testimony import IDENTITY, PROFILE, REPORT, SLOT
 
 INCARNATION = "incarnation-00001"
@@ -89,6 +91,8 @@ class Plane:
     looks: Looks
     inbox: Inbox
     dispatcher: Dispatcher
+    posted_tickets: Posted
+    tickets: Tickets
     directory: Path
 
     def record(self, slot: Slot = SLOT) -> SlotRecord:
@@ -153,7 +157,7 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
     store.register_host("cmp1", host.public, INCARNATION)
     store.register_host("cmp2", other_host.public, "incarnation-00002")
     store.put_profile(PROFILE, "a person")
-    posted, looks = Posted(), Looks()
+    posted, posted_tickets, looks = Posted(), Posted(), Looks()
     registrar = Registrar(store, controller, Issuer("Example Cloud"), tmp_path / "certificates")
     yield Plane(
         store=store,
@@ -164,6 +168,8 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
         looks=looks,
         inbox=Inbox(store, controller.public, registrar, looks),
         dispatcher=Dispatcher(store, controller, posted),
+        posted_tickets=posted_tickets,
+        tickets=Tickets(store, controller, posted_tickets),
         directory=tmp_path / "certificates",
     )
     store.close()
@@ -740,3 +746,100 @@ def test_no_order_is_given_outside_a_case(plane: Plane) -> None:
     plane.inbox.report(plane.report())
     with pytest.raises(ConflictError):
         plane.dispatcher.order(plane.record())
+
+
+def certified(plane: Plane) -> Ticket:
+    """A certified slot whose ticket was sent; the ticket as its host got it."""
+    plane.ordered()
+    plane.inbox.report(plane.report())
+    plane.tickets.send(plane.record())
+    host, token = plane.posted_tickets.tokens[-1]
+    assert host == SLOT.host
+    payload = verify(token, plane.controller.public, TICKET_TYPE, "ticket")
+    return codec.load(Ticket, payload, "ticket")
+
+
+def receipt_of(ticket: Ticket, state: TicketState, reason: str = "") -> TicketReceipt:
+    return TicketReceipt(
+        order_id=ticket.order_id,
+        slot=ticket.slot,
+        generation=ticket.generation,
+        incarnation=ticket.incarnation,
+        state=state,
+        reason=reason,
+        counters=ticket.counters,
+    )
+
+
+def test_the_ticket_is_stored_with_the_certificate_and_sent_as_it_stands(plane: Plane) -> None:
+    plane.ordered()
+    plane.inbox.report(plane.report())
+    stored = plane.record()
+    assert stored.ticket_incarnation == INCARNATION
+    assert (stored.ticket_at, stored.ticket_ready) == (None, False)
+    for _ in range(2):
+        plane.tickets.send(plane.record())
+    sent = {token for _host, token in plane.posted_tickets.tokens}
+    assert sent == {stored.ticket_token}
+    assert plane.record().ticket_at is not None
+    assert plane.posted.tokens != plane.posted_tickets.tokens
+
+
+def test_a_ticket_that_the_broker_does_not_take_is_not_called_sent(plane: Plane) -> None:
+    plane.ordered()
+    plane.inbox.report(plane.report())
+    plane.posted_tickets.away = True
+    with pytest.raises(UnavailableError):
+        plane.tickets.send(plane.record())
+    assert plane.record().ticket_at is None
+
+
+def test_a_valid_receipt_makes_the_slot_ready_once(plane: Plane) -> None:
+    ticket = certified(plane)
+    plane.looks.slots.clear()
+    token = plane.signed(receipt_of(ticket, TicketState.VALID), RECEIPT_TYPE)
+    for _ in range(3):
+        plane.inbox.receipt(token)
+    assert plane.record().ticket_ready
+    assert plane.looks.slots
+    notes = [row.reason for row in plane.store.history(SLOT) if row.event is None]
+    assert notes == ["the host has a valid ticket for the drive"]
+
+
+@pytest.mark.parametrize("state", [TicketState.VOID, TicketState.USED])
+def test_a_host_that_would_let_nobody_start_holds_the_slot(
+    plane: Plane, state: TicketState
+) -> None:
+    ticket = certified(plane)
+    said = receipt_of(ticket, state, "the drive vanished")
+    plane.inbox.receipt(plane.signed(said, RECEIPT_TYPE))
+    record = plane.record()
+    assert record.state is State.HELD
+    assert "the drive vanished" in record.reason
+    assert record.generation == ticket.generation + 1
+    assert record.ticket_token is None
+    # The same host changes its mind: nothing revives the case.
+    valid = receipt_of(ticket, TicketState.VALID)
+    plane.inbox.receipt(plane.signed(valid, RECEIPT_TYPE))
+    assert plane.record() == record
+
+
+@pytest.mark.parametrize("what", ["key", "type", "incarnation", "order", "slot"])
+def test_a_receipt_of_somebody_else_changes_nothing(plane: Plane, what: str) -> None:
+    ticket = certified(plane)
+    receipt, key, typ = receipt_of(ticket, TicketState.VALID), plane.host, RECEIPT_TYPE
+    if what == "key":
+        key = plane.other_host
+    elif what == "type":
+        typ = REPORT_TYPE
+    elif what == "incarnation":
+        receipt = replace(receipt, incarnation="incarnation-00000")
+    elif what == "order":
+        receipt = replace(receipt, order_id="order-0000000099")
+    else:
+        receipt = replace(receipt, slot=Slot(SLOT.host, "0000:7f:00.0"))
+    before = plane.record()
+    with pytest.raises(RefusedError):
+        plane.inbox.receipt(plane.signed(receipt, typ, key))
+    assert plane.record() == before
+    assert len(plane.store.refusals()) == 1

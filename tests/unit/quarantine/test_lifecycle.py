@@ -34,7 +34,7 @@ LEGAL: dict[State | None, dict[str, str]] = {
         "held": "held",
     },
     State.VERIFYING: {"certified": "certified", "postponed": "quarantined", "held": "held"},
-    State.CERTIFIED: {"returned": "available", "held": "held"},
+    State.CERTIFIED: {"returned": "available", "recalled": "quarantined", "held": "held"},
     State.AVAILABLE: {
         "release_seen": "released",
         "claim_seen": "in_use",

@@ -28,7 +28,7 @@ class FakeInbox:
         if self.error is not None:
             raise self.error
 
-    report = progress = hello = bell = bell_server = _take
+    report = progress = hello = receipt = bell = bell_server = _take
 
 
 class FakeTask:
@@ -64,10 +64,11 @@ def deliver(name: str, payload: Any, error: Exception | None = None) -> FakeInbo
     return inbox
 
 
+@pytest.mark.parametrize("name", ["report", "ticket_receipt"])
 @pytest.mark.parametrize("error", [ConflictError("busy"), UnavailableError("away")])
-def test_a_report_that_met_a_busy_record_comes_again(error: Exception) -> None:
+def test_a_report_that_met_a_busy_record_comes_again(name: str, error: Exception) -> None:
     with pytest.raises(AgainError):
-        deliver("report", "token", error)
+        deliver(name, "token", error)
 
 
 @pytest.mark.parametrize("name", ["progress", "hello", "bell"])
@@ -76,7 +77,7 @@ def test_what_is_said_again_anyway_is_dropped(name: str) -> None:
     assert deliver(name, payload, UnavailableError("away")).heard
 
 
-@pytest.mark.parametrize("name", ["report", "progress", "hello"])
+@pytest.mark.parametrize("name", ["report", "progress", "hello", "ticket_receipt"])
 @pytest.mark.parametrize("error", [RefusedError("no"), BadInputError("no")])
 def test_a_refused_message_is_finished(name: str, error: Exception) -> None:
     assert deliver(name, "token", error).heard == [("token",)]

@@ -1,0 +1,161 @@
+"""Tickets as certified cases make them, and what a host's receipt of one is worth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from eraser.wire import codec, signing
+from eraser.wire.signing import PrivateKey
+from eraser.wire.ticket import (
+    TICKET_TYPE,
+    Counters,
+    Ticket,
+    TicketReceipt,
+    TicketState,
+)
+from quarantine import tickets
+from quarantine.errors import BadInputError
+from quarantine.receipts import Ruling, judge
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import State
+from tests.unit.quarantine.testimony import BLOCK, FORMAT, HEALTH, ORDER, RECORD, REPORT, log81
+
+KEY = PrivateKey.generate()
+DIGEST = "c" * 64
+TICKET = tickets.build(ORDER, REPORT, DIGEST)
+VALID = TicketReceipt(
+    order_id=ORDER.order_id,
+    slot=ORDER.slot,
+    generation=ORDER.generation,
+    incarnation=ORDER.incarnation,
+    state=TicketState.VALID,
+    reason="",
+    counters=TICKET.counters,
+)
+
+
+def certified(**changes: Any) -> SlotRecord:
+    record = replace(
+        RECORD,
+        state=State.CERTIFIED,
+        certificate=DIGEST,
+        ticket_token=KEY.sign(codec.canonical(TICKET), TICKET_TYPE),
+        ticket_incarnation=ORDER.incarnation,
+    )
+    return replace(record, **changes)
+
+
+def counted(**changes: Any) -> TicketReceipt:
+    return replace(VALID, counters=replace(TICKET.counters, **changes))
+
+
+def test_a_ticket_has_the_ids_of_its_case_and_the_drives_own_counters() -> None:
+    assert (
+        Ticket(
+            order_id=ORDER.order_id,
+            slot=ORDER.slot,
+            identity=ORDER.identity,
+            generation=ORDER.generation,
+            incarnation=ORDER.incarnation,
+            certificate=DIGEST,
+            counters=Counters(HEALTH.host_write_commands, HEALTH.data_units_written, 12, True),
+            own_writes=1024,
+        )
+        == TICKET
+    )
+
+
+@pytest.mark.parametrize(
+    ("methods", "erased"),
+    [
+        ((replace(BLOCK, log_after=log81(1, 2, erased=False)),), False),
+        ((BLOCK,), True),
+        # Format leaves no log, and a drive that says nothing is not said to be erased.
+        ((BLOCK, FORMAT), None),
+    ],
+)
+def test_global_data_erased_is_the_last_methods(methods: Any, erased: bool | None) -> None:
+    ticket = tickets.build(ORDER, replace(REPORT, methods=methods), DIGEST)
+    assert ticket.counters.global_data_erased is erased
+
+
+def test_a_report_without_counters_makes_no_ticket() -> None:
+    for missing in ({"health": None}, {"verification": None}):
+        with pytest.raises(BadInputError, match="hold the slot"):
+            tickets.build(ORDER, replace(REPORT, **missing), DIGEST)
+
+
+def test_what_is_issued_is_signed_as_a_ticket_and_names_the_hosts_life() -> None:
+    issued = tickets.issue(TICKET, KEY)
+    assert issued.ticket_incarnation == ORDER.incarnation
+    assert isinstance(issued.ticket_token, str)
+    payload = signing.verify(issued.ticket_token, KEY.public, TICKET_TYPE, "ticket")
+    assert codec.load(Ticket, payload, "ticket") == TICKET
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ticket_token": None},
+        {"ticket_token": PrivateKey.generate().sign(codec.canonical(TICKET), TICKET_TYPE)},
+        {"ticket_token": KEY.sign(codec.canonical(TICKET), "another+json")},
+        {"order_id": "order-0000000002"},
+        {"generation": ORDER.generation + 1},
+        {"certificate": "d" * 64},
+    ],
+)
+def test_a_stored_ticket_of_another_key_or_case_is_not_sent(changes: dict[str, Any]) -> None:
+    assert tickets.read(certified(), KEY.public) == TICKET
+    with pytest.raises(BadInputError, match="hold the slot"):
+        tickets.read(certified(**changes), KEY.public)
+
+
+@pytest.mark.parametrize(
+    ("receipt", "ruling"),
+    [
+        (VALID, Ruling.READY),
+        # The case's own writes may be counted late, and hosts reboot.
+        (counted(host_write_commands=HEALTH.host_write_commands + 1024), Ruling.READY),
+        (counted(power_cycles=99, global_data_erased=False), Ruling.READY),
+        # Somebody else's are not, nor do counters go back.
+        (counted(host_write_commands=HEALTH.host_write_commands + 1025), Ruling.HOLD),
+        (counted(host_write_commands=HEALTH.host_write_commands - 1), Ruling.HOLD),
+        (
+            counted(host_write_commands=HEALTH.host_write_commands + 1, global_data_erased=False),
+            Ruling.HOLD,
+        ),
+        (replace(VALID, counters=None), Ruling.HOLD),
+        (replace(VALID, state=TicketState.VOID, reason="vanished"), Ruling.HOLD),
+        (replace(VALID, state=TicketState.USED), Ruling.HOLD),
+        (replace(VALID, generation=ORDER.generation - 1), Ruling.NOTHING),
+        (replace(VALID, generation=ORDER.generation + 1), Ruling.REFUSE),
+        (replace(VALID, order_id="order-0000000002"), Ruling.REFUSE),
+    ],
+)
+def test_a_receipt(receipt: TicketReceipt, ruling: Ruling) -> None:
+    found, reason = judge(certified(), receipt, KEY.public)
+    assert found is ruling, reason
+    assert bool(reason) is (ruling is not Ruling.READY)
+
+
+def test_the_hosts_reason_is_the_holds() -> None:
+    receipt = replace(VALID, state=TicketState.VOID, reason="the drive vanished")
+    assert "the drive vanished" in judge(certified(), receipt, KEY.public)[1]
+
+
+@pytest.mark.parametrize("state", set(State) - {State.CERTIFIED})
+def test_a_receipt_moves_no_slot_that_is_not_certified(state: State) -> None:
+    for said in TicketState:
+        receipt = replace(VALID, state=said)
+        assert judge(certified(state=state), receipt, KEY.public)[0] is Ruling.NOTHING
+
+
+def test_a_guest_may_be_quicker_than_our_own_note_of_the_return() -> None:
+    used = replace(VALID, state=TicketState.USED)
+    begun = certified(ticket_ready=True, custody_ready=False)
+    assert judge(begun, used, KEY.public)[0] is Ruling.NOTHING
+    assert judge(replace(begun, custody_ready=True), used, KEY.public)[0] is Ruling.HOLD
+    assert judge(certified(ticket_ready=True), VALID, KEY.public)[0] is Ruling.NOTHING

@@ -43,6 +43,13 @@ def host(
         rack.discard()
 
 
+@pytest.fixture(autouse=True)
+def mended(host: Host) -> Iterator[None]:
+    """The next test finds no domains and quick drives."""
+    yield
+    host.mend()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

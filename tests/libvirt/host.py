@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import Final
 
+from eraser.wire import codec
+from eraser.wire.ticket import Defence, DomainSeen, GateTestimony, Standing
 from tests.lab.errors import LabError
+from tests.lab.guest.commands import Completed
 from tests.lab.libvirt.control import ControlStandIn
 from tests.lab.libvirt.domains import Domain
 from tests.lab.libvirt.flavour import LIBVIRT
-from tests.lab.libvirt.libvirt import Libvirt
+from tests.lab.libvirt.libvirt import HOOKS, Libvirt
+from tests.lab.nvme.faults import Faults
 from tests.lab.rack import Rack
 from tests.lab.rack.drive import RackDrive
 from tests.lab.rack.guests import ComputeGuest
+from tests.lab.services.process import wait_until
+from tests.lab.services.redis import RedisServer
 
-SIZE = 64 << 20
+SIZE: Final = 64 << 20
 """Bytes of a drive: nothing is read for long."""
+FAST: Final = Faults(sanitize_seconds=0.2)
+SLOW: Final = Faults(sanitize_seconds=600)
+"""Until a test has seen what it waited for."""
+PATIENCE: Final = 180.0
+OUR_HOOK: Final = f"{HOOKS}/50-nvme-quarantine"
 
 
 @dataclass
@@ -29,29 +43,133 @@ class Host:
     @classmethod
     def make(cls, rack: Rack, drives: int) -> Host:
         """Start it, registered as a host, without the gate."""
+        redis = rack.hold(RedisServer(rack.directory / "redis"))
         for slot in range(drives):
-            rack.drive(slot, size=SIZE)
+            rack.drive(slot, size=SIZE).set_faults(FAST)
         compute = rack.compute(flavour=LIBVIRT)
-        return cls(rack, compute, Libvirt(compute), ControlStandIn(compute))
+        control = rack.hold(closing(ControlStandIn(compute, redis)))
+        return cls(rack, compute, Libvirt(compute), control)
 
     @property
     def drives(self) -> list[RackDrive]:
         """All drives, by slot."""
         return self.rack.drives
 
+    # Domains
+
     def domain(self, name: str, *drives: RackDrive) -> Domain:
         """Define a domain that has drives."""
         return self.libvirt.define(Domain(name, tuple(drive.address for drive in drives)))
 
+    def tenant(self, name: str, *drives: RackDrive) -> Domain:
+        """A domain that runs on its drives; a person has let it in, which saves an erase."""
+        domain = self.domain(name, *drives)
+        for drive in drives:
+            self.gate("allow", "--once", "--pci", drive.address, "--reason", "a tenant of a test")
+        self.libvirt.started(domain)
+        return domain
+
+    def refused(self, domain: Domain) -> str:
+        """Start a domain that a hook has to refuse; what the hook said."""
+        done = self.libvirt.start(domain)
+        assert done.returncode != 0, f"{domain.name} started"
+        assert self.libvirt.state(domain) == "shut off"
+        _libvirts, found, said = done.stderr.partition("unexpected exit status ")
+        assert found, done.stderr
+        return said.partition(" ")[2].strip()
+
     def bound(self, *drives: RackDrive) -> list[str | None]:
         """Which driver has each drive."""
         return [self.compute.driver(drive.address) for drive in drives]
+
+    def mend(self) -> None:
+        """No domains, and drives that do what they are told."""
+        self.mend_drives()
+        self.libvirt.clear()
+
+    # Drives
+
+    def used(self, drive: RackDrive) -> None:
+        """Write to a drive, as whoever had it would have."""
+        device = self.compute.block_device(drive.address)
+        self.compute.sh(f"dd if=/dev/urandom of={device} bs=64k count=1 oflag=direct conv=fsync")
+
+    def mend_drives(self) -> None:
+        """Every sanitize ends at once."""
+        for drive in self.drives:
+            drive.set_faults(FAST)
+
+    def slow(self, drive: RackDrive) -> None:
+        """The drive's next sanitize lasts until ``mend_drives``."""
+        drive.set_faults(SLOW)
+
+    def wait_sanitizing(self, drive: RackDrive, after: int) -> None:
+        """Until the drive has begun a sanitize after command ``after``."""
+        wait_until(
+            lambda: any(c.seq > after and c.succeeded for c in drive.commands("sanitize")),
+            "a sanitize",
+            PATIENCE,
+            every=0.1,
+        )
+
+    # The gate
+
+    def install_gate(self) -> None:
+        """As the operator guide says; again, it mends what is wrong."""
+        slots = [f"--pci={drive.address}" for drive in self.drives]
+        self.compute.run(["nvme-eraser", "host-setup", *slots])
+
+    def gate(self, *words: str, check: bool = True) -> Completed:
+        """Run ``nvme-eraser gate``."""
+        return self.compute.run(["nvme-eraser", "gate", *words], check=check)
+
+    def testimony(self) -> GateTestimony:
+        """What the next hello will say, asked at once."""
+        shown = self.gate("status", "-f", "json", check=False).stdout
+        return codec.load(GateTestimony, shown, "gate status")
+
+    def standing(self, defence: Defence) -> Standing:
+        """How one defence stands."""
+        (seen,) = [seen for seen in self.testimony().defences if seen.defence is defence]
+        return seen.standing
+
+    def seen(self, name: str) -> DomainSeen:
+        """A domain that names drives, as the host tells of it."""
+        (found,) = [seen for seen in self.testimony().domains if seen.name == name]
+        return found
+
+    def recorded(self, name: str) -> bool:
+        """Whether the gate knows that the domain has its drives."""
+        return self.seen(name).recorded
+
+    @contextmanager
+    def hook_file(self, name: str, text: str) -> Iterator[None]:
+        """Somebody else's file beside our hook."""
+        path = f"{HOOKS}/{name}"
+        self.compute.put(path, text, mode=0o755)
+        yield
+        self.compute.sh(f"rm {path}")
+
+    @contextmanager
+    def without_eraser(self) -> Iterator[None]:
+        """The program that the hook calls is not there."""
+        program = "/usr/local/bin/nvme-eraser"
+        self.compute.sh(f"mv {program} {program}.away")
+        yield
+        self.compute.sh(f"mv {program}.away {program}")
+
+    def boot(self) -> None:
+        """Start the host after a power cut, with what its units would start."""
+        self.rack.power_on(self.compute)
+        self.libvirt.restart(boot=True)
+        self.control.worker = self.control.start_worker()
 
     def diagnostics(self) -> list[tuple[str, str]]:
         """What to read after a failure: title and text."""
         found = self.rack.diagnostics()
         if self.compute.is_on:
             try:
+                found.append(("worker", self.control.worker.stderr()[-6000:]))
                 found.append(("libvirtd", self.libvirt.log_tail()))
                 found.append(("hook calls", "\n".join(map(str, self.libvirt.hook_calls()[-20:]))))
             except LabError as error:

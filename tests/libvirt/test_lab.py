@@ -23,7 +23,6 @@ def test_a_drive_goes_to_its_guest_and_back(host: Host) -> None:
     host.libvirt.destroy(domain)
     assert host.libvirt.state(domain) == "shut off"
     assert host.bound(drive, other) == ["nvme", "nvme"]
-    host.libvirt.clear()
 
 
 def test_the_daemon_calls_hooks_once_it_has_looked_for_them(host: Host) -> None:
@@ -46,7 +45,6 @@ def test_the_daemon_calls_hooks_once_it_has_looked_for_them(host: Host) -> None:
     ended = [(file, "stopped"), (file, "release")]
     assert calls == [*ended, (file, "prepare"), *ended]
     host.compute.sh(f"rm {file}")
-    host.libvirt.clear()
 
 
 def test_a_guest_lives_on_while_the_daemon_restarts(host: Host) -> None:
@@ -62,4 +60,3 @@ def test_a_guest_lives_on_while_the_daemon_restarts(host: Host) -> None:
     host.libvirt.settle(domain)
     assert host.libvirt.state(domain) == "shut off"
     assert host.bound(drive) == ["nvme"]
-    host.libvirt.clear()

@@ -1,22 +1,27 @@
-"""A stand-in for the control plane: it signs orders and tickets for one host, and asks nobody.
+"""A stand-in for the control plane of one host: it signs orders and tickets, and asks nobody.
 
-It has no store, no Placement and no broker. What it signs, the host takes in as its worker would;
-what the host answers with is returned to the test.
+It has no store and no Placement. What it signs goes through a real Redis to the real worker in the
+compute guest, and what the host answers is read from the control plane's queue, where nobody takes
+it away.
 """
 
+import base64
+import contextlib
 import json
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
-from eraser.casefiles import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR, CaseFiles
+from eraser.casefiles import DEFAULT_STATE_DIR
 from eraser.hostcard import HostCard
 from eraser.wire import codec
 from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.wire.messaging import CONTROL_QUEUE, host_queue, make_app
 from eraser.wire.order import ORDER_TYPE, EraseOrder
 from eraser.wire.policy import Limits, Method, Policy, Verification
 from eraser.wire.profile import Profile
-from eraser.wire.report import EraseReport, Verdict
+from eraser.wire.report import HELLO_TYPE, REPORT_TYPE, EraseReport, Hello, Verdict
 from eraser.wire.signing import PrivateKey, PublicKey, verify
 from eraser.wire.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt
 from quarantine import tickets
@@ -24,23 +29,19 @@ from tests.lab.errors import LabError
 from tests.lab.guest.commands import GuestProcess
 from tests.lab.rack.drive import RackDrive
 from tests.lab.rack.guests import ComputeGuest
+from tests.lab.services.process import wait_until
+from tests.lab.services.redis import RedisServer
+from tests.lab.site import HOST_LOOPBACK, WORKER_CONF
 
-_PROFILE: Final = "/var/lib/nvme-eraser/profile-{slot}.json"
-_ERASE_S: Final = 240.0
-
-# The worker's own hands: the order is accepted as the Celery task does, its runner started as the
-# pump does.
-_CASE: Final = f"""
-import sys, time
-from eraser.hoststate import HostState
-from eraser.runners import DiskCases
-state = HostState(Path({str(DEFAULT_STATE_DIR)!r}))
-cases = DiskCases(Path({str(DEFAULT_STATE_DIR)!r}), Path({str(DEFAULT_RUN_DIR)!r}))
-order = state.accept(sys.argv[1])
-cases.start(order)
-while cases.running(order):
-    time.sleep(0.05)
+_PROFILE: Final = "/run/lab/profile.json"
+_PATIENCE_S: Final = 180.0
+_HELLO_S: Final = 5
+_CONF: Final = """\
+[worker]
+broker = {redis}
+hello_interval = {hello}
 """
+_Told = TypeVar("_Told")
 
 QUICK: Final = Policy(
     name="quick",
@@ -58,25 +59,38 @@ class Certified:
     order: EraseOrder
     report: EraseReport
     ticket: Ticket
-    token: str
-    """The ticket as the host gets it."""
 
 
 class ControlStandIn:
-    """Signs for one compute guest. Making one is ``keygen`` and ``host register``."""
+    """Signs for one compute guest. Making one registers the host and starts its worker."""
 
-    def __init__(self, compute: ComputeGuest) -> None:
+    def __init__(self, compute: ComputeGuest, redis: RedisServer) -> None:
         self.compute = compute
+        self.redis = redis
         self.key = PrivateKey.generate()
         made = compute.run(["nvme-eraser", "keygen", "--host", compute.name])
         self.card = codec.load(HostCard, made.stdout, "host card")
         self.host_key = PublicKey.from_jwk(self.card.key, "host card")
         compute.put(f"{DEFAULT_STATE_DIR}/controller.jwk", json.dumps(self.key.public.jwk()))
+        url = redis.url.replace("127.0.0.1", HOST_LOOPBACK)
+        compute.put(WORKER_CONF, _CONF.format(redis=url, hello=_HELLO_S))
+        self.worker = self.start_worker()
+        self._app = make_app(redis.url, CONTROL_QUEUE)
         self._generation: dict[str, int] = {}
         self._known: dict[str, tuple[ControllerIdentity, Profile]] = {}
 
+    def start_worker(self) -> GuestProcess:
+        """The host's worker, as its unit starts it."""
+        return self.compute.spawn(["nvme-eraser", "worker", "--config-file", WORKER_CONF])
+
+    def close(self) -> None:
+        """Hang up."""
+        self._app.close()
+
+    # Cases
+
     def order(self, drive: RackDrive) -> EraseOrder:
-        """A new order for the slot that a drive is in."""
+        """A new order for the slot that a drive is in, and for the drive that is known there."""
         if drive.address not in self._known:
             self._known[drive.address] = self._inspect(drive)
         identity, profile = self._known[drive.address]
@@ -94,48 +108,81 @@ class ControlStandIn:
             seconds_allowed=3600,
         )
 
-    def send(self, order: EraseOrder) -> GuestProcess:
-        """The host accepts an order and works on it; returns what ends with the case."""
-        token = self.key.sign(codec.canonical(order), ORDER_TYPE)
-        return self.compute.spawn(["python3", "-c", _CASE, token])
+    def send(self, order: EraseOrder) -> None:
+        """Send an order to the host."""
+        self._post("eraser.order", self.key.sign(codec.canonical(order), ORDER_TYPE))
 
-    def report(self, order: EraseOrder) -> EraseReport | None:
-        """The report of an order's case, nothing while it has not ended."""
-        path = CaseFiles.of_order(DEFAULT_STATE_DIR, order.order_id).directory / "report.json"
-        if self.compute.run(["test", "-e", str(path)], check=False).returncode != 0:
-            return None
-        return codec.load(EraseReport, self.compute.get(str(path)), "report.json")
+    def report(self, order: EraseOrder) -> EraseReport:
+        """Wait for an order's report."""
+        return self._wait(
+            lambda: [r for r in self.reports() if r.order_id == order.order_id],
+            f"a report of {order.slot}",
+        )
+
+    def reports(self) -> list[EraseReport]:
+        """Every report of the host, oldest first."""
+        return self._told("quarantine.report", REPORT_TYPE, EraseReport)
 
     def erase(self, *drives: RackDrive) -> list[Certified]:
-        """Erase drives, all at a time, and sign a ticket for each. Raises ``LabError``."""
+        """Erase drives, and make the ticket for each. Raises ``LabError``."""
         orders = [self.order(drive) for drive in drives]
-        cases = [self.send(order) for order in orders]
-        done = []
-        for order, case in zip(orders, cases, strict=True):
-            code = case.wait(_ERASE_S)
-            report = self.report(order)
-            if report is None or report.verdict is not Verdict.ERASED or not report.fit:
-                said = report.reasons if report is not None else case.stderr()[-600:]
-                raise LabError(f"expected {order.slot} to be erased ({code}): {said}")
-            ticket = tickets.build(order, report, codec.digest(report))
-            done.append(Certified(order, report, ticket, self.sign(ticket)))
-        return done
+        for order in orders:
+            self.send(order)
+        return [self.certified(order) for order in orders]
 
-    def sign(self, ticket: Ticket) -> str:
-        """A ticket as the host gets it."""
-        return self.key.sign(codec.canonical(ticket), TICKET_TYPE)
+    def certified(self, order: EraseOrder) -> Certified:
+        """Wait for a case that has to end well; its ticket. Raises ``LabError``."""
+        report = self.report(order)
+        if report.verdict is not Verdict.ERASED or not report.fit:
+            raise LabError(f"expected {order.slot} to be erased: {report.outcome} {report.reasons}")
+        return Certified(order, report, tickets.build(order, report, codec.digest(report)))
 
-    def hand(self, token: str) -> TicketReceipt:
-        """Hand a ticket to the host; its receipt, with the signature checked."""
-        path = "/run/lab/ticket"
-        self.compute.put(path, token)
-        done = self.compute.run(["nvme-eraser", "gate", "ticket", path])
-        payload = verify(done.stdout.strip(), self.host_key, RECEIPT_TYPE, "receipt")
-        return codec.load(TicketReceipt, payload, "receipt")
+    # Tickets
+
+    def hand(self, ticket: Ticket) -> TicketReceipt:
+        """Hand a ticket to the host and wait for what it says of it."""
+        before = len(self._receipts(ticket))
+        self._post("eraser.ticket", self.key.sign(codec.canonical(ticket), TICKET_TYPE))
+        return self._wait(lambda: self._receipts(ticket)[before:], f"a receipt of {ticket.slot}")
+
+    def _receipts(self, ticket: Ticket) -> list[TicketReceipt]:
+        every = self._told("quarantine.ticket_receipt", RECEIPT_TYPE, TicketReceipt)
+        return [receipt for receipt in every if receipt.order_id == ticket.order_id]
+
+    # What the host says of itself
+
+    def hello(self) -> Hello:
+        """Wait for a hello that the host began to make after this call."""
+        before = max((hello.sequence for hello in self._hellos()), default=0)
+        return self._wait(
+            lambda: [hello for hello in self._hellos() if hello.sequence > before + 1], "a hello"
+        )
+
+    def _hellos(self) -> list[Hello]:
+        return self._told("quarantine.hello", HELLO_TYPE, Hello)
+
+    # The broker
+
+    def _post(self, task: str, token: str) -> None:
+        self._app.send_task(task, args=[token], queue=host_queue(self.compute.name), retry=False)
+
+    def _told(self, task: str, typ: str, kind: type[_Told]) -> list[_Told]:
+        with contextlib.closing(self.redis.client()) as client:
+            entries = client.lrange(CONTROL_QUEUE, 0, -1)
+        found = []
+        for entry in reversed(entries):
+            message = json.loads(entry)
+            if message["headers"]["task"] == task:
+                (token,), _named, _embedded = json.loads(base64.b64decode(message["body"]))
+                found.append(codec.load(kind, verify(token, self.host_key, typ, task), task))
+        return found
+
+    def _wait(self, look: Callable[[], list[_Told]], what: str) -> _Told:
+        wait_until(lambda: bool(look()), what, _PATIENCE_S, every=0.1)
+        return look()[0]
 
     def _inspect(self, drive: RackDrive) -> tuple[ControllerIdentity, Profile]:
-        path = _PROFILE.format(slot=drive.slot)
-        argv = ["nvme-eraser", "inspect", "--pci", drive.address, "--save", path, "-f", "json"]
+        argv = ["nvme-eraser", "inspect", "--pci", drive.address, "--save", _PROFILE, "-f", "json"]
         seen = json.loads(self.compute.run(argv).stdout)
         identity = codec.decode(ControllerIdentity, seen["identity"], "identity")
-        return identity, codec.load(Profile, self.compute.get(path), "profile")
+        return identity, codec.load(Profile, self.compute.get(_PROFILE), "profile")

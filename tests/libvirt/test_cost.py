@@ -1,0 +1,63 @@
+"""What the gate costs a start, against what the same machine needs for the bare minimum.
+
+Emulation slows Python and the kernel alike by some ten times, so ratios are asserted, and the
+figures are shown for docs/figures.md.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import pytest
+
+from tests.lab.libvirt.domains import Domain
+from tests.libvirt.host import OUR_HOOK, Host
+
+DRIVES = 8
+ROUNDS: Final = 7
+
+# Seconds of the quickest of some rounds for each command: others work on this machine too.
+_TIME: Final = """
+import json, subprocess, sys, time
+rounds, commands = json.load(sys.stdin)
+found = {}
+for name, (argv, text) in commands.items():
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        subprocess.run(argv, input=text.encode(), check=True, capture_output=True)
+        times.append(time.perf_counter() - began)
+    found[name] = min(times)
+print(json.dumps(found))
+"""
+
+
+def test_cost(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    """A guest without NVMe pays less than the start of a Python; eight drives cost little more
+    than one."""
+    one = Domain("one", (host.drives[0].address,))
+    eight = Domain("eight", tuple(drive.address for drive in host.drives[1:]))
+    plain = Domain("plain")
+    for domain in (one, eight):
+        host.libvirt.define(domain)
+    host.install_gate()
+    host.gate("adopt")
+    hook = {
+        domain.name: ([OUR_HOOK, domain.name, "prepare", "begin", "-"], domain.xml())
+        for domain in (plain, one, eight)
+    }
+    commands = {
+        "shell": (["sh", "-c", "cat"], plain.xml()),
+        "python": (["python3", "-IS", "-c", ""], ""),
+        **hook,
+    }
+    given = json.dumps([ROUNDS, commands])
+    done = host.compute.run(["python3", "-c", _TIME], stdin=given, timeout=300)
+    seconds = json.loads(done.stdout)
+    with capsys.disabled():
+        print("\n" + json.dumps({name: round(value, 3) for name, value in seconds.items()}))
+
+    assert seconds["plain"] < 0.5 * seconds["python"]
+    per_drive = (seconds["eight"] - seconds["one"]) / 6
+    assert per_drive < 0.3 * seconds["python"]

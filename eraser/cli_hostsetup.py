@@ -1,14 +1,23 @@
-"""``nvme-eraser host-setup``: rules that keep this host from looking into tenants' drives."""
+"""``nvme-eraser host-setup``: rules that keep this host off tenants' drives, and the gate's hook."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eraser import hostsetup
+from eraser.casefiles import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR
 from eraser.cli_output import add_format, show
+from eraser.drive.sysfs import Host
+from eraser.errors import BadInputError
+from eraser.gate import defencefacts, defences, setup
+from eraser.gate.hookfile import HookSettings
+from eraser.wire.identity import pci_address
+from eraser.wire.ticket import Standing
 
 
 @dataclass(frozen=True)
@@ -19,6 +28,8 @@ class SetupResult:
     unchanged: tuple[str, ...]
     warnings: tuple[str, ...]
     reload: tuple[str, ...]
+    told: tuple[int, ...]
+    """Processes of libvirt that were told to look for hooks."""
     applied: bool
 
 
@@ -32,27 +43,105 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
         metavar="ADDRESS",
         help="every slot of this host that tenants' drives are in",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show the changes only")
+    doing = parser.add_mutually_exclusive_group()
+    doing.add_argument("--dry-run", action="store_true", help="show the changes only")
+    doing.add_argument(
+        "--check", action="store_true", help="say what is not as it should be; exit code 1 then"
+    )
+    parser.add_argument(
+        "--no-gate",
+        action="store_true",
+        help="without the hook that lets guests start on certified drives only; removes it",
+    )
+    parser.add_argument(
+        "--eraser",
+        metavar="PATH",
+        help="the nvme-eraser that libvirt's hook runs (default: this one)",
+    )
+    parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE_DIR, metavar="DIR")
+    parser.add_argument("--run-dir", type=Path, default=DEFAULT_RUN_DIR, metavar="DIR")
     parser.add_argument("--root", type=Path, default=Path("/"), metavar="DIR")
     add_format(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the rules; doing it twice changes nothing. Raises ``EraserError``."""
-    changes = hostsetup.plan(arguments.pci, arguments.root)
-    for change in changes:
-        sys.stderr.write(change.diff())
+    """Writes the rules and the hook; doing it twice changes nothing. Raises ``EraserError``."""
+    root: Path = arguments.root
+    settings = _settings(arguments)
+    changes = [*hostsetup.plan(arguments.pci, root), hostsetup.hook(settings, root)]
+    needed = [change for change in changes if change.needed]
+    if arguments.check:
+        for change in needed:
+            print(hostsetup.missing(change), file=sys.stderr)
+    else:
+        sys.stderr.writelines(change.diff() for change in needed)
     reload: tuple[str, ...] = ()
-    if not arguments.dry_run:
+    told: tuple[setup.Told, ...] = ()
+    if not arguments.dry_run and not arguments.check:
         reload = hostsetup.apply(changes)
+        slots = tuple(sorted({pci_address(slot) for slot in arguments.pci}))
+        told = _remember(arguments, setup.Setup(slots, settings))
     show(
         SetupResult(
-            changed=tuple(change.path for change in changes if change.needed),
+            changed=tuple(change.path for change in needed),
             unchanged=tuple(change.path for change in changes if not change.needed),
             warnings=tuple(change.warning for change in changes if change.warning),
             reload=reload,
-            applied=not arguments.dry_run,
+            told=tuple(each.pid for each in told),
+            applied=not arguments.dry_run and not arguments.check,
         ),
         arguments.format,
     )
-    return 0
+    return 1 if arguments.check and needed else 0
+
+
+def _settings(arguments: argparse.Namespace) -> HookSettings | None:
+    """What the hook is to say; None where none is wanted or libvirt is not installed."""
+    if arguments.no_gate or not defencefacts.libvirt_installed(Host(arguments.root)):
+        return None
+    try:
+        return HookSettings(
+            python=os.path.abspath(sys.executable),
+            eraser=os.path.abspath(arguments.eraser or _this_program()),
+            state_dir=str(arguments.state_dir),
+            run_dir=str(arguments.run_dir),
+        )
+    except ValueError as error:
+        raise BadInputError(f"host-setup: {error}") from error
+
+
+def _this_program() -> str:
+    """The nvme-eraser that was called; one on the PATH where it was called as a module."""
+    called = Path(sys.argv[0])
+    beside = Path(sys.executable).with_name("nvme-eraser")
+    for path in (called, beside):
+        if path.name == "nvme-eraser" and os.access(path, os.X_OK):
+            return str(path)
+    found = shutil.which("nvme-eraser")
+    if found is None:
+        raise BadInputError(
+            "host-setup: expected a program nvme-eraser for libvirt's hook, found none on the "
+            "PATH; name it with --eraser, or do without the hook (--no-gate)"
+        )
+    return found
+
+
+def _remember(arguments: argparse.Namespace, made: setup.Setup) -> tuple[setup.Told, ...]:
+    """Writes down what was done, and tells running daemons where they may not know of the hook."""
+    root: Path = arguments.root
+    state_dir = root / str(arguments.state_dir).lstrip("/")
+    try:
+        before = setup.load(state_dir)
+    except BadInputError:
+        before = None  # damaged: this run writes it anew
+    made = replace(made, told=() if before is None else before.told)
+    told: tuple[setup.Told, ...] = ()
+    if made.hook is not None and root == Path("/"):
+        seen = defencefacts.look_at_libvirt(Host(root), arguments.run_dir, made)
+        if defences.loaded(seen).standing is not Standing.PRESENT:
+            told = setup.tell(Host(root))
+            # Those that are told now are all that run.
+            made = replace(made, told=told)
+    if made != before:
+        setup.save(state_dir, made)
+    return told

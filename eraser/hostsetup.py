@@ -8,12 +8,15 @@ kernel still reads partition tables; nothing acts on what it finds.
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from eraser.errors import BadInputError, EraserError
+from eraser.gate import hookfile
 from eraser.journal import replace_durably
 from eraser.wire.identity import pci_address
 
@@ -41,29 +44,33 @@ _NVME_NAMES = (
 
 @dataclass(frozen=True)
 class FileChange:
-    """One file as it is (None: absent) and as it should be, and what makes it count."""
+    """One file as it is and as it should be (None: absent), and what makes it count.
+
+    ``drift`` says what besides its text is not as it should be.
+    """
 
     path: str
     before: str | None
-    after: str
+    after: str | None
     reload: tuple[str, ...] = ()
     warning: str = ""
     root: Path = Path("/")
+    drift: str = ""
 
     @property
     def needed(self) -> bool:
         """The file differs from what it should be."""
-        return self.before != self.after
+        return self.before != self.after or bool(self.drift)
 
     def diff(self) -> str:
         """What :func:`apply` would change, as a unified diff; empty where nothing."""
         lines = difflib.unified_diff(
             (self.before or "").splitlines(keepends=True),
-            self.after.splitlines(keepends=True),
+            (self.after or "").splitlines(keepends=True),
             self.path if self.before is not None else "/dev/null",
-            self.path,
+            self.path if self.after is not None else "/dev/null",
         )
-        return "".join(lines)
+        return "".join(lines) + (f"{self.path}: {self.drift}\n" if self.drift else "")
 
 
 def plan(addresses: Iterable[str], root: Path = Path("/")) -> list[FileChange]:
@@ -113,9 +120,7 @@ def apply(changes: Sequence[FileChange]) -> tuple[str, ...]:
             continue
         path = change.root / change.path.lstrip("/")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-            replace_durably(path, change.after.encode("utf-8", "surrogateescape"), mode)
+            _write(path, change)
         except OSError as error:
             raise EraserError(
                 f"host-setup: expected to write {path}, found {error.strerror}; run as root"
@@ -124,17 +129,53 @@ def apply(changes: Sequence[FileChange]) -> tuple[str, ...]:
     return tuple(commands)
 
 
+def _write(path: Path, change: FileChange) -> None:
+    data = None if change.after is None else change.after.encode("utf-8", "surrogateescape")
+    if change.path == hookfile.HOOK:
+        if data is None:
+            hookfile.remove(path)
+        else:
+            hookfile.install(path, data)
+    elif data is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+        replace_durably(path, data, mode)
+
+
+def hook(settings: hookfile.HookSettings | None, root: Path = Path("/")) -> FileChange:
+    """Our file in libvirt's hooks: there with these settings, or (None) not there."""
+    path = root / hookfile.HOOK.lstrip("/")
+    drift = ""
+    if settings is not None and (path.is_symlink() or path.exists()):
+        status = path.lstat()
+        wanted = (stat.S_IFREG | hookfile.MODE, os.geteuid())
+        if (status.st_mode, status.st_uid) != wanted:
+            drift = (
+                f"expected a file of mode {hookfile.MODE:o} and owner {wanted[1]}, "
+                f"found mode {status.st_mode:o} and owner {status.st_uid}"
+            )
+    return FileChange(
+        hookfile.HOOK,
+        _text(root, hookfile.HOOK) if path.is_file() else None,
+        None if settings is None else hookfile.text(settings),
+        root=root,
+        drift=drift,
+    )
+
+
 def check(addresses: Iterable[str], root: Path = Path("/")) -> tuple[str, ...]:
     """Which files are not as they should be for these slots; empty where all is in place.
 
     Raises :class:`BadInputError` as :func:`plan` does.
     """
-    return tuple(
-        f"{change.path}: expected the rules for these slots, found "
-        f"{'none' if change.before is None else 'others'}; run 'nvme-eraser host-setup'"
-        for change in plan(addresses, root)
-        if change.needed
-    )
+    return tuple(missing(change) for change in plan(addresses, root) if change.needed)
+
+
+def missing(change: FileChange) -> str:
+    """A file that is not as it should be, in one line."""
+    found = change.drift or ("none" if change.before is None else "another")
+    wanted = "none" if change.after is None else "the one for these slots"
+    return f"{change.path}: expected {wanted}, found {found}; run 'nvme-eraser host-setup'"
 
 
 def udev_rules(slots: Sequence[str]) -> str:

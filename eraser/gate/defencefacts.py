@@ -1,0 +1,183 @@
+"""Reads what ``defences`` decides on: files of libvirt's hooks, processes, the watcher's lock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from eraser.drive.sysfs import Host
+from eraser.errors import EraserError
+from eraser.gate import daemons, defences, hookfile
+from eraser.gate.daemons import Process
+from eraser.gate.defences import DaemonSeen, FileSeen, LibvirtSeen, ViewSeen, WatcherSeen
+from eraser.gate.setup import Setup
+from eraser.wire.ticket import Defence, DefenceSeen
+
+WATCHER_LOCK = "watcher.lock"
+"""In the run directory, locked by the watcher; holds its pid and its newest sign of life."""
+
+_INSTALLED = (
+    "/etc/libvirt",
+    *(
+        f"{place}/{name}"
+        for place in ("/usr/sbin", "/usr/bin", "/usr/local/sbin")
+        for name in daemons.LIBVIRT_DAEMONS
+    ),
+)
+_MAX_HOOK = 1 << 20
+
+
+def libvirt_installed(host: Host) -> bool:
+    """Something of libvirt's daemon is on the host."""
+    return any(host.path(path).exists() for path in _INSTALLED)
+
+
+def defences_seen(
+    host: Host, run_dir: Path, setup: Setup | None, drift: Callable[[], tuple[str, ...]]
+) -> tuple[DefenceSeen, ...]:
+    """How each defence stands; trouble with looking at one hides no other.
+
+    ``drift`` tells which of host-setup's files are not as it wrote them.
+    """
+    slots = None if setup is None else setup.slots
+
+    def both() -> tuple[DefenceSeen, DefenceSeen]:
+        libvirt = look_at_libvirt(host, run_dir, setup)
+        return defences.hook(libvirt), defences.loaded(libvirt)
+
+    try:
+        hook, loaded = both()
+    except (OSError, EraserError) as error:
+        hook = defences.unknown(Defence.HOOK, error)
+        loaded = defences.unknown(Defence.LOADED, error)
+    return (
+        hook,
+        loaded,
+        _or_unknown(Defence.PATCH, lambda: defences.patch(_nova_computes(host))),
+        _or_unknown(Defence.RULES, lambda: defences.rules(slots, () if slots is None else drift())),
+        _or_unknown(Defence.WATCHER, lambda: defences.watcher(look_at_watcher(run_dir))),
+    )
+
+
+def _or_unknown(defence: Defence, look: Callable[[], DefenceSeen]) -> DefenceSeen:
+    try:
+        return look()
+    except (OSError, EraserError) as error:
+        return defences.unknown(defence, error)
+
+
+def _nova_computes(host: Host) -> tuple[defences.NovaComputeSeen, ...]:
+    running = tuple(daemons.processes(host))
+    return tuple(
+        defences.NovaComputeSeen(process.pid, daemons.patches(host, process))
+        for process in daemons.nova_computes(host, running)
+    )
+
+
+def look_at_libvirt(host: Host, run_dir: Path, setup: Setup | None) -> LibvirtSeen:
+    """The hook and every daemon. Raises ``OSError``."""
+    running = tuple(daemons.processes(host))
+    settings = None if setup is None else setup.hook
+    return LibvirtSeen(
+        installed=libvirt_installed(host),
+        expected=None if settings is None else hookfile.text(settings).encode(),
+        daemons=tuple(
+            _daemon(host, process, run_dir, setup)
+            for process in daemons.libvirt_daemons(host, running)
+        ),
+        idle_view=_view(host, "", settings),
+        vfio_guests=daemons.vfio_guests(host, running),
+    )
+
+
+def _daemon(host: Host, process: Process, run_dir: Path, setup: Setup | None) -> DaemonSeen:
+    root = daemons.view(host, process)
+    boot = daemons.boot_id(host)
+    return DaemonSeen(
+        pid=process.pid,
+        name=process.name,
+        started_at=daemons.started_at(host, process),
+        called_at=_called_at(host.path(f"{root}{run_dir}") if root else run_dir, process),
+        told=tuple(
+            (told.inode, told.changed)
+            for told in (() if setup is None else setup.told)
+            if (told.pid, told.start, told.boot) == (process.pid, process.start, boot)
+        ),
+        view=_view(host, root, None if setup is None else setup.hook),
+    )
+
+
+def _called_at(run_dir: Path, process: Process) -> float | None:
+    """When this very daemon called the hook last, as the hook wrote it down."""
+    path = run_dir / hookfile.CALLED_FILE
+    try:
+        at = path.stat().st_mtime
+        same = path.read_text().split() == [str(process.pid), str(process.start)]
+    except (OSError, ValueError):
+        return None
+    return at if same else None
+
+
+def _view(host: Host, root: str, settings: hookfile.HookSettings | None) -> ViewSeen:
+    hook = f"{root}{hookfile.HOOK}"
+    file = _lstat(host.path(hook))
+    data: bytes | None = None
+    if file is not None:
+        try:
+            with host.path(hook).open("rb") as opened:
+                data = opened.read(_MAX_HOOK)
+        except OSError:
+            data = None
+    programs = () if settings is None else (settings.python, settings.eraser)
+    return ViewSeen(
+        directories={path: _lstat(host.path(f"{root}{path}")) for path in defences.DIRECTORIES},
+        file=file,
+        data=data,
+        programs={path: _stat(host.path(f"{root}{path}")) for path in programs},
+    )
+
+
+def _lstat(path: Path) -> FileSeen | None:
+    return _seen(path, follow=False)
+
+
+def _stat(path: Path) -> FileSeen | None:
+    return _seen(path, follow=True)
+
+
+def _seen(path: Path, *, follow: bool) -> FileSeen | None:
+    try:
+        found = os.stat(path, follow_symlinks=follow)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return FileSeen(found.st_mode, found.st_uid, found.st_ino, found.st_ctime_ns)
+
+
+def look_at_watcher(run_dir: Path) -> WatcherSeen:
+    """Whether somebody holds the watcher's lock, and how long ago it said that it lives.
+
+    Raises ``OSError``.
+    """
+    try:
+        descriptor = os.open(run_dir / WATCHER_LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return WatcherSeen(held=False, silent=None)
+    try:
+        words = os.pread(descriptor, 64, 0).decode("ascii", "replace").split()
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return WatcherSeen(held=True, silent=_silence(words))
+        return WatcherSeen(held=False, silent=None)
+    finally:
+        os.close(descriptor)
+
+
+def _silence(words: list[str]) -> float | None:
+    try:
+        return max(0.0, time.monotonic() - float(words[1]))
+    except (IndexError, ValueError):
+        return None

@@ -1,0 +1,430 @@
+"""The self-check: each way in which a defence can be missing is seen, and nothing else is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eraser import cli, hostsetup
+from eraser.drive.sysfs import Host
+from eraser.errors import BadInputError
+from eraser.gate import daemons, defencefacts, defences, hookfile, setup
+from eraser.gate.defences import DaemonSeen, FileSeen, LibvirtSeen, NovaComputeSeen, ViewSeen
+from eraser.gate.hookfile import HOOK, HookSettings
+from eraser.wire.ticket import Defence, DefenceSeen, Standing
+
+TEXT = b"#!/bin/sh\n"
+NOW = 1_000_000.0
+FILE = FileSeen(0o100755, 0, 7, int((NOW - 100) * 1e9))
+DIRECTORY = FileSeen(0o040755, 0, 1, 0)
+VIEW = ViewSeen(
+    directories=dict.fromkeys(defences.DIRECTORIES, DIRECTORY),
+    file=FILE,
+    data=TEXT,
+    programs={"/usr/bin/python3": FILE, "/usr/bin/nvme-eraser": FILE},
+)
+DAEMON = DaemonSeen(50, "libvirtd", NOW, None, (), VIEW)
+LIBVIRT = LibvirtSeen(True, TEXT, (DAEMON,), VIEW, ())
+NOWHERE = replace(VIEW, file=None, data=None, directories=dict.fromkeys(defences.DIRECTORIES))
+GONE = replace(LIBVIRT, installed=False, daemons=(), idle_view=NOWHERE)
+WIDE_OPEN = {**VIEW.directories, "/etc/libvirt/hooks": replace(DIRECTORY, mode=0o40777)}
+SOMEBODYS = {**VIEW.directories, "/etc/libvirt": replace(DIRECTORY, uid=64055)}
+NO_PROGRAM = replace(FILE, mode=0o100644)
+EVERYBODYS = replace(FILE, mode=0o100757)
+
+
+def view(**changes: object) -> LibvirtSeen:
+    """libvirt, whose daemon sees something else."""
+    return replace(LIBVIRT, daemons=(replace(DAEMON, view=replace(VIEW, **changes)),))  # type: ignore[arg-type]
+
+
+def test_all_as_it_should_be() -> None:
+    assert defences.hook(LIBVIRT) == DefenceSeen(Defence.HOOK, Standing.PRESENT, HOOK)
+    assert defences.loaded(LIBVIRT).standing is Standing.PRESENT
+
+
+@pytest.mark.parametrize(
+    ("seen", "says"),
+    [
+        (view(file=None, data=None), "found none: guests start unchecked"),
+        (view(file=replace(FILE, mode=0o100644)), "executable"),
+        (view(file=replace(FILE, mode=0o120777)), "regular file"),
+        (view(file=replace(FILE, mode=0o040755)), "regular file"),
+        (view(file=replace(FILE, mode=0o100775)), "writable by root alone"),
+        (view(file=replace(FILE, uid=1000)), "owner 1000"),
+        (view(data=TEXT + b"exit 0\n"), "another text"),
+        (view(data=None), "another text"),
+        (view(directories=WIDE_OPEN), "/etc/libvirt/hooks: expected it to be root's"),
+        (view(directories=SOMEBODYS), "/etc/libvirt: expected it to be root's"),
+        (view(programs={"/usr/bin/nvme-eraser": None}), "expected /usr/bin/nvme-eraser"),
+        (view(programs={"/usr/bin/nvme-eraser": NO_PROGRAM}), "expected a program"),
+        (view(programs={"/usr/bin/python3": EVERYBODYS}), "writable by root alone"),
+        (replace(LIBVIRT, expected=None), "record"),
+        (replace(LIBVIRT, daemons=(DAEMON, replace(DAEMON, view=NOWHERE))), "found none"),
+        (replace(LIBVIRT, daemons=(), idle_view=NOWHERE), "found none"),
+        (replace(GONE, vfio_guests=(9,)), "found none"),
+    ],
+)
+def test_a_hook_that_is_not_ours_or_does_not_run(seen: LibvirtSeen, says: str) -> None:
+    found = defences.hook(seen)
+    assert found.standing is Standing.ABSENT
+    assert says in found.detail
+
+
+def test_without_libvirt_nothing_is_missing() -> None:
+    assert defences.hook(GONE).standing is Standing.NOT_APPLICABLE
+    assert defences.loaded(GONE).standing is Standing.NOT_APPLICABLE
+
+
+CHANGED = FILE.changed / 1e9
+BEFORE = replace(DAEMON, started_at=CHANGED - 9)
+"""It was there before the hook: only a call, or being told, proves that it looked."""
+
+
+@pytest.mark.parametrize(
+    ("daemon", "standing"),
+    [
+        (BEFORE, Standing.ABSENT),
+        (replace(DAEMON, started_at=CHANGED + 1), Standing.ABSENT),
+        (replace(DAEMON, started_at=CHANGED + 3), Standing.PRESENT),
+        (replace(BEFORE, called_at=CHANGED + 1), Standing.PRESENT),
+        # It called an older file; it may have found an empty directory before the present one.
+        (replace(BEFORE, called_at=CHANGED - 1), Standing.ABSENT),
+        (replace(BEFORE, told=((FILE.inode, FILE.changed),)), Standing.PRESENT),
+        (replace(BEFORE, told=((FILE.inode, 3), (8, FILE.changed))), Standing.ABSENT),
+        (replace(DAEMON, called_at=NOW, view=NOWHERE), Standing.ABSENT),
+    ],
+)
+def test_a_daemon_counts_only_with_proof_that_it_calls_hooks(
+    daemon: DaemonSeen, standing: Standing
+) -> None:
+    assert defences.loaded(replace(LIBVIRT, daemons=(daemon,))).standing is standing
+    both = replace(LIBVIRT, daemons=(DAEMON, daemon))
+    assert defences.loaded(both).standing is standing
+
+
+def test_the_next_daemon_finds_a_hook_that_is_there() -> None:
+    assert defences.loaded(replace(LIBVIRT, daemons=())).standing is Standing.PRESENT
+    none = replace(LIBVIRT, daemons=(), idle_view=NOWHERE)
+    assert defences.loaded(none).standing is Standing.ABSENT
+
+
+def test_every_nova_compute_needs_the_patch() -> None:
+    assert defences.patch(()).standing is Standing.NOT_APPLICABLE
+    good, bare = NovaComputeSeen(5, ("nvme-quarantine-patch:1:34.0.0",)), NovaComputeSeen(6, ())
+    assert defences.patch([good]).standing is Standing.PRESENT
+    found = defences.patch([good, bare])
+    assert found.standing is Standing.ABSENT
+    assert "process 6" in found.detail
+
+
+def test_rules_need_a_record_and_no_drift() -> None:
+    assert defences.rules(None, ()).standing is Standing.ABSENT
+    assert defences.rules(("0000:01:00.0",), ("x",)).standing is Standing.ABSENT
+    assert defences.rules(("0000:01:00.0",), ()).standing is Standing.PRESENT
+
+
+@pytest.mark.parametrize(
+    ("held", "silent", "standing"),
+    [
+        (True, 1.0, Standing.PRESENT),
+        (True, 61.0, Standing.ABSENT),
+        (True, None, Standing.ABSENT),
+        (False, 1.0, Standing.ABSENT),
+    ],
+)
+def test_the_watcher_runs_and_gives_signs_of_life(
+    held: bool, silent: float | None, standing: Standing
+) -> None:
+    assert defences.watcher(defences.WatcherSeen(held, silent)).standing is standing
+
+
+class Machine:
+    """A root directory with libvirt, its hook, and processes as /proc shows them."""
+
+    BTIME = 1_000_000
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.host = Host(root)
+        self.run = root / "run" / "nvme-quarantine"
+        self.run.mkdir(parents=True)
+        self.state = root / "var" / "lib" / "nvme-eraser"
+        for name in ("python", "nvme-eraser"):
+            self.put(f"/usr/bin/{name}", "").chmod(0o755)
+        self.put("/proc/stat", f"cpu 1\nbtime {self.BTIME}\n")
+        self.put("/proc/sys/kernel/random/boot_id", "boot-1\n")
+        (root / "etc" / "libvirt").mkdir(parents=True)
+        self.settings = HookSettings("/usr/bin/python", "/usr/bin/nvme-eraser", "/s", "/r")
+
+    def put(self, absolute: str, text: str) -> Path:
+        path = self.root / absolute.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def install(self) -> setup.Setup:
+        hostsetup.apply([hostsetup.hook(self.settings, self.root)])
+        return setup.Setup(("0000:01:00.0",), self.settings)
+
+    @property
+    def hook_file(self) -> Path:
+        return self.root / HOOK.lstrip("/")
+
+    def process(
+        self,
+        pid: int,
+        name: str,
+        *argv: str,
+        started: float = 0,
+        uid: int = 0,
+        fds: tuple[str, ...] = (),
+        state: str = "S",
+    ) -> None:
+        ticks = int(started * os.sysconf("SC_CLK_TCK"))
+        self.put(f"/proc/{pid}/stat", f"{pid} ({name}) {state} " + "0 " * 18 + f"{ticks} 0\n")
+        self.put(f"/proc/{pid}/status", f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+        self.put(f"/proc/{pid}/cmdline", "\0".join(argv) + "\0" * bool(argv))
+        directory = self.root / "proc" / str(pid) / "fd"
+        directory.mkdir()
+        for number, target in enumerate(fds):
+            (directory / str(number)).symlink_to(target)
+
+    def look(self, made: setup.Setup | None) -> dict[Defence, DefenceSeen]:
+        found = defencefacts.defences_seen(self.host, self.run, made, lambda: ())
+        return {seen.defence: seen for seen in found}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def owned_by_root(seen: DefenceSeen) -> bool:
+    """Present; or absent for nothing but who runs the tests."""
+    return seen.standing is Standing.PRESENT or (os.geteuid() != 0 and "root's" in seen.detail)
+
+
+def test_an_installed_hook_is_found_and_a_changed_one_missed(machine: Machine) -> None:
+    made = machine.install()
+    seen = machine.look(made)
+    assert owned_by_root(seen[Defence.HOOK]), seen
+    assert seen[Defence.LOADED].standing is Standing.PRESENT
+    machine.hook_file.chmod(0o644)
+    assert machine.look(made)[Defence.HOOK].standing is Standing.ABSENT
+    machine.hook_file.chmod(0o755)
+    machine.hook_file.write_text(machine.hook_file.read_text() + "\n")
+    assert machine.look(made)[Defence.HOOK].standing is Standing.ABSENT
+    machine.install()
+    assert owned_by_root(machine.look(made)[Defence.HOOK])
+    machine.hook_file.unlink()
+    assert machine.look(made)[Defence.HOOK].standing is Standing.ABSENT
+
+
+def test_a_daemon_that_started_after_the_hook_or_called_it(machine: Machine) -> None:
+    made = machine.install()
+    machine.process(7, "virtqemud", started=500)
+    installed = machine.hook_file.stat().st_ctime
+    assert installed > Machine.BTIME + 500
+    assert machine.look(made)[Defence.LOADED].standing is Standing.ABSENT
+    ticks = 500 * os.sysconf("SC_CLK_TCK")
+    called = machine.run / hookfile.CALLED_FILE
+    called.write_text(f"7 {ticks + 1}\n")  # another process of that pid
+    assert machine.look(made)[Defence.LOADED].standing is Standing.ABSENT
+    called.write_text(f"7 {ticks}\n")
+    assert machine.look(made)[Defence.LOADED].standing is Standing.PRESENT
+    os.utime(called, (installed - 1, installed - 1))
+    assert machine.look(made)[Defence.LOADED].standing is Standing.ABSENT
+    machine.process(8, "libvirtd", started=installed - Machine.BTIME + 5, uid=1000)
+    (machine.root / "proc" / "7" / "stat").unlink()
+    assert "no libvirt daemon" in machine.look(made)[Defence.LOADED].detail
+    machine.process(9, "libvirtd", started=installed - Machine.BTIME + 5)
+    assert machine.look(made)[Defence.LOADED].standing is Standing.PRESENT
+
+
+def test_told_counts_for_this_daemon_this_boot_and_this_file(machine: Machine) -> None:
+    made = machine.install()
+    machine.process(7, "libvirtd", started=500)
+    file = machine.hook_file.stat()
+    ticks = 500 * os.sysconf("SC_CLK_TCK")
+    told = setup.Told(7, ticks, "boot-1", file.st_ino, file.st_ctime_ns)
+    assert machine.look(replace(made, told=(told,)))[Defence.LOADED].standing is Standing.PRESENT
+    for wrong in (
+        replace(told, pid=8),
+        replace(told, start=ticks + 1),
+        replace(told, boot="boot-2"),
+        replace(told, inode=1),
+        replace(told, changed=1),
+    ):
+        found = machine.look(replace(made, told=(wrong,)))
+        assert found[Defence.LOADED].standing is Standing.ABSENT
+
+
+def test_a_daemon_in_a_container_is_judged_by_what_it_sees(machine: Machine) -> None:
+    made = machine.install()
+    machine.process(7, "libvirtd", started=4e9)
+    for pid, namespace in (("self", "mnt:[1]"), ("7", "mnt:[2]")):
+        place = machine.root / "proc" / pid / "ns"
+        place.mkdir(parents=True)
+        (place / "mnt").symlink_to(namespace)
+    (machine.root / "proc" / "7" / "root" / "etc" / "libvirt").mkdir(parents=True)
+    found = machine.look(made)
+    assert found[Defence.HOOK].standing is Standing.ABSENT
+    assert found[Defence.LOADED].standing is Standing.ABSENT
+
+
+MARK = "/memfd:nvme-quarantine-patch:1:34.0.0 (deleted)"
+
+
+@pytest.mark.parametrize(
+    ("name", "argv"),
+    [
+        ("nova-compute", ("/usr/bin/python3", "/usr/bin/nova-compute")),
+        ("python3", ("/opt/nova/bin/python", "/opt/nova/bin/nova-compute", "--config-file", "x")),
+        ("python3.11", ("python3", "-W", "ignore", "-u", "-m", "nova.cmd.compute")),
+        ("python3", ("nova-compute: service",)),
+    ],
+)
+def test_nova_compute_is_known_however_it_was_started(
+    machine: Machine, name: str, argv: tuple[str, ...]
+) -> None:
+    machine.process(30, name, *argv, fds=("/dev/null",))
+    found = machine.look(None)[Defence.PATCH]
+    assert (found.standing, "process 30" in found.detail) == (Standing.ABSENT, True)
+    machine.process(31, name, *argv, fds=("/dev/null", MARK))
+    assert "process 30" in machine.look(None)[Defence.PATCH].detail
+    (machine.root / "proc" / "30" / "fd" / "1").symlink_to(MARK)
+    assert machine.look(None)[Defence.PATCH].standing is Standing.PRESENT
+
+
+@pytest.mark.parametrize(
+    ("name", "argv"),
+    [
+        ("tail", ("tail", "-f", "/var/log/nova/nova-compute.log")),
+        ("vim", ("vim", "nova-compute")),
+        ("python3", ("python3", "-m", "nova.cmd.api")),
+        ("python3", ("python3", "/usr/bin/openstack", "nova-compute")),
+        ("python3", ()),
+    ],
+)
+def test_what_is_no_nova_compute(machine: Machine, name: str, argv: tuple[str, ...]) -> None:
+    machine.process(30, name, *argv)
+    machine.process(31, "nova-compute", state="Z")
+    assert machine.look(None)[Defence.PATCH].standing is Standing.NOT_APPLICABLE
+
+
+def test_what_cannot_be_read_is_unknown(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.process(30, "nova-compute")
+
+    def refuse(*_: object) -> Iterator[str]:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(daemons, "patches", refuse)
+    found = machine.look(None)
+    assert found[Defence.PATCH].standing is Standing.UNKNOWN
+    assert found[Defence.WATCHER].standing is Standing.ABSENT
+
+
+def test_guests_without_libvirt_are_no_reason_to_be_at_ease(machine: Machine) -> None:
+    (machine.root / "etc" / "libvirt").rmdir()
+    assert machine.look(None)[Defence.HOOK].standing is Standing.NOT_APPLICABLE
+    machine.process(40, "qemu-system-x86", fds=("/dev/null", "/dev/kvm"))
+    assert machine.look(None)[Defence.HOOK].standing is Standing.NOT_APPLICABLE
+    machine.process(41, "qemu-system-x86", fds=("/dev/vfio/9",))
+    assert machine.look(None)[Defence.HOOK].standing is Standing.ABSENT
+    assert machine.look(None)[Defence.LOADED].standing is Standing.ABSENT
+
+
+def test_a_lock_that_nobody_holds_is_no_watcher(tmp_path: Path) -> None:
+    assert not defencefacts.look_at_watcher(tmp_path).held
+    path = tmp_path / defencefacts.WATCHER_LOCK
+    path.write_text(f"1 {time.monotonic() - 30}\n")
+    assert not defencefacts.look_at_watcher(tmp_path).held
+    with path.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        seen = defencefacts.look_at_watcher(tmp_path)
+        assert seen.held
+        assert seen.silent is not None
+        assert 30 <= seen.silent < 60
+        path.write_text("nonsense")
+        assert defencefacts.look_at_watcher(tmp_path) == defences.WatcherSeen(True, None)
+
+
+def test_host_setup_installs_checks_and_removes_the_hook(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root)]
+    argv += ["--eraser", "/usr/bin/nvme-eraser"]
+    assert cli.main([*argv, "--check"]) == 1
+    assert f"{HOOK}: expected the one for these slots, found none" in capsys.readouterr().err
+    assert not machine.hook_file.exists()
+    assert cli.main(argv) == 0
+    made = setup.load(machine.state)
+    assert made is not None
+    assert made.slots == ("0000:01:00.0",)
+    assert made.hook is not None
+    assert machine.hook_file.read_text() == hookfile.text(made.hook)
+    assert machine.hook_file.stat().st_mode & 0o7777 == 0o755
+    assert cli.main([*argv, "--check"]) == 0
+    machine.hook_file.chmod(0o644)
+    assert cli.main([*argv, "--check"]) == 1
+    assert cli.main([*argv, "--no-gate"]) == 0
+    assert not machine.hook_file.exists()
+    assert (made := setup.load(machine.state)) is not None
+    assert made.hook is None
+    # A host without libvirt gets no hook.
+    (machine.root / "etc/libvirt/hooks/qemu.d").rmdir()
+    (machine.root / "etc/libvirt/hooks").rmdir()
+    (machine.root / "etc/libvirt").rmdir()
+    assert cli.main(argv) == 0
+    assert not machine.hook_file.exists()
+
+
+def test_a_damaged_record_is_an_error_and_host_setup_mends_it(machine: Machine) -> None:
+    setup.setup_file(machine.state).parent.mkdir(parents=True)
+    setup.setup_file(machine.state).write_text("{}")
+    with pytest.raises(BadInputError):
+        setup.load(machine.state)
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "--no-gate"]
+    assert cli.main(argv) == 0
+    assert setup.load(machine.state) == setup.Setup(("0000:01:00.0",))
+
+
+@pytest.fixture
+def daemon() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """A real process that is called libvirtd and ends at SIGHUP."""
+    made: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        made.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]))
+        return made[-1]
+
+    yield start
+    for process in made:
+        process.kill()
+        process.wait()
+
+
+def test_every_daemon_that_sees_the_hook_is_told(
+    machine: Machine,
+    daemon: Callable[[], subprocess.Popen[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(setup, "GROWN_UP", 0.0)
+    process = daemon()
+    machine.process(process.pid, "libvirtd", started=500)
+    assert setup.tell(machine.host) == ()  # there is nothing yet that it would find
+    machine.install()
+    (told,) = setup.tell(machine.host)
+    assert process.wait(10) == -signal.SIGHUP
+    assert (told.pid, told.boot) == (process.pid, "boot-1")
+    assert told.inode == machine.hook_file.stat().st_ino

@@ -1,0 +1,54 @@
+"""A compute driver without a hypervisor whose host has NVMe drives: a copy is put into nova/virt.
+
+Nova's own fake driver (``nova/virt/fake.py``), plus the type-PCI devices that the file named by
+``NOVA_LAB_DRIVES`` lists, an address a line. Guests are entries of a dictionary; a server whose
+name begins with ``fail`` does not start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+from nova import exception
+from nova.virt import fake
+
+VENDOR, PRODUCT = "144d", "a824"
+
+
+class NvmeDriver(fake.MediumFakeDriver):  # type: ignore[misc]
+    """``compute_driver = lab_nvme.NvmeDriver``."""
+
+    def get_available_resource(self, nodename: str) -> dict[str, Any]:
+        """As libvirt's driver reports it: ``nova/virt/libvirt/host.py _get_pcidev_info``."""
+        found: dict[str, Any] = super().get_available_resource(nodename)
+        # nova-compute only starts again where its node keeps its uuid.
+        found["uuid"] = str(uuid.uuid5(uuid.NAMESPACE_DNS, nodename))
+        addresses = Path(os.environ["NOVA_LAB_DRIVES"]).read_text().split()
+        found["pci_passthrough_devices"] = json.dumps([_device(each) for each in addresses])
+        return found
+
+    def spawn(self, context: Any, instance: Any, *args: Any, **kwargs: Any) -> None:
+        """Start a guest, or fail as a hypervisor does."""
+        if instance.display_name.startswith("fail"):
+            raise exception.BuildAbortException(
+                instance_uuid=instance.uuid, reason="the lab's driver was told to fail"
+            )
+        super().spawn(context, instance, *args, **kwargs)
+
+
+def _device(address: str) -> dict[str, Any]:
+    return {
+        "address": address,
+        "vendor_id": VENDOR,
+        "product_id": PRODUCT,
+        "dev_type": "type-PCI",
+        "status": "available",
+        "parent_addr": None,
+        "numa_node": 0,
+        "dev_id": "pci_" + address.replace(":", "_").replace(".", "_"),
+        "label": f"label_{VENDOR}_{PRODUCT}",
+    }

@@ -77,9 +77,10 @@ def _parse(members: Any) -> Alias:
             raise ValueError(f"expected no member {name[:60]!r}")
         if not isinstance(value, str):
             raise ValueError(f"expected a string as {name}")
+    _one_of(members, "capability_type", ("pci",))
     _one_of(members, "device_type", _TYPES)
     _one_of(members, "numa_policy", _POLICIES)
-    name = members.get("name", "").strip()
+    name = members.get("name", "")
     if not name:
         raise ValueError("expected a name")
     for member in ("vendor_id", "product_id"):
@@ -87,16 +88,17 @@ def _parse(members: Any) -> Alias:
             raise ValueError(f"expected four hexadecimal digits as {member}")
     vendor, product = members.get("vendor_id"), members.get("product_id")
     requested = members.get("resource_class")
-    if not requested and not (vendor and product):
+    if requested is None and (vendor is None or product is None):
         raise ValueError("expected vendor_id and product_id, or resource_class")
     moves = members.get("live_migratable")
     if moves is not None and boolean(moves) is None:
         raise ValueError("expected yes or no as live_migratable")
     return Alias(
-        name=name,
+        name=name.strip(),
         device_type=members.get("device_type"),
         numa_policy=members.get("numa_policy") or "legacy",
-        resource_class=class_name(requested, vendor or "", product or ""),
+        # An empty class and no ids are taken too, and ask for something that nobody has.
+        resource_class=class_name(requested, str(vendor), str(product)),
         traits=trait_names(members.get("traits", "")),
         live_migratable=None if moves is None else boolean(moves),
         ids=(vendor.lower(), product.lower()) if vendor and product else None,

@@ -140,7 +140,7 @@ def _only(values: frozenset[int] | None) -> int | None:
 def _parse(number: int, member: Any) -> DeviceSpec:
     if not isinstance(member, dict):
         raise SpecError(f"expected a dictionary, found {json.dumps(member)[:200]}")
-    address, devname = member.get("address"), _text(member, "devname")
+    address, devname = member.get("address"), _text(member, "devname") or None
     if address and devname:
         raise SpecError("expected either address or devname, found both")
     switches = {name: _switch(member, name) for name in _SWITCHES}

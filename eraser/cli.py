@@ -17,6 +17,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "erase": ("eraser.cli_erase", "erase and verify the drive in a slot, or go on with that"),
     "host-setup": ("eraser.cli_hostsetup", "keep this host from looking into tenants' drives"),
     "case": ("eraser.cli_case", "run one case for the worker (internal)"),
+    "gate": ("eraser.cli_gate", "let guests start on their drives, or refuse; owners, tickets"),
     "keygen": ("eraser.cli_worker", "make this host's key and incarnation"),
     "worker": ("eraser.cli_worker", "take orders from the control plane"),
 }

@@ -1,1 +1,253 @@
-"""``nvme-eraser gate``: placeholder of the layer contract, filled by the commit that follows."""
+"""``nvme-eraser gate``: the last gate before a guest starts, and what people tell it.
+
+``check`` is called by libvirt's hook while the guest waits: each command loads what it needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eraser.drive.sysfs import Host
+from eraser.errors import BadInputError, DriveError
+from eraser.wire.identity import pci_address
+
+if TYPE_CHECKING:
+    from eraser.gate.records import Entry
+
+DEFAULT_STATE_DIR = Path("/var/lib/nvme-eraser")
+DEFAULT_RUN_DIR = Path("/run/nvme-quarantine")
+
+MAX_DOMAIN_BYTES = 16 << 20
+
+_HELP = {
+    "check": "let the domain on standard input start on its drives, or refuse (libvirt's hook)",
+    "show": "show owners, tickets, allowances and exemptions",
+    "adopt": "first installation: record who has which drive now",
+    "allow": "let the next start on a drive pass without a ticket, once",
+    "exempt": "leave an NVMe drive that is not managed here to any guest",
+    "ticket": "take in a signed ticket from a file, as the worker does",
+    "intake": "look at the drive of a ticket that the worker took (internal)",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
+    """The commands and their options."""
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, text in _HELP.items():
+        command = commands.add_parser(name, help=text, description=f"{text}.")
+        command.add_argument("--state-dir", type=Path, default=DEFAULT_STATE_DIR, metavar="DIR")
+        command.add_argument("--run-dir", type=Path, default=DEFAULT_RUN_DIR, metavar="DIR")
+        _OPTIONS[name](command)
+
+
+def _pci(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    parser.add_argument(
+        "--pci",
+        required=True,
+        metavar="ADDRESS",
+        type=_address,
+        action="append" if several else "store",
+        help="such as 0000:01:00.0" + ("; repeatable" if several else ""),
+    )
+
+
+def _address(text: str) -> str:
+    try:
+        return pci_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _why(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--reason", required=True, metavar="TEXT", help="for the audit file")
+    parser.add_argument("--by", default="", metavar="NAME", help="who says so (whoever calls)")
+
+
+def _format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-f", "--format", choices=("json", "table"), default="table")
+
+
+def _check_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("domain", metavar="DOMAIN", help="its name, for messages")
+
+
+def _adopt_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--plan", action="store_true", help="only say what would be recorded")
+    parser.add_argument("--renew", action="store_true", help="put a damaged book aside first")
+    _format(parser)
+
+
+def _allow_options(parser: argparse.ArgumentParser) -> None:
+    _pci(parser, several=True)
+    parser.add_argument("--once", required=True, action="store_true", help="there is no other way")
+    parser.add_argument("--domain", default="", metavar="UUID", help="only this one (any)")
+    _why(parser)
+
+
+def _exempt_options(parser: argparse.ArgumentParser) -> None:
+    _pci(parser)
+    parser.add_argument("--remove", action="store_true", help="take it into care again")
+    _why(parser)
+
+
+def _ticket_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path)
+    _format(parser)
+
+
+_OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
+    "check": _check_options,
+    "show": _format,
+    "adopt": _adopt_options,
+    "allow": _allow_options,
+    "exempt": _exempt_options,
+    "ticket": _ticket_options,
+    "intake": _pci,
+}
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """One command. Raises ``EraserError``."""
+    return _COMMANDS[str(arguments.command)](arguments)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    import syslog
+
+    from eraser.gate import desk
+
+    document = sys.stdin.buffer.read(MAX_DOMAIN_BYTES + 1)
+    syslog.openlog("nvme-eraser", syslog.LOG_PID, syslog.LOG_DAEMON)
+    try:
+        if len(document) > MAX_DOMAIN_BYTES:
+            raise desk.GateRefusedError(
+                f"refused the start of domain {arguments.domain!r}: expected at most "
+                f"{MAX_DOMAIN_BYTES} bytes, found more"
+            )
+        passed = desk.check(arguments.state_dir, arguments.run_dir, Host(), document)
+    except desk.GateRefusedError as error:
+        syslog.syslog(syslog.LOG_WARNING, f"gate {str(error)!r}")
+        raise
+    for each in passed.admissions:
+        syslog.syslog(
+            syslog.LOG_NOTICE, f"gate let {passed.domain!r} in on {each.address} by {each.way}"
+        )
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from eraser.cli_output import show
+    from eraser.gate import book as books
+    from eraser.gate import people
+
+    book = books.load(arguments.state_dir)
+    exemptions = people.exemptions(arguments.state_dir)
+    if arguments.format == "json":
+        show({"book": book, "exempt": exemptions.exemptions}, "json")
+        return 0
+    for entry in book.entries:
+        for line in _lines(entry):
+            print(f"{entry.address}  {line}")
+    for each in exemptions.exemptions:
+        print(f"{each.address}  exempt: {each.reason!r} ({each.by}, {each.at})")
+    return 0
+
+
+def _lines(entry: Entry) -> list[str]:
+    lines = []
+    if (owner := entry.owner) is not None:
+        how = " (adopted)" if owner.adopted else ""
+        lines.append(f"owner: {owner.name!r} {owner.domain} since {owner.since}{how}")
+    if (last := entry.last_owner) is not None:
+        lines.append(f"last owner: {last.name!r} {last.domain}, {last.since} to {last.until}")
+    if (kept := entry.ticket) is not None:
+        why = f": {kept.reason!r}" if kept.reason else ""
+        lines.append(f"ticket: {kept.state.value}, generation {kept.ticket.generation}{why}")
+    if (word := entry.allowance) is not None:
+        lines.append(f"allowed once to {word.domain or 'any'}: {word.reason!r} ({word.by})")
+    return lines
+
+
+def _adopt(arguments: argparse.Namespace) -> int:
+    from eraser.cli_output import show
+    from eraser.gate.adopting import adopt_all
+
+    found = adopt_all(
+        arguments.state_dir, Host(), _by(""), plan=arguments.plan, renew=arguments.renew
+    )
+    if arguments.format == "json":
+        owners = [{"address": address, "owner": owner} for address, owner in found.owners]
+        show({"owners": owners, "conflicts": found.conflicts}, "json")
+    else:
+        for address, owner in found.owners:
+            print(f"{address}  {owner.name!r} {owner.domain}")
+    if found.conflicts:
+        raise BadInputError(f"not adopted: {' | '.join(found.conflicts)}")
+    return 0
+
+
+def _by(given: str) -> str:
+    from eraser.gate import people
+
+    return given or people.who()
+
+
+def _allow(arguments: argparse.Namespace) -> int:
+    import uuid
+
+    from eraser.gate.adopting import allow
+
+    try:
+        domain = str(uuid.UUID(arguments.domain)) if arguments.domain else ""
+    except ValueError as error:
+        raise BadInputError(f"expected a domain's uuid, found {arguments.domain!r}") from error
+    allow(arguments.state_dir, arguments.pci, arguments.reason, _by(arguments.by), domain)
+    return 0
+
+
+def _exempt(arguments: argparse.Namespace) -> int:
+    from eraser.gate import people
+
+    change = people.include if arguments.remove else people.exempt
+    change(arguments.state_dir, arguments.pci, arguments.reason, _by(arguments.by))
+    return 0
+
+
+def _ticket(arguments: argparse.Namespace) -> int:
+    from eraser.cli_output import read_file, show
+    from eraser.gate import desk, intake
+    from eraser.hoststate import HostState
+    from eraser.wire.ticket import TicketState
+
+    state = HostState(arguments.state_dir)
+    token = read_file(arguments.file, "ticket").decode("ascii", "replace").strip()
+    ticket = state.take_ticket(token)
+    found = desk.take_in(arguments.state_dir, arguments.run_dir, Host(), ticket.slot.address)
+    if isinstance(found, intake.Later):
+        raise DriveError(f"{ticket.slot.address}: not taken in yet: {found.reason}; call again")
+    show(found, arguments.format)
+    return 0 if found.state is TicketState.VALID else desk.GateRefusedError.exit_code
+
+
+def _intake(arguments: argparse.Namespace) -> int:
+    from eraser.gate import desk, intake
+
+    found = desk.take_in(arguments.state_dir, arguments.run_dir, Host(), arguments.pci)
+    if isinstance(found, intake.Later):
+        raise DriveError(f"{arguments.pci}: ticket not taken in yet: {found.reason}")
+    return 0
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "check": _check,
+    "show": _show,
+    "adopt": _adopt,
+    "allow": _allow,
+    "exempt": _exempt,
+    "ticket": _ticket,
+    "intake": _intake,
+}

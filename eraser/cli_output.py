@@ -35,7 +35,9 @@ exit codes:
   6   the drive or its driver did not answer as it should, or is absent
   7   erased, but not fit to be handed out (health, profile, policy)
   8   not erased
+  9   an order or a ticket that is not for this host as it is now
   10  the policy allows no method that the drive offers: nothing was sent to it
+  11  the guest must not start on its drives; or the ticket is not valid
   130, 143  interrupted: the same command goes on from there
 """
 

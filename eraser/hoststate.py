@@ -14,12 +14,14 @@ from pathlib import Path
 
 from eraser import hostcard
 from eraser.errors import BadInputError, EraserError
+from eraser.gate import pending
 from eraser.hostcard import CARD_FILE, HostCard
 from eraser.journal import replace_durably
 from eraser.wire import codec
 from eraser.wire.identity import host_name
 from eraser.wire.order import ORDER_TYPE, EraseOrder
 from eraser.wire.signing import PrivateKey, PublicKey, verify
+from eraser.wire.ticket import TICKET_TYPE, Ticket
 
 LOG = logging.getLogger(__name__)
 
@@ -29,6 +31,12 @@ CONTROLLER_FILE = "controller.jwk"
 
 class OrderRefusedError(EraserError):
     """An order is not for this host as it is now. It was recorded, nothing was touched."""
+
+    exit_code = 9
+
+
+class TicketRefusedError(EraserError):
+    """A ticket is not our control plane's, not for this host, or older than the one we have."""
 
     exit_code = 9
 
@@ -112,6 +120,27 @@ class HostState:
             path = hostcard.order_file(self.directory, order.slot.address)
             replace_durably(path, codec.canonical(order))
         return order
+
+    def take_ticket(self, token: str) -> Ticket:
+        """Verifies a ticket and remembers it, durably; what it is worth is found out later.
+
+        Raises :class:`TicketRefusedError`: nothing is answered to a stranger.
+        """
+        try:
+            payload = verify(token, self.controller, TICKET_TYPE, "ticket")
+            ticket = codec.load(Ticket, payload, "ticket")
+        except BadInputError as error:
+            raise TicketRefusedError(str(error)) from error
+        if ticket.slot.host != self.card.host:
+            raise TicketRefusedError(
+                f"ticket: expected host {self.card.host}, found {ticket.slot.host}"
+            )
+        if not pending.put(self.directory, ticket):
+            raise TicketRefusedError(
+                f"ticket: found generation {ticket.generation} of {ticket.slot.address}, "
+                "expected one as new as the slot's newest"
+            )
+        return ticket
 
     def _check(self, order: EraseOrder, known: EraseOrder | None) -> None:
         if order.slot.host != self.card.host:

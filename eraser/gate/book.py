@@ -44,7 +44,7 @@ def book_file(state_dir: Path) -> Path:
 
 
 def exists(state_dir: Path) -> bool:
-    """Whether this host has a book at all; it has none before ``gate adopt``."""
+    """Whether this host has a book at all."""
     return book_file(state_dir).exists()
 
 
@@ -89,7 +89,7 @@ def of_incarnation(book: Book | None, incarnation: str) -> Book:
     if book.incarnation == incarnation:
         return book
     entries = (dataclasses.replace(each, ticket=None, allowance=None) for each in book.entries)
-    return Book(incarnation, tuple(entries), book.used_allowances)
+    return Book(incarnation, tuple(entries), used_allowances=book.used_allowances)
 
 
 def load(state_dir: Path) -> Book:
@@ -103,10 +103,27 @@ def load(state_dir: Path) -> Book:
 class OpenBook:
     """The book under its lock: read, and replaced as a whole. Made by :func:`opened`."""
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, *, renew: bool = False) -> None:
+        """With ``renew`` a damaged book counts as none; a sound one is not to be renewed.
+
+        Raises :class:`BookError` and :class:`BadInputError`.
+        """
         self._path = book_file(state_dir)
-        self.book = load(state_dir)
-        """As it counts under the present incarnation."""
+        self.damage = ""
+        """What was wrong with the book that is renewed."""
+        try:
+            self.book = load(state_dir)
+            """As it counts under the present incarnation."""
+        except BookError as error:
+            if not renew:
+                raise
+            self.damage = str(error)
+            self.book = Book(hostcard.incarnation(state_dir))
+        if renew and not self.damage:
+            raise BadInputError(
+                f"expected a damaged book at {self._path}, found a sound one or none; "
+                "leave out --renew"
+            )
 
     def write(self, book: Book) -> None:
         """Replaces the book; it is on the disk when this returns. Raises ``OSError``."""

@@ -157,7 +157,7 @@ def gather(
         drive=drive or DriveSeen(None),
         case=read_case(state_dir, address),
         incarnation=hostcard.incarnation(state_dir),
-        has_book=books.exists(state_dir),
+        adopted=bool(book.adopted_at),
         locked=locked,
     )
 

@@ -64,8 +64,8 @@ class SlotFacts:
     case: CaseSeen
     incarnation: str
     """The host's present one."""
-    has_book: bool = True
-    """This host's gate was set up (``gate adopt``)."""
+    adopted: bool = True
+    """``gate adopt`` was run on this host."""
     locked: str = ""
     """Who holds the slot's lock; empty where we do."""
 

@@ -115,6 +115,8 @@ class Book:
 
     incarnation: str
     entries: tuple[Entry, ...] = ()
+    adopted_at: str = ""
+    """When ``gate adopt`` first recorded who has what; empty where it never did."""
     used_allowances: tuple[AllowanceUsed, ...] = ()
 
     def __post_init__(self) -> None:

@@ -96,7 +96,7 @@ def admit(facts: SlotFacts, starting: Starting) -> Admission | Refusal:
         return Admission(facts.address, Way.ALLOWANCE, identity)
     if facts.entry.owner is not None and facts.entry.owner.domain == starting.uuid:
         return _refused(facts, owned, _OTHER_DRIVE)
-    if not facts.has_book:
+    if not facts.adopted:
         return _refused(
             facts,
             "found no records of this host's gate",

@@ -175,7 +175,7 @@ def test_a_ticket_is_used_before_a_persons_word() -> None:
 
 
 def test_a_host_that_was_never_adopted_says_so() -> None:
-    refused(facts(NOBODY, has_book=False), "nvme-eraser gate adopt")
+    refused(facts(NOBODY, adopted=False), "nvme-eraser gate adopt")
 
 
 def test_all_drives_are_written_down_at_once() -> None:

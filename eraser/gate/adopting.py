@@ -1,0 +1,107 @@
+"""``gate adopt`` and ``gate allow``: what a person changes in the gate's book."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+
+from eraser import hostcard
+from eraser.drive import domains
+from eraser.drive.sysfs import Host, PciFunction
+from eraser.errors import BadInputError, DriveError
+from eraser.gate import book as books
+from eraser.gate import people, rules
+from eraser.gate.adoption import Adopted, Having, SlotNow, adopt
+from eraser.gate.cases import read_case
+from eraser.gate.desk import LOOK_SECONDS, pci_class
+from eraser.gate.look import look
+from eraser.gate.people import Word
+from eraser.gate.records import Allowance, PciIds
+
+
+def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) -> Adopted:
+    """Records who has which drive now; with ``plan`` only says what it would record.
+
+    ``renew`` puts a damaged book aside first. Raises ``EraserError`` and ``OSError``.
+    """
+    _need_card(state_dir)
+    having, slots = _now(state_dir, host)
+    at = people.utc_now()
+    with books.locked(state_dir):
+        book = books.OpenBook(state_dir, renew=renew)
+        found = adopt(book.book, having, slots, at)
+        if plan:
+            return found
+        if renew:
+            people.account(state_dir, Word(at, by, "renew", "", "", book.damage))
+            aside = books.book_file(state_dir).with_name(f"book.damaged.{at}.json")
+            books.book_file(state_dir).replace(aside)
+        for address, owner in found.owners:
+            reason = "running" if owner.identity is None else "defined"
+            people.account(state_dir, Word(at, by, "adopt", address, owner.domain, reason))
+        book.write(found.book)
+    return found
+
+
+def _need_card(state_dir: Path) -> None:
+    if not hostcard.incarnation(state_dir):
+        raise BadInputError(
+            f"expected this host's card in {state_dir}, found none; run 'nvme-eraser keygen' first"
+        )
+
+
+def _now(state_dir: Path, host: Host) -> tuple[tuple[Having, ...], dict[str, SlotNow]]:
+    exempt = people.exemptions(state_dir).addresses
+    found: dict[str, Having] = {}
+    for each in domains.listed(host):
+        named = each.named
+        if not named.uuid:
+            raise BadInputError(f"expected a uuid in {each.file}, found none; define it anew")
+        classes = {address: pci_class(host, address) for address in named.addresses}
+        needed = frozenset(rules.needing(named.addresses, classes, exempt))
+        before = found.get(named.uuid, Having(named.uuid, named.domain, frozenset(), False))
+        found[named.uuid] = dataclasses.replace(
+            before,
+            addresses=before.addresses | needed,
+            running=before.running or each.running,
+        )
+    addresses = sorted({address for each in found.values() for address in each.addresses})
+    drives = look(host, addresses, LOOK_SECONDS)
+    slots = {
+        address: SlotNow(
+            drives[address].identity, _pci(host, address), read_case(state_dir, address)
+        )
+        for address in addresses
+    }
+    return tuple(found.values()), slots
+
+
+def _pci(host: Host, address: str) -> PciIds | None:
+    function = PciFunction(host, address)
+    names = ("vendor", "device", "subsystem_vendor", "subsystem_device")
+    try:
+        return PciIds(*(function.pci_id(name) for name in names))
+    except DriveError:
+        return None  # not there now: its owner's next start is the first look
+
+
+def allow(
+    state_dir: Path, addresses: Iterable[str], reason: str, by: str, domain: str
+) -> tuple[str, ...]:
+    """Lets the next start on each slot pass once, and accounts for it first; the slots.
+
+    Raises ``EraserError`` and ``OSError``: then nothing is allowed.
+    """
+    _need_card(state_dir)
+    given = tuple(dict.fromkeys(addresses))
+    at = people.utc_now()
+    with books.opened(state_dir) as book:
+        found = book.book
+        for address in given:
+            people.account(state_dir, Word(at, by, "allow", address, domain, reason))
+            entry = found.entry(address)
+            word = Allowance(by, reason, at, domain)
+            found = found.with_entry(dataclasses.replace(entry, allowance=word))
+        book.write(found)
+    return given

@@ -1,0 +1,101 @@
+"""Who has which drive when the gate is set up on a host that has guests already. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from eraser.gate.facts import CaseSeen, CaseStanding
+from eraser.gate.records import Book, Owner, PciIds
+from eraser.wire.identity import ControllerIdentity
+
+_UNTOUCHED = (CaseStanding.NONE, CaseStanding.IN_USE)
+
+
+@dataclass(frozen=True)
+class Having:
+    """A domain that is defined or running and names managed drives."""
+
+    uuid: str
+    name: str
+    addresses: frozenset[str]
+    running: bool
+
+
+@dataclass(frozen=True)
+class SlotNow:
+    """A slot as adoption sees it. ``identity`` is None where the drive is not to be read now."""
+
+    identity: ControllerIdentity | None
+    pci: PciIds | None
+    case: CaseSeen
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """The book with the owners in it, what was added, and what a person has to settle first."""
+
+    book: Book
+    owners: tuple[tuple[str, Owner], ...]
+    conflicts: tuple[str, ...]
+
+
+def adopt(book: Book, domains: Iterable[Having], slots: Mapping[str, SlotNow], at: str) -> Adopted:
+    """Records each domain as the owner of the drives that it names, where nobody else is.
+
+    After the first time only where the gate never had to do with the slot: what came later has a
+    ticket, or was refused, and is not made good by being adopted.
+    """
+    known = tuple(domains)
+    added: list[tuple[str, Owner]] = []
+    conflicts: list[str] = []
+    for address, now in sorted(slots.items()):
+        having = [each for each in known if address in each.addresses]
+        if not having:
+            continue
+        if why := _conflict(book, address, having, now):
+            conflicts.append(f"{address}: {why}")
+            continue
+        entry = book.entry(address)
+        if entry.owner is not None and entry.owner.incarnation == book.incarnation:
+            continue
+        owner = Owner(
+            domain=having[0].uuid,
+            name=having[0].name,
+            identity=now.identity,
+            pci=now.pci,
+            incarnation=book.incarnation,
+            since=at,
+            adopted=True,
+            let_in=None,
+        )
+        book = book.with_entry(dataclasses.replace(entry, owner=owner))
+        added.append((address, owner))
+    if not book.adopted_at:
+        book = dataclasses.replace(book, adopted_at=at)
+    return Adopted(book, tuple(added), tuple(conflicts))
+
+
+def _conflict(book: Book, address: str, having: list[Having], now: SlotNow) -> str:
+    entry = book.entry(address)
+    names = " and ".join(sorted(f"{each.name!r} ({each.uuid})" for each in having))
+    if len(having) > 1:
+        return f"expected one domain that names it, found {names}; undefine all but its owner's"
+    owner = entry.owner
+    if owner is not None and owner.domain != having[0].uuid:
+        return (
+            f"expected no owner but {names}, found domain {owner.name!r} ({owner.domain}) since "
+            f"{owner.since}; release the slot if that one is gone for good"
+        )
+    if owner is not None:
+        return ""
+    if now.case.standing is CaseStanding.OPEN:
+        return f"expected a slot at rest, found an erase of it ({now.case.detail}); wait for it"
+    handled = entry.ticket is not None or entry.last_owner is not None
+    if book.adopted_at and (handled or now.case.standing not in _UNTOUCHED):
+        return (
+            f"expected a slot that the gate never had to do with, found one that was erased before "
+            f"{names} came; start the domain, or see 'nvme-eraser gate allow --once'"
+        )
+    return ""

@@ -60,14 +60,20 @@ class BellCleaner:
         """Notifications carry no PCI address: the cleaner noted at boot who got what."""
         self._slots[server] = slots
 
-    def hear(self, notifications: list[dict[str, object]]) -> list[Slot]:
-        """Cleans for each bell; the slots that were cleaned."""
+    def hear(
+        self, notifications: list[dict[str, object]], *, power_fails: bool = False
+    ) -> list[Slot]:
+        """Cleans for each bell that was not heard before; the slots that were cleaned.
+
+        A bell is acknowledged when it is heard: what a power failure cuts off is forgotten.
+        """
         done: list[Slot] = []
         for notification in notifications:
             if notification["event_type"] in self.BELLS:
                 payload = notification["payload"]
                 assert isinstance(payload, dict)
-                for slot in self._slots.pop(payload["nova_object.data"]["uuid"], ()):
+                slots = self._slots.pop(payload["nova_object.data"]["uuid"], ())
+                for slot in () if power_fails else slots:
                     self._shelf.erase(slot)
                     done.append(slot)
         return done

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.services.placement import PlacementServer
+from tests.nova import leaks, leaktable
 
 os.environ.setdefault("OS_NOVA_DISABLE_EVENTLET_PATCHING", "true")
 
@@ -40,3 +41,10 @@ def _lend_to_test_case(request: pytest.FixtureRequest) -> None:
         directory: Path = request.getfixturevalue("tmp_path")
         request.instance.placement_server = server
         request.instance.directory = directory
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A leak's test that failed must not count with what it saw before."""
+    test = report.nodeid.rpartition("::")[2]
+    if report.failed and leaks.side_of(test):
+        leaks.record(test, leaktable.FAILED)

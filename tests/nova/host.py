@@ -3,8 +3,8 @@
 It is not the eraser: the drives are those of :mod:`tests.nova.shelf`, and an erase takes no time.
 Its answers are those that the real eraser gives in the same place: a drive that a libvirt domain
 names, or that vfio holds, is "in use"; another drive is "wrong drive"; one that keeps its data is
-"not erased". That the real eraser finds all this out on a real kernel is tested on the emulated
-rack (tests/emulated).
+"not erased"; one that is not as its profile says is erased and not fit. That the real eraser finds
+all this out on a real kernel is tested on the emulated rack (tests/emulated).
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class StandInHost:
     busy: Callable[[Slot], str]
     down: bool = False
     """No power: orders wait, nothing is said."""
+    crashing: bool = False
+    """The power fails in the midst of the next erase."""
     key: PrivateKey = field(default_factory=PrivateKey.generate)
     sequence: int = 0
     accepted: dict[str, EraseOrder] = field(default_factory=dict)
@@ -67,7 +69,8 @@ class StandInHost:
         return self.key.sign(codec.canonical(hello), HELLO_TYPE)
 
     def answer(self, token: str) -> str | None:
-        """The signed report on an order; ``None`` where a real host would refuse the order."""
+        """The signed report on an order; ``None`` for an order that a real host would refuse, and
+        where the power fails."""
         payload = verify(token, self.controller, ORDER_TYPE, "order")
         order = codec.load(EraseOrder, payload, "order")
         self.orders.append(order)
@@ -77,6 +80,9 @@ class StandInHost:
         if known is not None and known != order and order.generation <= known.generation:
             return None
         self.accepted[order.slot.address] = order
+        if self.crashing:
+            self.crashing, self.down = False, True
+            return None
         return self.key.sign(codec.canonical(self._carry_out(order)), REPORT_TYPE)
 
     def _carry_out(self, order: EraseOrder) -> EraseReport:
@@ -106,6 +112,9 @@ class StandInHost:
         if LIES in drive.faults:
             reasons = ("a canary is still there",)
             return replace(report, verdict=Verdict.NOT_ERASED, fit=False, reasons=reasons)
+        if drive.changed_by is not None:
+            differences = ("profile: firmware",)
+            return replace(report, fit=False, reasons=differences, profile_differences=differences)
         return report
 
 

@@ -21,6 +21,8 @@ class Drive:
     serial: str
     data_of: str | None = None
     """The server whose data it holds; ``None`` after an erase and on a drive from the factory."""
+    changed_by: str | None = None
+    """The server that changed more than data: firmware, namespaces, features. No erase mends it."""
     erased: int = 0
     faults: frozenset[str] = frozenset()
 
@@ -59,6 +61,8 @@ class Shelf:
         drive = self.drives[slot]
         if drive.data_of not in (None, server):
             self.leaks.append(f"{server} reads data of {drive.data_of} on {drive.serial}")
+        if drive.changed_by not in (None, server):
+            self.leaks.append(f"{server} runs on {drive.serial}, changed by {drive.changed_by}")
         drive.data_of = server
 
     def erase(self, slot: Slot) -> bool:

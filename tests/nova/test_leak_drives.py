@@ -1,11 +1,12 @@
-"""Leaks 14, 15, 17 and 23: the drive behind an address is another one, or lies, or the report on
-it is late. How a real eraser finds out about a liar is tested on the emulated rack."""
+"""Leaks 14 to 18 and 23: the drive behind an address is another one, lies, was changed, or its
+erase is cut off or answered late. How a real eraser finds that out is tested on the rack."""
 
 from __future__ import annotations
 
 from quarantine.record.states import State
 from tests.nova.leakcase import LeakCase
 from tests.nova.leaks import Saw
+from tests.nova.plane import LIMITS
 from tests.nova.shelf import LIES, Drive
 
 
@@ -72,6 +73,53 @@ class TestDrives(LeakCase):
         self.plane.turn()
         assert self.plane.certificates(slot) == 1
         self.saw(self.held(slot, "not_erased"), Saw.HELD)
+
+    def test_leak_16_crash_in_mid_erase_without(self) -> None:
+        """A task that was acknowledged when it came is not there any more after the crash."""
+        (slot,) = self.add_host()
+        server = self.tenant()
+        cleaner = self.bell_cleaner()
+        cleaner.note(server.id, server.slots)
+        self.delete(server)
+        cleaner.hear(self.notifications(), power_fails=True)
+        assert cleaner.hear(self.notifications()) == []
+        self.periodic()
+        waits = self.shelf.dirty(slot) and self.stock(slot) == (1, 1, 0)
+        self.saw(Saw.STRANDED if waits else Saw.UNTOUCHED, Saw.STRANDED)
+
+    def test_leak_16_crash_in_mid_erase_with(self) -> None:
+        (slot,) = self.cared_for()
+        server = self.tenant()
+        self.plane.turn()
+        self.delete(server)
+        host = self.plane.hosts[slot.host]
+        host.crashing = True
+        self.plane.turn()
+        assert host.down
+        host.down = False
+        self.plane.turn()
+        assert self.plane.state(slot) is State.ERASING, "expected patience first"
+        self.plane.clock.forward(LIMITS.resend_after + 1)
+        self.saw(self.closes(slot), Saw.CLOSED)
+        assert host.orders[-2] == host.orders[-1], "expected the very same order again"
+
+    def test_leak_18_drive_changed_beyond_data_without(self) -> None:
+        (slot,) = self.add_host()
+        server = self.tenant()
+        self.shelf.drives[slot].changed_by = server.id
+        self.delete(server)
+        assert [slot] == self.polling_cleaner().turn()
+        self.saw(self.second_tenant(), Saw.LEAKED)
+
+    def test_leak_18_drive_changed_beyond_data_with(self) -> None:
+        (slot,) = self.cared_for()
+        server = self.tenant()
+        self.plane.turn()
+        self.shelf.drives[slot].changed_by = server.id
+        self.delete(server)
+        self.plane.turn()
+        assert not self.shelf.dirty(slot), "health decides release, never whether to erase"
+        self.saw(self.held(slot, "not fit"), Saw.HELD)
 
     def test_leak_15_late_report_without(self) -> None:
         """A worker of the first case comes back late and gives the slot back once more."""

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import subprocess
+import sys
 from pathlib import Path
 
 from eraser.casefiles import CaseFiles, CaseRequest
-from eraser.drive import nvme, sysfs
+from eraser.drive import nvme, openers, sysfs, usage
 from eraser.drive.lock import SlotLock
 from eraser.errors import BusyError, EraserError
+from eraser.looks import Looks
 from eraser.pump import CaseLook
 from eraser.spare import Runners
+from eraser.wire.identity import ControllerIdentity
 from eraser.wire.order import EraseOrder
 from eraser.wire.report import SeenDrive, Step
 
 LOG = logging.getLogger(__name__)
 
-HELLO_TIMEOUT = 5.0
-"""Seconds for the controller of a drive at rest to be live; else it is shown without identity."""
+HELLO_SECONDS = 2.0
+"""For all drives of the host at once; one at rest answers in milliseconds."""
 
+BRIDGES = ("0x0600", "0x0604")
+"""PCI class codes of host and PCI bridges: they stay with the host whatever a group is given to."""
 
 NVME_CLASS = "0x010802"
 """PCI class code: mass storage, non-volatile memory, NVM Express (PCI Code and ID, 1.1)."""
@@ -62,6 +68,7 @@ class DiskCases:
         self._host = host or sysfs.Host()
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._runners = Runners()
+        self._looks: Looks[ControllerIdentity] = Looks()
 
     def _files(self, order: EraseOrder) -> CaseFiles:
         return CaseFiles.of_order(self._state_dir, order.order_id)
@@ -129,22 +136,76 @@ class DiskCases:
                 LOG.debug("case %s stays: %s", path.name, error)
 
     def drives(self, orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:
-        """Every NVMe function of the host, its identity read from the controller itself."""
+        """Every NVMe function of the host, its identity read from the controller itself.
+
+        Takes :data:`HELLO_SECONDS` at the most: a drive that is mute is shown without identity.
+        """
         worked_on = {order.slot.address for order in orders}
+        drivers = {
+            address: sysfs.PciFunction(self._host, address).driver or ""
+            for address in nvme_functions(self._host)
+        }
+        identities = self._looks.take(
+            {
+                address: functools.partial(self._identity, address)
+                for address, driver in drivers.items()
+                if driver == "nvme" and address not in worked_on
+            },
+            HELLO_SECONDS,
+        )
+        disks = system_disks(self._host)
         return tuple(
-            self._seen(address, address in worked_on) for address in nvme_functions(self._host)
+            SeenDrive(
+                address=address,
+                driver=driver,
+                identity=identities.get(address),
+                group=group_mates(self._host, address),
+                system=carries_system(self._host, address, disks),
+            )
+            for address, driver in drivers.items()
         )
 
-    def _seen(self, address: str, worked_on: bool) -> SeenDrive:
-        driver = sysfs.PciFunction(self._host, address).driver or ""
-        if driver != "nvme" or worked_on:
-            return SeenDrive(address, driver, None)
+    def _identity(self, address: str) -> ControllerIdentity:
+        controller = nvme.open_controller(self._host, address, timeout=HELLO_SECONDS)
         try:
-            controller = nvme.open_controller(self._host, address, timeout=HELLO_TIMEOUT)
-            try:
-                return SeenDrive(address, driver, controller.identity())
-            finally:
-                controller.close()
-        except EraserError as error:
-            LOG.warning("hello: %s", error)
-            return SeenDrive(address, driver, None)
+            return controller.identity()
+        finally:
+            controller.close()
+
+
+def system_disks(host: sysfs.Host) -> frozenset[str] | None:
+    """Disks below the running system; None where that cannot be read."""
+    try:
+        return usage.system_disks(host, openers.mounts(host, [1]).get(1, ()))
+    except (EraserError, OSError) as error:
+        LOG.warning("hello: which drive carries the system is unknown: %s", error)
+        return None
+
+
+def carries_system(host: sysfs.Host, address: str, disks: frozenset[str] | None) -> bool | None:
+    """Whether one of ``disks`` is this drive's; None where that cannot be read."""
+    if disks is None:
+        return None
+    try:
+        nodes = sysfs.PciFunction(host, address).nodes()
+    except (EraserError, OSError) as error:
+        LOG.warning("hello: %s", error)
+        return None
+    return any(node.block and node.name in disks for node in nodes)
+
+
+def group_mates(host: sysfs.Host, address: str) -> tuple[str, ...] | None:
+    """Other endpoints of the IOMMU group; None without a group, or where it cannot be read."""
+    try:
+        group = sysfs.PciFunction(host, address).iommu_group
+        if group is None:
+            return None
+        return tuple(
+            other
+            for other in host.children(f"/sys/kernel/iommu_groups/{group}/devices")
+            if other != address
+            and not host.text(f"/sys/bus/pci/devices/{other}/class").startswith(BRIDGES)
+        )
+    except OSError as error:
+        LOG.warning("hello: the IOMMU group of %s is unknown: %s", address, error)
+        return None

@@ -18,9 +18,11 @@ from celery.signals import worker_ready, worker_shutting_down
 from kombu.exceptions import OperationalError
 
 from eraser import VERSION
-from eraser.hoststate import HostState, OrderRefusedError
+from eraser.hoststate import HostState, OrderRefusedError, TicketRefusedError
 from eraser.pump import Pump
-from eraser.runners import DiskCases
+from eraser.runners import DiskCases, DiskLooks
+from eraser.ticketpump import TicketPump
+from eraser.testimony import Witness
 from eraser.wire.messaging import CONTROL_QUEUE, host_queue, make_app
 from eraser.workerconf import WorkerSettings
 
@@ -58,12 +60,15 @@ class Worker:
             max_running=settings.max_running,
             hello_interval=settings.hello_interval,
             progress_interval=settings.progress_interval,
+            testify=Witness(settings.state_dir, settings.run_dir).gate,
         )
+        self.tickets = TicketPump(state, DiskLooks(settings.state_dir, settings.run_dir), self.send)
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._heard = time.monotonic()
         self._ticked = 0.0
         self.app.task(name="eraser.order")(self.order)
+        self.app.task(name="eraser.ticket")(self.ticket)
         self.app.task(name="eraser.tick")(self.tick)
 
     def order(self, token: str) -> None:
@@ -76,6 +81,16 @@ class Worker:
             return
         LOG.info("order %s for %s accepted", order.order_id, order.slot)
         self.pump.again(order)
+        self._wake.set()
+
+    def ticket(self, token: str) -> None:
+        """Task: verify a ticket and write it down. Nothing here looks at a drive."""
+        try:
+            ticket = self.state.take_ticket(token)
+        except TicketRefusedError as error:
+            LOG.error("refused: %s", error)
+            return
+        self.tickets.again(ticket)
         self._wake.set()
 
     def tick(self) -> None:
@@ -98,6 +113,7 @@ class Worker:
             self._wake.clear()
             try:
                 self.pump.turn()
+                self.tickets.turn()
                 self._listen()
                 self.cases.prepare()
             except Exception:

@@ -48,10 +48,11 @@ class Compute:
 
     def newest_microversion(self) -> tuple[int, int]:
         """``GET /`` of the v2.1 endpoint: the newest that nova-api offers, which dates it."""
-        text = str(self._call("GET", "/")["version"].get("version", ""))
+        shown = self._call("GET", "/").get("version")
+        text = str(shown.get("version", "")) if isinstance(shown, dict) else ""
         major, _dot, minor = text.partition(".")
         if not (major.isdigit() and minor.isdigit()):
-            raise UnavailableError(f"expected a microversion of Nova, found {text[:40]!r}")
+            raise UnavailableError(f"expected nova-api to name its version, found {text[:40]!r}")
         return int(major), int(minor)
 
     def flavors(self) -> list[Flavor]:

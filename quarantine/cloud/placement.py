@@ -26,7 +26,7 @@ from quarantine.cloud.facts import (
     provider_name,
 )
 from quarantine.cloud.sdk import NotFoundError
-from quarantine.errors import UnavailableError
+from quarantine.errors import BadInputError, UnavailableError
 
 LOG = logging.getLogger(__name__)
 
@@ -71,7 +71,20 @@ class Placement:
 
     def offered(self, resource_class: str) -> list[Provider]:
         """The slots of that class that Placement would hand out at this moment, trait or not."""
-        return [p for p in self._list(resources=f"{resource_class}:1") if p.slot]
+        try:
+            return [p for p in self._list(resources=f"{resource_class}:1") if p.slot]
+        except BadInputError:
+            # 400 is what it says to a class that nobody has made yet, or that somebody deleted.
+            if self._knows(resource_class):
+                raise
+            return []
+
+    def _knows(self, resource_class: str) -> bool:
+        try:
+            self._call("GET", f"/resource_classes/{quote(resource_class, safe='')}")
+        except NotFoundError:
+            return False
+        return True
 
     def root(self, host: str) -> Provider | None:
         """The compute host's own provider: its CPUs and memory."""

@@ -47,6 +47,13 @@ def test_one_time_use_lists_by_trait_and_offered_by_class(pool: Pool) -> None:
     assert pool.placement.offered(pool.resource_class) == []
 
 
+def test_nobody_offers_a_class_that_placement_does_not_know(pool: Pool) -> None:
+    assert pool.placement.offered("CUSTOM_DELETED_BY_SOMEBODY") == []
+    pool.proxy.inject(Fault(Kind.STATUS, status=400))
+    with pytest.raises(BadInputError):
+        pool.placement.offered("VCPU")
+
+
 def test_a_delete_does_not_move_the_generation_a_reclaimed_one_does(pool: Pool) -> None:
     pool.nova.start_compute(pool.slot.host, [ADDRESS])
     server = pool.nova.boot()

@@ -1,4 +1,4 @@
-"""``nvme-eraser host-setup``: rules that keep this host off tenants' drives, and the gate's hook."""
+"""``nvme-eraser host-setup``: keeps this host off the drives of tenants, and installs the gate."""
 
 from __future__ import annotations
 

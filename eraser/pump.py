@@ -30,6 +30,7 @@ from eraser.wire.report import (
     SeenDrive,
     Step,
 )
+from eraser.wire.ticket import GateTestimony
 
 LOG = logging.getLogger(__name__)
 
@@ -103,6 +104,8 @@ class Pump:
     max_running: int
     hello_interval: float
     progress_interval: float
+    testify: Callable[[], GateTestimony] | None = None
+    """Describes the last gate; it never raises."""
     clock: Callable[[], float] = time.monotonic
     _watches: dict[str, _Watch] = field(default_factory=dict)
     _hello_at: float | None = None
@@ -205,6 +208,7 @@ class Pump:
                 AcceptedOrder(order.slot.address, order.order_id, order.generation)
                 for order in orders
             ),
+            gate=None if self.testify is None else self.testify(),
         )
         if self._post("quarantine.hello", self._sign(hello, HELLO_TYPE)):
             self._hello_at = self.clock()

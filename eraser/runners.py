@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import subprocess
 import sys
 from pathlib import Path
 
 from eraser.casefiles import CaseFiles, CaseRequest
-from eraser.drive import nvme, openers, sysfs, usage
+from eraser.drive import sysfs
 from eraser.drive.lock import SlotLock
 from eraser.errors import BusyError, EraserError
-from eraser.looks import Looks
 from eraser.pump import CaseLook
+from eraser.seen import Eyes
 from eraser.spare import Runners
-from eraser.wire.identity import ControllerIdentity
 from eraser.wire.order import EraseOrder
 from eraser.wire.report import SeenDrive, Step
 
 LOG = logging.getLogger(__name__)
-
-HELLO_SECONDS = 2.0
-"""For all drives of the host at once; one at rest answers in milliseconds."""
-
-BRIDGES = ("0x0600", "0x0604")
-"""PCI class codes of host and PCI bridges: they stay with the host whatever a group is given to."""
-
-NVME_CLASS = "0x010802"
-"""PCI class code: mass storage, non-volatile memory, NVM Express (PCI Code and ID, 1.1)."""
-
-
-def nvme_functions(host: sysfs.Host) -> tuple[str, ...]:
-    """PCI addresses of all NVMe functions, whatever driver they are on."""
-    directory = "/sys/bus/pci/devices"
-    found = []
-    for address in host.children(directory):
-        try:
-            if host.text(f"{directory}/{address}/class") == NVME_CLASS:
-                found.append(address)
-        except FileNotFoundError:
-            continue  # pulled while we looked
-    return tuple(found)
 
 
 def request_of(order: EraseOrder) -> CaseRequest:
@@ -68,7 +44,7 @@ class DiskCases:
         self._host = host or sysfs.Host()
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._runners = Runners()
-        self._looks: Looks[ControllerIdentity] = Looks()
+        self._eyes = Eyes(self._host)
 
     def _files(self, order: EraseOrder) -> CaseFiles:
         return CaseFiles.of_order(self._state_dir, order.order_id)
@@ -136,76 +112,33 @@ class DiskCases:
                 LOG.debug("case %s stays: %s", path.name, error)
 
     def drives(self, orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:
-        """Every NVMe function of the host, its identity read from the controller itself.
+        """Every NVMe function of the host, its identity read from the controller itself."""
+        return self._eyes.drives({order.slot.address for order in orders})
 
-        Takes :data:`HELLO_SECONDS` at the most: a drive that is mute is shown without identity.
-        """
-        worked_on = {order.slot.address for order in orders}
-        drivers = {
-            address: sysfs.PciFunction(self._host, address).driver or ""
-            for address in nvme_functions(self._host)
-        }
-        identities = self._looks.take(
-            {
-                address: functools.partial(self._identity, address)
-                for address, driver in drivers.items()
-                if driver == "nvme" and address not in worked_on
-            },
-            HELLO_SECONDS,
-        )
-        disks = system_disks(self._host)
-        return tuple(
-            SeenDrive(
-                address=address,
-                driver=driver,
-                identity=identities.get(address),
-                group=group_mates(self._host, address),
-                system=carries_system(self._host, address, disks),
-            )
-            for address, driver in drivers.items()
+
+class DiskLooks:
+    """Implements :class:`eraser.ticketpump.Looks`: one child per slot, ``nvme-eraser gate intake``.
+
+    A child that is stuck in the kernel is left to itself and counts as running.
+    """
+
+    def __init__(self, state_dir: Path, run_dir: Path) -> None:
+        self._directories = ["--state-dir", str(state_dir), "--run-dir", str(run_dir)]
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, address: str) -> None:
+        """Starts a look at the slot's drive; what it says goes to the worker's own log."""
+        argv = [sys.executable, "-m", "eraser.cli", "gate", "intake", "--pci", address]
+        self._children[address] = subprocess.Popen(
+            [*argv, *self._directories], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
 
-    def _identity(self, address: str) -> ControllerIdentity:
-        controller = nvme.open_controller(self._host, address, timeout=HELLO_SECONDS)
-        try:
-            return controller.identity()
-        finally:
-            controller.close()
-
-
-def system_disks(host: sysfs.Host) -> frozenset[str] | None:
-    """Disks below the running system; None where that cannot be read."""
-    try:
-        return usage.system_disks(host, openers.mounts(host, [1]).get(1, ()))
-    except (EraserError, OSError) as error:
-        LOG.warning("hello: which drive carries the system is unknown: %s", error)
-        return None
-
-
-def carries_system(host: sysfs.Host, address: str, disks: frozenset[str] | None) -> bool | None:
-    """Whether one of ``disks`` is this drive's; None where that cannot be read."""
-    if disks is None:
-        return None
-    try:
-        nodes = sysfs.PciFunction(host, address).nodes()
-    except (EraserError, OSError) as error:
-        LOG.warning("hello: %s", error)
-        return None
-    return any(node.block and node.name in disks for node in nodes)
-
-
-def group_mates(host: sysfs.Host, address: str) -> tuple[str, ...] | None:
-    """Other endpoints of the IOMMU group; None without a group, or where it cannot be read."""
-    try:
-        group = sysfs.PciFunction(host, address).iommu_group
-        if group is None:
-            return None
-        return tuple(
-            other
-            for other in host.children(f"/sys/kernel/iommu_groups/{group}/devices")
-            if other != address
-            and not host.text(f"/sys/bus/pci/devices/{other}/class").startswith(BRIDGES)
-        )
-    except OSError as error:
-        LOG.warning("hello: the IOMMU group of %s is unknown: %s", address, error)
-        return None
+    def running(self, address: str) -> bool:
+        """Whether the look has not ended yet."""
+        child = self._children.get(address)
+        if child is None:
+            return False
+        if child.poll() is None:
+            return True
+        del self._children[address]
+        return False

@@ -21,8 +21,8 @@ from eraser import VERSION
 from eraser.hoststate import HostState, OrderRefusedError, TicketRefusedError
 from eraser.pump import Pump
 from eraser.runners import DiskCases, DiskLooks
-from eraser.ticketpump import TicketPump
 from eraser.testimony import Witness
+from eraser.ticketpump import TicketPump
 from eraser.wire.messaging import CONTROL_QUEUE, host_queue, make_app
 from eraser.workerconf import WorkerSettings
 

@@ -18,6 +18,7 @@ from celery.signals import worker_ready, worker_shutting_down
 from kombu.exceptions import OperationalError
 
 from eraser import VERSION
+from eraser.bell import Listener
 from eraser.hoststate import HostState, OrderRefusedError, TicketRefusedError
 from eraser.pump import Pump
 from eraser.runners import DiskCases, DiskLooks
@@ -101,6 +102,10 @@ class Worker:
         """One message to the control plane. Raises ``OSError`` when the broker does not take it."""
         self._publish(task, [token], CONTROL_QUEUE)
 
+    def bell(self, address: str) -> None:
+        """Something may have changed at a slot. Raises ``OSError`` when the broker is away."""
+        self._publish("quarantine.bell", [{"host": self.host, "address": address}], CONTROL_QUEUE)
+
     def _publish(self, task: str, arguments: list[Any], queue: str) -> None:
         try:
             self.app.send_task(task, args=arguments, queue=queue, retry=False)
@@ -148,6 +153,10 @@ class Worker:
         worker_shutting_down.connect(stopping, weak=False)
         # Open cases go on even while the broker is away, so the pump does not wait for it.
         thread.start()
+        try:
+            Listener(self.settings.run_dir, self.bell)
+        except OSError as error:
+            LOG.error("nobody hears this host's bells, releases are seen later: %s", error)
         self.app.worker_main(
             [
                 "worker",

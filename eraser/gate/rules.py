@@ -96,10 +96,10 @@ def admit(facts: SlotFacts, starting: Starting) -> Admission | Refusal:
         return Admission(facts.address, Way.ALLOWANCE, identity)
     if facts.entry.owner is not None and facts.entry.owner.domain == starting.uuid:
         return _refused(facts, owned, _OTHER_DRIVE)
-    if not facts.adopted:
+    if not facts.adopted and facts.entry.owner is None and facts.entry.ticket is None:
         return _refused(
             facts,
-            "found no records of this host's gate",
+            "found that this host's gate was never set up",
             "run 'nvme-eraser gate adopt', which records who has which drive now",
         )
     return ticket
@@ -129,10 +129,12 @@ def _barred(facts: SlotFacts) -> Refusal | None:
             facts, "expected a drive, found no PCI function", "is the drive in its slot?"
         )
     if drive.driver != "nvme":
+        owner = facts.entry.owner
+        has_it = "" if owner is None else f"unless {owner.name!r} ({owner.domain}) runs with it, "
         return _refused(
             facts,
             f"expected the nvme driver, found {drive.driver or 'none'}",
-            "bind it to nvme: a drive that cannot be read cannot be let through",
+            f"{has_it}bind it to nvme: a drive that cannot be read cannot be let through",
         )
     if drive.trouble:
         return _refused(

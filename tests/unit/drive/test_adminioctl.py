@@ -1,0 +1,89 @@
+"""Reading by ioctl: the very command that nvme-cli is given, and the very bytes back."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from eraser.drive import adminioctl, passthru
+from eraser.drive.adminioctl import AdminReader
+from eraser.drive.spec import IdentifyController, SmartLog
+from eraser.errors import DriveError
+
+SAMPLES = Path(__file__).parent / "samples"
+
+
+@dataclass
+class Kernel:
+    """Stands in for the ioctl: copies an answer to where the command says."""
+
+    answer: bytes = b""
+    status: int = 0
+    error: int = 0
+    request: int = 0
+    fields: tuple[int, ...] = ()
+
+    def __call__(self, _fd: int, request: int, command: bytearray, mutate: bool) -> int:
+        assert mutate
+        assert len(command) == 72, "sizeof(struct nvme_passthru_cmd)"
+        self.request = request
+        self.fields = struct.unpack("<BBHIIIQQIIIIIIIIII", command)
+        if self.error:
+            raise OSError(self.error, "no")
+        assert len(self.answer) == self.fields[9]
+        ctypes.memmove(self.fields[7], self.answer, len(self.answer))
+        return self.status
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    found = Kernel()
+    monkeypatch.setattr(adminioctl.fcntl, "ioctl", found)
+    return found
+
+
+READER = AdminReader(7, "0000:01:00.0", 2.5)
+
+
+def test_identify(kernel: Kernel) -> None:
+    kernel.answer = (SAMPLES / "id-ctrl.bin").read_bytes()
+    assert READER.identify() == IdentifyController.parse(kernel.answer)
+    assert kernel.request == 0xC0484E41
+    opcode, _, _, nsid, _, _, _, _, _, length, cdw10, *_, timeout, _ = kernel.fields
+    assert (opcode, nsid, cdw10) == (passthru.IDENTIFY, 0, passthru.CNS_CONTROLLER)
+    assert (length, timeout) == (4096, 2500)
+
+
+@pytest.mark.parametrize(("lid", "name"), [(0x02, "smart_log"), (0x81, "sanitize_log")])
+def test_logs(kernel: Kernel, lid: int, name: str) -> None:
+    kernel.answer = (SAMPLES / "smart.bin").read_bytes()
+    raw = getattr(READER, name)()
+    assert raw == kernel.answer
+    SmartLog.parse(raw)
+    opcode, _, _, nsid, _, _, _, _, _, length, cdw10, *_ = kernel.fields
+    assert (opcode, nsid, length) == (passthru.GET_LOG_PAGE, 0xFFFF_FFFF, 512)
+    assert cdw10 == lid | 1 << 15 | 127 << 16, "as Controller.log() sends it"
+
+
+def test_a_drive_that_refuses_is_an_error(kernel: Kernel) -> None:
+    kernel.answer, kernel.status = bytes(512), 0x4109
+    with pytest.raises(DriveError, match="status 0x109"):
+        READER.smart_log()
+
+
+def test_a_kernel_that_refuses_is_an_error(kernel: Kernel) -> None:
+    kernel.error = errno.ENODEV
+    with pytest.raises(DriveError, match="SMART"):
+        READER.smart_log()
+
+
+@pytest.mark.parametrize("opcode", [passthru.SANITIZE, passthru.FORMAT_NVM, passthru.SET_FEATURES])
+def test_nothing_that_changes_a_drive_passes(kernel: Kernel, opcode: int) -> None:
+    with pytest.raises(DriveError, match="reading command"):
+        READER.read(opcode, 512, "x", cdw10=0)
+    assert kernel.fields == ()

@@ -1,0 +1,251 @@
+"""First installation: guests that are there keep their drives, and nobody else gets them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from eraser.errors import BadInputError
+from eraser.gate import book as books
+from eraser.gate import people
+from eraser.gate.adopting import adopt_all, allow
+from eraser.gate.adoption import Adopted
+from eraser.gate.book import BookError
+from eraser.gate.facts import DriveSeen
+from eraser.gate.records import Entry, PciIds
+from eraser.gate.rules import Way
+from eraser.hostcard import CARD_FILE
+from eraser.wire.report import Outcome
+from eraser.wire.ticket import LastOwner
+from tests.unit.gate.parts import (
+    ADDRESS,
+    AT,
+    DRIVE,
+    KEPT,
+    MINE,
+    OTHER_ADDRESS,
+    OWNER,
+    SEEN,
+    STARTING,
+    THEIRS,
+    owner,
+)
+from tests.unit.gate.test_desk import refused
+from tests.unit.gate.world import World, domain, world
+
+__all__ = ["world"]
+
+
+def define(world: World, name: str, document: bytes, *, running: bool = False) -> None:
+    place = "run" if running else "etc"
+    path = world.fake.path(f"/{place}/libvirt/qemu/{name}.xml")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(document)
+
+
+def adopt(world: World, *, plan: bool = False, renew: bool = False) -> Adopted:
+    return adopt_all(world.state, world.host, "op", plan=plan, renew=renew)
+
+
+def test_guests_that_are_there_are_recorded_and_start_again(world: World) -> None:
+    world.slot(ADDRESS)
+    world.slot(OTHER_ADDRESS, DriveSeen("vfio-pci"))
+    world.slot("0000:0a:00.0", code="0x030000")
+    define(world, "off", domain(ADDRESS, "0000:0a:00.0"))
+    define(world, "on", domain(OTHER_ADDRESS, uuid=THEIRS, name="on"))
+    define(world, "on", domain(OTHER_ADDRESS, uuid=THEIRS, name="on"), running=True)
+    refused(world, domain(ADDRESS), "gate adopt")
+    assert adopt(world, plan=True).owners
+    assert not books.exists(world.state), "a plan changes nothing"
+    found = adopt(world)
+    assert found.conflicts == ()
+    assert {(a, o.domain, o.identity) for a, o in found.owners} == {
+        (ADDRESS, MINE, DRIVE),
+        (OTHER_ADDRESS, THEIRS, None),
+    }
+    lines = [json.loads(line) for line in people.audit_file(world.state).read_text().splitlines()]
+    assert [(line["what"], line["domain"], line["by"]) for line in lines] == [
+        ("adopt", MINE, "op"),
+        ("adopt", THEIRS, "op"),
+    ]
+    before = world.book
+    assert adopt(world).owners == (), "again is the same as once"
+    assert world.book == before
+    (admission,) = world.check(domain(ADDRESS)).admissions
+    assert admission.way is Way.OWNER
+    refused(world, domain(OTHER_ADDRESS), "'on'")
+    world.slot(OTHER_ADDRESS)
+    assert world.check(domain(OTHER_ADDRESS, uuid=THEIRS)).admissions
+    filled = world.book.entry(OTHER_ADDRESS).owner
+    assert filled is not None
+    assert (filled.identity, filled.adopted) == (DRIVE, True)
+
+
+def test_pci_ids_of_a_drive_that_is_with_its_guest(world: World) -> None:
+    world.slot(ADDRESS, DriveSeen("vfio-pci"))
+    define(world, "on", domain(ADDRESS), running=True)
+    ((_address, found),) = adopt(world).owners
+    assert found.pci == PciIds(0x1B36, 0x0010, 0x1AF4, 0x1100), "of the made-up host"
+    world.slot(ADDRESS)
+    refused(world, domain(ADDRESS), "PCI ids")
+
+
+def test_two_guests_on_one_drive_are_named_and_neither_gets_it(world: World) -> None:
+    world.slot(ADDRESS)
+    world.slot(OTHER_ADDRESS)
+    define(world, "a", domain(ADDRESS, OTHER_ADDRESS, name="first"))
+    define(world, "b", domain(ADDRESS, uuid=THEIRS, name="second"))
+    found = adopt(world)
+    (conflict,) = found.conflicts
+    assert "'first'" in conflict
+    assert "'second'" in conflict
+    assert [address for address, _owner in found.owners] == [OTHER_ADDRESS]
+    refused(world, domain(ADDRESS), ADDRESS)
+
+
+def test_another_owner_is_never_overwritten(world: World) -> None:
+    world.slot(ADDRESS)
+    world.know(Entry(ADDRESS, owner=owner(domain=THEIRS, name="old")))
+    define(world, "a", domain(ADDRESS))
+    found = adopt(world)
+    assert found.owners == ()
+    assert "'old'" in found.conflicts[0]
+    assert world.book.entry(ADDRESS).owner == owner(domain=THEIRS, name="old")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Entry(ADDRESS, ticket=KEPT),
+        Entry(ADDRESS, last_owner=LastOwner(THEIRS, "old", AT, AT)),
+    ],
+)
+def test_a_slot_that_the_gate_handled_is_not_adopted_later(world: World, entry: Entry) -> None:
+    """A domain that was refused stands defined: adopting must not let it in."""
+    world.slot(ADDRESS)
+    world.know(entry)
+    define(world, "a", domain(ADDRESS))
+    assert "never had to do with" in adopt(world).conflicts[0]
+    assert adopt(world).owners == ()
+
+
+def test_a_slot_that_was_erased_is_adopted_the_first_time_only(world: World) -> None:
+    """A host that was upgraded: its guests got their drives before there was a gate."""
+    for address in (ADDRESS, OTHER_ADDRESS):
+        world.slot(address)
+        world.end(world.order(address, order_id=f"order-0000-0000-00{address[5:7]}"))
+    define(world, "a", domain(ADDRESS))
+    assert adopt(world).conflicts == ()
+    define(world, "b", domain(OTHER_ADDRESS, uuid=THEIRS))
+    assert adopt(world).conflicts != ()
+    assert world.book.entry(OTHER_ADDRESS).owner is None
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_an_erase_at_work_is_not_adopted_over(world: World, first: bool) -> None:
+    world.slot(ADDRESS)
+    world.order()
+    if not first:
+        world.know()
+    define(world, "a", domain(ADDRESS))
+    assert "an erase" in adopt(world).conflicts[0]
+
+
+def test_an_order_answered_in_use_hinders_no_adoption(world: World) -> None:
+    world.slot(ADDRESS)
+    world.end(world.order(), outcome=Outcome.IN_USE)
+    world.know()
+    define(world, "a", domain(ADDRESS))
+    assert adopt(world).conflicts == ()
+
+
+def test_after_a_new_installation_owners_are_recorded_anew(world: World) -> None:
+    world.slot(ADDRESS)
+    define(world, "a", domain(ADDRESS))
+    adopt(world)
+    card = world.state / CARD_FILE
+    card.write_bytes(card.read_bytes().replace(b"1" * 32, b"2" * 32))
+    refused(world, domain(ADDRESS), "earlier installation", "gate adopt")
+    assert len(adopt(world).owners) == 1
+    assert world.check(domain(ADDRESS)).admissions
+
+
+def test_a_damaged_book_is_put_aside_when_asked(world: World) -> None:
+    world.slot(ADDRESS)
+    define(world, "a", domain(ADDRESS))
+    with pytest.raises(BadInputError, match="leave out --renew"):
+        adopt(world, renew=True)
+    adopt(world)
+    books.book_file(world.state).write_bytes(b"damage")
+    with pytest.raises(BookError):
+        adopt(world)
+    assert len(adopt(world, renew=True).owners) == 1
+    (aside,) = books.directory(world.state).glob("book.damaged.*")
+    assert aside.read_bytes() == b"damage"
+    assert world.check(domain(ADDRESS)).admissions
+
+
+def test_a_machine_that_is_no_host_is_told_what_to_do(world: World) -> None:
+    (world.state / CARD_FILE).unlink()
+    for change in (
+        lambda: adopt(world),
+        lambda: allow(world.state, [ADDRESS], "why", "op", ""),
+    ):
+        with pytest.raises(BadInputError, match="keygen"):
+            change()
+    world.slot(ADDRESS)
+    refused(world, domain(ADDRESS), ADDRESS)
+
+
+def test_a_persons_word_passes_once_and_is_accounted_for(world: World) -> None:
+    world.slot(ADDRESS)
+    world.slot(OTHER_ADDRESS)
+    document = domain(ADDRESS, OTHER_ADDRESS)
+    allow(world.state, [ADDRESS, OTHER_ADDRESS], "tenant waits", "alice (sudo)", "")
+    assert {each.way for each in world.check(document).admissions} == {Way.ALLOWANCE}
+    assert {used.by for used in world.book.used_allowances} == {"alice (sudo)"}
+    assert {used.domain for used in world.book.used_allowances} == {STARTING.uuid}
+    lines = people.audit_file(world.state).read_text().splitlines()
+    assert len(lines) == 2
+    assert all("tenant waits" in line for line in lines)
+    refused(world, domain(ADDRESS, uuid=THEIRS), "has it since")
+
+
+def test_without_an_account_nothing_is_allowed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.slot(ADDRESS)
+
+    def fail(_descriptor: int) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(people.os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        allow(world.state, [ADDRESS], "why", "op", "")
+    monkeypatch.undo()
+    assert world.book.entry(ADDRESS).allowance is None
+
+
+def test_a_word_of_before_does_not_outlive_an_erase(world: World) -> None:
+    from eraser.gate import desk
+
+    world.slot(ADDRESS)
+    allow(world.state, [ADDRESS], "why", "op", "")
+    desk.revoke(world.state, world.host, ADDRESS, DRIVE)
+    assert world.book.entry(ADDRESS).allowance is None
+
+
+def test_who_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(people.os, "getuid", lambda: 0)
+    monkeypatch.setenv("SUDO_USER", "alice")
+    assert people.who() == "alice (sudo)"
+    monkeypatch.delenv("SUDO_USER")
+    assert people.who() == "root"
+
+
+def test_owner_of_the_world_is_the_parts(world: World) -> None:
+    world.know(Entry(ADDRESS, owner=dataclasses.replace(OWNER, let_in=None)))
+    world.slot(ADDRESS, SEEN)
+    assert world.check(domain(ADDRESS)).admissions

@@ -1,0 +1,93 @@
+"""An erase takes the slot from its owner first, and says in its report who that was."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from eraser.drive import domains
+from eraser.gate import book as books
+from eraser.gate import desk as gate
+from eraser.gate.records import Book, Entry
+from eraser.wire.report import Outcome, Verdict
+from eraser.wire.ticket import LastOwner, TicketState
+from tests.unit.case.fakes import IDENTITY, RUNNING, SLOT, Bed, Crash, Plug, bed
+from tests.unit.gate.parts import ALLOWED, KEPT, OWNER
+
+__all__ = ["bed"]
+
+ENTRY = Entry(
+    SLOT.address,
+    owner=dataclasses.replace(OWNER, identity=IDENTITY, incarnation="", let_in=None),
+    ticket=KEPT,
+    allowance=ALLOWED,
+)
+
+
+@pytest.fixture
+def state(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The bed's state directory with an owned slot, and a host without domains."""
+    monkeypatch.setattr(gate.domains, "listed", lambda _host: ())
+    state = bed.directory / "state"
+    state.mkdir()
+    with books.opened(state) as book:
+        book.write(Book("").with_entry(ENTRY))
+    return state
+
+
+def exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = domains.Named("instance-1", OWNER.domain, frozenset(), frozenset())
+    listed = (domains.Listed("/etc/libvirt/qemu/i.xml", False, named),)
+    monkeypatch.setattr(gate.domains, "listed", lambda _host: listed)
+
+
+def test_the_last_owner_stands_in_the_report(bed: Bed, state: Path) -> None:
+    report = bed.run()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, True)
+    assert report.last_owner is not None
+    assert (report.last_owner.domain, report.last_owner.name) == (OWNER.domain, OWNER.name)
+    entry = books.load(state).entry(SLOT.address)
+    assert (entry.owner, entry.allowance) == (None, None)
+    assert entry.ticket is not None
+    assert entry.ticket.state is TicketState.VOID
+
+
+def test_nothing_is_sent_while_the_owners_domain_exists(
+    bed: Bed, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exists(monkeypatch)
+    report = bed.run()
+    assert report.outcome is Outcome.IN_USE
+    assert "i.xml" in report.reasons[0]
+    assert bed.drive.started == []
+    assert report.last_owner is None
+    assert books.load(state).entry(SLOT.address) == ENTRY
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_every_act_the_report_names_the_owner(bed: Bed, state: Path, after: bool) -> None:
+    for at in range(60):
+        with books.opened(state) as book:
+            book.write(Book("").with_entry(ENTRY))
+        try:
+            report = bed.run(Plug(at, after))
+        except Crash:
+            if bed.drive.started or bed.drive.status == RUNNING:
+                entry = books.load(state).entry(SLOT.address)
+                assert entry.owner is None, "before anything destructive"
+            report = bed.run()
+        else:
+            return
+        assert isinstance(report.last_owner, LastOwner), at
+        bed.files.clear()
+        bed.drive = type(bed.drive)(written=True)
+    pytest.fail("expected a case of less than 60 acts")
+
+
+def test_a_machine_without_a_gate_is_erased_as_ever(bed: Bed) -> None:
+    report = bed.run()
+    assert report.verdict is Verdict.ERASED
+    assert report.last_owner is None
+    assert not books.exists(bed.directory / "state")

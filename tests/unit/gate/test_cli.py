@@ -1,0 +1,151 @@
+"""``nvme-eraser gate`` from the outside: exit codes and one line each."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eraser import cli, cli_gate
+from eraser.gate import book as books
+from eraser.gate.desk import GateRefusedError
+from eraser.hoststate import CONTROLLER_FILE, HostState, keygen
+from eraser.wire import codec
+from eraser.wire.signing import PrivateKey
+from eraser.wire.ticket import TICKET_TYPE
+from tests.unit.gate.parts import ADDRESS, MINE, TICKET
+from tests.unit.gate.world import World, domain, world
+
+__all__ = ["world"]
+
+TOP = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def gate(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(cli_gate, "Host", lambda: world.host)
+    return world
+
+
+def call(world: World, *arguments: str) -> int:
+    directories = ["--state-dir", str(world.state), "--run-dir", str(world.run)]
+    return cli.main(["gate", arguments[0], *directories, *arguments[1:]])
+
+
+def check(world: World, monkeypatch: pytest.MonkeyPatch, document: bytes) -> int:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(document)))
+    return call(world, "check", "--", "instance-1")
+
+
+def test_check(
+    gate: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate.certified()
+    assert check(gate, monkeypatch, domain(ADDRESS)) == 0
+    assert capsys.readouterr() == ("", "")
+    other = domain(ADDRESS, uuid="3" * 8 + MINE[8:], name="other")
+    assert check(gate, monkeypatch, other) == GateRefusedError.exit_code == 11
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("nvme-eraser: refused the start of domain 'other': ")
+    assert said.err.count("\n") == 1
+    monkeypatch.setattr(cli_gate, "MAX_DOMAIN_BYTES", 10)
+    assert check(gate, monkeypatch, domain()) == 11
+
+
+def test_check_loads_neither_cryptography_nor_celery_nor_oslo() -> None:
+    code = (
+        "import sys\nfrom eraser import cli\nfrom eraser.gate import desk\n"
+        "cli.main(['gate', 'check', 'x'])\n"
+        "print([m for m in ('cryptography', 'celery', 'oslo_config', 'kombu') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=domain(),
+        capture_output=True,
+        cwd=TOP,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.decode().splitlines()[-1] == "[]"
+
+
+def test_what_people_tell_it(gate: World, capsys: pytest.CaptureFixture[str]) -> None:
+    gate.slot(ADDRESS)
+    path = gate.fake.path("/etc/libvirt/qemu/i.xml")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(domain(ADDRESS))
+    assert call(gate, "adopt", "--plan", "-f", "json") == 0
+    assert json.loads(capsys.readouterr().out)["owners"][0]["owner"]["domain"] == MINE
+    assert call(gate, "adopt") == 0
+    assert MINE in capsys.readouterr().out
+    why = ("--reason", "because", "--by", "alice")
+    assert call(gate, "allow", "--pci", ADDRESS, *why) == 2, "--once has to be said"
+    assert call(gate, "allow", "--once", "--pci", ADDRESS, "--domain", "x", *why) == 2
+    assert call(gate, "allow", "--once", "--pci", "nonsense", *why) == 2
+    assert call(gate, "allow", "--once", "--pci", ADDRESS, "--domain", MINE.upper(), *why) == 0
+    word = gate.book.entry(ADDRESS).allowance
+    assert word is not None
+    assert (word.domain, word.by, word.reason) == (MINE, "alice", "because")
+    assert call(gate, "exempt", "--pci", "0000:09:00.0", *why) == 0
+    capsys.readouterr()
+    assert call(gate, "show") == 0
+    shown = capsys.readouterr().out
+    for piece in (MINE, "(adopted)", "allowed once", "0000:09:00.0  exempt"):
+        assert piece in shown
+    assert call(gate, "show", "-f", "json") == 0
+    assert json.loads(capsys.readouterr().out)["exempt"][0]["address"] == "0000:09:00.0"
+    assert call(gate, "exempt", "--remove", "--pci", "0000:09:00.0", *why) == 0
+    call(gate, "show")
+    assert "exempt" not in capsys.readouterr().out
+
+
+def test_adopt_with_a_conflict_ends_with_an_error(gate: World) -> None:
+    gate.slot(ADDRESS)
+    for name, uuid in (("a", MINE), ("b", "3" * 8 + MINE[8:])):
+        path = gate.fake.path(f"/etc/libvirt/qemu/{name}.xml")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(domain(ADDRESS, uuid=uuid, name=name))
+    assert call(gate, "adopt") == 2
+
+
+def test_a_ticket_from_a_file(gate: World, capsys: pytest.CaptureFixture[str]) -> None:
+    import dataclasses
+
+    (gate.state / "host.json").unlink()
+    controller = PrivateKey.generate()
+    keygen(gate.state, "compute-1")
+    (gate.state / CONTROLLER_FILE).write_bytes(codec.canonical(controller.public.jwk()))
+    incarnation = HostState(gate.state).card.incarnation
+    gate.slot(ADDRESS)
+    gate.end(gate.order(incarnation=incarnation))
+    file = gate.directory / "ticket"
+    ticket = dataclasses.replace(TICKET, incarnation=incarnation)
+    file.write_text(controller.sign(codec.canonical(ticket), TICKET_TYPE) + "\n")
+    for _ in range(2):
+        assert call(gate, "ticket", "-f", "json", str(file)) == 0
+        assert json.loads(capsys.readouterr().out)["state"] == "valid"
+    books.book_file(gate.state).unlink()
+    gate.order(incarnation=incarnation, order_id="order-0000-0000-0002", generation=6)
+    assert call(gate, "ticket", "-f", "json", str(file)) == 11
+    assert json.loads(capsys.readouterr().out)["state"] == "void"
+    file.write_text("rubbish")
+    assert call(gate, "ticket", str(file)) == 9
+
+
+def test_intake_says_why_it_has_to_come_again(
+    gate: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from eraser.gate import pending
+    from eraser.gate.facts import DriveSeen
+
+    gate.slot(ADDRESS, DriveSeen("nvme", trouble="mute"))
+    gate.end(gate.order())
+    assert call(gate, "intake", "--pci", ADDRESS) == 2
+    pending.put(gate.state, TICKET)
+    assert call(gate, "intake", "--pci", ADDRESS) == 6
+    assert "mute" in capsys.readouterr().err

@@ -1,0 +1,315 @@
+"""The gate at work: locks, files and the book; the drives say what a test wants."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+
+import pytest
+
+from eraser import hostcard
+from eraser.casefiles import CaseFiles
+from eraser.drive.lock import SlotLock
+from eraser.errors import InUseError
+from eraser.gate import book as books
+from eraser.gate import desk, intake, pending, people
+from eraser.gate.cases import read_case
+from eraser.gate.desk import GateRefusedError
+from eraser.gate.facts import CaseSeen, CaseStanding, DriveSeen
+from eraser.gate.records import Entry
+from eraser.gate.rules import Way
+from eraser.wire.report import Outcome, Verdict
+from eraser.wire.ticket import Counters, TicketReceipt, TicketState
+from tests.unit.gate.parts import (
+    ADDRESS,
+    ALLOWED,
+    ANOTHER,
+    DRIVE,
+    KEPT,
+    MINE,
+    ORDER_ID,
+    OTHER_ADDRESS,
+    OWNER,
+    SEEN,
+    THEIRS,
+    TICKET,
+    owner,
+)
+from tests.unit.gate.world import World, domain, world
+
+__all__ = ["world"]
+
+BOTH = domain(ADDRESS, OTHER_ADDRESS)
+
+
+def refused(world: World, document: bytes, *words: str) -> str:
+    with pytest.raises(GateRefusedError) as found:
+        world.check(document)
+    for word in words:
+        assert word in str(found.value), str(found.value)
+    assert "\n" not in str(found.value)
+    return str(found.value)
+
+
+def state_of(world: World, address: str = ADDRESS) -> TicketState:
+    kept = world.book.entry(address).ticket
+    assert kept is not None
+    return kept.state
+
+
+def test_a_guest_gets_all_its_drives_once(world: World) -> None:
+    for address in (ADDRESS, OTHER_ADDRESS):
+        world.certified(address)
+        assert state_of(world, address) is TicketState.VALID
+    passed = world.check(BOTH)
+    assert [(each.address, each.way) for each in passed.admissions] == [
+        (ADDRESS, Way.TICKET),
+        (OTHER_ADDRESS, Way.TICKET),
+    ]
+    for address in (ADDRESS, OTHER_ADDRESS):
+        assert state_of(world, address) is TicketState.USED
+        found = world.book.entry(address).owner
+        assert found is not None
+        assert (found.domain, found.identity) == (MINE, DRIVE)
+    again = world.check(BOTH)
+    assert {each.way for each in again.admissions} == {Way.OWNER}
+    refused(world, domain(ADDRESS, uuid=THEIRS, name="other"), "'other'", "'instance-1'", MINE)
+
+
+def test_all_or_none(world: World) -> None:
+    world.certified(ADDRESS)
+    world.slot(OTHER_ADDRESS)
+    world.slot("0000:03:00.0")
+    before = world.book
+    said = refused(world, domain(ADDRESS, OTHER_ADDRESS, "0000:03:00.0"), OTHER_ADDRESS)
+    assert "0000:03:00.0" in said, "every refused drive is named"
+    assert f"{ADDRESS}:" not in said
+    assert world.book == before
+
+
+def test_what_is_not_ours_passes_without_a_look(world: World) -> None:
+    world.slot("0000:0a:00.0", code="0x030000")
+    assert world.check(domain("0000:0a:00.0")).admissions == ()
+    assert world.check(domain()).admissions == ()
+    assert world.looked == []
+
+
+def test_an_exempt_drive_needs_nothing_until_it_is_taken_back(world: World) -> None:
+    world.slot(ADDRESS)
+    people_args = (world.state, ADDRESS, "scratch", "op")
+    people.exempt(*people_args)
+    assert world.check(domain(ADDRESS)).admissions == ()
+    people.include(*people_args)
+    refused(world, domain(ADDRESS), ADDRESS)
+    lines = people.audit_file(world.state).read_text().splitlines()
+    assert ["exempt" in lines[0], "include" in lines[1], len(lines)] == [True, True, 2]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "<interface type='hostdev'><source><address type='pci' bus='1' slot='0'/></source>"
+        "</interface>",
+        "<disk type='nvme'><source type='pci' namespace='1'><address bus='1' slot='0'/></source>"
+        "</disk>",
+        "<q:commandline xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'>"
+        "<q:arg value='vfio-pci,host=01:00.0'/></q:commandline>",
+    ],
+)
+def test_every_way_to_name_a_drive_counts(world: World, more: str) -> None:
+    world.slot(ADDRESS)
+    refused(world, domain(more=more), ADDRESS)
+
+
+def test_a_drive_that_is_not_there_is_refused(world: World) -> None:
+    refused(world, domain(ADDRESS), "no PCI function")
+
+
+def test_a_domain_without_uuid_or_sense_is_refused(world: World) -> None:
+    world.slot(ADDRESS)
+    refused(world, domain(ADDRESS, uuid=""), "uuid")
+    refused(world, b"<network/>", "libvirt domain")
+    refused(world, b"rubbish", "libvirt domain")
+
+
+def test_a_lock_that_passes_is_waited_for_and_one_that_stays_refuses(world: World) -> None:
+    world.certified()
+    lock = SlotLock(ADDRESS, world.run)
+    lock.acquire()
+    threading.Timer(0.1, lock.release).start()
+    assert world.check(domain(ADDRESS)).admissions
+    with SlotLock(ADDRESS, world.run):
+        world.looked.clear()
+        began = time.monotonic()
+        refused(world, domain(ADDRESS), "locked by process")
+        assert time.monotonic() - began < desk.LOCK_PATIENCE + 1
+        assert world.looked == [], "a drive that somebody works on is left alone"
+    assert world.check(domain(ADDRESS)).admissions
+
+
+def test_the_locks_are_held_until_the_book_is_written(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.certified()
+    seen = []
+
+    def look(*_args: object) -> dict[str, DriveSeen]:
+        probe = SlotLock(ADDRESS, world.run)
+        try:
+            probe.acquire()
+        except Exception as error:
+            seen.append(type(error).__name__)
+        return {ADDRESS: SEEN}
+
+    monkeypatch.setattr(desk, "look", look)
+    world.check(domain(ADDRESS))
+    assert seen == ["BusyError"]
+    with SlotLock(ADDRESS, world.run):
+        pass
+
+
+def test_a_damaged_book_refuses_and_says_what_helps(world: World) -> None:
+    world.certified()
+    books.book_file(world.state).write_bytes(b"{}\n")
+    refused(world, domain(ADDRESS), "damaged", "gate adopt --renew")
+    assert books.book_file(world.state).read_bytes() == b"{}\n"
+    people.exempt_file(world.state).write_bytes(b"[]")
+    refused(world, domain(ADDRESS), "exempt")
+
+
+def test_a_damaged_order_or_report_refuses(world: World) -> None:
+    ticket = world.certified()
+    CaseFiles.of_order(world.state, ticket.order_id)._report_path.write_bytes(b"{")
+    refused(world, domain(ADDRESS), "not ended", "report.json")
+    hostcard.order_file(world.state, ADDRESS).write_bytes(b"{")
+    refused(world, domain(ADDRESS), "not ended")
+
+
+def test_a_drive_that_was_used_elsewhere_is_refused_for_good(world: World) -> None:
+    """Pulled, used by a tenant of another host, put back: its own counters tell."""
+    world.certified()
+    used = Counters(9000, 900, 9, False)
+    world.slot(ADDRESS, dataclasses.replace(SEEN, counters=used))
+    refused(world, domain(ADDRESS), "used since it was certified")
+    assert state_of(world) is TicketState.VOID, "the control plane hears of it and erases again"
+    world.slot(ADDRESS)
+    refused(world, domain(ADDRESS), "void")
+
+
+def test_a_refusal_that_may_pass_leaves_the_ticket(world: World) -> None:
+    world.certified()
+    world.slot(ADDRESS, DriveSeen("nvme", trouble="no answer within 4 s"))
+    refused(world, domain(ADDRESS), "no answer")
+    assert state_of(world) is TicketState.VALID
+
+
+def test_a_swapped_drive_is_refused(world: World) -> None:
+    world.certified()
+    world.slot(ADDRESS, dataclasses.replace(SEEN, identity=ANOTHER))
+    refused(world, domain(ADDRESS), "'SN2'")
+
+
+def test_a_host_without_adoption_says_so(world: World) -> None:
+    world.slot(ADDRESS)
+    refused(world, domain(ADDRESS), "gate adopt")
+
+
+STANDINGS = [
+    ({"outcome": Outcome.IN_USE, "verdict": Verdict.UNKNOWN, "fit": False}, CaseStanding.IN_USE),
+    ({"outcome": Outcome.WRONG_DRIVE}, CaseStanding.ENDED),
+    ({"verdict": Verdict.UNKNOWN}, CaseStanding.ENDED),
+    ({"verdict": Verdict.NOT_ERASED}, CaseStanding.ENDED),
+    ({"fit": False}, CaseStanding.ENDED),
+    ({}, CaseStanding.ERASED),
+]
+
+
+@pytest.mark.parametrize(("changes", "standing"), STANDINGS)
+def test_where_a_case_stands(
+    world: World, changes: dict[str, object], standing: CaseStanding
+) -> None:
+    assert read_case(world.state, ADDRESS) == CaseSeen()
+    order = world.order()
+    assert read_case(world.state, ADDRESS).standing is CaseStanding.OPEN
+    world.end(order, **changes)
+    assert read_case(world.state, ADDRESS) == CaseSeen(standing, ORDER_ID, 5, DRIVE)
+    assert read_case(world.state, OTHER_ADDRESS) == CaseSeen()
+
+
+def test_an_interrupted_erase_by_hand_is_open(world: World) -> None:
+    world.certified()
+    files = world.begin_by_hand()
+    assert "by hand" in read_case(world.state, ADDRESS).detail
+    assert read_case(world.state, OTHER_ADDRESS).standing is CaseStanding.NONE
+    refused(world, domain(ADDRESS), "by hand")
+    (files.directory / "request.json").write_bytes(b"{")
+    assert read_case(world.state, OTHER_ADDRESS).standing is CaseStanding.NONE
+
+
+def test_a_ticket_that_cannot_be_looked_at_comes_later(world: World) -> None:
+    world.slot(ADDRESS, DriveSeen("nvme", trouble="mute"))
+    world.end(world.order())
+    pending.put(world.state, TICKET)
+    found = desk.take_in(world.state, world.run, world.host, ADDRESS)
+    assert isinstance(found, intake.Later)
+    assert world.book.entry(ADDRESS).ticket is None
+    world.slot(ADDRESS)
+    with SlotLock(ADDRESS, world.run):
+        world.looked.clear()
+        found = desk.take_in(world.state, world.run, world.host, ADDRESS)
+        assert isinstance(found, intake.Later)
+        assert world.looked == []
+    found = desk.take_in(world.state, world.run, world.host, ADDRESS)
+    assert isinstance(found, TicketReceipt)
+    assert found.state is TicketState.VALID
+    world.looked.clear()
+    assert desk.take_in(world.state, world.run, world.host, ADDRESS) == found
+    assert world.looked == [], "answered from the book"
+
+
+def test_void_from_outside(world: World) -> None:
+    assert not desk.void(world.state, ADDRESS, "it vanished")
+    assert not books.exists(world.state)
+    world.certified()
+    with SlotLock(ADDRESS, world.run):
+        assert desk.void(world.state, ADDRESS, "it vanished"), "whoever works on the slot"
+    assert not desk.void(world.state, ADDRESS, "again")
+    refused(world, domain(ADDRESS), "it vanished")
+
+
+def revoke(world: World) -> object:
+    return desk.revoke(world.state, world.host, ADDRESS, DRIVE)
+
+
+def test_revocation_asks_libvirts_files_by_uuid(world: World) -> None:
+    assert revoke(world) is None
+    world.know(Entry(ADDRESS, owner=owner(let_in=None), ticket=KEPT, allowance=ALLOWED))
+    before = world.book
+    for directory in ("/etc/libvirt/qemu", "/run/libvirt/qemu"):
+        path = world.fake.path(f"{directory}/i.xml")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(domain(uuid=MINE.upper()))
+        with pytest.raises(InUseError, match=f"'instance-1'.*{directory}/i.xml"):
+            revoke(world)
+        assert world.book == before
+        path.unlink()
+    found = revoke(world)
+    assert found is not None
+    entry = world.book.entry(ADDRESS)
+    assert (entry.owner, entry.last_owner, entry.allowance) == (None, found, None)
+    assert state_of(world) is TicketState.VOID
+
+
+def test_a_domain_that_was_just_let_in_is_not_erased_under(world: World) -> None:
+    world.certified()
+    world.check(domain(ADDRESS))
+    with pytest.raises(InUseError, match="a moment ago"):
+        revoke(world)
+
+
+def test_a_book_that_cannot_say_keeps_the_drive(world: World) -> None:
+    world.know(Entry(ADDRESS, owner=OWNER))
+    books.book_file(world.state).write_bytes(b"{}\n")
+    with pytest.raises(InUseError, match="damaged"):
+        revoke(world)

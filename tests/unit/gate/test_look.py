@@ -1,0 +1,93 @@
+"""Drives are read at once and by a deadline; a mute one holds up nobody."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from eraser.drive.lock import SlotLock
+from eraser.drive.sysfs import Host
+from eraser.gate import look as looking
+from eraser.gate.facts import DriveSeen
+from eraser.gate.look import look, read_drive
+from tests.unit.drive.fakehost import ADDRESS, FakeHost
+from tests.unit.gate.parts import OTHER_ADDRESS, SEEN
+
+
+def reads(monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> None:
+    def read(_host: Host, address: str, _seconds: float) -> DriveSeen:
+        time.sleep(seconds[address])
+        return SEEN
+
+    monkeypatch.setattr(looking, "read_drive", read)
+
+
+def test_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses = [f"0000:0{number}:00.0" for number in range(1, 9)]
+    reads(monkeypatch, dict.fromkeys(addresses, 0.3))
+    began = time.monotonic()
+    assert look(Host(), addresses, 5) == dict.fromkeys(addresses, SEEN)
+    assert time.monotonic() - began < 8 * 0.3
+
+
+def test_a_mute_drive_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads(monkeypatch, {ADDRESS: 60, OTHER_ADDRESS: 0})
+    began = time.monotonic()
+    found = look(Host(), [ADDRESS, OTHER_ADDRESS], 0.5)
+    assert time.monotonic() - began < 5
+    assert found[OTHER_ADDRESS] == SEEN
+    assert "no answer within 0.5 s" in found[ADDRESS].trouble
+
+
+def test_a_child_that_is_left_behind_holds_nothing_of_ours(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its copy of a lock would hold the slot, and its standard error would hold up libvirt."""
+    kept = tmp_path / "fds"
+
+    def read(_host: Host, _address: str, _seconds: float) -> DriveSeen:
+        names = os.listdir("/proc/self/fd")
+        links = []
+        for name in names:
+            try:
+                links.append(os.readlink(f"/proc/self/fd/{name}"))
+            except OSError:
+                continue
+        kept.write_text("\n".join(links))
+        return SEEN
+
+    monkeypatch.setattr(looking, "read_drive", read)
+    with SlotLock(ADDRESS, tmp_path):
+        look(Host(), [ADDRESS], 5)
+    links = kept.read_text().splitlines()
+    assert not [link for link in links if link.endswith(".lock")]
+    assert links.count("/dev/null") == 3
+    assert len([link for link in links if link.startswith("pipe:")]) == 1
+
+
+def test_a_reader_that_dies_says_nothing_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(_host: Host, _address: str, _seconds: float) -> DriveSeen:
+        raise RuntimeError
+
+    monkeypatch.setattr(looking, "read_drive", read)
+    found = look(Host(), [ADDRESS], 5)[ADDRESS]
+    assert "reader failed" in found.trouble
+    assert found.identity is None
+
+
+def test_what_is_not_on_nvme_is_not_read(tmp_path: Path) -> None:
+    fake = FakeHost(tmp_path)
+    for driver, seen in (("vfio-pci", "vfio-pci"), (None, "")):
+        fake.driver(driver)
+        assert read_drive(fake.host, ADDRESS, 1) == DriveSeen(seen)
+    assert read_drive(fake.host, OTHER_ADDRESS, 1) == DriveSeen(None)
+
+
+def test_a_drive_that_answers_no_command_is_in_trouble(tmp_path: Path) -> None:
+    fake = FakeHost(tmp_path)  # its node is /dev/null, which takes no admin command
+    found = read_drive(fake.host, ADDRESS, 1)
+    assert (found.driver, found.identity) == ("nvme", None)
+    assert "Identify Controller" in found.trouble

@@ -1,0 +1,246 @@
+"""A ticket's way through the host: verified, kept, looked at, answered; whatever dies."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from eraser.gate import book as books
+from eraser.gate import pending
+from eraser.gate.intake import take_ticket
+from eraser.gate.records import Book, Entry
+from eraser.hoststate import CONTROLLER_FILE, HostState, TicketRefusedError, keygen
+from eraser.pump import RESTART_SECONDS
+from eraser.ticketpump import MAX_RUNNING, TicketPump
+from eraser.wire import codec
+from eraser.wire.order import ORDER_TYPE
+from eraser.wire.signing import PrivateKey, verify
+from eraser.wire.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt, TicketState
+from tests.unit.gate.parts import ADDRESS, AT, FACTS, OTHER_ADDRESS, TICKET
+
+CONTROLLER = PrivateKey.generate()
+
+
+@dataclass
+class Looks:
+    """Processes that a test lets end, with or without an answer."""
+
+    alive: set[str] = field(default_factory=set)
+    started: list[str] = field(default_factory=list)
+
+    def start(self, address: str) -> None:
+        self.started.append(address)
+        self.alive.add(address)
+
+    def running(self, address: str) -> bool:
+        return address in self.alive
+
+
+@dataclass
+class Desk:
+    """A host's state, its pump of tickets, and a broker that can be down."""
+
+    state: HostState
+    looks: Looks = field(default_factory=Looks)
+    sent: list[TicketReceipt] = field(default_factory=list)
+    broker_up: bool = True
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self.pump = TicketPump(self.state, self.looks, self.send, lambda: self.now)
+
+    def send(self, task: str, token: str) -> None:
+        if not self.broker_up:
+            raise OSError("broker: down")
+        assert task == "quarantine.ticket_receipt"
+        payload = verify(token, self.state.key.public, RECEIPT_TYPE, "receipt")
+        self.sent.append(codec.load(TicketReceipt, payload, "receipt"))
+
+    def ticket(self, **changes: object) -> Ticket:
+        values = {"incarnation": self.state.card.incarnation} | changes
+        return dataclasses.replace(TICKET, **values)  # type: ignore[arg-type]
+
+    def come(self, ticket: Ticket) -> None:
+        self.pump.again(self.state.take_ticket(token(ticket)))
+
+    def look_ends(self, ticket: Ticket, *, good: bool = True) -> None:
+        """What ``gate intake`` does."""
+        self.looks.alive.discard(ticket.slot.address)
+        if not good:
+            return
+        with books.opened(self.state.directory) as book:
+            entry = Entry(ticket.slot.address)
+            case = dataclasses.replace(
+                FACTS.case, order_id=ticket.order_id, generation=ticket.generation
+            )
+            facts = dataclasses.replace(
+                FACTS, entry=entry, incarnation=ticket.incarnation, case=case
+            )
+            found = take_ticket(book.book, ticket, facts, AT)
+            assert isinstance(found, Book)
+            book.write(found)
+
+
+def token(ticket: Ticket, key: PrivateKey = CONTROLLER, typ: str = TICKET_TYPE) -> str:
+    return key.sign(codec.canonical(ticket), typ)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    keygen(tmp_path / "s", "compute-1")
+    (tmp_path / "s" / CONTROLLER_FILE).write_bytes(codec.canonical(CONTROLLER.public.jwk()))
+    return Desk(HostState(tmp_path / "s"))
+
+
+def test_a_ticket_is_looked_at_and_answered_once(desk: Desk) -> None:
+    ticket = desk.ticket()
+    desk.come(ticket)
+    for _ in range(3):
+        desk.pump.turn()
+    assert desk.looks.started == [ADDRESS]
+    assert desk.sent == []
+    desk.look_ends(ticket)
+    for _ in range(3):
+        desk.pump.turn()
+    (receipt,) = desk.sent
+    assert (receipt.state, receipt.order_id) == (TicketState.VALID, ticket.order_id)
+    assert receipt.incarnation == desk.state.card.incarnation
+
+
+def test_the_same_again_is_answered_again_and_not_looked_at(desk: Desk) -> None:
+    ticket = desk.ticket()
+    desk.come(ticket)
+    desk.pump.turn()
+    desk.look_ends(ticket)
+    desk.pump.turn()
+    with books.opened(desk.state.directory) as book:
+        entry = book.book.entry(ADDRESS)
+        assert entry.ticket is not None
+        used = dataclasses.replace(entry.ticket, state=TicketState.USED)
+        book.write(book.book.with_entry(dataclasses.replace(entry, ticket=used)))
+    desk.come(ticket)
+    desk.pump.turn()
+    assert [receipt.state for receipt in desk.sent] == [TicketState.VALID, TicketState.USED]
+    assert desk.looks.started == [ADDRESS]
+
+
+def test_killed_anywhere_it_goes_on(desk: Desk) -> None:
+    ticket = desk.ticket()
+    desk.come(ticket)
+    desk.restart()
+    desk.pump.turn()
+    assert desk.looks.started == [ADDRESS]
+    desk.restart()
+    desk.look_ends(ticket)
+    desk.pump.turn()
+    assert [receipt.state for receipt in desk.sent] == [TicketState.VALID]
+    desk.restart()
+    desk.pump.turn()
+    assert len(desk.sent) == 2, "whether the first arrived is not known"
+
+
+def test_a_broker_that_is_down_loses_nothing(desk: Desk) -> None:
+    ticket = desk.ticket()
+    desk.come(ticket)
+    desk.look_ends(ticket)
+    desk.broker_up = False
+    desk.pump.turn()
+    desk.broker_up = True
+    desk.pump.turn()
+    assert desk.sent == [], "not hammered"
+    desk.now += 10
+    desk.pump.turn()
+    assert len(desk.sent) == 1
+
+
+def test_a_look_that_came_to_nothing_is_repeated_with_patience(desk: Desk) -> None:
+    ticket = desk.ticket()
+    desk.come(ticket)
+    desk.pump.turn()
+    for pause in (*RESTART_SECONDS, RESTART_SECONDS[-1]):
+        desk.look_ends(ticket, good=False)
+        count = len(desk.looks.started)
+        desk.now += pause - 0.01
+        desk.pump.turn()
+        assert len(desk.looks.started) == count
+        desk.now += 0.02
+        desk.pump.turn()
+        assert len(desk.looks.started) == count + 1
+
+
+def test_a_mute_drive_keeps_no_other_waiting(desk: Desk) -> None:
+    tickets = [
+        desk.ticket(
+            slot=dataclasses.replace(TICKET.slot, address=f"0000:{number:02x}:00.0"),
+            order_id=f"order-0000-0000-{number:04}",
+        )
+        for number in range(MAX_RUNNING + 2)
+    ]
+    for ticket in tickets:
+        desk.come(ticket)
+    desk.pump.turn()
+    assert len(desk.looks.started) == MAX_RUNNING
+    desk.look_ends(tickets[1])
+    desk.pump.turn()
+    assert len(desk.sent) == 1
+    desk.pump.turn()
+    assert len(desk.looks.started) == MAX_RUNNING + 1
+
+
+def test_a_damaged_book_stops_nothing_else_and_is_tried_again(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    ticket = desk.ticket()
+    desk.come(ticket)
+    desk.look_ends(ticket)
+    path = books.book_file(desk.state.directory)
+    good = path.read_bytes()
+    path.write_bytes(b"x")
+    for _ in range(3):
+        desk.pump.turn()
+    assert desk.sent == []
+    assert caplog.text.count("gate adopt --renew") == 1, "said once"
+    path.write_bytes(good)
+    desk.pump.turn()
+    assert len(desk.sent) == 1
+
+
+def test_strangers_are_refused(desk: Desk) -> None:
+    other = dataclasses.replace(TICKET.slot, host="compute-2")
+    for wrong in (
+        token(desk.ticket(), PrivateKey.generate()),
+        token(desk.ticket(), typ=ORDER_TYPE),
+        token(desk.ticket(slot=other)),
+        CONTROLLER.sign(b"{}", TICKET_TYPE),
+        "rubbish",
+    ):
+        with pytest.raises(TicketRefusedError):
+            desk.state.take_ticket(wrong)
+    assert pending.everything(desk.state.directory) == ()
+
+
+def test_an_older_one_does_not_replace_a_newer(desk: Desk) -> None:
+    desk.come(desk.ticket(generation=7))
+    with pytest.raises(TicketRefusedError, match="generation 6"):
+        desk.come(desk.ticket(generation=6))
+    desk.come(desk.ticket(generation=8))
+    (kept,) = pending.everything(desk.state.directory)
+    assert kept.generation == 8
+
+
+def test_a_damaged_file_hinders_no_other_slot(desk: Desk) -> None:
+    slot = dataclasses.replace(TICKET.slot, address=OTHER_ADDRESS)
+    desk.come(desk.ticket())
+    desk.come(desk.ticket(slot=slot, order_id="order-0000-0000-0002"))
+    (path, _other) = sorted((desk.state.directory / "gate" / "tickets").iterdir())
+    path.write_bytes(b"{")
+    assert len(pending.everything(desk.state.directory)) == 1
+    desk.restart()
+    desk.pump.turn()
+    assert len(desk.looks.started) == 1

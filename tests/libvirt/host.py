@@ -27,7 +27,7 @@ SIZE: Final = 64 << 20
 FAST: Final = Faults(sanitize_seconds=0.2)
 SLOW: Final = Faults(sanitize_seconds=600)
 """Until a test has seen what it waited for."""
-PATIENCE: Final = 180.0
+PATIENCE: Final = 600.0
 OUR_HOOK: Final = f"{HOOKS}/50-nvme-quarantine"
 
 
@@ -118,6 +118,13 @@ class Host:
         """As the operator guide says; again, it mends what is wrong."""
         slots = [f"--pci={drive.address}" for drive in self.drives]
         self.compute.run(["nvme-eraser", "host-setup", *slots])
+
+    def patient_hook(self) -> None:
+        """The installed hook waits longer for the gate: an emulated host is some ten times slower
+        than a real one, and on a busy machine slower still. The file is not ours as it was made
+        then, so this is for tests that do not ask for its state."""
+        self.compute.sh(f"sed -i 's/^TIMEOUT = .*/TIMEOUT = 120.0/' {OUR_HOOK}")
+        self.compute.run(["grep", "-q", "TIMEOUT = 120", OUR_HOOK])
 
     def gate(self, *words: str, check: bool = True) -> Completed:
         """Run ``nvme-eraser gate``."""

@@ -12,6 +12,7 @@ def test_autostart_and_swapped_drives(host: Host) -> None:
     """The owner's drive is where it was: started. Two others were swapped: certified and owned ones
     alike are refused, and libvirtd goes on."""
     host.install_gate()
+    host.patient_hook()
     stays, swapped, fresh = host.drives
     kept = host.tenant("kept", stays)
     moved = host.tenant("moved", swapped)

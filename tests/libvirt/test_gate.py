@@ -16,6 +16,8 @@ DRIVES = 2
 def gate(host: Host) -> None:
     """Every test here is about a host whose gate is up."""
     host.install_gate()
+    host.patient_hook()
+    host.gate("adopt")
 
 
 def test_a_certified_drive_starts_one_guest_once(host: Host) -> None:

@@ -34,7 +34,7 @@ from tests.lab.services.redis import RedisServer
 from tests.lab.site import HOST_LOOPBACK, WORKER_CONF
 
 _PROFILE: Final = "/run/lab/profile.json"
-_PATIENCE_S: Final = 180.0
+_PATIENCE_S: Final = 600.0
 _HELLO_S: Final = 5
 _CONF: Final = """\
 [worker]

@@ -13,7 +13,7 @@ from tests.lab.rack.guests import ComputeGuest
 HOOKS: Final = "/etc/libvirt/hooks/qemu.d"
 LIVE: Final = "/run/libvirt/qemu"
 _STDIN: Final = "/proc/self/fd/0"
-_START_S: Final = 180.0
+_START_S: Final = 600.0
 _CALL: Final = re.compile(r"Calling hook (\S+) id=(\S+) op=(\S+) subop=(\S+)")
 
 

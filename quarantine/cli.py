@@ -16,6 +16,7 @@ _GROUPS = (
     "quarantine.cliservice",
     "quarantine.clilistener",
     "quarantine.clislots",
+    "quarantine.clienrol",
     "quarantine.clipeople",
     "quarantine.clicertificates",
     "quarantine.cliupgrade",

@@ -1,16 +1,14 @@
-"""Verbs about slots: looking at them, enrolling them, and what only people decide."""
+"""Verbs about slots: looking at them, and what only people decide."""
 
 from __future__ import annotations
 
 import argparse
 import time
 
-from eraser.wire.identity import Slot, host_name, pci_address
 from quarantine.assembly import Assembly
 from quarantine.cliout import age, show_fields, show_json, show_table, warn
 from quarantine.cliverb import Run, Verb, known, slot_argument
-from quarantine.enrol import enrol
-from quarantine.errors import BadInputError, IllegalTransitionError, QuarantineError
+from quarantine.errors import IllegalTransitionError, QuarantineError
 from quarantine.record.facts import HistoryRow, SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 
@@ -125,36 +123,11 @@ def _moment(row: HistoryRow) -> dict[str, object]:
     return {**vars(row), "slot": str(row.slot)}
 
 
-def _enrol(assembly: Assembly, args: argparse.Namespace) -> int:
-    try:
-        place = Slot(host_name(args.host), pci_address(args.pci))
-    except ValueError as error:
-        raise BadInputError(f"enrol: {error}") from error
-    store = assembly.store
-    if store.profile(args.profile) is None:
-        raise BadInputError(
-            f"enrol: expected an approved profile {args.profile!r}; "
-            "nvme-quarantine profile approve FILE --by NAME"
-        )
-    policy = args.policy or assembly.conf.erase.policy
-    if assembly.dispatcher.policy(policy) is None:
-        raise BadInputError(f"enrol: expected an approved policy {policy!r}, found none")
-    record = enrol(store, assembly.placement, place, profile=args.profile, policy=policy)
-    return _look_and_show(assembly, record, args.format)
-
-
-def _enrol_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", required=True, help="compute host, as Nova names it")
-    parser.add_argument("--pci", required=True, help="PCI address, as in 0000:01:00.0")
-    parser.add_argument("--profile", required=True, help="name of the approved profile")
-    parser.add_argument("--policy", help="name of the policy; default: [erase]policy")
-
-
 def _decided(event: Event) -> Run:
     def run(assembly: Assembly, args: argparse.Namespace) -> int:
         record = known(assembly, args.slot)
         record = assembly.store.transition(record, event, reason=args.reason)
-        return _look_and_show(assembly, record, args.format)
+        return look_and_show(assembly, record, args.format)
 
     return run
 
@@ -175,7 +148,7 @@ def _release(assembly: Assembly, args: argparse.Namespace) -> int:
     record = assembly.store.transition(
         record, Event.RELEASED_BY_OPERATOR, reason=args.reason, changes=changes
     )
-    return _look_and_show(assembly, record, args.format)
+    return look_and_show(assembly, record, args.format)
 
 
 def _require_another_drive(assembly: Assembly, record: SlotRecord) -> None:
@@ -205,7 +178,7 @@ def _reason_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reason", required=True, help="for the history, and for your successor")
 
 
-def _look_and_show(assembly: Assembly, record: SlotRecord, form: str) -> int:
+def look_and_show(assembly: Assembly, record: SlotRecord, form: str) -> int:
     """Acts on it at once; where that fails the service's loop does it later."""
     try:
         assembly.reconciler.look(record.slot)
@@ -245,12 +218,6 @@ VERBS = (
     Verb("show", "one slot in full", _show, slot_argument),
     Verb("history", "what happened to a slot", _history, slot_argument),
     Verb("reconcile", "look at slots now (the manual bell)", _reconcile, _reconcile_arguments),
-    Verb(
-        "enrol",
-        "take a slot into care; a free one is erased first, a used one is not touched",
-        _enrol,
-        _enrol_arguments,
-    ),
     Verb(
         "release",
         "end a hold: the drive goes through quarantine again",

@@ -1,21 +1,39 @@
-"""A slot comes under our care: reserved first, and never touched where a tenant has the drive."""
+"""Slots come under our care: reserved first, and never touched where a tenant has the drive.
+
+A running cloud is enrolled as it stands: what is used becomes ``in_use`` and is only looked at,
+what is free is unknown and therefore erased first. Doing it again changes nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final, Protocol
 
 from eraser.wire.identity import Slot
+from eraser.wire.report import SeenDrive
 from quarantine import custody
-from quarantine.cloud.facts import ONE_TIME_USE, Provider, provider_name
+from quarantine.cloud.facts import ONE_TIME_USE, Provider, View, provider_name
 from quarantine.errors import BadInputError, ConflictError
 from quarantine.record.facts import SlotRecord
 from quarantine.record.store import Store
 
 _ATTEMPTS: Final = 3
+_AT_REST: Final = "nvme"
 
 
 class Cloud(custody.Door, Protocol):
     """What enrolment needs of :class:`quarantine.cloud.placement.Placement`."""
+
+    def one_time_use(self, host: str | None = None) -> list[Provider]:
+        """Every one-time-use slot."""
+
+    def by_host(self, host: str) -> list[Provider]:
+        """The slots of one host, with the trait or without."""
+
+    def offered(self, resource_class: str) -> list[Provider]:
+        """The slots of a class that Placement would hand out now."""
 
     def by_slot(self, slot: Slot) -> Provider | None:
         """The slot's provider by name."""
@@ -24,13 +42,91 @@ class Cloud(custody.Door, Protocol):
         """Whether Nova reserves it at its next use."""
 
 
+class Fate(StrEnum):
+    """What enrolment does with a slot."""
+
+    FREE = "free"
+    """Nobody has the drive: reserved, and then erased."""
+    IN_USE = "in_use"
+    """A tenant has the drive: recorded, and only looked at."""
+    KNOWN = "known"
+    """Enrolled already, or retired: left as it is."""
+    REFUSED = "refused"
+    """Not to be taken into care as it stands."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One slot's fate, decided on one look. ``reason`` is empty where there is nothing to say."""
+
+    slot: Slot
+    fate: Fate
+    reason: str = ""
+    consumer: str | None = None
+    resource_class: str = ""
+    view: View | None = None
+
+
+def decide(
+    slot: Slot,
+    record: SlotRecord | None,
+    view: View,
+    seen: SeenDrive | None,
+    *,
+    one_time_use: bool,
+) -> Planned:
+    """What to do with a slot. Pure; ``seen`` is its host's last word about it, where it has one."""
+    held = view.inventories[0].resource_class if view.inventories else ""
+    planned = Planned(slot, Fate.REFUSED, resource_class=held, view=view)
+    if record is not None:
+        words = f"enrolled, {record.state} since {record.entered_at:%Y-%m-%d %H:%M}"
+        return replace(planned, fate=Fate.KNOWN, reason=words)
+    others = view.foreign(None)
+    trouble = _trouble(view, seen, one_time_use=one_time_use, used=bool(others))
+    if trouble:
+        return replace(planned, reason=trouble)
+    if others:
+        return replace(planned, fate=Fate.IN_USE, consumer=others[0].consumer)
+    return replace(planned, fate=Fate.FREE)
+
+
+def _trouble(view: View, seen: SeenDrive | None, *, one_time_use: bool, used: bool) -> str:
+    """Why the slot must not be taken as it stands."""
+    if len(view.inventories) != 1:
+        return (
+            f"expected one resource class on {view.provider.name}, found {custody.describe(view)}"
+        )
+    if not one_time_use:
+        return (
+            f"expected the trait {ONE_TIME_USE} on {view.provider.name}, found none: Nova would "
+            'hand the drive on without an erase; set "one_time_use":"true" in its device_spec'
+        )
+    if seen is None:
+        return ""
+    if seen.system:
+        return "the host runs from this drive: take it out of device_spec"
+    if seen.group:
+        return (
+            f"expected the drive alone in its IOMMU group, found {', '.join(seen.group)} with it: "
+            "they would go to the guest too; move it to another slot or enable ACS"
+        )
+    if not used and seen.driver != _AT_REST:
+        return (
+            f"expected a drive that nobody has on the driver {_AT_REST}, its host says "
+            f"{seen.driver or 'none'}: remove the binding at boot, or wait for the host's next word"
+        )
+    return ""
+
+
 def enrol(store: Store, placement: Cloud, slot: Slot, *, profile: str, policy: str) -> SlotRecord:
     """A new record: ``in_use`` where somebody holds the drive, else ``released`` and reserved.
 
-    Raises ``BadInputError`` when Placement has no such one-time-use device, ``ConflictError`` when
-    the slot is enrolled already or is claimed just now, ``UnavailableError``.
+    A retired slot is taken anew. Raises ``BadInputError`` when Placement has no such one-time-use
+    device or it must not be taken as it stands, ``ConflictError`` when the slot is enrolled
+    already or is claimed just now, ``UnavailableError``.
     """
-    for _ in range(_ATTEMPTS):
+
+    def look() -> Planned:
         provider = placement.by_slot(slot)
         view = placement.view(provider.uuid, "") if provider else None
         if view is None:
@@ -38,30 +134,114 @@ def enrol(store: Store, placement: Cloud, slot: Slot, *, profile: str, policy: s
                 f"expected a resource provider {provider_name(slot)}, Placement has none; "
                 "is the device in nova-compute's device_spec, with report_in_placement?"
             )
-        if len(view.inventories) != 1:
-            raise BadInputError(
-                f"expected one resource class on {view.provider.name}, found "
-                f"{custody.describe(view)}"
-            )
-        if not placement.burns(view.provider.uuid):
-            raise BadInputError(
-                f"expected the trait {ONE_TIME_USE} on {view.provider.name}, found none: Nova "
-                "would hand the drive on without an erase; "
-                'set "one_time_use":"true" in its device_spec'
-            )
-        others = view.foreign(None)
-        if not others and not view.locked and view.custody(None) is None:
-            try:
-                custody.reserve(placement, view)
-            except ConflictError:
-                continue
-        return store.enrol(
-            slot,
-            provider=view.provider.uuid,
-            resource_class=view.inventories[0].resource_class,
-            in_use=bool(others),
-            profile=profile,
-            policy=policy,
-            consumer=others[0].consumer if others else None,
+        burns = placement.burns(view.provider.uuid)
+        planned = decide(slot, None, view, _seen(store, slot), one_time_use=burns)
+        if planned.fate is Fate.REFUSED:
+            raise BadInputError(planned.reason)
+        return planned
+
+    return _record(store, _reserved(placement, look(), look), profile, policy)
+
+
+def survey(
+    store: Store, placement: Cloud, *, host: str | None = None, resource_class: str | None = None
+) -> tuple[Planned, ...]:
+    """The fate of every slot of a host, of a resource class, or of the cloud. Changes nothing.
+
+    Raises ``BadInputError`` where Placement has no such slot, ``UnavailableError``.
+    """
+    burnt = {p.uuid: p for p in placement.one_time_use(host)}
+    found = dict(burnt)
+    if host is not None:
+        found |= {p.uuid: p for p in placement.by_host(host)}
+    if resource_class is not None:
+        offered = placement.offered(resource_class)
+        found |= {p.uuid: p for p in offered if host in (None, p.host)}
+    slots = sorted((p.slot, p.uuid) for p in found.values() if p.slot is not None)
+    looks = (_look(store, placement, slot, uuid, uuid in burnt) for slot, uuid in slots)
+    planned = tuple(
+        one for one in looks if one is not None and resource_class in (None, one.resource_class)
+    )
+    if not planned:
+        where = " ".join(
+            words for words in (f"of host {host}" if host else "", resource_class or "") if words
         )
-    raise ConflictError(f"{slot}: expected it to stand still for a moment; try again")
+        raise BadInputError(
+            f"enrol: expected one-time-use devices {where or 'in Placement'}, found none; are they "
+            "in nova-compute's device_spec, with report_in_placement and one_time_use?"
+        )
+    return planned
+
+
+def enrol_all(
+    store: Store, placement: Cloud, planned: Iterable[Planned], *, profile: str, policy: str
+) -> tuple[Planned, ...]:
+    """Carries a survey out: every free slot is reserved before the first record is written.
+
+    Nothing is undone when it ends early (``UnavailableError``): what is reserved stays reserved,
+    and the same command goes on from there.
+    """
+    reserved = [_reserved(placement, one, _again(store, placement, one)) for one in planned]
+    done: list[Planned] = []
+    for one in reserved:
+        if one.fate in (Fate.FREE, Fate.IN_USE):
+            try:
+                _record(store, one, profile, policy)
+            except ConflictError:
+                one = replace(one, fate=Fate.KNOWN, reason="enrolled by somebody else just now")
+        done.append(one)
+    return tuple(done)
+
+
+def _reserved(placement: Cloud, planned: Planned, look: Callable[[], Planned]) -> Planned:
+    """The same slot, out of the pool; looked at again where it moved under us."""
+    for _ in range(_ATTEMPTS):
+        view = planned.view
+        free = planned.fate is Fate.FREE and view is not None
+        if not free or view is None or view.locked or view.custody(None) is not None:
+            return planned
+        try:
+            custody.reserve(placement, view)
+        except ConflictError:
+            planned = look()
+            continue
+        return planned
+    raise ConflictError(f"{planned.slot}: expected it to stand still for a moment; try again")
+
+
+def _again(store: Store, placement: Cloud, planned: Planned) -> Callable[[], Planned]:
+    def look() -> Planned:
+        uuid = planned.view.provider.uuid if planned.view else ""
+        found = _look(store, placement, planned.slot, uuid, placement.burns(uuid))
+        return found or replace(planned, fate=Fate.REFUSED, reason="its provider vanished")
+
+    return look
+
+
+def _look(
+    store: Store, placement: Cloud, slot: Slot, uuid: str, one_time_use: bool
+) -> Planned | None:
+    view = placement.view(uuid, "")
+    if view is None:
+        return None
+    record, seen = store.slot(slot), _seen(store, slot)
+    return decide(slot, record, view, seen, one_time_use=one_time_use)
+
+
+def _seen(store: Store, slot: Slot) -> SeenDrive | None:
+    host = store.host(slot.host)
+    drives = host.hello.drives if host and host.hello else ()
+    return next((drive for drive in drives if drive.address == slot.address), None)
+
+
+def _record(store: Store, planned: Planned, profile: str, policy: str) -> SlotRecord:
+    assert planned.view is not None
+    return store.enrol(
+        planned.slot,
+        provider=planned.view.provider.uuid,
+        resource_class=planned.resource_class,
+        in_use=planned.fate is Fate.IN_USE,
+        profile=profile,
+        policy=policy,
+        consumer=planned.consumer,
+    )

@@ -1,0 +1,270 @@
+"""A running cloud comes under our care, on the real Placement."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eraser.wire import codec
+from eraser.wire.identity import Slot
+from eraser.wire.report import Hello, SeenDrive
+from eraser.wire.signing import PrivateKey
+from quarantine import cli
+from quarantine.enrol import Fate, enrol, enrol_all, survey
+from quarantine.errors import BadInputError, UnavailableError
+from quarantine.record.states import Event, State
+from tests.lab.services.faults import Fault, Kind
+from tests.services.pool import ADDRESS, Pool
+from tests.unit.quarantine.testimony import PROFILE
+
+pytestmark = pytest.mark.services
+
+ADDRESSES = (ADDRESS, "0000:82:00.0", "0000:83:00.0")
+
+
+def running(pool: Pool) -> tuple[Slot, ...]:
+    """A host of three drives; a tenant has one of them."""
+    pool.nova.start_compute(pool.slot.host, ADDRESSES)
+    server = pool.nova.boot()
+    (used,) = server.addresses
+    free = [Slot(pool.slot.host, a) for a in ADDRESSES if a != used]
+    return (Slot(pool.slot.host, used), *free)
+
+
+def take(pool: Pool, **where: str) -> dict[Slot, Fate]:
+    """Survey and enrolment, as the command does them."""
+    planned = survey(pool.store, pool.placement, **where)
+    done = enrol_all(pool.store, pool.placement, planned, profile="p", policy="q")
+    return {one.slot: one.fate for one in done}
+
+
+def tell(pool: Pool, *drives: SeenDrive) -> None:
+    """The host's word about its slots."""
+    host = pool.slot.host
+    known = pool.store.host(host)
+    if known is None:
+        known = pool.store.register_host(host, PrivateKey.generate().public, "life-of-the-host-1")
+    number = known.sequence + 1
+    hello = Hello(host, known.incarnation, number, "1", drives, ())
+    pool.store.host_seen(host, number, hello)
+
+
+def on_offer(pool: Pool) -> set[Slot]:
+    return {p.slot for p in pool.placement.offered(pool.resource_class) if p.slot}
+
+
+def test_a_host_is_enrolled_as_it_stands(pool: Pool) -> None:
+    used, one, two = running(pool)
+    fates = take(pool, host=pool.slot.host)
+    assert fates == {used: Fate.IN_USE, one: Fate.FREE, two: Fate.FREE}
+    states = {record.slot: record.state for record in pool.store.slots()}
+    assert states == {used: State.IN_USE, one: State.RELEASED, two: State.RELEASED}
+    assert on_offer(pool) == set()
+    # Nobody laid hands on what the tenant has.
+    touched = " ".join(path for _method, path in pool.proxy.changes())
+    provider = pool.placement.by_slot(used)
+    assert provider is not None
+    assert provider.uuid not in touched
+
+
+def test_doing_it_again_changes_nothing(pool: Pool) -> None:
+    running(pool)
+    take(pool, host=pool.slot.host)
+    before, records = len(pool.proxy.changes()), pool.store.slots()
+    assert set(take(pool, host=pool.slot.host).values()) == {Fate.KNOWN}
+    assert len(pool.proxy.changes()) == before
+    assert pool.store.slots() == records
+
+
+def test_a_plan_changes_nothing(pool: Pool) -> None:
+    used, one, two = running(pool)
+    planned = survey(pool.store, pool.placement, host=pool.slot.host)
+    assert {p.slot: p.fate for p in planned} == {
+        used: Fate.IN_USE,
+        one: Fate.FREE,
+        two: Fate.FREE,
+    }
+    assert pool.proxy.changes() == []
+    assert pool.store.slots() == []
+
+
+def test_every_free_slot_is_reserved_before_the_first_record(pool: Pool) -> None:
+    used, *_free = running(pool)
+    planned = survey(pool.store, pool.placement, host=pool.slot.host)
+    seen: list[int] = []
+
+    def note() -> None:
+        seen.append(len(pool.store.slots()))
+
+    pool.proxy.inject(Fault(Kind.CALL, "PUT", "/resource_providers/.*/inventories", call=note))
+    enrol_all(pool.store, pool.placement, planned, profile="p", policy="q")
+    assert seen == [0, 0]
+    assert pool.store.slot(used) is not None
+
+
+def test_a_death_half_way_leaves_everything_reserved_and_is_taken_up_again(pool: Pool) -> None:
+    running(pool)
+    planned = survey(pool.store, pool.placement, host=pool.slot.host)
+    last = [one.view for one in planned if one.fate is Fate.FREE][-1]
+    assert last is not None
+    path = f"/resource_providers/{last.provider.uuid}/inventories"
+    pool.proxy.inject(Fault(Kind.STATUS, "PUT", path, status=503))
+    with pytest.raises(UnavailableError):
+        enrol_all(pool.store, pool.placement, planned, profile="p", policy="q")
+    assert pool.store.slots() == []
+    pool.proxy.heal()
+    assert len(on_offer(pool)) == 1
+    assert set(take(pool, host=pool.slot.host).values()) == {Fate.IN_USE, Fate.FREE}
+    assert on_offer(pool) == set()
+
+
+def test_a_slot_that_is_claimed_under_us_is_in_use(pool: Pool) -> None:
+    pool.nova.start_compute(pool.slot.host, [ADDRESS])
+    planned = survey(pool.store, pool.placement, host=pool.slot.host)
+    server = pool.nova.boot()
+    (done,) = enrol_all(pool.store, pool.placement, planned, profile="p", policy="q")
+    assert (done.fate, done.consumer) == (Fate.IN_USE, server.uuid)
+    assert pool.record.state is State.IN_USE
+
+
+def test_a_class_takes_all_hosts_and_names_who_is_no_one_time_use_device(pool: Pool) -> None:
+    running(pool)
+    other = f"{pool.slot.host}-b"
+    pool.nova.start_compute(other, [ADDRESS], one_time_use=False)
+    planned = survey(pool.store, pool.placement, resource_class=pool.resource_class)
+    (refused,) = [one for one in planned if one.fate is Fate.REFUSED]
+    assert refused.slot == Slot(other, ADDRESS)
+    assert "one_time_use" in refused.reason
+    assert len(planned) == 4
+    by_host = survey(pool.store, pool.placement, host=other)
+    assert [one.fate for one in by_host] == [Fate.REFUSED]
+
+
+def test_a_retired_slot_is_not_taken_again_by_the_way(pool: Pool) -> None:
+    pool.enrol()
+    pool.store.transition(pool.record, Event.RETIRED, reason="worn")
+    assert set(take(pool, host=pool.slot.host).values()) == {Fate.KNOWN}
+    assert pool.record.state is State.RETIRED
+    record = enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+    assert record.state is State.RELEASED
+
+
+def test_nobody_there_is_said(pool: Pool) -> None:
+    with pytest.raises(BadInputError, match="nobody"):
+        survey(pool.store, pool.placement, host="nobody")
+    with pytest.raises(BadInputError, match="CUSTOM_NOT_THERE"):
+        survey(pool.store, pool.placement, resource_class="CUSTOM_NOT_THERE")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda drive: replace(drive, group=("0000:84:00.0",)), "0000:84:00.0"),
+        (lambda drive: replace(drive, system=True), "runs from"),
+        (lambda drive: replace(drive, driver="vfio-pci", identity=None), "vfio-pci"),
+        (lambda drive: replace(drive, driver="", identity=None), "none"),
+    ],
+    ids=["shared-group", "system-drive", "vfio", "unbound"],
+)
+def test_what_its_host_says_is_wrong_is_refused_and_stays_as_it_is(
+    pool: Pool, change: Callable[[SeenDrive], SeenDrive], words: str
+) -> None:
+    pool.nova.start_compute(pool.slot.host, [ADDRESS])
+    drive = SeenDrive(ADDRESS, "nvme", pool.identity, group=(), system=False)
+    tell(pool, change(drive))
+    (planned,) = survey(pool.store, pool.placement, host=pool.slot.host)
+    assert planned.fate is Fate.REFUSED
+    assert words in planned.reason
+    with pytest.raises(BadInputError, match=words):
+        enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+    take(pool, host=pool.slot.host)
+    assert pool.proxy.changes() == []
+    assert pool.store.slots() == []
+    tell(pool, drive)
+    assert set(take(pool, host=pool.slot.host).values()) == {Fate.FREE}
+
+
+def test_a_tenant_s_drive_is_rightly_on_vfio(pool: Pool) -> None:
+    pool.nova.start_compute(pool.slot.host, [ADDRESS])
+    pool.nova.boot()
+    tell(pool, SeenDrive(ADDRESS, "vfio-pci", None, group=(), system=False))
+    assert set(take(pool, host=pool.slot.host).values()) == {Fate.IN_USE}
+
+
+class TestCommand:
+    """The verb."""
+
+    @pytest.fixture
+    def run(
+        self, pool: Pool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> Callable[..., tuple[int, str, str]]:
+        conf = tmp_path / "control.conf"
+        conf.write_text(
+            f"[database]\nurl = {pool.database}\n[placement]\ncloud = lab\n"
+            f"[evidence]\nsigning_key = {tmp_path}/controller.pem\n"
+            "[broker]\nurl = redis://127.0.0.1:1/0\ntimeout = 0.5\n"
+        )
+        profile = tmp_path / "profile.json"
+        profile.write_bytes(codec.canonical(PROFILE))
+        head = ["--config-file", str(conf)]
+        assert cli.main([*head, "keygen"]) == 0
+        assert cli.main([*head, "profile", "approve", str(profile), "--by", "Ada"]) == 0
+        capsys.readouterr()
+
+        def call(*words: str) -> tuple[int, str, str]:
+            code = cli.main([*head, "enrol", "--profile", PROFILE.name, *words])
+            out = capsys.readouterr()
+            return code, out.out, out.err
+
+        return call
+
+    def test_a_host(self, pool: Pool, run: Callable[..., tuple[int, str, str]]) -> None:
+        running(pool)
+        code, out, err = run("--host", pool.slot.host, "--plan")
+        assert code == 0
+        assert out.count(" free ") == 2
+        assert "nothing was changed" in err
+        assert pool.store.slots() == []
+        code, out, _err = run("--host", pool.slot.host, "-f", "json")
+        assert code == 0
+        fates = sorted(one["fate"] for one in json.loads(out))
+        assert fates == ["free", "free", "in_use"]
+        assert {record.profile for record in pool.store.slots()} == {PROFILE.name}
+
+    def test_a_refused_slot_is_named_and_the_others_are_taken(
+        self, pool: Pool, run: Callable[..., tuple[int, str, str]]
+    ) -> None:
+        used, one, two = running(pool)
+        tell(pool, SeenDrive(one.address, "nvme", None, group=("0000:84:00.0",), system=False))
+        code, out, err = run("--resource-class", pool.resource_class)
+        assert code == 4
+        assert "IOMMU" in out
+        assert "1 refused" in err
+        assert {record.slot for record in pool.store.slots()} == {used, two}
+
+    def test_one_slot_planned(self, pool: Pool, run: Callable[..., tuple[int, str, str]]) -> None:
+        running(pool)
+        code, out, _err = run("--host", pool.slot.host, "--pci", ADDRESS, "--plan", "-f", "json")
+        assert (code, [one["slot"] for one in json.loads(out)]) == (0, [str(pool.slot)])
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            (),
+            ("--all", "--host", "cmp1"),
+            ("--pci", ADDRESS),
+            ("--resource-class", "CUSTOM_X", "--pci", ADDRESS),
+            ("--host", "../x"),
+            ("--host", "cmp1", "--pci", "x"),
+            ("--host", "nobody-has-this-name"),
+        ],
+    )
+    def test_malformed(
+        self, run: Callable[..., tuple[int, str, str]], words: tuple[str, ...]
+    ) -> None:
+        code, out, err = run(*words)
+        assert (code, out, err.count("\n")) == (2, "", 1)

@@ -1,8 +1,9 @@
 """A stand-in for Nova: the Placement calls that Nova >= 32 makes for one-time-use devices.
 
 It is not Nova: no scheduler filters, no database, no guests. It sends the requests that Nova 34.0.0
-sends, in their order and with their microversions, and each function here names the one of Nova
-that it repeats (``report.py`` is ``nova/scheduler/client/report.py``, ``translator`` is
+sends, in their order and with their microversions (held against a recording of the real one by
+``tests/services/test_nova_standin.py``), and each function here names the one of Nova that it
+repeats (``report.py`` is ``nova/scheduler/client/report.py``, ``translator`` is
 ``nova/compute/pci_placement_translator.py``).
 """
 
@@ -236,12 +237,15 @@ class NovaStandIn:
         """``report.py get_allocation_candidates`` with ``ResourceRequest.to_querystring``."""
         request = str(uuid.uuid4())
         query = [
-            ("group_policy", "none"),
             ("limit", "1000"),
             ("resources", f"MEMORY_MB:{_MEMORY_MB},VCPU:{_VCPU}"),
             ("root_required", "OWNER_NOVA,!COMPUTE_STATUS_DISABLED"),
         ]
-        query += [(f"resources{request}-{i}", f"{self.resource_class}:1") for i in range(drives)]
+        groups = [f"{request}-{number}" for number in range(drives)]
+        query += [(f"resources{group}", f"{self.resource_class}:1") for group in groups]
+        query += [(f"required{group}", "OWNER_NOVA") for group in groups]
+        if drives > 1:
+            query.append(("group_policy", "none"))
         answer = self._get(f"/allocation_candidates?{urlencode(sorted(query))}", "1.36")
         return list(answer["allocation_requests"])
 
@@ -281,6 +285,8 @@ class NovaStandIn:
         return Server(server, host, tuple(p for _, p in drives), tuple(a for a, _ in drives))
 
     def _burn_one(self, provider: str) -> bool:
+        # As with every inventory of a custom class: ``report.py _ensure_resource_classes``.
+        _expect(self._http("PUT", f"/resource_classes/{self.resource_class}", "1.7"), 201, 204)
         records = {self.resource_class: self._inventory() | {"reserved": 1}}
         return any(
             self._try_inventories(provider, records).status == 200 for _ in range(_BURN_ATTEMPTS)
@@ -304,9 +310,7 @@ class NovaStandIn:
             source: common | {"allocations": {}, "consumer_generation": old["consumer_generation"]},
             target: common
             | {
-                "allocations": {
-                    p: {"resources": a["resources"]} for p, a in old["allocations"].items()
-                },
+                "allocations": old["allocations"],
                 "consumer_generation": new.get("consumer_generation"),
             },
         }

@@ -7,6 +7,7 @@ mechanism that the table names for the installed release; how a real process get
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -14,15 +15,17 @@ from typing import Any
 from unittest import mock
 
 import fixtures
-import nova_patch.compat
 from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.tests.functional.libvirt import test_pci_in_placement
+
+import nova_patch.compat
 
 CLASS = "CUSTOM_NVME_I1"
 HOST = "compute1"
 ALIAS = "i1-nvme"
 ADDRESS = "0000:81:00.0"
 VENDOR, PRODUCT = fakelibvirt.PCI_VEND_ID, fakelibvirt.PCI_PROD_ID
+VF_PRODUCT = fakelibvirt.VF_PROD_ID
 VERSION = nova_patch.compat.installed_version()
 RELEASE = nova_patch.compat.release(VERSION)
 TRAITS = {
@@ -43,10 +46,8 @@ class PatchCase(test_pci_in_placement.PlacementPCIReportingTests):
 
     # pytest deletes attributes that testtools has reset already.
     def __delattr__(self, name: str) -> None:
-        try:
+        with contextlib.suppress(AttributeError):
             super().__delattr__(name)
-        except AttributeError:
-            pass
 
     def setUp(self) -> None:
         super().setUp()
@@ -77,9 +78,14 @@ class PatchCase(test_pci_in_placement.PlacementPCIReportingTests):
         """``[pci]device_spec`` as nova-compute reads it at its next start."""
         self.flags(group="pci", device_spec=[json.dumps(line) for line in lines])
 
-    def start(self, drives: int = 1) -> None:
+    def start(self, drives: int = 1, host: str = HOST) -> None:
         """nova-compute's first start on a host with so many drives."""
-        self.start_compute(hostname=HOST, pci_info=_devices(drives))
+        self.start_compute(hostname=host, pci_info=_devices(drives))
+
+    def start_with_virtual_functions(self) -> None:
+        """As :meth:`start`, on a host with one physical function and one virtual one."""
+        devices = fakelibvirt.HostPCIDevicesInfo(num_pci=0, num_pfs=1, num_vfs=1)
+        self.start_compute(hostname=HOST, pci_info=devices)
 
     def restart(self, drives: int | None = None) -> None:
         """Another start; ``drives``: the whole host started, and enumerated so many."""
@@ -93,24 +99,24 @@ class PatchCase(test_pci_in_placement.PlacementPCIReportingTests):
     def get(self, path: str) -> Any:
         """A read of Placement."""
         answer = self.placement.get(path, version=MICROVERSION)
-        self.assertEqual(200, answer.status, answer.body)
+        assert answer.status == 200, answer.body
         return answer.body
 
-    def provider(self, address: str = ADDRESS) -> str | None:
+    def provider(self, address: str = ADDRESS, host: str = HOST) -> str | None:
         """The uuid of the drive's provider."""
-        name = f"{HOST}_{address}"
+        name = f"{host}_{address}"
         found = self.get(f"/resource_providers?name={name}")["resource_providers"]
         return found[0]["uuid"] if found else None
 
     def drive(
-        self, address: str = ADDRESS, resource_class: str = CLASS
+        self, address: str = ADDRESS, resource_class: str = CLASS, host: str = HOST
     ) -> tuple[int, int, int] | None:
         """(total, reserved, used) of a drive."""
-        uuid = self.provider(address)
+        uuid = self.provider(address, host)
         if uuid is None:
             return None
         record = self.get(f"/resource_providers/{uuid}/inventories")["inventories"]
-        self.assertEqual([resource_class], list(record))
+        assert list(record) == [resource_class]
         used = self.get(f"/resource_providers/{uuid}/usages")["usages"][resource_class]
         return record[resource_class]["total"], record[resource_class]["reserved"], used
 
@@ -118,17 +124,17 @@ class PatchCase(test_pci_in_placement.PlacementPCIReportingTests):
         """The drive's traits."""
         return set(self.get(f"/resource_providers/{self.provider()}/traits")["traits"])
 
-    def set_reserved(self, reserved: int, resource_class: str = CLASS) -> None:
+    def set_reserved(self, reserved: int, host: str = HOST) -> None:
         """What the control plane does with a certified drive (0), or an operator with any."""
-        path = f"/resource_providers/{self.provider()}/inventories/{resource_class}"
+        path = f"/resource_providers/{self.provider(host=host)}/inventories/{CLASS}"
         record = dict(self.get(path), reserved=reserved)
         answer = self.placement.put(path, record, version=MICROVERSION)
-        self.assertEqual(200, answer.status, answer.body)
+        assert answer.status == 200, answer.body
 
-    def certify(self) -> None:
+    def certify(self, host: str = HOST) -> None:
         """The drive was erased and is on offer."""
-        self.set_reserved(0)
-        self.assertEqual((1, 0, 0), self.drive())
+        self.set_reserved(0, host)
+        assert self.drive(host=host) == (1, 0, 0)
 
     # Servers
 
@@ -139,7 +145,7 @@ class PatchCase(test_pci_in_placement.PlacementPCIReportingTests):
     def boot_refused(self) -> None:
         """A server that finds no drive on offer."""
         server = self._create_server(flavor_id=self.flavor, networks=[], expected_state="ERROR")
-        self.assertIn("No valid host", server["fault"]["message"])
+        assert "No valid host" in server["fault"]["message"]
         self._delete_server(server)
 
     def delete_service(self) -> None:
@@ -148,7 +154,7 @@ class PatchCase(test_pci_in_placement.PlacementPCIReportingTests):
         service = self.admin_api.get_services(binary="nova-compute")[0]
         self.admin_api.put_service_force_down(service["id"], True)
         self.admin_api.api_delete(f"/os-services/{service['id']}")
-        self.assertIsNone(self.drive())
+        assert self.drive() is None
 
     def enrol_again(self) -> None:
         """The same host starts nova-compute again after its service was deleted."""

@@ -20,8 +20,8 @@ class Born(PatchCase):
     def test_first_start_reserves_every_drive(self) -> None:
         self.start(drives=3)
         for number in range(3):
-            self.assertEqual((1, 1, 0), self.drive(f"0000:81:{number:02x}.0"))
-        self.assertIn(TRAIT, self.traits())
+            assert self.drive(f"0000:81:{number:02x}.0") == (1, 1, 0)
+        assert TRAIT in self.traits()
         self.boot_refused()
 
     def test_host_reboots_without_the_drive_and_finds_it_later(self) -> None:
@@ -29,9 +29,9 @@ class Born(PatchCase):
         self.certify()
         self._delete_server(self.boot())
         self.restart(drives=0)
-        self.assertIsNone(self.drive())
+        assert self.drive() is None
         self.restart(drives=1)
-        self.assertEqual((1, 1, 0), self.drive())
+        assert self.drive() == (1, 1, 0)
         self.boot_refused()
 
     def test_certified_drive_vanishes_and_returns(self) -> None:
@@ -39,17 +39,17 @@ class Born(PatchCase):
         self.certify()
         self.restart(drives=0)
         self.restart(drives=1)
-        self.assertEqual((1, 1, 0), self.drive())
+        assert self.drive() == (1, 1, 0)
 
     def test_line_in_device_spec_is_lost_and_restored(self) -> None:
         self.start()
         self.certify()
         self.set_spec()
         self.restart()
-        self.assertIsNone(self.drive())
+        assert self.drive() is None
         self.set_spec(self.spec())
         self.restart()
-        self.assertEqual((1, 1, 0), self.drive())
+        assert self.drive() == (1, 1, 0)
 
     def test_resource_class_is_renamed(self) -> None:
         self.start()
@@ -57,8 +57,8 @@ class Born(PatchCase):
         uuid = self.provider()
         self.set_spec(self.spec(resource_class=RENAMED))
         self.restart()
-        self.assertEqual(uuid, self.provider())
-        self.assertEqual((1, 1, 0), self.drive(resource_class=RENAMED))
+        assert self.provider() == uuid
+        assert self.drive(resource_class=RENAMED) == (1, 1, 0)
 
     def test_compute_service_is_deleted_and_enrolled_again(self) -> None:
         self.start()
@@ -66,33 +66,33 @@ class Born(PatchCase):
         self._delete_server(self.boot())
         self.delete_service()
         self.enrol_again()
-        self.assertEqual((1, 1, 0), self.drive())
+        assert self.drive() == (1, 1, 0)
         self.boot_refused()
 
     def test_device_becomes_one_time_use_later(self) -> None:
         self.set_spec(self.spec(one_time_use=None))
         self.start()
         self._delete_server(self.boot())
-        self.assertEqual((1, 0, 0), self.drive())
+        assert self.drive() == (1, 0, 0)
         self.set_spec(self.spec())
         self.restart()
-        self.assertEqual((1, 1, 0), self.drive())
+        assert self.drive() == (1, 1, 0)
         self.boot_refused()
 
     def test_a_drive_is_added_beside_certified_ones(self) -> None:
         self.start()
         self.certify()
         self.restart(drives=2)
-        self.assertEqual((1, 0, 0), self.drive())
-        self.assertEqual((1, 1, 0), self.drive("0000:81:01.0"))
+        assert self.drive() == (1, 0, 0)
+        assert self.drive("0000:81:01.0") == (1, 1, 0)
 
     def test_inventory_is_deleted_in_placement(self) -> None:
         self.start()
         self.certify()
         path = f"/resource_providers/{self.provider()}/inventories"
-        self.assertEqual(204, self.placement.delete(path, version="1.39").status)
+        assert self.placement.delete(path, version="1.39").status == 204
         self.restart()
-        self.assertEqual((1, 1, 0), self.drive())
+        assert self.drive() == (1, 1, 0)
 
     def test_a_birth_that_is_cut_short_is_a_birth_next_time(self) -> None:
         # nova-compute dies, or Placement fails, between the provider and its inventory.
@@ -100,10 +100,10 @@ class Born(PatchCase):
         target = f"{report.__name__}.SchedulerReportClient.set_inventory_for_provider"
         with self.failing(target, failure):
             self.start()
-        self.assertIsNotNone(self.provider())
-        self.assertEqual({}, self.get(f"/resource_providers/{self.provider()}/usages")["usages"])
+        assert self.provider() is not None
+        assert self.get(f"/resource_providers/{self.provider()}/usages")["usages"] == {}
         self.restart()
-        self.assertEqual((1, 1, 0), self.drive())
+        assert self.drive() == (1, 1, 0)
 
 
 class Kept(PatchCase):
@@ -115,8 +115,8 @@ class Kept(PatchCase):
         for _ in range(2):
             self._run_periodics()
             self.restart()
-        self.assertEqual((1, 0, 0), self.drive())
-        self.assertEqual((1, 1, 0), self.drive("0000:81:01.0"))
+        assert self.drive() == (1, 0, 0)
+        assert self.drive("0000:81:01.0") == (1, 1, 0)
         self.boot()
 
     def test_a_drive_in_use_stays_as_it_is(self) -> None:
@@ -127,20 +127,20 @@ class Kept(PatchCase):
         self._run_periodics()
         self.restart()
         self._run_periodics()
-        self.assertEqual((1, 1, 1), self.drive())
+        assert self.drive() == (1, 1, 1)
         found = self.get(f"/resource_providers/{self.provider()}")["generation"]
-        self.assertEqual(generation, found)
+        assert found == generation
         self._delete_server(server)
-        self.assertEqual((1, 1, 0), self.drive())
+        assert self.drive() == (1, 1, 0)
 
     def test_devices_without_one_time_use_are_not_touched(self) -> None:
         self.set_spec(self.spec(one_time_use="false"))
         self.start()
-        self.assertEqual((1, 0, 0), self.drive())
-        self.assertNotIn(TRAIT, self.traits())
+        assert self.drive() == (1, 0, 0)
+        assert TRAIT not in self.traits()
         self._delete_server(self.boot())
         self.restart()
-        self.assertEqual((1, 0, 0), self.drive())
+        assert self.drive() == (1, 0, 0)
         self.boot()
 
     def test_a_mixed_host(self) -> None:
@@ -150,8 +150,8 @@ class Kept(PatchCase):
             self.spec(address=second, one_time_use=None),
         )
         self.start(drives=2)
-        self.assertEqual((1, 1, 0), self.drive())
-        self.assertEqual((1, 0, 0), self.drive(second))
+        assert self.drive() == (1, 1, 0)
+        assert self.drive(second) == (1, 0, 0)
 
     def test_reservations_of_the_operator_stay(self) -> None:
         self.start()
@@ -159,4 +159,4 @@ class Kept(PatchCase):
         self.set_reserved(1)
         self.restart()
         self._run_periodics()
-        self.assertEqual((1, 1, 0), self.drive())
+        assert self.drive() == (1, 1, 0)

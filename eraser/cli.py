@@ -20,6 +20,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "gate": ("eraser.cli_gate", "let guests start on their drives, or refuse; owners, tickets"),
     "keygen": ("eraser.cli_worker", "make this host's key and incarnation"),
     "worker": ("eraser.cli_worker", "take orders from the control plane"),
+    "watcher": ("eraser.cli_watcher", "notice when drives vanish from their slots"),
 }
 """Verb to module and one line of help. A module has ``add_arguments(parser, verb)`` and
 ``run(arguments) -> int``."""

@@ -23,6 +23,7 @@ HOST_SIDE_LIBRARIES = {
     "kombu": {"worker.py", "messaging.py"},
     "redis": {"messaging.py"},
     "cryptography": {"signing.py"},
+    "pyudev": {"watcher.py"},
     "oslo_config": {"workerconf.py", "options.py"},
 }
 """What runs for each case starts in a guest, or beside a hundred other programs: it loads the

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from nova_patch.presence import PREFIX
 from tests.lab.errors import LabError
 from tests.lab.guest.payload import REPOSITORY
 from tests.lab.services import nova_conf
@@ -93,27 +94,53 @@ class NovaDaemons:
 
     def start_compute(self, host: str, addresses: Iterable[str]) -> None:
         """A compute host with drives at those addresses, up and with its providers in Placement."""
-        drives = self.directory / f"{host}.drives"
-        wanted = list(addresses)
-        drives.write_text("\n".join(wanted))
-        conf = nova_conf.write_host(self.directory, host)
-        env = {"NOVA_LAB_DRIVES": str(drives)}
-        self.computes[host] = self._service(f"nova-compute-{host}", "nova-compute", conf, env)
-        self.restart_compute(host)
-        names = {f"{host}_{address.upper()}" for address in wanted}
+        self.start_computes({host: list(addresses)})
+
+    def start_computes(self, hosts: Mapping[str, Sequence[str]]) -> None:
+        """As :meth:`start_compute`, several at once."""
+        for host, addresses in hosts.items():
+            drives = self.directory / f"{host}.drives"
+            drives.write_text("\n".join(addresses))
+            conf = nova_conf.write_host(self.directory, host)
+            env = {"NOVA_LAB_DRIVES": str(drives)}
+            self.computes[host] = self._service(f"nova-compute-{host}", "nova-compute", conf, env)
+            self.computes[host].start()
+        names = {f"{host}_{a.upper()}" for host, addresses in hosts.items() for a in addresses}
         wait_until(
-            lambda: names <= self._provider_names(), f"the providers of {host}", START_SECONDS, 0.1
+            lambda: names <= self._provider_names(), "the drives' providers", START_SECONDS, 0.2
         )
+        for host in hosts:
+            self.wait_up(host)
 
     def restart_compute(self, host: str) -> None:
         """Start it (again) and wait until the others know that it is up."""
         self.computes[host].restart()
+        self.wait_up(host)
+
+    def wait_up(self, host: str) -> None:
+        """Until nova-api says that the host is up."""
         wait_until(lambda: self._is_up(host), f"{host} to be up", START_SECONDS, 0.1)
 
+    def reconfigure(self, **options: object) -> None:
+        """Options of ``[DEFAULT]`` for all; nova-api and every nova-compute start again."""
+        with (self.directory / "nova.conf").open("a") as conf:
+            conf.write("[DEFAULT]\n" + "".join(f"{k} = {v}\n" for k, v in options.items()))
+        self.api.restart()
+        for host in self.computes:
+            self.restart_compute(host)
+
     def boot(self, drives: int = 1, *, host: str | None = None, name: str = "vm") -> Server:
-        """A server with that many drives, ACTIVE. Raises ``LabError`` where Nova gives none."""
+        """A server with that many drives, ACTIVE.
+
+        Raises ``LabError`` with Nova's word where there is none; what Nova made of it is deleted.
+        """
         uuid = self.client.boot(self.flavor(drives), host=host, name=name)
-        self.client.wait(uuid, "ACTIVE")
+        try:
+            self.client.wait(uuid, "ACTIVE")
+        except LabError:
+            self.client.delete(uuid)
+            self.client.wait(uuid, "DELETED")
+            raise
         return self.described(uuid)
 
     def delete(self, server: Server) -> None:
@@ -211,3 +238,12 @@ class NovaDaemons:
         path = f"/resource_providers?required={OTU_TRAIT}"
         found = self._placement("GET", path, "1.22").body
         return {provider["name"] for provider in found["resource_providers"]}
+
+
+def compute_has_patch(pid: int) -> bool:
+    """Whether a nova-compute carries the mark of our patch, as root sees it on any host."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if os.readlink(link).startswith(f"/memfd:{PREFIX}"):
+                return True
+    return False

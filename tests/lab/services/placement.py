@@ -65,12 +65,17 @@ class PlacementServer(ServiceProcess):
         return False
 
 
-def write_clouds_yaml(path: Path, url: str) -> Path:
-    """A ``clouds.yaml`` for openstacksdk with the cloud ``lab``: admin token, fixed endpoint."""
-    cloud = {
+def write_clouds_yaml(path: Path, url: str, compute: str | None = None) -> Path:
+    """A ``clouds.yaml`` for openstacksdk with the cloud ``lab``: admin token, fixed endpoints.
+
+    ``compute`` is nova-api's, with ``/v2.1`` at its end, where there is one.
+    """
+    cloud: dict[str, object] = {
         "auth_type": "admin_token",
         "auth": {"endpoint": url, "token": "admin"},
         "placement_endpoint_override": url,
     }
+    if compute is not None:
+        cloud["compute_endpoint_override"] = compute
     path.write_text(yaml.safe_dump({"clouds": {CLOUD: cloud}}))
     return path

@@ -162,4 +162,5 @@ class Assembly:
             registrar,
             self.reconciler,
             bells=self.conf.detection.bells,
+            limits=Limits.from_conf(self.conf),
         )

@@ -14,6 +14,7 @@ from typing import Final
 
 from quarantine import custody
 from quarantine.cloud.facts import View
+from quarantine.concern import concern, intruder
 from quarantine.look import Look, amend, hold, move, reserve
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Event, State
@@ -22,6 +23,7 @@ from quarantine.step import Act, Action, Limits, Past
 NOTHING: Final = Action(Act.NOTHING)
 _NO_PAST: Final = Past()
 _NO_CASE: Final = SlotChanges(new_case=True, custody=None, custody_ready=False)
+_CALM: Final = frozenset({Act.NOTHING, Act.WAIT, Act.ASK, Act.ORDER, Act.RESEND, Act.TICKET})
 _STRANGE_CUSTODY: Final = (
     "the custody in Placement is of a case that this record does not know: was the database "
     "restored from a backup? The drive may have been used since, so it is erased again"
@@ -36,7 +38,13 @@ def decide(
         return _missing(record, view)
     if view.provider.uuid != record.provider or view.inventory is None:
         return _moved(record, view)
-    return _BY_STATE[record.state](Look(record, view, now, limits, past))
+    look = Look(record, view, now, limits, past)
+    action = _BY_STATE[record.state](look)
+    # What keeps a drive from the wrong hands comes first; then people hear of it, once.
+    if action.act in _CALM and (wrong := concern(look)) != record.alarm:
+        note = wrong or f"over: {record.alarm}"
+        return amend(note, SlotChanges(alarm=wrong), alarm=bool(wrong))
+    return action
 
 
 def _missing(record: SlotRecord, view: View | None) -> Action:
@@ -137,7 +145,7 @@ def _quarantined(look: Look) -> Action:
         return hold(f"the order came back {postponed} times without an erase: {record.reason}")
     if postponed and look.age(record.entered_at) < look.limits.retry_in_use_after:
         return NOTHING
-    return Action(Act.ORDER, "erase")
+    return _unless_haunted(look, Action(Act.ORDER, "erase"))
 
 
 def _working(look: Look) -> Action:
@@ -153,8 +161,20 @@ def _working(look: Look) -> Action:
         return move(Event.POSTPONED, _STRANGE_CUSTODY, look.begun_again, alarm=True)
     last = min(look.age(record.ordered_at), look.age(record.heard_at))
     if last > look.patience:
-        return Action(Act.RESEND, "nothing was heard of the order")
+        return _unless_haunted(look, Action(Act.RESEND, "nothing was heard of the order"))
     return NOTHING
+
+
+def _unless_haunted(look: Look, action: Action) -> Action:
+    """Nothing is sent to a drive that may have a user whom Placement does not know."""
+    past = look.past
+    if past.claimed:
+        return Action(Act.WAIT, past.claimed)
+    if past.ghosts is None:
+        return Action(Act.ASK, "Nova")
+    if past.ghosts:
+        return Action(Act.WAIT, "; ".join(past.ghosts))
+    return action
 
 
 def _custody_trouble(look: Look) -> Action | None:
@@ -218,6 +238,10 @@ def _to_the_pool(look: Look) -> Action:
             f"{record.ticket_incarnation or 'given no ticket'} at the certificate: erased again",
             SlotChanges(custody=look.ours, custody_ready=True),
         )
+    if not look.past.greeted:
+        return Action(Act.WAIT, f"waiting for the hello of host {record.slot.host}")
+    if look.past.unguarded:
+        return Action(Act.WAIT, look.past.unguarded)
     if record.ticket_ready:
         return Action(Act.GIVE_BACK, "certified")
     if look.age(record.ticket_at) > look.patience:
@@ -238,14 +262,15 @@ def _available(look: Look) -> Action:
             SlotChanges(custody=look.ours, custody_ready=False),
             alarm=True,
         )
+    wrong = look.lacks or look.past.recall or intruder(look)
     if look.locked:
         return move(
             Event.RELEASE_SEEN,
-            look.lacks or "reserved without an allocation: used and let go between two looks",
-            alarm=bool(look.lacks),
+            wrong or "reserved without an allocation: used and let go between two looks",
+            alarm=bool(wrong),
         )
-    if look.lacks:
-        return reserve(f"on offer although {look.lacks}; reserved first", alarm=True)
+    if wrong:
+        return reserve(f"on offer although {wrong}; reserved first", alarm=True)
     return NOTHING
 
 

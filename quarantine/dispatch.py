@@ -180,7 +180,8 @@ class Dispatcher:
                 record = self.store.transition(record, Event.ORDERED, changes=sent)
             else:
                 # A repetition of the same order is no new attempt.
-                record = self.store.amend(record, SlotChanges(ordered_at=self.clock()))
+                again = SlotChanges(ordered_at=self.clock(), detail="")
+                record = self.store.amend(record, again)
         except ConflictError:
             # The host was quicker: its answer is recorded already.
             return self.store.slot(record.slot) or record

@@ -29,7 +29,7 @@ from eraser.wire.report import (
 )
 from eraser.wire.signing import PublicKey
 from eraser.wire.ticket import RECEIPT_TYPE, TicketReceipt
-from quarantine import census, receipts
+from quarantine import census, defences, receipts
 from quarantine.check import Decision, Ruling, check
 from quarantine.errors import BadInputError, ConflictError, QuarantineError, RefusedError
 from quarantine.evidence.registrar import Registrar
@@ -37,6 +37,7 @@ from quarantine.record.base import Clock, utc_now
 from quarantine.record.facts import HostRecord, NonceUse, SlotChanges, SlotRecord
 from quarantine.record.states import WORKING, Event, State
 from quarantine.record.store import Store
+from quarantine.step import Limits
 
 LOG = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class Inbox:
     looker: Looker
     bells: bool = True
     """Whether a bell makes us look; else it is heard and nothing follows."""
+    limits: Limits = field(default_factory=Limits)
     clock: Clock = utc_now
     _sequences: dict[str, int] = field(default_factory=dict)
     """Last progress per order; forgetting it costs a step backwards on a screen."""
@@ -147,13 +149,32 @@ class Inbox:
         """A host is alive and names the drives in its slots: see :mod:`quarantine.census`."""
         host, hello, raw = self._open(token, Hello, HELLO_TYPE, "hello", lambda h: h.host)
         self._same_incarnation(host, hello.incarnation, "hello", raw)
+        if hello.sequence > host.sequence:
+            # Before it is kept: told twice after a crash, and never not at all.
+            self._tell(host, hello)
         try:
-            self.store.host_seen(host.name, hello.sequence, hello)
+            host = self.store.host_seen(host.name, hello.sequence, hello)
         except ConflictError as error:
             LOG.info("%s", error)  # repeated or overtaken: the newer one has been heard
             return
-        for slot in census.take(self.store, hello, self.clock):
+        changed = dict.fromkeys(census.take(self.store, hello, self.clock))
+        for record in self.store.slots(host=host.name):
+            if defences.wants_look(record, defences.weigh(record, host, self.limits)):
+                changed[record.slot] = None
+        for slot in changed:
             self._look(slot)
+
+    def _tell(self, host: HostRecord, hello: Hello) -> None:
+        """What the host says of its last gate for the first time."""
+        old = host.hello.gate if host.hello else None
+        for address, text in defences.news(old, hello.gate):
+            LOG.error("ALARM host %s%s: %s", host.name, f"/{address}" if address else "", text)
+            record = self.store.slot(Slot(host.name, address)) if address else None
+            if record is not None:
+                try:
+                    self.store.amend(record, SlotChanges(), note=text)
+                except ConflictError as error:
+                    LOG.warning("not in the slot's history: %s", error)
 
     def bell(self, host: str, address: str | None = None) -> None:
         """Somebody says that something happened: unsigned, so it only makes us look."""

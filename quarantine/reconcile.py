@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
@@ -20,6 +20,7 @@ from eraser.wire.identity import Slot
 from quarantine import custody
 from quarantine.cloud.facts import ONE_TIME_USE, Provider, View
 from quarantine.decide import decide
+from quarantine.defences import weigh
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
 from quarantine.hands import Dispatcher, Hands, Tickets
 from quarantine.record.facts import SlotChanges, SlotRecord
@@ -46,6 +47,13 @@ _WORK: Final = CASE_OPEN | {State.RELEASED}
 def utc_now() -> datetime:
     """Our own wall clock."""
     return datetime.now(UTC)
+
+
+class Haunts(Protocol):
+    """Who asks Nova for ghosts (:class:`quarantine.ghosts.Haunts`)."""
+
+    def of(self, record: SlotRecord) -> tuple[str, ...]:
+        """Why nothing may be sent to the drive now; it never raises for a Nova that is away."""
 
 
 class Cloud(custody.Door, Protocol):
@@ -85,11 +93,14 @@ class Reconciler:
         clock: Callable[[], datetime] = utc_now,
         *,
         tickets: Tickets,
+        haunts: Haunts | None = None,
     ) -> None:
+        """``haunts`` None: Nova is not asked for ghosts."""
         self._store = store
         self._placement = placement
         self._hands = Hands(store, placement, dispatcher, tickets, clock)
         self._limits = config
+        self._haunts = haunts
         self._clock = clock
         self._watch = Watch(config.in_use_reread)
         self._failed: dict[Slot, float] = {}
@@ -109,7 +120,11 @@ class Reconciler:
             if not fresh:
                 view = self._view(record)
             fresh = False
-            action = decide(record, view, self._clock(), self._limits, self._past(record))
+            past = self._past(record)
+            action = decide(record, view, self._clock(), self._limits, past)
+            if action.act is Act.ASK:
+                past = replace(past, ghosts=self._ghosts(record))
+                action = decide(record, view, self._clock(), self._limits, past)
             _tell(record, action)
             try:
                 if action.act is Act.NOTHING:
@@ -277,14 +292,19 @@ class Reconciler:
         return self._placement.view(provider.uuid, record.resource_class)
 
     def _past(self, record: SlotRecord) -> Past:
+        past = weigh(record, self._store.host(record.slot.host), self._limits)
+        if self._haunts is not None:
+            past = replace(past, ghosts=None)
         if record.state in (State.CERTIFIED, State.AVAILABLE):
-            host = self._store.host(record.slot.host)
-            return Past(lacks=self._lacks(record), incarnation=host.incarnation if host else None)
+            return replace(past, lacks=self._lacks(record))
         if record.state is State.QUARANTINED and record.attempts:
             rows = self._store.history(record.slot)
             case = [r for r in rows if r.generation == record.generation]
-            return Past(postponed=sum(r.event is Event.POSTPONED for r in case))
-        return Past()
+            return replace(past, postponed=sum(r.event is Event.POSTPONED for r in case))
+        return past
+
+    def _ghosts(self, record: SlotRecord) -> tuple[str, ...]:
+        return () if self._haunts is None else self._haunts.of(record)
 
     def _lacks(self, record: SlotRecord) -> str:
         if record.certificate is None or record.identity is None:
@@ -349,7 +369,7 @@ def _warn(slot: Slot, error: Exception) -> None:
 def _tell(record: SlotRecord, action: Action) -> None:
     if action.alarm:
         LOG.error("ALARM %s (%s): %s", record.slot, record.state, action.reason)
-    elif action.act is not Act.NOTHING:
+    elif action.act not in (Act.NOTHING, Act.WAIT):
         LOG.info(
             "%s (%s): %s %s", record.slot, record.state, action.event or action.act, action.reason
         )

@@ -8,6 +8,7 @@ from typing import Final
 
 from oslo_config.cfg import ConfigOpts
 
+from eraser.wire.ticket import Defence, DomainSeen
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import Event
 
@@ -33,6 +34,8 @@ class Act(StrEnum):
     """Send an erase order for this case."""
     RESEND = "resend"
     """Send the same order again: nothing was heard of it."""
+    ASK = "ask"
+    """Ask Nova for ghosts first, then decide again with the answer in ``Past.ghosts``."""
     TICKET = "ticket"
     """Send the case's ticket, or the same one again: its host's receipt is wanted."""
     AMEND = "amend"
@@ -63,6 +66,18 @@ class Past:
     """How often this case's order came back without an erase."""
     incarnation: str | None = None
     """The life of the host that we speak to now; None for a host that is not registered."""
+    greeted: bool = True
+    """The host has said hello in this life."""
+    unguarded: str = ""
+    """What the host lacks of the defences that are required; empty when it has them all."""
+    recall: str = ""
+    """Why a slot on offer must not be, by its host's own word or by the ticket it was given."""
+    claimed: str = ""
+    """The libvirt domain that names the slot on its host: nothing is erased before it is gone."""
+    running: tuple[DomainSeen, ...] = ()
+    """Domains that run with the slot's drive, by a word of the host that is not an old one."""
+    ghosts: tuple[str, ...] | None = ()
+    """Why Nova's own records forbid an erase now; None where Nova has not been asked yet."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +95,9 @@ class Limits:
     """After a claim Nova itself is about to set ``reserved``; we step in only later."""
     tickets: bool = True
     """``[gate]required``: nothing is given back before its host has a valid ticket for it."""
+    defences: frozenset[Defence] = frozenset({Defence.HOOK, Defence.LOADED, Defence.PATCH})
+    """``[gate]required_defences``: what a host must have, where tickets are required."""
+    overdue_after: float = 21600.0
 
     @classmethod
     def from_conf(cls, conf: ConfigOpts) -> Limits:
@@ -92,4 +110,6 @@ class Limits:
             retry_in_use_after=conf.erase.retry_in_use_after,
             max_attempts=conf.erase.max_attempts,
             tickets=conf.gate.required,
+            defences=frozenset(map(Defence, conf.gate.required_defences)),
+            overdue_after=conf.erase.overdue_after,
         )

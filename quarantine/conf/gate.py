@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from oslo_config import cfg
+from oslo_config import cfg, types
+
+from eraser.wire.ticket import Defence
 
 GROUP = cfg.OptGroup(
     "gate",
@@ -27,6 +29,26 @@ When to switch off: for a time, while the gate is being installed on hosts that 
 No tickets are sent then, so a host that has the hook refuses every guest, and on one without it a
 drive that was swapped or written to after its certificate is handed to the next tenant unnoticed.
 When it is switched on, whatever was given back without a ticket is erased again.
+
+Related: required_defences.
+""",
+    ),
+    cfg.ListOpt(
+        "required_defences",
+        default=["hook", "loaded", "patch"],
+        item_type=types.String(choices=[str(defence) for defence in Defence]),
+        help="""
+What a host must have before one of its drives is offered: hook (our file in libvirt's qemu.d),
+loaded (the running libvirt calls it), patch (the running nova-compute makes new providers reserved
+from birth), rules (host-setup), watcher. The host says with each hello how they stand. While one is
+missing no drive of the host is given back, and those on offer are reserved and erased again, since
+a guest may have started past the gate. What is not in the list is only reported.
+
+When to change: leave patch out where no patch exists for your Nova release, and know that a drive
+whose provider is made anew is on offer until the next look. Add watcher and rules where every host
+has them. Has no effect without required.
+
+Related: required.
 """,
     ),
 ]

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.wire.report import Hello
 from eraser.wire.signing import PrivateKey
+from eraser.wire.ticket import Defence, DefenceSeen, GateTestimony, Standing
 from quarantine.cloud.facts import View, slot_of
 from quarantine.cloud.placement import Placement
 from quarantine.enrol import enrol
@@ -74,6 +76,19 @@ class NotingTickets:
 
 
 @dataclass
+class HauntedBy:
+    """What Nova is made to say about ghosts."""
+
+    reasons: tuple[str, ...] = ()
+    asked: int = 0
+
+    def of(self, record: SlotRecord) -> tuple[str, ...]:
+        """The same for every slot."""
+        self.asked += 1
+        return self.reasons
+
+
+@dataclass
 class SettableClock:
     """A wall clock that stands still until it is moved."""
 
@@ -104,11 +119,13 @@ class Pool:
         self.store.migrate()
         self.dispatcher = NotingDispatcher(self.store, self.clock)
         self.tickets = NotingTickets(self.store, self.clock)
-        self.store.register_host(self.slot.host, PrivateKey.generate().public, LIFE)
+        self.greet(LIFE)
         self.placement = Placement.connect("lab", timeout=TIMEOUT)
         self.reconciler = self.new_reconciler()
 
-    def new_reconciler(self, limits: Limits | None = None) -> Reconciler:
+    def new_reconciler(
+        self, limits: Limits | None = None, haunts: HauntedBy | None = None
+    ) -> Reconciler:
         """As after a restart of the control plane."""
         return Reconciler(
             self.store,
@@ -117,7 +134,16 @@ class Pool:
             limits or self.limits,
             self.clock,
             tickets=self.tickets,
+            haunts=haunts,
         )
+
+    def greet(self, life: str) -> None:
+        """The slot's host is registered in this life, and says that its gate stands."""
+        host = self.slot.host
+        self.store.register_host(host, PrivateKey.generate().public, life, replace=True)
+        seen = tuple(DefenceSeen(name, Standing.PRESENT, "") for name in Defence)
+        gate = GateTestimony(seen, (), (), ())
+        self.store.host_seen(host, 1, Hello(host, life, 1, "0.1.0", (), (), (), gate))
 
     @property
     def record(self) -> SlotRecord:

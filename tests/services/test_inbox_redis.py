@@ -34,7 +34,17 @@ from eraser.wire.report import (
     Step,
 )
 from eraser.wire.signing import PrivateKey, PublicKey
-from eraser.wire.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt, TicketState
+from eraser.wire.ticket import (
+    RECEIPT_TYPE,
+    TICKET_TYPE,
+    Defence,
+    DefenceSeen,
+    GateTestimony,
+    Standing,
+    Ticket,
+    TicketReceipt,
+    TicketState,
+)
 from quarantine.celeryapp import CeleryPost, make_app
 from quarantine.errors import UnavailableError
 from quarantine.evidence import ledger
@@ -180,7 +190,9 @@ class Deployment:
     def hello(self) -> None:
         self.sequence += 1
         drives = (SeenDrive(ADDRESS, "nvme", IDENTITY),)
-        message = Hello(self.slot.host, INCARNATION, self.sequence, "0.1.0", drives, ())
+        defences = tuple(DefenceSeen(name, Standing.PRESENT, "") for name in Defence)
+        gate = GateTestimony(defences, (), (), ())
+        message = Hello(self.slot.host, INCARNATION, self.sequence, "0.1.0", drives, (), (), gate)
         self.send("hello", message, HELLO_TYPE)
 
     def order(self) -> EraseOrder:

@@ -19,7 +19,7 @@ from quarantine.step import Limits
 from tests.lab.services.faults import Fault, Kind
 from tests.lab.services.nova_standin import NoValidHostError
 from tests.lab.services.process import wait_until
-from tests.services.pool import ADDRESS, Pool, with_limits
+from tests.services.pool import ADDRESS, HauntedBy, Pool, with_limits
 
 pytestmark = pytest.mark.services
 
@@ -531,3 +531,59 @@ def test_worst_case_detection_grows_with_the_slots() -> None:
     limits = Limits(sweep_interval=15, in_use_reread=240)
     assert worst_case_detection(limits, 4, 0.05) == pytest.approx(240 + 15 + 0.2)
     assert worst_case_detection(limits, 20_000, 0.05) == pytest.approx(3000)
+
+
+def test_a_certified_slot_goes_back_only_with_its_hosts_receipt(pool: Pool) -> None:
+    pool.enrol()
+    pool.reconciler.look(pool.slot)
+    record = pool.certify(receipt=False)
+    for _ in range(3):
+        pool.reconciler.look(pool.slot)
+    assert pool.tickets.sent == [record.ticket_token]
+    assert pool.record.state is State.CERTIFIED
+    assert not pool.on_offer
+    pool.clock.forward(pool.limits.resend_after + 1)
+    pool.reconciler.look(pool.slot)
+    assert pool.tickets.sent == [record.ticket_token] * 2
+    pool.take_ticket()
+    pool.reconciler.look(pool.slot)
+    assert pool.record.state is State.AVAILABLE
+    assert pool.on_offer
+
+
+def test_a_host_that_lost_its_state_has_its_drives_erased_again(pool: Pool) -> None:
+    """On offer: reserved first. Certified: the new life has no report, so it takes no ticket."""
+    pool.make_available()
+    pool.greet("incarnation-00002")
+    pool.reconciler.look(pool.slot)
+    assert not pool.on_offer
+    assert pool.record.state is State.ERASING
+    assert pool.record.generation == 2
+    pool.certify()  # of the life before
+    pool.reconciler.look(pool.slot)
+    assert pool.states()[-3:] == [State.CERTIFIED, State.QUARANTINED, State.ERASING]
+    assert pool.record.generation == 3
+    assert pool.view.locked
+    assert [a.consumer for a in pool.view.allocations] == [pool.record.custody]
+
+
+def test_what_a_ghost_forbids_is_done_when_it_is_gone(pool: Pool) -> None:
+    haunts = HauntedBy(("server s runs here",))
+    reconciler = pool.new_reconciler(haunts=haunts)
+    pool.enrol()
+    for _ in range(2):
+        reconciler.look(pool.slot)
+    assert pool.record.state is State.QUARANTINED
+    assert pool.record.detail == "server s runs here"
+    assert pool.dispatcher.sent == []
+    haunts.reasons = ()
+    reconciler.look(pool.slot)
+    assert pool.record.state is State.ERASING
+    asked = haunts.asked
+    reconciler.look(pool.slot)
+    assert haunts.asked == asked  # nobody is asked while nothing is to be sent
+    pool.clock.forward(pool.limits.resend_after + 1)
+    haunts.reasons = ("compute service down",)
+    reconciler.look(pool.slot)
+    assert len(pool.dispatcher.sent) == 1
+    assert haunts.asked == asked + 1

@@ -124,7 +124,7 @@ def test_what_holds_a_password_is_secret() -> None:
         for option in options
         if option.secret
     }
-    assert secret == {"database.url", "broker.url"}
+    assert secret == {"database.url", "broker.url", "notifications.transport_url"}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from eraser.wire.identity import Slot
+from eraser.wire.ticket import DomainSeen
 from quarantine.cloud.facts import (
     CONSUMER_TYPE,
     Allocation,
@@ -24,7 +25,9 @@ from quarantine.record.states import Event, State
 from quarantine.step import Act, Action, Limits, Past
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-LIMITS = Limits(resend_after=100, retry_in_use_after=300, max_attempts=3, burn_grace=60)
+LIMITS = Limits(
+    resend_after=100, retry_in_use_after=300, max_attempts=3, burn_grace=60, overdue_after=100_000
+)
 SLOT = Slot("cmp_1", "0000:81:00.0")
 RC = "CUSTOM_NVME_I1"
 CUSTODY = "c0000000-0000-4000-8000-000000000000"
@@ -96,6 +99,7 @@ OPEN = (State.QUARANTINED, State.ERASING, State.VERIFYING)
 WORKING = (State.ERASING, State.VERIFYING)
 PARKED = (State.HELD, State.RETIRED)
 
+
 CLEAN = Past(incarnation=LIFE)
 
 
@@ -115,6 +119,8 @@ class Row:
     ticket: bool = True
     sent: float | None = 0
     life: str | None = LIFE
+    detail: str = ""
+    alarmed: str = ""
     ordered: float = 0
     heard: float | None = None
     entered: float = 3600
@@ -122,6 +128,20 @@ class Row:
 
 
 MOVE = Act.TRANSITION
+
+
+def guest(uuid: str = SERVER, *, recorded: bool = True) -> Past:
+    """A host that says that this domain runs with the drive."""
+    seen = DomainSeen(uuid, "instance-1", (SLOT.address,), True, recorded)
+    return replace(CLEAN, running=(seen,))
+
+
+LACKING = replace(CLEAN, unguarded="host cmp_1: hook is absent: run host-setup")
+RECALLED = replace(CLEAN, recall="its host calls the ticket void: the drive vanished")
+CLAIMED = replace(CLEAN, claimed="domain 'x' names the drive on its host")
+UNASKED, HAUNTED = replace(CLEAN, ghosts=None), replace(CLEAN, ghosts=("server s runs",))
+SILENT = "its host has said nothing of the order for more than 27.7778 h"
+STUCK = "no step for more than 27.7778 h; its detail says what it waits for"
 FIRST = Past(lacks="the slot has no certificate")
 
 TABLE = (
@@ -328,6 +348,97 @@ TABLE = (
     Row("claimed, to be burned", (State.AVAILABLE,), LOWERED, MOVE, Event.CLAIM_SEEN),
     Row("used between two looks", (State.AVAILABLE,), LOCKED, MOVE, Event.RELEASE_SEEN),
     Row("custody there", (State.AVAILABLE,), HELD_BY_US, MOVE, Event.RELEASE_SEEN, alarm=True),
+    # What the host itself says.
+    Row(
+        "not greeted", (State.CERTIFIED,), HELD_BY_US, Act.WAIT, past=replace(CLEAN, greeted=False)
+    ),
+    Row("unguarded", (State.CERTIFIED,), HELD_BY_US, Act.AMEND, alarm=True, past=LACKING),
+    Row(
+        "unguarded, known",
+        (State.CERTIFIED,),
+        HELD_BY_US,
+        Act.WAIT,
+        past=LACKING,
+        alarmed=LACKING.unguarded,
+    ),
+    Row(
+        "guarded again",
+        (State.CERTIFIED,),
+        HELD_BY_US,
+        Act.TICKET,
+        alarmed="",
+        ticket=False,
+        sent=None,
+    ),
+    Row("alarm over", (State.AVAILABLE,), FREE, Act.AMEND, alarmed="something"),
+    # Only a plain word takes back what is on offer: a look that failed is told.
+    Row("unguarded on offer", (State.AVAILABLE,), FREE, Act.AMEND, alarm=True, past=LACKING),
+    Row("recalled", (State.AVAILABLE,), FREE, Act.RESERVE, alarm=True, past=RECALLED),
+    Row(
+        "recalled, reserved",
+        (State.AVAILABLE,),
+        LOCKED,
+        MOVE,
+        Event.RELEASE_SEEN,
+        alarm=True,
+        past=RECALLED,
+    ),
+    Row("recalled, claimed", (State.AVAILABLE,), USED, MOVE, Event.CLAIM_SEEN, past=RECALLED),
+    Row("named by a domain", (State.QUARANTINED,), HELD_BY_US, Act.WAIT, past=CLAIMED),
+    Row("named by a domain", WORKING, HELD_BY_US, Act.WAIT, past=CLAIMED, ordered=1e6, entered=1e4),
+    # Nova is asked before each order, and before it is sent again.
+    Row("ask first", (State.QUARANTINED,), HELD_BY_US, Act.ASK, past=UNASKED),
+    Row("ask again", WORKING, HELD_BY_US, Act.ASK, past=UNASKED, ordered=1e6, entered=1e4),
+    Row("at work, nothing to ask", WORKING, HELD_BY_US, Act.NOTHING, past=UNASKED, ordered=99),
+    Row("haunted", (State.QUARANTINED,), HELD_BY_US, Act.WAIT, past=HAUNTED),
+    Row("haunted", WORKING, HELD_BY_US, Act.WAIT, past=HAUNTED, ordered=1e6, entered=1e4),
+    # A guest that should not have the drive.
+    Row("its own guest", (State.IN_USE,), USED, Act.NOTHING, past=guest()),
+    Row("another guest", (State.IN_USE,), USED, Act.AMEND, alarm=True, past=guest(STRANGER)),
+    Row("past the gate", (State.IN_USE,), USED, Act.AMEND, alarm=True, past=guest(recorded=False)),
+    Row("a ghost on offer", (State.AVAILABLE,), FREE, Act.RESERVE, alarm=True, past=guest()),
+    Row("a ghost in care", (State.QUARANTINED,), HELD_BY_US, Act.AMEND, alarm=True, past=guest()),
+    Row("a ghost in care", (*WORKING, *PARKED), HELD_BY_US, Act.AMEND, alarm=True, past=guest()),
+    # Too long without a step.
+    Row("host silent", WORKING, HELD_BY_US, Act.AMEND, alarm=True, ordered=9e4, entered=1e5 + 1),
+    Row(
+        "host silent, known",
+        WORKING,
+        HELD_BY_US,
+        Act.RESEND,
+        ordered=9e4,
+        entered=1e5 + 1,
+        alarmed=SILENT,
+    ),
+    Row(
+        "host heard again",
+        WORKING,
+        HELD_BY_US,
+        Act.AMEND,
+        entered=1e5 + 1,
+        heard=5,
+        alarmed=SILENT,
+    ),
+    Row(
+        "waiting for long",
+        (State.QUARANTINED,),
+        HELD_BY_US,
+        Act.AMEND,
+        alarm=True,
+        entered=1e5 + 1,
+        past=HAUNTED,
+        detail="server s runs",
+    ),
+    Row(
+        "waiting for long, known",
+        (State.QUARANTINED,),
+        HELD_BY_US,
+        Act.WAIT,
+        entered=1e5 + 1,
+        past=HAUNTED,
+        detail="another reason now",
+        alarmed=STUCK,
+    ),
     # People must decide.
     Row("parked", PARKED, LOCKED, Act.NOTHING),
     Row("parked under custody", PARKED, HELD_BY_US, Act.NOTHING),
@@ -389,6 +500,8 @@ def record_of(row: Row, state: State) -> SlotRecord:
         ticket_ready=row.ticket,
         ticket_at=None if row.sent is None else NOW - timedelta(seconds=row.sent),
         ticket_incarnation=row.life,
+        detail=row.detail,
+        alarm=row.alarmed,
         ordered_at=NOW - timedelta(seconds=row.ordered),
         heard_at=None if row.heard is None else NOW - timedelta(seconds=row.heard),
         entered_at=NOW - timedelta(seconds=row.entered),
@@ -487,6 +600,38 @@ def test_where_no_tickets_are_required_a_certificate_is_enough() -> None:
     limits = replace(LIMITS, tickets=False)
     assert decide(record, HELD_BY_US, NOW, limits, Past()).act is Act.GIVE_BACK
     assert decide(record, HELD_BY_US, NOW, limits, FIRST).event is Event.HELD
+
+
+def test_without_tickets_the_hosts_defences_are_only_told() -> None:
+    limits = replace(LIMITS, tickets=False)
+    certified = replace(RECORD, state=State.CERTIFIED)
+    assert decide(certified, HELD_BY_US, NOW, limits, LACKING).act is Act.GIVE_BACK
+    unrecorded = guest(recorded=False)
+    assert decide(RECORD, USED, NOW, limits, unrecorded).act is Act.NOTHING
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("past", [CLAIMED, HAUNTED, UNASKED])
+def test_nothing_is_sent_to_a_drive_that_may_have_a_user(state: State, past: Past) -> None:
+    record = replace(RECORD, state=state, ordered_at=NOW - timedelta(days=300))
+    for seen in SEEN:
+        assert decide(record, seen, NOW, LIMITS, past).act not in (Act.ORDER, Act.RESEND)
+
+
+@pytest.mark.parametrize("past", [LACKING, replace(CLEAN, greeted=False)])
+def test_nothing_is_given_to_a_host_that_lacks_a_defence(past: Past) -> None:
+    for ready in (True, False):
+        for sent in (None, NOW - timedelta(days=300)):
+            record = replace(
+                RECORD,
+                state=State.CERTIFIED,
+                ticket_ready=ready,
+                ticket_at=sent,
+                alarm=past.unguarded,
+            )
+            for seen in SEEN:
+                act = decide(record, seen, NOW, LIMITS, past).act
+                assert act not in (Act.TICKET, Act.GIVE_BACK)
 
 
 def test_a_recalled_drive_stays_under_the_custody_that_is_there() -> None:

@@ -28,7 +28,18 @@ from eraser.wire.report import (
     Verdict,
 )
 from eraser.wire.signing import PrivateKey, verify
-from eraser.wire.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt, TicketState
+from eraser.wire.ticket import (
+    RECEIPT_TYPE,
+    TICKET_TYPE,
+    AllowanceUsed,
+    Defence,
+    DefenceSeen,
+    GateTestimony,
+    Standing,
+    Ticket,
+    TicketReceipt,
+    TicketState,
+)
 from quarantine import census
 from quarantine.check import Ruling
 from quarantine.dispatch import Dispatcher
@@ -843,3 +854,53 @@ def test_a_receipt_of_somebody_else_changes_nothing(plane: Plane, what: str) -> 
         plane.inbox.receipt(plane.signed(receipt, typ, key))
     assert plane.record() == before
     assert len(plane.store.refusals()) == 1
+
+
+def told(plane: Plane, sequence: int, gate: GateTestimony) -> None:
+    """A hello with this word of the last gate."""
+    drives = (SeenDrive(SLOT.address, "nvme", IDENTITY),)
+    hello = Hello("cmp1", INCARNATION, sequence, "0.1.0", drives, (), (), gate)
+    plane.inbox.hello(plane.signed(hello, HELLO_TYPE))
+
+
+ALL_WELL = GateTestimony(
+    tuple(DefenceSeen(name, Standing.PRESENT, "") for name in Defence), (), (), ()
+)
+UNHOOKED = replace(
+    ALL_WELL, defences=(DefenceSeen(Defence.HOOK, Standing.ABSENT, "gone"), *ALL_WELL.defences[1:])
+)
+
+
+def on_offer(plane: Plane) -> None:
+    ticket = certified(plane)
+    valid = receipt_of(ticket, TicketState.VALID)
+    plane.inbox.receipt(plane.signed(valid, RECEIPT_TYPE))
+    plane.store.transition(plane.record(), Event.RETURNED)
+    plane.looks.slots.clear()
+
+
+def test_a_hello_that_a_defence_is_gone_has_the_slots_on_offer_looked_at(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    on_offer(plane)
+    told(plane, 1, ALL_WELL)
+    assert plane.looks.slots == []
+    assert "ALARM" not in caplog.text
+    for sequence in (2, 3):
+        told(plane, sequence, UNHOOKED)
+    # Looked at until it is settled, told once.
+    assert plane.looks.slots == [SLOT, SLOT]
+    assert caplog.text.count("ALARM host cmp1: hook is absent: gone") == 1
+
+
+def test_a_guest_let_in_by_a_persons_word_is_in_the_slots_history_once(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    on_offer(plane)
+    used = AllowanceUsed(SLOT.address, "uuid-1", "ada", "3 a.m.", "2026-11-20T03:00:00Z")
+    for sequence in (1, 2, 1):
+        told(plane, sequence, replace(ALL_WELL, allowances=(used,)))
+    notes = [row.reason for row in plane.store.history(SLOT) if "ada" in row.reason]
+    assert len(notes) == 1
+    assert "3 a.m." in notes[0]
+    assert caplog.text.count("ALARM host cmp1/0000:01:00.0: ada let") == 1

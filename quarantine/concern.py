@@ -1,0 +1,51 @@
+"""What an operator should hear of, beside the steps that the slot takes by itself. Pure.
+
+The text stands on the record until it is over, so it holds nothing that changes from look to look:
+one alarm for one trouble.
+"""
+
+from __future__ import annotations
+
+import math
+
+from quarantine.look import Look
+from quarantine.record.base import storable
+from quarantine.record.rows import ALARM_LENGTH
+from quarantine.record.states import WORKING, State
+
+
+def concern(look: Look) -> str:
+    """The present trouble in words; empty when there is none."""
+    return storable(intruder(look) or _unguarded(look) or _overdue(look), ALARM_LENGTH)
+
+
+def intruder(look: Look) -> str:
+    """A guest that runs with the drive and should not."""
+    for domain in look.past.running:
+        who = f"domain {domain.name!r} ({domain.uuid}) runs with the drive"
+        if look.record.state is not State.IN_USE:
+            return f"{who}, and no server holds it in Placement: a ghost, or started by hand"
+        if not domain.recorded and look.limits.tickets:
+            return f"{who}, and the gate has not let it in: plugged in by hand, or past the hook"
+        if domain.uuid not in look.others:
+            return f"{who}, and Placement has it for {', '.join(look.others) or 'nobody'}"
+    return ""
+
+
+def _unguarded(look: Look) -> str:
+    exposed = look.record.state in (State.CERTIFIED, State.AVAILABLE)
+    return look.past.unguarded if exposed and look.limits.tickets else ""
+
+
+def _overdue(look: Look) -> str:
+    record, limit = look.record, look.limits.overdue_after
+    here = look.age(record.entered_at)
+    # Without end is what a clock that was set back shows: that is no trouble of the slot's.
+    silence = min(here, look.age(record.heard_at))
+    if record.state in WORKING and limit < silence < math.inf:
+        return f"its host has said nothing of the order for more than {limit / 3600:g} h"
+    waiting = record.state in (State.QUARANTINED, State.CERTIFIED) and record.detail
+    if waiting and limit < here < math.inf:
+        # What it waits for may change from look to look; this must not.
+        return f"no step for more than {limit / 3600:g} h; its detail says what it waits for"
+    return ""

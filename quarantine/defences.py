@@ -1,0 +1,128 @@
+"""What a host's own testimony means for one of its slots. Pure.
+
+A host that cannot say how a defence stands counts as one that lacks it: its drives are not offered.
+Slots that are on offer already are taken back only on a plain "absent": a look that failed, or a
+hello that is missing, must not empty the pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from eraser.wire.report import Hello
+from eraser.wire.ticket import Defence, DefenceSeen, GateTestimony, Standing, TicketState
+from quarantine.record.facts import HostRecord, SlotRecord
+from quarantine.record.states import State
+from quarantine.step import Limits, Past
+
+_SETTLED_SECONDS: Final = 60.0
+"""A hello may have been on its way for so long: what it says is of before the slot's last step."""
+
+_FINE: Final = frozenset({Standing.PRESENT, Standing.NOT_APPLICABLE})
+
+
+def weigh(record: SlotRecord, host: HostRecord | None, limits: Limits) -> Past:
+    """What the host adds to the past of one of its slots."""
+    if host is None:
+        return Past(greeted=False)
+    hello, heard = host.hello, host.heard_at
+    since = _seconds(record.entered_at, heard)
+    domains = hello.gate.domains if hello and hello.gate and since >= 0 else ()
+    named = tuple(d for d in domains if record.slot.address in d.addresses)
+    return Past(
+        incarnation=host.incarnation,
+        greeted=hello is not None,
+        unguarded=_unguarded(hello, limits) if hello and limits.tickets else "",
+        recall=_recall(record, host, limits) if limits.tickets else "",
+        claimed=(
+            f"domain {named[0].name!r} ({named[0].uuid}) names the drive on its host; the order "
+            "waits until it is gone"
+            if named
+            else ""
+        ),
+        running=tuple(d for d in named if d.running) if since > _SETTLED_SECONDS else (),
+    )
+
+
+def wants_look(record: SlotRecord, past: Past) -> bool:
+    """Whether a hello gives reason to look at a slot that a sweep would pass over."""
+    if record.state is State.IN_USE:
+        odd = any(not d.recorded or d.uuid != record.consumer for d in past.running)
+        return odd or bool(record.alarm)
+    if record.state is State.AVAILABLE and (past.recall or past.unguarded):
+        return True
+    return bool(past.running) or bool(record.alarm)
+
+
+def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple[str | None, str]]:
+    """What a hello says for the first time and people must hear: a slot's address or None, text."""
+    if new is None:
+        return
+    before = {} if old is None else {seen.defence: seen.standing for seen in old.defences}
+    for seen in new.defences:
+        if seen.standing not in _FINE and before.get(seen.defence) is not seen.standing:
+            yield None, _name(seen)
+    known = set() if old is None else {(used.at, used.address) for used in old.allowances}
+    for used in new.allowances:
+        if (used.at, used.address) not in known:
+            yield (
+                used.address,
+                f"{used.by} let domain {used.domain} in past the gate at {used.at}: {used.reason}",
+            )
+
+
+def _unguarded(hello: Hello, limits: Limits) -> str:
+    if not limits.defences:
+        return ""
+    if hello.gate is None:
+        return (
+            f"host {hello.host} says nothing of its last gate: expected a newer nvme-eraser than "
+            f"{hello.version} there; upgrade it"
+        )
+    seen = {each.defence: each for each in hello.gate.defences}
+    stand = [
+        seen.get(name, DefenceSeen(name, Standing.UNKNOWN, "its hello does not name it"))
+        for name in Defence
+        if name in limits.defences
+    ]
+    lacking = [_name(each) for each in stand if each.standing not in _FINE]
+    return f"host {hello.host}: {'; '.join(lacking)}" if lacking else ""
+
+
+def _recall(record: SlotRecord, host: HostRecord, limits: Limits) -> str:
+    if record.state is not State.AVAILABLE:
+        return ""
+    if not record.ticket_ready:
+        return "its host was given no ticket for it"
+    if record.ticket_incarnation != host.incarnation:
+        return (
+            f"its ticket is of incarnation {record.ticket_incarnation} of the host, which is "
+            f"{host.incarnation} now"
+        )
+    gate = host.hello.gate if host.hello else None
+    for seen in gate.defences if gate else ():
+        if seen.defence in limits.defences and seen.standing is Standing.ABSENT:
+            return f"on host {host.name} {_name(seen)}"
+    for ticket in gate.tickets if gate else ():
+        if (ticket.address, ticket.order_id, ticket.generation) != (
+            record.slot.address,
+            record.order_id,
+            record.generation,
+        ):
+            continue
+        if ticket.state is TicketState.VOID:
+            return f"its host calls the ticket void: {ticket.reason or 'without a reason'}"
+        if ticket.state is TicketState.USED:
+            return "its host let a guest in on it, and nobody holds it in Placement"
+    return ""
+
+
+def _name(seen: DefenceSeen) -> str:
+    return f"{seen.defence} is {seen.standing}: {seen.detail or 'no detail'}"
+
+
+def _seconds(since: datetime, until: datetime | None) -> float:
+    """Both on our own clock; without a hello it was before everything."""
+    return -float("inf") if until is None else (until - since).total_seconds()

@@ -1,0 +1,195 @@
+"""What hosts say of their last gate, and what that means for each of their slots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from eraser.wire.report import Hello
+from eraser.wire.signing import PrivateKey
+from eraser.wire.ticket import (
+    AllowanceUsed,
+    Defence,
+    DefenceSeen,
+    DomainSeen,
+    GateTestimony,
+    Standing,
+    TicketSeen,
+    TicketState,
+)
+from quarantine import defences
+from quarantine.record.facts import HostRecord, SlotRecord
+from quarantine.record.states import State
+from quarantine.step import Limits, Past
+from tests.unit.quarantine.testimony import NOW, ORDER, RECORD, SLOT
+
+LIFE = "incarnation-00001"
+LIMITS = Limits()
+ALL_WELL = tuple(DefenceSeen(name, Standing.PRESENT, "") for name in Defence)
+GATE = GateTestimony(ALL_WELL, (), (), ())
+TICKET = TicketSeen(SLOT.address, ORDER.order_id, ORDER.generation, TicketState.VALID, "")
+DOMAIN = DomainSeen(RECORD.consumer or "", "instance-1", (SLOT.address,), True, True)
+ON_OFFER = replace(RECORD, state=State.AVAILABLE, ticket_ready=True, ticket_incarnation=LIFE)
+
+
+def host(gate: GateTestimony | None = GATE, *, after: float = 3600, **changes: Any) -> HostRecord:
+    """A host whose hello came so many seconds after the slot's last step."""
+    hello = Hello(SLOT.host, LIFE, 7, "0.1.0", (), (), (), gate)
+    known = HostRecord(
+        name=SLOT.host,
+        key=PrivateKey.generate().public,
+        incarnation=LIFE,
+        sequence=7,
+        hello=hello,
+        registered_at=NOW,
+        heard_at=NOW + timedelta(seconds=after),
+    )
+    return replace(known, **changes)
+
+
+def standing(defence: Defence, how: Standing) -> GateTestimony:
+    """All is well but this."""
+    seen = [each for each in ALL_WELL if each.defence is not defence]
+    return replace(GATE, defences=(*seen, DefenceSeen(defence, how, "run host-setup")))
+
+
+def weigh(
+    record: SlotRecord = ON_OFFER, known: HostRecord | None = None, limits: Limits = LIMITS
+) -> Past:
+    return defences.weigh(record, known or host(), limits)
+
+
+def test_a_host_with_everything_is_no_trouble() -> None:
+    assert weigh(known=host(replace(GATE, tickets=(TICKET,)))) == Past(incarnation=LIFE)
+
+
+def test_a_host_that_nobody_registered_has_not_greeted() -> None:
+    past = defences.weigh(ON_OFFER, None, LIMITS)
+    assert (past.incarnation, past.greeted, past.recall) == (None, False, "")
+
+
+@pytest.mark.parametrize("how", Standing)
+@pytest.mark.parametrize("defence", Defence)
+def test_a_required_defence(defence: Defence, how: Standing) -> None:
+    past = weigh(known=host(standing(defence, how)))
+    required = defence in (Defence.HOOK, Defence.LOADED, Defence.PATCH)
+    bad = required and how in (Standing.ABSENT, Standing.UNKNOWN)
+    assert bool(past.unguarded) is bad
+    # Only a plain word takes back what is on offer.
+    assert bool(past.recall) is (required and how is Standing.ABSENT)
+    for text in filter(None, (past.unguarded, past.recall)):
+        assert defence in text
+        assert "run host-setup" in text
+
+
+def test_a_defence_that_is_not_named_or_no_testimony_at_all_is_not_there() -> None:
+    rest = replace(GATE, defences=ALL_WELL[1:])
+    assert "hook is unknown" in weigh(known=host(rest)).unguarded
+    assert "upgrade" in weigh(known=host(None)).unguarded
+    for gate in (rest, None):
+        assert weigh(known=host(gate)).recall == ""
+    nothing = replace(LIMITS, defences=frozenset())
+    assert weigh(known=host(None), limits=nothing).unguarded == ""
+    assert weigh(known=host(None), limits=replace(LIMITS, tickets=False)).unguarded == ""
+
+
+def test_a_host_without_a_hello_yet_is_waited_for_and_loses_nothing() -> None:
+    past = weigh(known=host(hello=None, heard_at=None))
+    assert (past.greeted, past.unguarded, past.recall) == (False, "", "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen", "word"),
+    [
+        ({"ticket_ready": False}, (TICKET,), "no ticket"),
+        ({"ticket_incarnation": "incarnation-00000"}, (TICKET,), "incarnation-00000"),
+        ({}, (replace(TICKET, state=TicketState.VOID, reason="vanished"),), "vanished"),
+        ({}, (replace(TICKET, state=TicketState.USED),), "let a guest in"),
+    ],
+)
+def test_a_slot_on_offer_whose_ticket_is_not_good_is_recalled(
+    changes: dict[str, Any], seen: tuple[TicketSeen, ...], word: str
+) -> None:
+    record, known = replace(ON_OFFER, **changes), host(replace(GATE, tickets=seen))
+    assert word in weigh(record, known).recall
+    assert weigh(record, known, replace(LIMITS, tickets=False)).recall == ""
+    for state in set(State) - {State.AVAILABLE}:
+        assert weigh(replace(record, state=state), known).recall == ""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"generation": ORDER.generation - 1}, {"order_id": "other"}, {"address": "0000:7f:00.0"}],
+)
+def test_another_cases_ticket_says_nothing(changes: dict[str, Any]) -> None:
+    void = replace(TICKET, state=TicketState.VOID, **changes)
+    assert weigh(known=host(replace(GATE, tickets=(void,)))).recall == ""
+
+
+@pytest.mark.parametrize(
+    ("after", "claimed", "running"), [(-1, False, False), (0, True, False), (61, True, True)]
+)
+def test_an_old_hello_speaks_of_the_guest_before(
+    after: float, claimed: bool, running: bool
+) -> None:
+    past = weigh(known=host(replace(GATE, domains=(DOMAIN,)), after=after))
+    assert (bool(past.claimed), bool(past.running)) == (claimed, running)
+
+
+def test_a_domain_that_does_not_run_still_claims_and_one_elsewhere_does_not() -> None:
+    stopped = replace(DOMAIN, running=False)
+    past = weigh(known=host(replace(GATE, domains=(stopped,))))
+    assert DOMAIN.name in past.claimed
+    assert past.running == ()
+    elsewhere = replace(DOMAIN, addresses=("0000:7f:00.0",))
+    assert weigh(known=host(replace(GATE, domains=(elsewhere,)))).claimed == ""
+
+
+QUIET, LOUD = Past(), Past(running=(DOMAIN,))
+UNKNOWN = replace(DOMAIN, recorded=False)
+
+
+@pytest.mark.parametrize(
+    ("state", "past", "alarm", "wanted"),
+    [
+        (State.AVAILABLE, QUIET, "", False),
+        (State.AVAILABLE, Past(recall="x"), "", True),
+        (State.AVAILABLE, Past(unguarded="x"), "", True),
+        (State.AVAILABLE, LOUD, "", True),
+        (State.AVAILABLE, QUIET, "an alarm", True),
+        (State.IN_USE, LOUD, "", False),
+        (State.IN_USE, Past(running=(UNKNOWN,)), "", True),
+        (State.IN_USE, Past(running=(replace(DOMAIN, uuid="other"),)), "", True),
+        (State.IN_USE, QUIET, "an alarm", True),
+        (State.IN_USE, Past(unguarded="x"), "", False),
+        (State.HELD, LOUD, "", True),
+        (State.HELD, QUIET, "", False),
+    ],
+)
+def test_a_hello_has_slots_looked_at_that_a_sweep_passes_over(
+    state: State, past: Past, alarm: str, wanted: bool
+) -> None:
+    assert defences.wants_look(replace(RECORD, state=state, alarm=alarm), past) is wanted
+
+
+USED = AllowanceUsed(SLOT.address, "uuid-1", "ada", "3 a.m.", "2026-11-20T03:00:00Z")
+
+
+def test_what_is_new_is_told_once() -> None:
+    bad = standing(Defence.WATCHER, Standing.ABSENT)
+    assert [text for _, text in defences.news(None, bad)] == ["watcher is absent: run host-setup"]
+    assert [text for _, text in defences.news(GATE, bad)] == ["watcher is absent: run host-setup"]
+    assert list(defences.news(bad, bad)) == []
+    assert list(defences.news(bad, GATE)) == []
+    assert list(defences.news(bad, None)) == []
+    used = replace(GATE, allowances=(USED,))
+    ((address, text),) = defences.news(GATE, used)
+    assert address == SLOT.address
+    assert "ada" in text
+    assert "3 a.m." in text
+    assert list(defences.news(used, used)) == []
+    again = replace(used, allowances=(USED, replace(USED, at="2026-11-21T03:00:00Z")))
+    assert len(list(defences.news(used, again))) == 1

@@ -25,6 +25,7 @@ MAX_DOMAIN_BYTES = 16 << 20
 
 _HELP = {
     "check": "let the domain on standard input start on its drives, or refuse (libvirt's hook)",
+    "status": "what of this host's defences stands; exit code 1 where one does not",
     "show": "show owners, tickets, allowances and exemptions",
     "adopt": "first installation: record who has which drive now",
     "allow": "let the next start on a drive pass without a ticket, once",
@@ -101,6 +102,7 @@ def _ticket_options(parser: argparse.ArgumentParser) -> None:
 
 _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "check": _check_options,
+    "status": _format,
     "show": _format,
     "adopt": _adopt_options,
     "allow": _allow_options,
@@ -137,6 +139,27 @@ def _check(arguments: argparse.Namespace) -> int:
             syslog.LOG_NOTICE, f"gate let {passed.domain!r} in on {each.address} by {each.way}"
         )
     return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from eraser.cli_output import printable, show
+    from eraser.testimony import Witness
+    from eraser.wire.ticket import Standing
+
+    seen = Witness(arguments.state_dir, arguments.run_dir).gate()
+    unseen = [each for each in seen.domains if each.running and not each.recorded]
+    if arguments.format == "json":
+        show(seen, "json")
+    else:
+        for defence in seen.defences:
+            print(f"{defence.defence:<8} {defence.standing:<14} {printable(defence.detail)}")
+        for domain in unseen:
+            print(
+                f"domain   {'unrecorded':<14} {printable(domain.name)} {domain.uuid} runs with "
+                f"{', '.join(domain.addresses)}: by hot-plug, or past the gate"
+            )
+    well = (Standing.PRESENT, Standing.NOT_APPLICABLE)
+    return 0 if not unseen and all(each.standing in well for each in seen.defences) else 1
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -244,6 +267,7 @@ def _intake(arguments: argparse.Namespace) -> int:
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": _check,
+    "status": _status,
     "show": _show,
     "adopt": _adopt,
     "allow": _allow,

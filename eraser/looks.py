@@ -49,15 +49,16 @@ class Looks(Generic[T]):
     def take(self, works: Mapping[str, Callable[[], T]], seconds: float) -> dict[str, T]:
         """What was found within ``seconds``; a name is missing whose look failed or is late."""
         deadline = time.monotonic() + seconds
+        begun: dict[str, _Look[T]] = {}
         for name, work in works.items():
             last = self._under_way.get(name)
-            if last is None or not last.thread.is_alive():
-                self._under_way[name] = _Look(name, work)
-                continue
-            LOG.warning("%s: the last look has not come back yet", name)
+            if last is not None and last.thread.is_alive():
+                # What it may yet find was true when it was asked, not now.
+                LOG.warning("%s: the last look has not come back yet", name)
+            else:
+                begun[name] = self._under_way[name] = _Look(name, work)
         found = {}
-        for name in works:
-            look = self._under_way[name]
+        for name, look in begun.items():
             look.thread.join(max(0.0, deadline - time.monotonic()))
             if look.thread.is_alive():
                 LOG.warning("%s: no answer within %g s", name, seconds)

@@ -84,8 +84,8 @@ class Eyes:
 def system_disks(host: sysfs.Host) -> frozenset[str] | None:
     """Disks below the running system; None where that cannot be read."""
     try:
-        return usage.system_disks(host, openers.mounts(host, [1]).get(1, ()))
-    except (EraserError, OSError) as error:
+        return usage.system_disks(host, openers.mounts(host, [1])[1])
+    except (EraserError, OSError, KeyError) as error:
         LOG.warning("hello: which drive carries the system is unknown: %s", error)
         return None
 

@@ -1,0 +1,107 @@
+"""The drives of a hello: who shares their IOMMU group, which carries the system, who is mute."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from eraser import seen
+from eraser.errors import DriveError
+from eraser.seen import Eyes
+from eraser.wire.identity import ControllerIdentity
+from tests.unit.drive.fakehost import ADDRESS, FUNCTION, FakeHost
+from tests.unit.gate.parts import DRIVE
+
+GROUP = "/sys/kernel/iommu_groups/9/devices"
+MATES = {
+    "0000:00:01.0": "0x060400",  # the port above it
+    "0000:00:00.0": "0x060000",  # a host bridge
+    "0000:01:00.1": "0x010802",
+    "0000:02:00.0": "0x060100",  # an ISA bridge is an endpoint
+}
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    made = FakeHost(tmp_path)
+    made.put(f"{FUNCTION}/class", "0x010802")
+    made.put(f"{GROUP}/{ADDRESS}", "")
+    monkeypatch.setattr(Eyes, "_identity", lambda _self, _address: DRIVE)
+    return made
+
+
+def test_a_drive_at_rest(fake: FakeHost) -> None:
+    (drive,) = Eyes(fake.host).drives(())
+    assert (drive.address, drive.driver, drive.identity) == (ADDRESS, "nvme", DRIVE)
+    assert (drive.group, drive.system) == ((), False)
+
+
+def test_other_endpoints_of_the_group_are_told_and_bridges_are_not(fake: FakeHost) -> None:
+    for address, kind in MATES.items():
+        fake.put(f"{GROUP}/{address}", "")
+        fake.put(f"/sys/bus/pci/devices/{address}/class", kind)
+    drive = next(each for each in Eyes(fake.host).drives(()) if each.address == ADDRESS)
+    assert drive.group == ("0000:01:00.1", "0000:02:00.0")
+
+
+def test_without_a_group_nothing_is_claimed(fake: FakeHost) -> None:
+    fake.path(f"{FUNCTION}/iommu_group").unlink()
+    (drive,) = Eyes(fake.host).drives(())
+    assert drive.group is None
+
+
+def test_the_systems_own_drive_is_told(fake: FakeHost) -> None:
+    mounts = "22 1 259:1 / / rw - ext4 /dev/nvme5n1p1 rw"
+    fake.put("/proc/1/mountinfo", mounts)
+    (drive,) = Eyes(fake.host).drives([ADDRESS])
+    assert (drive.system, drive.identity) == (True, None)
+
+
+def test_what_cannot_be_read_is_not_guessed(fake: FakeHost) -> None:
+    fake.path("/proc/1/mountinfo").unlink()
+    fake.path("/proc/1/mountinfo").mkdir()
+    (drive,) = Eyes(fake.host).drives(())
+    assert (drive.system, drive.identity) == (None, DRIVE)
+
+
+def test_without_process_1_the_systems_drive_is_unknown(fake: FakeHost) -> None:
+    fake.path("/proc/1/ns/mnt").unlink()
+    (drive,) = Eyes(fake.host).drives(())
+    assert drive.system is None
+
+
+@pytest.mark.parametrize("driver", ["vfio-pci", None])
+def test_a_drive_that_is_not_at_rest_is_not_spoken_to(fake: FakeHost, driver: str | None) -> None:
+    fake.driver(driver)
+    (drive,) = Eyes(fake.host).drives(())
+    assert (drive.driver, drive.identity) == (driver or "", None)
+
+
+def test_a_mute_drive_costs_its_own_identity_only(
+    fake: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, broken = "0000:02:00.0", "0000:03:00.0"
+    for address in (other, broken):
+        fake.put(f"/sys/bus/pci/devices/{address}/class", "0x010802")
+        fake.link(f"/sys/bus/pci/devices/{address}/driver", "../../drivers/nvme")
+    go = threading.Event()
+
+    def identity(_self: Eyes, address: str) -> ControllerIdentity:
+        if address == broken:
+            raise DriveError("reset")
+        if address == ADDRESS:
+            go.wait(30)
+        return DRIVE
+
+    monkeypatch.setattr(Eyes, "_identity", identity)
+    monkeypatch.setattr(seen, "HELLO_SECONDS", 0.3)
+    eyes = Eyes(fake.host)
+    for _ in range(3):
+        began = time.monotonic()
+        found = {drive.address: drive.identity for drive in eyes.drives(())}
+        assert time.monotonic() - began < 2
+        assert found == {ADDRESS: None, other: DRIVE, broken: None}
+    go.set()

@@ -18,6 +18,10 @@ CONSUMER_TYPE: Final = "NVME_QUARANTINE"
 ONE_TIME_USE: Final = "HW_PCI_ONE_TIME_USE"
 """The trait that Nova >= 32 puts on the providers of ``one_time_use`` devices."""
 
+ONE_TIME_USE_TRAITS: Final = (ONE_TIME_USE, "CUSTOM_HW_PCI_ONE_TIME_USE")
+"""Either of them marks such a device: the second is that of ``nova_patch`` for older releases,
+where os-traits (< 3.4) and so Placement lack the first."""
+
 
 def slot_of(name: str) -> Slot | None:
     """The slot that a provider's name stands for; ``None`` for a provider of another kind.

@@ -54,6 +54,25 @@ def test_nobody_offers_a_class_that_placement_does_not_know(pool: Pool) -> None:
         pool.placement.offered("VCPU")
 
 
+def test_either_trait_marks_a_one_time_use_device(pool: Pool) -> None:
+    """``nova_patch`` uses a custom one where Placement lacks the standard one."""
+    backported = "CUSTOM_HW_PCI_ONE_TIME_USE"
+    second = "0000:82:00.0"
+    pool.nova.start_compute(pool.slot.host, [ADDRESS, second])
+    other = pool.placement.by_slot(Slot(pool.slot.host, second))
+    assert other is not None
+    assert pool.placement.burns(other.uuid)
+    pool.raw("PUT", f"/traits/{backported}", "1.39")
+    now = pool.placement.by_uuid(other.uuid)
+    assert now is not None
+    body = {"resource_provider_generation": now.generation, "traits": [backported]}
+    pool.raw("PUT", f"/resource_providers/{other.uuid}/traits", "1.39", body)
+    marked = {p.address for p in pool.placement.one_time_use(pool.slot.host)}
+    assert marked == {ADDRESS, second}
+    assert pool.placement.burns(other.uuid)
+    assert not pool.placement.burns("00000000-0000-0000-0000-000000000000")
+
+
 def test_a_delete_does_not_move_the_generation_a_reclaimed_one_does(pool: Pool) -> None:
     pool.nova.start_compute(pool.slot.host, [ADDRESS])
     server = pool.nova.boot()

@@ -128,7 +128,7 @@ class Cloud:
         profile = self.directory / "profile.json"
         profile.write_bytes(codec.canonical(PROFILE))
         self.cli("profile", "approve", str(profile), "--by", "Ada")
-        for host, eraser in self.erasers.items():
+        for eraser in self.erasers.values():
             self.cli("host", "register", str(eraser.card))
             eraser.trust(controller)
             self._stack.enter_context(eraser)

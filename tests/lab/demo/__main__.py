@@ -39,6 +39,12 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         help="the drive in the second slot, 'list' names them all (default: %(default)s)",
     )
     parser.add_argument(
+        "--nova",
+        action="store_true",
+        help="with the real Nova's daemons and RabbitMQ in the place of Nova's stand-in; a fake "
+        "hypervisor driver, Glance and Neutron still are stand-ins",
+    )
+    parser.add_argument(
         "-f",
         "--format",
         choices=("table", "json"),
@@ -103,7 +109,7 @@ def main(argv: list[str] | None = None) -> int:
     directory.mkdir(parents=True, exist_ok=True)
     board = Board()
     try:
-        result = Demo(directory, board, preset.name).run()
+        result = Demo(directory, board, preset.name, nova=arguments.nova).run()
     except LabError as error:
         board.say(f"failed: {error}")
         board.say(f"logs are kept in {directory}")

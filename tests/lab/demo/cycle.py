@@ -14,6 +14,7 @@ from eraser.wire.policy import Limits, Policy
 from eraser.wire.report import EraseReport
 from quarantine.record.states import Event, State
 from tests.lab.demo.board import Board
+from tests.lab.demo.novasite import WHAT_IS_REAL, Nova, NovaSite
 from tests.lab.demo.result import DemoResult, SlotResult, command_rows, last
 from tests.lab.demo.tenants import FILES, build_and_write, search
 from tests.lab.rack import Rack
@@ -29,16 +30,21 @@ POLICY: Final = Policy(
     limits=Limits(poll=0.2, stuck=30, sanitize=180),
 )
 PATIENCE: Final = 240.0
+_SERVICES: Final = "services: redis-server, Placement, nvme-quarantine"
 SETTLED: Final = (State.AVAILABLE, State.HELD)
 
 
 class Demo:
-    """One run in ``directory``. The second slot holds a drive of the preset ``bad``."""
+    """One run in ``directory``. The second slot holds a drive of the preset.
 
-    def __init__(self, directory: Path, board: Board, preset: str) -> None:
+    ``nova``: with the real Nova's daemons, not with their stand-in.
+    """
+
+    def __init__(self, directory: Path, board: Board, preset: str, *, nova: bool = False) -> None:
         self.directory = directory
         self.board = board
         self.preset = preset
+        self.nova = nova
         self._seconds: dict[str, float] = {}
 
     def run(self) -> DemoResult:
@@ -47,18 +53,27 @@ class Demo:
         with contextlib.ExitStack() as stack:
             self.board.say("the rack: QEMU, guest image, saved state", title=True)
             rack = stack.enter_context(Rack(self.directory / "rack"))
-            site = stack.enter_context(Site(self.directory / "site", rack, policy=POLICY))
+            site, nova = self._site(rack)
+            stack.enter_context(site)
             drives = [
                 rack.drive(0, size=DRIVE_BYTES),
                 rack.drive(1, size=DRIVE_BYTES, preset=self.preset),
             ]
             try:
-                compute = self._set_up(rack, site, drives)
+                compute = self._set_up(rack, site, nova, drives)
                 self._seconds["setup"] = time.monotonic() - begun
                 self._enrol(site, drives)
-                return self._cycle(rack, site, compute, drives)
+                return self._cycle(rack, site, nova, compute, drives)
             finally:
                 self._keep_logs(rack, site)
+
+    def _site(self, rack: Rack) -> tuple[Site, Nova]:
+        directory = self.directory / "site"
+        if self.nova:
+            real = NovaSite(directory, rack, policy=POLICY)
+            return real, real.cloud
+        site = Site(directory, rack, policy=POLICY)
+        return site, site.nova
 
     def _keep_logs(self, rack: Rack, site: Site) -> None:
         """What is only in the guests and in memory goes with them; logs stay."""
@@ -68,13 +83,18 @@ class Demo:
             name = "".join(c if c.isalnum() else "-" for c in title)
             (logs / f"{name}.txt").write_text(text + "\n")
 
-    def _set_up(self, rack: Rack, site: Site, drives: Sequence[RackDrive]) -> ComputeGuest:
-        self.board.say("services: redis-server, Placement, nvme-quarantine", title=True)
+    def _set_up(
+        self, rack: Rack, site: Site, nova: Nova, drives: Sequence[RackDrive]
+    ) -> ComputeGuest:
+        services, *more = WHAT_IS_REAL if self.nova else (_SERVICES,)
+        self.board.say(services, title=True)
+        for line in more:
+            self.board.say(f"  {line}")
         site.start()
         self.board.say(f"a compute host with {len(drives)} NVMe drives", title=True)
         compute = rack.compute()
         site.add_host(compute)
-        site.nova.start_compute(compute.name, [drive.address for drive in drives])
+        nova.start_compute(compute.name, [drive.address for drive in drives])
         site.approve(compute, drives[0])
         site.start_worker(compute)
         return compute
@@ -94,13 +114,18 @@ class Demo:
         self.board.show([(drive.serial, site.slot(drive)) for drive in drives])
 
     def _cycle(
-        self, rack: Rack, site: Site, compute: ComputeGuest, drives: Sequence[RackDrive]
+        self,
+        rack: Rack,
+        site: Site,
+        nova: Nova,
+        compute: ComputeGuest,
+        drives: Sequence[RackDrive],
     ) -> DemoResult:
         usable = [drive for drive in drives if site.slot(drive).state is State.AVAILABLE]
         if not usable:
             self.board.say("no drive may be handed out: there is no tenant to show")
             return self._result(site, drives, 0, ())
-        server, tenant = self._hand_out(rack, site, usable, "the first tenant")
+        server, tenant = self._hand_out(rack, nova, usable, "the first tenant")
         mebibytes = build_and_write(tenant)
         self.board.say(
             f"  mdadm RAID 0 over {len(usable)} drive(s), XFS, {FILES} files, {mebibytes} MiB"
@@ -112,7 +137,7 @@ class Demo:
         self.board.say(f"the instance is deleted; {blocks} blocks of its data remain", title=True)
         begun = time.monotonic()
         released = time.time()
-        site.nova.delete(server)
+        nova.delete(server)
         site.bell(compute.name)
         site.wait(usable, frozenset(State) - {State.IN_USE}, watch=lambda: self._draw(site, drives))
         self._watch(site, drives)
@@ -122,20 +147,20 @@ class Demo:
         leaked = 0
         found: tuple[str, ...] = ()
         if again:
-            leaked, found = self._second(rack, site, again, known, usable)
+            leaked, found = self._second(rack, nova, again, known, usable)
         return self._result(site, drives, leaked, found)
 
     def _hand_out(
-        self, rack: Rack, site: Site, usable: Sequence[RackDrive], who: str
+        self, rack: Rack, nova: Nova, usable: Sequence[RackDrive], who: str
     ) -> tuple[Server, TenantGuest]:
-        server = site.nova.boot(len(usable))
+        server = nova.boot(len(usable))
         self.board.say(f"{who}: an instance with {len(usable)} passed-through drive(s)", title=True)
         return server, rack.tenant([d for d in usable if d.address in server.addresses])
 
     def _second(
         self,
         rack: Rack,
-        site: Site,
+        nova: Nova,
         again: Sequence[RackDrive],
         known: Sequence[frozenset[bytes]],
         usable: Sequence[RackDrive],
@@ -145,14 +170,14 @@ class Demo:
             for drive, seen in zip(usable, known, strict=True)
             if drive in again
         )
-        server, tenant = self._hand_out(rack, site, again, "the second tenant")
+        server, tenant = self._hand_out(rack, nova, again, "the second tenant")
         found = search(tenant)
         self.board.say(
             f"  searched the raw devices: {'; '.join(found) if found else 'nothing found'}; "
             f"audited from outside: {leaked} blocks of the first tenant's data"
         )
         rack.delete(tenant)
-        site.nova.delete(server)
+        nova.delete(server)
         return leaked, found
 
     def _measure(

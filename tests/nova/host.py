@@ -9,7 +9,7 @@ all this out on a real kernel is tested on the emulated rack (tests/emulated).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from eraser.wire import codec
@@ -26,18 +26,33 @@ from eraser.wire.report import (
     Verdict,
 )
 from eraser.wire.signing import PrivateKey, PublicKey, verify
+from eraser.wire.ticket import (
+    RECEIPT_TYPE,
+    TICKET_TYPE,
+    Defence,
+    DefenceSeen,
+    DomainSeen,
+    GateTestimony,
+    Standing,
+    Ticket,
+    TicketReceipt,
+    TicketSeen,
+    TicketState,
+)
 from tests.nova.shelf import LIES, STUCK, Shelf
 from tests.unit.quarantine.testimony import REPORT
 
 
 @dataclass
 class StandInHost:
-    """One registered host; ``busy`` says in words who has a slot's drive, or nothing."""
+    """One registered host; ``domains`` are what its libvirt has: server, running, addresses."""
 
     name: str
     controller: PublicKey
     shelf: Shelf
-    busy: Callable[[Slot], str]
+    domains: Callable[[str], Iterable[tuple[str, bool, tuple[str, ...]]]]
+    patched: bool = True
+    """Whether its nova-compute has born reserved."""
     down: bool = False
     """No power: orders wait, nothing is said."""
     crashing: bool = False
@@ -47,6 +62,8 @@ class StandInHost:
     accepted: dict[str, EraseOrder] = field(default_factory=dict)
     orders: list[EraseOrder] = field(default_factory=list)
     """Every order that came, repetitions too."""
+    tickets: dict[str, TicketSeen] = field(default_factory=dict)
+    """The newest ticket of each slot, by address."""
 
     @property
     def incarnation(self) -> str:
@@ -65,8 +82,56 @@ class StandInHost:
             AcceptedOrder(address, order.order_id, order.generation)
             for address, order in sorted(self.accepted.items())
         )
-        hello = Hello(self.name, self.incarnation, self.sequence, "0", drives, (), accepted)
+        hello = Hello(
+            self.name, self.incarnation, self.sequence, "0", drives, (), accepted, self._gate()
+        )
         return self.key.sign(codec.canonical(hello), HELLO_TYPE)
+
+    def _gate(self) -> GateTestimony:
+        domains = tuple(
+            DomainSeen(server, server, addresses, running, True)
+            for server, running, addresses in self.domains(self.name)
+            if addresses
+        )
+        for address in {address for domain in domains for address in domain.addresses}:
+            if address in self.tickets:
+                self.tickets[address] = replace(self.tickets[address], state=TicketState.USED)
+        missing = {Defence.PATCH} if not self.patched else set()
+        defences = tuple(
+            DefenceSeen(name, Standing.ABSENT if name in missing else Standing.PRESENT, "")
+            for name in Defence
+        )
+        tickets = tuple(self.tickets[address] for address in sorted(self.tickets))
+        return GateTestimony(defences, domains, tickets, ())
+
+    def busy(self, slot: Slot) -> str:
+        """As the real eraser reads ``/etc/libvirt/qemu`` and ``/run/libvirt/qemu``."""
+        for server, running, addresses in self.domains(slot.host):
+            if slot.address in addresses:
+                return f"libvirt domain of {server} ({'running' if running else 'defined'})"
+        return ""
+
+    def take_ticket(self, token: str) -> str:
+        """The signed receipt: nothing here writes to a drive between the report and the ticket."""
+        payload = verify(token, self.controller, TICKET_TYPE, "ticket")
+        ticket = codec.load(Ticket, payload, "ticket")
+        here = self.shelf.drives.get(ticket.slot)
+        same = here is not None and here.identity == ticket.identity
+        state, reason = (TicketState.VALID, "") if same else (TicketState.VOID, "another drive")
+        address = ticket.slot.address
+        self.tickets[address] = TicketSeen(
+            address, ticket.order_id, ticket.generation, state, reason
+        )
+        receipt = TicketReceipt(
+            order_id=ticket.order_id,
+            slot=ticket.slot,
+            generation=ticket.generation,
+            incarnation=ticket.incarnation,
+            state=state,
+            reason=reason,
+            counters=ticket.counters,
+        )
+        return self.key.sign(codec.canonical(receipt), RECEIPT_TYPE)
 
     def answer(self, token: str) -> str | None:
         """The signed report on an order; ``None`` for an order that a real host would refuse, and

@@ -7,11 +7,12 @@ import fixtures
 from eraser.wire.identity import Slot
 from nova_patch import born_reserved
 from quarantine.record.states import State
+from quarantine.step import Limits
 from tests.lab.services.placement import write_clouds_yaml
 from tests.nova.cleaners import BellCleaner, PollingCleaner
 from tests.nova.harness import NovaCase, Server
 from tests.nova.leaks import Saw, record
-from tests.nova.plane import Plane
+from tests.nova.plane import LIMITS, Plane
 
 
 class LeakCase(NovaCase):
@@ -21,6 +22,7 @@ class LeakCase(NovaCase):
         clouds = write_clouds_yaml(self.directory / "clouds.yaml", self.placement_server.url)
         self.useFixture(fixtures.EnvironmentVariable("OS_CLIENT_CONFIG_FILE", str(clouds)))
         self._placement = Plane.connect()
+        self._patched = False
 
     def saw(self, what: Saw, expected: Saw) -> None:
         """Records what happened, then asserts that it is what we say of this side."""
@@ -33,24 +35,18 @@ class LeakCase(NovaCase):
         """Puts born reserved into nova-compute's class; before a host is started."""
         for made in born_reserved.replacements():
             self.useFixture(fixtures.MockPatchObject(made.owner, made.name, made.value))
+        self._patched = True
 
-    def take_care(self, *slots: Slot) -> None:
+    def take_care(self, *slots: Slot, limits: Limits = LIMITS) -> None:
         """The control plane beside Nova: hosts registered, slots enrolled, erased, available."""
-        self.plane = Plane(self._placement, self.directory)
+        self.plane = Plane(self._placement, self.directory, limits)
         self.addCleanup(self.plane.close)
         for host in sorted({slot.host for slot in slots}):
-            self.plane.add_host(host, self.shelf, self.busy)
+            self.plane.add_host(host, self.shelf, self.domains, patched=self._patched)
         self.plane.enrol(*slots)
         self.plane.turn()
         for slot in slots:
             assert self.plane.state(slot) == State.AVAILABLE, self.plane.record(slot)
-
-    def busy(self, slot: Slot) -> str:
-        """As the real eraser reads ``/etc/libvirt/qemu`` and ``/run/libvirt/qemu``."""
-        for server, running, addresses in self.domains(slot.host):
-            if slot.address in addresses:
-                return f"libvirt domain of {server} ({'running' if running else 'defined'})"
-        return ""
 
     def cared_for(self, host: str = "compute1", drives: int = 1) -> tuple[Slot, ...]:
         """A patched host with drives under our care, all available."""

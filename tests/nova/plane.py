@@ -1,13 +1,14 @@
 """Our real control plane beside the real Nova: record, Placement door, reconciler, dispatcher,
-inbox and certificates, as :mod:`quarantine.assembly` puts them together; the broker is a list.
+inbox, certificates and tickets, as :mod:`quarantine.assembly` puts them together; the broker is a
+list.
 
-:meth:`Plane.turn` is what the service does all day: hosts say hello, the sweep looks, orders go
-out, reports come in, until nothing moves any more.
+:meth:`Plane.turn` is what the service does all day: hosts say hello, the sweep looks, orders and
+tickets go out, reports and receipts come in, until nothing moves any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +27,7 @@ from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
 from quarantine.step import Limits
+from quarantine.tickets import Tickets
 from tests.lab.services.placement import CLOUD
 from tests.nova.host import StandInHost
 from tests.nova.shelf import Shelf
@@ -35,6 +37,8 @@ LIMITS = Limits(in_use_reread=0.001, max_attempts=3)
 """Every slot in use is read in every turn; a drive that stays in use is held after three tries."""
 
 _ROUNDS = 6
+
+Domains = Callable[[str], Iterable[tuple[str, bool, tuple[str, ...]]]]
 
 
 @dataclass
@@ -53,18 +57,24 @@ class Clock:
 
 @dataclass
 class Letters:
-    """The broker: orders lie here until a host takes them."""
+    """The broker: orders and tickets lie here until a host takes them."""
 
-    waiting: list[tuple[str, str]] = field(default_factory=list)
+    orders: list[tuple[str, str]] = field(default_factory=list)
+    tickets: list[tuple[str, str]] = field(default_factory=list)
 
-    def __call__(self, host: str, token: str) -> None:
-        self.waiting.append((host, token))
+    def order(self, host: str, token: str) -> None:
+        """An order for that host."""
+        self.orders.append((host, token))
+
+    def ticket(self, host: str, token: str) -> None:
+        """A ticket for that host."""
+        self.tickets.append((host, token))
 
 
 class Plane:
     """One control plane. ``placement`` is made before Nova's fixtures, which patch openstacksdk."""
 
-    def __init__(self, placement: Placement, directory: Path) -> None:
+    def __init__(self, placement: Placement, directory: Path, limits: Limits = LIMITS) -> None:
         self.clock = Clock()
         self.placement = placement
         self.key = PrivateKey.generate()
@@ -73,11 +83,21 @@ class Plane:
         self.store = Store.open(f"sqlite:///{directory}/quarantine.sqlite", clock=self.clock)
         self.store.migrate()
         self.store.put_profile(PROFILE, "a person")
-        dispatcher = Dispatcher(self.store, self.key, self.letters, clock=self.clock)
-        self.reconciler = Reconciler(self.store, placement, dispatcher, LIMITS, self.clock)
-        registrar = Registrar(self.store, self.key, Issuer("Example Cloud"), clock=self.clock)
+        self.reconciler = Reconciler(
+            self.store,
+            placement,
+            Dispatcher(self.store, self.key, self.letters.order, clock=self.clock),
+            limits,
+            self.clock,
+            tickets=Tickets(self.store, self.key, self.letters.ticket, clock=self.clock),
+        )
         self.inbox = Inbox(
-            self.store, self.key.public, registrar, self.reconciler, clock=self.clock
+            self.store,
+            self.key.public,
+            Registrar(self.store, self.key, Issuer("Example Cloud"), clock=self.clock),
+            self.reconciler,
+            limits=limits,
+            clock=self.clock,
         )
         self.reports: list[str] = []
         """Every report that a host sent, to be sent again by whoever likes."""
@@ -89,9 +109,9 @@ class Plane:
         placement.by_host("nobody")
         return placement
 
-    def add_host(self, name: str, shelf: Shelf, busy: Callable[[Slot], str]) -> StandInHost:
+    def add_host(self, name: str, shelf: Shelf, domains: Domains, *, patched: bool) -> StandInHost:
         """Registers a host, as a person does."""
-        host = StandInHost(name, self.key.public, shelf, busy)
+        host = StandInHost(name, self.key.public, shelf, domains, patched)
         self.store.register_host(name, host.key.public, host.incarnation)
         self.hosts[name] = host
         return host
@@ -133,15 +153,23 @@ class Plane:
         raise AssertionError(f"still moving after {_ROUNDS} rounds")
 
     def deliver(self) -> bool:
-        """Hosts with power answer their orders; whether there was one."""
-        ready = [letter for letter in self.letters.waiting if not self.hosts[letter[0]].down]
-        for letter in ready:
-            self.letters.waiting.remove(letter)
-            report = self.hosts[letter[0]].answer(letter[1])
+        """Hosts with power answer their orders and tickets; whether there was one."""
+        orders, tickets = self._take(self.letters.orders), self._take(self.letters.tickets)
+        for host, token in orders:
+            report = host.answer(token)
             if report is not None:
                 self.reports.append(report)
                 self.hear(report)
-        return bool(ready)
+        for host, token in tickets:
+            self.inbox.receipt(host.take_ticket(token))
+        return bool(orders or tickets)
+
+    def _take(self, letters: list[tuple[str, str]]) -> list[tuple[StandInHost, str]]:
+        """The letters whose hosts have power; they are on their way then."""
+        ready = [letter for letter in letters if not self.hosts[letter[0]].down]
+        for letter in ready:
+            letters.remove(letter)
+        return [(self.hosts[name], token) for name, token in ready]
 
     def hear(self, report: str) -> str:
         """A report arrives; the ruling, or why it was refused."""

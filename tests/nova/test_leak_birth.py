@@ -7,13 +7,17 @@ provider is what born reserved (``nova_patch``) makes of it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nova import context
 from nova.objects import host_mapping
 
 from eraser.wire.identity import Slot
+from eraser.wire.ticket import Defence
 from tests.nova.harness import Server
 from tests.nova.leakcase import LeakCase
 from tests.nova.leaks import Saw
+from tests.nova.plane import LIMITS
 
 
 class TestBirth(LeakCase):
@@ -47,9 +51,9 @@ class TestBirth(LeakCase):
         self.saw(self.closes(slot), Saw.CLOSED)
 
     def test_custody_alone_keeps_the_provider(self) -> None:
-        """Leak 1 again, after our look and without the patch."""
+        """Leak 1 again, after our look and without the patch, where nobody requires it."""
         (slot,) = self.add_host()
-        self.take_care(slot)
+        self.take_care(slot, limits=replace(LIMITS, defences=frozenset({Defence.HOOK})))
         server = self.tenant()
         self.plane.turn()
         self.delete(server)

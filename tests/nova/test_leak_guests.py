@@ -83,7 +83,7 @@ class TestGuests(LeakCase):
         (slot,) = self.add_host()
         server = self.tenant()
         self.act(server, "suspend", None, "SUSPENDED")
-        assert self.busy(slot) == ""
+        assert self.slots_of(server.id) == []
         self.shelf.erase(slot)
         self.act(server, "resume", None, "ACTIVE")
         self.saw(self._lost(), Saw.DESTROYED)
@@ -93,7 +93,7 @@ class TestGuests(LeakCase):
         server = self.tenant()
         self.plane.turn()
         self.act(server, "suspend", None, "SUSPENDED")
-        assert self.busy(slot) == ""
+        assert self.slots_of(server.id) == []
         # Whoever sees the drive on the host's own driver may ring: the allocation decides.
         self.plane.inbox.bell(slot.host, slot.address)
         self.plane.turn()

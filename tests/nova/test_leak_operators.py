@@ -55,7 +55,7 @@ class TestOperators(LeakCase):
         self.delete(server)
         self.plane.hosts[slot.host].down = True
         self.plane.turn()
-        assert self.plane.state(slot) == State.ERASING
+        assert self.plane.state(slot) is State.QUARANTINED
         self.set_reserved(slot, 0)
         # Our allocation alone stands between the drive and the next tenant now.
         assert self.stock(slot) == (1, 0, 1)

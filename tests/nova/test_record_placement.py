@@ -1,7 +1,7 @@
 """What the real Nova asks of Placement for each thing that it does with a drive.
 
 The sample is what our stand-in for Nova is held against where Nova is not installed. To write it
-anew: ``NVME_QUARANTINE_WRITE_SAMPLE=1 $(tools/nova-env) -m pytest tests/nova/test_record_placement.py``
+anew: ``NVME_QUARANTINE_WRITE_SAMPLE=1 tools/test -e nova -- tests/nova/test_record_placement.py``
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ _GROUPS = (
     "quarantine.clipeople",
     "quarantine.clicertificates",
     "quarantine.cliupgrade",
+    "quarantine.cliflavors",
 )
 
 _GROUP_HELP = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,13 +19,14 @@ from quarantine.celeryapp import CeleryPost, make_app
 from quarantine.listener import Ears, Ringer, connect
 from quarantine.listenerbells import Bells
 from quarantine.listenerhints import Hint
-from tests.lab.services.process import wait_until
+from tests.lab.services.process import free_port, wait_until
 from tests.lab.services.redis import RedisServer
 
 pytestmark = pytest.mark.services
 
 SERVER = "11111111-1111-4111-8111-111111111111"
 URL = "fake://"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def options(**changes: Any) -> SimpleNamespace:
@@ -134,3 +137,20 @@ def test_a_bell_goes_through_redis_as_the_worker_takes_it(
         thread.join(10)
         app.close()
     assert sorted(map(str, got)) == [str({"host": "cmp1"}), str({"server": SERVER})]
+
+
+def test_a_bus_that_is_away_is_tried_again_and_the_service_stops_when_told(tmp_path: Path) -> None:
+    conf, log = tmp_path / "q.conf", tmp_path / "log"
+    conf.write_text(
+        f"[notifications]\ntransport_url = rabbit://guest:secret@127.0.0.1:{free_port()}/\n"
+    )
+    argv = [sys.executable, "-m", "quarantine.cli", "--config-file", str(conf), "listener"]
+    with log.open("wb") as out:
+        service = subprocess.Popen(argv, cwd=ROOT, stdout=out, stderr=out)
+    try:
+        wait_until(lambda: log.read_text().count("Connection refused") > 1, "a second try")
+        service.terminate()
+        assert service.wait(60) == 0
+    finally:
+        service.kill()
+    assert "secret" not in log.read_text()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 from eraser.wire import codec
@@ -50,6 +51,12 @@ class Host:
         control = rack.hold(closing(ControlStandIn(compute, redis)))
         return cls(rack, compute, Libvirt(compute), control)
 
+    _turn: Iterator[int] = field(default_factory=count)
+
+    def drive(self) -> RackDrive:
+        """A drive that no test has used for a while: none is erased right after a start."""
+        return self.drives[next(self._turn) % len(self.drives)]
+
     @property
     def drives(self) -> list[RackDrive]:
         """All drives, by slot."""
@@ -58,8 +65,8 @@ class Host:
     # Domains
 
     def domain(self, name: str, *drives: RackDrive) -> Domain:
-        """Define a domain that has drives."""
-        return self.libvirt.define(Domain(name, tuple(drive.address for drive in drives)))
+        """A domain that has drives, not defined yet: what names a drive keeps it from an erase."""
+        return Domain(name, tuple(drive.address for drive in drives))
 
     def tenant(self, name: str, *drives: RackDrive) -> Domain:
         """A domain that runs on its drives; a person has let it in, which saves an erase."""
@@ -70,10 +77,11 @@ class Host:
         return domain
 
     def refused(self, domain: Domain) -> str:
-        """Start a domain that a hook has to refuse; what the hook said."""
+        """Start a domain that a hook has to refuse; what the hook said. Nova removes it then."""
         done = self.libvirt.start(domain)
         assert done.returncode != 0, f"{domain.name} started"
         assert self.libvirt.state(domain) == "shut off"
+        self.libvirt.undefine(domain)
         _libvirts, found, said = done.stderr.partition("unexpected exit status ")
         assert found, done.stderr
         return said.partition(" ")[2].strip()

@@ -18,7 +18,7 @@ def test_autostart_and_swapped_drives(host: Host) -> None:
     moved = host.tenant("moved", swapped)
     (certified,) = host.control.erase(fresh)
     assert host.control.hand(certified.ticket).state is TicketState.VALID
-    new = host.domain("new", fresh)
+    new = host.libvirt.define(host.domain("new", fresh))
     for domain in (kept, moved, new):
         host.libvirt.virsh("autostart", domain.name)
 

@@ -45,10 +45,11 @@ class Libvirt:
         return domain
 
     def start(self, domain: Domain) -> Completed:
-        """Start a domain, paused: its processor never runs, its drives are passed through.
+        """Define a domain (anew) and start it, as Nova does, but paused: its processor never runs.
 
         Returns what virsh said; a refusal is no exception.
         """
+        self.define(domain)
         return self.virsh("start", "--paused", domain.name, check=False)
 
     def started(self, domain: Domain) -> None:
@@ -57,20 +58,10 @@ class Libvirt:
         if done.returncode != 0:
             raise LabError(f"expected {domain.name} to start: {done.stderr.strip()}")
 
-    def create(self, domain: Domain) -> Completed:
-        """Start a domain without defining it (transient)."""
-        return self.virsh("create", "--paused", _STDIN, check=False, stdin=domain.xml())
-
     def destroy(self, domain: Domain) -> None:
         """Pull a domain's plug and wait until its drives are back."""
         self.virsh("destroy", domain.name)
         self.settle(domain)
-
-    def reboot(self, domain: Domain) -> Completed:
-        """Nova's hard reboot: destroy, define, start. Returns what the start said."""
-        self.destroy(domain)
-        self.define(domain)
-        return self.start(domain)
 
     def undefine(self, domain: Domain) -> None:
         """Remove a domain that is off."""

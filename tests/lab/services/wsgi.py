@@ -28,7 +28,12 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
 
+def listen(application: Any, port: int) -> WSGIServer:
+    """A server that is bound and serves when its caller lets it."""
+    return make_server(_HOST, port, application, _Server, _Handler)
+
+
 def serve(application: Any, port: int) -> None:
     """Serve until killed."""
-    with make_server(_HOST, port, application, _Server, _Handler) as server:
+    with listen(application, port) as server:
         server.serve_forever()

@@ -21,7 +21,7 @@ from quarantine.errors import BadInputError
 ALIAS_SPEC: Final = "pci_passthrough:alias"
 NUMA_SPEC: Final = "hw:pci_numa_affinity_policy"
 MANY_DRIVES: Final = 8
-"""More than so many equal drives in a host ask for Placement's wide provider trees."""
+"""With more equal drives in one host Placement needs its wide provider trees (bug 2126751)."""
 
 _FILTERS: Final = (
     "ComputeFilter",

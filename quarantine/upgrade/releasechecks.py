@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from quarantine.flavors import MANY_DRIVES
 from quarantine.upgrade.facts import Facts
 from quarantine.upgrade.finding import Check, Finding, Level, unknown
-
-_MANY_DRIVES: Final = 8
-"""Equal devices in a host from which Placement's own help asks for the option (bug 2126751)."""
 
 _PATCHED: Final = (29, 32, 33, 34)
 """Releases that nova_patch knows; the first has no one-time-use devices of its own."""
@@ -19,11 +17,11 @@ _PATCHED: Final = (29, 32, 33, 34)
 def _wide_trees(facts: Facts) -> Iterator[Finding]:
     drives = Counter(drive.slot.host for drive in facts.drives if drive.cared)
     wide = [
-        f"{host} with {count}" for host, count in sorted(drives.items()) if count > _MANY_DRIVES
+        f"{host} with {count}" for host, count in sorted(drives.items()) if count > MANY_DRIVES
     ]
     if not wide:
         return
-    named = f"{len(wide)} hosts have more than {_MANY_DRIVES} drives ({', '.join(wide[:3])})"
+    named = f"{len(wide)} hosts have more than {MANY_DRIVES} drives ({', '.join(wide[:3])})"
     if not facts.placement_confs:
         yield unknown(
             "placement", f"{named}; no placement.conf was given, add --nova-conf placement=FILE"

@@ -17,12 +17,15 @@ from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.policy import Policy
 from eraser.wire.signing import PrivateKey
 from quarantine.celeryapp import CeleryPost, make_app
+from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement
 from quarantine.conf import load
+from quarantine.departed import Departed
 from quarantine.dispatch import Dispatcher
 from quarantine.errors import BadInputError
 from quarantine.evidence.registrar import Registrar
 from quarantine.evidence.sections import Issuer
+from quarantine.ghosts import Haunts
 from quarantine.inbox import Inbox
 from quarantine.reconcile import Reconciler
 from quarantine.record.store import Store
@@ -129,8 +132,28 @@ class Assembly:
     def reconciler(self) -> Reconciler:
         """Moves slots."""
         # Our own files first: their mistakes are found without a cloud.
-        dispatcher, limits = self.dispatcher, Limits.from_conf(self.conf)
-        return Reconciler(self.store, self.placement, dispatcher, limits, tickets=self.tickets)
+        dispatcher, limits, nova = self.dispatcher, Limits.from_conf(self.conf), self.conf.compute
+        return Reconciler(
+            self.store,
+            self.placement,
+            dispatcher,
+            limits,
+            tickets=self.tickets,
+            haunts=Haunts(self.compute, self.placement) if nova.ghost_checks else None,
+            departed=(
+                Departed(self.compute, nova.deleted_interval) if nova.deleted_interval else None
+            ),
+        )
+
+    @cached_property
+    def compute(self) -> Compute:
+        """The door to Nova."""
+        options, placement = self.conf.compute, self.conf.placement
+        return Compute.connect(
+            options.cloud or placement.cloud,
+            region=options.region or placement.region,
+            timeout=options.request_timeout,
+        )
 
     @cached_property
     def issuer(self) -> Issuer:

@@ -56,6 +56,13 @@ class Haunts(Protocol):
         """Why nothing may be sent to the drive now; it never raises for a Nova that is away."""
 
 
+class Departed(Protocol):
+    """Who asks Nova for deleted servers (:class:`quarantine.departed.Departed`)."""
+
+    def poll(self) -> frozenset[str]:
+        """Their uuids, each once."""
+
+
 class Cloud(custody.Door, Protocol):
     """What the loop needs of :class:`quarantine.cloud.placement.Placement`."""
 
@@ -94,13 +101,15 @@ class Reconciler:
         *,
         tickets: Tickets,
         haunts: Haunts | None = None,
+        departed: Departed | None = None,
     ) -> None:
-        """``haunts`` None: Nova is not asked for ghosts."""
+        """``haunts`` None: Nova is not asked for ghosts; ``departed`` None: nor for deletes."""
         self._store = store
         self._placement = placement
         self._hands = Hands(store, placement, dispatcher, tickets, clock)
         self._limits = config
         self._haunts = haunts
+        self._departed = departed
         self._clock = clock
         self._watch = Watch(config.in_use_reread)
         self._failed: dict[Slot, float] = {}
@@ -208,6 +217,14 @@ class Reconciler:
         """The round between two sweeps: open cases, and the slots in use whose turn it is."""
         return self._each(r.slot for r in self._store.slots(states=_WORK)) + self.reread()
 
+    def follow_deletes(self) -> list[Outcome]:
+        """Look at the slots in use whose servers Nova has deleted since the last time."""
+        gone = self._departed.poll() if self._departed is not None else frozenset()
+        if not gone:
+            return []
+        used = self._store.slots(states=[State.IN_USE])
+        return self._each(record.slot for record in used if record.consumer in gone)
+
     def run_forever(self, stop: threading.Event) -> None:
         """Sweep and tend until ``stop`` is set; nothing but ``stop`` ends it."""
         next_sweep = time.monotonic()
@@ -217,6 +234,7 @@ class Reconciler:
                 next_sweep = started + self._limits.list_interval
                 self._guarded(self.reread)
             else:
+                self._guarded(self.follow_deletes)
                 self._guarded(self.tend)
             pause = self._limits.sweep_interval - (time.monotonic() - started)
             if pause < 0:

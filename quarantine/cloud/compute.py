@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from quarantine.cloud import sdk
+from quarantine.cloud import novafacts, sdk
+from quarantine.cloud.novafacts import ComputeService, Migration, Server
 from quarantine.errors import UnavailableError
 
 MICROVERSION: Final = "2.79"
 """2.61: flavors show their extra specs; 2.79 is Train's, far below every Nova that we work with."""
 
 _ROLES: Final = "the admin role"
+
+_PATHS: Final = {
+    "flavors": "/flavors/detail",
+    "servers": "/servers/detail",
+    "migrations": "/os-migrations",
+}
 
 _PAGE: Final = 1000
 """Nova's own ``[api]max_limit`` by default; it answers fewer where that is smaller."""
@@ -57,19 +64,84 @@ class Compute:
 
     def flavors(self) -> list[Flavor]:
         """Every flavor, public or not: ``GET /flavors/detail``."""
-        found: list[Flavor] = []
+        return [_flavor(row) for row in self._pages("flavors", "id", {"is_public": "None"})]
+
+    def service_host(self, node: str) -> str | None:
+        """The name that nova-compute has for the hypervisor ``node``; None where Nova has none.
+
+        ``GET /os-hypervisors/detail?hypervisor_hostname_pattern=`` (2.53), 404 without a match.
+        """
+        query = urlencode({"hypervisor_hostname_pattern": node})
+        try:
+            rows = self._call("GET", f"/os-hypervisors/detail?{query}")["hypervisors"]
+        except sdk.NotFoundError:
+            return None
+        # The pattern is a part of a name.
+        return next(
+            (str(r["service"]["host"]) for r in rows if r["hypervisor_hostname"] == node), None
+        )
+
+    def compute_services(self, host: str) -> list[ComputeService]:
+        """``GET /os-services`` of one service host: no row, or one."""
+        query = urlencode({"host": host, "binary": "nova-compute"})
+        rows = self._call("GET", f"/os-services?{query}")["services"]
+        return [novafacts.compute_service(row) for row in rows]
+
+    def servers(self, host: str) -> list[Server]:
+        """Every server of a service host, those included that are deleted and may be restored.
+
+        ``GET /servers/detail``, twice: without ``deleted`` Nova leaves out the soft-deleted
+        (``instance_get_all_by_filters``).
+        """
+        here = {"all_tenants": "true", "host": host}
+        restorable = {"deleted": "true", "status": "SOFT_DELETED"}
+        rows = [
+            *self._pages("servers", "id", here),
+            *self._pages("servers", "id", here | restorable),
+        ]
+        return [novafacts.server(row) for row in rows]
+
+    def server_exists(self, server: str) -> bool:
+        """``GET /servers/{id}``: there, and not deleted for good."""
+        try:
+            self._call("GET", f"/servers/{quote(server, safe='')}")
+        except sdk.NotFoundError:
+            return False
+        return True
+
+    def migrations(self, host: str) -> list[Migration]:
+        """Every migration from or to a service host, ended or not: ``GET /os-migrations``."""
+        rows = self._pages("migrations", "uuid", {"host": host})
+        return [novafacts.migration(row) for row in rows]
+
+    def deleted_since(self, since: str) -> list[Server]:
+        """Servers deleted since then, oldest first, at most one page.
+
+        ``since`` is ISO 8601 on Nova's clock. ``GET /servers/detail?deleted&changes-since``.
+        """
+        query = {
+            "all_tenants": "true",
+            "deleted": "true",
+            "changes-since": since,
+            "sort_key": "updated_at",
+            "sort_dir": "asc",
+            "limit": str(_PAGE),
+        }
+        rows = self._call("GET", f"/servers/detail?{urlencode(query)}")["servers"]
+        return [novafacts.server(row) for row in rows]
+
+    def _pages(self, kind: str, key: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+        """All rows of a list that is given out in pages; ``key`` names the member to go on from."""
         marker = ""
         while True:
-            query = {"is_public": "None", "limit": str(_PAGE)} | (
-                {"marker": marker} if marker else {}
-            )
-            rows = self._call("GET", f"/flavors/detail?{urlencode(query)}")["flavors"]
+            asked = {**query, "limit": str(_PAGE)} | ({"marker": marker} if marker else {})
+            rows = self._call("GET", f"{_PATHS[kind]}?{urlencode(asked)}")[kind]
             if not rows:
-                return found
-            found += [_flavor(row) for row in rows]
-            if found[-1].id == marker:
-                raise UnavailableError(f"expected flavors after {marker}, Nova repeats itself")
-            marker = found[-1].id
+                return
+            yield from rows
+            if str(rows[-1][key]) == marker:
+                raise UnavailableError(f"expected {kind} after {marker}, Nova repeats itself")
+            marker = str(rows[-1][key])
 
     def create_flavor(self, name: str, *, vcpus: int, ram: int, disk: int) -> Flavor:
         """``POST /flavors``: a public one without extra specs yet; ram in MiB, disk in GiB.

@@ -33,6 +33,7 @@ from tests.lab.guest.payload import REPOSITORY
 from tests.lab.rack import Rack
 from tests.lab.rack.drive import RackDrive
 from tests.lab.rack.guests import ComputeGuest
+from tests.lab.services.nova_api_standin import NovaApiStandIn
 from tests.lab.services.nova_standin import NovaStandIn
 from tests.lab.services.placement import CLOUD, PlacementServer, write_clouds_yaml
 from tests.lab.services.process import ServiceProcess, wait_until
@@ -142,7 +143,8 @@ class Site:
                 policy=policy.name,
             )
         )
-        clouds = write_clouds_yaml(directory / "clouds.yaml", self.placement.url)
+        self.nova_api = NovaApiStandIn()
+        clouds = write_clouds_yaml(directory / "clouds.yaml", self.placement.url, self.nova_api.url)
         self._env = {
             **os.environ,
             "PYTHONPATH": str(REPOSITORY),
@@ -173,6 +175,7 @@ class Site:
         """Start the services and the control plane, with its own fresh key."""
         self.redis.start()
         self.placement.start()
+        self.nova_api.start()
         self.cli("keygen")
         self.cli("db", "upgrade")
         self.control.start()
@@ -183,6 +186,7 @@ class Site:
             self._store.close()
         self.control.stop()
         self.placement.stop()
+        self.nova_api.stop()
         self.redis.stop()
 
     # Misfortunes
@@ -233,6 +237,7 @@ class Site:
         compute.run(["udevadm", "control", "--reload"])
         compute.run(["nvme-eraser", "keygen", "--host", compute.name, "--state-dir", STATE_DIR])
         compute.put(f"{STATE_DIR}/controller.jwk", self.cli("public-key").encode())
+        self.nova_api.add_host(compute.name)
         card = self.directory / f"{compute.name}.json"
         card.write_bytes(compute.get(f"{STATE_DIR}/host.json"))
         self.cli("host", "register", str(card))

@@ -126,6 +126,7 @@ class Deployment:
             f"[broker]\nurl = {self.redis.url}\ntimeout = 2\n"
             f"[placement]\ncloud = {CLOUD}\n"
             f"[detection]\n{detection}\n"
+            "[compute]\nghost_checks = false\ndeleted_interval = 0\n"
             "[erase]\nresend_after = 2\nretry_in_use_after = 1\n"
         )
         self.cli("db", "upgrade", "-f", "json")

@@ -1,0 +1,102 @@
+"""What Nova's API says of a compute host, its servers and migrations: facts without I/O.
+
+Members are named as in the compute API reference and Nova's own samples (``doc/api_samples`` and
+``nova/tests/functional/api_sample_tests`` of Nova 34). Nova leaves members out for what is in a
+cell that is down: what is not there is unknown, never fine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+SOFT_DELETED: Final = "soft-delete"
+"""``nova/objects/fields.py``, InstanceState: deleted, and may be restored until it is reclaimed."""
+
+_ENDED: Final = frozenset({"confirmed", "reverted", "error", "failed", "completed", "cancelled"})
+"""Of ``migration_get_in_progress_by_host_and_node`` (``nova/db/main/api.py``), without ``done``:
+that is an evacuated server whose old host has not cleaned up yet."""
+
+_ALIAS: Final = "pci_passthrough:alias"
+
+
+@dataclass(frozen=True)
+class ComputeService:
+    """A nova-compute. ``up`` only where Nova says so and nobody has forced it down."""
+
+    host: str
+    up: bool
+    forced_down: bool
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server as an administrator sees it."""
+
+    uuid: str
+    node: str | None
+    """Hypervisor host name."""
+    vm_state: str
+    launched: bool
+    """A guest of it has run at some time."""
+    devices: bool | None
+    """Its flavor asks for PCI devices; None where the extra specs are not shown."""
+    updated: str
+    """ISO 8601, Nova's clock."""
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A migration, resize or evacuation."""
+
+    uuid: str
+    server: str
+    kind: str
+    status: str
+    source: str | None
+    dest: str | None
+
+    @property
+    def unfinished(self) -> bool:
+        """Something of it may still be on one of its two hosts."""
+        return self.status not in _ENDED and (self.status != "done" or self.evacuated)
+
+    @property
+    def evacuated(self) -> bool:
+        """Rebuilt elsewhere while its old host, which may still run it, has not cleaned up."""
+        return self.kind == "evacuation" and self.status == "done"
+
+
+def compute_service(row: Mapping[str, Any]) -> ComputeService:
+    """A row of ``GET /os-services`` (2.11: ``forced_down``)."""
+    forced = bool(row.get("forced_down"))
+    return ComputeService(str(row["host"]), row.get("state") == "up" and not forced, forced)
+
+
+def server(row: Mapping[str, Any]) -> Server:
+    """A row of ``GET /servers/detail`` (2.47: the flavor is in it)."""
+    flavor = row.get("flavor")
+    specs = flavor.get("extra_specs") if isinstance(flavor, Mapping) else None
+    node = row.get("OS-EXT-SRV-ATTR:hypervisor_hostname")
+    return Server(
+        uuid=str(row["id"]),
+        node=None if node is None else str(node),
+        vm_state=str(row.get("OS-EXT-STS:vm_state", "unknown")),
+        launched=row.get("OS-SRV-USG:launched_at", "unknown") is not None,
+        devices=None if specs is None else _ALIAS in specs,
+        updated=str(row.get("updated", "")),
+    )
+
+
+def migration(row: Mapping[str, Any]) -> Migration:
+    """A row of ``GET /os-migrations`` (2.59: ``uuid``, which is its consumer in Placement)."""
+    source, dest = row.get("source_compute"), row.get("dest_compute")
+    return Migration(
+        uuid=str(row["uuid"]),
+        server=str(row["instance_uuid"]),
+        kind=str(row.get("migration_type", "")),
+        status=str(row["status"]),
+        source=None if source is None else str(source),
+        dest=None if dest is None else str(dest),
+    )

@@ -1,0 +1,170 @@
+"""Ghosts: guests that may use a drive although Placement says that nobody does.
+
+A server that is deleted while its host is down runs on; so does one that was evacuated from a host
+that comes back; and allocations can be deleted by hand. Before a drive is touched Nova's own
+records must agree with Placement, and an answer that cannot be had counts as a ghost.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from quarantine.cloud.novafacts import SOFT_DELETED, ComputeService, Migration, Server
+from quarantine.errors import QuarantineError, UnavailableError
+from quarantine.record.facts import SlotRecord
+
+LOG = logging.getLogger(__name__)
+
+KEEP_SECONDS: Final = 5.0
+"""Answers about a host are kept so long: 24 slots that are released at once cost one round."""
+
+AWAY_SECONDS: Final = 20.0
+"""A Nova that did not answer is not asked again for so long, about whatever host."""
+
+_AWAY: Final = "Nova or Placement does not answer the question for ghosts"
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """What Nova and Placement say of one compute host at about one moment."""
+
+    node: str
+    service: ComputeService | None
+    servers: tuple[Server, ...]
+    migrations: tuple[Migration, ...]
+    """The unfinished ones, from here or to here."""
+    root: str | None
+    """The host's own provider in Placement."""
+    held: Mapping[str, frozenset[str]]
+    """What servers with devices, and both consumers of each migration, hold in the host's tree."""
+
+
+def ghosts(facts: HostFacts, consumer: str | None) -> tuple[str, ...]:
+    """Why a drive of the host must not be touched now, each reason one sentence; empty: nothing.
+
+    ``consumer`` had the drive last.
+    """
+    return tuple(dict.fromkeys(_ghosts(facts, consumer)))
+
+
+def _ghosts(facts: HostFacts, consumer: str | None) -> Iterator[str]:
+    service = facts.service
+    if service is None:
+        yield f"Nova has no compute service for {facts.node}: its guests may run on"
+    elif not service.up:
+        how = "forced down" if service.forced_down else "down"
+        yield f"the compute service of {facts.node} is {how}: deleted guests may run on there"
+    for server in facts.servers:
+        if server.vm_state == "error" and not server.launched:
+            continue  # its guest never ran, and Nova has given up its allocation
+        if server.vm_state == SOFT_DELETED and server.uuid == consumer:
+            yield f"server {server.uuid}, which had the drive, may still be restored"
+        elif server.devices is not False and not _holds(facts, server):
+            yield f"server {server.uuid} is on {facts.node}, and holds no device in Placement"
+    for migration in facts.migrations:
+        if not any(facts.held.get(each) for each in (migration.uuid, migration.server)):
+            yield (
+                f"{migration.kind or 'migration'} {migration.uuid} of server {migration.server} is "
+                f"{migration.status}, and Placement has nothing for it on {facts.node}"
+            )
+
+
+def _holds(facts: HostFacts, server: Server) -> bool:
+    """Something beside CPUs and memory; where the flavor is not shown, anything at all.
+
+    While a server moves, what it has on its old host is its migration's.
+    """
+    moves = [m.uuid for m in facts.migrations if m.server == server.uuid]
+    held = frozenset[str]().union(*(facts.held.get(c, ()) for c in (server.uuid, *moves)))
+    return bool(held - {facts.root}) if server.devices else bool(held)
+
+
+class Nova(Protocol):
+    """What is asked of :class:`quarantine.cloud.compute.Compute`."""
+
+    def service_host(self, node: str) -> str | None:
+        """The service host of a hypervisor."""
+
+    def compute_services(self, host: str) -> list[ComputeService]:
+        """Its nova-compute."""
+
+    def servers(self, host: str) -> list[Server]:
+        """Its servers."""
+
+    def migrations(self, host: str) -> list[Migration]:
+        """Its migrations."""
+
+    def server_exists(self, server: str) -> bool:
+        """Whether Nova still has it."""
+
+
+class Tree(Protocol):
+    """What is asked of :class:`quarantine.cloud.placement.Placement`."""
+
+    def tree(self, host: str) -> tuple[str | None, frozenset[str]]:
+        """The root and all providers of a host."""
+
+    def held(self, consumer: str) -> frozenset[str]:
+        """Providers that a consumer holds something of."""
+
+
+class Haunts:
+    """Asks Nova and Placement about one host, at most once in :data:`KEEP_SECONDS`."""
+
+    def __init__(
+        self, nova: Nova, placement: Tree, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._nova = nova
+        self._placement = placement
+        self._now = monotonic
+        self._known: dict[str, tuple[float, HostFacts | str]] = {}
+        self._away_until = -float("inf")
+
+    def of(self, record: SlotRecord) -> tuple[str, ...]:
+        """Why nothing may be sent to the slot's drive now. A Nova that is away is a reason."""
+        facts = self._facts(record.slot.host)
+        return (facts,) if isinstance(facts, str) else ghosts(facts, record.consumer)
+
+    def _facts(self, node: str) -> HostFacts | str:
+        asked, facts = self._known.get(node, (-float("inf"), ""))
+        if self._now() - asked < KEEP_SECONDS:
+            return facts
+        if self._now() < self._away_until:
+            return _AWAY
+        try:
+            facts = self._ask(node)
+        except QuarantineError as error:
+            # The words of an error change from try to try; what stands on the record must not.
+            LOG.warning("%s: ghosts cannot be looked for: %s", node, error)
+            facts = "Nova or Placement refuses the question for ghosts; the log says why"
+            if isinstance(error, UnavailableError):
+                # Each try may cost a timeout, and all other slots wait for this one.
+                self._away_until = self._now() + AWAY_SECONDS
+                return _AWAY
+        # Kept from its end: a timeout may be longer than what is kept.
+        self._known[node] = (self._now(), facts)
+        return facts
+
+    def _ask(self, node: str) -> HostFacts:
+        host = self._nova.service_host(node)
+        if host is None:
+            return HostFacts(node, None, (), (), None, {})
+        services = self._nova.compute_services(host)
+        servers = tuple(s for s in self._nova.servers(host) if s.node in (node, None))
+        migrations = tuple(m for m in self._nova.migrations(host) if self._counts(m, host))
+        root, tree = self._placement.tree(node)
+        consumers = {s.uuid for s in servers if s.devices is not False}
+        consumers |= {each for m in migrations for each in (m.uuid, m.server)}
+        held = {each: self._placement.held(each) & tree for each in sorted(consumers)}
+        service = services[0] if services else None
+        return HostFacts(node, service, servers, migrations, root, held)
+
+    def _counts(self, migration: Migration, host: str) -> bool:
+        """An evacuation counts at the host that it left, until Nova has forgotten the server."""
+        if not migration.unfinished or not migration.evacuated:
+            return migration.unfinished
+        return migration.source == host and self._nova.server_exists(migration.server)

@@ -1,0 +1,263 @@
+"""What Nova's records say against an erase; and how they are asked for, over real HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eraser.wire.identity import Slot
+from quarantine.cloud.compute import Compute
+from quarantine.cloud.novafacts import ComputeService, Migration, Server
+from quarantine.departed import Departed
+from quarantine.errors import UnavailableError
+from quarantine.ghosts import AWAY_SECONDS, KEEP_SECONDS, Haunts, HostFacts, ghosts
+from tests.lab.services.nova_api_standin import NovaApiStandIn
+from tests.lab.services.placement import CLOUD, write_clouds_yaml
+from tests.unit.quarantine.testimony import RECORD
+
+NODE, HOST = "cmp1.example", "cmp1"
+ROOT, DRIVE = "root", "drive"
+UP = ComputeService(HOST, True, False)
+LAST = RECORD.consumer
+SERVER = Server("server-1", NODE, "active", True, True, "2026-11-20T12:00:00Z")
+MOVE = Migration("migration-1", "server-1", "migration", "finished", HOST, "cmp2")
+QUIET = HostFacts(NODE, UP, (), (), ROOT, {})
+BOTH, CPUS, NONE = frozenset({ROOT, DRIVE}), frozenset({ROOT}), frozenset[str]()
+
+
+def server(held: frozenset[str], **changes: Any) -> HostFacts:
+    return replace(QUIET, servers=(replace(SERVER, **changes),), held={"server-1": held})
+
+
+def move(held: dict[str, frozenset[str]], **changes: Any) -> HostFacts:
+    return replace(QUIET, migrations=(replace(MOVE, **changes),), held=held)
+
+
+@pytest.mark.parametrize(
+    ("facts", "word"),
+    [
+        (QUIET, ""),
+        (replace(QUIET, service=None), "no compute service"),
+        (replace(QUIET, service=ComputeService(HOST, False, False)), "is down"),
+        (replace(QUIET, service=ComputeService(HOST, False, True)), "forced down"),
+        # Servers hold what their flavor asks for.
+        (server(BOTH), ""),
+        (server(CPUS), "server-1"),
+        (server(NONE), "server-1"),
+        (server(CPUS, devices=False), ""),
+        (server(CPUS, devices=None), ""),
+        (server(NONE, devices=None), "server-1"),
+        (server(NONE, vm_state="error"), "server-1"),
+        (server(NONE, vm_state="error", launched=False), ""),
+        (server(NONE, vm_state="building", launched=False), "server-1"),
+        (server(BOTH, vm_state="soft-delete"), ""),
+        (server(NONE, vm_state="soft-delete"), "server-1"),
+        (
+            replace(server(BOTH, vm_state="soft-delete", uuid=LAST), held={str(LAST): BOTH}),
+            "restored",
+        ),
+        # While it moves, the migration holds for it on the old host.
+        (replace(server(NONE), migrations=(MOVE,), held={"migration-1": BOTH}), ""),
+        (replace(server(NONE), migrations=(MOVE,), held={"migration-1": CPUS}), "server-1"),
+        (move({"migration-1": BOTH}), ""),
+        (move({"server-1": BOTH}), ""),
+        (move({}), "migration-1"),
+        (move({"other": BOTH}), "migration-1"),
+    ],
+)
+def test_what_speaks_against_an_erase(facts: HostFacts, word: str) -> None:
+    found = ghosts(facts, LAST)
+    assert bool(found) is bool(word)
+    assert word in "; ".join(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "unfinished"),
+    [
+        ("migration", "finished", True),  # waits for somebody to confirm
+        ("migration", "confirmed", False),
+        ("migration", "reverting", True),
+        ("migration", "done", False),
+        ("evacuation", "done", True),  # the old host has not cleaned up
+        ("evacuation", "completed", False),
+        ("live-migration", "running", True),
+        ("live-migration", "error", False),
+        ("resize", "a status of tomorrow", True),
+    ],
+)
+def test_a_migration_is_unfinished_until_nova_says_otherwise(
+    kind: str, status: str, unfinished: bool
+) -> None:
+    assert replace(MOVE, kind=kind, status=status).unfinished is unfinished
+
+
+@dataclass
+class Tree:
+    """Placement's part."""
+
+    holds: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def tree(self, host: str) -> tuple[str | None, frozenset[str]]:
+        assert host == NODE
+        return ROOT, BOTH
+
+    def held(self, consumer: str) -> frozenset[str]:
+        return self.holds.get(consumer, frozenset())
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def nova() -> Iterator[NovaApiStandIn]:
+    with NovaApiStandIn(page=2) as stand_in:
+        stand_in.add_host(NODE, HOST)
+        yield stand_in
+
+
+@pytest.fixture
+def door(nova: NovaApiStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compute:
+    clouds = write_clouds_yaml(tmp_path / "clouds.yaml", "http://127.0.0.1:9", nova.url)
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds))
+    return Compute.connect(CLOUD, timeout=5.0)
+
+
+def haunted(door: Compute, tree: Tree | None = None, clock: Clock | None = None) -> Haunts:
+    return Haunts(door, tree or Tree(), clock or Clock())
+
+
+SLOT = replace(RECORD, slot=Slot(NODE, "0000:81:00.0"))
+
+
+def test_a_host_in_order_has_no_ghosts(nova: NovaApiStandIn, door: Compute) -> None:
+    nova.add_host("cmp1.example.org", "another")  # the pattern matches it too
+    for number in range(5):  # more than a page
+        nova.add_server(f"s{number}", NODE)
+    nova.add_server("elsewhere", "cmp2")
+    nova.add_server("offloaded", NODE, **{"OS-EXT-SRV-ATTR:host": None})
+    nova.add_migration("m", "s0", source_compute=HOST, dest_compute="cmp2", status="confirmed")
+    tree = Tree({f"s{number}": frozenset({ROOT, DRIVE, "elsewhere"}) for number in range(5)})
+    assert haunted(door, tree).of(SLOT) == ()
+
+
+def test_each_kind_of_ghost_is_found_through_the_door(nova: NovaApiStandIn, door: Compute) -> None:
+    nova.services[0]["forced_down"] = True
+    lost = ["lost-a", "lost-b", "lost-c"]
+    for name in lost:
+        nova.add_server(name, NODE)
+    soft = {"OS-EXT-STS:vm_state": "soft-delete", "status": "SOFT_DELETED"}
+    nova.add_server(str(LAST), NODE, **soft)
+    nova.add_server("gone", NODE, deleted=True)
+    nova.add_migration("m-in", "x", dest_compute=HOST, status="migrating")
+    nova.add_migration("m-out", "y", source_compute=HOST, status="finished")
+    held = {"lost-c": frozenset({"a provider of another host"})}
+    found = haunted(door, Tree(held)).of(SLOT)
+    for word in ("forced down", *lost, "restored", "m-in", "m-out"):
+        assert sum(word in text for text in found) == 1, word
+    assert len(found) == 7
+
+
+def test_an_evacuation_counts_where_it_came_from_while_the_server_lives(
+    nova: NovaApiStandIn, door: Compute
+) -> None:
+    nova.add_server("s", "cmp2")
+    row = nova.add_migration(
+        "m", "s", migration_type="evacuation", status="done", source_compute=HOST
+    )
+    assert "evacuation m" in haunted(door).of(SLOT)[0]
+    row |= {"source_compute": "cmp2", "dest_compute": HOST}
+    assert haunted(door).of(SLOT) == ()
+    row |= {"source_compute": HOST, "dest_compute": "cmp2"}
+    nova.servers[0]["deleted"] = True
+    assert haunted(door).of(SLOT) == ()
+
+
+def test_a_host_that_nova_does_not_know_is_haunted(nova: NovaApiStandIn, door: Compute) -> None:
+    nova.services.clear()
+    assert "no compute service" in haunted(door).of(SLOT)[0]
+    nova.hypervisors.clear()
+    assert "no compute service" in haunted(door).of(SLOT)[0]
+
+
+def test_a_cell_that_is_down_is_no_good_word(nova: NovaApiStandIn, door: Compute) -> None:
+    # 2.69: what is in a cell that is down has hardly a member.
+    nova.services[0].clear()
+    nova.services[0].update({"binary": "nova-compute", "host": HOST, "status": "UNKNOWN"})
+    assert "is down" in haunted(door).of(SLOT)[0]
+
+
+def test_many_slots_of_a_host_cost_one_round(nova: NovaApiStandIn, door: Compute) -> None:
+    clock = Clock()
+    haunts = haunted(door, clock=clock)
+    for _ in range(24):
+        assert haunts.of(SLOT) == ()
+    once = len(nova.requests)
+    assert once <= 6
+    clock.now += KEEP_SECONDS
+    haunts.of(SLOT)
+    assert len(nova.requests) == 2 * once
+
+
+@pytest.mark.parametrize(("status", "word"), [(503, "does not answer"), (403, "refuses")])
+def test_a_nova_that_does_not_answer_is_a_reason_to_wait(
+    nova: NovaApiStandIn, door: Compute, status: int, word: str
+) -> None:
+    clock = Clock()
+    haunts = haunted(door, clock=clock)
+    nova.status = status
+    (reason,) = haunts.of(SLOT)
+    assert word in reason
+    asked = len(nova.requests)
+    clock.now += 1
+    assert haunts.of(SLOT) == (reason,)
+    assert len(nova.requests) == asked
+    nova.status = 200
+    clock.now += AWAY_SECONDS
+    assert haunts.of(SLOT) == ()
+
+
+def test_deleted_servers_are_told_once_by_novas_clock(nova: NovaApiStandIn, door: Compute) -> None:
+    clock = Clock()
+    departed = Departed(door, 30.0, clock)
+
+    def deleted(name: str, second: int) -> None:
+        nova.add_server(name, NODE, deleted=True, updated=f"2099-01-01T00:00:{second:02}Z")
+
+    deleted("a", 1)
+    assert departed.poll() == {"a"}
+    deleted("b", 1)
+    assert departed.poll() == frozenset()  # not yet asked again
+    clock.now += 30
+    assert departed.poll() == {"b"}
+    deleted("c", 5)
+    clock.now += 30
+    assert departed.poll() == frozenset()  # a page holds two, and shows the same two again
+    clock.now += 30
+    assert departed.poll() == {"c"}
+    assert "changes-since=2099-01-01T00%3A00%3A02Z" in nova.requests[-1]
+    clock.now += 30
+    assert departed.poll() == frozenset()
+    assert "changes-since=2099-01-01T00%3A00%3A05Z" in nova.requests[-1]
+
+
+def test_a_failed_question_for_deletes_loses_nothing(nova: NovaApiStandIn, door: Compute) -> None:
+    clock = Clock()
+    departed = Departed(door, 30.0, clock)
+    nova.add_server("a", NODE, deleted=True, updated="2099-01-01T00:00:01Z")
+    nova.status = 500
+    with pytest.raises(UnavailableError):
+        departed.poll()
+    nova.status = 200
+    clock.now += 31
+    assert departed.poll() == frozenset()
+    clock.now += 4 * 30
+    assert departed.poll() == {"a"}

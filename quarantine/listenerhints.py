@@ -28,8 +28,6 @@ _RELEASING: Final = frozenset(
 _TASK_FAILED: Final = ("compute_task.", ".error")
 _SERVICES: Final = frozenset({"service.create", "service.update", "service.delete"})
 _COMPUTE: Final = "nova-compute"
-_HOSTS: Final = 100_000
-"""Names of hosts that are remembered; no cloud has so many."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Reader:
             host = _text(data, "host") if _text(data, "binary") == _COMPUTE else ""
             return self._of(host)
         host, node = _text(data, "host"), _text(data, "node")
-        if host and node and len(self._nodes) < _HOSTS:
+        if host and node:
             self._nodes[host] = node
         if not _releases(event):
             return ()

@@ -233,7 +233,7 @@ class Cloud:
                     certified = True
                 elif row.event is Event.RETURNED:
                     assert certified, f"{slot} was returned without a certificate of this case"
-                elif row.target is State.IN_USE:
+                elif row.event is Event.CLAIM_SEEN:
                     assert certified, f"{slot} was handed out without a certificate of this case"
                     certified = False
                 elif row.target in (State.RELEASED, State.QUARANTINED):

@@ -14,7 +14,7 @@ from eraser.wire.report import SeenDrive
 
 LOG = logging.getLogger(__name__)
 
-HELLO_SECONDS = 2.0
+HELLO_SECONDS = 5.0
 """For all drives of the host at once; one at rest answers in milliseconds."""
 
 NVME_CLASS = "0x010802"

@@ -29,8 +29,9 @@ from eraser.wire.ticket import (
 
 LOG = logging.getLogger(__name__)
 
-LOOK_SECONDS = 2.0
-"""For all of /proc: milliseconds, unless a process is stuck in the kernel."""
+LOOK_SECONDS = 10.0
+"""For all of /proc: milliseconds on a host at rest. Not less, because what is told as unknown costs
+the host its free slots; and while a look is stuck the next hellos do not wait for it at all."""
 
 NVME_CLASS = "0x010802"
 

@@ -12,14 +12,17 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from eraser import bell
 from eraser.hoststate import CONTROLLER_FILE, HostState, keygen
 from eraser.wire import codec
 from eraser.wire.messaging import CONTROL_QUEUE, host_queue, make_app
 from eraser.wire.report import HELLO_TYPE, Hello
 from eraser.wire.signing import PrivateKey, verify
+from eraser.wire.ticket import Defence
 from tests.lab.services.process import wait_until
 from tests.lab.services.redis import RedisServer
 
@@ -50,15 +53,22 @@ class WorkerProcess:
     def hellos(self) -> list[Hello]:
         """Every hello on the control plane's queue, oldest first."""
         key = HostState(self.directory / "state").key.public
+        return [
+            codec.load(Hello, verify(token, key, HELLO_TYPE, "hello"), "hello")
+            for token in self.received("hello")
+        ]
+
+    def received(self, task: str) -> list[Any]:
+        """The argument of each message of one kind on the control plane's queue, oldest first."""
         with contextlib.closing(self.redis.client()) as client:
-            entries = client.lrange("quarantine", 0, -1)
+            entries = client.lrange(CONTROL_QUEUE, 0, -1)
         assert isinstance(entries, list)
         found = []
         for entry in reversed(entries):
             message = json.loads(entry)
-            if message["headers"]["task"] == "quarantine.hello":
-                (token,), _kwargs, _embed = json.loads(base64.b64decode(message["body"]))
-                found.append(codec.load(Hello, verify(token, key, HELLO_TYPE, "hello"), "hello"))
+            if message["headers"]["task"] == f"quarantine.{task}":
+                (argument,), _kwargs, _embed = json.loads(base64.b64decode(message["body"]))
+                found.append(argument)
         return found
 
 
@@ -107,3 +117,18 @@ def test_the_worker_outlives_what_is_no_message(worker: WorkerProcess) -> None:
     wait_until(lambda: "refused: order" in worker.log, "the order behind it all to be read", 30)
     assert worker.process.poll() is None
     assert worker.log.count("is no message, dropped") == len(odd)
+
+
+def test_hellos_tell_of_the_gate(worker: WorkerProcess) -> None:
+    wait_until(lambda: bool(worker.hellos()), "a hello", 30)
+    gate = worker.hellos()[0].gate
+    assert gate is not None
+    assert [seen.defence for seen in gate.defences] == list(Defence)
+
+
+def test_a_bell_is_passed_on(worker: WorkerProcess) -> None:
+    run_dir = worker.directory / "run"
+    wait_until((run_dir / bell.SOCKET).exists, "the bell", 30)
+    bell.ring(run_dir, ["0000:81:00.0"])
+    wait_until(lambda: bool(worker.received("bell")), "the bell to be passed on", 30)
+    assert worker.received("bell") == [{"host": HOST, "address": "0000:81:00.0"}]

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser import hostcard
 from eraser.drive import domains
 from eraser.drive.lock import SlotLock
 from eraser.drive.sysfs import Host
@@ -16,7 +15,7 @@ from eraser.errors import BadInputError, BusyError, DriveError, EraserError, InU
 from eraser.gate import book as books
 from eraser.gate import intake, pending, people, revocation, rules
 from eraser.gate.cases import read_case
-from eraser.gate.facts import DriveSeen, SlotFacts, Starting
+from eraser.gate.facts import CaseSeen, DriveSeen, SlotFacts, Starting
 from eraser.gate.look import look
 from eraser.gate.records import Book, Moment
 from eraser.wire.identity import ControllerIdentity
@@ -82,9 +81,10 @@ def _check(
         raise refused(starting, "expected a uuid in its definition, found none")
     with _slots(needed, run_dir) as locked:
         drives = look(host, [each for each in needed if each not in locked], LOOK_SECONDS)
+        cases = {address: read_case(state_dir, address) for address in needed}
         with books.opened(state_dir) as book:
             facts = [
-                gather(state_dir, address, book.book, drives.get(address), locked.get(address, ""))
+                _facts(book.book, address, drives.get(address), cases[address], locked)
                 for address in needed
             ]
             found = [rules.admit(each, starting) for each in facts]
@@ -147,18 +147,17 @@ def _acquire(lock: SlotLock, deadline: float) -> str:
         time.sleep(_POLL)
 
 
-def gather(
-    state_dir: Path, address: str, book: Book, drive: DriveSeen | None, locked: str
+def _facts(
+    book: Book, address: str, drive: DriveSeen | None, case: CaseSeen, locked: dict[str, str]
 ) -> SlotFacts:
-    """One slot's facts. Raises :class:`BadInputError` where the host's card is damaged."""
     return SlotFacts(
         address=address,
         entry=book.entry(address),
         drive=drive or DriveSeen(None),
-        case=read_case(state_dir, address),
-        incarnation=hostcard.incarnation(state_dir),
+        case=case,
+        incarnation=book.incarnation,
         adopted=bool(book.adopted_at),
-        locked=locked,
+        locked=locked.get(address, ""),
     )
 
 
@@ -176,8 +175,9 @@ def take_in(
         return known
     with _slots((address,), run_dir) as locked:
         drive = None if locked else look(host, [address], LOOK_SECONDS)[address]
+        case = read_case(state_dir, address)
         with books.opened(state_dir) as book:
-            facts = gather(state_dir, address, book.book, drive, locked.get(address, ""))
+            facts = _facts(book.book, address, drive, case, locked)
             found = intake.take_ticket(book.book, ticket, facts, people.utc_now())
             if isinstance(found, intake.Later):
                 return found
@@ -214,8 +214,8 @@ def revoke(
     if not books.exists(state_dir):
         return None
     try:
+        known = {each.named.uuid: each.file for each in domains.listed(host)}
         with books.opened(state_dir) as book:
-            known = {each.named.uuid: each.file for each in domains.listed(host)}
             found = revocation.revoke(
                 book.book, address, identity, known, Moment.now(), people.utc_now()
             )

@@ -1,0 +1,1 @@
+"""What the patch costs nova-compute."""

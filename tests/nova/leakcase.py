@@ -9,9 +9,11 @@ from nova_patch import born_reserved
 from quarantine.record.states import State
 from quarantine.step import Limits
 from tests.lab.services.placement import write_clouds_yaml
+from tests.lab.services.process import free_port
 from tests.nova.cleaners import BellCleaner, PollingCleaner
 from tests.nova.harness import NovaCase, Server
 from tests.nova.leaks import Saw, record
+from tests.nova.novaapi import NovaApi
 from tests.nova.plane import LIMITS, Plane
 
 
@@ -19,7 +21,12 @@ class LeakCase(NovaCase):
     """Each test says what it saw with :meth:`saw`; its name says of which leak, and which side."""
 
     def before_nova(self) -> None:
-        clouds = write_clouds_yaml(self.directory / "clouds.yaml", self.placement_server.url)
+        self._api_port = free_port()
+        clouds = write_clouds_yaml(
+            self.directory / "clouds.yaml",
+            self.placement_server.url,
+            f"http://127.0.0.1:{self._api_port}/v2.1",
+        )
         self.useFixture(fixtures.EnvironmentVariable("OS_CLIENT_CONFIG_FILE", str(clouds)))
         self._placement = Plane.connect()
         self._patched = False
@@ -39,6 +46,7 @@ class LeakCase(NovaCase):
 
     def take_care(self, *slots: Slot, limits: Limits = LIMITS) -> None:
         """The control plane beside Nova: hosts registered, slots enrolled, erased, available."""
+        self.useFixture(NovaApi(self._api_port))
         self.plane = Plane(self._placement, self.directory, limits)
         self.addCleanup(self.plane.close)
         for host in sorted({slot.host for slot in slots}):

@@ -1,6 +1,6 @@
-"""Our real control plane beside the real Nova: record, Placement door, reconciler, dispatcher,
-inbox, certificates and tickets, as :mod:`quarantine.assembly` puts them together; the broker is a
-list.
+"""Our real control plane beside the real Nova, put together as in :mod:`quarantine.assembly`:
+record, doors to Placement and Nova, ghost checks, reconciler, dispatcher, inbox, certificates and
+tickets. The broker is a list.
 
 :meth:`Plane.turn` is what the service does all day: hosts say hello, the sweep looks, orders and
 tickets go out, reports and receipts come in, until nothing moves any more.
@@ -8,6 +8,7 @@ tickets go out, reports and receipts come in, until nothing moves any more.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -15,12 +16,14 @@ from pathlib import Path
 
 from eraser.wire.identity import Slot
 from eraser.wire.signing import PrivateKey
+from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement
 from quarantine.dispatch import Dispatcher
 from quarantine.enrol import enrol
 from quarantine.errors import RefusedError
 from quarantine.evidence.registrar import Registrar
 from quarantine.evidence.sections import Issuer
+from quarantine.ghosts import Haunts
 from quarantine.inbox import Inbox
 from quarantine.reconcile import Reconciler
 from quarantine.record.facts import SlotRecord
@@ -90,6 +93,8 @@ class Plane:
             limits,
             self.clock,
             tickets=Tickets(self.store, self.key, self.letters.ticket, clock=self.clock),
+            # Every question is asked anew: time stands still in a test.
+            haunts=Haunts(Compute.connect(CLOUD), placement, itertools.count(step=60).__next__),
         )
         self.inbox = Inbox(
             self.store,

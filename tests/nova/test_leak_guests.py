@@ -44,6 +44,19 @@ class TestGuests(LeakCase):
         self.plane.clock.forward(LIMITS.retry_in_use_after + 1)
         self.saw(self.closes(slot), Saw.CLOSED)
 
+    def test_a_host_that_lost_its_domains_is_no_witness(self) -> None:
+        """Leak 7 again: the guest runs on, its host does not know it, and Nova's records tell."""
+        (slot,) = self.cared_for()
+        server = self.tenant()
+        self.plane.turn()
+        self.plane.hosts[slot.host].domains = lambda host: ()
+        self.service_down()
+        self.delete(server)
+        self.plane.turn()
+        assert self._lost() is Saw.UNTOUCHED
+        assert self.plane.state(slot) is State.QUARANTINED
+        assert "compute service of compute1" in self.plane.record(slot).detail
+
     def test_leak_08_evacuated_host_returns_without(self) -> None:
         """The operator tidies the allocation that a dead host still has; its guest runs on."""
         (slot,) = self.add_host("compute1")

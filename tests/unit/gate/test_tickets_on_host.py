@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,11 +15,14 @@ from eraser.gate.intake import take_ticket
 from eraser.gate.records import Book, Entry
 from eraser.hoststate import CONTROLLER_FILE, HostState, TicketRefusedError, keygen
 from eraser.pump import RESTART_SECONDS
+from eraser.runners import DiskLooks
 from eraser.ticketpump import MAX_RUNNING, TicketPump
 from eraser.wire import codec
 from eraser.wire.order import ORDER_TYPE
 from eraser.wire.signing import PrivateKey, verify
 from eraser.wire.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt, TicketState
+from eraser.worker import Worker
+from eraser.workerconf import WorkerSettings
 from tests.unit.gate.parts import ADDRESS, AT, FACTS, OTHER_ADDRESS, TICKET
 
 CONTROLLER = PrivateKey.generate()
@@ -244,3 +248,40 @@ def test_a_damaged_file_hinders_no_other_slot(desk: Desk) -> None:
     desk.restart()
     desk.pump.turn()
     assert len(desk.looks.started) == 1
+
+
+def test_the_process_that_looks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A real one, which finds no ticket: it ends, and the worker's own log has why."""
+    looks = DiskLooks(tmp_path, tmp_path / "run")
+    assert not looks.running(ADDRESS)
+    looks.start(ADDRESS)
+    deadline = time.monotonic() + 60
+    while looks.running(ADDRESS) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not looks.running(ADDRESS)
+    assert "expected a ticket of this slot" in capfd.readouterr().err
+
+
+def test_the_worker_passes_tickets_on(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    settings = WorkerSettings(
+        broker="redis://127.0.0.1:1/0",
+        state_dir=desk.state.directory,
+        run_dir=desk.state.directory / "run",
+        max_running=1,
+        hello_interval=60.0,
+        progress_interval=1.0,
+        visibility_timeout=3600,
+    )
+    worker = Worker(settings, desk.state)
+    assert "eraser.ticket" in worker.app.tasks
+    worker.ticket("rubbish")
+    assert "refused" in caplog.text
+    worker.tickets.send = desk.send
+    worker.tickets.looks = desk.looks
+    ticket = desk.ticket()
+    worker.ticket(token(ticket))
+    worker.tickets.turn()
+    assert desk.looks.started == [ADDRESS]
+    desk.look_ends(ticket)
+    worker.tickets.turn()
+    assert [receipt.state for receipt in desk.sent] == [TicketState.VALID]

@@ -79,7 +79,7 @@ class NovaApi:
         """Ask for its deletion. It is not waited for."""
         self.ask("DELETE", f"/servers/{uuid}")
 
-    def wait(self, uuid: str, *statuses: str, seconds: float = 60.0) -> str:
+    def wait(self, uuid: str, *statuses: str, seconds: float = 180.0) -> str:
         """Until the server has one of the statuses and no task; ``DELETED`` once it is gone."""
         seen = ""
 

@@ -29,7 +29,7 @@ from tests.lab.services.postgresql import Postgresql
 from tests.lab.services.process import ServiceProcess, free_port, wait_until
 from tests.lab.services.rabbitmq import RabbitServer
 
-START_SECONDS: Final = 90.0
+START_SECONDS: Final = 240.0
 
 
 class Daemon(ServiceProcess):

@@ -28,14 +28,30 @@ def _row(record: SlotRecord) -> tuple[object, ...]:
         drive.model if drive else "",
         drive.serial if drive else "",
         record.generation,
-        record.reason or record.detail,
+        _remarks(record),
     )
 
 
+def _remarks(record: SlotRecord) -> str:
+    """What is wrong, why it is in its state, and what it waits for, each once."""
+    alarm = f"ALARM: {record.alarm}" if record.alarm else ""
+    return "; ".join(dict.fromkeys(filter(None, (alarm, record.reason, record.detail))))
+
+
+def _ticket(record: SlotRecord) -> str:
+    if record.ticket_token is None:
+        return ""
+    if record.ticket_ready:
+        return "valid on the host, by its receipt"
+    if record.ticket_at is None:
+        return "signed, not sent yet"
+    return f"sent {age(record.ticket_at)} ago, no receipt yet"
+
+
 def _public(record: SlotRecord) -> dict[str, object]:
-    """A record for machines, without the signed order."""
+    """A record for machines, without the signed order and ticket."""
     members: dict[str, object] = dict(vars(record))
-    del members["order_token"]
+    del members["order_token"], members["ticket_token"]
     members["slot"] = str(record.slot)
     return members
 
@@ -78,6 +94,7 @@ def _show(assembly: Assembly, args: argparse.Namespace) -> int:
             ("state", f"{record.state} for {age(record.entered_at)}"),
             ("reason", record.reason),
             ("detail", record.detail),
+            ("alarm", record.alarm),
             ("drive", f"{drive.model} serial {drive.serial}" if drive else "not known yet"),
             ("generation", record.generation),
             ("profile, policy", f"{record.profile}, {record.policy}"),
@@ -88,6 +105,7 @@ def _show(assembly: Assembly, args: argparse.Namespace) -> int:
             ("heard of it", f"{age(record.heard_at)} ago" if record.heard_at else "never"),
             ("step", f"{record.step} {record.fraction:.0%}" if record.step else ""),
             ("certificate", record.certificate),
+            ("ticket", _ticket(record)),
             ("provider", record.provider),
             ("Placement read", f"{age(record.read_at)} ago" if record.read_at else "never"),
         )

@@ -30,6 +30,7 @@ from eraser.wire.report import (
 from eraser.wire.signing import PublicKey
 from eraser.wire.ticket import RECEIPT_TYPE, TicketReceipt
 from quarantine import census, defences, receipts
+from quarantine.bells import Bells
 from quarantine.check import Decision, Ruling, check
 from quarantine.errors import BadInputError, ConflictError, QuarantineError, RefusedError
 from quarantine.evidence.registrar import Registrar
@@ -75,6 +76,7 @@ class Inbox:
     """Whether a bell makes us look; else it is heard and nothing follows."""
     limits: Limits = field(default_factory=Limits)
     clock: Clock = utc_now
+    _rung: Bells = field(default_factory=Bells)
     _sequences: dict[str, int] = field(default_factory=dict)
     """Last progress per order; forgetting it costs a step backwards on a screen."""
 
@@ -176,25 +178,30 @@ class Inbox:
                 except ConflictError as error:
                     LOG.warning("not in the slot's history: %s", error)
 
-    def bell(self, host: str, address: str | None = None) -> None:
-        """Somebody says that something happened: unsigned, so it only makes us look."""
+    def bell(self, host: str, address: str | None = None) -> float:
+        """Somebody says that something happened: unsigned, so it only makes us look.
+
+        Returns what :meth:`quarantine.bells.Bells.ring` does.
+        """
         try:
             host_name(host)
             if address is not None:
                 address = pci_address(address)
         except ValueError as error:
             raise BadInputError(f"bell: {error}") from error
-        if self.bells:
-            self.looker.bell(host, address)
+        if not self.bells:
+            return 0.0
+        return self._rung.ring((host, address), lambda: self.looker.bell(host, address))
 
-    def bell_server(self, server: str) -> None:
+    def bell_server(self, server: str) -> float:
         """As :meth:`bell`, for whoever knows the instance and not all of its hosts."""
         try:
             consumer = str(uuid.UUID(server))
         except ValueError as error:
             raise BadInputError(f"bell: expected a server's uuid: {error}") from error
-        if self.bells:
-            self.looker.bell_server(consumer)
+        if not self.bells:
+            return 0.0
+        return self._rung.ring(consumer, lambda: self.looker.bell_server(consumer))
 
     def _decide(
         self, host: HostRecord, report: EraseReport, token: str, raw: bytes, digest: str

@@ -49,7 +49,10 @@ def register(app: Celery, inbox: Inbox) -> None:
         _handle(task, lambda: inbox.receipt(token))
 
     def bell(task: Task, hint: Any) -> None:
-        _handle(task, lambda: _ring(inbox, hint), again=False)
+        waits: list[float] = []
+        _handle(task, lambda: waits.append(_ring(inbox, hint)), again=False)
+        if any(waits):
+            raise task.retry(countdown=max(waits))
 
     for name, function in (
         ("report", report),
@@ -61,7 +64,8 @@ def register(app: Celery, inbox: Inbox) -> None:
         app.task(name=f"quarantine.{name}", bind=True, max_retries=None)(function)
 
 
-def _ring(inbox: Inbox, hint: Any) -> None:
+def _ring(inbox: Inbox, hint: Any) -> float:
+    """Seconds after which the bell is to be rung once more; 0: never."""
     known = hint if isinstance(hint, dict) else {}
     host, address, server = (
         value if isinstance(value := known.get(name), str) else None
@@ -69,10 +73,12 @@ def _ring(inbox: Inbox, hint: Any) -> None:
     )
     if host is None and server is None:
         LOG.warning("a bell without a host or a server is ignored")
+    wait = 0.0
     if host is not None:
-        inbox.bell(host, address)
+        wait = inbox.bell(host, address)
     if server is not None:
-        inbox.bell_server(server)
+        wait = max(wait, inbox.bell_server(server))
+    return wait
 
 
 def _handle(task: Task, work: Callable[[], object], *, again: bool = True) -> None:

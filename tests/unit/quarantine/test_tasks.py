@@ -19,14 +19,16 @@ class AgainError(Exception):
 class FakeInbox:
     """Raises what it is told to, or notes what it was given."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: Exception | None = None, wait: float = 0.0) -> None:
         self.error = error
+        self.wait = wait
         self.heard: list[Any] = []
 
-    def _take(self, *given: Any) -> None:
+    def _take(self, *given: Any) -> float:
         self.heard.append(given)
         if self.error is not None:
             raise self.error
+        return self.wait
 
     report = progress = hello = receipt = bell = bell_server = _take
 
@@ -57,8 +59,10 @@ class FakeApp:
         return keep
 
 
-def deliver(name: str, payload: Any, error: Exception | None = None) -> FakeInbox:
-    app, inbox = FakeApp(), FakeInbox(error)
+def deliver(
+    name: str, payload: Any, error: Exception | None = None, wait: float = 0.0
+) -> FakeInbox:
+    app, inbox = FakeApp(), FakeInbox(error, wait)
     tasks.register(app, inbox)  # type: ignore[arg-type]
     app.functions[name](FakeTask(), payload)
     return inbox
@@ -92,6 +96,12 @@ def test_a_bell_is_heard_whatever_it_says() -> None:
     assert deliver("bell", {"server": "a-uuid", "host": "h"}).heard == [("h", None), ("a-uuid",)]
     for nonsense in (None, "cmp1", {}, {"host": 1}, []):
         assert deliver("bell", nonsense).heard == []
+
+
+@pytest.mark.parametrize("hint", [{"host": "cmp1"}, {"server": "a-uuid"}])
+def test_a_bell_in_a_row_comes_again_for_all_of_them(hint: dict[str, str]) -> None:
+    with pytest.raises(AgainError):
+        deliver("bell", hint, wait=0.7)
 
 
 def test_settings_lose_no_message_and_share_no_keys() -> None:

@@ -27,7 +27,7 @@ def unbroken(owner: type, name: str) -> Callable[..., Any]:
     function = vars(owner).get(name)
     code = getattr(function, "__code__", None)
     home = sys.modules[owner.__module__].__file__
-    if code is None or code.co_filename != home or hasattr(function, "__wrapped__"):
+    if code is None or code.co_filename != home:
         raise PatchError(
             f"expected Nova's own {owner.__module__}.{owner.__name__}.{name}, found another one: "
             "some other patch is loaded; remove that one"

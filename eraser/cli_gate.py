@@ -74,6 +74,13 @@ def _format(parser: argparse.ArgumentParser) -> None:
 
 def _check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("domain", metavar="DOMAIN", help="its name, for messages")
+    parser.add_argument(
+        "--deadline",
+        type=float,
+        default=4.0,
+        metavar="SECONDS",
+        help="for reading all of its drives; libvirt waits meanwhile (%(default)g)",
+    )
 
 
 def _adopt_options(parser: argparse.ArgumentParser) -> None:
@@ -130,7 +137,9 @@ def _check(arguments: argparse.Namespace) -> int:
                 f"refused the start of domain {arguments.domain!r}: expected at most "
                 f"{MAX_DOMAIN_BYTES} bytes, found more"
             )
-        passed = desk.check(arguments.state_dir, arguments.run_dir, Host(), document)
+        passed = desk.check(
+            arguments.state_dir, arguments.run_dir, Host(), document, arguments.deadline
+        )
     except desk.GateRefusedError as error:
         syslog.syslog(syslog.LOG_WARNING, f"gate {str(error)!r}")
         raise

@@ -44,8 +44,10 @@ class Passed:
     admissions: tuple[rules.Admission, ...]
 
 
-def check(state_dir: Path, run_dir: Path, host: Host, document: bytes) -> Passed:
-    """Lets a domain start on all of its NVMe drives, or on none.
+def check(
+    state_dir: Path, run_dir: Path, host: Host, document: bytes, seconds: float = LOOK_SECONDS
+) -> Passed:
+    """Lets a domain start on all of its NVMe drives, or on none; ``seconds`` to read them all.
 
     What is let in stands in the book when this returns. Raises :class:`GateRefusedError` naming
     every drive that speaks against it.
@@ -58,7 +60,7 @@ def check(state_dir: Path, run_dir: Path, host: Host, document: bytes) -> Passed
         ) from error
     starting = Starting(named.uuid, named.domain)
     try:
-        return _check(state_dir, run_dir, host, starting, named.addresses)
+        return _check(state_dir, run_dir, host, starting, named.addresses, seconds)
     except GateRefusedError:
         raise
     except (EraserError, OSError) as error:
@@ -71,7 +73,12 @@ def refused(starting: Starting, why: str) -> GateRefusedError:
 
 
 def _check(
-    state_dir: Path, run_dir: Path, host: Host, starting: Starting, named: frozenset[str]
+    state_dir: Path,
+    run_dir: Path,
+    host: Host,
+    starting: Starting,
+    named: frozenset[str],
+    seconds: float,
 ) -> Passed:
     classes = {address: pci_class(host, address) for address in named}
     needed = rules.needing(named, classes, people.exemptions(state_dir).addresses)
@@ -80,7 +87,7 @@ def _check(
     if not starting.uuid:
         raise refused(starting, "expected a uuid in its definition, found none")
     with _slots(needed, run_dir) as locked:
-        drives = look(host, [each for each in needed if each not in locked], LOOK_SECONDS)
+        drives = look(host, [each for each in needed if each not in locked], seconds)
         cases = {address: read_case(state_dir, address) for address in needed}
         with books.opened(state_dir) as book:
             facts = [

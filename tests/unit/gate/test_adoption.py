@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 
 import pytest
 
@@ -213,19 +214,23 @@ def test_a_persons_word_passes_once_and_is_accounted_for(world: World) -> None:
     refused(world, domain(ADDRESS, uuid=THEIRS), "has it since")
 
 
+@pytest.mark.parametrize("call", ["write", "fsync"])
 def test_without_an_account_nothing_is_allowed(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     world.slot(ADDRESS)
+    known = books.load(world.state)
+    real = getattr(people.os, call)
 
-    def fail(_descriptor: int) -> None:
-        raise OSError("disk full")
+    def fail(descriptor: int, *rest: object) -> object:
+        if os.readlink(f"/proc/self/fd/{descriptor}") == str(people.audit_file(world.state)):
+            raise OSError("disk full")
+        return real(descriptor, *rest)
 
-    monkeypatch.setattr(people.os, "fsync", fail)
+    monkeypatch.setattr(people.os, call, fail)
     with pytest.raises(OSError, match="disk full"):
         allow(world.state, [ADDRESS], "why", "op", "")
-    monkeypatch.undo()
-    assert world.book.entry(ADDRESS).allowance is None
+    assert books.load(world.state) == known
 
 
 def test_a_word_of_before_does_not_outlive_an_erase(world: World) -> None:

@@ -8,7 +8,6 @@ from eraser.wire.identity import ControllerIdentity, Slot
 from quarantine.assembly import Assembly
 from quarantine.cliout import clean, show_json, show_table
 from quarantine.cliverb import Verb, slot
-from quarantine.cloud.compute import Compute
 from quarantine.errors import BadInputError
 from quarantine.flavors import Fate, Terms, create, nova_conf, sizes
 from quarantine.record.states import State
@@ -28,11 +27,7 @@ def _flavors(assembly: Assembly, args: argparse.Namespace) -> int:
     )
     fates = {size.name: Fate.PLANNED for size in terms.sizes}
     if args.create:
-        options = assembly.conf.placement
-        fates = create(
-            Compute.connect(options.cloud, region=options.region, timeout=options.request_timeout),
-            terms,
-        )
+        fates = create(assembly.compute, terms)
     _show(terms, fates, nova_conf(terms, drives.items()), args.format)
     return 0
 

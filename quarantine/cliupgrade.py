@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from oslo_config.cfg import ConfigOpts
+
 from eraser.wire.identity import host_name
+from eraser.wire.ticket import Defence
 from quarantine.assembly import Assembly
 from quarantine.cliout import clean, show_json, show_table, warn
 from quarantine.cliverb import Verb
-from quarantine.cloud.compute import Compute
 from quarantine.errors import BadInputError, QuarantineError
 from quarantine.upgrade import page
 from quarantine.upgrade.catalogue import CHECKS, judge
@@ -25,6 +27,9 @@ LOG = logging.getLogger(__name__)
 
 UNEXPECTED = 255
 """As oslo.upgradecheck ends where a check itself failed."""
+
+
+_DEFENCES = (Defence.HOOK, Defence.LOADED, Defence.PATCH)
 
 
 def _source(text: str) -> Source:
@@ -69,17 +74,28 @@ def _question(args: argparse.Namespace) -> Question:
 
 
 def _facts(assembly: Assembly, question: Question) -> Facts:
-    options = assembly.conf.placement
     return gather(
         question,
         lambda: assembly.store,
         lambda: assembly.placement,
-        lambda: Compute.connect(
-            options.cloud, region=options.region, timeout=options.request_timeout
-        ),
+        lambda: assembly.compute,
         policies=[assembly.policy.name],
+        switched_off=_switched_off(assembly.conf),
         now=datetime.now(UTC),
     )
+
+
+def _switched_off(conf: ConfigOpts) -> Iterator[str]:
+    """Our own options that leave a defence out."""
+    if not conf.gate.required:
+        yield "[gate]required is false"
+    missing = [name for name in _DEFENCES if name not in conf.gate.required_defences]
+    if missing:
+        yield f"[gate]required_defences is without {', '.join(missing)}"
+    if not conf.compute.ghost_checks:
+        yield "[compute]ghost_checks is false"
+    if not conf.detection.bells:
+        yield "[detection]bells is false"
 
 
 def _check(assembly: Assembly, args: argparse.Namespace) -> int:

@@ -123,6 +123,8 @@ class Facts:
     nova_release: int | None = None
     placement_release: int | None = None
     silent_after: float = 900.0
+    switched_off: tuple[str, ...] = ()
+    """Options of our own by which a defence is not asked for."""
     record_trouble: str = ""
     placement_trouble: str = ""
 

@@ -17,6 +17,11 @@ _HYGIENE: Final = (Defence.RULES, Defence.WATCHER)
 _GOOD: Final = frozenset({Standing.PRESENT, Standing.NOT_APPLICABLE})
 
 
+def _own(facts: Facts) -> Iterator[Finding]:
+    for option in facts.switched_off:
+        yield Finding("nvme-quarantine.conf", option)
+
+
 def _unregistered(facts: Facts) -> Iterator[Finding]:
     known = {host.name for host in facts.hosts}
     for host in sorted({drive.slot.host for drive in enrolled(facts)} - known):
@@ -67,6 +72,16 @@ def _names(defences: tuple[Defence, ...]) -> str:
 
 
 HOST_CHECKS: Final = (
+    Check(
+        "own-settings",
+        "the control plane asks for every defence that it has",
+        Level.WARNING,
+        (7, 14, 23),
+        "Drives are offered on hosts without the gate, or orders are given while a guest that Nova "
+        "has forgotten may still run.",
+        "Leave these options at their defaults once every host has the gate.",
+        _own,
+    ),
     Check(
         "host-registered",
         "every host with enrolled slots is registered",

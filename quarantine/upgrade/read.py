@@ -72,6 +72,7 @@ def gather(
     nova: Callable[[], Nova],
     *,
     policies: Iterable[str],
+    switched_off: Iterable[str] = (),
     now: datetime,
 ) -> Facts:
     """Everything that can be read; for a source that does not answer, why.
@@ -92,6 +93,7 @@ def gather(
         nova_release=question.nova_release,
         placement_release=question.placement_release,
         silent_after=question.silent_after,
+        switched_off=tuple(switched_off),
     )
     try:
         facts = _with_record(facts, question, store(), now)

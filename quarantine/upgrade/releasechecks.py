@@ -16,9 +16,7 @@ _PATCHED: Final = (29, 32, 33, 34)
 
 def _wide_trees(facts: Facts) -> Iterator[Finding]:
     drives = Counter(drive.slot.host for drive in facts.drives if drive.cared)
-    wide = [
-        f"{host} with {count}" for host, count in sorted(drives.items()) if count > MANY_DRIVES
-    ]
+    wide = [f"{host} with {count}" for host, count in sorted(drives.items()) if count > MANY_DRIVES]
     if not wide:
         return
     named = f"{len(wide)} hosts have more than {MANY_DRIVES} drives ({', '.join(wide[:3])})"

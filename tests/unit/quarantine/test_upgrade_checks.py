@@ -307,6 +307,12 @@ CASES: list[tuple[str, str, Break, str]] = [
     ),
     ("profile", "approved", lambda cloud: cloud.facts(profiles=frozenset()), "profile 'p'"),
     ("policy", "approved", lambda cloud: cloud.facts(policies=frozenset()), "policy 'purge'"),
+    (
+        "off",
+        "own-settings",
+        lambda cloud: cloud.facts(switched_off=("[gate]required",)),
+        "required",
+    ),
     ("unknown", "host-registered", lambda cloud: cloud.facts(hosts=()), HOST),
     ("long", "host-silent", lambda cloud: cloud.facts(silent={HOST: 901.0}), "901 s"),
     ("never", "host-silent", lambda cloud: cloud.facts(silent={HOST: float("inf")}), "never"),
@@ -425,6 +431,10 @@ def test_devices_that_are_none_of_ours_are_left_alone(cloud: Cloud) -> None:
     assert (
         found(cloud.facts(confs=(cloud.nova(specs=(gpu, *WHOLE), aliases=(alias(), other)),))) == {}
     )
+    scratch = spec(STRANGER.address, one_time_use=None, resource_class=None)
+    host = host_record(tuple(seen(slot) for slot in (SYSTEM, USED, FREE, STRANGER)))
+    facts = cloud.facts(confs=(cloud.nova(specs=(*WHOLE, scratch)),), hosts=(host,))
+    assert "device-spec-one-time-use" not in found(facts)
 
 
 def test_many_drives_are_fine_where_placement_is_ready_and_unknown_where_nobody_says(

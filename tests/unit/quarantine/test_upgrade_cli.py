@@ -138,3 +138,23 @@ def test_a_role_named_twice_reads_both_files(
     shown = json.loads(capsys.readouterr().out)
     (result,) = [check for check in shown["checks"] if check["check"] == "pci-in-placement"]
     assert [finding["where"] for finding in result["findings"]] == ["scheduler", "conductor"]
+
+
+def test_defences_that_we_were_told_to_do_without_are_named(
+    conf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf.write_text(
+        conf.read_text() + "[gate]\nrequired = false\nrequired_defences = hook,loaded\n"
+        "[compute]\nghost_checks = false\n[detection]\nbells = false\n"
+    )
+    run(conf, "-f", "json")
+    shown = json.loads(capsys.readouterr().out)
+    (own,) = [check for check in shown["checks"] if check["check"] == "own-settings"]
+    words = [finding["found"] for finding in own["findings"]]
+    assert [w.partition(" ")[0] for w in words] == [
+        "[gate]required",
+        "[gate]required_defences",
+        "[compute]ghost_checks",
+        "[detection]bells",
+    ]
+    assert "patch" in words[1]

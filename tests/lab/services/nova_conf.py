@@ -87,9 +87,12 @@ _PASTE: Final = """\
 [composite:osapi_compute]
 use = call:nova.api.openstack.urlmap:urlmap_factory
 /: versions
+/v2.1: version21
 /v2.1/+: v21
 [pipeline:versions]
 pipeline = faultwrap versionsapp
+[pipeline:version21]
+pipeline = faultwrap version21app
 [pipeline:v21]
 pipeline = faultwrap lab v21app
 [filter:faultwrap]
@@ -100,6 +103,8 @@ paste.filter_factory = tests.lab.nova.noauth:filter_factory
 paste.app_factory = nova.api.openstack.compute:APIRouterV21.factory
 [app:versionsapp]
 paste.app_factory = nova.api.openstack.compute.versions:Versions.factory
+[app:version21app]
+paste.app_factory = nova.api.openstack.compute.versions:VersionsV2.factory
 """
 
 

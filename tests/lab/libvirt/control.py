@@ -40,7 +40,7 @@ _PROFILE: Final = "/run/lab/profile.json"
 _PATIENCE_S: Final = 600.0
 _IN_USE_S: Final = START_GRACE_SECONDS + 20
 _AGAIN_S: Final = 5.0
-_HELLO_S: Final = 5
+_HELLO_S: Final = 60
 _CONF: Final = """\
 [worker]
 broker = {redis}
@@ -73,7 +73,8 @@ class ControlStandIn:
         self.compute = compute
         self.redis = redis
         self.key = PrivateKey.generate()
-        made = compute.run(["nvme-eraser", "keygen", "--host", compute.name])
+        argv = ["nvme-eraser", "keygen", "--host", compute.name]
+        made = compute.run(argv, timeout=_PATIENCE_S)
         self.card = codec.load(HostCard, made.stdout, "host card")
         self.host_key = PublicKey.from_jwk(self.card.key, "host card")
         compute.put(f"{DEFAULT_STATE_DIR}/controller.jwk", json.dumps(self.key.public.jwk()))
@@ -167,10 +168,13 @@ class ControlStandIn:
     # What the host says of itself
 
     def hello(self) -> Hello:
-        """Wait for a hello that the host began to make after this call."""
+        """What the host says of itself now: its worker starts again, and says hello at once."""
         before = max((hello.sequence for hello in self._hellos()), default=0)
+        self.worker.kill()
+        self.worker.wait()
+        self.worker = self.start_worker()
         return self._wait(
-            lambda: [hello for hello in self._hellos() if hello.sequence > before + 1], "a hello"
+            lambda: [hello for hello in self._hellos() if hello.sequence > before], "a hello"
         )
 
     def _hellos(self) -> list[Hello]:
@@ -198,6 +202,6 @@ class ControlStandIn:
 
     def _inspect(self, drive: RackDrive) -> tuple[ControllerIdentity, Profile]:
         argv = ["nvme-eraser", "inspect", "--pci", drive.address, "--save", _PROFILE, "-f", "json"]
-        seen = json.loads(self.compute.run(argv).stdout)
+        seen = json.loads(self.compute.run(argv, timeout=_PATIENCE_S).stdout)
         identity = codec.decode(ControllerIdentity, seen["identity"], "identity")
         return identity, codec.load(Profile, self.compute.get(_PROFILE), "profile")

@@ -90,7 +90,7 @@ class Libvirt:
 
     def settle(self, domain: Domain) -> None:
         """Wait until a domain is off and each of its drives answers on the nvme driver again."""
-        self.compute.wait_for(f"{LIVE}/{domain.name}.xml", gone=True)
+        self.compute.wait_for(f"{LIVE}/{domain.name}.xml", _START_S, gone=True)
         for address in domain.addresses:
             self.compute.wait_drive(address)
 
@@ -114,15 +114,15 @@ class Libvirt:
         self.stop()
         if boot:
             self.compute.sh("rm -rf /run/libvirt/qemu/autostarted")
-        self.compute.sh(daemons.START)
+        self.compute.sh(daemons.START, timeout=_START_S)
 
     def stop(self) -> None:
         """End libvirtd."""
-        self.compute.sh(daemons.STOP)
+        self.compute.sh(daemons.STOP, timeout=_START_S)
 
     def reload(self) -> None:
         """What ``systemctl reload libvirtd`` does; returns when the daemon is through with it."""
-        self.compute.sh(daemons.RELOAD)
+        self.compute.sh(daemons.RELOAD, timeout=_START_S)
 
     def hook_calls(self) -> list[HookCall]:
         """The hooks that libvirtd says it called, oldest first."""

@@ -127,6 +127,13 @@ class Host:
         slots = [f"--pci={drive.address}" for drive in self.drives]
         self.compute.run(["nvme-eraser", "host-setup", *slots], timeout=PATIENCE)
 
+    def start_watcher(self) -> None:
+        """What tells of drives that vanish; libvirt's binding and unbinding must not look so."""
+        self.compute.spawn(["nvme-eraser", "watcher"])
+        wait_until(
+            lambda: self.standing(Defence.WATCHER) is Standing.PRESENT, "the watcher", PATIENCE
+        )
+
     def patient_hook(self) -> None:
         """The installed hook gives the gate more time, and the gate the drives: an emulated host is
         some ten times slower than a real one, on a busy machine slower still. The file is not ours

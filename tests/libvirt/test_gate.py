@@ -17,6 +17,7 @@ def gate(host: Host) -> None:
     """Every test here is about a host whose gate is up."""
     host.install_gate()
     host.patient_hook()
+    host.start_watcher()
     host.gate("adopt")
 
 

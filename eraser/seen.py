@@ -69,6 +69,7 @@ class Eyes:
                 identity=identities.get(address),
                 group=group_mates(self._host, address),
                 system=carries_system(self._host, address, disks),
+                sriov=can_have_functions(self._host, address),
             )
             for address, driver in drivers.items()
         )
@@ -79,6 +80,21 @@ class Eyes:
             return controller.identity()
         finally:
             controller.close()
+
+
+def can_have_functions(host: sysfs.Host, address: str) -> bool | None:
+    """Whether the function has the SR-IOV capability; None where that cannot be read.
+
+    The kernel shows ``sriov_totalvfs`` of such a function only (``Documentation/ABI/testing/
+    sysfs-bus-pci``); libvirt names its virtual functions then, and Nova makes it a type-PF.
+    """
+    try:
+        return int(host.text(f"/sys/bus/pci/devices/{address}/sriov_totalvfs")) > 0
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError) as error:
+        LOG.warning("hello: %s: %s", address, error)
+        return None
 
 
 def system_disks(host: sysfs.Host) -> frozenset[str] | None:

@@ -251,6 +251,8 @@ class SeenDrive:
     where the host has no IOMMU group for it."""
     system: bool | None = None
     """It carries the host's own running system; None where that could not be read."""
+    sriov: bool | None = None
+    """It can have virtual functions, which Nova calls type-PF; None where that was not read."""
 
     def __post_init__(self) -> None:
         if pci_address(self.address) != self.address:

@@ -8,7 +8,7 @@ from typing import Final
 
 from quarantine.upgrade.alias import Alias
 from quarantine.upgrade.devicespec import Device, DeviceSpec
-from quarantine.upgrade.facts import Facts, Role
+from quarantine.upgrade.facts import Drive, Facts, Role
 from quarantine.upgrade.finding import Check, Finding, Level, confs, not_given
 
 _NOWHERE: Final = Device("0000:00:00.0")
@@ -57,6 +57,24 @@ def _types(facts: Facts) -> Iterator[Finding]:
                     str(conf.source),
                     f"alias {alias.name} asks for virtual functions, which are never one-time-use",
                 )
+                continue
+            asked = alias.device_type or "type-PCI"
+            for drive in facts.drives:
+                if _type(drive, alias.resource_class) not in (None, asked):
+                    yield Finding(
+                        str(conf.source),
+                        f"alias {alias.name} asks for {asked}, {drive.slot} is not",
+                    )
+
+
+def _type(drive: Drive, resource_class: str) -> str | None:
+    """A drive's type, where it is of that class and its host says."""
+    record = drive.record
+    if record is None or record.resource_class != resource_class:
+        return None
+    if drive.seen is None or drive.seen.sriov is None:
+        return None
+    return "type-PF" if drive.seen.sriov else "type-PCI"
 
 
 def _reach(facts: Facts) -> Iterator[Finding]:

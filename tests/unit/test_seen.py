@@ -67,6 +67,18 @@ def test_what_cannot_be_read_is_not_guessed(fake: FakeHost) -> None:
     assert (drive.system, drive.identity) == (None, DRIVE)
 
 
+@pytest.mark.parametrize(
+    ("total", "sriov"), [(None, False), ("0", False), ("32", True), ("", None)]
+)
+def test_a_drive_that_can_have_virtual_functions(
+    fake: FakeHost, total: str | None, sriov: bool | None
+) -> None:
+    if total is not None:
+        fake.put(f"{FUNCTION}/sriov_totalvfs", total)
+    (drive,) = Eyes(fake.host).drives(())
+    assert drive.sriov is sriov
+
+
 def test_without_process_1_the_systems_drive_is_unknown(fake: FakeHost) -> None:
     fake.path("/proc/1/ns/mnt").unlink()
     (drive,) = Eyes(fake.host).drives(())

@@ -197,6 +197,16 @@ CASES: list[tuple[str, str, Break, str]] = [
     ("twice", "alias-valid", conf(aliases=(alias(), alias(traits="b"))), "2 times"),
     ("other", "alias-same", split(aliases=(alias(numa_policy="required"),)), "numa_policy"),
     ("absent", "alias-same", split(aliases=()), "none in compute"),
+    ("pf", "alias-type", seeing(FREE, sriov=True), f"asks for type-PCI, {FREE} is not"),
+    (
+        "no-pf",
+        "alias-type",
+        lambda cloud: replace(
+            seeing(FREE, sriov=False)(cloud),
+            confs=(cloud.nova(aliases=(alias(device_type="type-PF"),)),),
+        ),
+        f"asks for type-PF, {FREE} is not",
+    ),
     ("vf", "alias-type", conf(aliases=(alias(device_type="type-VF"),)), "virtual functions"),
     ("no-alias", "alias-reach", conf(aliases=()), f"no alias asks for {CLASS}"),
     (
@@ -393,6 +403,16 @@ def test_a_host_that_says_nothing_of_a_drive_is_not_taken_for_good(cloud: Cloud)
     assert HOST in names["iommu-group"][0].where
     unsure = host_record(testimony=gate({Defence.HOOK: Standing.UNKNOWN}))
     assert "hook" in unknowns(cloud.facts(hosts=(unsure,)))["host-defences"][0].found
+
+
+def test_a_host_s_own_configuration_stands_before_the_one_of_all(cloud: Cloud) -> None:
+    good, short = cloud.nova(), cloud.nova(specs=WHOLE[:1])
+    own_short = cloud.nova(Role.COMPUTE, HOST, specs=WHOLE[:1])
+    own_good = cloud.nova(Role.COMPUTE, HOST)
+    assert "device-spec-complete" in found(cloud.facts(confs=(good, own_short)))
+    assert "device-spec-complete" not in found(cloud.facts(confs=(short, own_good)))
+    other = cloud.nova(Role.COMPUTE, "cmp2", specs=WHOLE[:1])
+    assert "device-spec-complete" not in found(cloud.facts(confs=(good, other)))
 
 
 def test_what_is_not_on_a_host_is_no_missing_defence(cloud: Cloud) -> None:

@@ -107,6 +107,8 @@ class Hands:
             after = custody.ensure(self._placement, view, record.custody)
             self._store.amend(record, SlotChanges(), note=action.reason)
             return after, True
+        if action.act is not Act.GIVE_BACK:
+            raise ValueError(f"expected a step on the record or in Placement, found {action.act}")
         self._give_back(record, view)
         return None, False
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NoReturn, Protocol, TypeVar
+from typing import Protocol
 
 from eraser.wire import codec, signing
 from eraser.wire.errors import BadInputError as BadWireError
@@ -32,8 +31,9 @@ from eraser.wire.ticket import RECEIPT_TYPE, TicketReceipt
 from quarantine import census, defences, receipts
 from quarantine.bells import Bells
 from quarantine.check import Decision, Ruling, check
-from quarantine.errors import BadInputError, ConflictError, QuarantineError, RefusedError
+from quarantine.errors import BadInputError, ConflictError, QuarantineError
 from quarantine.evidence.registrar import Registrar
+from quarantine.letters import Letters
 from quarantine.record.base import Clock, utc_now
 from quarantine.record.facts import HostRecord, NonceUse, SlotChanges, SlotRecord
 from quarantine.record.states import WORKING, Event, State
@@ -44,11 +44,6 @@ LOG = logging.getLogger(__name__)
 
 TRIES = 8
 """Rounds of read, decide, compare-and-set; each lost one means that somebody else got on."""
-
-EXCERPT = 200
-"""Characters of a refused message that are kept."""
-
-Message = TypeVar("Message", EraseReport, Progress, Hello, TicketReceipt)
 
 
 class Looker(Protocol):
@@ -76,17 +71,22 @@ class Inbox:
     """Whether a bell makes us look; else it is heard and nothing follows."""
     limits: Limits = field(default_factory=Limits)
     clock: Clock = utc_now
+    _letters: Letters = field(init=False)
     _rung: Bells = field(default_factory=Bells)
     _sequences: dict[str, int] = field(default_factory=dict)
     """Last progress per order; forgetting it costs a step backwards on a screen."""
+
+    def __post_init__(self) -> None:
+        self._letters = Letters(self.store)
 
     def report(self, token: str) -> Decision:
         """A host's report. Raises :class:`RefusedError` (recorded) where it counts for nothing.
 
         :class:`ConflictError` and :class:`UnavailableError` mean: try the same message again.
         """
-        host, report, raw = self._open(token, EraseReport, REPORT_TYPE, "report", _slot_host)
-        self._same_incarnation(host, report.incarnation, "report", raw)
+        host, report, raw = self._letters.open(
+            token, EraseReport, REPORT_TYPE, "report", _slot_host
+        )
         digest = hashlib.sha256(raw).hexdigest()
         for _ in range(TRIES):
             try:
@@ -100,8 +100,9 @@ class Inbox:
 
     def progress(self, token: str) -> None:
         """A host's progress: shown to people, decides nothing."""
-        host, progress, raw = self._open(token, Progress, PROGRESS_TYPE, "progress", _slot_host)
-        self._same_incarnation(host, progress.incarnation, "progress", raw)
+        _host, progress, _raw = self._letters.open(
+            token, Progress, PROGRESS_TYPE, "progress", _slot_host
+        )
         if self._sequences.get(progress.order_id, 0) >= progress.sequence:
             return
         record = self.store.slot(progress.slot)
@@ -135,8 +136,9 @@ class Inbox:
 
         Valid lets the slot be given back. Anything else ends the case: a ticket is never revived.
         """
-        host, receipt, raw = self._open(token, TicketReceipt, RECEIPT_TYPE, "receipt", _slot_host)
-        self._same_incarnation(host, receipt.incarnation, "receipt", raw)
+        host, receipt, raw = self._letters.open(
+            token, TicketReceipt, RECEIPT_TYPE, "receipt", _slot_host
+        )
         for _ in range(TRIES):
             try:
                 self._take_receipt(host, receipt, raw)
@@ -149,8 +151,7 @@ class Inbox:
 
     def hello(self, token: str) -> None:
         """A host is alive and names the drives in its slots: see :mod:`quarantine.census`."""
-        host, hello, raw = self._open(token, Hello, HELLO_TYPE, "hello", lambda h: h.host)
-        self._same_incarnation(host, hello.incarnation, "hello", raw)
+        host, hello, _raw = self._letters.open(token, Hello, HELLO_TYPE, "hello", lambda h: h.host)
         if hello.sequence > host.sequence:
             # Before it is kept: told twice after a crash, and never not at all.
             self._tell(host, hello)
@@ -208,18 +209,20 @@ class Inbox:
     ) -> Decision:
         record = self.store.slot(report.slot)
         if record is None:
-            self._refuse("report", host.name, f"{report.slot}: expected an enrolled slot", raw)
+            self._letters.refuse(
+                "report", host.name, f"{report.slot}: expected an enrolled slot", raw
+            )
         spent = self.store.nonce(report.nonce)
         if spent is not None and spent.digest == digest:
             LOG.info("%s: this report was accepted before", report.slot)
             return _accepted_before(record)
         if spent is not None:
-            self._refuse("report", host.name, f"{report.slot}: the nonce is used", raw)
+            self._letters.refuse("report", host.name, f"{report.slot}: the nonce is used", raw)
         if self.store.nonce(digest) is not None:
             LOG.info("%s: this answer was counted before", report.slot)
             return Decision(Ruling.POSTPONE, ("postponed before",))
         if record.order_token is None:
-            self._refuse("report", host.name, f"{report.slot}: no order is out", raw)
+            self._letters.refuse("report", host.name, f"{report.slot}: no order is out", raw)
         order = self._order(record.order_token)
         if record.state is State.QUARANTINED and record.order_id == report.order_id:
             if report.outcome is Outcome.IN_USE:
@@ -228,18 +231,20 @@ class Inbox:
             record = self.store.transition(record, Event.ORDERED, reason="the host has the order")
         decision = check(order, report, record)
         if decision.ruling is Ruling.REFUSE:
-            self._refuse("report", host.name, f"{report.slot}: {decision.reason}", raw)
+            self._letters.refuse("report", host.name, f"{report.slot}: {decision.reason}", raw)
         self._carry_out(record, order, report, host, token, digest, decision)
         return decision
 
     def _take_receipt(self, host: HostRecord, receipt: TicketReceipt, raw: bytes) -> None:
         record = self.store.slot(receipt.slot)
         if record is None:
-            self._refuse("receipt", host.name, f"{receipt.slot}: expected an enrolled slot", raw)
+            self._letters.refuse(
+                "receipt", host.name, f"{receipt.slot}: expected an enrolled slot", raw
+            )
         ruling, reason = receipts.judge(record, receipt, self.controller)
         heard = SlotChanges(heard_at=self.clock())
         if ruling is receipts.Ruling.REFUSE:
-            self._refuse("receipt", host.name, f"{receipt.slot}: {reason}", raw)
+            self._letters.refuse("receipt", host.name, f"{receipt.slot}: {reason}", raw)
         elif ruling is receipts.Ruling.HOLD:
             changes = replace(heard, new_case=True)
             self.store.transition(record, Event.HELD, reason=reason, changes=changes)
@@ -291,40 +296,6 @@ class Inbox:
                 nonce=nonce,
             )
 
-    def _open(
-        self,
-        token: str,
-        cls: type[Message],
-        typ: str,
-        kind: str,
-        claims: Callable[[Message], str],
-    ) -> tuple[HostRecord, Message, bytes]:
-        """The verified message and its sender, whose registered key signed it."""
-        name, seen = "", b""
-        try:
-            seen = signing.unverified_payload(token, kind)
-            name = host_name(claims(codec.load(cls, seen, kind)))
-        except (BadWireError, ValueError) as error:
-            self._refuse(kind, name, str(error), seen or repr(token)[:EXCERPT].encode())
-        host = self.store.host(name)
-        if host is None:
-            self._refuse(kind, name, f"{name}: expected a registered host", seen)
-        try:
-            raw = signing.verify(token, host.key, typ, kind)
-            return host, codec.load(cls, raw, kind), raw
-        except BadWireError as error:
-            self._refuse(kind, name, str(error), seen)
-
-    def _same_incarnation(self, host: HostRecord, incarnation: str, kind: str, raw: bytes) -> None:
-        if incarnation != host.incarnation:
-            self._refuse(
-                kind,
-                host.name,
-                f"expected incarnation {host.incarnation}, found {incarnation}: the host lost its "
-                "state or was installed anew; register it again",
-                raw,
-            )
-
     def _order(self, token: str) -> EraseOrder:
         """Our own order, as signed: the database's word alone is not enough."""
         try:
@@ -333,12 +304,6 @@ class Inbox:
             )
         except BadWireError as error:
             raise BadInputError(f"stored order: {error}; hold the slot") from error
-
-    def _refuse(self, kind: str, host: str, reason: str, raw: bytes) -> NoReturn:
-        excerpt = raw[:EXCERPT].decode("utf-8", "backslashreplace")
-        self.store.record_refusal(kind, host, reason, hashlib.sha256(raw).hexdigest(), excerpt)
-        LOG.error("ALARM: %s of host %r refused: %s", kind, host, reason)
-        raise RefusedError(f"{kind} refused: {reason}")
 
     def _look(self, slot: Slot) -> None:
         """At once, for latency only: whatever fails here is met again by the loop."""

@@ -18,13 +18,14 @@ from typing import Final, Protocol
 
 from eraser.wire.identity import Slot
 from quarantine import custody
-from quarantine.cloud.facts import ONE_TIME_USE, Provider, View
+from quarantine.cloud.facts import Provider, View
 from quarantine.decide import decide
-from quarantine.defences import weigh
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
 from quarantine.hands import Dispatcher, Hands, Tickets
+from quarantine.offers import hold_unburnt, reserve_stranger
+from quarantine.past import past_of
 from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, Event, State
+from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, State
 from quarantine.record.store import Store
 from quarantine.step import Act, Action, Limits, Past
 from quarantine.watch import Watch
@@ -178,12 +179,12 @@ class Reconciler:
         known = {record.slot for record in records}
         for provider in offered:
             if provider.slot not in known:
-                self._reserve_stranger(provider)
+                reserve_stranger(self._placement, provider)
         # Who is on offer without a right to it comes first.
         wrong = {p.slot for p in offered} - {r.slot for r in records if r.state in FREE_TO_SCHEDULE}
         for record in records:
             if record.state in FREE_TO_SCHEDULE and record.provider not in generations:
-                self._hold_unburnt(record)
+                hold_unburnt(self._store, self._placement, record)
         due = [r for r in records if r.slot in wrong or self._is_due(r, generations)]
         due.sort(key=lambda r: (r.slot not in wrong, r.state in _WORK, r.slot))
         return self._each(r.slot for r in due)
@@ -310,30 +311,11 @@ class Reconciler:
         return self._placement.view(provider.uuid, record.resource_class)
 
     def _past(self, record: SlotRecord) -> Past:
-        past = weigh(record, self._store.host(record.slot.host), self._limits)
-        if self._haunts is not None:
-            past = replace(past, ghosts=None)
-        if record.state in (State.CERTIFIED, State.AVAILABLE):
-            return replace(past, lacks=self._lacks(record))
-        if record.state is State.QUARANTINED and record.attempts:
-            rows = self._store.history(record.slot)
-            case = [r for r in rows if r.generation == record.generation]
-            return replace(past, postponed=sum(r.event is Event.POSTPONED for r in case))
-        return past
+        past = past_of(self._store, record, self._limits)
+        return past if self._haunts is None else replace(past, ghosts=None)
 
     def _ghosts(self, record: SlotRecord) -> tuple[str, ...]:
         return () if self._haunts is None else self._haunts.of(record)
-
-    def _lacks(self, record: SlotRecord) -> str:
-        if record.certificate is None or record.identity is None:
-            return "the slot has no certificate"
-        drive = self._store.drive(record.identity.digest)
-        if drive is None or drive.dirty or drive.retired:
-            why = drive.reason if drive else "unknown"
-            return f"the drive is {'retired' if drive and drive.retired else 'dirty'} ({why})"
-        if drive.certificate != record.certificate:
-            return "the drive's last certificate is of another case"
-        return ""
 
     def _noted(self, record: SlotRecord, view: View | None) -> SlotRecord:
         now = self._clock()
@@ -345,35 +327,6 @@ class Reconciler:
             record = self._store.amend(record, changes)
         self._watch.seen(record)
         return record
-
-    def _hold_unburnt(self, record: SlotRecord) -> None:
-        """Nova reserves only what has the trait: a short use of this one would leave no mark.
-
-        A provider that is gone, or has a user, is left to the look that follows.
-        """
-        try:
-            view = self._placement.view(record.provider, record.resource_class)
-            if view is None or view.foreign(None):
-                return
-            reason = (
-                f"on offer without the trait {ONE_TIME_USE}: Nova would hand the drive on without "
-                "an erase; restore one_time_use in device_spec, then release the slot"
-            )
-            LOG.error("ALARM %s: %s", record.slot, reason)
-            changes = SlotChanges(new_case=True)
-            self._store.transition(record, Event.HELD, reason=reason, changes=changes)
-        except QuarantineError as error:
-            LOG.warning("%s: %s", record.slot, error)
-
-    def _reserve_stranger(self, provider: Provider) -> None:
-        """A slot of our resource class on offer that nobody enrolled holds an unknown drive."""
-        try:
-            view = self._placement.view(provider.uuid, "")
-            if view is not None and not view.locked and not view.allocations:
-                custody.reserve(self._placement, view)
-                LOG.error("ALARM %s: on offer and not enrolled; reserved, enrol it", provider.name)
-        except QuarantineError as error:
-            LOG.warning("%s: %s", provider.name, error)
 
 
 def _warn(slot: Slot, error: Exception) -> None:

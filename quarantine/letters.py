@@ -1,0 +1,75 @@
+"""Opening what hosts send: whose it is, whether that host signed it, and refusals on record."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+from eraser.wire import codec, signing
+from eraser.wire.errors import BadInputError as BadWireError
+from eraser.wire.identity import host_name
+from eraser.wire.report import EraseReport, Hello, Progress
+from eraser.wire.ticket import TicketReceipt
+from quarantine.errors import RefusedError
+from quarantine.record.facts import HostRecord
+from quarantine.record.store import Store
+
+LOG = logging.getLogger(__name__)
+
+EXCERPT = 200
+"""Characters of a refused message that are kept."""
+
+Message = TypeVar("Message", EraseReport, Progress, Hello, TicketReceipt)
+
+
+class Letters:
+    """Verified on arrival; what is refused is recorded and alarmed, and changes nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def open(
+        self,
+        token: str,
+        cls: type[Message],
+        typ: str,
+        kind: str,
+        claims: Callable[[Message], str],
+    ) -> tuple[HostRecord, Message, bytes]:
+        """The verified message, its sender, whose registered key signed it, and its bytes.
+
+        ``claims`` reads the sender's name off a message. What a life of the host said that is not
+        the registered one is refused too. Raises :class:`RefusedError` (recorded).
+        """
+        name, seen = "", b""
+        try:
+            seen = signing.unverified_payload(token, kind)
+            name = host_name(claims(codec.load(cls, seen, kind)))
+        except (BadWireError, ValueError) as error:
+            self.refuse(kind, name, str(error), seen or repr(token)[:EXCERPT].encode())
+        host = self._store.host(name)
+        if host is None:
+            self.refuse(kind, name, f"{name}: expected a registered host", seen)
+        try:
+            raw = signing.verify(token, host.key, typ, kind)
+            message = codec.load(cls, raw, kind)
+        except BadWireError as error:
+            self.refuse(kind, name, str(error), seen)
+        if message.incarnation != host.incarnation:
+            self.refuse(
+                kind,
+                name,
+                f"expected incarnation {host.incarnation}, found {message.incarnation}: the host "
+                "lost its state or was installed anew; register it again",
+                raw,
+            )
+        return host, message, raw
+
+    def refuse(self, kind: str, host: str, reason: str, raw: bytes) -> NoReturn:
+        """Records what was refused, with an alarm. Raises :class:`RefusedError`, always."""
+        excerpt = raw[:EXCERPT].decode("utf-8", "backslashreplace")
+        self._store.record_refusal(kind, host, reason, hashlib.sha256(raw).hexdigest(), excerpt)
+        LOG.error("ALARM: %s of host %r refused: %s", kind, host, reason)
+        raise RefusedError(f"{kind} refused: {reason}")

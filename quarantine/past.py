@@ -1,0 +1,35 @@
+"""What the store knows about a slot beyond its own record, for one decision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quarantine.defences import weigh
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import Event, State
+from quarantine.record.store import Store
+from quarantine.step import Limits, Past
+
+
+def past_of(store: Store, record: SlotRecord, limits: Limits) -> Past:
+    """Its host's word, its drive, and how often its order came back. Nova has not been asked."""
+    past = weigh(record, store.host(record.slot.host), limits)
+    if record.state in (State.CERTIFIED, State.AVAILABLE):
+        return replace(past, lacks=_lacks(store, record))
+    if record.state is State.QUARANTINED and record.attempts:
+        rows = store.history(record.slot)
+        case = [r for r in rows if r.generation == record.generation]
+        return replace(past, postponed=sum(r.event is Event.POSTPONED for r in case))
+    return past
+
+
+def _lacks(store: Store, record: SlotRecord) -> str:
+    if record.certificate is None or record.identity is None:
+        return "the slot has no certificate"
+    drive = store.drive(record.identity.digest)
+    if drive is None or drive.dirty or drive.retired:
+        why = drive.reason if drive else "unknown"
+        return f"the drive is {'retired' if drive and drive.retired else 'dirty'} ({why})"
+    if drive.certificate != record.certificate:
+        return "the drive's last certificate is of another case"
+    return ""

@@ -59,7 +59,6 @@ def ask(name: str, xml: bytes) -> tuple[int, str]:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            start_new_session=True,
         )
     except OSError as error:
         return 127, str(error)

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from eraser import slotwatch, watcher
-from eraser.drive.sysfs import Host
+from eraser.drive.sysfs import Host, PciFunction
 from eraser.errors import BadInputError, BusyError, DriveError
 from eraser.gate import book as books
 from eraser.gate import defencefacts, defences, setup
@@ -246,6 +246,30 @@ def test_a_slot_of_host_setup_is_watched_though_it_is_empty(rig: Rig) -> None:
     rig.plug("0000:03:00.0", "S3")
     watching.look()
     assert rig.rung == ["0000:03:00.0"]
+
+
+def test_a_function_that_nobody_told_of_is_watched_once_it_is_there(rig: Rig) -> None:
+    watching = rig.watcher()
+    watching.look()
+    rig.plug("0000:04:00.0", "S4")
+    watching.look()
+    rig.pull("0000:04:00.0")
+    watching.look()
+    assert [address for address, _ in rig.voided] == ["0000:04:00.0"]
+
+
+def test_a_drive_exchanged_while_it_is_read_is_no_mixture(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = slotwatch._drive
+
+    def exchanged(function: PciFunction) -> str:
+        monkeypatch.setattr(slotwatch, "_drive", read)
+        rig.plug(A, "S9")
+        return read(function)
+
+    monkeypatch.setattr(slotwatch, "_drive", exchanged)
+    assert slotwatch.see(rig.host, A) == AWAY
 
 
 def test_a_damaged_memory_is_begun_anew(rig: Rig) -> None:

@@ -1,0 +1,22 @@
+"""``tools/demo --nova``: the real Nova hands out the rack's drives, the real worker erases them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quarantine.record.states import State
+from tests.lab.demo.board import Board
+from tests.lab.demo.cycle import Demo
+
+
+@pytest.mark.emulated
+def test_the_demo_with_the_real_nova(tmp_path: Path) -> None:
+    result = Demo(tmp_path, Board(), "honest", nova=True).run()
+    assert result.outcome is State.AVAILABLE
+    assert (result.leaked_blocks, result.found_by_tenant) == (0, ())
+    assert all(slot.certificate for slot in result.slots)
+    for slot in result.slots:
+        assert State.IN_USE in {state for state, _at in slot.states}
+    assert "rang for" in (tmp_path / "site" / "listener.log").read_text()

@@ -8,6 +8,7 @@ up. It holds nothing of ours: no lock, no pipe of libvirt's.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import select
 import signal
@@ -15,11 +16,11 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from eraser.drive import unique
 from eraser.drive.adminioctl import AdminReader
 from eraser.drive.nvme import open_controller
 from eraser.drive.spec import SanitizeLog, SmartLog
 from eraser.drive.sysfs import Host, PciFunction
-from eraser.drive.unique import check_unique
 from eraser.errors import BadInputError, DriveError, EraserError, IdentityError
 from eraser.gate.facts import DriveSeen
 from eraser.wire import codec
@@ -51,7 +52,24 @@ def look(host: Host, addresses: Iterable[str], seconds: float) -> dict[str, Driv
     finally:
         for child in children:
             _leave(child)
-    return {child.address: _seen(child, seconds) for child in children}
+    seen = {child.address: _seen(child, seconds) for child in children}
+    return _with_namesakes(host, seen)
+
+
+def _with_namesakes(host: Host, seen: dict[str, DriveSeen]) -> dict[str, DriveSeen]:
+    """Each drive with why it cannot be told from another, read from sysfs once for all."""
+    try:
+        others = unique.controllers(host)
+    except IdentityError as error:
+        return {a: dataclasses.replace(each, namesake=str(error)) for a, each in seen.items()}
+    found = dict(seen)
+    for address, drive in seen.items():
+        if drive.identity is not None:
+            try:
+                unique.check(drive.identity, address, others)
+            except IdentityError as error:
+                found[address] = dataclasses.replace(drive, namesake=str(error))
+    return found
 
 
 def _start(host: Host, address: str, seconds: float) -> _Child:
@@ -131,16 +149,9 @@ def read_drive(host: Host, address: str, seconds: float) -> DriveSeen:
             identity = controller.identity_of(identify)
             log = SanitizeLog.parse(reader.sanitize_log()) if identify.can_sanitize else None
             counters = _counters(reader, log)
-            namesake = ""
-            try:
-                check_unique(host, identity, address)
-            except IdentityError as error:
-                namesake = str(error)
-            return DriveSeen(
-                driver, identity, counters, None if log is None else log.state, "", namesake
-            )
+            return DriveSeen(driver, identity, counters, None if log is None else log.state)
     except (EraserError, OSError) as error:
-        return DriveSeen(driver, trouble=str(error))
+        return DriveSeen(driver, trouble=str(error).removeprefix(f"{address}: "))
 
 
 def _counters(reader: AdminReader, log: SanitizeLog | None) -> Counters | None:

@@ -139,8 +139,8 @@ def _barred(facts: SlotFacts) -> Refusal | None:
     if drive.trouble:
         return _refused(
             facts,
-            f"expected the drive to answer, found {drive.trouble}",
-            "see the kernel's log; 'nvme-eraser inspect' shows whether it answers again",
+            f"the drive does not answer: {drive.trouble}",
+            "'nvme-eraser inspect' shows when it does again",
         )
     if drive.sanitize in (SanitizeState.RUNNING, SanitizeState.FAILED):
         return _refused(

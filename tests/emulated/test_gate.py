@@ -214,5 +214,5 @@ def test_eight_drives_in_time_and_a_mute_one_holds_up_nobody(rack: Rack) -> None
     began = time.monotonic()
     said = gate.start(*addresses, code=REFUSED)
     print(f"with a mute drive: {time.monotonic() - began:.1f} s")
-    assert re.findall(r"0000:0\d:00\.0", said) == [addresses[3]], said
+    assert set(re.findall(r"0000:0\d:00\.0", said)) == {addresses[3]}, said
     drives[3].set_faults(HEALTHY)

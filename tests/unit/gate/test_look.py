@@ -10,11 +10,12 @@ import pytest
 
 from eraser.drive.lock import SlotLock
 from eraser.drive.sysfs import Host
+from eraser.errors import IdentityError
 from eraser.gate import look as looking
 from eraser.gate.facts import DriveSeen
 from eraser.gate.look import look, read_drive
 from tests.unit.drive.fakehost import ADDRESS, FakeHost
-from tests.unit.gate.parts import OTHER_ADDRESS, SEEN
+from tests.unit.gate.parts import DRIVE, OTHER_ADDRESS, SEEN
 
 
 def reads(monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> None:
@@ -91,3 +92,19 @@ def test_a_drive_that_answers_no_command_is_in_trouble(tmp_path: Path) -> None:
     found = read_drive(fake.host, ADDRESS, 1)
     assert (found.driver, found.identity) == ("nvme", None)
     assert "Identify Controller" in found.trouble
+
+
+def test_a_namesake_is_seen_beside_what_the_drive_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake = FakeHost(tmp_path)
+    reads(monkeypatch, {ADDRESS: 0})
+    assert look(fake.host, [ADDRESS], 5)[ADDRESS] == SEEN
+    fake.seen("nvme7", "0000:07:00.0", DRIVE.serial, DRIVE.model)
+    assert "0000:07:00.0 (nvme7)" in look(fake.host, [ADDRESS], 5)[ADDRESS].namesake
+    monkeypatch.setattr(looking.unique, "controllers", unreadable)
+    assert look(fake.host, [ADDRESS], 5)[ADDRESS].namesake == "cannot say"
+
+
+def unreadable(_host: Host) -> None:
+    raise IdentityError("cannot say")

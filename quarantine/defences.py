@@ -1,8 +1,8 @@
 """What a host's own testimony means for one of its slots. Pure.
 
-A host that cannot say how a defence stands counts as one that lacks it: nothing is given back to it
-and what is on offer is taken back. A hello that is missing, or one of an eraser that knows no gate,
-only stops the giving: it must not empty the pool.
+A host that cannot say how a defence stands counts as one that lacks it: nothing is given back to it.
+Slots that are on offer already are taken back only on a plain "absent": a look that took too long on
+a busy host, or a hello that is missing, must not empty the pool.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _recall(record: SlotRecord, host: HostRecord, limits: Limits) -> str:
         )
     gate = host.hello.gate if host.hello else None
     for seen in gate.defences if gate else ():
-        if seen.defence in limits.defences and seen.standing not in _FINE:
+        if seen.defence in limits.defences and seen.standing is Standing.ABSENT:
             return f"on host {host.name} {_name(seen)}"
     for ticket in gate.tickets if gate else ():
         if (ticket.address, ticket.order_id, ticket.generation) != (

@@ -41,8 +41,9 @@ Related: required_defences.
 What a host must have before one of its drives is offered: hook (our file in libvirt's qemu.d),
 loaded (the running libvirt calls it), patch (the running nova-compute makes new providers reserved
 from birth), rules (host-setup), watcher. The host says with each hello how they stand. While one is
-missing no drive of the host is given back, and those on offer are reserved and erased again, since
-a guest may have started past the gate. What is not in the list is only reported.
+missing no drive of the host is given back, and where it says that one is absent those on offer are
+reserved and erased again, since a guest may have started past the gate. What is not in the list is
+only reported.
 
 When to change: leave patch out where no patch exists for your Nova release, and know that a drive
 whose provider is made anew is on offer until the next look. Add watcher and rules where every host

@@ -371,7 +371,7 @@ TABLE = (
         sent=None,
     ),
     Row("alarm over", (State.AVAILABLE,), FREE, Act.AMEND, alarmed="something"),
-    # A host that says nothing of its gate is told, and loses nothing that is on offer.
+    # Only a plain word takes back what is on offer: a look that failed is told.
     Row("unguarded on offer", (State.AVAILABLE,), FREE, Act.AMEND, alarm=True, past=LACKING),
     Row("recalled", (State.AVAILABLE,), FREE, Act.RESERVE, alarm=True, past=RECALLED),
     Row(

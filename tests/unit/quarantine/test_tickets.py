@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from eraser.wire.ticket import (
     TicketReceipt,
     TicketState,
 )
-from quarantine import tickets
+from quarantine import clislots, tickets
 from quarantine.errors import BadInputError
 from quarantine.receipts import Ruling, judge
 from quarantine.record.facts import SlotRecord
@@ -159,3 +160,15 @@ def test_a_guest_may_be_quicker_than_our_own_note_of_the_return() -> None:
     assert judge(begun, used, KEY.public)[0] is Ruling.NOTHING
     assert judge(replace(begun, custody_ready=True), used, KEY.public)[0] is Ruling.HOLD
     assert judge(certified(ticket_ready=True), VALID, KEY.public)[0] is Ruling.NOTHING
+
+
+def test_people_see_how_far_a_ticket_is_and_what_is_wrong() -> None:
+    now = datetime.now(UTC)
+    record = certified(ticket_at=None)
+    assert clislots._ticket(replace(record, ticket_token=None)) == ""
+    assert "not sent" in clislots._ticket(record)
+    assert "no receipt" in clislots._ticket(replace(record, ticket_at=now))
+    assert "valid" in clislots._ticket(replace(record, ticket_at=now, ticket_ready=True))
+    said = replace(record, alarm="a", reason="b", detail="b")
+    assert clislots._remarks(said) == "ALARM: a; b"
+    assert "ticket_token" not in clislots._public(record)

@@ -146,6 +146,14 @@ def test_a_broken_eraser_keeps_back_guests_with_drives_only(hook: Hook, how: str
     assert hook.run("prepare", PLAIN).returncode == 0
 
 
+def test_a_domain_larger_than_any_pipe_arrives_whole(hook: Hook) -> None:
+    xml = b"<domain><hostdev/>" + b"<metadata/>" * 50_000 + b"</domain>"
+    hook.gate(f"cat >{hook.directory}/xml; exit 0")
+    assert hook.run("prepare", xml).returncode == 0
+    assert (hook.directory / "xml").read_bytes() == xml
+    assert hook.run("started", xml).returncode == 0
+
+
 def test_a_broken_python_keeps_back_guests_with_devices_only(hook: Hook) -> None:
     hook.gate("exit 0")
     broken = hook.path.read_text().replace(f'"{sys.executable}" -IS', '"/no/python" -IS')

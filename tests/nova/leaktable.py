@@ -24,9 +24,16 @@ to happen on the real Nova 34 without our part, and again with it. Written by
 `tools/leaks -f markdown`; the tox env `nova` fails when this page is not what the tests saw.
 
 "Without" is Nova with one-time-use devices alone, or with the cleaner that the test names
-(`tests/nova/cleaners.py`). The drives are judged by their content (`tests/nova/shelf.py`), not by
-what any software says of them. On the harness a stand-in answers for the host; the last column
-names the tests that show the same with a real kernel, drives or libvirt (`tools/leaks --rack`).
+(`tests/nova/cleaners.py`). "With" is the patch in nova-compute and the control plane, which asks
+Placement and nova-api over HTTP. The drives are judged by their content (`tests/nova/shelf.py`),
+not by what any software says of them.
+
+What this does not show by itself:
+- A stand-in answers for the host. The last column names the tests that show the host's half with a
+  real kernel, real nvme-cli or a real libvirt (`tools/leaks --rack` runs them too).
+- In 5, 14 and 26 Placement offers the drive until the control plane has looked. What starts in
+  that time is refused by the last gate, which the tests in `tests/libvirt` show.
+- The harness is Nova 34. The patch alone is tested on 29, 32 and 33 as well.
 """
 
 

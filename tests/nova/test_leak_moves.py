@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from unittest import mock
 
-from nova import exception
+import pytest
+from nova import exception, utils
+from nova.tests.functional.api import client
 
 from eraser.wire.identity import Slot
 from quarantine.record.states import State
@@ -117,3 +119,30 @@ class TestMoves(LeakCase):
         assert self._forced() is Saw.REFUSED
         self.plane.hosts[slot.host].down = False
         self.saw(self.closes(slot), Saw.CLOSED)
+
+    def test_an_evacuation_by_force_gets_no_dirty_drive(self) -> None:
+        """Leak 25 again: before 2.68 an evacuation could be forced past the scheduler. Nova then
+        copies allocations of the host alone and gives up where there are others, such as ours."""
+        source, target, server = self._two_hosts()
+        self.plane.hosts["compute2"].down = True
+        self.delete(self.tenant(host="compute2"))
+        self.plane.turn()
+        assert self.shelf.dirty(target)
+        self.service_down("compute1")
+        forced = {"evacuate": {"host": "compute2", "force": True}}
+        with (
+            utils.temporary_mutation(self.admin_api, microversion="2.67"),
+            pytest.raises(client.OpenStackApiException, match="NoValidHost"),
+        ):
+            self.admin_api.post_server_action(server.id, forced)
+        self.observe()
+        assert (self.shelf.leaks, self.slots_of(server.id)) == ([], [source])
+
+    def _two_hosts(self) -> tuple[Slot, Slot, Server]:
+        """Two hosts under our care, and a tenant on the first one's drive."""
+        self.patch_nova()
+        source, target = (self.add_host(host)[0] for host in ("compute1", "compute2"))
+        self.take_care(source, target)
+        server = self.tenant(host="compute1")
+        self.plane.turn()
+        return source, target, server

@@ -139,7 +139,11 @@ SLOT = replace(RECORD, slot=Slot(NODE, "0000:81:00.0"))
 
 
 def test_a_host_in_order_has_no_ghosts(nova: NovaApiStandIn, door: Compute) -> None:
-    nova.add_host("cmp1.example.org", "another")  # the pattern matches it too
+    # The pattern matches this one too, and its nova-compute is down.
+    nova.add_host("cmp1.example.org", "another")["state"] = "down"
+    nova.hypervisors.reverse()
+    # Another node of the same service.
+    nova.add_server("beside", "cmp1-b", **{"OS-EXT-SRV-ATTR:host": HOST})
     for number in range(5):  # more than a page
         nova.add_server(f"s{number}", NODE)
     nova.add_server("elsewhere", "cmp2")

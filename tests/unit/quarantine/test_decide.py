@@ -430,6 +430,15 @@ TABLE = (
         detail="server s runs",
     ),
     Row(
+        "waiting since tomorrow",
+        (State.QUARANTINED,),
+        HELD_BY_US,
+        Act.WAIT,
+        entered=-86400,
+        past=HAUNTED,
+        detail="server s runs",
+    ),
+    Row(
         "waiting for long, known",
         (State.QUARANTINED,),
         HELD_BY_US,

@@ -29,7 +29,7 @@ POLICY: Final = Policy(
     allow_clear=True,
     limits=Limits(poll=0.2, stuck=30, sanitize=180),
 )
-PATIENCE: Final = 240.0
+PATIENCE: Final = 600.0
 _SERVICES: Final = "services: redis-server, Placement, nvme-quarantine"
 SETTLED: Final = (State.AVAILABLE, State.HELD)
 

@@ -44,9 +44,9 @@ class GlanceStandIn(JsonStandIn):
 
     def _answer(self, method: str, path: str) -> Any:
         if "/schemas/" in path:
-            strings = {"type": "string"}
-            properties = dict.fromkeys(_IMAGE, strings)
-            return {"name": "image", "properties": properties, "additionalProperties": strings}
+            # Nova's client holds what it sends against this: anything will do.
+            properties: dict[str, Any] = {name: {} for name in _IMAGE}
+            return {"name": "image", "properties": properties, "additionalProperties": {}}
         if "/images" in path:
             return _IMAGE
         links = [{"rel": "self", "href": f"{self.url}/v2/"}]

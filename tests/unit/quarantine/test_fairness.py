@@ -146,3 +146,28 @@ def test_a_placement_that_is_away_is_asked_little_and_served_at_once_when_back(
     cloud.errors.clear()
     reconciler.tend()
     assert all(record.state is State.IN_USE for record in store.slots())
+
+
+@dataclass
+class Gone:
+    """Nova's deleted servers, once."""
+
+    servers: frozenset[str]
+
+    def poll(self) -> frozenset[str]:
+        told, self.servers = self.servers, frozenset()
+        return told
+
+
+def test_slots_of_deleted_servers_are_looked_at_and_no_others(store: Store) -> None:
+    fill(store, in_use=True)
+    cloud = Cloud(free=True)
+    gone = Gone(frozenset({"server-3", "a server without a drive"}))
+    reconciler = Reconciler(
+        store, cloud, NoDispatcher(), Limits(), tickets=NoTickets(), departed=gone
+    )
+    reconciler.follow_deletes()
+    assert [r.slot for r in store.slots(states=[State.RELEASED])] == [slot(3)]
+    asked = len(cloud.asked)
+    reconciler.follow_deletes()
+    assert len(cloud.asked) == asked

@@ -111,7 +111,7 @@ def test_what_nobody_foresaw_is_255(
 def test_a_configuration_moves_no_cursor(
     conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "nova.conf"
+    file = tmp_path / "no\x1b[2Jva.conf"
     file.write_text('[pci]\nreport_in_placement = \x1b[2J\nalias = {"\x1b[2J": 1}\n')
     run(conf, "--nova-conf", f"all={file}")
     run(conf, "--nova-conf", f"all={file}", "-f", "json")
@@ -132,8 +132,8 @@ def test_a_role_named_twice_reads_both_files(
     conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, two = tmp_path / "one.conf", tmp_path / "two.conf"
-    one.write_text("[filter_scheduler]\npci_in_placement = false\n")
-    two.write_text("[filter_scheduler]\npci_in_placement = true\n")
+    one.write_text("[filter_scheduler]\npci_in_placement = true\n")
+    two.write_text("[pci]\nreport_in_placement = true\n")
     run(conf, "--nova-conf", f"api={one}", "--nova-conf", f"api={two}", "-f", "json")
     shown = json.loads(capsys.readouterr().out)
     (result,) = [check for check in shown["checks"] if check["check"] == "pci-in-placement"]

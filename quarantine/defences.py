@@ -1,8 +1,8 @@
 """What a host's own testimony means for one of its slots. Pure.
 
-A host that cannot say how a defence stands counts as one that lacks it: nothing is given back to it.
-Slots that are on offer already are taken back only on a plain "absent": a look that took too long on
-a busy host, or a hello that is missing, must not empty the pool.
+A host that cannot say how a defence stands counts as one that lacks it: nothing is given back to
+it. Slots that are on offer already are taken back only on a plain "absent": a look that took too
+long on a busy host, or a hello that is missing, must not empty the pool.
 """
 
 from __future__ import annotations

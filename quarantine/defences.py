@@ -87,8 +87,13 @@ def _unguarded(hello: Hello, limits: Limits) -> str:
         for name in Defence
         if name in limits.defences
     ]
-    lacking = [_name(each) for each in stand if each.standing not in _FINE]
-    return f"host {hello.host}: {'; '.join(lacking)}" if lacking else ""
+    # Without the details, which may change with each hello: this stands on the record.
+    lacking = [f"{each.defence} is {each.standing}" for each in stand if each.standing not in _FINE]
+    if not lacking:
+        return ""
+    return (
+        f"host {hello.host}: {', '.join(lacking)}; 'nvme-eraser gate status' there says what to do"
+    )
 
 
 def _recall(record: SlotRecord, host: HostRecord, limits: Limits) -> str:

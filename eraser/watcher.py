@@ -12,6 +12,7 @@ import errno
 import fcntl
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -71,10 +72,15 @@ class KernelEvents:
             while (left := deadline - time.monotonic()) > 0:
                 self._monitor.poll(left)
         except OSError as error:
-            if error.errno != errno.ENOBUFS:
+            if (error.errno or self._pending_error()) != errno.ENOBUFS:
                 raise
             LOG.warning("more events than fit: looking at all slots")
         return True
+
+    def _pending_error(self) -> int:
+        """What poll(2) saw: pyudev raises it without its number, and leaves it pending."""
+        with socket.socket(fileno=os.dup(self._monitor.fileno())) as netlink:
+            return netlink.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
 
 class Watcher:

@@ -369,6 +369,22 @@ def test_an_overflow_is_a_reason_to_look(results: tuple[object, ...], came: bool
     assert events.wait(0.01) is came
 
 
+def test_an_overflow_that_poll_saw_first_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyudev raises without a number then (seen on the rack)."""
+    events = watcher.KernelEvents.__new__(watcher.KernelEvents)
+    events._monitor = Netlink(OSError("Error while polling fd: 5"))
+    monkeypatch.setattr(events, "_pending_error", lambda: errno.ENOBUFS)
+    assert events.wait(0.01)
+    events._monitor = Netlink(OSError("Error while polling fd: 5"))
+    monkeypatch.setattr(events, "_pending_error", lambda: 0)
+    with pytest.raises(OSError, match="while polling"):
+        events.wait(0.01)
+
+
+def test_a_socket_in_order_has_no_error_pending() -> None:
+    assert watcher.KernelEvents("kernel")._pending_error() == 0
+
+
 def test_another_error_of_netlink_ends_it() -> None:
     events = watcher.KernelEvents.__new__(watcher.KernelEvents)
     events._monitor = Netlink(OSError(errno.EBADF, "closed"))

@@ -27,9 +27,9 @@ from nova.tests.functional.api import client
 from nova.tests.functional.libvirt import test_pci_in_placement
 
 from eraser.wire.identity import Slot
-from quarantine.cloud.facts import provider_name
 from tests.lab.services.placement import PlacementServer
 from tests.lab.services.placement_http import PlacementHttp
+from tests.nova.placementhands import PlacementHands
 from tests.nova.shelf import Drive, Shelf
 
 RESOURCE_CLASS = "CUSTOM_NVME_I1"
@@ -61,7 +61,7 @@ class RealPlacementFixture(nova_functional.PlacementFixture):
         conf_fixture.config(connection="sqlite://", group="placement_database")
 
 
-class NovaCase(test_pci_in_placement.PlacementPCIReportingTests):
+class NovaCase(PlacementHands, test_pci_in_placement.PlacementPCIReportingTests):
     """One small cloud per test; ``placement_server`` and ``directory`` come from conftest.py."""
 
     WANTS_PLACEMENT = True
@@ -104,16 +104,6 @@ class NovaCase(test_pci_in_placement.PlacementPCIReportingTests):
     def nova_placement_url(self) -> str:
         """Where Nova finds Placement."""
         return self.placement_server.url
-
-    def wipe_placement(self) -> None:
-        """No provider and no allocation is left of another test."""
-        found = self.raw("GET", "/resource_providers", "1.39").body["resource_providers"]
-        for row in found:
-            held = self.raw("GET", f"/resource_providers/{row['uuid']}/allocations", "1.39").body
-            for consumer in held["allocations"]:
-                self.raw("DELETE", f"/allocations/{consumer}", "1.39")
-        for row in sorted(found, key=lambda row: row["parent_provider_uuid"] is None):
-            assert self.raw("DELETE", f"/resource_providers/{row['uuid']}", "1.39").status == 204
 
     # Configuration
 
@@ -285,47 +275,6 @@ class NovaCase(test_pci_in_placement.PlacementPCIReportingTests):
         node = objects.ComputeNode.get_by_nodename(admin, host)
         found = objects.PciDeviceList.get_by_compute_node(admin, node.id)
         return [(row.address, row.status, row.instance_uuid) for row in found]
-
-    # What Placement says, asked by the test itself
-
-    def provider(self, slot: Slot) -> str | None:
-        """The uuid of the slot's resource provider."""
-        path = f"/resource_providers?name={provider_name(slot)}"
-        found = self.raw("GET", path, "1.39").body["resource_providers"]
-        return found[0]["uuid"] if found else None
-
-    def stock(self, slot: Slot) -> tuple[int, int, int] | None:
-        """(total, reserved, consumers) of the slot; ``None`` without a provider."""
-        provider = self.provider(slot)
-        if provider is None:
-            return None
-        path = f"/resource_providers/{provider}"
-        records = self.raw("GET", f"{path}/inventories", "1.39").body["inventories"].values()
-        held = self.raw("GET", f"{path}/allocations", "1.39").body["allocations"]
-        total = sum(record["total"] for record in records)
-        return total, sum(record["reserved"] for record in records), len(held)
-
-    def set_reserved(self, slot: Slot, reserved: int) -> None:
-        """``openstack resource provider inventory set --amend`` by an operator's hand."""
-        path = f"/resource_providers/{self.provider(slot)}/inventories"
-        body = self.raw("GET", path, "1.39").body
-        for record in body["inventories"].values():
-            record["reserved"] = reserved
-        assert self.raw("PUT", path, "1.39", body).status == 200
-
-    def tidy_allocations(self, host: str) -> None:
-        """An operator takes a host out of every server's allocations: ``openstack resource
-        provider allocation unset --provider`` for each provider of its tree."""
-        found = self.raw("GET", "/resource_providers", "1.39").body["resource_providers"]
-        tree = {row["uuid"] for row in found if row["name"].partition("_")[0] == host}
-        for provider in tree:
-            held = self.raw("GET", f"/resource_providers/{provider}/allocations", "1.39").body
-            for consumer in held["allocations"]:
-                path = f"/allocations/{consumer}"
-                body = self.raw("GET", path, "1.39").body
-                body["consumer_type"] = "INSTANCE"
-                kept = {u: a for u, a in body["allocations"].items() if u not in tree}
-                assert self.raw("PUT", path, "1.39", body | {"allocations": kept}).status == 204
 
 
 def _devices(drives: int) -> fakelibvirt.HostPCIDevicesInfo:

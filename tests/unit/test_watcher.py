@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import shutil
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -379,6 +380,20 @@ def test_an_overflow_that_poll_saw_first_ends_nothing(monkeypatch: pytest.Monkey
     monkeypatch.setattr(events, "_pending_error", lambda: 0)
     with pytest.raises(OSError, match="while polling"):
         events.wait(0.01)
+
+
+def test_a_real_overflow_is_one_reason_to_look() -> None:
+    """More than fits, from a sender that is no udev, to a real socket."""
+    events = watcher.KernelEvents("udev")
+    events._monitor.set_receive_buffer_size(4096)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 15) as sender:  # NETLINK_KOBJECT_UEVENT
+        try:
+            for _ in range(20_000):
+                sender.sendto(b"libudev\0" + bytes(200), (0, 2))
+        except PermissionError:
+            pytest.skip("only root may send to udev's group")
+    assert events.wait(0.2)
+    assert not events.wait(0.2)
 
 
 def test_a_socket_in_order_has_no_error_pending() -> None:

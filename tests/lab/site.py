@@ -117,7 +117,7 @@ class Site:
         policy: Policy = DEFAULT_POLICY,
         timing: Timing = DEFAULT_TIMING,
         bells: bool = True,
-        tickets: bool = False,
+        tickets: bool = True,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory

@@ -96,5 +96,11 @@ class NovaApi:
 
     def compute_states(self) -> dict[str, str]:
         """``up`` or ``down`` of each nova-compute, by host."""
-        found = self.ask("GET", "/os-services?binary=nova-compute")["services"]
-        return {service["host"]: service["state"] for service in found}
+        return {each["host"]: each["state"] for each in self._computes()}
+
+    def compute_reports(self) -> dict[str, str]:
+        """When each nova-compute was last heard of through the message bus, by host."""
+        return {each["host"]: each["updated_at"] for each in self._computes()}
+
+    def _computes(self) -> list[dict[str, Any]]:
+        return list(self.ask("GET", "/os-services?binary=nova-compute")["services"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
+from eraser.casefiles import DEFAULT_RUN_DIR
 from eraser.wire import codec
 from eraser.wire.ticket import Defence, DomainSeen, GateTestimony, Standing
 from tests.lab.errors import LabError
@@ -130,9 +131,7 @@ class Host:
     def start_watcher(self) -> None:
         """What tells of drives that vanish; libvirt's binding and unbinding must not look so."""
         self.compute.spawn(["nvme-eraser", "watcher"])
-        wait_until(
-            lambda: self.standing(Defence.WATCHER) is Standing.PRESENT, "the watcher", PATIENCE
-        )
+        self.compute.wait_for(str(DEFAULT_RUN_DIR / "watcher.lock"), PATIENCE)
 
     def patient_hook(self) -> None:
         """The installed hook gives the gate more time, and the gate the drives: an emulated host is

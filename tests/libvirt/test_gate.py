@@ -76,8 +76,8 @@ def test_no_erase_while_the_owner_exists(host: Host) -> None:
     order = host.control.order(drive)
     host.control.send(order)
     report = host.control.report(order)
-    assert report.outcome is Outcome.IN_USE
-    assert report.methods == ()
+    assert (report.outcome, report.methods) == (Outcome.IN_USE, ())
+    assert f"{owner.name}.xml" in report.reasons[0]
 
     host.libvirt.started(owner)
 

@@ -22,7 +22,16 @@ from quarantine.errors import BadInputError
 from quarantine.receipts import Ruling, judge
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
-from tests.unit.quarantine.testimony import BLOCK, FORMAT, HEALTH, ORDER, RECORD, REPORT, log81
+from tests.unit.quarantine.testimony import (
+    BLOCK,
+    CRYPTO,
+    FORMAT,
+    HEALTH,
+    ORDER,
+    RECORD,
+    REPORT,
+    log81,
+)
 
 KEY = PrivateKey.generate()
 DIGEST = "c" * 64
@@ -63,7 +72,7 @@ def test_a_ticket_has_the_ids_of_its_case_and_the_drives_own_counters() -> None:
             incarnation=ORDER.incarnation,
             certificate=DIGEST,
             counters=Counters(HEALTH.host_write_commands, HEALTH.data_units_written, 12, True),
-            own_writes=1024,
+            own_writes=2 * 1024,
         )
         == TICKET
     )
@@ -81,6 +90,24 @@ def test_a_ticket_has_the_ids_of_its_case_and_the_drives_own_counters() -> None:
 def test_global_data_erased_is_the_last_methods(methods: Any, erased: bool | None) -> None:
     ticket = tickets.build(ORDER, replace(REPORT, methods=methods), DIGEST)
     assert ticket.counters.global_data_erased is erased
+
+
+@pytest.mark.parametrize(
+    ("changes", "times"),
+    [
+        ({"methods": (CRYPTO, BLOCK)}, 2),
+        ({"methods": (CRYPTO, replace(BLOCK, attempts=3))}, 4),
+        ({"methods": (CRYPTO, BLOCK), "resumed": 1}, 3),
+        # One planting for the Formats of all namespaces.
+        ({"methods": (replace(FORMAT, nsid=1), replace(FORMAT, nsid=2))}, 1),
+        ({"methods": (BLOCK, replace(FORMAT, nsid=1))}, 2),
+    ],
+)
+def test_canaries_are_the_cases_own_writes_each_time_that_they_were_planted(
+    changes: dict[str, Any], times: int
+) -> None:
+    ticket = tickets.build(ORDER, replace(REPORT, **changes), DIGEST)
+    assert ticket.own_writes == times * 1024
 
 
 def test_a_report_without_counters_makes_no_ticket() -> None:
@@ -119,10 +146,10 @@ def test_a_stored_ticket_of_another_key_or_case_is_not_sent(changes: dict[str, A
     [
         (VALID, Ruling.READY),
         # The case's own writes may be counted late, and hosts reboot.
-        (counted(host_write_commands=HEALTH.host_write_commands + 1024), Ruling.READY),
+        (counted(host_write_commands=HEALTH.host_write_commands + 2048), Ruling.READY),
         (counted(power_cycles=99, global_data_erased=False), Ruling.READY),
         # Somebody else's are not, nor do counters go back.
-        (counted(host_write_commands=HEALTH.host_write_commands + 1025), Ruling.HOLD),
+        (counted(host_write_commands=HEALTH.host_write_commands + 2049), Ruling.HOLD),
         (counted(host_write_commands=HEALTH.host_write_commands - 1), Ruling.HOLD),
         (
             counted(host_write_commands=HEALTH.host_write_commands + 1, global_data_erased=False),

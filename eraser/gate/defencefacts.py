@@ -72,7 +72,7 @@ def _or_unknown(defence: Defence, look: Callable[[], DefenceSeen]) -> DefenceSee
 def _nova_computes(host: Host) -> tuple[defences.NovaComputeSeen, ...]:
     running = tuple(daemons.processes(host))
     return tuple(
-        defences.NovaComputeSeen(process.pid, daemons.patches(host, process))
+        defences.NovaComputeSeen(process.pid, daemons.patches(host, process), daemons.age(process))
         for process in daemons.nova_computes(host, running)
     )
 
@@ -171,7 +171,7 @@ def look_at_watcher(run_dir: Path) -> WatcherSeen:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return WatcherSeen(held=True, silent=_silence(words))
-        return WatcherSeen(held=False, silent=None)
+        return WatcherSeen(held=False, silent=_silence(words))
     finally:
         os.close(descriptor)
 

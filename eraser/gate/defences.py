@@ -19,6 +19,10 @@ CLOCK_MARGIN = 2.0
 WATCHER_SILENCE = 60.0
 """Seconds without a sign of life after which a watcher that holds its lock counts as stuck."""
 
+COMING_UP = 60.0
+"""Seconds within which a nova-compute may not have come to our patch yet: it loads all of Nova
+first, and what is told as absent costs the host its free slots."""
+
 SETUP = "run 'nvme-eraser host-setup' with all slots"
 
 
@@ -83,10 +87,11 @@ class LibvirtSeen:
 
 @dataclass(frozen=True)
 class NovaComputeSeen:
-    """A running nova-compute and the marks that our patch left in it."""
+    """A running nova-compute, the marks that our patch left in it, and the seconds that it runs."""
 
     pid: int
     patches: tuple[str, ...]
+    age: float
 
 
 @dataclass(frozen=True)
@@ -189,6 +194,12 @@ def patch(computes: Iterable[NovaComputeSeen]) -> DefenceSeen:
     if not running:
         return DefenceSeen(Defence.PATCH, Standing.NOT_APPLICABLE, "no nova-compute runs here")
     bare = [compute.pid for compute in running if not compute.patches]
+    if bare and all(compute.age < COMING_UP for compute in running if not compute.patches):
+        return DefenceSeen(
+            Defence.PATCH,
+            Standing.UNKNOWN,
+            f"nova-compute (process {bare[0]}) has only just started: see again in a minute",
+        )
     return _seen(
         Defence.PATCH,
         f"nova-compute (process {bare[0]}): expected our patch in it, found none: new providers "
@@ -209,7 +220,14 @@ def rules(slots: tuple[str, ...] | None, drift: tuple[str, ...]) -> DefenceSeen:
 
 
 def watcher(seen: WatcherSeen) -> DefenceSeen:
-    """The watcher runs and is not stuck."""
+    """The watcher runs and is not stuck. One that ended a moment ago may be on its way back."""
+    if not seen.held and seen.silent is not None and seen.silent <= WATCHER_SILENCE:
+        return DefenceSeen(
+            Defence.WATCHER,
+            Standing.UNKNOWN,
+            f"expected 'nvme-eraser watcher' to run, found that it ended within "
+            f"{seen.silent:.0f} s: is it being restarted?",
+        )
     if not seen.held:
         return _seen(
             Defence.WATCHER,

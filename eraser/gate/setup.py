@@ -82,8 +82,7 @@ def tell(host: Host) -> tuple[Told, ...]:
             file = os.lstat(host.path(f"{daemons.view(host, process)}{HOOK}"))
         except FileNotFoundError:
             continue  # a container with an /etc of its own: the self-check tells of it
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - process.start / os.sysconf("SC_CLK_TCK")
-        time.sleep(max(0.0, GROWN_UP - age))
+        time.sleep(max(0.0, GROWN_UP - daemons.age(process)))
         daemons.tell_to_look(process)
         told.append(Told(process.pid, process.start, boot, file.st_ino, file.st_ctime_ns))
     return tuple(told)

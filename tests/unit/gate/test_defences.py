@@ -120,11 +120,20 @@ def test_the_next_daemon_finds_a_hook_that_is_there() -> None:
 
 def test_every_nova_compute_needs_the_patch() -> None:
     assert defences.patch(()).standing is Standing.NOT_APPLICABLE
-    good, bare = NovaComputeSeen(5, ("nvme-quarantine-patch:1:34.0.0",)), NovaComputeSeen(6, ())
+    good = NovaComputeSeen(5, ("nvme-quarantine-patch:1:34.0.0",), 1.0)
+    bare = NovaComputeSeen(6, (), 600.0)
     assert defences.patch([good]).standing is Standing.PRESENT
     found = defences.patch([good, bare])
     assert found.standing is Standing.ABSENT
     assert "process 6" in found.detail
+
+
+def test_a_nova_compute_that_has_only_just_started_costs_no_free_slot() -> None:
+    old, young = NovaComputeSeen(6, (), 61.0), NovaComputeSeen(7, (), 5.0)
+    found = defences.patch([young])
+    assert found.standing is Standing.UNKNOWN
+    assert "process 7" in found.detail
+    assert defences.patch([young, old]).standing is Standing.ABSENT
 
 
 def test_rules_need_a_record_and_no_drift() -> None:
@@ -139,7 +148,10 @@ def test_rules_need_a_record_and_no_drift() -> None:
         (True, 1.0, Standing.PRESENT),
         (True, 61.0, Standing.ABSENT),
         (True, None, Standing.ABSENT),
-        (False, 1.0, Standing.ABSENT),
+        # It may be restarting: free slots are not taken back for that.
+        (False, 1.0, Standing.UNKNOWN),
+        (False, 61.0, Standing.ABSENT),
+        (False, None, Standing.ABSENT),
     ],
 )
 def test_the_watcher_runs_and_gives_signs_of_life(
@@ -297,7 +309,7 @@ MARK = "/memfd:nvme-quarantine-patch:1:34.0.0 (deleted)"
 def test_nova_compute_is_known_however_it_was_started(
     machine: Machine, name: str, argv: tuple[str, ...]
 ) -> None:
-    machine.process(30, name, *argv, fds=("/dev/null",))
+    machine.process(30, name, *argv, started=-1000, fds=("/dev/null",))
     found = machine.look(None)[Defence.PATCH]
     assert (found.standing, "process 30" in found.detail) == (Standing.ABSENT, True)
     machine.process(31, name, *argv, fds=("/dev/null", MARK))
@@ -348,7 +360,10 @@ def test_a_lock_that_nobody_holds_is_no_watcher(tmp_path: Path) -> None:
     assert not defencefacts.look_at_watcher(tmp_path).held
     path = tmp_path / defencefacts.WATCHER_LOCK
     path.write_text(f"1 {time.monotonic() - 30}\n")
-    assert not defencefacts.look_at_watcher(tmp_path).held
+    ended = defencefacts.look_at_watcher(tmp_path)
+    assert not ended.held
+    assert ended.silent is not None
+    assert 30 <= ended.silent < 60
     with path.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         seen = defencefacts.look_at_watcher(tmp_path)

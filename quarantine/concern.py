@@ -7,11 +7,15 @@ one alarm for one trouble.
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from quarantine.look import Look
 from quarantine.record.base import storable
 from quarantine.record.rows import ALARM_LENGTH
 from quarantine.record.states import WORKING, State
+
+_WAITING: Final = frozenset({State.RELEASED, State.QUARANTINED, State.CERTIFIED})
+"""States of minutes: the next step is ours, and no person's."""
 
 
 def concern(look: Look) -> str:
@@ -44,8 +48,8 @@ def _overdue(look: Look) -> str:
     silence = min(here, look.age(record.heard_at))
     if record.state in WORKING and limit < silence < math.inf:
         return f"its host has said nothing of the order for more than {limit / 3600:g} h"
-    waiting = record.state in (State.QUARANTINED, State.CERTIFIED) and record.detail
-    if waiting and limit < here < math.inf:
+    # Without a detail too: where Placement or the broker fails each look, nothing is on the record.
+    if record.state in _WAITING and limit < here < math.inf:
         # What it waits for may change from look to look; this must not.
-        return f"no step for more than {limit / 3600:g} h; its detail says what it waits for"
+        return f"no step for more than {limit / 3600:g} h; its detail or the log says why"
     return ""

@@ -23,7 +23,10 @@ from quarantine.step import Act, Action, Limits, Past
 NOTHING: Final = Action(Act.NOTHING)
 _NO_PAST: Final = Past()
 _NO_CASE: Final = SlotChanges(new_case=True, custody=None, custody_ready=False)
-_CALM: Final = frozenset({Act.NOTHING, Act.WAIT, Act.ASK, Act.ORDER, Act.RESEND, Act.TICKET})
+_CALM: Final = frozenset(
+    {Act.NOTHING, Act.WAIT, Act.ASK, Act.TAKE, Act.ORDER, Act.RESEND, Act.TICKET}
+)
+"""Steps that the drive can wait for by a moment: it is reserved, or nothing is wrong."""
 _STRANGE_CUSTODY: Final = (
     "the custody in Placement is of a case that this record does not know: was the database "
     "restored from a backup? The drive may have been used since, so it is erased again"

@@ -141,7 +141,7 @@ RECALLED = replace(CLEAN, recall="its host calls the ticket void: the drive vani
 CLAIMED = replace(CLEAN, claimed="domain 'x' names the drive on its host")
 UNASKED, HAUNTED = replace(CLEAN, ghosts=None), replace(CLEAN, ghosts=("server s runs",))
 SILENT = "its host has said nothing of the order for more than 27.7778 h"
-STUCK = "no step for more than 27.7778 h; its detail says what it waits for"
+STUCK = "no step for more than 27.7778 h; its detail or the log says why"
 FIRST = Past(lacks="the slot has no certificate")
 
 TABLE = (
@@ -447,6 +447,27 @@ TABLE = (
         past=HAUNTED,
         detail="another reason now",
         alarmed=STUCK,
+    ),
+    # Placement or the broker fails each look: no look got so far as to say what it waits for.
+    Row("refused for long", (State.RELEASED,), LOCKED, Act.AMEND, alarm=True, entered=1e5 + 1),
+    Row(
+        "refused for long, known",
+        (State.RELEASED,),
+        LOCKED,
+        Act.TAKE,
+        entered=1e5 + 1,
+        alarmed=STUCK,
+    ),
+    Row("no order for long", (State.QUARANTINED,), HELD_BY_US, Act.AMEND, None, True, entered=1e5 + 1),
+    Row(
+        "no ticket for long",
+        (State.CERTIFIED,),
+        HELD_BY_US,
+        Act.AMEND,
+        alarm=True,
+        entered=1e5 + 1,
+        ticket=False,
+        sent=None,
     ),
     # People must decide.
     Row("parked", PARKED, LOCKED, Act.NOTHING),

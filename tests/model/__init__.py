@@ -1,0 +1,1 @@
+"""The protocol searched exhaustively: the real decision code in a model of everything around it."""

@@ -1,0 +1,259 @@
+"""A compute host in the model: its real gate, ticket intake, revocation and order check.
+
+What is a stand-in: the drive, libvirt's files, the runner that erases. A case holds the slot's lock
+while it runs, and a runner may die at any point.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+
+from eraser.drive.spec import SanitizeState
+from eraser.gate import intake, records, revocation, rules
+from eraser.gate.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
+from eraser.hoststate import HostState, OrderRefusedError
+from eraser.wire.ticket import Counters, TicketState
+from tests.model import control
+from tests.model.control import ADDRESS, ENTRIES, identity, order, ticket
+from tests.model.search import Slip
+from tests.model.world import CLEAN, NOWHERE, Mail, Place, World, ghost, server
+
+Steps = Iterator[tuple[str, World]]
+
+LATER = records.Moment("boot", 1000.0)
+THEN = records.Moment("boot", 0.0)
+_FAR = 1_000_000
+"""More writes than any slack forgives."""
+
+_STANDING = {
+    "": CaseStanding.NONE,
+    "open": CaseStanding.OPEN,
+    "running": CaseStanding.OPEN,
+    "in_use": CaseStanding.IN_USE,
+    "erased": CaseStanding.ERASED,
+    "failed": CaseStanding.ENDED,
+    "wrong": CaseStanding.ENDED,
+}
+
+
+def domain(number: int) -> str:
+    """The UUID of a domain."""
+    return f"instance-{number}"
+
+
+def entry_of(place: Place) -> records.Entry:
+    """What the host's gate has of its slot."""
+    return records.Entry(ADDRESS) if place.entry == NOWHERE else ENTRIES[place.entry]
+
+
+def book_of(place: Place) -> records.Book:
+    """The gate's book of the host's present incarnation."""
+    return records.Book(control.incarnation(True), (entry_of(place),))
+
+
+def written_down(world: World, p: int, book: records.Book) -> World:
+    """The world after the gate's book was replaced."""
+    entry = dataclasses.replace(book.entry(ADDRESS), last_owner=None, last_identity=None)
+    kept = entry.ticket
+    drive = NOWHERE if kept is None else control.drive_of(kept.ticket.identity)
+    return world.at(p, entry=ENTRIES.number(entry), ticket_drive=drive)
+
+
+def counters(world: World, p: int, base: Counters, fresh: bool) -> Counters:
+    """The drive's counters now, by whether anybody wrote since ``base`` was read."""
+    drive = world.drives[world.places[p].drive]
+    seal = None if base.global_data_erased is None else drive.sealed
+    moved = 0 if fresh else _FAR
+    return Counters(
+        base.host_write_commands + moved,
+        base.data_units_written + moved,
+        base.power_cycles,
+        seal,
+    )
+
+
+class Host:
+    """The steps of a host, with one version of its rules."""
+
+    def __init__(
+        self,
+        gate: ModuleType = rules,
+        tickets: ModuleType = intake,
+        taking: ModuleType = revocation,
+    ) -> None:
+        self._rules = gate
+        self._intake = tickets
+        self._revocation = taking
+
+    # The last gate
+
+    def start(self, world: World, p: int, number: int) -> World | None:
+        """Whether a domain may start on the slot's drive, and what is written down then."""
+        here = world.places[p]
+        starting = Starting(domain(number), domain(number))
+        kept = entry_of(here).ticket
+        base = kept.counters if kept is not None and kept.counters is not None else None
+        facts = self._facts(world, p, base, here.ticket_fresh)
+        found = self._rules.admit(facts, starting)
+        if isinstance(found, rules.Refusal | self._rules.Refusal):
+            # That a refusal may void the ticket is left out: it only refuses more.
+            return None
+        book = self._rules.consume(book_of(here), [found], starting, THEN, "")
+        return written_down(world, p, book)
+
+    def _facts(self, world: World, p: int, base: Counters | None, fresh: bool) -> SlotFacts:
+        here = world.places[p]
+        if here.drive == NOWHERE:
+            drive = DriveSeen(None)
+        else:
+            held = here.instance == "on" or here.ghost == "on"
+            now = None if base is None else counters(world, p, base, fresh)
+            drive = DriveSeen(
+                "vfio-pci" if held else "nvme",
+                identity(here.drive),
+                now or Counters(0, 0, 0, None),
+                SanitizeState.NEVER if here.case != "running" else SanitizeState.RUNNING,
+            )
+        case = CaseSeen()
+        if here.accepted is not None:
+            asked = order(p, here.accepted)
+            case = CaseSeen(_STANDING[here.case], asked.order_id, asked.generation, asked.identity)
+        return SlotFacts(
+            ADDRESS,
+            entry_of(here),
+            drive,
+            case,
+            control.incarnation(True),
+            locked="a runner" if here.case == "running" else "",
+        )
+
+    # Orders and the erase
+
+    def steps(self, world: World, p: int) -> Steps:
+        """Everything that the eraser does by itself."""
+        yield from self._orders(world, p)
+        yield from self._tickets(world, p)
+        here = world.places[p]
+        if here.case == "open":
+            yield self._begin(world, p)
+        if here.case == "running":
+            yield f"the runner of host {p} dies", world.at(p, case="open")
+            if here.drive == NOWHERE or here.accepted is None:
+                yield self._ended(world, p, "failed")
+            else:
+                yield self._erase(world, p)
+
+    def _orders(self, world: World, p: int) -> Steps:
+        here = world.places[p]
+        known = None if here.accepted is None else order(p, here.accepted)
+        card = SimpleNamespace(host=f"host{p}", incarnation=control.incarnation(True))
+        for mail in sorted(here.mail):
+            if mail.kind != "order":
+                continue
+            new = order(p, mail)
+            try:
+                HostState._check(SimpleNamespace(card=card), new, known)  # type: ignore[arg-type]
+            except OrderRefusedError:
+                continue
+            if new != known:
+                after = world.at(p, accepted=mail, case="open", fresh=False)
+                yield f"host {p} accepts order {mail.generation} for drive {mail.drive}", after
+            elif here.case == "in_use":
+                yield f"host {p} gets the same order again", world.at(p, case="open")
+
+    def _begin(self, world: World, p: int) -> tuple[str, World]:
+        """The idle proof, the identity, the revocation: nothing destructive before them."""
+        here = world.places[p]
+        assert here.accepted is not None
+        if here.drive == NOWHERE:
+            return self._ended(world, p, "failed")
+        if here.instance in ("on", "off") or here.ghost:
+            return self._ended(world, p, "in_use")
+        if here.drive != here.accepted.drive:
+            return self._ended(world, p, "wrong")
+        domains = {}
+        if here.instance == "suspended":
+            # Its domain exists, and no longer names the drive.
+            domains = {domain(server(p)): "/etc/libvirt/qemu"}
+        found = self._revocation.revoke(
+            book_of(here), ADDRESS, identity(here.drive), domains, LATER, ""
+        )
+        if isinstance(found, revocation.StillOwned | self._revocation.StillOwned):
+            return self._ended(world, p, "in_use")
+        _nobody_has(world, p)
+        after = written_down(world, p, found.book).at(p, case="running")
+        return f"host {p}: idle, revoked, the erase begins", after
+
+    def _erase(self, world: World, p: int) -> tuple[str, World]:
+        here = world.places[p]
+        assert here.accepted is not None
+        if here.drive != here.accepted.drive:
+            raise Slip(f"host {p} erased drive {here.drive}, not {here.accepted.drive}")
+        _nobody_has(world, p)
+        world = world.stale(here.drive).wrote(here.drive, CLEAN, sealed=True)
+        world = world.at(p, fresh=True)
+        _name, after = self._ended(world, p, "erased")
+        return f"host {p} has erased and verified drive {here.drive}", after
+
+    def _ended(self, world: World, p: int, how: str) -> tuple[str, World]:
+        here = world.places[p]
+        assert here.accepted is not None
+        mail = here.accepted._replace(kind="report", says=how)
+        after = world.at(p, case=how, mail=here.mail | {mail})
+        return f"host {p} reports {how}", after
+
+    # Tickets
+
+    def _tickets(self, world: World, p: int) -> Steps:
+        here = world.places[p]
+        for mail in sorted(here.mail):
+            if mail.kind != "ticket":
+                continue
+            paper, book = ticket(p, mail), book_of(here)
+            known = self._intake.answer(book, paper)
+            if known is None:
+                facts = self._facts(world, p, paper.counters, here.fresh)
+                taken = self._intake.take_ticket(book, paper, facts, "")
+                if isinstance(taken, intake.Later | self._intake.Later):
+                    continue
+                after = written_down(world, p, taken)
+                valid = entry_of(after.places[p]).ticket.state is TicketState.VALID  # type: ignore[union-attr]
+                after = after.at(p, ticket_fresh=valid)
+                yield f"host {p} takes ticket {mail.generation} in", after
+            else:
+                said = Mail("receipt", mail.generation, mail.drive, mail.present, known.state)
+                if said not in here.mail:
+                    after = world.at(p, mail=here.mail | {said})
+                    yield f"host {p} answers ticket {mail.generation}: {known.state}", after
+
+    # People
+
+    def reinstalled(self, world: World, p: int) -> World:
+        """A host that lost its files: every older order and ticket is for another one."""
+        here = world.places[p]
+        old = frozenset(mail._replace(present=False) for mail in here.mail)
+        return world.at(
+            p,
+            registered=False,
+            accepted=None,
+            case="",
+            fresh=False,
+            entry=NOWHERE,
+            ticket_drive=NOWHERE,
+            ticket_fresh=False,
+            mail=old,
+        )
+
+
+def _nobody_has(world: World, p: int) -> None:
+    """Promise 2, from outside."""
+    here = world.places[p]
+    data = world.drives[here.drive].data
+    if here.instance == "on" or here.ghost == "on":
+        raise Slip(f"host {p} erases a drive that a guest runs on")
+    if data == server(p) and here.instance in ("off", "suspended"):
+        raise Slip(f"host {p} erases the drive of an instance that is {here.instance}")
+    if data == ghost(p) and here.ghost:
+        raise Slip(f"host {p} erases a drive while a domain that Nova forgot still names it")

@@ -1,0 +1,167 @@
+"""The whole protocol as one transition system, and what must never be in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from quarantine import decide
+from quarantine.record.states import State
+from tests.model import nova
+from tests.model.canonical import canonical
+from tests.model.control import RECORDS, Control, fresh_record
+from tests.model.host import Host
+from tests.model.search import Found, Graph, search
+from tests.model.world import CLEAN, NOWHERE, Drive, Place, World
+
+ALL = frozenset(
+    {"ghost", "suspend", "absence", "elsewhere", "typo", "operator", "reinstall", "amnesia"}
+)
+"""Every kind of misfortune."""
+
+
+_MISHAPS = ("dies", *(f"after write {number}" for number in range(1, 10)))
+"""Steps that only set back; where steps are taken many at once they are left out."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is searched."""
+
+    name: str
+    kinds: frozenset[str] = frozenset()
+    budget: int = 0
+    """How many misfortunes may happen in one history."""
+    hosts: int = 1
+    drives: int = 1
+    coarse: frozenset[int] = frozenset()
+    """Hosts whose steps are taken many at once: only what they are between two of them is told
+    apart. The other hosts' steps are taken one by one, between any two of theirs."""
+    born_reserved: bool = True
+    limit: int = 3_000_000
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One configuration with one version of the product's decisions."""
+
+    config: Config
+    control: Control = field(default_factory=lambda: Control(decide.decide))
+    host: Host = field(default_factory=Host)
+
+    def start(self) -> World:
+        """Every slot just enrolled, every drive unknown."""
+        places = []
+        for p in range(self.config.hosts):
+            record = RECORDS.number(fresh_record(p, in_use=False))
+            drive = p if p < self.config.drives else NOWHERE
+            places.append(Place(drive=drive, provider="known", reserved=True, record=record))
+        drives = tuple(Drive() for _ in range(self.config.drives))
+        return canonical(
+            World(drives, tuple(places), (None,) * self.config.drives, self.config.budget)
+        )
+
+    def steps(self, world: World) -> Iterator[tuple[str, World]]:
+        """Everything that may happen next."""
+        for name, after in self._steps(world):
+            after = canonical(after)
+            if after != world:
+                yield name, after
+
+    def _steps(self, world: World) -> Iterator[tuple[str, World]]:
+        kinds = self.config.kinds
+        for p in range(self.config.hosts):
+            if p in self.config.coarse:
+                yield from self._large(world, p)
+            else:
+                yield from self._tenant(world, p)
+                yield from self._ours(world, p)
+            yield from nova.returns(world, p)
+            yield from self._people(world, p)
+            if world.budget:
+                yield from nova.misfortunes(world, p, kinds)
+                yield from self._losses(world, p, kinds)
+
+    def _tenant(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+        born = self.config.born_reserved
+        return nova.nova(world, p, self.host.start, born_reserved=born)
+
+    def _ours(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+        yield from self.control.looks(world, p)
+        yield from self.host.steps(world, p)
+        yield from self.control.hello(world, p)
+        yield from self.control.letters(world, p)
+
+    def _large(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+        """A tenant's start as a whole, and all that we do until nothing is left to do."""
+        for name, after in self._tenant(world, p):
+            while after.places[p].instance in ("claimed", "burned"):
+                name, after = next(iter(self._tenant(canonical(after), p)))
+            yield name, after
+        settled = self._settled(world, p)
+        if settled != world:
+            yield f"host {p} and the control plane get on until nothing is left to do", settled
+
+    def _settled(self, world: World, p: int) -> World:
+        """Each kind of step in turn, the first one that leads to where we were not yet."""
+        seen = {world}
+        while True:
+            for name, after in self._ours(world, p):
+                after = canonical(after)
+                if after not in seen and not name.endswith(_MISHAPS):
+                    seen.add(after)
+                    world = after
+                    break
+            else:
+                return world
+
+    def _people(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+        """What an operator does when told to: none of it can be taken for granted or excluded."""
+        here = world.places[p]
+        if not here.registered:
+            yield f"host {p} is registered again", world.at(p, registered=True, hello=NOWHERE)
+        if here.record == NOWHERE:
+            if here.provider and not (here.holder == "" and not here.reserved):
+                in_use = here.holder == "server"
+                record = RECORDS.number(fresh_record(p, in_use=in_use))
+                yield f"slot of host {p} is enrolled", world.at(p, record=record, provider="known")
+            elif here.provider:
+                yield f"slot of host {p} is reserved to be enrolled", world.at(p, reserved=True)
+            return
+        yield from self.control.released(world, p)
+
+    def _losses(self, world: World, p: int, kinds: frozenset[str]) -> Iterator[tuple[str, World]]:
+        spent = world._replace(budget=world.budget - 1)
+        if "reinstall" in kinds and world.places[p].registered:
+            yield f"host {p} is installed anew", self.host.reinstalled(spent, p)
+        if "amnesia" in kinds and p == 0 and any(r.record != NOWHERE for r in world.places):
+            lost = spent._replace(known=(None,) * len(world.known))
+            for q in range(self.config.hosts):
+                lost = lost.at(q, record=NOWHERE)
+            yield "the control plane's database is lost", lost
+
+    def broken(self, before: World, name: str, after: World) -> str:
+        """What is wrong with a step, besides what was noticed within it."""
+        if after.budget == self.config.budget:
+            for place in after.places:
+                if place.record != NOWHERE and RECORDS[place.record].state is State.HELD:
+                    return "an honest drive is held although nothing went wrong"
+        return ""
+
+    def good(self, world: World) -> bool:
+        """Every slot is on offer again, with a clean drive and a ticket for it."""
+        return all(self._offered(world, place) for place in world.places if place.drive != NOWHERE)
+
+    @staticmethod
+    def _offered(world: World, place: Place) -> bool:
+        return (
+            place.record != NOWHERE
+            and RECORDS[place.record].state is State.AVAILABLE
+            and not place.reserved
+            and not place.holder
+            and world.drives[place.drive].data == CLEAN
+        )
+
+    def run(self) -> Found[World] | Graph[World]:
+        """Searches it all."""
+        return search([self.start()], self.steps, self.broken, self.config.limit)

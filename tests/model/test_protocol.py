@@ -1,0 +1,44 @@
+"""The protocol, searched: no interleaving and no misfortune leads a guest to another's data.
+
+Each search is complete: every reachable state of its configuration. What a configuration leaves out
+stands in its line; docs/model.md says what the model leaves out altogether.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.model.protocol import Config, Protocol
+from tests.model.search import Found
+
+QUICK = (
+    Config("nothing goes wrong"),
+    Config("a suspended instance", frozenset({"suspend"}), 1),
+    Config("a domain that Nova forgot", frozenset({"ghost"}), 1),
+    Config("a drive that is away for a while", frozenset({"absence"}), 1),
+    Config("a provider that is deleted", frozenset({"typo"}), 1),
+    Config("an operator's slip", frozenset({"operator"}), 1),
+    Config("a host installed anew", frozenset({"reinstall"}), 1),
+    Config("the database lost", frozenset({"amnesia"}), 1),
+)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """A search refuses millions of messages; each would be a line in the log."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("config", QUICK, ids=lambda config: config.name)
+def test_no_history_breaks_a_promise(config: Config) -> None:
+    protocol = Protocol(config)
+    found = protocol.run()
+    assert not isinstance(found, Found), f"\n{found}"
+    assert len(found) > 1000, "expected a search, found next to nothing to search"
+    stuck = next(found.stuck(protocol.good), None)
+    assert stuck is None, "\n".join(["no way back to the pool after:", *found.trace(stuck)])

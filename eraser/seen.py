@@ -32,7 +32,9 @@ def nvme_functions(host: sysfs.Host) -> tuple[str, ...]:
         try:
             if host.text(f"{directory}/{address}/class") == NVME_CLASS:
                 found.append(address)
-        except FileNotFoundError:
+        except OSError as error:
+            if error.errno not in sysfs.GONE:
+                raise
             continue  # pulled while we looked
     return tuple(found)
 

@@ -6,6 +6,7 @@ because the kernel deals them out by order of appearance.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -95,6 +96,11 @@ def numbers(text: str, what: str) -> tuple[int, int]:
     if match is None:
         raise DriveError(f"{what}: expected device numbers such as 259:0, found {text!r}")
     return int(match[1]), int(match[2])
+
+
+GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENXIO})
+"""What reading in sysfs meets where the device is just being removed (fs/kernfs/file.c: ENODEV
+where the attribute was still found)."""
 
 
 class PciFunction:

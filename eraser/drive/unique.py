@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from eraser.drive.spec import text
-from eraser.drive.sysfs import Host
+from eraser.drive.sysfs import GONE, Host
 from eraser.errors import IdentityError
 from eraser.wire.identity import ControllerIdentity
 
@@ -31,9 +31,9 @@ def controllers(host: Host) -> tuple[Seen, ...]:
                 _attribute(host, f"{directory}/{attribute}")
                 for attribute in ("address", "serial", "model")
             )
-        except FileNotFoundError:
-            continue  # unplugged while we looked
         except OSError as error:
+            if error.errno in GONE:
+                continue  # unplugged, or on its way to a guest, while we looked
             raise IdentityError(
                 f"expected to read serial and model of {name}, found {error.strerror}: cannot "
                 "prove that the drive is unique"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from eraser import seen
+from eraser.drive import sysfs
 from eraser.errors import DriveError
 from eraser.seen import Eyes
 from eraser.wire.identity import ControllerIdentity
@@ -37,6 +39,22 @@ def test_a_drive_at_rest(fake: FakeHost) -> None:
     (drive,) = Eyes(fake.host).drives(())
     assert (drive.address, drive.driver, drive.identity) == (ADDRESS, "nvme", DRIVE)
     assert (drive.group, drive.system) == ((), False)
+
+
+def test_a_function_that_is_being_removed_ends_nobody(
+    fake: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watcher looks just then: the kernel answers ENODEV for what is still listed."""
+    fake.put("/sys/bus/pci/devices/0000:09:00.0/class", "0x010802")
+    read = sysfs.Host.text
+
+    def text(host: sysfs.Host, path: str) -> str:
+        if "0000:09:00.0" in path:
+            raise OSError(errno.ENODEV, "No such device")
+        return read(host, path)
+
+    monkeypatch.setattr(sysfs.Host, "text", text)
+    assert seen.nvme_functions(fake.host) == (ADDRESS,)
 
 
 def test_other_endpoints_of_the_group_are_told_and_bridges_are_not(fake: FakeHost) -> None:

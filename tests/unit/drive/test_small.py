@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
 import os
 import sys
 from pathlib import Path
@@ -147,6 +149,23 @@ def test_twins_are_held(tmp_path: Path, serial: str) -> None:
     fake = FakeHost(tmp_path)
     fake.seen("nvme6", "0000:02:00.0", serial, "MODEL")
     with pytest.raises(IdentityError, match=r"another at 0000:02:00\.0"):
+        unique.check_unique(fake.host, IDENTITY, ADDRESS)
+
+
+@pytest.mark.parametrize(("number", "held"), [(errno.ENODEV, False), (errno.EIO, True)])
+def test_a_controller_that_goes_while_it_is_read_is_no_twin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, held: bool
+) -> None:
+    """libvirt takes another guest's drive at that moment: the kernel answers ENODEV."""
+    fake = FakeHost(tmp_path)
+    fake.seen("nvme6", "0000:02:00.0", "SERIAL2", "MODEL")
+
+    def read(_host: object, _path: str) -> str:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(unique, "_attribute", read)
+    expected = pytest.raises(IdentityError) if held else contextlib.nullcontext()
+    with expected:
         unique.check_unique(fake.host, IDENTITY, ADDRESS)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -36,7 +37,8 @@ def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) 
         if renew:
             people.account(state_dir, Word(at, by, "renew", "", "", book.damage))
             aside = books.book_file(state_dir).with_name(f"book.damaged.{at}.json")
-            books.book_file(state_dir).replace(aside)
+            # Under a second name, not away: without any book owners would count as nobody.
+            os.link(books.book_file(state_dir), aside)
         for address, owner in found.owners:
             reason = "running" if owner.identity is None else "defined"
             people.account(state_dir, Word(at, by, "adopt", address, owner.domain, reason))

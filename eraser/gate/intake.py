@@ -63,12 +63,13 @@ def _never(ticket: Ticket, facts: SlotFacts) -> str:
     case, owner = facts.case, facts.entry.owner
     if ticket.incarnation != facts.incarnation:
         return "the ticket is for another incarnation of this host: register it, and erase again"
-    if (ticket.order_id, ticket.generation) != (case.order_id, case.generation):
+    readable = case.order_id or case.standing is not CaseStanding.OPEN
+    if readable and (ticket.order_id, ticket.generation) != (case.order_id, case.generation):
         newest = f"{case.generation} ({case.order_id})" if case.order_id else "none"
         return f"expected the newest accepted order's ticket, found another's; newest is {newest}"
-    if case.standing is not CaseStanding.ERASED:
+    if case.standing not in (CaseStanding.ERASED, CaseStanding.OPEN):
         return f"expected an erased and fit drive on this host's disk, found {case.standing.value}"
-    if case.identity != ticket.identity:
+    if case.standing is CaseStanding.ERASED and case.identity != ticket.identity:
         return "expected the drive of this host's own report, found another on the ticket"
     if owner is not None:
         return f"domain {owner.name!r} was let in on it since {owner.since}"
@@ -77,6 +78,9 @@ def _never(ticket: Ticket, facts: SlotFacts) -> str:
 
 def _not_yet(facts: SlotFacts) -> str:
     drive = facts.drive
+    if facts.case.standing is CaseStanding.OPEN:
+        # An erase by hand that was interrupted, or a file that could not be read this time.
+        return f"found an erase that has not ended ({facts.case.detail})"
     if facts.locked:
         return f"the slot is locked by {facts.locked}"
     if drive.driver != "nvme":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -186,6 +187,24 @@ def test_a_damaged_book_is_put_aside_when_asked(world: World) -> None:
     (aside,) = books.directory(world.state).glob("book.damaged.*")
     assert aside.read_bytes() == b"damage"
     assert world.check(domain(ADDRESS)).admissions
+
+
+def test_a_crash_while_it_is_put_aside_leaves_owners_their_drives(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any book a suspended server's drive would be erased: its domain does not name it."""
+    world.slot(ADDRESS)
+    define(world, "a", domain(ADDRESS))
+    adopt(world)
+    books.book_file(world.state).write_bytes(b"damage")
+
+    def crash(_path: Path, _data: bytes) -> None:
+        raise OSError("the power went")
+
+    monkeypatch.setattr(books, "replace_durably", crash)
+    with pytest.raises(OSError, match="power"):
+        adopt(world, renew=True)
+    assert books.book_file(world.state).read_bytes() == b"damage"
 
 
 def test_a_machine_that_is_no_host_is_told_what_to_do(world: World) -> None:

@@ -61,7 +61,7 @@ NEVER = [
     ({"case__generation": 6}, "newest accepted order"),
     ({"case__order_id": "", "case__generation": 0}, "newest is none"),
     ({"case__standing": CaseStanding.NONE}, "found none"),
-    ({"case__standing": CaseStanding.OPEN}, "found open"),
+    ({"case__standing": CaseStanding.OPEN, "case__generation": 6}, "newest accepted order"),
     ({"case__standing": CaseStanding.IN_USE}, "found in_use"),
     ({"case__standing": CaseStanding.ENDED}, "found ended"),
     ({"case__identity": ANOTHER}, "own report"),
@@ -88,7 +88,10 @@ def test_one_that_can_never_be_good_is_void(changes: dict[str, object], said: st
     assert again == book, "void stays void, whatever the drive says later"
 
 
+UNREAD = {"case__order_id": "", "case__generation": 0, "case__identity": None}
 NOT_YET = [
+    ({"case__standing": CaseStanding.OPEN, "case__detail": "begun by hand"}, "begun by hand"),
+    ({"case__standing": CaseStanding.OPEN, "case__detail": "I/O error", **UNREAD}, "I/O error"),
     ({"locked": "process 9"}, "process 9"),
     ({"drive__driver": "vfio-pci"}, "vfio-pci"),
     ({"drive__driver": None}, "found none"),

@@ -93,7 +93,7 @@ def may_have_nvme(xml: bytes) -> bool:
     """
     import re
 
-    sources = b"".join(re.findall(rb"<source\b.*?</source>", xml, re.DOTALL))
+    sources = b"".join(re.findall(rb"<source\b[^>]*(?<!/)>.*?</source>", xml, re.DOTALL))
     return any(pci_class(address) == "" for address in in_elements(sources)) or any(
         pci_class(address) == NVME_CLASS for address in in_elements(xml) | in_arguments(xml)
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from eraser.gate import hook as hooking
 from eraser.gate import hookfile
 from eraser.gate.hookfile import HookSettings
 
@@ -144,6 +145,23 @@ def test_a_broken_eraser_keeps_back_guests_with_drives_only(hook: Hook, how: str
     assert done.stderr.count(b"\n") == 1
     assert hook.run("prepare", USB).returncode == 0
     assert hook.run("prepare", PLAIN).returncode == 0
+
+
+@pytest.mark.parametrize("source", ["<source file='/a'/>", "<source file='/a'></source>"])
+def test_what_the_guest_calls_its_own_devices_is_not_looked_for_on_the_host(
+    monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    """A GPU's guest, and an eraser that gives no answer."""
+    gpu = "<source><address bus='0x41' slot='0' function='0'/></source>"
+    disk = f"<disk>{source}<address type='pci' bus='0x04' slot='0' function='0'/></disk>"
+    classes = {"0000:41:00.0": "0x030000"}
+    monkeypatch.setattr(hooking, "pci_class", lambda address: classes.get(address, ""))
+    xml = f"<domain>{disk}<hostdev>{gpu}</hostdev></domain>".encode()
+    assert not hooking.may_have_nvme(xml)
+    classes["0000:41:00.0"] = hooking.NVME_CLASS
+    assert hooking.may_have_nvme(xml)
+    del classes["0000:41:00.0"]
+    assert hooking.may_have_nvme(xml), "a drive that is absent"
 
 
 def test_a_domain_larger_than_any_pipe_arrives_whole(hook: Hook) -> None:

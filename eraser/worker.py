@@ -68,6 +68,8 @@ class Worker:
         self._wake = threading.Event()
         self._heard = time.monotonic()
         self._ticked = 0.0
+        self._troubles: dict[str, str] = {}
+        """What each step of a round met and was logged of, so that a log is not filled with it."""
         self.app.task(name="eraser.order")(self.order)
         self.app.task(name="eraser.ticket")(self.ticket)
         self.app.task(name="eraser.tick")(self.tick)
@@ -116,14 +118,21 @@ class Worker:
         while not self._stop.is_set():
             self._wake.wait(TURN_SECONDS)
             self._wake.clear()
+            self._round()
+
+    def _round(self) -> None:
+        """What one of them meets, a full disk for one, keeps none of the others."""
+        for step in (self.pump.turn, self.tickets.turn, self._listen, self.cases.prepare):
+            name = step.__qualname__
             try:
-                self.pump.turn()
-                self.tickets.turn()
-                self._listen()
-                self.cases.prepare()
-            except Exception:
+                step()
+            except Exception as error:
                 # The pump must outlive whatever one round met: the next one reads the disk anew.
-                LOG.exception("a round of the pump failed")
+                if self._troubles.get(name) != repr(error):
+                    LOG.exception("%s failed", name)
+                self._troubles[name] = repr(error)
+            else:
+                self._troubles.pop(name, None)
 
     def _listen(self) -> None:
         now = time.monotonic()

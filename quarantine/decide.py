@@ -241,6 +241,8 @@ def _to_the_pool(look: Look) -> Action:
             f"{record.ticket_incarnation or 'given no ticket'} at the certificate: erased again",
             SlotChanges(custody=look.ours, custody_ready=True),
         )
+    if look.past.recall:
+        return move(Event.RECALLED, f"{look.past.recall}: erased again")
     if not look.past.greeted:
         return Action(Act.WAIT, f"waiting for the hello of host {record.slot.host}")
     if look.past.unguarded:

@@ -97,19 +97,29 @@ def _unguarded(hello: Hello, limits: Limits) -> str:
 
 
 def _recall(record: SlotRecord, host: HostRecord, limits: Limits) -> str:
+    gate = host.hello.gate if host.hello else None
+    if record.state is State.CERTIFIED and record.ticket_ready:
+        # Its receipt said valid; since then it waits for something else.
+        return _dead(record, gate)
     if record.state is not State.AVAILABLE:
         return ""
     if not record.ticket_ready:
-        return "its host was given no ticket for it"
+        # A host that knows no tickets yet would take none for the drive's next case either: the
+        # slots of a whole cloud would wait for its hosts to be upgraded.
+        return "its host was given no ticket for it" if gate else ""
     if record.ticket_incarnation != host.incarnation:
         return (
             f"its ticket is of incarnation {record.ticket_incarnation} of the host, which is "
             f"{host.incarnation} now"
         )
-    gate = host.hello.gate if host.hello else None
     for seen in gate.defences if gate else ():
         if seen.defence in limits.defences and seen.standing is Standing.ABSENT:
             return f"on host {host.name} {_name(seen)}"
+    return _dead(record, gate)
+
+
+def _dead(record: SlotRecord, gate: GateTestimony | None) -> str:
+    """What became of the ticket of this very case, where nobody can start with it any more."""
     for ticket in gate.tickets if gate else ():
         if (ticket.address, ticket.order_id, ticket.generation) != (
             record.slot.address,

@@ -9,8 +9,9 @@ from typing import Protocol
 
 from quarantine import custody
 from quarantine.cloud.facts import View
-from quarantine.errors import ConflictError
+from quarantine.errors import BadInputError, ConflictError
 from quarantine.record.facts import UNSET, SlotChanges, SlotRecord
+from quarantine.record.states import Event
 from quarantine.record.store import Store
 from quarantine.step import Act, Action
 
@@ -34,7 +35,8 @@ class Tickets(Protocol):
     def send(self, record: SlotRecord) -> SlotRecord:
         """Send the case's ticket, always the same one; the time of sending is on the record.
 
-        Raises ``UnavailableError`` when the broker does not take it.
+        Raises ``UnavailableError`` when the broker does not take it, ``BadInputError`` where the
+        stored one is no good.
         """
 
 
@@ -63,8 +65,14 @@ class Hands:
         return self._store.amend(record, SlotChanges(detail=reason))
 
     def send_ticket(self, record: SlotRecord) -> SlotRecord:
-        """Have the ticket sent."""
-        return self._tickets.send(record)
+        """Have the ticket sent; a case whose stored one is no good begins again."""
+        try:
+            return self._tickets.send(record)
+        except BadInputError as error:
+            # Damaged, or signed by a key that was replaced since: it stays so, and no other ticket
+            # can be made of this case.
+            LOG.error("ALARM %s", error)
+            return self._store.transition(record, Event.RECALLED, reason=str(error))
 
     def send(self, record: SlotRecord) -> SlotRecord:
         """Have the order sent; the time of sending is on the record afterwards."""

@@ -71,7 +71,7 @@ class Past:
     unguarded: str = ""
     """What the host lacks of the defences that are required; empty when it has them all."""
     recall: str = ""
-    """Why a slot on offer must not be, by its host's own word or by the ticket it was given."""
+    """Why a slot must not be on offer, by its host's own word or by the ticket it was given."""
     claimed: str = ""
     """The libvirt domain that names the slot on its host: nothing is erased before it is gone."""
     running: tuple[DomainSeen, ...] = ()

@@ -84,6 +84,8 @@ def issue(ticket: Ticket, key: PrivateKey) -> SlotChanges:
     return SlotChanges(
         ticket_token=key.sign(codec.canonical(ticket), TICKET_TYPE),
         ticket_incarnation=ticket.incarnation,
+        ticket_at=None,
+        ticket_ready=False,
     )
 
 
@@ -96,7 +98,7 @@ def read(record: SlotRecord, key: PublicKey) -> Ticket:
         payload = signing.verify(record.ticket_token or "", key, TICKET_TYPE, "stored ticket")
         ticket = codec.load(Ticket, payload, "stored ticket")
     except BadWireError as error:
-        raise BadInputError(f"{record.slot}: {error}; hold the slot, then release it") from error
+        raise BadInputError(f"{record.slot}: {error}; the drive is erased again") from error
     if (ticket.slot, ticket.order_id, ticket.generation, ticket.certificate) != (
         record.slot,
         record.order_id,
@@ -105,7 +107,7 @@ def read(record: SlotRecord, key: PublicKey) -> Ticket:
     ):
         raise BadInputError(
             f"{record.slot}: expected the stored ticket to be of order {record.order_id}, found "
-            f"one of order {ticket.order_id}; hold the slot, then release it"
+            f"one of order {ticket.order_id}; the drive is erased again"
         )
     return ticket
 

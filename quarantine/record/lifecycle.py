@@ -101,7 +101,7 @@ TRANSITIONS: tuple[Transition, ...] = (
         (State.CERTIFIED,),
         Event.RECALLED,
         State.QUARANTINED,
-        "the host lost the state that its ticket belongs to; generation + 1",
+        "its ticket is no good any more, or of a state that its host lost; generation + 1",
     ),
     # What only people can settle.
     *_from(

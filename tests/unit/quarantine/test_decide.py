@@ -383,6 +383,7 @@ TABLE = (
         alarm=True,
         past=RECALLED,
     ),
+    Row("recalled in time", (State.CERTIFIED,), HELD_BY_US, MOVE, Event.RECALLED, past=RECALLED),
     Row("recalled, claimed", (State.AVAILABLE,), USED, MOVE, Event.CLAIM_SEEN, past=RECALLED),
     Row("named by a domain", (State.QUARANTINED,), HELD_BY_US, Act.WAIT, past=CLAIMED),
     Row("named by a domain", WORKING, HELD_BY_US, Act.WAIT, past=CLAIMED, ordered=1e6, entered=1e4),

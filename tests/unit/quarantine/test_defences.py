@@ -117,8 +117,32 @@ def test_a_slot_on_offer_whose_ticket_is_not_good_is_recalled(
     record, known = replace(ON_OFFER, **changes), host(replace(GATE, tickets=seen))
     assert word in weigh(record, known).recall
     assert weigh(record, known, replace(LIMITS, tickets=False)).recall == ""
-    for state in set(State) - {State.AVAILABLE}:
+    for state in set(State) - {State.AVAILABLE, State.CERTIFIED}:
         assert weigh(replace(record, state=state), known).recall == ""
+
+
+@pytest.mark.parametrize("state", [TicketState.VOID, TicketState.USED])
+def test_a_ticket_that_was_receipted_and_died_keeps_a_certified_slot_from_the_pool(
+    state: TicketState,
+) -> None:
+    """It waits for something else, for days perhaps; meanwhile its drive vanished."""
+    certified = replace(ON_OFFER, state=State.CERTIFIED)
+    known = host(replace(GATE, tickets=(replace(TICKET, state=state),)))
+    assert weigh(certified, known).recall
+    assert weigh(certified, host(replace(GATE, tickets=(TICKET,)))).recall == ""
+    # Without a receipt yet: that one says it, with its reason, and a person decides.
+    assert weigh(replace(certified, ticket_ready=False), known).recall == ""
+    # What else takes back a slot on offer only lets this one wait.
+    assert weigh(certified, host(standing(Defence.HOOK, Standing.ABSENT))).recall == ""
+    assert weigh(replace(certified, ticket_incarnation="before"), host()).recall == ""
+
+
+def test_a_slot_given_back_before_there_were_tickets_waits_for_its_hosts_gate() -> None:
+    """An upgrade of the control plane alone must not empty the pool of the whole cloud."""
+    before = replace(ON_OFFER, ticket_ready=False, ticket_incarnation=None)
+    assert weigh(before, host(None)).recall == ""
+    assert weigh(before, host(None)).unguarded
+    assert "no ticket" in weigh(before, host()).recall
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -42,12 +42,15 @@ from eraser.wire.ticket import (
 )
 from quarantine import census
 from quarantine.check import Ruling
+from quarantine.custody import Door
 from quarantine.dispatch import Dispatcher
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
 from quarantine.evidence import ledger
 from quarantine.evidence.registrar import Registrar
 from quarantine.evidence.sections import Issuer
+from quarantine.hands import Hands
 from quarantine.inbox import Inbox
+from quarantine.record.base import utc_now
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
@@ -794,6 +797,19 @@ def test_the_ticket_is_stored_with_the_certificate_and_sent_as_it_stands(plane: 
     assert sent == {stored.ticket_token}
     assert plane.record().ticket_at is not None
     assert plane.posted.tokens != plane.posted_tickets.tokens
+
+
+def test_a_certified_drive_whose_ticket_is_no_good_is_erased_again(plane: Plane) -> None:
+    """As after a change of the signing key: nobody could ever send it."""
+    generation = plane.ordered().generation
+    plane.inbox.report(plane.report())
+    replaced = Tickets(plane.store, PrivateKey.generate(), plane.posted_tickets)
+    hands = Hands(plane.store, cast(Door, None), plane.dispatcher, replaced, utc_now)
+    after = hands.send_ticket(plane.record())
+    assert (after.state, after.generation) == (State.QUARANTINED, generation + 1)
+    assert (after.ticket_token, after.certificate, after.order_token) == (None, None, None)
+    assert "stored ticket" in after.reason
+    assert plane.posted_tickets.tokens == []
 
 
 def test_a_ticket_that_the_broker_does_not_take_is_not_called_sent(plane: Plane) -> None:

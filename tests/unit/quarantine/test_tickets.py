@@ -119,6 +119,8 @@ def test_a_report_without_counters_makes_no_ticket() -> None:
 def test_what_is_issued_is_signed_as_a_ticket_and_names_the_hosts_life() -> None:
     issued = tickets.issue(TICKET, KEY)
     assert issued.ticket_incarnation == ORDER.incarnation
+    # Whatever stood there before: nobody has seen this one.
+    assert (issued.ticket_at, issued.ticket_ready) == (None, False)
     assert isinstance(issued.ticket_token, str)
     payload = signing.verify(issued.ticket_token, KEY.public, TICKET_TYPE, "ticket")
     assert codec.load(Ticket, payload, "ticket") == TICKET
@@ -137,7 +139,7 @@ def test_what_is_issued_is_signed_as_a_ticket_and_names_the_hosts_life() -> None
 )
 def test_a_stored_ticket_of_another_key_or_case_is_not_sent(changes: dict[str, Any]) -> None:
     assert tickets.read(certified(), KEY.public) == TICKET
-    with pytest.raises(BadInputError, match="hold the slot"):
+    with pytest.raises(BadInputError, match="erased again"):
         tickets.read(certified(**changes), KEY.public)
 
 

@@ -98,8 +98,8 @@ class Nova(Protocol):
     def migrations(self, host: str) -> list[Migration]:
         """Its migrations."""
 
-    def server_exists(self, server: str) -> bool:
-        """Whether Nova still has it."""
+    def server(self, server: str) -> Server | None:
+        """A server; None where Nova has it no more."""
 
 
 class Tree(Protocol):
@@ -137,9 +137,11 @@ class Haunts:
             return _AWAY
         try:
             facts = self._ask(node)
-        except QuarantineError as error:
+        except (QuarantineError, LookupError, TypeError, ValueError) as error:
+            # Also an answer without what Nova's reference promises: it must not end each look.
             # The words of an error change from try to try; what stands on the record must not.
-            LOG.warning("%s: ghosts cannot be looked for: %s", node, error)
+            what = error if isinstance(error, QuarantineError) else repr(error)
+            LOG.warning("%s: ghosts cannot be looked for: %s", node, what)
             facts = "Nova or Placement refuses the question for ghosts; the log says why"
             if isinstance(error, UnavailableError):
                 # Each try may cost a timeout, and all other slots wait for this one.
@@ -155,16 +157,25 @@ class Haunts:
             return HostFacts(node, None, (), (), None, {})
         services = self._nova.compute_services(host)
         servers = tuple(s for s in self._nova.servers(host) if s.node in (node, None))
-        migrations = tuple(m for m in self._nova.migrations(host) if self._counts(m, host))
+        moving = [m for m in self._nova.migrations(host) if m.unfinished]
+        # An evacuation counts at the host that it left.
+        moving = [m for m in moving if not m.evacuated or m.source == host]
         root, tree = self._placement.tree(node)
         consumers = {s.uuid for s in servers if s.devices is not False}
-        consumers |= {each for m in migrations for each in (m.uuid, m.server)}
+        consumers |= {each for m in moving for each in (m.uuid, m.server)}
         held = {each: self._placement.held(each) & tree for each in sorted(consumers)}
+        migrations = tuple(m for m in moving if held[m.uuid] or held[m.server] or self._matters(m))
         service = services[0] if services else None
         return HostFacts(node, service, servers, migrations, root, held)
 
-    def _counts(self, migration: Migration, host: str) -> bool:
-        """An evacuation counts at the host that it left, until Nova has forgotten the server."""
-        if not migration.unfinished or not migration.evacuated:
-            return migration.unfinished
-        return migration.source == host and self._nova.server_exists(migration.server)
+    def _matters(self, migration: Migration) -> bool:
+        """Whether a migration that holds nothing here may have to do with a drive.
+
+        Not that of a deleted server: Nova keeps its row for ever where a nova-compute died with
+        it, and what is left of its guest is cleaned up as any deleted server's. Nor a live
+        migration, which keeps the flavor, of a server without devices.
+        """
+        server = self._nova.server(migration.server)
+        if server is None:
+            return False
+        return migration.kind != "live-migration" or server.devices is not False

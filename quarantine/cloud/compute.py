@@ -101,13 +101,13 @@ class Compute:
         ]
         return [novafacts.server(row) for row in rows]
 
-    def server_exists(self, server: str) -> bool:
-        """``GET /servers/{id}``: there, and not deleted for good."""
+    def server(self, server: str) -> Server | None:
+        """``GET /servers/{id}``; None where there is none, or it is deleted for good."""
         try:
-            self._call("GET", f"/servers/{quote(server, safe='')}")
+            answer = self._call("GET", f"/servers/{quote(server, safe='')}")
         except sdk.NotFoundError:
-            return False
-        return True
+            return None
+        return novafacts.server(answer["server"])
 
     def migrations(self, host: str) -> list[Migration]:
         """Every migration from or to a service host, ended or not: ``GET /os-migrations``."""

@@ -147,8 +147,10 @@ class NovaApiStandIn:
             ends = ("source_compute", "dest_compute")
             rows = [m for m in self.migrations if query["host"] in [m[end] for end in ends]]
             return 200, {"migrations": self._paged(rows, query, "uuid")}
-        there = any(parts.path == f"/servers/{s['id']}" and not s["deleted"] for s in self.servers)
-        return (200, {"server": {}}) if there else (404, {"itemNotFound": {}})
+        for row in self.servers:
+            if parts.path == f"/servers/{row['id']}" and not row["deleted"]:
+                return 200, {"server": row}
+        return 404, {"itemNotFound": {}}
 
     def _version(self) -> Row:
         links = [{"rel": "self", "href": f"{self.url}/"}]

@@ -161,6 +161,8 @@ def test_each_kind_of_ghost_is_found_through_the_door(nova: NovaApiStandIn, door
     soft = {"OS-EXT-STS:vm_state": "soft-delete", "status": "SOFT_DELETED"}
     nova.add_server(str(LAST), NODE, **soft)
     nova.add_server("gone", NODE, deleted=True)
+    for name in ("x", "y"):
+        nova.add_server(name, "cmp2")
     nova.add_migration("m-in", "x", dest_compute=HOST, status="migrating")
     nova.add_migration("m-out", "y", source_compute=HOST, status="finished")
     held = {"lost-c": frozenset({"a provider of another host"})}
@@ -183,6 +185,45 @@ def test_an_evacuation_counts_where_it_came_from_while_the_server_lives(
     row |= {"source_compute": HOST, "dest_compute": "cmp2"}
     nova.servers[0]["deleted"] = True
     assert haunted(door).of(SLOT) == ()
+
+
+@pytest.mark.parametrize("kind", ["migration", "live-migration", "resize"])
+def test_what_is_left_of_a_deleted_servers_migration_forbids_nothing(
+    nova: NovaApiStandIn, door: Compute, kind: str
+) -> None:
+    """Nova leaves such rows for ever where a nova-compute died, and nobody can end them."""
+    nova.add_server("s", "cmp2")
+    nova.add_migration("m", "s", migration_type=kind, status="pre-migrating", dest_compute=HOST)
+    assert kind in haunted(door).of(SLOT)[0]
+    nova.servers[0]["deleted"] = True
+    assert haunted(door).of(SLOT) == ()
+
+
+def test_a_live_migration_of_a_server_without_devices_forbids_nothing(
+    nova: NovaApiStandIn, door: Compute
+) -> None:
+    """Its flavor stays the same, so there was never a drive; a resize comes from another one."""
+    nova.add_server("s", "cmp2", flavor={"vcpus": 1, "extra_specs": {}})
+    row = nova.add_migration(
+        "m", "s", migration_type="live-migration", status="preparing", dest_compute=HOST
+    )
+    assert haunted(door).of(SLOT) == ()
+    row["migration_type"] = "resize"
+    assert "resize m" in haunted(door).of(SLOT)[0]
+    row["migration_type"] = "live-migration"
+    nova.servers[0]["flavor"] = {"vcpus": 1}  # extra specs are not shown to us
+    assert "live-migration m" in haunted(door).of(SLOT)[0]
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"hypervisors": [{}]}, {"hypervisors": None}, {"hypervisors": [{"service": 1}]}]
+)
+def test_an_answer_that_is_not_understood_is_a_reason_to_wait(
+    door: Compute, answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a mistake of ours that only the log would know of."""
+    monkeypatch.setattr(Compute, "_call", lambda *_: answer)
+    assert "refuses" in haunted(door).of(SLOT)[0]
 
 
 def test_a_host_that_nova_does_not_know_is_haunted(nova: NovaApiStandIn, door: Compute) -> None:

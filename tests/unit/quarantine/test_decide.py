@@ -459,7 +459,14 @@ TABLE = (
         entered=1e5 + 1,
         alarmed=STUCK,
     ),
-    Row("no order for long", (State.QUARANTINED,), HELD_BY_US, Act.AMEND, None, True, entered=1e5 + 1),
+    Row(
+        "no order for long",
+        (State.QUARANTINED,),
+        HELD_BY_US,
+        Act.AMEND,
+        alarm=True,
+        entered=1e5 + 1,
+    ),
     Row(
         "no ticket for long",
         (State.CERTIFIED,),

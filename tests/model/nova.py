@@ -46,6 +46,8 @@ def nova(world: World, p: int, start: Start, *, born_reserved: bool = True) -> S
         yield f"burn on {p}", world.at(p, reserved=True, instance="burned")
     if here.instance in ("burned", "off") and _startable(world, p):
         yield from _starting(world, p, server(p), start)
+    elif here.instance == "burned":
+        yield f"libvirt cannot start the new instance on {p}", world.at(p, instance="", holder="")
     if here.ghost == "off" and here.instance != "on" and present:
         after = start(world, p, ghost(p))
         if after is not None:

@@ -23,6 +23,8 @@ QUICK = (
     Config("an operator's slip", frozenset({"operator"}), 1),
     Config("a host installed anew", frozenset({"reinstall"}), 1),
     Config("the database lost", frozenset({"amnesia"}), 1),
+    Config("a drive that served elsewhere", frozenset({"absence", "elsewhere"}), 2),
+    Config("a drive exchanged for another", frozenset({"absence"}), 1, drives=2),
 )
 
 

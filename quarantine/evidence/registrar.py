@@ -83,6 +83,8 @@ class Registrar:
                 changes,
                 ticket_token=issued.ticket_token,
                 ticket_incarnation=issued.ticket_incarnation,
+                ticket_at=issued.ticket_at,
+                ticket_ready=issued.ticket_ready,
             ),
             certificate=NewCertificate(
                 signed.token, signed.digest, link.digest, server=record.consumer

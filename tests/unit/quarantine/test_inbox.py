@@ -799,6 +799,15 @@ def test_the_ticket_is_stored_with_the_certificate_and_sent_as_it_stands(plane: 
     assert plane.posted.tokens != plane.posted_tickets.tokens
 
 
+def test_no_receipt_of_another_ticket_counts_for_a_new_one(plane: Plane) -> None:
+    """As a control plane of before may leave it, which knows nothing of these columns."""
+    plane.ordered()
+    stale = SlotChanges(ticket_at=utc_now(), ticket_ready=True)
+    plane.store.amend(plane.record(), stale)
+    plane.inbox.report(plane.report())
+    assert (plane.record().ticket_at, plane.record().ticket_ready) == (None, False)
+
+
 def test_a_certified_drive_whose_ticket_is_no_good_is_erased_again(plane: Plane) -> None:
     """As after a change of the signing key: nobody could ever send it."""
     generation = plane.ordered().generation

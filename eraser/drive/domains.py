@@ -4,7 +4,8 @@ A domain claims it by its PCI address, or as a disk by a path of the host's own 
 
 Defined domains (shut off ones too) stand in ``/etc/libvirt/qemu/*.xml``, running, paused and
 transient ones in ``/run/libvirt/qemu/*.xml``; neither directory alone is enough. Subdirectories
-(networks, autostart, channels) hold no domains.
+(networks, autostart, channels) hold no domains. A daemon that runs in a container may have both
+directories to itself: then its own are read as well.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from eraser.drive import processes
 from eraser.drive.sysfs import Host
 from eraser.errors import InUseError
 
@@ -127,22 +129,34 @@ def claims(
 
 
 def listed(host: Host) -> tuple[Listed, ...]:
-    """Every domain of this host, defined or running; one that is both stands twice.
+    """Every domain of this host, defined or running; one that is both stands twice, or more often.
 
     Raises :class:`InUseError` where a file cannot be read or understood.
     """
-    found: list[Listed] = []
+    found = list(_listed(host, ""))
+    for daemon in processes.libvirt_daemons(host, tuple(processes.processes(host))):
+        if view := processes.view(host, daemon):
+            found += _listed(host, view)
+            if not host.path(daemon.directory).exists():
+                raise InUseError(
+                    f"cannot prove idle: expected to read the domains of {daemon.name} (process "
+                    f"{daemon.pid}), found that it ended meanwhile; try again"
+                )
+    return tuple(found)
+
+
+def _listed(host: Host, view: str) -> Iterator[Listed]:
+    """The domains in libvirt's directories below ``view``."""
     for directory in DIRECTORIES:
-        for name, document in _documents(host, directory):
-            path = f"{directory}/{name}"
+        for name, document in _documents(host, f"{view}{directory}"):
+            path = f"{view}{directory}/{name}"
             try:
-                found.append(Listed(path, directory == RUNNING, named(document)))
+                yield Listed(path, directory == RUNNING, named(document))
             except ValueError as error:
                 raise InUseError(
                     f"cannot prove idle: expected a domain in {path}, found {error}; "
                     "mend or remove the file"
                 ) from error
-    return tuple(found)
 
 
 def _documents(host: Host, directory: str) -> list[tuple[str, bytes]]:

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from eraser.drive import processes
+from eraser.drive.processes import Process
 from eraser.drive.sysfs import Host
 from eraser.errors import EraserError
 from eraser.gate import daemons, defences, hookfile
-from eraser.gate.daemons import Process
 from eraser.gate.defences import DaemonSeen, FileSeen, LibvirtSeen, ViewSeen, WatcherSeen
 from eraser.gate.setup import Setup
 from eraser.wire.ticket import Defence, DefenceSeen
@@ -24,7 +25,7 @@ _INSTALLED = (
     *(
         f"{place}/{name}"
         for place in ("/usr/sbin", "/usr/bin", "/usr/local/sbin")
-        for name in daemons.LIBVIRT_DAEMONS
+        for name in processes.LIBVIRT_DAEMONS
     ),
 )
 _MAX_HOOK = 1 << 20
@@ -70,7 +71,7 @@ def _or_unknown(defence: Defence, look: Callable[[], DefenceSeen]) -> DefenceSee
 
 
 def _nova_computes(host: Host) -> tuple[defences.NovaComputeSeen, ...]:
-    running = tuple(daemons.processes(host))
+    running = tuple(processes.processes(host))
     return tuple(
         defences.NovaComputeSeen(process.pid, daemons.patches(host, process), daemons.age(process))
         for process in daemons.nova_computes(host, running)
@@ -79,14 +80,14 @@ def _nova_computes(host: Host) -> tuple[defences.NovaComputeSeen, ...]:
 
 def look_at_libvirt(host: Host, run_dir: Path, setup: Setup | None) -> LibvirtSeen:
     """The hook and every daemon. Raises ``OSError``."""
-    running = tuple(daemons.processes(host))
+    running = tuple(processes.processes(host))
     settings = None if setup is None else setup.hook
     return LibvirtSeen(
         installed=libvirt_installed(host),
         expected=None if settings is None else hookfile.text(settings).encode(),
         daemons=tuple(
             _daemon(host, process, run_dir, setup)
-            for process in daemons.libvirt_daemons(host, running)
+            for process in processes.libvirt_daemons(host, running)
         ),
         idle_view=_view(host, "", settings),
         vfio_guests=daemons.vfio_guests(host, running),
@@ -94,7 +95,7 @@ def look_at_libvirt(host: Host, run_dir: Path, setup: Setup | None) -> LibvirtSe
 
 
 def _daemon(host: Host, process: Process, run_dir: Path, setup: Setup | None) -> DaemonSeen:
-    root = daemons.view(host, process)
+    root = processes.view(host, process)
     boot = daemons.boot_id(host)
     return DaemonSeen(
         pid=process.pid,

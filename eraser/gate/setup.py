@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from eraser.drive import processes
 from eraser.drive.sysfs import Host
 from eraser.errors import BadInputError
 from eraser.gate import daemons
@@ -77,9 +78,9 @@ def tell(host: Host) -> tuple[Told, ...]:
     """
     told = []
     boot = daemons.boot_id(host)
-    for process in daemons.libvirt_daemons(host, tuple(daemons.processes(host))):
+    for process in processes.libvirt_daemons(host, tuple(processes.processes(host))):
         try:
-            file = os.lstat(host.path(f"{daemons.view(host, process)}{HOOK}"))
+            file = os.lstat(host.path(f"{processes.view(host, process)}{HOOK}"))
         except FileNotFoundError:
             continue  # a container with an /etc of its own: the self-check tells of it
         time.sleep(max(0.0, GROWN_UP - daemons.age(process)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from eraser.drive import idle, sysfs
+from eraser.drive import domains, idle, sysfs
 from eraser.drive.idle import prove_idle
 from eraser.drive.sysfs import AbsentError, Host, Node
 from eraser.errors import InUseError
@@ -287,6 +287,45 @@ def test_each_use_is_seen_and_named(fake: FakeHost, name: str) -> None:
     for word in (ADDRESS, *words) if "cannot prove" not in words else words:
         assert word in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def contained_libvirt(fake: FakeHost) -> str:
+    """A daemon in a container that has /etc and /run to itself; its root as seen from here."""
+    fake.link("/proc/self/ns/mnt", "mnt:[1]")
+    place = "/proc/90"
+    fake.put(f"{place}/stat", "90 (libvirtd) S " + "0 " * 19)
+    fake.put(f"{place}/status", "Uid:\t0\t0\t0\t0")
+    fake.put(f"{place}/mountinfo", ROOT)
+    fake.link(f"{place}/ns/mnt", "mnt:[90]")
+    fake.path(f"{place}/fd").mkdir()
+    return f"{place}/root"
+
+
+@pytest.mark.parametrize("directory", ["/etc/libvirt/qemu", "/run/libvirt/qemu"])
+def test_a_domain_of_a_libvirt_in_a_container_is_seen(fake: FakeHost, directory: str) -> None:
+    """Shut off, its drive is on the nvme driver and open by nobody."""
+    root = contained_libvirt(fake)
+    fake.domain(f"{root}{directory}/other.xml", bus="0x02")
+    prove(fake)
+    fake.domain(f"{root}{directory}/guest.xml")
+    with pytest.raises(InUseError, match=f"'guest' names it in {root}{directory}/guest.xml"):
+        prove(fake)
+
+
+def test_a_libvirt_that_ends_while_its_domains_are_read_proves_nothing(
+    fake: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contained_libvirt(fake)
+    read = domains._listed
+
+    def listed(host: Host, view: str) -> Iterator[domains.Listed]:
+        if view:
+            fake.path("/proc/90").rename(fake.path("/proc/gone"))
+        return read(host, view)
+
+    monkeypatch.setattr(domains, "_listed", listed)
+    with pytest.raises(InUseError, match="it ended meanwhile"):
+        domains.listed(fake.host)
 
 
 def test_vfio_without_an_iommu_group_cannot_be_proved(fake: FakeHost) -> None:

@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 
 from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.report import Hello
+from eraser.wire.report import Hello, SeenDrive
 from quarantine.errors import ConflictError
 from quarantine.record import lifecycle
 from quarantine.record.base import Clock
@@ -36,13 +36,15 @@ def take(store: Store, hello: Hello, clock: Clock) -> tuple[Slot, ...]:
     seen, twice = _drives(hello)
     for address, identity in seen.items():
         _note(store, Slot(hello.host, address), identity)
+    wrong = _misplaced(hello)
     changed: list[Slot] = []
     for record in store.slots(host=hello.host):
         try:
             if record.state in WORKING and record.order_id in hello.cases:
                 record = store.amend(record, SlotChanges(heard_at=clock()))
             found = seen.get(record.slot.address)
-            if found is not None and _compare(store, record, found, found in twice):
+            why = wrong.get(record.slot.address, "")
+            if found is not None and _compare(store, record, found, found in twice, why):
                 changed.append(record.slot)
         except ConflictError as error:
             # The next hello says the same again.
@@ -55,9 +57,26 @@ def learn(store: Store, record: SlotRecord, hello: Hello) -> SlotRecord:
     """The same for one slot that was enrolled after its host had greeted; the record after it."""
     seen, twice = _drives(hello)
     identity = seen.get(record.slot.address)
-    if identity is None or not _compare(store, record, identity, identity in twice):
+    why = _misplaced(hello).get(record.slot.address, "")
+    if identity is None or not _compare(store, record, identity, identity in twice, why):
         return record
     return store.slot(record.slot) or record
+
+
+def misplaced(seen: SeenDrive) -> str:
+    """Why no guest may have the drive where it sits; empty where nothing speaks against it."""
+    if seen.system:
+        return "the host runs from this drive: take it out of device_spec"
+    if seen.group:
+        return (
+            f"expected the drive alone in its IOMMU group, found {', '.join(seen.group)} with it: "
+            "they would go to the guest too; move it to another slot or enable ACS"
+        )
+    return ""
+
+
+def _misplaced(hello: Hello) -> dict[str, str]:
+    return {seen.address: misplaced(seen) for seen in hello.drives}
 
 
 def _drives(hello: Hello) -> tuple[dict[str, ControllerIdentity], frozenset[ControllerIdentity]]:
@@ -74,14 +93,16 @@ def _note(store: Store, slot: Slot, identity: ControllerIdentity) -> None:
         store.note_drive(identity, slot, False, "seen by its host")
 
 
-def _compare(store: Store, record: SlotRecord, identity: ControllerIdentity, twice: bool) -> bool:
+def _compare(
+    store: Store, record: SlotRecord, identity: ControllerIdentity, twice: bool, wrong: str
+) -> bool:
     """Whether the record changed."""
     if not identity.serial.strip():
         return _hold(store, record, "the drive has an empty serial number: it cannot be told apart")
     if twice:
         return _hold(store, record, f"two drives of this host call themselves {_name(identity)}")
     if record.identity is None:
-        return _learn(store, record, identity)
+        return _learn(store, record, identity, wrong)
     if record.identity == identity:
         return False
     differences = "; ".join(record.identity.differences(identity))
@@ -93,9 +114,12 @@ def _compare(store: Store, record: SlotRecord, identity: ControllerIdentity, twi
     )
 
 
-def _learn(store: Store, record: SlotRecord, identity: ControllerIdentity) -> bool:
+def _learn(store: Store, record: SlotRecord, identity: ControllerIdentity, wrong: str) -> bool:
     if record.state not in LEARNING:
         return False
+    if wrong:
+        # Enrolment refuses it; this slot was enrolled before its host had spoken.
+        return _hold(store, record, wrong)
     drive = store.drive(identity.digest)
     if drive is not None and drive.retired:
         return _hold(store, record, f"{_name(identity)} was retired: {drive.reason}")

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from eraser.wire.identity import Slot
 from eraser.wire.report import SeenDrive
 from quarantine import custody
+from quarantine.census import misplaced
 from quarantine.cloud.facts import ONE_TIME_USE, Provider, View, provider_name
 from quarantine.errors import BadInputError, ConflictError
 from quarantine.record.facts import SlotRecord
@@ -103,13 +104,8 @@ def _trouble(view: View, seen: SeenDrive | None, *, one_time_use: bool, used: bo
         )
     if seen is None:
         return ""
-    if seen.system:
-        return "the host runs from this drive: take it out of device_spec"
-    if seen.group:
-        return (
-            f"expected the drive alone in its IOMMU group, found {', '.join(seen.group)} with it: "
-            "they would go to the guest too; move it to another slot or enable ACS"
-        )
+    if wrong := misplaced(seen):
+        return wrong
     if not used and seen.driver != _AT_REST:
         return (
             f"expected a drive that nobody has on the driver {_AT_REST}, its host says "

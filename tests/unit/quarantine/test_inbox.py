@@ -457,6 +457,25 @@ def test_a_slot_learns_its_drive_from_the_hello_and_is_looked_at(plane: Plane) -
     assert plane.dispatcher.order(plane.record()).state is State.ERASING
 
 
+@pytest.mark.parametrize(
+    ("drive", "word"),
+    [
+        (SeenDrive(SLOT.address, "nvme", IDENTITY, group=("0000:84:00.0",)), "0000:84:00.0"),
+        (SeenDrive(SLOT.address, "nvme", IDENTITY, system=True), "runs from"),
+    ],
+)
+def test_what_enrolment_would_have_refused_is_held_at_the_first_hello(
+    plane: Plane, drive: SeenDrive, word: str
+) -> None:
+    """A slot may be enrolled before its host has said anything of it."""
+    plane.enrol(identity=None)
+    message = Hello("cmp1", INCARNATION, 1, "0.1.0", (drive,), ())
+    plane.inbox.hello(plane.signed(message, HELLO_TYPE))
+    record = plane.record()
+    assert (record.state, record.identity) == (State.HELD, None)
+    assert word in record.reason
+
+
 def test_a_slot_enrolled_after_the_hello_learns_its_drive_too(plane: Plane) -> None:
     hello(plane, 1, {SLOT.address: IDENTITY})
     assert plane.dispatcher.order(plane.enrol(identity=None)).state is State.ERASING

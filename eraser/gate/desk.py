@@ -221,10 +221,18 @@ def revoke(
     if not books.exists(state_dir):
         return None
     try:
-        known = {each.named.uuid: each.file for each in domains.listed(host)}
+        listed = domains.listed(host)
+        known = {each.named.uuid: each.file for each in listed}
+        running = {
+            one.named.uuid: frozenset[str]().union(
+                *(each.named.addresses for each in listed if each.named.uuid == one.named.uuid)
+            )
+            for one in listed
+            if one.running
+        }
         with books.opened(state_dir) as book:
             found = revocation.revoke(
-                book.book, address, identity, known, Moment.now(), people.utc_now()
+                book.book, address, identity, known, Moment.now(), people.utc_now(), running
             )
             if isinstance(found, revocation.StillOwned):
                 owner = found.owner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from eraser.gate.records import Book, Entry, Moment, Owner
@@ -54,6 +54,29 @@ class Revoked:
     last_owner: LastOwner | None
 
 
+def _went_without(
+    book: Book, address: str, owner: Owner, now: Moment, named: Collection[str]
+) -> bool:
+    """The domain runs, and was let in on other drives without this one since it had it.
+
+    As after an unshelve to the same host. A suspended domain does not run, and one that resumes got
+    all of its drives at one start, whichever of them it has back already.
+    """
+    others = (book.entry(other).owner for other in named if other != address)
+    return address not in named and any(
+        other is not None and other.domain == owner.domain and _later(other, owner, now)
+        for other in others
+    )
+
+
+def _later(one: Owner, other: Owner, now: Moment) -> bool:
+    """``one`` was let in in this boot, and ``other`` before that or never."""
+    if one.let_in is None or one.let_in.boot != now.boot:
+        return False
+    before = other.let_in
+    return before is None or before.boot != now.boot or before.seconds < one.let_in.seconds
+
+
 def revoke(
     book: Book,
     address: str,
@@ -61,17 +84,20 @@ def revoke(
     domains: Mapping[str, str],
     now: Moment,
     at: str,
+    running: Mapping[str, Collection[str]] | None = None,
 ) -> Revoked | StillOwned:
     """Takes the slot from its owner before its drive is erased.
 
     ``domains`` has every domain that is defined or running, by uuid, and where it was found: a
-    suspended server's no longer names the address. An owner of an earlier incarnation is not let
-    in, and counts here all the same.
+    suspended server's no longer names the address. ``running`` has those that run, and every
+    address that any definition of theirs names. An owner of an earlier incarnation is not let in,
+    and counts here all the same.
     """
     entry = book.entry(address)
     owner = entry.owner
     if owner is not None:
-        if owner.domain in domains:
+        left = _went_without(book, address, owner, now, (running or {}).get(owner.domain, ()))
+        if owner.domain in domains and not left:
             return StillOwned(owner, f"its domain stands in {domains[owner.domain]}")
         if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
             return StillOwned(owner, "its start was let in a moment ago")

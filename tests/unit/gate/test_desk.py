@@ -308,6 +308,31 @@ def test_a_domain_that_was_just_let_in_is_not_erased_under(world: World) -> None
         revoke(world)
 
 
+def test_a_domain_that_was_moved_to_another_drive_of_its_host_does_not_keep_its_first(
+    world: World,
+) -> None:
+    """Shelved and unshelved before the first drive's turn came: nobody could have it erased."""
+    world.know(Entry(ADDRESS, owner=owner(let_in=None)))
+    world.certified(OTHER_ADDRESS)
+    world.check(domain(OTHER_ADDRESS))
+    defined = world.fake.path("/etc/libvirt/qemu/i.xml")
+    live = world.fake.path("/run/libvirt/qemu/i.xml")
+    for path in (defined, live):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(domain(OTHER_ADDRESS))
+    defined.write_bytes(domain(ADDRESS, OTHER_ADDRESS))
+    with pytest.raises(InUseError, match=r"i\.xml"):
+        revoke(world)
+    live.unlink()
+    defined.write_bytes(domain(OTHER_ADDRESS))
+    with pytest.raises(InUseError, match=r"i\.xml"):
+        revoke(world)
+    live.write_bytes(domain(OTHER_ADDRESS))
+    assert revoke(world) is not None
+    assert world.book.entry(ADDRESS).owner is None
+    assert world.book.entry(OTHER_ADDRESS).owner is not None
+
+
 def test_a_book_that_cannot_say_keeps_the_drive(world: World) -> None:
     world.know(Entry(ADDRESS, owner=OWNER))
     books.book_file(world.state).write_bytes(b"{}\n")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 import pytest
 
-from eraser.gate.records import Entry, Moment
+from eraser.gate.records import Book, Entry, Moment, Owner
 from eraser.gate.revocation import START_GRACE_SECONDS, Revoked, StillOwned, revoke, void
 from eraser.wire.ticket import LastOwner, TicketState
 from tests.unit.gate.parts import (
@@ -49,6 +50,50 @@ def test_an_owner_whose_domain_exists_keeps_the_drive() -> None:
     found = revoke(OWNED, ADDRESS, DRIVE, {MINE: "/etc/libvirt/qemu/i.xml"}, LONG_AFTER, LATER)
     assert isinstance(found, StillOwned)
     assert "/etc/libvirt/qemu/i.xml" in found.found
+
+
+SINCE = owner(let_in=Moment(NOW.boot, NOW.seconds + 5))
+MOVED = EMPTY.with_entry(Entry(ADDRESS, owner=OWNER)).with_entry(Entry(OTHER_ADDRESS, owner=SINCE))
+BEFORE_BOOT = owner(let_in=Moment("boot-0", NOW.seconds + 900))
+
+
+@pytest.mark.parametrize("before", [OWNER, owner(let_in=None), BEFORE_BOOT])
+def test_an_owner_that_runs_with_other_drives_since_has_left_this_one(before: Owner) -> None:
+    """An unshelve to the same host: its domain has the same uuid, and may live for years."""
+    book = MOVED.with_entry(Entry(ADDRESS, owner=before))
+    found = revoke(book, ADDRESS, DRIVE, {MINE: "x"}, LONG_AFTER, LATER, {MINE: {OTHER_ADDRESS}})
+    assert isinstance(found, Revoked)
+    assert found.last_owner is not None
+    assert found.book.entry(OTHER_ADDRESS) == book.entry(OTHER_ADDRESS)
+
+
+@pytest.mark.parametrize(
+    ("book", "running"),
+    [
+        # Suspended: it does not run. Or resuming, and its drives come back one by one.
+        (MOVED, {}),
+        (MOVED, {MINE: ()}),
+        (MOVED.with_entry(Entry(OTHER_ADDRESS, owner=OWNER)), {MINE: {OTHER_ADDRESS}}),
+        (MOVED, {MINE: {ADDRESS, OTHER_ADDRESS}}),
+        (MOVED, {THEIRS: {OTHER_ADDRESS}}),
+        # The other drive is nobody's, another's, or was let in at a time that says nothing.
+        (MOVED.with_entry(Entry(OTHER_ADDRESS)), {MINE: {OTHER_ADDRESS}}),
+        (
+            MOVED.with_entry(Entry(OTHER_ADDRESS, owner=dataclasses.replace(SINCE, domain=THEIRS))),
+            {MINE: {OTHER_ADDRESS}},
+        ),
+        (MOVED.with_entry(Entry(OTHER_ADDRESS, owner=BEFORE_BOOT)), {MINE: {OTHER_ADDRESS}}),
+        (
+            MOVED.with_entry(Entry(OTHER_ADDRESS, owner=owner(let_in=None))),
+            {MINE: {OTHER_ADDRESS}},
+        ),
+    ],
+)
+def test_an_owner_that_may_come_back_has_not(
+    book: Book, running: dict[str, Collection[str]]
+) -> None:
+    found = revoke(book, ADDRESS, DRIVE, {MINE: "x"}, LONG_AFTER, LATER, running)
+    assert isinstance(found, StillOwned)
 
 
 @pytest.mark.parametrize(

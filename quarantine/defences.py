@@ -13,7 +13,9 @@ from typing import Final
 
 from eraser.wire.report import Hello
 from eraser.wire.ticket import Defence, DefenceSeen, GateTestimony, Standing, TicketState
+from quarantine.record.base import storable
 from quarantine.record.facts import HostRecord, SlotRecord
+from quarantine.record.rows import ALARM_LENGTH
 from quarantine.record.states import State
 from quarantine.step import Limits, Past
 
@@ -51,8 +53,9 @@ def wants_look(record: SlotRecord, past: Past) -> bool:
     if record.state is State.IN_USE:
         odd = any(not d.recorded or d.uuid != record.consumer for d in past.running)
         return odd or bool(record.alarm)
-    if record.state is State.AVAILABLE and (past.recall or past.unguarded):
-        return True
+    if record.state is State.AVAILABLE and not past.running:
+        # What is lacking stands as its alarm: what has been told is not looked at with each hello.
+        return bool(past.recall) or record.alarm != storable(past.unguarded, ALARM_LENGTH)
     return bool(past.running) or bool(record.alarm)
 
 

@@ -252,6 +252,8 @@ def _given(entry: Entry, admission: Admission, owner: Owner, at: str) -> Entry:
         entry = dataclasses.replace(entry, ticket=used)
     else:
         entry = voided(entry, f"domain {owner.name!r} was let in by its {admission.way.value}")
-    if admission.way is not Way.OWNER:
+    word = entry.allowance
+    if word is not None and (admission.way is not Way.OWNER or word.domain in ("", owner.domain)):
+        # This was the start that it was for, needed or not; left over it would let another in.
         entry = dataclasses.replace(entry, allowance=None)
     return entry

@@ -208,7 +208,11 @@ def test_an_owners_restart_keeps_since_when_it_has_the_drive() -> None:
     book = EMPTY.with_entry(Entry(ADDRESS, owner=owner(let_in=None), allowance=ALLOWED))
     after = consume(book, [Admission(ADDRESS, Way.OWNER, DRIVE)], STARTING, NOW, LATER)
     assert after.entry(ADDRESS).owner == OWNER
-    assert after.entry(ADDRESS).allowance == ALLOWED, "it was not needed"
+    assert after.entry(ADDRESS).allowance is None, "it was for the next start"
+    theirs = dataclasses.replace(ALLOWED, domain=THEIRS)
+    book = EMPTY.with_entry(Entry(ADDRESS, owner=owner(let_in=None), allowance=theirs))
+    after = consume(book, [Admission(ADDRESS, Way.OWNER, DRIVE)], STARTING, NOW, LATER)
+    assert after.entry(ADDRESS).allowance == theirs
 
 
 def test_a_persons_word_is_used_up_and_remembered() -> None:

@@ -106,9 +106,12 @@ def account(state_dir: Path, word: Word) -> None:
     """
     path = audit_file(state_dir)
     fresh = not path.exists()
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         line = codec.canonical(word) + b"\n"
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            line = b"\n" + line  # a full disk or a crash cut the last one short
         if os.write(descriptor, line) != len(line):
             raise OSError(f"{path}: expected to write {len(line)} bytes, wrote fewer")
         os.fsync(descriptor)

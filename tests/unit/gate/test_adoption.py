@@ -252,6 +252,17 @@ def test_without_an_account_nothing_is_allowed(
     assert books.load(world.state) == known
 
 
+def test_a_line_that_was_cut_short_spoils_no_later_one(world: World) -> None:
+    world.slot(ADDRESS)
+    allow(world.state, [ADDRESS], "first", "op", "")
+    with people.audit_file(world.state).open("ab") as file:
+        file.write(b'{"address":"0000')
+    allow(world.state, [ADDRESS], "second", "op", "")
+    allow(world.state, [ADDRESS], "third", "op", "")
+    lines = people.audit_file(world.state).read_text().splitlines()
+    assert [json.loads(lines[at])["reason"] for at in (0, 2, 3)] == ["first", "second", "third"]
+
+
 def test_a_word_of_before_does_not_outlive_an_erase(world: World) -> None:
     from eraser.gate import desk
 

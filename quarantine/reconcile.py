@@ -27,6 +27,7 @@ from quarantine.past import past_of
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, State
 from quarantine.record.store import Store
+from quarantine.silence import Silence
 from quarantine.step import Act, Action, Limits, Past
 from quarantine.watch import Watch
 
@@ -113,6 +114,7 @@ class Reconciler:
         self._departed = departed
         self._clock = clock
         self._watch = Watch(config.in_use_reread)
+        self._silence = Silence(store, config.overdue_after, clock)
         self._failed: dict[Slot, float] = {}
 
     def look(self, slot: Slot) -> SlotRecord | None:
@@ -226,6 +228,11 @@ class Reconciler:
         used = self._store.slots(states=[State.IN_USE])
         return self._each(record.slot for record in used if record.consumer in gone)
 
+    def listen(self) -> list[Outcome]:
+        """Tell of hosts that say nothing any more; their slots stay as they are."""
+        self._silence.check()
+        return []
+
     def run_forever(self, stop: threading.Event) -> None:
         """Sweep and tend until ``stop`` is set; nothing but ``stop`` ends it."""
         next_sweep = time.monotonic()
@@ -237,6 +244,7 @@ class Reconciler:
             else:
                 self._guarded(self.follow_deletes)
                 self._guarded(self.tend)
+            self._guarded(self.listen)
             pause = self._limits.sweep_interval - (time.monotonic() - started)
             if pause < 0:
                 LOG.warning("a round took %.1f s longer than sweep_interval", -pause)

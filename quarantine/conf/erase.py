@@ -71,9 +71,10 @@ When to raise it: when hosts are often away for long and the log of repeats is a
         min=60,
         max=2592000,
         help="""
-Seconds after which an operator is alarmed, once: about a host that has said nothing of its order
-for so long, and about a slot that has waited so long for something else (a profile, the remains of
-a server, a defence of its host). Nothing else follows; the slot shows the alarm until it is over.
+Seconds after which an operator is alarmed, once: about a host that has said nothing for so long, of
+its order or at all, and about a slot that has waited so long for something else (a profile, the
+remains of a server, a defence of its host). Nothing else follows; a slot shows its alarm until it
+is over.
 
 When to lower it: where drives must return soon. When to raise it: where hosts are often switched
 off for a night.

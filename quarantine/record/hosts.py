@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -85,6 +86,12 @@ class HostRoom(Room):
         with self._reading() as db:
             query = sa.select(_HOSTS).order_by(_HOSTS.c.name)
             return [_record(row) for row in db.execute(query).mappings()]
+
+    def last_heard(self) -> dict[str, datetime]:
+        """When each host was heard last, or registered where it never was."""
+        query = sa.select(_HOSTS.c.name, _HOSTS.c.heard_at, _HOSTS.c.registered_at)
+        with self._reading() as db:
+            return {row.name: row.heard_at or row.registered_at for row in db.execute(query)}
 
     def host_seen(self, name: str, sequence: int, hello: Hello) -> HostRecord:
         """Keeps a verified hello, if it is newer than the last one of this incarnation.

@@ -124,6 +124,26 @@ def test_without_a_bell_the_rolling_read_sees_it(pool: Pool) -> None:
         loop.join()
 
 
+def test_the_loop_tells_of_a_host_that_says_nothing_any_more(
+    pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also while Placement is away; and nothing is taken back for it."""
+    pool.make_available()
+    pool.clock.forward(pool.limits.overdue_after + 1)
+    pool.proxy.inject(Fault(Kind.STATUS, status=500))
+    limits = with_limits(pool.limits, sweep_interval=0.1)
+    stop = threading.Event()
+    loop = threading.Thread(target=pool.new_reconciler(limits).run_forever, args=[stop])
+    loop.start()
+    try:
+        wait_until(lambda: f"ALARM host {pool.slot.host}" in caplog.text, "the alarm")
+    finally:
+        stop.set()
+        loop.join()
+    assert pool.record.state is State.AVAILABLE
+    assert pool.on_offer
+
+
 def test_the_loop_outlives_a_placement_that_comes_back_late(pool: Pool) -> None:
     pool.enrol()
     pool.proxy.inject(Fault(Kind.STATUS, status=500))

@@ -185,7 +185,7 @@ UNKNOWN = replace(DOMAIN, recorded=False)
         (State.AVAILABLE, Past(unguarded="x"), "", True),
         # Known: a cloud without gates is not read again with each hello.
         (State.AVAILABLE, Past(unguarded="x"), "x", False),
-        (State.AVAILABLE, Past(unguarded="x" * 2000), "x" * 1000, False),
+        (State.AVAILABLE, Past(unguarded="x" * 2000), "x" * 997 + "...", False),
         (State.AVAILABLE, Past(unguarded="y"), "x", True),
         (State.AVAILABLE, Past(recall="x", unguarded="y"), "y", True),
         (State.AVAILABLE, LOUD, "", True),

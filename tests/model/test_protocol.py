@@ -14,18 +14,23 @@ import pytest
 from tests.model.protocol import Config, Protocol
 from tests.model.search import Found
 
-QUICK = (
+SEARCHES = (
     Config("nothing goes wrong"),
     Config("a suspended instance", frozenset({"suspend"}), 1),
     Config("a domain that Nova forgot", frozenset({"ghost"}), 1),
     Config("a drive that is away for a while", frozenset({"absence"}), 1),
     Config("a provider that is deleted", frozenset({"typo"}), 1),
     Config("an operator's slip", frozenset({"operator"}), 1),
+)
+
+LONG = (
     Config("a host installed anew", frozenset({"reinstall"}), 1),
     Config("the database lost", frozenset({"amnesia"}), 1),
     Config("a drive that served elsewhere", frozenset({"absence", "elsewhere"}), 2),
     Config("a drive exchanged for another", frozenset({"absence"}), 1, drives=2),
+    Config("two hosts", frozenset({"absence"}), 2, hosts=2, drives=2, coarse=frozenset({1})),
 )
+"""Some hundred thousand states each: for ``tools/test -e model``."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +41,11 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("config", QUICK, ids=lambda config: config.name)
+@pytest.mark.parametrize(
+    "config",
+    [*SEARCHES, *(pytest.param(config, marks=pytest.mark.campaign) for config in LONG)],
+    ids=lambda config: config.name,
+)
 def test_no_history_breaks_a_promise(config: Config) -> None:
     protocol = Protocol(config)
     found = protocol.run()

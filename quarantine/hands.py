@@ -10,6 +10,7 @@ from typing import Protocol
 from quarantine import custody
 from quarantine.cloud.facts import View
 from quarantine.errors import BadInputError, ConflictError
+from quarantine.record.base import storable
 from quarantine.record.facts import UNSET, SlotChanges, SlotRecord
 from quarantine.record.states import Event
 from quarantine.record.store import Store
@@ -59,6 +60,7 @@ class Hands:
 
     def wait(self, record: SlotRecord, reason: str) -> SlotRecord:
         """Say on the record what the slot waits for."""
+        reason = storable(reason)
         if record.detail == reason:
             return record
         LOG.warning("%s: %s", record.slot, reason)

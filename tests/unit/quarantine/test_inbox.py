@@ -818,6 +818,15 @@ def test_the_ticket_is_stored_with_the_certificate_and_sent_as_it_stands(plane: 
     assert plane.posted.tokens != plane.posted_tickets.tokens
 
 
+def test_what_a_slot_waits_for_is_written_once_however_long_it_is(plane: Plane) -> None:
+    plane.enrol()
+    hands = Hands(plane.store, cast(Door, None), plane.dispatcher, plane.tickets, utc_now)
+    ghosts = "; ".join(f"server {number} holds no device in Placement" for number in range(200))
+    first = hands.wait(plane.record(), ghosts)
+    assert first.detail.startswith("server 0 ")
+    assert hands.wait(first, ghosts).revision == first.revision
+
+
 def test_no_receipt_of_another_ticket_counts_for_a_new_one(plane: Plane) -> None:
     """As a control plane of before may leave it, which knows nothing of these columns."""
     plane.ordered()

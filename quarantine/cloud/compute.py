@@ -97,7 +97,13 @@ class Compute:
         restorable = {"deleted": "true", "status": "SOFT_DELETED"}
         rows = [
             *self._pages("servers", "id", here),
-            *self._pages("servers", "id", here | restorable),
+            *(
+                row
+                for row in self._pages("servers", "id", here | restorable)
+                # A local delete leaves vm_state at soft-delete; only the status tells that the
+                # server is gone for good (seen on Nova 34).
+                if row.get("status") == "SOFT_DELETED"
+            ),
         ]
         return [novafacts.server(row) for row in rows]
 

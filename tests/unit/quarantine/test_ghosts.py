@@ -175,7 +175,7 @@ def test_each_kind_of_ghost_is_found_through_the_door(nova: NovaApiStandIn, door
 def test_a_server_deleted_for_good_while_its_host_was_down_is_no_soft_deleted_one(
     nova: NovaApiStandIn, door: Compute
 ) -> None:
-    """Seen on Nova 34: a local delete leaves vm_state as it was and the row until archived."""
+    """Seen on Nova 34: a local delete leaves vm_state as it was; so does the row, till archived."""
     left = {"OS-EXT-STS:vm_state": "soft-delete", "status": "DELETED", "deleted": True}
     nova.add_server(str(LAST), NODE, **left)
     assert haunted(door).of(SLOT) == ()

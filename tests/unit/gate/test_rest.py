@@ -295,6 +295,24 @@ def test_the_pump_begins_anew_with_every_change(rig: Rig) -> None:
     assert rig.after(LOOK_SECONDS) == [ADDRESS], "to forget: the guest may soon be off again"
 
 
+def test_the_pump_waits_anew_after_each_use(rig: Rig) -> None:
+    rig.after(SETTLE_SECONDS)
+    rig.world.fake.driver("vfio-pci")
+    assert rig.after(LOOK_SECONDS) == []
+    rig.world.fake.driver("nvme")
+    assert rig.after(SETTLE_SECONDS) == []
+    assert rig.after(LOOK_SECONDS) == [ADDRESS]
+
+
+def test_the_pump_touches_nothing_between_two_looks(rig: Rig) -> None:
+    rig.pump.turn()
+    rig.world.fake.path("/sys").rename(rig.world.directory / "away")
+    books.book_file(rig.world.state).write_bytes(b"rubbish")
+    assert rig.after(LOOK_SECONDS - 1) == []
+    with pytest.raises(books.BookError):
+        rig.after(1)
+
+
 def test_the_pump_of_a_host_without_owners_does_nothing(rig: Rig) -> None:
     rig.world.know(Entry(ADDRESS, ticket=KEPT))
     assert rig.after(100) == []

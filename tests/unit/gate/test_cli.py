@@ -154,10 +154,10 @@ def test_intake_says_why_it_has_to_come_again(
 
 def test_rest(gate: World, capsys: pytest.CaptureFixture[str]) -> None:
     gate.slot(ADDRESS)
+    gate.fake.put("/proc/sys/kernel/random/boot_id", "boot-1")
     gate.know(Entry(ADDRESS, owner=OWNER))
     assert call(gate, "rest", "--pci", ADDRESS) == 0
     assert "the watcher has not looked" in capsys.readouterr().out
-    gate.fake.put("/proc/sys/kernel/random/boot_id", "boot-1")
     known = slotwatch.see(gate.host, ADDRESS)
     slotwatch.save(gate.state, slotwatch.Memory("boot-1", (known,)))
     assert call(gate, "rest", "--pci", ADDRESS) == 0

@@ -32,6 +32,7 @@ _HELP = {
     "exempt": "leave an NVMe drive that is not managed here to any guest",
     "ticket": "take in a signed ticket from a file, as the worker does",
     "intake": "look at the drive of a ticket that the worker took (internal)",
+    "rest": "note a drive's counters while its owner is off, as the worker does (internal)",
 }
 
 
@@ -116,6 +117,7 @@ _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "exempt": _exempt_options,
     "ticket": _ticket_options,
     "intake": _pci,
+    "rest": _pci,
 }
 
 
@@ -194,6 +196,8 @@ def _lines(entry: Entry) -> list[str]:
     if (owner := entry.owner) is not None:
         how = " (adopted)" if owner.adopted else ""
         lines.append(f"owner: {owner.name!r} {owner.domain} since {owner.since}{how}")
+        if owner.left:
+            lines.append(f"may have been elsewhere: {owner.left!r}")
     if (last := entry.last_owner) is not None:
         lines.append(f"last owner: {last.name!r} {last.domain}, {last.since} to {last.until}")
     if (kept := entry.ticket) is not None:
@@ -274,6 +278,15 @@ def _intake(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _rest(arguments: argparse.Namespace) -> int:
+    from eraser.gate import restdesk
+
+    later = restdesk.note(arguments.state_dir, arguments.run_dir, Host(), arguments.pci)
+    if later:
+        print(f"{arguments.pci}: nothing noted: {later}")
+    return 0
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": _check,
     "status": _status,
@@ -283,4 +296,5 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "exempt": _exempt,
     "ticket": _ticket,
     "intake": _intake,
+    "rest": _rest,
 }

@@ -117,18 +117,19 @@ class DiskCases:
 
 
 class DiskLooks:
-    """Implements :class:`eraser.ticketpump.Looks`: one child per slot, ``nvme-eraser gate intake``.
+    """Implements :class:`eraser.ticketpump.Looks`: one child per slot, ``nvme-eraser gate VERB``.
 
     A child that is stuck in the kernel is left to itself and counts as running.
     """
 
-    def __init__(self, state_dir: Path, run_dir: Path) -> None:
+    def __init__(self, state_dir: Path, run_dir: Path, verb: str = "intake") -> None:
+        self._verb = verb
         self._directories = ["--state-dir", str(state_dir), "--run-dir", str(run_dir)]
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, address: str) -> None:
         """Starts a look at the slot's drive; what it says goes to the worker's own log."""
-        argv = [sys.executable, "-m", "eraser.cli", "gate", "intake", "--pci", address]
+        argv = [sys.executable, "-m", "eraser.cli", "gate", self._verb, "--pci", address]
         self._children[address] = subprocess.Popen(
             [*argv, *self._directories], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )

@@ -91,7 +91,7 @@ class Watcher:
         state_dir: Path,
         run_dir: Path,
         host: Host | None = None,
-        void: Callable[[Path, str, str], bool] = desk.void,
+        void: Callable[[Path, str, str], bool] = desk.vanished,
     ) -> None:
         self._state_dir = state_dir
         self._run_dir = run_dir

@@ -19,8 +19,10 @@ from kombu.exceptions import OperationalError
 
 from eraser import VERSION
 from eraser.bell import Listener
+from eraser.drive.sysfs import Host
 from eraser.hoststate import HostState, OrderRefusedError, TicketRefusedError
 from eraser.pump import Pump
+from eraser.restpump import RestPump
 from eraser.runners import DiskCases, DiskLooks
 from eraser.testimony import Witness
 from eraser.ticketpump import TicketPump
@@ -64,6 +66,9 @@ class Worker:
             testify=Witness(settings.state_dir, settings.run_dir).gate,
         )
         self.tickets = TicketPump(state, DiskLooks(settings.state_dir, settings.run_dir), self.send)
+        self.rests = RestPump(
+            settings.state_dir, Host(), DiskLooks(settings.state_dir, settings.run_dir, "rest")
+        )
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._heard = time.monotonic()
@@ -122,7 +127,8 @@ class Worker:
 
     def _round(self) -> None:
         """What one of them meets, a full disk for one, keeps none of the others."""
-        for step in (self.pump.turn, self.tickets.turn, self._listen, self.cases.prepare):
+        turns = (self.pump.turn, self.tickets.turn, self.rests.turn)
+        for step in (*turns, self._listen, self.cases.prepare):
             name = step.__qualname__
             try:
                 step()

@@ -40,6 +40,14 @@ def since_intake(then: Counters, now: Counters, own_writes: int) -> str:
     return _too_much(then, now, own_writes if sealed else 0)
 
 
+def since_rest(then: Counters, now: Counters) -> str:
+    """Why the drive was written to since it was read while its owner was off; empty where not.
+
+    The seal means nothing here: the owner's data is on the drive.
+    """
+    return _went_back(then, now) or _too_much(then, now, 0)
+
+
 def _seal_lost(then: Counters, now: Counters) -> bool:
     return then.global_data_erased is True and now.global_data_erased is not True
 

@@ -13,7 +13,7 @@ from eraser.drive.lock import SlotLock
 from eraser.drive.sysfs import Host
 from eraser.errors import BadInputError, BusyError, DriveError, EraserError, InUseError
 from eraser.gate import book as books
-from eraser.gate import intake, pending, people, revocation, rules
+from eraser.gate import intake, pending, people, rest, revocation, rules
 from eraser.gate.cases import read_case
 from eraser.gate.facts import CaseSeen, DriveSeen, SlotFacts, Starting
 from eraser.gate.look import look
@@ -195,18 +195,19 @@ def take_in(
     return receipt
 
 
-def void(state_dir: Path, address: str, reason: str) -> bool:
-    """Makes the slot's ticket void, whoever works on the slot; whether there was a valid one.
+def vanished(state_dir: Path, address: str, reason: str) -> bool:
+    """The slot's drive may have been away: its ticket is void, and its owner's record says so.
 
-    Raises ``EraserError`` and ``OSError``: the ticket may then still be valid, and the gate's own
-    look at the drive is what is left.
+    Whoever works on the slot. Returns whether there was a valid ticket. Raises ``EraserError`` and
+    ``OSError``: the ticket may then still be valid, and the gate's own look at the drive is what is
+    left.
     """
     if not books.exists(state_dir):
         return False
     with books.opened(state_dir) as book:
         found = revocation.void(book.book, address, reason)
         changed = found != book.book
-        book.write(found)
+        book.write(rest.left(found, address, reason))
     return changed
 
 

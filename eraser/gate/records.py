@@ -68,6 +68,10 @@ class Owner:
     adopted: bool
     let_in: Moment | None
     """Its newest start. None where it was adopted."""
+    rest: Counters | None = None
+    """The drive's own, read while the domain was off; None while it runs and where nobody could."""
+    left: str = ""
+    """Why the drive may have been elsewhere since the newest start, where ``rest`` cannot tell."""
 
 
 @dataclass(frozen=True)

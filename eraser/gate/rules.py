@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from eraser.drive.spec import SanitizeState
-from eraser.gate.counters import since_intake
+from eraser.gate.counters import since_intake, since_rest
 from eraser.gate.facts import CaseStanding, SlotFacts, Starting
 from eraser.gate.records import Book, Entry, Moment, Owner, PciIds
 from eraser.gate.revocation import parted, voided
@@ -26,6 +26,10 @@ NVME_CLASS = "0x010802"
 _OTHER_DRIVE = (
     "put its drive back, or after a new installation run 'nvme-eraser gate adopt'; if this drive "
     "is meant, see 'nvme-eraser gate allow --once'"
+)
+_LOOK_FIRST = (
+    "another's data may be on it: find out where it was; 'nvme-eraser gate allow --once' lets the "
+    "domain start on it as it is"
 )
 _RELEASE = (
     "have the slot erased ('nvme-quarantine release'), or see 'nvme-eraser gate allow --once'"
@@ -86,7 +90,8 @@ def admit(facts: SlotFacts, starting: Starting) -> Admission | Refusal:
         return barred or _refused(facts, "found a drive without identity", "see the kernel's log")
     identity = facts.drive.identity
     owned = _by_owner(facts, starting, identity)
-    if not owned:
+    away = "" if owned else _away(facts)
+    if not owned and not away:
         return Admission(facts.address, Way.OWNER, identity)
     ticket = _by_ticket(facts, identity)
     if ticket is None:
@@ -95,7 +100,7 @@ def admit(facts: SlotFacts, starting: Starting) -> Admission | Refusal:
     if allowance is not None and allowance.domain in ("", starting.uuid):
         return Admission(facts.address, Way.ALLOWANCE, identity)
     if facts.entry.owner is not None and facts.entry.owner.domain == starting.uuid:
-        return _refused(facts, owned, _OTHER_DRIVE)
+        return _refused(facts, owned or away, _OTHER_DRIVE if owned else _LOOK_FIRST)
     if not facts.adopted and facts.entry.owner is None and facts.entry.ticket is None:
         return _refused(
             facts,
@@ -166,6 +171,20 @@ def _by_owner(facts: SlotFacts, starting: Starting, identity: ControllerIdentity
         return f"expected the drive that this domain has, found another ({differences})"
     if owner.identity is None and owner.pci not in (None, PciIds.of(identity)):
         return "expected a drive with the PCI ids that this domain has, found others"
+    return ""
+
+
+def _away(facts: SlotFacts) -> str:
+    """Why its owner's drive may have served another while that was off; empty where it did not."""
+    owner = facts.entry.owner
+    if owner is None:
+        return ""
+    if owner.rest is None:
+        return owner.left and f"expected a drive that never left its owner, found: {owner.left}"
+    if facts.drive.counters is None:
+        return "expected the drive's counters (log 02h) as they were at rest, found none"
+    if written := since_rest(owner.rest, facts.drive.counters):
+        return f"the drive was used while its domain was off: {written}"
     return ""
 
 

@@ -23,7 +23,7 @@ from eraser.gate.records import Book, Entry
 from eraser.hoststate import keygen
 from eraser.slotwatch import Change, Known, Memory, compare
 from eraser.wire.ticket import TicketState
-from tests.unit.gate.parts import KEPT
+from tests.unit.gate.parts import KEPT, OWNER
 
 A = "0000:01:00.0"
 B = "0000:02:00.0"
@@ -286,7 +286,11 @@ def test_a_damaged_memory_is_begun_anew(rig: Rig) -> None:
 def test_the_gates_own_book_is_what_is_voided(rig: Rig) -> None:
     card = keygen(rig.state, "cmp1")
     with books.opened(rig.state) as book:
-        book.write(Book(card.incarnation).with_entry(Entry(A, ticket=KEPT)))
+        book.write(
+            Book(card.incarnation)
+            .with_entry(Entry(A, ticket=KEPT))
+            .with_entry(Entry(B, owner=OWNER))
+        )
     watching = watcher.Watcher(rig.state, rig.run, rig.host)
     watching.look()
     rig.pull(A)
@@ -294,6 +298,11 @@ def test_the_gates_own_book_is_what_is_voided(rig: Rig) -> None:
     kept = books.load(rig.state).entry(A).ticket
     assert kept is not None
     assert (kept.state, kept.reason) == (TicketState.VOID, "the drive vanished from its slot")
+    rig.plug(B, "S2")
+    watching.look()
+    owner = books.load(rig.state).entry(B).owner
+    assert owner is not None
+    assert owner.left == "the drive vanished from its slot and came back"
 
 
 class Script:

@@ -23,6 +23,7 @@ def test_a_hello_that_cannot_be_made_keeps_no_ticket(caplog: pytest.LogCaptureFi
     parts = {
         "pump": SimpleNamespace(turn=hello),
         "tickets": SimpleNamespace(turn=lambda: turned.append("tickets")),
+        "rests": SimpleNamespace(turn=lambda: turned.append("rests")),
         "cases": SimpleNamespace(prepare=lambda: turned.append("cases")),
         "_listen": lambda: turned.append("listen"),
         "_troubles": {},
@@ -30,7 +31,7 @@ def test_a_hello_that_cannot_be_made_keeps_no_ticket(caplog: pytest.LogCaptureFi
     vars(worker).update(parts)
     worker._round()
     worker._round()
-    assert turned == ["hello", "tickets", "listen", "cases"] * 2
+    assert turned == ["hello", "tickets", "rests", "listen", "cases"] * 2
     assert caplog.text.count("Traceback") == 1, "not ten times a second"
     error = troubles.pop()
     worker._round()

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from eraser import cli, cli_gate
+from eraser import cli, cli_gate, slotwatch
 from eraser.gate import book as books
 from eraser.gate.desk import GateRefusedError
+from eraser.gate.records import Entry
 from eraser.hoststate import CONTROLLER_FILE, HostState, keygen
 from eraser.wire import codec
 from eraser.wire.signing import PrivateKey
 from eraser.wire.ticket import TICKET_TYPE
-from tests.unit.gate.parts import ADDRESS, MINE, TICKET
+from tests.unit.gate.parts import ADDRESS, MINE, OWNER, SEEN, TICKET, owner
 from tests.unit.gate.world import World, domain, world
 
 __all__ = ["world"]
@@ -149,3 +150,21 @@ def test_intake_says_why_it_has_to_come_again(
     pending.put(gate.state, TICKET)
     assert call(gate, "intake", "--pci", ADDRESS) == 6
     assert "mute" in capsys.readouterr().err
+
+
+def test_rest(gate: World, capsys: pytest.CaptureFixture[str]) -> None:
+    gate.slot(ADDRESS)
+    gate.fake.put("/proc/sys/kernel/random/boot_id", "boot-1")
+    gate.know(Entry(ADDRESS, owner=OWNER))
+    assert call(gate, "rest", "--pci", ADDRESS) == 0
+    assert "the watcher has not looked" in capsys.readouterr().out
+    known = slotwatch.see(gate.host, ADDRESS)
+    slotwatch.save(gate.state, slotwatch.Memory("boot-1", (known,)))
+    assert call(gate, "rest", "--pci", ADDRESS) == 0
+    assert capsys.readouterr().out == ""
+    found = gate.book.entry(ADDRESS).owner
+    assert found is not None
+    assert found.rest == SEEN.counters
+    gate.know(Entry(ADDRESS, owner=owner(left="it vanished")))
+    assert call(gate, "show") == 0
+    assert "may have been elsewhere: 'it vanished'" in capsys.readouterr().out

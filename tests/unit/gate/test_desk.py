@@ -269,12 +269,12 @@ def test_a_ticket_that_cannot_be_looked_at_comes_later(world: World) -> None:
 
 
 def test_void_from_outside(world: World) -> None:
-    assert not desk.void(world.state, ADDRESS, "it vanished")
+    assert not desk.vanished(world.state, ADDRESS, "it vanished")
     assert not books.exists(world.state)
     world.certified()
     with SlotLock(ADDRESS, world.run):
-        assert desk.void(world.state, ADDRESS, "it vanished"), "whoever works on the slot"
-    assert not desk.void(world.state, ADDRESS, "again")
+        assert desk.vanished(world.state, ADDRESS, "it vanished"), "whoever works on the slot"
+    assert not desk.vanished(world.state, ADDRESS, "again")
     refused(world, domain(ADDRESS), "it vanished")
 
 

@@ -9,7 +9,7 @@ import pytest
 from eraser.drive.spec import SanitizeState
 from eraser.gate import rules
 from eraser.gate.facts import CaseStanding, SlotFacts
-from eraser.gate.records import Entry, PciIds
+from eraser.gate.records import Entry, Owner, PciIds
 from eraser.gate.rules import Admission, Refusal, Way, admit, consume
 from eraser.wire.ticket import Counters, LastOwner, TicketState
 from tests.unit.gate.parts import (
@@ -26,6 +26,7 @@ from tests.unit.gate.parts import (
     OTHER_ADDRESS,
     OWNED,
     OWNER,
+    REPORTED,
     STARTING,
     THEIRS,
     TICKET,
@@ -91,6 +92,44 @@ def test_a_sanitize_at_rest_hinders_nobody(way: Way, sanitize: SanitizeState | N
 
 def test_an_owner_needs_no_counters() -> None:
     assert isinstance(admit(facts(OWNED, drive__counters=None), STARTING), Admission)
+
+
+AT_REST = owner(rest=REPORTED)
+AWAY = [
+    (AT_REST, {"drive__counters": Counters(1001, 40, 7, True)}, "went from 1000 to 1001"),
+    (AT_REST, {"drive__counters": Counters(1000, 41, 7, True)}, "went from 40 to 41"),
+    (AT_REST, {"drive__counters": Counters(999, 40, 7, True)}, "went back"),
+    (AT_REST, {"drive__counters": Counters(1000, 40, 6, True)}, "Power Cycles went back"),
+    (AT_REST, {"drive__counters": None}, "log 02h"),
+    (owner(left="it vanished"), {}, "it vanished"),
+]
+
+
+@pytest.mark.parametrize(("mine", "changes", "said"), AWAY)
+def test_an_owners_drive_that_may_have_served_another(
+    mine: Owner, changes: dict[str, object], said: str
+) -> None:
+    """Its owner was off, it was pulled and used elsewhere, and came back."""
+    given = facts(OWNED, entry__owner=mine, **changes)
+    refused(given, said, "gate allow --once")
+    word = facts(given, entry__allowance=ALLOWED)
+    admission = admit(word, STARTING)
+    assert admission == Admission(ADDRESS, Way.ALLOWANCE, DRIVE), "after a person looked"
+    after = consume(EMPTY.with_entry(word.entry), [admission], STARTING, NOW, LATER)
+    found = after.entry(ADDRESS).owner
+    assert found is not None
+    assert (found.rest, found.left) == (None, ""), "its own writes must not speak against it"
+
+
+@pytest.mark.parametrize("seal", [True, False, None])
+def test_an_owners_drive_that_stood_still(seal: bool | None) -> None:
+    """The host was rebooted meanwhile; its data on the drive says nothing about the seal."""
+    still = Counters(1000, 40, 9, seal)
+    given = facts(OWNED, entry__owner=AT_REST, drive__counters=still)
+    admission = admit(given, STARTING)
+    assert admission == Admission(ADDRESS, Way.OWNER, DRIVE)
+    after = consume(EMPTY.with_entry(given.entry), [admission], STARTING, NOW, LATER)
+    assert after.entry(ADDRESS).owner == OWNER, "and nothing is left of its rest"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -276,6 +277,12 @@ def test_the_worker_passes_tickets_on(desk: Desk, caplog: pytest.LogCaptureFixtu
     assert "eraser.ticket" in worker.app.tasks
     worker.ticket("rubbish")
     assert "refused" in caplog.text
+    begun: list[list[str]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "Popen", lambda argv, **_: begun.append(argv))
+        for looks in (worker.tickets.looks, worker.rests.looks):
+            looks.start(ADDRESS)
+    assert [argv[4] for argv in begun] == ["intake", "rest"]
     worker.tickets.send = desk.send
     worker.tickets.looks = desk.looks
     ticket = desk.ticket()

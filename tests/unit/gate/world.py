@@ -12,7 +12,7 @@ import pytest
 from eraser import hostcard
 from eraser.casefiles import CaseFiles, CaseRequest
 from eraser.drive.sysfs import Host
-from eraser.gate import adopting, desk, pending
+from eraser.gate import adopting, desk, pending, restdesk
 from eraser.gate import book as books
 from eraser.gate.facts import DriveSeen
 from eraser.gate.records import Book, Entry
@@ -139,4 +139,5 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     (found.state / CARD_FILE).write_bytes(codec.canonical(card))
     monkeypatch.setattr(desk, "look", found.look)
     monkeypatch.setattr(adopting, "look", found.look)
+    monkeypatch.setattr(restdesk, "look", found.look)
     return found

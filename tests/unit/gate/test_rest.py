@@ -1,0 +1,350 @@
+"""An owner's drive at rest: who notes its counters, when, and what a vanish leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from eraser import slotwatch
+from eraser.drive.lock import SlotLock
+from eraser.errors import BusyError, InUseError
+from eraser.gate import book as books
+from eraser.gate import desk, rest, restdesk
+from eraser.gate.desk import GateRefusedError
+from eraser.gate.facts import DriveSeen
+from eraser.gate.records import Book, Entry, Moment, Owner
+from eraser.gate.rest import Wish, wish
+from eraser.restpump import LOOK_SECONDS, RETRY_SECONDS, SETTLE_SECONDS, RestPump
+from eraser.ticketpump import MAX_RUNNING
+from eraser.wire.ticket import Counters
+from tests.unit.gate.parts import (
+    ADDRESS,
+    ANOTHER,
+    EMPTY,
+    INCARNATION,
+    KEPT,
+    OTHER_ADDRESS,
+    OWNER,
+    REPORTED,
+    SEEN,
+    THEIRS,
+    owner,
+)
+from tests.unit.gate.world import World, domain, world
+
+__all__ = ["world"]
+
+RESTED = owner(rest=REPORTED)
+
+
+@pytest.mark.parametrize(
+    ("given", "driver", "expected"),
+    [
+        (OWNER, "nvme", Wish.NOTE),
+        (OWNER, "vfio-pci", None),
+        (OWNER, "", None),
+        (OWNER, None, None),
+        (RESTED, "nvme", None),
+        (RESTED, "vfio-pci", Wish.FORGET),
+        (RESTED, "", None),
+        (RESTED, None, None),
+        (owner(left="it vanished"), "nvme", None),
+        (owner(identity=None), "nvme", None),
+        (owner(incarnation="2" * 32), "nvme", None),
+        (None, "nvme", None),
+    ],
+)
+def test_what_a_slot_needs(given: Owner | None, driver: str | None, expected: Wish | None) -> None:
+    assert wish(given, driver, INCARNATION) is expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (OWNER, owner(left="it vanished")),
+        (RESTED, RESTED),
+        (owner(left="before"), owner(left="before")),
+        (None, None),
+    ],
+)
+def test_what_a_vanish_leaves(given: Owner | None, expected: Owner | None) -> None:
+    book = EMPTY.with_entry(Entry(ADDRESS, owner=given, ticket=KEPT))
+    found = rest.left(book, ADDRESS, "it vanished")
+    assert found == EMPTY.with_entry(Entry(ADDRESS, owner=expected, ticket=KEPT))
+    assert rest.left(EMPTY, ADDRESS, "it vanished") == EMPTY
+
+
+def test_a_slot_that_nobody_has_cannot_rest() -> None:
+    book = EMPTY.with_entry(Entry(ADDRESS, ticket=KEPT))
+    assert rest.rested(book, ADDRESS, REPORTED) == book
+
+
+def watch(world: World) -> None:
+    """What the watcher writes down of the slot as it is now."""
+    known = slotwatch.see(world.host, ADDRESS)
+    slotwatch.save(world.state, slotwatch.Memory("boot-1", (known,)))
+
+
+def note(world: World) -> str:
+    return restdesk.note(world.state, world.run, world.host, ADDRESS)
+
+
+def owner_of(world: World) -> Owner:
+    found = world.book.entry(ADDRESS).owner
+    assert found is not None
+    return found
+
+
+def running(world: World, document: bytes) -> None:
+    path = world.fake.path("/run/libvirt/qemu/i.xml")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(document)
+
+
+@pytest.fixture
+def off(world: World) -> World:
+    """A slot whose owner is off, and a watcher that has seen it."""
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-1")
+    world.slot(ADDRESS)
+    world.know(Entry(ADDRESS, owner=OWNER))
+    watch(world)
+    return world
+
+
+def test_it_is_noted_once_and_tells_of_a_use_elsewhere(off: World) -> None:
+    defined = off.fake.path("/etc/libvirt/qemu/i.xml")
+    defined.parent.mkdir(parents=True, exist_ok=True)
+    defined.write_bytes(domain(ADDRESS))
+    assert note(off) == ""
+    assert owner_of(off) == RESTED
+    off.looked.clear()
+    assert "no need" in note(off)
+    assert off.looked == []
+    off.slot(ADDRESS, replace(SEEN, counters=Counters(9000, 900, 9, False)))
+    with pytest.raises(GateRefusedError, match="used while its domain was off"):
+        off.check(domain(ADDRESS))
+    assert owner_of(off) == RESTED
+    off.slot(ADDRESS)
+    assert off.check(domain(ADDRESS)).admissions
+    assert owner_of(off).rest is None
+
+
+def book_of(changed: Owner) -> Callable[[World], None]:
+    return lambda world: world.know(Entry(ADDRESS, owner=changed))
+
+
+def watched(**changes: object) -> Callable[[World], None]:
+    def change(world: World) -> None:
+        memory = slotwatch.load(world.state)
+        known = replace(memory.slots[0], **changes)  # type: ignore[arg-type]
+        slotwatch.save(world.state, replace(memory, slots=(known,)))
+
+    return change
+
+
+NOT_NOW: list[tuple[Callable[[World], object], str]] = [
+    (lambda world: world.order(), "erase has not ended"),
+    (lambda world: world.slot(ADDRESS, replace(SEEN, identity=ANOTHER)), "not its owner's"),
+    (lambda world: world.slot(ADDRESS, DriveSeen("nvme", trouble="mute")), "mute"),
+    (lambda world: world.slot(ADDRESS, replace(SEEN, counters=None)), "log 02h"),
+    (book_of(owner(let_in=Moment.now())), "a moment ago"),
+    (lambda world: running(world, domain()), "its owner runs"),
+    (watched(directory=1), "watcher"),
+    (lambda world: slotwatch.memory_file(world.state).unlink(), "watcher"),
+    (
+        lambda world: world.fake.put("/proc/sys/kernel/random/boot_id", "boot-2"),
+        "watcher",
+    ),
+    (book_of(owner(left="it vanished")), "no need"),
+    (lambda world: world.fake.driver("vfio-pci"), "no need"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), NOT_NOW)
+def test_when_nothing_is_noted(off: World, change: Callable[[World], object], said: str) -> None:
+    change(off)
+    before = off.book
+    assert said in note(off)
+    assert off.book == before
+
+
+def test_another_domain_that_runs_does_not_matter(off: World) -> None:
+    running(off, domain(uuid=THEIRS))
+    assert note(off) == ""
+
+
+def test_a_slot_that_somebody_works_on_is_left_alone(off: World) -> None:
+    with SlotLock(ADDRESS, off.run), pytest.raises(BusyError):
+        note(off)
+    assert off.looked == []
+
+
+def test_no_start_is_let_in_during_the_look(off: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(*arguments: object) -> dict[str, DriveSeen]:
+        with pytest.raises(GateRefusedError, match="locked by process"):
+            off.check(domain(ADDRESS))
+        return {ADDRESS: SEEN}
+
+    monkeypatch.setattr(restdesk, "look", look)
+    assert note(off) == ""
+
+
+WHILE_LOOKING: list[tuple[Callable[[World], object], str]] = [
+    (lambda world: desk.vanished(world.state, ADDRESS, "it vanished"), "changed meanwhile"),
+    (lambda world: world.fake.driver("vfio-pci"), "watcher"),
+    (lambda world: running(world, domain()), "its owner runs"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), WHILE_LOOKING)
+def test_what_happens_while_it_is_read(
+    off: World, monkeypatch: pytest.MonkeyPatch, change: Callable[[World], object], said: str
+) -> None:
+    def look(*_arguments: object) -> dict[str, DriveSeen]:
+        change(off)
+        return {ADDRESS: SEEN}
+
+    monkeypatch.setattr(restdesk, "look", look)
+    assert said in note(off)
+    assert owner_of(off).rest is None
+
+
+def test_a_file_of_libvirt_that_cannot_be_read_notes_nothing(off: World) -> None:
+    running(off, b"rubbish")
+    with pytest.raises(InUseError):
+        note(off)
+    assert owner_of(off) == OWNER
+
+
+def test_a_drive_that_came_to_its_guest_past_the_gate(off: World) -> None:
+    """Suspended, resumed, hot-plugged: it writes again, and no start asked the gate."""
+    assert note(off) == ""
+    off.fake.driver("vfio-pci")
+    assert "does not run" in note(off)
+    assert owner_of(off) == RESTED
+    running(off, domain())
+    off.looked.clear()
+    assert note(off) == ""
+    assert owner_of(off) == OWNER
+    assert off.looked == []
+
+
+@dataclass
+class Children:
+    """Processes that a test lets end."""
+
+    alive: set[str] = field(default_factory=set)
+    started: list[str] = field(default_factory=list)
+
+    def start(self, address: str) -> None:
+        self.started.append(address)
+        self.alive.add(address)
+
+    def running(self, address: str) -> bool:
+        return address in self.alive
+
+
+class Rig:
+    """The pump on a host, with a clock that only a test moves."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.now = 1000.0
+        self.children = Children()
+        self.pump = RestPump(world.state, world.host, self.children, lambda: self.now)
+
+    def after(self, seconds: float, *, ended: bool = True) -> list[str]:
+        """What was started in that time."""
+        if ended:
+            self.children.alive.clear()
+        before, end = len(self.children.started), self.now + seconds
+        while self.now < end:
+            self.now = min(self.now + 1.0, end)
+            self.pump.turn()
+        return self.children.started[before:]
+
+
+@pytest.fixture
+def rig(off: World) -> Rig:
+    return Rig(off)
+
+
+def test_the_pump_waits_for_a_guest_that_is_only_rebooted(rig: Rig) -> None:
+    assert rig.after(SETTLE_SECONDS) == []
+    assert rig.after(LOOK_SECONDS) == [ADDRESS]
+    assert rig.after(600, ended=False) == [], "one at a time"
+
+
+def test_the_pump_tries_again_with_patience(rig: Rig) -> None:
+    rig.after(SETTLE_SECONDS + LOOK_SECONDS)
+    for pause in (*RETRY_SECONDS, RETRY_SECONDS[-1]):
+        assert rig.after(pause - LOOK_SECONDS) == []
+        assert rig.after(LOOK_SECONDS) == [ADDRESS]
+
+
+def test_the_pump_begins_anew_with_every_change(rig: Rig) -> None:
+    rig.after(SETTLE_SECONDS + LOOK_SECONDS + sum(RETRY_SECONDS))
+    rig.world.know(Entry(ADDRESS, owner=owner(let_in=Moment("boot-1", 2000.0))))
+    assert rig.after(SETTLE_SECONDS + 2 * LOOK_SECONDS)[:1] == [ADDRESS]
+    rig.world.know(Entry(ADDRESS, owner=RESTED))
+    assert rig.after(600) == []
+    rig.world.fake.driver("vfio-pci")
+    assert rig.after(LOOK_SECONDS) == [ADDRESS], "to forget: the guest may soon be off again"
+
+
+def test_the_pump_waits_anew_after_each_use(rig: Rig) -> None:
+    rig.after(SETTLE_SECONDS)
+    rig.world.fake.driver("vfio-pci")
+    assert rig.after(LOOK_SECONDS) == []
+    rig.world.fake.driver("nvme")
+    assert rig.after(SETTLE_SECONDS) == []
+    assert rig.after(LOOK_SECONDS) == [ADDRESS]
+
+
+def test_the_pump_touches_nothing_between_two_looks(rig: Rig) -> None:
+    rig.pump.turn()
+    rig.world.fake.path("/sys").rename(rig.world.directory / "away")
+    books.book_file(rig.world.state).write_bytes(b"rubbish")
+    assert rig.after(LOOK_SECONDS - 1) == []
+    with pytest.raises(books.BookError):
+        rig.after(1)
+
+
+def test_the_pump_of_a_host_without_owners_does_nothing(rig: Rig) -> None:
+    rig.world.know(Entry(ADDRESS, ticket=KEPT))
+    assert rig.after(100) == []
+    (rig.world.state / "gate" / "book.json").unlink()
+    assert rig.after(100) == []
+
+
+def test_the_pump_reads_the_book_only_when_it_changed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[object] = []
+    load = books.load
+
+    def counted(state_dir: Path) -> Book:
+        loads.append(state_dir)
+        return load(state_dir)
+
+    monkeypatch.setattr(books, "load", counted)
+    rig.after(100)
+    assert len(loads) == 1
+    rig.world.know(Entry(OTHER_ADDRESS, owner=OWNER))
+    loads.clear()
+    rig.after(2 * LOOK_SECONDS)
+    assert len(loads) == 1
+
+
+def test_the_pump_reads_few_drives_at_a_time(rig: Rig) -> None:
+    for number in range(0x10, 0x10 + MAX_RUNNING + 2):
+        address = f"0000:{number:02x}:00.0"
+        rig.world.slot(address)
+        rig.world.fake.link(
+            f"/sys/bus/pci/devices/{address}/driver", "../../../bus/pci/drivers/nvme"
+        )
+        rig.world.know(Entry(address, owner=OWNER))
+    assert len(rig.after(100)) == MAX_RUNNING

@@ -78,14 +78,15 @@ class Host:
         return domain
 
     def refused(self, domain: Domain) -> str:
-        """Start a domain that a hook has to refuse; what the hook said. Nova removes it then."""
+        """Start a domain that a hook has to refuse; which file said what. Nova removes it then."""
         done = self.libvirt.start(domain)
         assert done.returncode != 0, f"{domain.name} started"
         assert self.libvirt.state(domain) == "shut off"
         self.libvirt.undefine(domain)
-        _libvirts, found, said = done.stderr.partition("unexpected exit status ")
+        libvirts, found, said = done.stderr.partition("unexpected exit status ")
         assert found, done.stderr
-        return said.partition(" ")[2].strip()
+        file = libvirts.partition(f"{HOOKS}/")[2].partition(" ")[0]
+        return f"{file}: {said.partition(' ')[2].strip()}"
 
     def bound(self, *drives: RackDrive) -> list[str | None]:
         """Which driver has each drive."""
@@ -171,16 +172,20 @@ class Host:
         """Somebody else's file beside our hook."""
         path = f"{HOOKS}/{name}"
         self.compute.put(path, text, mode=0o755)
-        yield
-        self.compute.sh(f"rm {path}")
+        try:
+            yield
+        finally:
+            self.compute.sh(f"rm {path}")
 
     @contextmanager
     def without_eraser(self) -> Iterator[None]:
         """The program that the hook calls is not there."""
         program = "/usr/local/bin/nvme-eraser"
         self.compute.sh(f"mv {program} {program}.away")
-        yield
-        self.compute.sh(f"mv {program}.away {program}")
+        try:
+            yield
+        finally:
+            self.compute.sh(f"mv {program}.away {program}")
 
     def boot(self) -> None:
         """Start the host after a power cut, with what its units would start."""

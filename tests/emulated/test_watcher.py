@@ -116,7 +116,8 @@ def test_a_drive_that_leaves_its_slot_loses_its_ticket(watched: Watched) -> None
     # It goes and comes back while nobody watches.
     watched.watcher.signal()
     assert watched.watcher.wait() == 0
-    assert watched.defence() == "absent"
+    # One that ended a moment ago may be starting again.
+    assert watched.defence() == "unknown"
     compute.sh(f"echo 1 >/sys/bus/pci/devices/{B}/remove; echo 1 >/sys/bus/pci/rescan")
     compute.wait_drive(B)
     assert watched.ticket(B) == ("valid", "")

@@ -98,10 +98,12 @@ def see(host: Host, address: str) -> Known:
 
 
 def _drive(function: PciFunction) -> str:
-    """The kernel read these when it last started the controller."""
+    """The kernel reads these while it starts the controller; before that they are empty."""
     for name in function.controllers:
         place = function.controller_directory(name)
         try:
+            if function.host.text(f"{place}/state") != "live":
+                return ""
             return codec.digest(
                 [function.host.text(f"{place}/{part}") for part in ("serial", "model", "subsysnqn")]
             )

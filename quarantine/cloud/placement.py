@@ -234,6 +234,10 @@ class Placement:
                     user=str(owner.get("user_id", "")),
                 )
             )
+        if not allocations and self.by_uuid(provider.uuid) != provider:
+            # Placement reads the generation first and the allocations after it, not in one
+            # transaction: what went in between is seen by the generation of now alone.
+            return None
         return View(
             provider,
             resource_class,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eraser.wire.identity import Slot
+from quarantine import custody
 from quarantine.cloud.placement import Placement
 from quarantine.errors import BadInputError, ConflictError, QuarantineError, UnavailableError
 from tests.lab.services.faults import Fault, FaultProxy, Kind
@@ -115,6 +117,31 @@ def test_a_view_is_read_again_when_the_provider_moves_under_it(pool: Pool) -> No
     pool.proxy.inject(restless)
     with pytest.raises(UnavailableError, match="stand still"):
         pool.placement.view(provider.uuid, pool.resource_class)
+
+
+def test_an_answer_that_placement_tore_is_read_again(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Placement reads a provider's generation before its allocations, in two transactions: seen
+    where one look gave a slot back while another one read it."""
+    pool.nova.start_compute(pool.slot.host, [ADDRESS])
+    pool.nova.delete(pool.nova.boot())
+    consumer = custody.new_consumer()
+    old = custody.take(pool.placement, pool.view, consumer)
+    ask, torn = pool.placement._call, list[str]()
+
+    def tear(method: str, path: str, body: Any = None) -> Any:
+        if torn or not path.endswith(f"{old.provider.uuid}/allocations"):
+            return ask(method, path, body)
+        torn.append(path)
+        custody.give_back(pool.placement, old, consumer)
+        return {**ask(method, path, body), "resource_provider_generation": old.provider.generation}
+
+    monkeypatch.setattr(pool.placement, "_call", tear)
+    view = pool.placement.view(old.provider.uuid, pool.resource_class)
+    assert torn
+    assert view is not None
+    assert (view.locked, view.allocations) == (False, ())
 
 
 def test_a_put_keeps_the_whole_record_and_a_stale_one_is_a_conflict(pool: Pool) -> None:

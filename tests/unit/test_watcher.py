@@ -134,13 +134,14 @@ class Rig:
         self.bind(address, "nvme", serial)
         shutil.rmtree(old, ignore_errors=True)
 
-    def bind(self, address: str, driver: str, serial: str = "") -> None:
+    def bind(self, address: str, driver: str, serial: str = "", state: str = "live") -> None:
         place = self.place(address)
         (place / "driver").unlink(missing_ok=True)
         (place / "driver").symlink_to(f"../../drivers/{driver}")
         shutil.rmtree(place / "nvme", ignore_errors=True)
         if serial:
-            for name, value in (("serial", serial), ("model", "M"), ("subsysnqn", "nqn.x")):
+            known = (("serial", serial), ("model", "M"), ("subsysnqn", "nqn.x"))
+            for name, value in (*known, ("state", state)):
                 self._put(f"sys/bus/pci/devices/{address}/nvme/nvme0/{name}", value)
 
     def pull(self, address: str) -> None:
@@ -187,6 +188,17 @@ def test_a_guest_that_starts_and_ends_voids_nothing(rig: Rig) -> None:
     watching.look()
     assert rig.voided == []
     assert rig.rung == [A, A]
+
+
+def test_a_drive_that_is_still_coming_up_is_no_other_one(rig: Rig) -> None:
+    """Seen on the rack: until the controller is live the kernel shows an empty serial."""
+    watching = rig.watcher()
+    watching.look()
+    rig.bind(A, "nvme", " ", state="connecting")
+    watching.look()
+    rig.bind(A, "nvme", "S1")
+    watching.look()
+    assert rig.voided == []
 
 
 def test_a_vanish_between_two_looks_is_seen(rig: Rig) -> None:

@@ -63,9 +63,11 @@ def _place(p: int, place: Place, alive: frozenset[int]) -> Place:
     if record != NOWHERE:
         changes["record"] = _record(p, record, place.registered, bool(place.instance), spelt)
     if place.entry != NOWHERE:
-        changes["entry"] = _entry(p, place.entry, spelt, names)
+        entry = changes["entry"] = _entry(p, place.entry, spelt, names)
+        owner = ENTRIES[entry].owner
+        changes["rest_fresh"] = place.rest_fresh and owner is not None and owner.rest is not None
     if place.hello != NOWHERE:
-        changes["hello"] = _hello(place.hello, spelt, names)
+        changes["hello"] = _hello(place.hello, place.heard, spelt, names)
     if place.accepted is not None:
         number = dict(spelt)[place.accepted.generation]
         changes["accepted"] = place.accepted._replace(generation=number)
@@ -186,7 +188,8 @@ def _entry(p: int, number: int, spelt: Ranks, alive: frozenset[str]) -> int:
     entry, ranks = ENTRIES[number], dict(spelt)
     owner, kept = entry.owner, entry.ticket
     if owner is not None and owner.domain not in alive:
-        owner = dataclasses.replace(owner, domain=_OTHERS, name="")
+        # It starts no more, so nobody asks what its drive counted.
+        owner = dataclasses.replace(owner, domain=_OTHERS, name="", rest=None, left="")
     if kept is not None:
         mail = Mail(
             "ticket",
@@ -201,7 +204,8 @@ def _entry(p: int, number: int, spelt: Ranks, alive: frozenset[str]) -> int:
 
 
 @functools.cache
-def _hello(number: int, spelt: Ranks, alive: frozenset[str]) -> int:
+def _hello(number: int, heard: bool, spelt: Ranks, alive: frozenset[str]) -> int:
+    """What is asked of a hello later: of its domains nothing, once the slot has moved on."""
     hello, ranks = HELLOS[number], dict(spelt)
     accepted = tuple(
         dataclasses.replace(
@@ -217,7 +221,7 @@ def _hello(number: int, spelt: Ranks, alive: frozenset[str]) -> int:
             gate,
             domains=tuple(
                 seen if seen.uuid in alive else dataclasses.replace(seen, uuid=_OTHERS)
-                for seen in gate.domains
+                for seen in (gate.domains if heard else ())
             ),
             tickets=tuple(
                 dataclasses.replace(
@@ -229,8 +233,8 @@ def _hello(number: int, spelt: Ranks, alive: frozenset[str]) -> int:
                 for seen in gate.tickets
             ),
         )
-    cases = tuple(each.order_id for each in accepted) if hello.cases else ()
-    after: Hello = dataclasses.replace(hello, accepted=accepted, cases=cases, gate=gate)
+    drives = tuple(dataclasses.replace(seen, driver="") for seen in hello.drives)
+    after: Hello = dataclasses.replace(hello, drives=drives, accepted=accepted, cases=(), gate=gate)
     return HELLOS.number(after)
 
 

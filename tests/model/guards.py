@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from types import ModuleType
 
-from eraser.gate import counters, intake, revocation, rules
+from eraser.gate import counters, intake, rest, revocation, rules
 from quarantine import decide, receipts
 from tests.model import mutate
 from tests.model.control import Control
@@ -21,7 +21,10 @@ from tests.model.mutate import Guard
 from tests.model.protocol import Config, Protocol
 from tests.model.search import Found
 
-MODULES: tuple[ModuleType, ...] = (decide, receipts, rules, intake, revocation, counters)
+MODULES: tuple[ModuleType, ...] = (
+    *(decide, receipts),
+    *(rules, intake, revocation, counters, rest),
+)
 """Where it is decided who gets a drive, and which drive is erased."""
 
 SEARCHES: tuple[Config, ...] = (
@@ -49,9 +52,15 @@ def protocol(config: Config, guard: Guard) -> Protocol:
     if guard.module == counters.__name__:
         gate, tickets = mutate.copied(rules), mutate.copied(intake)
         gate.since_intake = copy.since_intake  # type: ignore[attr-defined]
+        gate.since_rest = copy.since_rest  # type: ignore[attr-defined]
         tickets.since_report = copy.since_report  # type: ignore[attr-defined]
         return Protocol(config, host=Host(gate, tickets))
-    parts = {rules.__name__: "gate", intake.__name__: "tickets", revocation.__name__: "taking"}
+    parts = {
+        rules.__name__: "gate",
+        intake.__name__: "tickets",
+        revocation.__name__: "taking",
+        rest.__name__: "resting",
+    }
     return Protocol(config, host=Host(**{parts[guard.module]: copy}))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 
 from eraser.drive.spec import SanitizeState
-from eraser.gate import intake, records, revocation, rules
+from eraser.gate import intake, records, rest, revocation, rules
 from eraser.gate.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
 from eraser.hoststate import HostState, OrderRefusedError
 from eraser.wire.ticket import Counters, TicketState
@@ -24,6 +24,7 @@ Steps = Iterator[tuple[str, World]]
 
 LATER = records.Moment("boot", 1000.0)
 THEN = records.Moment("boot", 0.0)
+AT_REST = Counters(1000, 1000, 10, None)
 _FAR = 1_000_000
 """More writes than any slack forgives."""
 
@@ -56,9 +57,13 @@ def book_of(place: Place) -> records.Book:
 def written_down(world: World, p: int, book: records.Book) -> World:
     """The world after the gate's book was replaced."""
     entry = dataclasses.replace(book.entry(ADDRESS), last_owner=None, last_identity=None)
-    kept = entry.ticket
-    drive = NOWHERE if kept is None else control.drive_of(kept.ticket.identity)
-    return world.at(p, entry=ENTRIES.number(entry), ticket_drive=drive)
+    kept, owner = entry.ticket, entry.owner
+    return world.at(
+        p,
+        entry=ENTRIES.number(entry),
+        ticket_drive=NOWHERE if kept is None else control.drive_of(kept.ticket.identity),
+        rest_drive=NOWHERE if owner is None else control.drive_of(owner.identity),
+    )
 
 
 def counters(world: World, p: int, base: Counters, fresh: bool) -> Counters:
@@ -82,10 +87,12 @@ class Host:
         gate: ModuleType = rules,
         tickets: ModuleType = intake,
         taking: ModuleType = revocation,
+        resting: ModuleType = rest,
     ) -> None:
         self._rules = gate
         self._intake = tickets
         self._revocation = taking
+        self._resting = resting
 
     # The last gate
 
@@ -93,9 +100,13 @@ class Host:
         """Whether a domain may start on the slot's drive, and what is written down then."""
         here = world.places[p]
         starting = Starting(domain(number), domain(number))
-        kept = entry_of(here).ticket
-        base = kept.counters if kept is not None and kept.counters is not None else None
-        facts = self._facts(world, p, base, here.ticket_fresh)
+        kept, owner = entry_of(here).ticket, entry_of(here).owner
+        base, fresh = None, False
+        if owner is not None:
+            base, fresh = owner.rest, here.rest_fresh
+        elif kept is not None:
+            base, fresh = kept.counters, here.ticket_fresh
+        facts = self._facts(world, p, base, fresh)
         found = self._rules.admit(facts, starting)
         if isinstance(found, rules.Refusal | self._rules.Refusal):
             # That a refusal may void the ticket is left out: it only refuses more.
@@ -135,6 +146,7 @@ class Host:
         """Everything that the eraser does by itself."""
         yield from self._orders(world, p)
         yield from self._tickets(world, p)
+        yield from self._rest(world, p)
         here = world.places[p]
         if here.case == "open":
             yield self._begin(world, p)
@@ -227,6 +239,28 @@ class Host:
                     after = world.at(p, mail=here.mail | {said})
                     yield f"host {p} answers ticket {mail.generation}: {known.state}", after
 
+    # The drive of an owner that is off
+
+    def _rest(self, world: World, p: int) -> Steps:
+        here, owner = world.places[p], entry_of(world.places[p]).owner
+        if here.drive == NOWHERE or here.case in ("open", "running"):
+            return
+        if not here.instance and not here.ghost:
+            return  # whoever had it starts no more
+        driver = "vfio-pci" if here.instance == "on" or here.ghost == "on" else "nvme"
+        wanted = self._resting.wish(owner, driver, control.incarnation(True))
+        if wanted is None or owner is None or owner.identity != identity(here.drive):
+            return
+        noted = AT_REST if wanted is rest.Wish.NOTE else None
+        after = written_down(world, p, self._resting.rested(book_of(here), ADDRESS, noted))
+        what = "notes" if noted else "forgets"
+        yield f"host {p} {what} its owner's counters", after.at(p, rest_fresh=noted is not None)
+
+    def vanished(self, world: World, p: int) -> World:
+        """What the watcher writes when the drive has left its slot."""
+        book = self._resting.left(book_of(world.places[p]), ADDRESS, "it was away")
+        return written_down(world, p, book)
+
     # People
 
     def reinstalled(self, world: World, p: int) -> World:
@@ -242,6 +276,8 @@ class Host:
             entry=NOWHERE,
             ticket_drive=NOWHERE,
             ticket_fresh=False,
+            rest_drive=NOWHERE,
+            rest_fresh=False,
             mail=old,
         )
 

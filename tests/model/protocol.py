@@ -79,7 +79,10 @@ class Protocol:
             yield from nova.returns(world, p)
             yield from self._people(world, p)
             if world.budget:
-                yield from nova.misfortunes(world, p, kinds)
+                for name, after in nova.misfortunes(world, p, kinds):
+                    if after.places[p].drive == NOWHERE != world.places[p].drive:
+                        after = self.host.vanished(after, p)
+                    yield name, after
                 yield from self._losses(world, p, kinds)
 
     def _tenant(self, world: World, p: int) -> Iterator[tuple[str, World]]:

@@ -79,6 +79,10 @@ class Place(NamedTuple):
     """The drive of the gate's ticket."""
     ticket_fresh: bool = False
     """Nobody wrote since the counters in that ticket were read."""
+    rest_drive: int = NOWHERE
+    """The drive of the gate's owner."""
+    rest_fresh: bool = False
+    """Nobody wrote since the counters of the owner's drive at rest were read."""
     # The control plane
     record: int = NOWHERE
     """The slot's record, by its number in :class:`Names`."""
@@ -128,6 +132,8 @@ class World(NamedTuple):
                 place = place._replace(fresh=False)
             if place.ticket_drive == drive:
                 place = place._replace(ticket_fresh=False)
+            if place.rest_drive == drive:
+                place = place._replace(rest_fresh=False)
             places.append(place)
         return self._replace(places=tuple(places))
 

@@ -8,6 +8,8 @@ import re
 import time
 from typing import Any
 
+import pytest
+
 from eraser.casefiles import CaseFiles
 from eraser.hostcard import HostCard, order_file
 from eraser.hoststate import CARD_FILE, CONTROLLER_FILE, KEY_FILE
@@ -25,6 +27,9 @@ from tests.lab.rack import Rack
 from tests.lab.rack.guests import ComputeGuest
 from tests.unit.gate.parts import MINE, THEIRS
 from tests.unit.gate.world import domain
+
+# With the tests of a real libvirt's host, so that the default run stays short.
+pytestmark = pytest.mark.libvirt
 
 REFUSED = 11
 PATIENT = 30

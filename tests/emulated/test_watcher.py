@@ -10,6 +10,9 @@ from tests.lab.rack import Rack
 from tests.lab.rack.guests import ComputeGuest
 from tests.lab.services.process import wait_until
 
+# Beside the gate in a real libvirt's host, so that the default run stays short.
+pytestmark = pytest.mark.libvirt
+
 A, B = "0000:01:00.0", "0000:02:00.0"
 PATIENCE = 300.0
 """Seconds; only a broken watcher takes that long, also on a machine that others use."""

@@ -18,13 +18,14 @@ CRYPTO, BLOCK = 4, 2
     [
         ("honest", [CRYPTO, BLOCK]),
         ("honest-4k", [CRYPTO, BLOCK]),
-        ("sanitize-instant", [CRYPTO, BLOCK]),
-        ("crypto-random", [CRYPTO, BLOCK]),
         ("crypto-only-random", [CRYPTO]),
-        ("block-pattern", [CRYPTO, BLOCK]),
-        ("reads-ones", [CRYPTO, BLOCK]),
         ("block-only", [BLOCK]),
         ("namespaces", [CRYPTO, BLOCK]),
+        # The default run is to stay short.
+        *(
+            pytest.param(name, [CRYPTO, BLOCK], marks=pytest.mark.campaign)
+            for name in ("sanitize-instant", "crypto-random", "block-pattern", "reads-ones")
+        ),
     ],
 )
 def test_an_honest_drive_is_erased_and_fit(rack: Rack, preset: str, sanitizes: list[int]) -> None:

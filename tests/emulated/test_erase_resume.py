@@ -59,8 +59,22 @@ def erase_again(made: Bench) -> Erased:
     return Erased(code, process.stdout(), process.stderr())
 
 
-@pytest.mark.parametrize("journal", ["kept", "journal deleted", "state deleted"])
-@pytest.mark.parametrize("during", ["crypto", "block"])
+def _long(*values: str) -> object:
+    """A case of the campaign: the default run has some of each kind, and is to stay short."""
+    return pytest.param(*values, marks=pytest.mark.campaign)
+
+
+@pytest.mark.parametrize(
+    ("during", "journal"),
+    [
+        ("crypto", "kept"),
+        ("block", "state deleted"),
+        _long("block", "kept"),
+        _long("crypto", "journal deleted"),
+        _long("block", "journal deleted"),
+        _long("crypto", "state deleted"),
+    ],
+)
 def test_a_killed_worker_is_succeeded_by_one_that_sends_nothing_again(
     rack: Rack, during: str, journal: str
 ) -> None:
@@ -95,9 +109,12 @@ def test_probes_lost_with_the_journal_are_planted_for_a_second_round(rack: Rack)
 
 @pytest.mark.parametrize(
     "entry",
-    ["Identified", "Planned", "Fingerprinted", "Planted", "Intent", "SeenRunning", "MethodDone",
-     "WasReset", "Verified"],
-)  # fmt: skip
+    [
+        *("Planted", "Intent", "WasReset"),
+        *map(_long, ("Identified", "Planned", "Fingerprinted")),
+        *map(_long, ("SeenRunning", "MethodDone", "Verified")),
+    ],
+)
 def test_a_power_cut_at_any_step_is_resumed(rack: Rack, entry: str) -> None:
     made = bench(rack, faults=Faults(sanitize_seconds=2))
     made.compute.spawn(made.argv())

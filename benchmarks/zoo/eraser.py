@@ -12,6 +12,7 @@ from benchmarks.zoo.scene import PROFILE, Scene
 from tests.lab.errors import GuestError, LabError
 from tests.lab.guest.commands import GuestProcess
 from tests.lab.nvme.presetkind import Event
+from tests.lab.rack import world
 
 _STATE: Final = "/var/lib/nvme-eraser"
 _POLICY: Final = "/var/lib/nvme-eraser/policy.json"
@@ -78,11 +79,8 @@ def _argv(scene: Scene) -> list[str]:
 
 def _interfere(scene: Scene, process: GuestProcess, event: Event) -> GuestProcess:
     if event is Event.RETURN:
-        _wait(lambda: not scene.drive.powered(), "the drive to be pulled")
-        _wait(scene.drive.powered, "the drive to be back")
-        # What a hot-plug slot does by itself: this guest's QEMU cannot unplug the model.
+        _wait(world.Slot(scene.compute, scene.drive).look, "the drive to be pulled and put back")
         process.wait(HANG_S)
-        scene.rebind()
     else:
         time.sleep(_MID_S)
         if event is Event.KILL:

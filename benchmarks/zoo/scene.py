@@ -11,10 +11,9 @@ from typing import Final
 
 from tests.lab.errors import LabError
 from tests.lab.guest.argv import SHORT_TIMEOUTS
-from tests.lab.nvme.faults import HEALTHY
-from tests.lab.nvme.presetkind import Event, Preset
+from tests.lab.nvme.presetkind import Preset
 from tests.lab.nvme.profile import DriveProfile
-from tests.lab.rack import Rack
+from tests.lab.rack import Rack, world
 from tests.lab.rack.drive import RackDrive
 from tests.lab.rack.guests import ComputeGuest
 
@@ -22,8 +21,6 @@ SIZE: Final = 64 << 20
 """Bytes of a drive: every block is read in seconds, and 16,384 blocks are enough to sample."""
 PROFILE: Final = "/var/lib/nvme-eraser/profile.json"
 _APPROVED: Final[dict[DriveProfile, bytes]] = {}
-_READY_S: Final = 60.0
-_MIB: Final = 1 << 20
 
 # The tenant's own tool is nvme-cli too. Blocks at both ends, for drives that forget them.
 _WRITE: Final = """
@@ -78,13 +75,6 @@ class Scene:
             if one.name in ("sanitize", "format_nvm")
         ]
 
-    def rebind(self) -> None:
-        """Give the drive to the nvme driver anew, as a host does that takes it back."""
-        self.compute.bind(self.address, "")
-        with contextlib.suppress(LabError):
-            self.compute.wait_for(f"/sys/bus/pci/devices/{self.address}/nvme/nvme*", _READY_S)
-        self.compute.run(["udevadm", "settle", "-t", "60"])
-
 
 @contextlib.contextmanager
 def scene(preset: Preset) -> Iterator[Scene]:
@@ -100,26 +90,14 @@ def scene(preset: Preset) -> Iterator[Scene]:
 
 
 def _set(rack: Rack, preset: Preset) -> Scene:
-    serial = preset.profile.serial if preset.event is Event.TWIN else None
-    options = ("--pristine", "--faults", "{}")
-    drive = rack.drive(0, preset=preset.name, size=SIZE, options=options, serial=serial)
-    if preset.event is Event.TWIN:
-        rack.drive(1, preset=preset.name, size=SIZE, options=options, serial=serial)
+    drive = world.make(rack, 0, preset, SIZE, twin_slot=1)
     compute = rack.compute(flavour=SHORT_TIMEOUTS)
     _approve(compute, drive, preset)
     _write(compute, drive, preset)
     known = drive.fingerprints()
     if not known:
         raise LabError(f"expected a tenant's data on {preset.name}, the backing file has none")
-    with drive.control() as control:
-        if preset.left.names:
-            control.leave(preset.left)
-    made = Scene(rack, compute, drive, preset, known, 0)
-    if preset.event is Event.PASSED:
-        compute.hand_over(drive.address)
-    made.rebind()
-    if preset.faults != HEALTHY:
-        drive.set_faults(preset.faults)
+    world.begin(compute, drive, preset)
     before = len([command for command in drive.commands() if command.is_admin])
     return Scene(rack, compute, drive, preset, known, before)
 

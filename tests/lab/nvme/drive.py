@@ -18,8 +18,11 @@ from tests.lab.nvme.formatting import Formatter
 from tests.lab.nvme.jsonform import to_json
 from tests.lab.nvme.logs import ErrorEntry
 from tests.lab.nvme.media import Media
+from tests.lab.nvme.namespaces import NamespaceManager
 from tests.lab.nvme.profile import DriveProfile
+from tests.lab.nvme.reservations import Reservations
 from tests.lab.nvme.sanitize import Sanitizer
+from tests.lab.nvme.security import Security
 from tests.lab.nvme.spec import Command
 from tests.lab.nvme.state import NamespaceState, load_state, save_state, state_path
 
@@ -57,6 +60,9 @@ class Drive:
         self.features = Features(self)
         self.sanitizer = Sanitizer(self)
         self.formatter = Formatter(self)
+        self.manager = NamespaceManager(self)
+        self.reservations = Reservations(self)
+        self.security = Security(self)
         self.power_on()
 
     # Power
@@ -75,6 +81,10 @@ class Drive:
             for namespace in self.state.namespaces:
                 if namespace.write_protect == 2:
                     namespace.write_protect = 0
+            self.reservations.power_on()
+            self.state.lockdown.clear()
+            firmware = self.state.firmware
+            firmware.active, firmware.next = firmware.next or firmware.active, 0
             self.features.reset()
             self.errors.clear()
             self.save()

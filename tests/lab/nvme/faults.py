@@ -65,7 +65,8 @@ class Faults:
     ``*_seconds`` None means as the profile says. ``admin_status`` answers an opcode with a
     15-bit status (DNR is 0x4000) without doing anything; opcodes in ``admin_hang`` are never
     answered. ``write_protected`` namespaces are so for ever. ``gone`` is a drive pulled from its
-    slot: registers read as all ones.
+    slot: registers read as all ones. With ``creates_dirty`` a created namespace begins with what
+    was there before.
     """
 
     sanitize: EraseFault = EraseFault.NONE
@@ -80,6 +81,7 @@ class Faults:
     media_errors: list[MediaError] = field(default_factory=list)
     write_protected: list[int] = field(default_factory=list)
     gone: bool = False
+    creates_dirty: bool = False
     log_io: bool = False
 
 

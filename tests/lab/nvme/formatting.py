@@ -113,9 +113,11 @@ class Formatter:
         if nsid == BROADCAST_NSID and not form.broadcast:
             return refused(Status.INVALID_FIELD)
         everything = form.all_namespaces if erase == _SES_NONE else form.secure_all_namespaces
-        if nsid == BROADCAST_NSID or everything or form.all_namespaces:
+        if everything or form.all_namespaces:
             return list(state.namespaces)
-        found = state.namespace(nsid)
+        if nsid == BROADCAST_NSID:
+            return state.attached  # the others are not reached (Base 5.14, operation scope)
+        found = state.active(nsid)
         return [found] if found else refused(Status.INVALID_NAMESPACE)
 
     def _work(self, job: _Job) -> None:

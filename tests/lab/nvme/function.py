@@ -25,8 +25,9 @@ DOORBELLS = 0x1000
 _CC_ENABLE, _CC_SHUTDOWN = 1 << 0, 3 << 14
 _CSTS_READY, _CSTS_FATAL, _CSTS_SHUTDOWN_DONE = 1 << 0, 1 << 1, 2 << 2
 _CAP = (MAX_QUEUE_ENTRIES - 1) | 1 << 16 | 30 << 24 | 1 << 37  # CQR, TO = 15 s, NVM commands
+_CAP_BOOT_PARTITIONS = 1 << 45
 _REG_CC, _REG_AQA, _REG_ASQ, _REG_ACQ = 0x14, 0x24, 0x28, 0x30
-_REGISTERS = struct.Struct("<QIIIIIIIIQQ")  # CAP ... ACQ, 0x00 to 0x37
+_REGISTERS = struct.Struct("<QIIIIIIIIQQQI")  # CAP ... ACQ, no CMB, BPINFO: 0x00 to 0x43
 
 _EVENT_SANITIZE_DONE = 0x06 | 0x01 << 8 | 0x81 << 16  # type, information, log page (Base 5.2)
 
@@ -86,8 +87,9 @@ class Function:
         """Read BAR 0; all ones from an absent drive."""
         if self.absent:
             return b"\xff" * length
+        boot = self.drive.profile.boot_partition_units
         registers = _REGISTERS.pack(
-            _CAP,
+            _CAP | _CAP_BOOT_PARTITIONS * (boot > 0),
             self.drive.profile.version,
             self._mask,
             self._mask,
@@ -98,6 +100,8 @@ class Function:
             self._aqa,
             self._asq,
             self._acq,
+            0,
+            boot,
         )
         return registers[offset : offset + length].ljust(length, b"\0")
 

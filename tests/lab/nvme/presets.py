@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from tests.lab.nvme.errors import DriveError
 from tests.lab.nvme.faults import HEALTHY, EraseFault, Faults, MediaError, MediaErrorOp
 from tests.lab.nvme.fill import Fill, FillKind
+from tests.lab.nvme.leftovers import NOTHING, Leftovers
 from tests.lab.nvme.profile import (
     DriveProfile,
     FormatProfile,
     NamespaceProfile,
     SanitizeProfile,
+    SecurityProfile,
     SmartProfile,
 )
 from tests.lab.nvme.spec import DNR, AdminOp, Status
@@ -26,20 +28,40 @@ _PATTERN = Fill(FillKind.PATTERN, "a55a", deallocated=False)
 _ONES = Fill(FillKind.ONES)
 _NO_SANITIZE = SanitizeProfile(crypto=False, block=False, overwrite=False)
 
+FULL_FEATURED = replace(
+    _HONEST,
+    namespace_management=True,
+    reservations=True,
+    security=SecurityProfile(),
+    boot_partition_units=1,
+    lockdown=True,
+)
+"""Everything that a data centre drive may have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A drive by name. ``honest`` tells that it erases what it says it erases."""
+    """A drive by name.
+
+    ``honest`` tells that it erases what it says it erases. ``left`` is what its last tenant did to
+    it: a new drive is served in that state.
+    """
 
     name: str
     about: str
     profile: DriveProfile
     faults: Faults = HEALTHY
     honest: bool = True
+    left: Leftovers = NOTHING
 
 
 _ALL = (
     Preset("honest", "512-byte sectors, all sanitize methods, reads zeros", _HONEST),
+    Preset(
+        "full-featured",
+        "namespace management, reservations, Opal, boot partitions, lockdown",
+        FULL_FEATURED,
+    ),
     Preset(
         "honest-4k",
         "4096-byte sectors",

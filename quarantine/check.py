@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eraser.wire.order import EraseOrder
+from eraser.wire.profile import layout_differences
 from eraser.wire.report import EraseReport, Outcome, Verdict
 from quarantine.evidence import methods, reading
 from quarantine.record.facts import SlotRecord
@@ -131,7 +132,7 @@ def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             f"expected firmware {' or '.join(order.profile.firmware)}, "
             f"found {report.facts_after.firmware!r}"
         )
-    if set(report.facts_after.namespaces) != set(order.profile.namespaces):
+    if layout_differences(order.profile.namespaces, report.facts_after.namespaces):
         yield "expected the namespaces of the profile after the erase, found others"
     for name, expected, found in (
         ("vendor", order.profile.vendor_id, order.identity.vendor_id),

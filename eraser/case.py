@@ -21,7 +21,7 @@ from eraser.drive import command, health
 from eraser.drive.inspect import facts, features
 from eraser.drive.lock import SlotLock
 from eraser.drive.profile import compare
-from eraser.drive.sysfs import AbsentError, Host
+from eraser.drive.sysfs import AbsentError, Host, PciFunction
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
 from eraser.journal import JournalError, read
@@ -212,7 +212,7 @@ def _inspect(desk: Desk) -> None:
         FormatTarget.of(layout.nsid, controller.identify_namespace(layout.nsid))
         for layout in found.namespaces
     )
-    plan = make_plan(desk.policy, Capabilities.of(identify), targets)
+    plan = make_plan(desk.policy, Capabilities.of(identify), targets, desk.applied)
     commands = tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in plan.commands)
     desk.note(Planned(commands, plan.achieved, plan.downgraded, plan.refusal))
 
@@ -241,6 +241,8 @@ def _look_again(desk: Desk) -> AfterLook:
         earlier = _media_errors_before(desk.state)
         if earlier is not None:
             state = dataclasses.replace(state, media_errors_before=earlier)
+        link = health.link(PciFunction(desk.host, desk.request.slot.address))
+        state = dataclasses.replace(state, link=link)
     except DriveError as error:
         problems.append(f"health after the erase: {error}")
     return AfterLook(found, state, differences, tuple(problems), detached, tools)

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from eraser import VERSION, caseerase, caseprobes, caseproof
 from eraser.casebook import CaseState
-from eraser.casedesk import Book, Desk, OnProgress, OutOfTimeError, utc_now
+from eraser.casedesk import Book, Desk, OnProgress, OutOfTimeError
 from eraser.caseentries import Began, CommandEntry, Inspected, Planned, Resumed
 from eraser.casefiles import DEFAULT_RUN_DIR, CaseFiles, CaseRequest
 from eraser.casereport import AfterLook, Ending, assemble
+from eraser.clock import utc_now
 from eraser.drive import command, health
 from eraser.drive.inspect import facts, features
 from eraser.drive.lock import SlotLock

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from eraser.drive.spec import SanitizeLog
 from eraser.drive.sysfs import Host
 from eraser.drive.unique import check_unique
 from eraser.errors import DriveError, EraserError, IdentityError
-from eraser.gate import desk as gate
+from eraser.gate import takedesk
 from eraser.journal import Journal
 from eraser.wire.applied import Applied, apply
 from eraser.wire.policy import Limits, Policy
@@ -30,11 +29,6 @@ OnProgress = Callable[[Step, float, str], None]
 
 class OutOfTimeError(EraserError):
     """The time that the order allowed is over."""
-
-
-def utc_now() -> str:
-    """Now, ISO 8601 in UTC. For people, never compared."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 class Book:
@@ -191,7 +185,7 @@ class Desk:
         """
         identity = self.controller.identity()
         files, address = self.files, self.request.slot.address
-        last_owner = gate.revoke(files.state_dir, self.host, address, identity)
+        last_owner = takedesk.revoke(files.state_dir, self.host, address, identity)
         if self.state.revoked is None:
             self.note(Revoked(last_owner))
 

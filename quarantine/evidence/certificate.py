@@ -171,6 +171,11 @@ def document(signed: SignedCertificate) -> bytes:
     return json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False).encode() + b"\n"
 
 
+def said_line(token: str) -> bytes:
+    """The file form in one line, for a ledger. The token is one of the record's, checked or not."""
+    return codec.canonical({"certificate": _said(token), "jws": token}) + b"\n"
+
+
 def read_document(raw: bytes, keys: Sequence[PublicKey], what: str) -> SignedCertificate:
     """Verifies a file: its signature, and that the readable part is the signed one.
 

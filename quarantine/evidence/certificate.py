@@ -173,7 +173,10 @@ def document(signed: SignedCertificate) -> bytes:
 
 def said_line(token: str) -> bytes:
     """The file form in one line, for a ledger. The token is one of the record's, checked or not."""
-    return codec.canonical({"certificate": _said(token), "jws": token}) + b"\n"
+    try:
+        return codec.canonical({"certificate": _said(token), "jws": token}) + b"\n"
+    except (BadWireError, ValueError, IndexError):
+        return " ".join(token.split()).encode() + b"\n"
 
 
 def read_document(raw: bytes, keys: Sequence[PublicKey], what: str) -> SignedCertificate:

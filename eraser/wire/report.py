@@ -145,6 +145,21 @@ class VerificationRecord:
 
 
 @dataclass(frozen=True)
+class LinkRecord:
+    """The PCI Express link as the kernel shows it (``current_link_*`` and ``max_link_*``).
+
+    ``*_able`` is what drive and slot both can, the smaller of the two. 0 stands for not known.
+    """
+
+    speed: float
+    """GT/s, per lane."""
+    width: int
+    """Lanes."""
+    speed_able: float
+    width_able: int
+
+
+@dataclass(frozen=True)
 class HealthRecord:
     """SMART / Health Information (log 02h), before and after where both matter."""
 
@@ -159,6 +174,8 @@ class HealthRecord:
     power_cycles: int
     power_on_hours: int
     temperature_kelvin: int
+    link: LinkRecord | None = None
+    """None where the function has no PCI Express link that the kernel shows."""
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,8 @@ class FileController(FakeController):
             lba_format=0,
             extended_metadata=False,
             protection=0,
+            block_bytes=512,
+            metadata_bytes=0,
             expected_byte=self.drive.promised,
         )
 
@@ -166,7 +168,7 @@ def test_every_probe_is_planted_checked_and_gone(bed: Bed) -> None:
     assert found.fingerprints_taken >= found.fingerprints_checked > 0
     assert found.missing_probes == ()
     assert isinstance(bed.drive, FileDrive)
-    assert bed.drive.resets == 1
+    assert bed.drive.resets == 2
     assert bed.files.probe_key.stat().st_mode & 0o777 == 0o600
 
 

@@ -1,8 +1,8 @@
 """Every guard turned around, one at a time: what the search says to that.
 
-``python -m tests.model.guards [--module NAME]`` runs them all and prints each search's answer. What no
-search shows is printed last: such a guard keeps no promise of the model's (docs/model.md says what
-the model leaves out), or the model is too small for it. Hours, most of them for those.
+``python -m tests.model.guards [--module NAME]`` runs them all and prints each search's answer. What
+no search shows is printed last: such a guard keeps no promise of the model's (docs/model.md says
+what the model leaves out), or the model is too small for it. Hours, most of them for those.
 """
 
 from __future__ import annotations

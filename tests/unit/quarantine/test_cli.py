@@ -405,6 +405,30 @@ class TestOffline:
         code, out, _err = offline("ledger", *files, "--key", key, "-f", "json")
         assert (code, json.loads(out)["intact"]) == (0, True)
 
+    def test_a_directory_and_a_ledger_file(
+        self, offline: Cli, files: list[Path], key: Path, tmp_path: Path
+    ) -> None:
+        exported = tmp_path / "exported"
+        exported.mkdir()
+        for file in files:
+            file.rename(exported / file.name)
+        last = json.loads(offline("ledger", exported, "--key", key, "-f", "json")[1])["last"]
+        assert offline("ledger", exported, "--key", key, "--end", last)[0] == 0
+        code, out, _err = offline("ledger", exported, "--key", key, "--end", "0" * 64)
+        assert (code, "it is not there" in out) == (7, True)
+        tokens = [json.loads(p.read_bytes())["jws"] for p in exported.iterdir()]
+        lines = sorted(map(certificate.said_line, tokens), key=lambda t: b'"position":2' in t)
+        whole = tmp_path / "all.jsonl"
+        whole.write_bytes(b"".join(lines))
+        assert offline("ledger", whole, "--key", key)[0] == 0
+        whole.write_bytes(b"".join(reversed(lines)))
+        code, out, _err = offline("ledger", whole, "--key", key)
+        assert (code, "line 2: out of order" in out) == (7, True)
+        for file in exported.iterdir():
+            file.unlink()
+        code, _out, err = offline("ledger", exported, "--key", key)
+        assert (code, "found none" in err) == (2, True)
+
     def test_a_tampered_file(self, offline: Cli, files: list[Path], key: Path) -> None:
         files[0].write_text(files[0].read_text().replace(IDENTITY.serial, "PHLJ9999999"))
         code, out, _err = offline("certificate", "verify", *files, "--key", key, "-f", "json")

@@ -10,9 +10,10 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eraser.wire.condition import remarks
 from eraser.wire.fitness import Consequence
 from eraser.wire.order import EraseOrder
+from eraser.wire.profile import layout_differences
+from eraser.wire.remarks import remarks
 from eraser.wire.report import EraseReport, Outcome, Verdict
 from quarantine.evidence import methods, reading
 from quarantine.record.facts import SlotRecord
@@ -42,7 +43,8 @@ class Decision:
     """For a hold: the erase itself stands, proved as the policy asks; the certificate says what
     was achieved and that the drive was not handed out."""
     retire: tuple[str, ...] = ()
-    """For a hold: what the policy's health table retires a drive for."""
+    """For a hold: why the drive is retired: the policy's table of health says so, or its host
+    found what no order can ever mend."""
 
     @property
     def reason(self) -> str:
@@ -64,7 +66,8 @@ def check(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Decisio
     if report.outcome is Outcome.NO_METHOD:
         text = f"policy {order.policy.name!r} allows no method that the drive offers"
         return _nothing_sent(Ruling.HOLD, text, report)
-    retire = tuple(_health(order, report, Consequence.RETIRE))
+    # Each once: a host that knows the policy says the same of the drive's health as we.
+    retire = tuple(dict.fromkeys((*_health(order, report, Consequence.RETIRE), *report.retire)))
     if report.verdict is not Verdict.ERASED:
         reasons = (f"verdict {report.verdict}", *report.reasons)
         return Decision(Ruling.HOLD, reasons, retire=retire)
@@ -154,7 +157,7 @@ def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             f"expected firmware {' or '.join(order.profile.firmware)}, "
             f"found {report.facts_after.firmware!r}"
         )
-    if set(report.facts_after.namespaces) != set(order.profile.namespaces):
+    if layout_differences(order.profile.namespaces, report.facts_after.namespaces):
         yield "expected the namespaces of the profile after the erase, found others"
     for name, expected, found in (
         ("vendor", order.profile.vendor_id, order.identity.vendor_id),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from eraser.drive.spec import SmartLog
 from eraser.drive.sysfs import Host, PciFunction
-from eraser.wire.condition import remarks
 from eraser.wire.fitness import Consequence, Health
+from eraser.wire.remarks import remarks
 from eraser.wire.report import HealthRecord, LinkRecord
 
 
@@ -37,6 +37,15 @@ def unfit(health: HealthRecord, policy: Health) -> tuple[str, ...]:
         remark.text
         for remark in remarks(health, policy)
         if remark.consequence is not Consequence.NOTE
+    )
+
+
+def final(health: HealthRecord, policy: Health) -> tuple[str, ...]:
+    """What of it the policy retires a drive for."""
+    return tuple(
+        remark.text
+        for remark in remarks(health, policy)
+        if remark.consequence is Consequence.RETIRE
     )
 
 

@@ -18,6 +18,8 @@ BROADCAST = 0xFFFFFFFF
 
 OACS_FORMAT = 1 << 1
 """Format NVM is supported (Identify Controller bytes 257:256, bit 1)."""
+OACS_MANAGEMENT = 1 << 3
+"""Namespace Management and Attachment are supported (bit 3)."""
 FNA_ERASE_ALL = 1 << 1
 """A secure erase of one namespace erases all of them (byte 524, bit 1)."""
 FNA_CRYPTO = 1 << 2
@@ -47,6 +49,16 @@ class Capabilities:
     def of(cls, controller: IdentifyController) -> Capabilities:
         """What ``controller`` says of itself."""
         return cls(controller.oacs, controller.fna, controller.sanicap)
+
+    @property
+    def formats(self) -> bool:
+        """Whether Format NVM is there."""
+        return bool(self.oacs & OACS_FORMAT)
+
+    @property
+    def manages(self) -> bool:
+        """Whether namespaces can be deleted and created."""
+        return bool(self.oacs & OACS_MANAGEMENT)
 
 
 @dataclass(frozen=True)

@@ -1,104 +1,105 @@
-"""What a drive's health record means under a policy. One judgement, for host and control plane."""
+"""What a tenant can change on a drive besides its data and its namespaces, as facts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-
-from eraser.wire.fitness import Consequence, Finding, Health
-from eraser.wire.report import HealthRecord, LinkRecord
-
-_WARNINGS = (
-    (Finding.SPARE_LOW, "available spare below its threshold"),
-    (Finding.HOT, "temperature beyond a threshold"),
-    (Finding.UNRELIABLE, "reliability degraded"),
-    (Finding.READ_ONLY, "media read only"),
-    (Finding.BACKUP_FAILED, "volatile memory backup failed"),
-    (Finding.MEMORY_READ_ONLY, "persistent memory region read only"),
-    (Finding.OTHER_WARNING, "reserved bits"),
-    (Finding.OTHER_WARNING, "reserved bits"),
-)
-"""Critical Warning bits 0 to 7 (Base 2.0, 5.16.1.3)."""
 
 
 @dataclass(frozen=True)
-class Remark:
-    """One finding, what it leads to, and one line for people."""
+class FirmwareSlots:
+    """Firmware Slot Information, log 03h (Base 2.0, 5.16.1.4), and FRMW of Identify Controller."""
 
-    finding: Finding
-    consequence: Consequence
-    text: str
-
-
-def remarks(health: HealthRecord, policy: Health) -> tuple[Remark, ...]:
-    """Everything that is wrong with the drive, each finding once."""
-    found: dict[Finding, Remark] = {}
-    for finding, warned, text in _findings(health, policy):
-        consequence = policy.consequence(finding)
-        if warned and policy.allow_critical_warning:
-            consequence = Consequence.NOTE
-        found.setdefault(finding, Remark(finding, consequence, f"health: {text}"))
-    return tuple(found.values())
+    active: int
+    """Slot (1 to 7) that the running firmware came from."""
+    pending: int
+    """Slot that the next Controller Level Reset activates; 0 where none is waiting."""
+    revisions: tuple[str, ...]
+    """By slot, the first one being slot 1; empty text for a slot that holds nothing."""
+    first_read_only: bool = False
 
 
-def _findings(health: HealthRecord, policy: Health) -> Iterator[tuple[Finding, bool, str]]:
-    """Finding, whether it is a warning of the drive's own, and what was expected and found."""
-    for bit, (finding, name) in enumerate(_WARNINGS):
-        if health.critical_warning >> bit & 1:
-            yield (
-                finding,
-                True,
-                f"expected no critical warning, found {health.critical_warning:#04x} ({name})",
-            )
-    yield from _spare(health, policy)
-    if health.percentage_used > policy.max_percentage_used:
-        yield (
-            Finding.WORN,
-            False,
-            f"expected at most {policy.max_percentage_used} % of the endurance used, "
-            f"found {health.percentage_used} %",
-        )
-    new = health.media_errors_after - health.media_errors_before
-    if new > policy.max_new_media_errors:
-        allowed = policy.max_new_media_errors
-        yield (
-            Finding.MEDIA_ERRORS,
-            False,
-            f"expected {f'at most {allowed}' if allowed else 'no'} new media errors, found {new} "
-            "during this case",
-        )
-    if health.link is not None:
-        yield from _link(health.link)
+@dataclass(frozen=True)
+class SecurityState:
+    """TCG Level 0 Discovery (TCG Storage Core 2.01, 3.3.6). All false where there is none."""
+
+    sets: tuple[str, ...] = ()
+    """Feature sets that the drive has: opal-1, opal-2, pyrite-1, ..."""
+    locking_enabled: bool = False
+    """Somebody has taken ownership and switched locking on."""
+    locked: bool = False
+    """At least one range is locked now: reads and writes there fail."""
+    shadow_mbr: bool = False
+    """MBREnabled: reads may come from the shadow MBR and not from the media."""
+    sid_changed: bool = False
+    """The owner's password is not the one that the vendor printed into the drive (MSID)."""
+    sid_blocked: bool = False
+    """Block SID: nobody can take ownership until the next power cycle."""
 
 
-def _spare(health: HealthRecord, policy: Health) -> Iterator[tuple[Finding, bool, str]]:
-    """Both are percentages; some drives leave them 0, or FFh, without a warning: not reported."""
-    spare = health.available_spare
-    if not 0 < spare <= 100:
-        return
-    threshold = health.spare_threshold if health.spare_threshold <= 100 else 0
-    least = max(threshold, policy.min_available_spare)
-    if spare < least:
-        whose = "the drive's" if least == threshold else "the policy's"
-        yield (
-            Finding.SPARE_LOW,
-            False,
-            f"expected at least {least} % of spare ({whose} threshold), found {spare} %",
-        )
+@dataclass(frozen=True)
+class Reservation:
+    """A namespace that hosts have registered with or reserved (Reservation Report)."""
+
+    nsid: int
+    kind: int
+    """RTYPE, 0 where nobody holds it and hosts are only registered."""
+    registrants: int
+    persistent: bool
+    """PTPLS: it outlives a power loss."""
 
 
-def _link(link: LinkRecord) -> Iterator[tuple[Finding, bool, str]]:
-    if 0 < link.width < link.width_able:
-        yield (
-            Finding.LINK_NARROW,
-            False,
-            f"expected a PCI Express link of {link.width_able} lanes, which drive and slot both "
-            f"have, found {link.width}; reseat the drive",
-        )
-    if 0 < link.speed < link.speed_able:
-        yield (
-            Finding.LINK_SLOW,
-            False,
-            f"expected a PCI Express link at {link.speed_able:g} GT/s, which drive and slot both "
-            f"can, found {link.speed:g} GT/s; reseat the drive",
-        )
+@dataclass(frozen=True)
+class WriteProtection:
+    """A namespace that cannot be written (feature 84h; Base 2.0, 8.12)."""
+
+    nsid: int
+    state: int
+    """1 protected, 2 until the next power cycle, 3 for ever."""
+
+
+@dataclass(frozen=True)
+class BootPartitions:
+    """Log 15h's header (Base 2.0, 5.16.1.21). Neither Sanitize nor Format reaches them."""
+
+    size: int
+    """Bytes of each of the two."""
+    active: int
+
+
+@dataclass(frozen=True)
+class Lockdown:
+    """What the drive refuses on its admin queue (log 14h; Base 2.0, 5.16.1.20)."""
+
+    opcodes: tuple[int, ...] = ()
+    features: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Everything of the kind that was found. None: the drive has no such thing, or does not say."""
+
+    firmware: FirmwareSlots | None = None
+    controllers: int = 1
+    """Controllers of the NVM subsystem: another one may lead somewhere else."""
+    security: SecurityState | None = None
+    boot: BootPartitions | None = None
+    lockdown: Lockdown | None = None
+    reservations: tuple[Reservation, ...] = ()
+    protected: tuple[WriteProtection, ...] = ()
+    rpmb_units: int = 0
+    """Replay protected memory: only who has its key can clear it, and a tenant can set the key."""
+    logs: tuple[str, ...] = ()
+    """Logs that the drive keeps over an erase, by name."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a profile wants of a :class:`Condition`. Reservations, locks and write protection are
+    never wanted, so they have no place here."""
+
+    slot_firmware: tuple[str, ...] = ()
+    """Revisions that may lie in a firmware slot, besides those that the profile trusts to run."""
+    controllers: int = 1
+    security: SecurityState = SecurityState()
+    boot: BootPartitions | None = None
+    lockdown: Lockdown = Lockdown()

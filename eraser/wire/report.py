@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from eraser.wire.condition import Condition
 from eraser.wire.identity import ControllerIdentity, Slot, pci_address
 from eraser.wire.policy import Label, Method, VerificationMode
 from eraser.wire.profile import NamespaceLayout
@@ -43,9 +44,11 @@ class Step(enum.StrEnum):
 
     PROVE_IDLE = "prove_idle"
     INSPECT = "inspect"
+    UNLOCK = "unlock"
     FINGERPRINT = "fingerprint"
     CANARIES = "canaries"
     ERASE = "erase"
+    RESTORE = "restore"
     RESET = "reset"
     VERIFY = "verify"
     REPORT = "report"
@@ -68,6 +71,8 @@ class CommandRecord:
     message: str
     started_at: str
     seconds: float
+    sent: str = ""
+    """Bytes that went to the drive with the command, hexadecimal, without the zeros at the end."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +193,10 @@ class ControllerFacts:
     namespaces: tuple[NamespaceLayout, ...]
     dlfeat: tuple[int, ...]
     """One per namespace, same order."""
+    detached: tuple[NamespaceLayout, ...] = ()
+    """Namespaces that exist and are not attached to this controller: nobody can read them here."""
+    condition: Condition | None = None
+    """None from an eraser that is older than it."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +240,9 @@ class EraseReport:
     last_owner: LastOwner | None = None
     """From the gate; None where it knows of none that had this drive."""
     residues: tuple[str, ...] = ()
-    """What a tenant may have left that no command clears, one line each."""
+    """What no command of ours clears, a sentence each; printed on the certificate."""
+    retire: tuple[str, ...] = ()
+    """Those of ``reasons`` that no further order can mend: the drive has to be pulled."""
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eraser.wire import codec, signing
-from eraser.wire.condition import remarks
 from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.fitness import Health
 from eraser.wire.order import EraseOrder
+from eraser.wire.remarks import remarks
 from eraser.wire.report import ControllerFacts, EraseReport, HealthRecord, VerificationRecord
 from eraser.wire.signing import PrivateKey, PublicKey
 from quarantine.errors import BadInputError

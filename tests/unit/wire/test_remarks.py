@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from eraser.wire.condition import remarks
 from eraser.wire.fitness import Consequence, Finding, Health
+from eraser.wire.remarks import remarks
 from eraser.wire.report import HealthRecord, LinkRecord
 
 SOUND = HealthRecord(0, 100, 10, 3, 7, 7, 123456, 7890, 12, 345, 310)

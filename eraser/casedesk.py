@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
+from eraser import durationfiles, durations
 from eraser.casebook import CaseState
 from eraser.caseentries import Entry, Identified, Revoked, Spent
 from eraser.casefiles import CaseFiles, CaseRequest
@@ -21,7 +22,7 @@ from eraser.errors import DriveError, EraserError, IdentityError
 from eraser.gate import takedesk
 from eraser.journal import Journal
 from eraser.wire.applied import Applied, apply
-from eraser.wire.policy import Limits, Policy
+from eraser.wire.policy import Limits, Method, Policy
 from eraser.wire.report import Step
 
 OnProgress = Callable[[Step, float, str], None]
@@ -85,6 +86,7 @@ class Desk:
         self._deadline = _deadline(request, book.state)
         self._feel_at = time.monotonic() + FEEL_SECONDS
         self._warm_from: int | None = None
+        self._usual: dict[Method, durations.Row | None] = {}
         self._applied = Applied.plain(request.policy)
 
     @property
@@ -149,6 +151,17 @@ class Desk:
             own = max(0.0, time.monotonic() - began - inner)
             self._counted += own
             self.note(Spent(step, round(own, 3)))
+
+    def usual(self, method: Method) -> durations.Row | None:
+        """What this host has learned of such drives; None where nothing."""
+        state = self.state
+        if state.identity is None or state.inspected is None or state.inspected.facts is None:
+            return None
+        if method not in self._usual:
+            firmware = state.inspected.facts.firmware
+            directory = self.files.state_dir
+            self._usual[method] = durationfiles.load(directory, state.identity, firmware, method)
+        return self._usual[method]
 
     def feel(self) -> None:
         """Now and then: whether the drive is at its own warning temperature (WCTEMP).

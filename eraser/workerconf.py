@@ -131,11 +131,11 @@ class WorkerSettings:
     state_dir: Path
     run_dir: Path
     max_running: int
-    thermal_pause: float
-    pause_file: Path
     hello_interval: float
     progress_interval: float
     visibility_timeout: int
+    thermal_pause: float = 0.0
+    pause_file: Path | None = None
 
 
 def list_opts() -> options.Options:

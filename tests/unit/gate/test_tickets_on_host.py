@@ -17,7 +17,6 @@ from eraser.gate.records import Book, Entry
 from eraser.hoststate import CONTROLLER_FILE, HostState, TicketRefusedError, keygen
 from eraser.pump import RESTART_SECONDS
 from eraser.runners import DiskLooks
-from eraser.startline import StartLine
 from eraser.ticketpump import MAX_RUNNING, TicketPump
 from eraser.wire import codec
 from eraser.wire.order import ORDER_TYPE
@@ -269,7 +268,7 @@ def test_the_worker_passes_tickets_on(desk: Desk, caplog: pytest.LogCaptureFixtu
         broker="redis://127.0.0.1:1/0",
         state_dir=desk.state.directory,
         run_dir=desk.state.directory / "run",
-        line=StartLine(1),
+        max_running=1,
         hello_interval=60.0,
         progress_interval=1.0,
         visibility_timeout=3600,

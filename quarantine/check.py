@@ -75,7 +75,7 @@ def check(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Decisio
     if not report.fit:
         reasons = ("erased, but not fit to be handed out", *report.reasons, *claims)
         return Decision(Ruling.HOLD, reasons, erased=_provable(claims, report), retire=retire)
-    reasons = (*claims, *_unfit(order, report))
+    reasons = (*claims, *_unfit(order, report), *report.retire)
     return Decision(Ruling.HOLD if reasons else Ruling.CERTIFY, reasons, retire=retire)
 
 

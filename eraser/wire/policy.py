@@ -40,6 +40,9 @@ class VerificationMode(enum.StrEnum):
 
     STATISTICAL = "statistical"
     """Stratified random 4 KiB reads to a stated bound; all, where that is cheaper."""
+    NIST = "nist"
+    """The layout of NIST SP 800-88r1 4.7.3 (withdrawn in 2025): a tenth of the media in windows,
+    and the statistical sample beside it, because bytes are not confidence."""
     FULL = "full"
     """Every block of every namespace."""
 
@@ -57,6 +60,9 @@ class Verification:
     residual: float = 0.0001
     canaries: int = 1024
     """Blocks of 4 KiB written at secret places before the erase, that must be gone after it."""
+    reread: int = 4096
+    """Blocks of 4 KiB at random places that are read again, with every probe, after another
+    controller reset; 0 reads nothing again and resets no second time."""
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.confidence < 1:
@@ -65,6 +71,8 @@ class Verification:
             raise ValueError(f"expected 1e-7 <= residual <= 0.1, found {self.residual}")
         if not 0 <= self.canaries <= 1 << 20:
             raise ValueError(f"expected 0 to 1048576 canaries, found {self.canaries}")
+        if not 0 <= self.reread <= 1 << 20:
+            raise ValueError(f"expected 0 to 1048576 blocks to reread, found {self.reread}")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Label, Method
+from eraser.wire.policy import Label, Method, VerificationMode
 from eraser.wire.report import EraseReport, LinkRecord, MethodRecord, VerificationRecord
 from quarantine.evidence import downgrades, methods, reading, sanitizelog
 
@@ -97,6 +97,11 @@ def verification_method(record: VerificationRecord) -> str:
     """The verification method by name (SP 800-88r1 4.8)."""
     if reading.read_everything(record):
         return "full: every addressable 4 KiB block was read"
+    if record.done is VerificationMode.NIST:
+        return (
+            f"sampling in the layout of NIST SP 800-88r1 4.7.3: {_layout(record)}; and besides "
+            "quick sampling: stratified pseudorandom 4 KiB blocks; new places each time"
+        )
     return "quick sampling: stratified pseudorandom 4 KiB blocks, new places each time"
 
 
@@ -115,6 +120,8 @@ def confidence(record: VerificationRecord) -> str:
             f"{record.sampled:,} of {blocks:,} blocks of 4 KiB were read at places chosen with "
             f"seed {record.seed}"
         )
+        if record.done is VerificationMode.NIST:
+            places += f", and {_layout(record)}, which bound no small remainder any better"
     if reading.shows_noise(record):
         return (
             f"{places}. Some read as noise, whose origin nobody can tell by its look; so the claim "
@@ -128,6 +135,17 @@ def confidence(record: VerificationRecord) -> str:
         f"{places}, and none of them holds data. If more than {share} of the blocks, scattered, "
         f"still did, the check would have found some {likely}. A single small remainder can escape "
         f"a sample. {assumption}"
+    )
+
+
+def _layout(record: VerificationRecord) -> str:
+    """The NIST layout by its counts. Revision 1 was withdrawn, and no claim of it is made here."""
+    inside = sum(n.window_blocks for n in record.namespaces)
+    share = math.floor(inside / max(1, reading.total_blocks(record)) * 1e4) / 100
+    count = sum(n.windows for n in record.namespaces)
+    return (
+        f"{count:,} windows with {inside * reading.BLOCK:,} bytes ({share:g} %), two of at least "
+        "5 % of its subsection in each of 1,000 equal subsections, with the first and last block"
     )
 
 
@@ -175,5 +193,10 @@ def not_done(report: EraseReport) -> Iterator[str]:
         )
     if report.verification is None or not report.verification.canaries_planted:
         yield "Not done: planting canaries before the erase and missing them after it."
+    if report.verification is not None and report.verification.done is VerificationMode.NIST:
+        yield (
+            "Not claimed: conformity to NIST SP 800-88 revision 1, which was withdrawn on "
+            "2025-09-26; its layout of places alone was used."
+        )
     if report.verification is None or not report.verification.fingerprints_taken:
         yield "Not done: comparing blocks with fingerprints taken before the erase."

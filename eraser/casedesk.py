@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -19,8 +18,9 @@ from eraser.drive.spec import SanitizeLog
 from eraser.drive.sysfs import Host
 from eraser.drive.unique import check_unique
 from eraser.errors import DriveError, EraserError, IdentityError
-from eraser.gate import desk as gate
+from eraser.gate import takedesk
 from eraser.journal import Journal
+from eraser.wire.applied import Applied, apply
 from eraser.wire.policy import Limits, Policy
 from eraser.wire.report import Step
 
@@ -29,11 +29,6 @@ OnProgress = Callable[[Step, float, str], None]
 
 class OutOfTimeError(EraserError):
     """The time that the order allowed is over."""
-
-
-def utc_now() -> str:
-    """Now, ISO 8601 in UTC. For people, never compared."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 class Book:
@@ -81,6 +76,7 @@ class Desk:
         self._controller: Controller | None = None
         self._hold: NamespaceHold | None = None
         self._deadline = _deadline(request, book.state)
+        self._applied = Applied.plain(request.policy)
 
     @property
     def state(self) -> CaseState:
@@ -93,9 +89,14 @@ class Desk:
         return self.request.policy
 
     @property
+    def applied(self) -> Applied:
+        """The policy as it applies to this drive; its quirks count once it is open."""
+        return self._applied
+
+    @property
     def limits(self) -> Limits:
         """The time limits of this run."""
-        return self.request.policy.limits
+        return self._applied.limits
 
     @property
     def controller(self) -> Controller:
@@ -167,6 +168,7 @@ class Desk:
             command_timeout=self.limits.command,
         )
         self._know()
+        self._learn_quirks()
         self._await_disks()
         self._hold = NamespaceHold(self._controller).take()
         # The disks that come back after a reset or Format of ours are udev's first: a slow look of
@@ -183,7 +185,7 @@ class Desk:
         """
         identity = self.controller.identity()
         files, address = self.files, self.request.slot.address
-        last_owner = gate.revoke(files.state_dir, self.host, address, identity)
+        last_owner = takedesk.revoke(files.state_dir, self.host, address, identity)
         if self.state.revoked is None:
             self.note(Revoked(last_owner))
 
@@ -198,6 +200,13 @@ class Desk:
         check_unique(self.host, found, self.request.slot.address)
         if self.state.identity is None:
             self.note(Identified(found))
+
+    def _learn_quirks(self) -> None:
+        known = self.state.identity
+        if not self.policy.quirks or known is None:
+            return
+        firmware = self.controller.identify().firmware
+        self._applied = apply(self.policy, known.vendor_id, known.model, firmware)
 
     def _await_disks(self) -> None:
         """A drive that has just come from a guest, or from a boot, is live before its disks are."""

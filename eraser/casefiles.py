@@ -48,7 +48,7 @@ class CaseRequest:
         """A digest of what must be alike for one run to go on with another's work.
 
         Time limits and the profile may differ: a too short limit is mended by calling again, and
-        the profile decides release only.
+        the profile decides release, and a layout that is always made from what is there.
         """
         policy = dataclasses.replace(self.policy, limits=Limits())
         return codec.digest([self.order_id, self.slot, self.generation, self.nonce, policy])
@@ -112,6 +112,10 @@ class CaseFiles:
     def format_result(self, place: int, attempt: int) -> Path:
         """What the detached child that sends one Format writes."""
         return self.directory / f"format-{place}-{attempt}.json"
+
+    def reformat_result(self, nsid: int) -> Path:
+        """The same of one that erases nothing: it only sets an LBA format."""
+        return self.directory / f"reformat-{nsid}.json"
 
     def make(self) -> None:
         """Makes the directories, durably. Raises :class:`BadInputError` where that fails."""

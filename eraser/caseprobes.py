@@ -137,11 +137,11 @@ def _plant_one(desk: Desk, layout: NamespaceLayout) -> tuple[int, str]:
 
 
 def layouts(desk: Desk) -> tuple[NamespaceLayout, ...]:
-    """The namespaces as they were inspected: canaries stand at places of this layout."""
-    inspected = desk.state.inspected
-    if inspected is None or inspected.facts is None:
+    """The namespaces as inspected, or as restored since: canaries stand at places of these."""
+    layout = desk.state.layout
+    if layout is None:
         raise DriveError(f"{desk.request.slot}: expected an inspected drive, found none")
-    return inspected.facts.namespaces
+    return layout
 
 
 def canaries_of(desk: Desk, layout: NamespaceLayout) -> Canaries:
@@ -206,7 +206,7 @@ def reading_plan(desk: Desk, *, probes: bool) -> VerifyPlan:
                 canaries_of(desk, known)
                 if probes and known and desk.state.canaries_planted
                 else None,
-                _prints(desk, nsid) if probes else None,
+                _prints(desk, nsid) if probes and desk.state.kept(nsid) else None,
                 PassthroughReader.of(
                     nsid, desk.controller.identify_namespace(nsid), desk.limits.command
                 ),

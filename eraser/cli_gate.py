@@ -255,14 +255,14 @@ def _exempt(arguments: argparse.Namespace) -> int:
 
 def _ticket(arguments: argparse.Namespace) -> int:
     from eraser.cli_output import read_file, show
-    from eraser.gate import desk, intake
+    from eraser.gate import desk, intake, intakedesk
     from eraser.hoststate import HostState
     from eraser.wire.ticket import TicketState
 
     state = HostState(arguments.state_dir)
     token = read_file(arguments.file, "ticket").decode("ascii", "replace").strip()
     ticket = state.take_ticket(token)
-    found = desk.take_in(arguments.state_dir, arguments.run_dir, Host(), ticket.slot.address)
+    found = intakedesk.take_in(arguments.state_dir, arguments.run_dir, Host(), ticket.slot.address)
     if isinstance(found, intake.Later):
         raise DriveError(f"{ticket.slot.address}: not taken in yet: {found.reason}; call again")
     show(found, arguments.format)
@@ -270,9 +270,9 @@ def _ticket(arguments: argparse.Namespace) -> int:
 
 
 def _intake(arguments: argparse.Namespace) -> int:
-    from eraser.gate import desk, intake
+    from eraser.gate import intake, intakedesk
 
-    found = desk.take_in(arguments.state_dir, arguments.run_dir, Host(), arguments.pci)
+    found = intakedesk.take_in(arguments.state_dir, arguments.run_dir, Host(), arguments.pci)
     if isinstance(found, intake.Later):
         raise DriveError(f"{arguments.pci}: ticket not taken in yet: {found.reason}")
     return 0

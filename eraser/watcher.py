@@ -24,7 +24,7 @@ from eraser import bell, slotwatch
 from eraser.drive.sysfs import Host
 from eraser.errors import BadInputError, BusyError, EraserError
 from eraser.gate import book as books
-from eraser.gate import daemons, desk, setup
+from eraser.gate import daemons, setup, takedesk
 from eraser.gate.defencefacts import WATCHER_LOCK
 from eraser.seen import nvme_functions
 from eraser.slotwatch import Change, Known, Memory
@@ -91,7 +91,7 @@ class Watcher:
         state_dir: Path,
         run_dir: Path,
         host: Host | None = None,
-        void: Callable[[Path, str, str], bool] = desk.vanished,
+        void: Callable[[Path, str, str], bool] = takedesk.vanished,
     ) -> None:
         self._state_dir = state_dir
         self._run_dir = run_dir

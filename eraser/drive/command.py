@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import logging
 import shlex
 import subprocess
@@ -10,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from eraser.clock import utc_now
 from eraser.errors import DriveError
 
 LOG = logging.getLogger(__name__)
@@ -35,11 +35,6 @@ class Completed:
     stderr: str
     started_at: str
     seconds: float
-
-
-def utc_now() -> str:
-    """The time for people to read, ISO 8601 with milliseconds. Never compared."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 def run(

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.drive.command import Completed, run, utc_now
+from eraser.clock import utc_now
+from eraser.drive.command import Completed, run
 from eraser.errors import BadInputError, DriveError
 from eraser.journal import replace_durably
 from eraser.wire import codec

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from eraser import hostcard
+from eraser.clock import utc_now
 from eraser.drive import domains
 from eraser.drive.sysfs import Host, PciFunction
 from eraser.errors import BadInputError, DriveError
@@ -28,7 +29,7 @@ def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) 
     """
     _need_card(state_dir)
     having, slots = _now(state_dir, host)
-    at = people.utc_now()
+    at = utc_now()
     with books.locked(state_dir):
         book = books.OpenBook(state_dir, renew=renew)
         found = adopt(book.book, having, slots, at)
@@ -97,7 +98,7 @@ def allow(
     """
     _need_card(state_dir)
     given = tuple(dict.fromkeys(addresses))
-    at = people.utc_now()
+    at = utc_now()
     with books.opened(state_dir) as book:
         found = book.book
         for address in given:

@@ -8,18 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from eraser.clock import utc_now
 from eraser.drive import domains
 from eraser.drive.lock import SlotLock
 from eraser.drive.sysfs import Host
-from eraser.errors import BadInputError, BusyError, DriveError, EraserError, InUseError
+from eraser.errors import BusyError, EraserError
 from eraser.gate import book as books
-from eraser.gate import intake, pending, people, rest, revocation, rules
+from eraser.gate import people, revocation, rules
 from eraser.gate.cases import read_case
 from eraser.gate.facts import CaseSeen, DriveSeen, SlotFacts, Starting
 from eraser.gate.look import look
 from eraser.gate.records import Book, Moment
-from eraser.wire.identity import ControllerIdentity
-from eraser.wire.ticket import LastOwner, TicketReceipt
 
 LOOK_SECONDS = 4.0
 """For all drives of a guest: libvirt waits meanwhile, and so does everything about that guest."""
@@ -86,12 +85,12 @@ def _check(
         return Passed(starting.name, ())
     if not starting.uuid:
         raise refused(starting, "expected a uuid in its definition, found none")
-    with _slots(needed, run_dir) as locked:
+    with locked_slots(needed, run_dir) as locked:
         drives = look(host, [each for each in needed if each not in locked], seconds)
         cases = {address: read_case(state_dir, address) for address in needed}
         with books.opened(state_dir) as book:
             facts = [
-                _facts(book.book, address, drives.get(address), cases[address], locked)
+                facts_of(book.book, address, drives.get(address), cases[address], locked)
                 for address in needed
             ]
             found = [rules.admit(each, starting) for each in facts]
@@ -101,9 +100,7 @@ def _check(
                 # What can never be good again is told with the next hello, and erased again.
                 book.write(_voided(book.book, refusals))
                 raise refused(starting, " | ".join(map(str, refusals)))
-            book.write(
-                rules.consume(book.book, admissions, starting, Moment.now(), people.utc_now())
-            )
+            book.write(rules.consume(book.book, admissions, starting, Moment.now(), utc_now()))
     return Passed(starting.name, admissions)
 
 
@@ -123,7 +120,7 @@ def pci_class(host: Host, address: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _slots(addresses: tuple[str, ...], run_dir: Path) -> Iterator[dict[str, str]]:
+def locked_slots(addresses: tuple[str, ...], run_dir: Path) -> Iterator[dict[str, str]]:
     """The locks of all slots, in their order; yields who holds those that we could not have."""
     deadline = time.monotonic() + LOCK_PATIENCE
     held: list[SlotLock] = []
@@ -154,7 +151,7 @@ def _acquire(lock: SlotLock, deadline: float) -> str:
         time.sleep(_POLL)
 
 
-def _facts(
+def facts_of(
     book: Book, address: str, drive: DriveSeen | None, case: CaseSeen, locked: dict[str, str]
 ) -> SlotFacts:
     return SlotFacts(
@@ -166,85 +163,3 @@ def _facts(
         adopted=bool(book.adopted_at),
         locked=locked.get(address, ""),
     )
-
-
-def take_in(
-    state_dir: Path, run_dir: Path, host: Host, address: str
-) -> TicketReceipt | intake.Later:
-    """Looks at the drive of the ticket that came for a slot, and writes down what it is worth.
-
-    Raises ``EraserError`` and ``OSError`` where the state directory cannot be used.
-    """
-    ticket = pending.get(state_dir, address)
-    if ticket is None:
-        raise BadInputError(f"{address}: expected a ticket of this slot, found none")
-    if (known := intake.answer(books.load(state_dir), ticket)) is not None:
-        return known
-    with _slots((address,), run_dir) as locked:
-        drive = None if locked else look(host, [address], LOOK_SECONDS)[address]
-        case = read_case(state_dir, address)
-        with books.opened(state_dir) as book:
-            facts = _facts(book.book, address, drive, case, locked)
-            found = intake.take_ticket(book.book, ticket, facts, people.utc_now())
-            if isinstance(found, intake.Later):
-                return found
-            book.write(found)
-            receipt = intake.answer(found, ticket)
-    if receipt is None:
-        raise DriveError(f"{address}: expected the ticket in the book, found it gone; try again")
-    return receipt
-
-
-def vanished(state_dir: Path, address: str, reason: str) -> bool:
-    """The slot's drive may have been away: its ticket is void, and its owner's record says so.
-
-    Whoever works on the slot. Returns whether there was a valid ticket. Raises ``EraserError`` and
-    ``OSError``: the ticket may then still be valid, and the gate's own look at the drive is what is
-    left.
-    """
-    if not books.exists(state_dir):
-        return False
-    with books.opened(state_dir) as book:
-        found = revocation.void(book.book, address, reason)
-        changed = found != book.book
-        book.write(rest.left(found, address, reason))
-    return changed
-
-
-def revoke(
-    state_dir: Path, host: Host, address: str, identity: ControllerIdentity
-) -> LastOwner | None:
-    """Takes the slot from its owner and voids what would let another in, before an erase.
-
-    Needs the slot's lock. Returns who had this drive last. Raises :class:`InUseError` where the
-    owner's domain still exists, and where the gate's book cannot say.
-    """
-    if not books.exists(state_dir):
-        return None
-    try:
-        listed = domains.listed(host)
-        known = {each.named.uuid: each.file for each in listed}
-        running = {
-            one.named.uuid: frozenset[str]().union(
-                *(each.named.addresses for each in listed if each.named.uuid == one.named.uuid)
-            )
-            for one in listed
-            if one.running
-        }
-        with books.opened(state_dir) as book:
-            found = revocation.revoke(
-                book.book, address, identity, known, Moment.now(), people.utc_now(), running
-            )
-            if isinstance(found, revocation.StillOwned):
-                owner = found.owner
-                raise InUseError(
-                    f"{address}: expected a drive that nobody owns, found it owned by domain "
-                    f"{owner.name!r} ({owner.domain}) since {owner.since}: {found.found}; remove "
-                    "the domain first; nothing was sent to the drive"
-                )
-            book.write(found.book)
-            return found.last_owner
-    except InUseError:
-        raise
-    except EraserError as error:
-        raise InUseError(f"{address}: cannot prove that nobody owns the drive: {error}") from error

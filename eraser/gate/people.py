@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import pwd
 from dataclasses import dataclass
 from pathlib import Path
 
+from eraser.clock import utc_now
 from eraser.errors import BadInputError
 from eraser.gate import book
 from eraser.gate.book import BookError
@@ -126,8 +126,3 @@ def who() -> str:
     name = pwd.getpwuid(os.getuid()).pw_name if os.getuid() else "root"
     behind = os.environ.get("SUDO_USER", "")
     return f"{behind} (sudo)" if behind and name == "root" else name
-
-
-def utc_now() -> str:
-    """Now, ISO 8601 in UTC. For people, never compared."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.order import EraseOrder
 from eraser.wire.policy import Label, Method, VerificationMode
-from eraser.wire.report import EraseReport, MethodRecord, VerificationRecord
-from quarantine.evidence import methods, reading, sanitizelog
+from eraser.wire.report import EraseReport, LinkRecord, MethodRecord, VerificationRecord
+from quarantine.evidence import downgrades, methods, reading, sanitizelog
 
 DESCRIPTIONS = {
     Method.SANITIZE_CRYPTO: "Sanitize, crypto erase: the media encryption keys were changed",
@@ -59,6 +59,14 @@ def label_meaning(order: EraseOrder, report: EraseReport, organisation: str) -> 
         f"Clear, {by}: Format NVM with a secure erase setting, reported successful; the class of "
         "methods that IEEE 2883-2022 calls Clear. It is not Purge."
     )
+
+
+def link(seen: LinkRecord) -> str:
+    """``4 lanes at 16 GT/s; drive and slot can 4 at 16``."""
+    able = ""
+    if seen.width_able and seen.speed_able:
+        able = f"; drive and slot can {seen.width_able} at {seen.speed_able:g} GT/s"
+    return f"PCI Express, {seen.width} lanes at {seen.speed:g} GT/s{able}"
 
 
 def command(record: MethodRecord, report: EraseReport) -> str:
@@ -148,11 +156,8 @@ def _percent(fraction: float) -> str:
 
 def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     """What went otherwise than an auditor would take for granted."""
-    if report.downgraded:
-        yield (
-            f"Downgraded: policy {order.policy.name!r} asked for {report.asked}; the drive offers "
-            f"no such method, and the policy allowed {report.achieved}."
-        )
+    for line in downgrades.seen(order, report):
+        yield f"Downgraded: {line}"
     for method in methods.unseen(order, report):
         yield f"Not seen: {method} was planned; no record of it was left by an interrupted case."
     for record in methods.superseded(report):

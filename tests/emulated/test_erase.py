@@ -16,15 +16,15 @@ CRYPTO, BLOCK = 4, 2
 @pytest.mark.parametrize(
     ("preset", "sanitizes"),
     [
-        ("honest", [CRYPTO, BLOCK]),
-        ("honest-4k", [CRYPTO, BLOCK]),
-        ("crypto-only-random", [CRYPTO]),
         ("block-only", [BLOCK]),
-        ("namespaces", [CRYPTO, BLOCK]),
-        # The default run is to stay short.
+        # The default run is to stay short; test_testimony.py has others of them, up to the end.
+        pytest.param("crypto-only-random", [CRYPTO], marks=pytest.mark.campaign),
         *(
             pytest.param(name, [CRYPTO, BLOCK], marks=pytest.mark.campaign)
-            for name in ("sanitize-instant", "crypto-random", "block-pattern", "reads-ones")
+            for name in (
+                *("honest", "honest-4k", "namespaces", "sanitize-instant"),
+                *("crypto-random", "block-pattern", "reads-ones"),
+            )
         ),
     ],
 )

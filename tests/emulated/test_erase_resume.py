@@ -110,8 +110,8 @@ def test_probes_lost_with_the_journal_are_planted_for_a_second_round(rack: Rack)
 @pytest.mark.parametrize(
     "entry",
     [
-        *("Planted", "Intent", "WasReset"),
-        *map(_long, ("Identified", "Planned", "Fingerprinted")),
+        *("Intent", "WasReset"),
+        *map(_long, ("Identified", "Planned", "Fingerprinted", "Planted")),
         *map(_long, ("SeenRunning", "MethodDone", "Verified")),
     ],
 )

@@ -55,7 +55,14 @@ def certified(made: Bench, erased: Erased, policy: dict[str, Any]) -> certificat
 
 @pytest.mark.parametrize(
     "preset",
-    ["honest", "honest-4k", "namespaces", "crypto-only-random", "block-pattern", "reads-ones"],
+    [
+        *("honest", "honest-4k", "namespaces", "crypto-only-random"),
+        # The default run is to stay short.
+        *(
+            pytest.param(name, marks=pytest.mark.campaign)
+            for name in ("block-pattern", "reads-ones")
+        ),
+    ],
 )
 def test_an_honest_drive_gets_its_certificate(rack: Rack, preset: str) -> None:
     made = bench(rack, preset)
@@ -74,7 +81,7 @@ def test_clear_is_certified_as_clear(rack: Rack) -> None:
     assert body.exceptions[0].startswith("Downgraded")
 
 
-@pytest.mark.parametrize("journal", ["kept", "lost"])
+@pytest.mark.parametrize("journal", ["lost", pytest.param("kept", marks=pytest.mark.campaign)])
 def test_an_interrupted_case_gets_its_certificate(rack: Rack, journal: str) -> None:
     made = bench(rack, "honest")
     first = made.compute.spawn(made.argv())

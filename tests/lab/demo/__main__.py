@@ -14,6 +14,7 @@ from tests.lab.demo.cycle import Demo
 from tests.lab.demo.result import DemoResult
 from tests.lab.errors import LabError
 from tests.lab.nvme import presets
+from tests.lab.nvme.presetkind import Expected, Preset
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -62,7 +63,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
 def _list() -> None:
     for preset in presets.PRESETS.values():
         kind = "honest" if preset.honest else "bad"
-        print(f"{preset.name:24} {kind:7} {preset.about}")
+        print(f"{preset.name:22} {kind:7} {preset.expected:7} {preset.about}")
 
 
 def _summary(board: Board, result: DemoResult) -> None:
@@ -79,16 +80,16 @@ def _summary(board: Board, result: DemoResult) -> None:
     board.say(f"  everything is kept in {result.directory}")
 
 
-def _as_expected(result: DemoResult, preset: presets.Preset) -> str:
+def _as_expected(result: DemoResult, preset: Preset) -> str:
     """Empty, or what went wrong."""
     if result.leaked_blocks or result.found_by_tenant:
         return "the second tenant got data of the first"
     good, tried = result.slots
     if good.state is not State.AVAILABLE:
         return f"the honest drive of {good.slot} was not returned: {good.reason}"
-    if preset.honest and tried.state is not State.AVAILABLE:
+    if preset.expected is Expected.ERASED and tried.state is not State.AVAILABLE:
         return f"the honest drive of {tried.slot} was not returned: {tried.reason}"
-    if not preset.honest and tried.state is not State.HELD:
+    if preset.expected is Expected.HELD and tried.state is not State.HELD:
         return f"the bad drive of {tried.slot} ended {tried.state}, not held"
     return ""
 

@@ -7,7 +7,6 @@ import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,6 +32,7 @@ from tests.unit.case.fakes import (
     FakeController,
     FakeDrive,
     Plug,
+    namespace,
 )
 
 SIZE = 1 << 20
@@ -70,14 +70,9 @@ class FileController(FakeController):
         return (1,)
 
     def identify_namespace(self, _nsid: int) -> Any:
-        return SimpleNamespace(
-            lba_format=0,
-            extended_metadata=False,
-            protection=0,
-            block_bytes=512,
-            metadata_bytes=0,
-            expected_byte=self.drive.promised,
-        )
+        found = namespace(LAYOUT)
+        found.expected_byte = self.drive.promised
+        return found
 
     def get_feature(self, _fid: int, _nsid: int) -> int:
         return 0

@@ -264,11 +264,11 @@ def test_a_line_that_was_cut_short_spoils_no_later_one(world: World) -> None:
 
 
 def test_a_word_of_before_does_not_outlive_an_erase(world: World) -> None:
-    from eraser.gate import desk
+    from eraser.gate import takedesk
 
     world.slot(ADDRESS)
     allow(world.state, [ADDRESS], "why", "op", "")
-    desk.revoke(world.state, world.host, ADDRESS, DRIVE)
+    takedesk.revoke(world.state, world.host, ADDRESS, DRIVE)
     assert world.book.entry(ADDRESS).allowance is None
 
 

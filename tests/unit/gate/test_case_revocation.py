@@ -9,7 +9,7 @@ import pytest
 
 from eraser.drive import domains
 from eraser.gate import book as books
-from eraser.gate import desk as gate
+from eraser.gate import takedesk as gate
 from eraser.gate.records import Book, Entry
 from eraser.wire.report import Outcome, Verdict
 from eraser.wire.ticket import LastOwner, TicketState

@@ -13,7 +13,7 @@ from eraser.casefiles import CaseFiles
 from eraser.drive.lock import SlotLock
 from eraser.errors import InUseError
 from eraser.gate import book as books
-from eraser.gate import desk, intake, pending, people
+from eraser.gate import desk, intake, intakedesk, pending, people, takedesk
 from eraser.gate.cases import read_case
 from eraser.gate.desk import GateRefusedError
 from eraser.gate.facts import CaseSeen, CaseStanding, DriveSeen
@@ -251,35 +251,35 @@ def test_a_ticket_that_cannot_be_looked_at_comes_later(world: World) -> None:
     world.slot(ADDRESS, DriveSeen("nvme", trouble="mute"))
     world.end(world.order())
     pending.put(world.state, TICKET)
-    found = desk.take_in(world.state, world.run, world.host, ADDRESS)
+    found = intakedesk.take_in(world.state, world.run, world.host, ADDRESS)
     assert isinstance(found, intake.Later)
     assert world.book.entry(ADDRESS).ticket is None
     world.slot(ADDRESS)
     with SlotLock(ADDRESS, world.run):
         world.looked.clear()
-        found = desk.take_in(world.state, world.run, world.host, ADDRESS)
+        found = intakedesk.take_in(world.state, world.run, world.host, ADDRESS)
         assert isinstance(found, intake.Later)
         assert world.looked == []
-    found = desk.take_in(world.state, world.run, world.host, ADDRESS)
+    found = intakedesk.take_in(world.state, world.run, world.host, ADDRESS)
     assert isinstance(found, TicketReceipt)
     assert found.state is TicketState.VALID
     world.looked.clear()
-    assert desk.take_in(world.state, world.run, world.host, ADDRESS) == found
+    assert intakedesk.take_in(world.state, world.run, world.host, ADDRESS) == found
     assert world.looked == [], "answered from the book"
 
 
 def test_void_from_outside(world: World) -> None:
-    assert not desk.vanished(world.state, ADDRESS, "it vanished")
+    assert not takedesk.vanished(world.state, ADDRESS, "it vanished")
     assert not books.exists(world.state)
     world.certified()
     with SlotLock(ADDRESS, world.run):
-        assert desk.vanished(world.state, ADDRESS, "it vanished"), "whoever works on the slot"
-    assert not desk.vanished(world.state, ADDRESS, "again")
+        assert takedesk.vanished(world.state, ADDRESS, "it vanished"), "whoever works on the slot"
+    assert not takedesk.vanished(world.state, ADDRESS, "again")
     refused(world, domain(ADDRESS), "it vanished")
 
 
 def revoke(world: World) -> object:
-    return desk.revoke(world.state, world.host, ADDRESS, DRIVE)
+    return takedesk.revoke(world.state, world.host, ADDRESS, DRIVE)
 
 
 def test_revocation_asks_libvirts_files_by_uuid(world: World) -> None:

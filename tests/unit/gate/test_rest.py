@@ -12,7 +12,7 @@ from eraser import slotwatch
 from eraser.drive.lock import SlotLock
 from eraser.errors import BusyError, InUseError
 from eraser.gate import book as books
-from eraser.gate import desk, rest, restdesk
+from eraser.gate import rest, restdesk, takedesk
 from eraser.gate.desk import GateRefusedError
 from eraser.gate.facts import DriveSeen
 from eraser.gate.records import Book, Entry, Moment, Owner
@@ -194,7 +194,7 @@ def test_no_start_is_let_in_during_the_look(off: World, monkeypatch: pytest.Monk
 
 
 WHILE_LOOKING: list[tuple[Callable[[World], object], str]] = [
-    (lambda world: desk.vanished(world.state, ADDRESS, "it vanished"), "changed meanwhile"),
+    (lambda world: takedesk.vanished(world.state, ADDRESS, "it vanished"), "changed meanwhile"),
     (lambda world: world.fake.driver("vfio-pci"), "watcher"),
     (lambda world: running(world, domain()), "its owner runs"),
 ]

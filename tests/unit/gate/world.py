@@ -12,7 +12,7 @@ import pytest
 from eraser import hostcard
 from eraser.casefiles import CaseFiles, CaseRequest
 from eraser.drive.sysfs import Host
-from eraser.gate import adopting, desk, pending, restdesk
+from eraser.gate import adopting, desk, intakedesk, pending, restdesk
 from eraser.gate import book as books
 from eraser.gate.facts import DriveSeen
 from eraser.gate.records import Book, Entry
@@ -126,7 +126,7 @@ class World:
         assert order is not None
         ticket = dataclasses.replace(TICKET, slot=order.slot, order_id=order.order_id)
         pending.put(self.state, ticket)
-        desk.take_in(self.state, self.run, self.host, address)
+        intakedesk.take_in(self.state, self.run, self.host, address)
         return ticket
 
 
@@ -138,6 +138,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     card = HostCard("compute-1", INCARNATION, {})
     (found.state / CARD_FILE).write_bytes(codec.canonical(card))
     monkeypatch.setattr(desk, "look", found.look)
+    monkeypatch.setattr(intakedesk, "look", found.look)
     monkeypatch.setattr(adopting, "look", found.look)
     monkeypatch.setattr(restdesk, "look", found.look)
     return found

@@ -1,0 +1,73 @@
+"""A slot is taken from whoever had it: before an erase, and when its drive may have been away.
+
+Loaded by every case, so it needs little: no looking at drives, none of the rules of a start.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eraser.clock import utc_now
+from eraser.drive import domains
+from eraser.drive.sysfs import Host
+from eraser.errors import EraserError, InUseError
+from eraser.gate import book as books
+from eraser.gate import rest, revocation
+from eraser.gate.records import Moment
+from eraser.wire.identity import ControllerIdentity
+from eraser.wire.ticket import LastOwner
+
+
+def vanished(state_dir: Path, address: str, reason: str) -> bool:
+    """The slot's drive may have been away: its ticket is void, and its owner's record says so.
+
+    Whoever works on the slot. Returns whether there was a valid ticket. Raises ``EraserError`` and
+    ``OSError``: the ticket may then still be valid, and the gate's own look at the drive is what is
+    left.
+    """
+    if not books.exists(state_dir):
+        return False
+    with books.opened(state_dir) as book:
+        found = revocation.void(book.book, address, reason)
+        changed = found != book.book
+        book.write(rest.left(found, address, reason))
+    return changed
+
+
+def revoke(
+    state_dir: Path, host: Host, address: str, identity: ControllerIdentity
+) -> LastOwner | None:
+    """Takes the slot from its owner and voids what would let another in, before an erase.
+
+    Needs the slot's lock. Returns who had this drive last. Raises :class:`InUseError` where the
+    owner's domain still exists, and where the gate's book cannot say.
+    """
+    if not books.exists(state_dir):
+        return None
+    try:
+        listed = domains.listed(host)
+        known = {each.named.uuid: each.file for each in listed}
+        running = {
+            one.named.uuid: frozenset[str]().union(
+                *(each.named.addresses for each in listed if each.named.uuid == one.named.uuid)
+            )
+            for one in listed
+            if one.running
+        }
+        with books.opened(state_dir) as book:
+            found = revocation.revoke(
+                book.book, address, identity, known, Moment.now(), utc_now(), running
+            )
+            if isinstance(found, revocation.StillOwned):
+                owner = found.owner
+                raise InUseError(
+                    f"{address}: expected a drive that nobody owns, found it owned by domain "
+                    f"{owner.name!r} ({owner.domain}) since {owner.since}: {found.found}; remove "
+                    "the domain first; nothing was sent to the drive"
+                )
+            book.write(found.book)
+            return found.last_owner
+    except InUseError:
+        raise
+    except EraserError as error:
+        raise InUseError(f"{address}: cannot prove that nobody owns the drive: {error}") from error

@@ -43,7 +43,8 @@ class Decision:
     """For a hold: the erase itself stands, proved as the policy asks; the certificate says what
     was achieved and that the drive was not handed out."""
     retire: tuple[str, ...] = ()
-    """For a hold: what the policy's health table retires a drive for."""
+    """For a hold: what retires the drive, by the policy's health table, or because no order can
+    mend it."""
 
     @property
     def reason(self) -> str:
@@ -65,7 +66,7 @@ def check(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Decisio
     if report.outcome is Outcome.NO_METHOD:
         text = f"policy {order.policy.name!r} allows no method that the drive offers"
         return _nothing_sent(Ruling.HOLD, text, report)
-    retire = tuple(_health(order, report, Consequence.RETIRE))
+    retire = (*_health(order, report, Consequence.RETIRE), *report.retire)
     if report.verdict is not Verdict.ERASED:
         reasons = (f"verdict {report.verdict}", *report.reasons)
         return Decision(Ruling.HOLD, reasons, retire=retire)
@@ -73,7 +74,7 @@ def check(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Decisio
     if not report.fit:
         reasons = ("erased, but not fit to be handed out", *report.reasons, *claims)
         return Decision(Ruling.HOLD, reasons, erased=_provable(claims, report), retire=retire)
-    reasons = (*claims, *_unfit(order, report))
+    reasons = (*claims, *_unfit(order, report), *report.retire)
     return Decision(Ruling.HOLD if reasons else Ruling.CERTIFY, reasons, retire=retire)
 
 

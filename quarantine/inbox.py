@@ -314,7 +314,7 @@ class Inbox:
         if not decision.retire:
             return
         erased = "erased" if decision.erased else "not proved to be erased: destroy it"
-        reason = f"by the policy's table of health: {'; '.join(decision.retire)}; {erased}"
+        reason = f"{'; '.join(decision.retire)}; {erased}"
         try:
             self.store.transition(record, Event.RETIRED, reason=reason)
         except ConflictError as error:

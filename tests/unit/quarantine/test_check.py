@@ -454,3 +454,11 @@ def test_a_drive_that_its_host_wrongly_calls_fit_is_held_and_retired() -> None:
     decision = check(ORDER, lied, RECORD)
     assert (decision.ruling, decision.erased) == (Ruling.HOLD, False)
     assert "reliability degraded" in decision.retire[0]
+
+
+def test_what_no_order_can_mend_retires_the_drive_whatever_else_its_host_says() -> None:
+    for_ever = "namespace 1 is write protected for ever"
+    decision = check(ORDER, replace(REPORT, retire=(for_ever,)), RECORD)
+    assert decision.ruling is Ruling.HOLD
+    assert for_ever in decision.reasons
+    assert decision.retire == (for_ever,)

@@ -90,7 +90,10 @@ class PlannedCommand:
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be done; empty ``commands`` with a ``refusal`` where the policy allows nothing."""
+    """What will be done; empty ``commands`` with a ``refusal`` where the policy allows nothing.
+
+    Empty without one: Format it will be, and there is no namespace yet that it could erase.
+    """
 
     commands: tuple[PlannedCommand, ...]
     achieved: Label | None
@@ -181,14 +184,15 @@ def make_plan(policy: Policy, caps: Capabilities, targets: tuple[FormatTarget, .
     if policy.label is Label.PURGE and purge:
         return Plan(purge, Label.PURGE, downgraded=False)
     clear = _clear(policy, caps, targets)
+    can_clear = any(offers(method, caps) for method in policy.clear_methods)
     if policy.label is Label.CLEAR:
-        if clear:
+        if can_clear:
             return Plan(clear, Label.CLEAR, downgraded=False)
         if purge:
             return Plan(purge, Label.PURGE, downgraded=False)
-    elif policy.allow_clear and clear:
+    elif policy.allow_clear and can_clear:
         return Plan(clear, Label.CLEAR, downgraded=True)
-    return Plan((), None, downgraded=False, refusal=_refusal(policy, caps, bool(clear)))
+    return Plan((), None, downgraded=False, refusal=_refusal(policy, caps, can_clear))
 
 
 def _refusal(policy: Policy, caps: Capabilities, clear: bool) -> str:

@@ -12,14 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eraser.drive import firmware, inquiry, manage, profile, statelogs, tcg
+from eraser import cli_inspect
+from eraser.cli_output import printable
+from eraser.drive import firmware, health, inquiry, manage, profile, statelogs, tcg
 from eraser.drive.features import differing, features
 from eraser.drive.inspect import facts
 from eraser.drive.residues import residues
 from eraser.errors import BadInputError, DriveError
 from eraser.wire import codec
 from eraser.wire.condition import Condition, Expected, Reservation, SecurityState
-from eraser.wire.policy import Label
+from eraser.wire.policy import Label, Method
 from eraser.wire.profile import FeatureRule, Profile
 from eraser.wire.report import ControllerFacts
 from tests.lab.nvme.leftovers import Leftovers
@@ -286,6 +288,35 @@ def test_a_rule_of_an_older_profile_is_held_against_the_first_namespace() -> Non
     assert differing((old,), found) == ()
     assert differing((replace(old, nsid=4),), found) == ((replace(old, nsid=4), found[1]),)
     assert differing((replace(old, nsid=8),), found) == ((replace(old, nsid=8), None),)
+
+
+# For people
+
+
+def test_an_inspection_reads_like_a_page_and_obeys_nothing(tmp_path: Path) -> None:
+    left = Leftovers(reservation=1, firmware=FirmwareState(["GDC5602Q", "E\x1b[2Jx", ""], 1, 2))
+    controller = lab_controller(tmp_path, EVERYTHING, left)
+    found = facts(controller)
+    shown = cli_inspect.lines(
+        cli_inspect.Inspection(
+            "0000:01:00.0",
+            controller.identity(),
+            found,
+            features(controller),
+            health.read(controller.smart_log()),
+            tuple(Method),
+            "never",
+            None,
+            residues(None, found, Label.PURGE),
+            tuple(profile.obstacles(found)),
+        )
+    )
+    page = {name: printable(text) for name, text in shown}
+    assert page["firmware slot 2"] == "E?[2Jx, activated by the next reset"
+    assert page["namespace 1"].startswith("8388608 bytes, blocks of 512")
+    assert page["feature 0x06"] == "0x1 (volatile write cache, equal)"
+    assert page["IN THE WAY"].startswith("expected no host registered with namespace 1")
+    assert all("\n" not in text for text in page.values())
 
 
 # Residues

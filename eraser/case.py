@@ -11,7 +11,7 @@ import platform
 import time
 from pathlib import Path
 
-from eraser import VERSION, caseerase, caseprobes, caseproof, caserestore
+from eraser import VERSION, caseerase, caseprobes, caseproof, caserestore, durationfiles
 from eraser.casebook import CaseState
 from eraser.casedesk import Book, Desk, OnProgress, OutOfTimeError
 from eraser.caseentries import Began, CommandEntry, Inspected, Planned, Resumed
@@ -24,7 +24,7 @@ from eraser.drive.inspect import facts
 from eraser.drive.lock import SlotLock
 from eraser.drive.nvme import Controller
 from eraser.drive.profile import compare
-from eraser.drive.sysfs import AbsentError, Host
+from eraser.drive.sysfs import AbsentError, Host, PciFunction
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
 from eraser.journal import JournalError, read
@@ -152,6 +152,7 @@ def _end(
 ) -> EraseReport:
     report = assemble(request, state, ending, after, utc_now())
     files.write_report(report)
+    durationfiles.learn(files.state_dir, report)
     return report
 
 
@@ -214,13 +215,13 @@ def _inspect(desk: Desk) -> None:
     if desk.state.inspected is None:
         desk.note(Inspected(found, state, tuple(problems)))
     capabilities = Capabilities.of(identify)
-    plan = make_plan(desk.policy, capabilities, _targets(controller))
+    plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
     if not plan.refusal:
         caserestore.unlock(desk, found)
         if found.detached and plan.achieved is Label.CLEAR:
             # Each has data of its own, and will be erased by its own command.
             caserestore.attach_all(desk, found)
-            plan = make_plan(desk.policy, capabilities, _targets(controller))
+            plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
     commands = tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in plan.commands)
     desk.note(Planned(commands, plan.achieved, plan.downgraded, plan.refusal))
 
@@ -256,6 +257,8 @@ def _look_again(desk: Desk) -> AfterLook:
         earlier = _media_errors_before(desk.state)
         if earlier is not None:
             state = dataclasses.replace(state, media_errors_before=earlier)
+        link = health.link(PciFunction(desk.host, desk.request.slot.address))
+        state = dataclasses.replace(state, link=link)
     except DriveError as error:
         problems.append(f"health after the erase: {error}")
     return AfterLook(found, state, differences, tuple(problems), tools)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from eraser.casebook import CaseState
 from eraser.casefiles import CaseRequest
-from eraser.drive.health import unfit
+from eraser.drive.health import final, unfit
 from eraser.drive.profile import obstacles, unmendable
 from eraser.drive.residues import residues
+from eraser.wire.applied import tolerated
 from eraser.wire.policy import Label
 from eraser.wire.report import (
     ControllerFacts,
@@ -87,12 +89,12 @@ def _unfinished(state: CaseState) -> Verdict:
     return Verdict.UNKNOWN
 
 
-def _doubts(state: CaseState) -> tuple[str, ...]:
-    """Commands that did not end well, each with why."""
+def _doubts(state: CaseState, passed: Collection[int] = ()) -> tuple[str, ...]:
+    """Commands that did not end well, each with why; not those whose ``id`` is in ``passed``."""
     return tuple(
         f"{method.method.value}: {method.reason or method.verdict.value}"
         for method in state.methods
-        if method.verdict is not Verdict.ERASED
+        if method.verdict is not Verdict.ERASED and id(method) not in passed
     )
 
 
@@ -102,7 +104,8 @@ def hold_reasons(
     """Why an erased drive is not handed out. Health and profile stand here and nowhere else."""
     if verdict is not Verdict.ERASED:
         return ()
-    found = list(_doubts(state))
+    passed = {id(record) for record in tolerated(request.policy, state.methods)}
+    found = list(_doubts(state, passed))
     label, allowed = achieved(state), request.policy.allow_clear
     if label is None:
         found.append("no planned command ended well")
@@ -134,7 +137,9 @@ def assemble(
     verdict, reasons = judge_case(state, ending, after)
     reasons += hold_reasons(request, state, verdict, after)
     looked = after.facts or (None if state.inspected is None else state.inspected.facts)
-    retire = () if looked is None else unmendable(looked)
+    retire = () if looked is None else tuple(unmendable(looked))
+    if after.health is not None:
+        retire += final(after.health, request.policy.health)
     if verdict is not Verdict.ERASED and looked is not None:
         # What kept the commands from the drive is why it is not erased.
         reasons += tuple(obstacles(looked))

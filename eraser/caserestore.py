@@ -250,5 +250,5 @@ def _formats(desk: Desk) -> tuple[CommandEntry, ...]:
         FormatTarget.of(nsid, controller.identify_namespace(nsid))
         for nsid in controller.active_namespaces()
     )
-    again = make_plan(desk.policy, Capabilities.of(controller.identify()), targets)
+    again = make_plan(desk.policy, Capabilities.of(controller.identify()), targets, desk.applied)
     return tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in again.commands)

@@ -76,6 +76,7 @@ class Controller:
         """Controller Level Reset (Base 3.7.2) of this function."""
         self.drive.formatter.halt(self)
         self.drive.features.reset()
+        self.drive.veil.lift()
         self.events_masked = False
 
     def admin(self, command: Command, host: Host, answer: Answer) -> Reply | None:

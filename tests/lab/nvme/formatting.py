@@ -92,8 +92,10 @@ class Formatter:
             targets, lba_format, erase, owner, answer, time.monotonic(), seconds, threading.Event()
         )
         if not seconds:
+            drive.begin_erase()
             return self._finish(job)
         self._job = job
+        drive.begin_erase()
         threading.Thread(target=self._work, args=(job,), name="format", daemon=True).start()
         return None
 
@@ -121,7 +123,12 @@ class Formatter:
         return [found] if found else refused(Status.INVALID_NAMESPACE)
 
     def _work(self, job: _Job) -> None:
-        if job.stop.wait(job.seconds):
+        part = self._drive.faults.pulled_at
+        if part is not None and not job.stop.wait(job.seconds * part):
+            with self._drive.lock:
+                if not job.stop.is_set() and self._drive.puller.due(part):
+                    self._drive.puller.pull()  # which halts this job
+        if job.stop.wait(max(0.0, job.begun + job.seconds - time.monotonic())):
             return
         with self._drive.lock:
             if job.stop.is_set():
@@ -141,6 +148,7 @@ class Formatter:
             if target.lba_format != job.lba_format:
                 drive.namespace_changed(target.nsid)
             target.lba_format = job.lba_format
+        drive.end_erase()
         drive.save()
         drive.note("format_done", f"ses {job.erase}")
         return OK

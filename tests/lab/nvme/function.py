@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable
 
 from tests.lab.nvme.controller import Controller
@@ -45,6 +46,7 @@ class Function:
         self._cqs: dict[int, CompletionQueue] = {}
         self._events: list[int] = []
         self._epoch = 0
+        self._ready_at = self._absent_until = 0.0  # time.monotonic()
         drive.listeners.append(self)
 
     # Life
@@ -68,6 +70,7 @@ class Function:
     def hard_reset(self, reason: str) -> None:
         """A function level or PCI reset: like power, but the drive stays on."""
         self.reset(reason)
+        self._absent_until = time.monotonic() + self.drive.profile.flr_seconds
         self._cc = self._aqa = self._asq = self._acq = self._mask = 0
 
     def sanitize_ended(self) -> None:
@@ -81,7 +84,8 @@ class Function:
     @property
     def absent(self) -> bool:
         """Whether the drive does not answer on the bus."""
-        return self.drive.faults.gone or not self.drive.powered
+        gone = self.drive.faults.gone or not self.drive.powered
+        return gone or time.monotonic() < self._absent_until
 
     def read(self, offset: int, length: int) -> bytes:
         """Read BAR 0; all ones from an absent drive."""
@@ -95,7 +99,7 @@ class Function:
             self._mask,
             self._cc,
             0,
-            self._csts,
+            self._status(),
             0,
             self._aqa,
             self._asq,
@@ -104,6 +108,10 @@ class Function:
             boot,
         )
         return registers[offset : offset + length].ljust(length, b"\0")
+
+    def _status(self) -> int:
+        waking = self._csts & _CSTS_READY and time.monotonic() < self._ready_at
+        return self._csts & ~_CSTS_READY if waking else self._csts
 
     def write(self, offset: int, data: bytes) -> None:
         """Write BAR 0: a register or a doorbell."""
@@ -145,6 +153,7 @@ class Function:
         self._sqs[0] = SubmissionQueue(0, self._asq & ~0xFFF, sq_size, completion=0)
         self._cqs[0] = CompletionQueue(0, self._acq & ~0xFFF, cq_size, vector=0, interrupts=True)
         self._csts = _CSTS_READY
+        self._ready_at = time.monotonic() + self.drive.profile.ready_seconds
         self.drive.recent.clear()
         self.drive.counters[Counter.POWERED_UNCLEANLY] = 1
         self.drive.note("enabled", self.controller.via)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.lab.nvme.counters import Counter, Counters
+from tests.lab.nvme.counters import Counter
 from tests.lab.nvme.profile import DriveProfile
 from tests.lab.nvme.spec import (
     GLOBAL_DATA_ERASED,
@@ -46,8 +46,10 @@ class ErrorEntry:
     nsid: int
 
 
-def sanitize_status(profile: DriveProfile, state: DriveState) -> bytes:
-    """Log 81h, 512 bytes."""
+def sanitize_status(
+    profile: DriveProfile, state: DriveState, reported_cdw10: int | None = None
+) -> bytes:
+    """Log 81h, 512 bytes; ``reported_cdw10`` in place of the true SCDW10."""
     now, abilities = state.sanitize, profile.sanitize
     sprog = min(int(now.progress * 65536), 0xFFFE) if now.running else SPROG_IDLE
     sstat = now.status | now.passes_done << 3 | GLOBAL_DATA_ERASED * now.data_erased
@@ -56,10 +58,11 @@ def sanitize_status(profile: DriveProfile, state: DriveState) -> bytes:
         abilities.estimate_block,
         abilities.estimate_crypto,
     )
-    return struct.pack("<HHI6I", sprog, sstat, now.cdw10, *estimates, *estimates).ljust(512, b"\0")
+    cdw10 = now.cdw10 if reported_cdw10 is None else reported_cdw10
+    return struct.pack("<HHI6I", sprog, sstat, cdw10, *estimates, *estimates).ljust(512, b"\0")
 
 
-def smart(profile: DriveProfile, state: DriveState, counters: Counters) -> bytes:
+def smart(profile: DriveProfile, state: DriveState, counters: Mapping[Counter, int]) -> bytes:
     """Log 02h, 512 bytes. Data units are thousands of 512-byte sectors, rounded up."""
     health = state.smart
     data = bytearray(512)

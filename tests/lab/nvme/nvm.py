@@ -7,7 +7,8 @@ import struct
 from tests.lab.nvme import reservations
 from tests.lab.nvme.counters import Counter
 from tests.lab.nvme.drive import Drive
-from tests.lab.nvme.memory import Host, pull
+from tests.lab.nvme.faults import WriteFault
+from tests.lab.nvme.memory import Host, pull, push
 from tests.lab.nvme.profile import DriveProfile
 from tests.lab.nvme.spec import (
     BROADCAST_NSID,
@@ -97,7 +98,11 @@ class IoCommands:
             buffers = host.buffers(length)
             self._count_write(start, length)
             drive.counters.add(Counter.SECTORS_WRITTEN, length >> 9)
-            drive.media.write_from(start, buffers)
+            fault = drive.faults.writes
+            if fault is WriteFault.CACHE or not drive.veil.lies_open:
+                drive.veil.write(start, b"".join(buffers))
+            if fault is WriteFault.NONE:
+                drive.media.write_from(start, buffers)
             return OK
         if opcode == NvmOp.WRITE_ZEROES:
             self._count_write(start, length)
@@ -114,7 +119,10 @@ class IoCommands:
         recovery = drive.features.current(Fid.ERROR_RECOVERY, command.nsid)
         if recovery & _DULBE and drive.media.deallocated(start, start + length):
             return refused(Status.DEALLOCATED)
-        drive.media.read_into(start, host.buffers(length))
+        if drive.veil.lies_open:
+            drive.media.read_into(start, host.buffers(length))
+        else:
+            push(host, drive.veil.read(start, length))
         drive.counters.add(Counter.SECTORS_READ, length >> 9)
         drive.counters.add(Counter.HOST_READS)
         return OK
@@ -145,6 +153,8 @@ class IoCommands:
 
     def _media_error(self, command: Command, blocks: int, *, write: bool) -> Reply | None:
         for bad in self._drive.faults.media_errors:
+            if bad.erased_only and not self._drive.state.erases:
+                continue
             if bad.hits(command.nsid, command.slba, blocks, write=write):
                 self._drive.counters.add(Counter.MEDIA_ERRORS)
                 default = Status.WRITE_FAULT if write else Status.UNRECOVERED_READ

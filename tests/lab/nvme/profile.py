@@ -92,6 +92,7 @@ class SmartProfile:
     spare_threshold_percent: int = 10
     percentage_used: int = 1
     power_on_hours: int = 12
+    lag_seconds: float = 0.0  # log 02h is brought up to date so seldom
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,8 @@ class DriveProfile:
     security: SecurityProfile | None = None
     boot_partition_units: int = 0  # of 128 KiB; 0 is a drive without boot partitions
     lockdown: bool = False  # OACS bit 10
+    ready_seconds: float = 0.0  # from CC.EN to CSTS.RDY
+    flr_seconds: float = 0.0  # a function level reset: until registers answer again
     sanitize: SanitizeProfile = field(default_factory=SanitizeProfile)
     format: FormatProfile = field(default_factory=FormatProfile)
     smart: SmartProfile = field(default_factory=SmartProfile)

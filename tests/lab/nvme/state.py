@@ -123,6 +123,8 @@ class DriveState:
     serial: str = ""
     """What Identify says in place of the profile's serial number, if anything."""
     namespaces_made: int = 0
+    erases: int = 0
+    """Sanitizes and Formats that ended."""
     sanitize: SanitizeState = field(default_factory=SanitizeState)
     features: dict[str, SavedFeature] = field(default_factory=dict)
     changed_namespaces: list[int] = field(default_factory=list)

@@ -64,7 +64,7 @@ class Evidence:
 
     result: VerificationResult
     expected: tuple[Expected, ...]
-    """Of each namespace, in the result's order: a tenant can format each as it likes."""
+    """Of each namespace, in the result's order: DLFEAT is said of each."""
     canaries_asked: int
     """Places where a canary should stand, of all namespaces."""
     missing_probes: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ import platform
 import time
 from pathlib import Path
 
-from eraser import VERSION, caseerase, caseprobes, caseproof, caserestore
+from eraser import VERSION, caseerase, caseprobes, caseproof, caserestore, durationfiles
 from eraser.casebook import CaseState
 from eraser.casedesk import Book, Desk, OnProgress, OutOfTimeError
 from eraser.caseentries import Began, CommandEntry, Inspected, Planned, Resumed
@@ -151,6 +151,7 @@ def _end(
 ) -> EraseReport:
     report = assemble(request, state, ending, after, utc_now())
     files.write_report(report)
+    durationfiles.learn(files.state_dir, report)
     return report
 
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
+from eraser import durationfiles, durations
 from eraser.casebook import CaseState
 from eraser.caseentries import Entry, Identified, Revoked, Spent
 from eraser.casefiles import CaseFiles, CaseRequest
@@ -14,17 +15,24 @@ from eraser.drive.binding import ensure_nvme_driver
 from eraser.drive.idle import prove_idle
 from eraser.drive.lock import NamespaceHold, SlotLock
 from eraser.drive.nvme import Controller, open_controller
-from eraser.drive.spec import SanitizeLog
+from eraser.drive.spec import SanitizeLog, SmartLog
 from eraser.drive.sysfs import Host
 from eraser.drive.unique import check_unique
 from eraser.errors import DriveError, EraserError, IdentityError
 from eraser.gate import takedesk
 from eraser.journal import Journal
 from eraser.wire.applied import Applied, apply
-from eraser.wire.policy import Limits, Policy
+from eraser.wire.policy import Limits, Method, Policy
 from eraser.wire.report import Step
 
 OnProgress = Callable[[Step, float, str], None]
+
+
+FEEL_SECONDS = 10.0
+"""Between two looks at the temperature."""
+
+_ZERO_CELSIUS = 273
+"""Kelvin, as drives count: whole degrees."""
 
 
 class OutOfTimeError(EraserError):
@@ -76,6 +84,9 @@ class Desk:
         self._controller: Controller | None = None
         self._hold: NamespaceHold | None = None
         self._deadline = _deadline(request, book.state)
+        self._feel_at = time.monotonic() + FEEL_SECONDS
+        self._warm_from: int | None = None
+        self._usual: dict[Method, durations.Row | None] = {}
         self._applied = Applied.plain(request.policy)
 
     @property
@@ -140,6 +151,46 @@ class Desk:
             own = max(0.0, time.monotonic() - began - inner)
             self._counted += own
             self.note(Spent(step, round(own, 3)))
+
+    def usual(self, method: Method) -> durations.Row | None:
+        """What this host has learned of such drives; None where nothing."""
+        state = self.state
+        if state.identity is None or state.inspected is None or state.inspected.facts is None:
+            return None
+        if method not in self._usual:
+            firmware = state.inspected.facts.firmware
+            directory = self.files.state_dir
+            self._usual[method] = durationfiles.load(directory, state.identity, firmware, method)
+        return self._usual[method]
+
+    def feel(self) -> None:
+        """Now and then: whether the drive is at its own warning temperature (WCTEMP).
+
+        Only while a sanitize runs, when Get Log Page is allowed (Base 2.0, figure 312), and nothing
+        is on the admin queue for long: beside a Format this would end in a reset.
+        """
+        now = time.monotonic()
+        if now < self._feel_at:
+            return
+        self._feel_at = now + FEEL_SECONDS
+        try:
+            if self._warm_from is None:
+                self._warm_from = self.controller.identify().warning_kelvin
+            if not self._warm_from:
+                raise DriveError("no warning temperature")
+            kelvin = SmartLog.parse(self.controller.smart_log()).temperature_kelvin
+        except DriveError:
+            # It decides nothing about this drive, so it is not asked again.
+            self._feel_at = float("inf")
+            self.files.write_heat("")
+            return
+        hot = kelvin >= self._warm_from
+        self.files.write_heat(
+            f"is at {kelvin - _ZERO_CELSIUS} degrees Celsius, and too warm from "
+            f"{self._warm_from - _ZERO_CELSIUS} on by its own word"
+            if hot
+            else ""
+        )
 
     def check_time(self) -> None:
         """Raises :class:`OutOfTimeError` when the order's time is over."""
@@ -247,6 +298,8 @@ class Desk:
 
     def close(self) -> None:
         """Lets go of disks and controller; the lock stays its owner's."""
+        with contextlib.suppress(OSError):
+            self.files.write_heat("")
         if self._hold is not None:
             self._hold.drop()
         if self._controller is not None:

@@ -176,6 +176,23 @@ class CaseFiles:
             # After a power loss the file may be empty: it was never synced and decides nothing.
             return None
 
+    def write_heat(self, text: str) -> None:
+        """What the drive says of its temperature now; empty for a drive that is not too warm."""
+        path = self.directory / "heat.txt"
+        if not text:
+            path.unlink(missing_ok=True)
+            return
+        temporary = path.with_name(f".heat.{os.getpid()}.tmp")
+        temporary.write_text(text)
+        temporary.replace(path)
+
+    def heat(self) -> str:
+        """The newest :meth:`write_heat`, empty where there is none."""
+        try:
+            return (self.directory / "heat.txt").read_text(errors="replace")[:200]
+        except OSError:
+            return ""
+
     def finished(self) -> bool:
         """Whether the case has ended with a report."""
         return self._report_path.exists()

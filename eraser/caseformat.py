@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from eraser import caseprobes
+from eraser import caseprobes, durations
 from eraser.casedesk import Desk
 from eraser.caseentries import AttemptOver, CommandEntry, Intent, MethodDone, Sent
 from eraser.drive.passthru import passthru_argv, status_of
@@ -122,10 +122,11 @@ class Format:
         self._judge(intent, result)
 
     def _tick(self, seconds: float) -> None:
-        self.desk.tell(
-            min(seconds / self.desk.limits.format, 0.99),
-            f"{self.command.method.value}, {seconds:.0f} s",
-        )
+        """Format counts nothing that can be read meanwhile: what others took has to do."""
+        known = durations.estimate(self.desk.usual(self.command.method))
+        whole = self.desk.limits.format if known is None else max(known.p50, 0.1)
+        said = durations.left(seconds, 0.0, known) or f"{seconds:.0f} s"
+        self.desk.tell(min(seconds / whole, 0.99), f"{self.command.method.value}, {said}")
 
     def _wait_for_format(self) -> None:
         """A Format that outlived its sender (FPI not 0) must end before the next one starts."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from eraser.casebook import CaseState
 from eraser.casefiles import CaseRequest
-from eraser.drive.health import unfit
+from eraser.drive.health import final, unfit
 from eraser.drive.profile import obstacles, unmendable
 from eraser.drive.residues import residues
 from eraser.wire.applied import tolerated
@@ -142,7 +142,9 @@ def assemble(
     verdict, reasons = judge_case(state, ending, after)
     reasons += hold_reasons(request, state, verdict, after)
     looked = after.facts or (None if state.inspected is None else state.inspected.facts)
-    retire = () if looked is None else unmendable(looked)
+    retire = () if looked is None else tuple(unmendable(looked))
+    if after.health is not None:
+        retire += final(after.health, request.policy.health)
     if verdict is not Verdict.ERASED and looked is not None:
         # What kept the commands from the drive is why it is not erased.
         reasons += tuple(obstacles(looked))

@@ -43,8 +43,8 @@ class Decision:
     """For a hold: the erase itself stands, proved as the policy asks; the certificate says what
     was achieved and that the drive was not handed out."""
     retire: tuple[str, ...] = ()
-    """For a hold: what retires the drive, by the policy's health table, or because no order can
-    mend it."""
+    """For a hold: why the drive is retired: the policy's table of health says so, or its host
+    found what no order can ever mend."""
 
     @property
     def reason(self) -> str:
@@ -66,7 +66,8 @@ def check(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Decisio
     if report.outcome is Outcome.NO_METHOD:
         text = f"policy {order.policy.name!r} allows no method that the drive offers"
         return _nothing_sent(Ruling.HOLD, text, report)
-    retire = (*_health(order, report, Consequence.RETIRE), *report.retire)
+    # Each once: a host that knows the policy says the same of the drive's health as we.
+    retire = tuple(dict.fromkeys((*_health(order, report, Consequence.RETIRE), *report.retire)))
     if report.verdict is not Verdict.ERASED:
         reasons = (f"verdict {report.verdict}", *report.reasons)
         return Decision(Ruling.HOLD, reasons, retire=retire)

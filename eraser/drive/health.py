@@ -40,6 +40,15 @@ def unfit(health: HealthRecord, policy: Health) -> tuple[str, ...]:
     )
 
 
+def final(health: HealthRecord, policy: Health) -> tuple[str, ...]:
+    """What of it the policy retires a drive for."""
+    return tuple(
+        remark.text
+        for remark in remarks(health, policy)
+        if remark.consequence is Consequence.RETIRE
+    )
+
+
 def link(function: PciFunction) -> LinkRecord | None:
     """The function's PCI Express link, None where the kernel shows none.
 

@@ -76,6 +76,8 @@ class IdentifyController:
     vwc: int
     nwpc: int
     subnqn: str
+    warning_kelvin: int = 0
+    """WCTEMP: from this composite temperature on the drive is too warm; 0 where not reported."""
 
     @classmethod
     def parse(cls, raw: bytes) -> IdentifyController:
@@ -108,6 +110,7 @@ class IdentifyController:
             vwc=raw[525],
             nwpc=raw[531],
             subnqn=text(raw[768:1024].split(b"\0", 1)[0]),
+            warning_kelvin=_number(raw, 266, 2),
         )
 
     @property

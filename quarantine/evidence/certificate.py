@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eraser.wire import codec, signing
@@ -34,6 +34,9 @@ from quarantine.evidence.sections import (
 
 CERTIFICATE_TYPE = "nvme-quarantine.certificate+json"
 """The JWS ``typ``: no order or report can pass for a certificate."""
+
+_KEPT = "none yet: kept out of the pool until a person decides, or until it is pulled"
+"""In place of the operator's words, which are about drives that go out."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -
         position=previous.position + 1,
         previous=previous.digest,
         issued_at=issued_at,
-        issuer=issuer,
+        issuer=replace(issuer, destination=_KEPT) if testimony.withheld else issuer,
         drive=_drive(order, report.facts_before, report.facts_after, testimony.property_number),
         source=_source(testimony),
         sanitization=Sanitization(

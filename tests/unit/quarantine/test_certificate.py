@@ -393,6 +393,8 @@ def test_residues_property_numbers_and_why_a_drive_stays_are_signed() -> None:
     assert body.residues == report.residues
     assert body.drive.property_number == "SSD-00017"
     assert body.withheld == ("health: worn", "x")
+    assert body.issuer.destination.startswith("none yet: kept out of the pool")
+    assert issue(Link()).certificate.issuer.destination == ISSUER.destination
 
 
 def test_each_downgrade_names_its_permission_and_each_quirk_its_reason() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
+from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
+from qualify.cli_output import EXIT_CODES, Interrupted, interruptible
 from qualify.errors import BadInputError, BenchError
 
 VERBS: dict[str, tuple[str, str]] = {
@@ -21,29 +19,6 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 """Verb to module and one line of help. A module has ``add_arguments(parser)`` and
 ``run(arguments) -> int``."""
-
-EXIT_CODES = """\
-exit codes:
-  0   done
-  1   an error of this host
-  2   bad input: nothing was touched
-  3   the target is or may be in use, or holds something: nothing was written
-  6   fio is missing, failed, or did not answer as it should
-  7   compare: slower than allowed, or cells are missing
-  8   grade: below every level
-  130, 143  interrupted: 'run' with --resume goes on from there
-"""
-
-EXIT_SLOWER = 7
-EXIT_NO_LEVEL = 8
-
-
-class Interrupted(BaseException):
-    """SIGINT or SIGTERM."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"interrupted by {signal.Signals(number).name}")
-        self.exit_code = 128 + number
 
 
 class _Verb(Protocol):
@@ -58,17 +33,6 @@ class _Parser(argparse.ArgumentParser):
         raise BadInputError(f"{message}; see '{self.prog} --help'")
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
-    """The option every verb has."""
-    parser.add_argument(
-        "-f",
-        "--format",
-        choices=("json", "table"),
-        default="table",
-        help="json: one object on stdout, for programs; table: for people (default)",
-    )
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit code; see ``nvme-bench --help``."""
     given = list(sys.argv[1:] if argv is None else argv)
@@ -77,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _top().parse_args(given)
         module, parser = _verb(given[0])
         arguments = parser.parse_args(given[1:])
-        with _interruptible():
+        with interruptible():
             return module.run(arguments)
     except (BenchError, Interrupted) as error:
         print(f"nvme-bench: {error}", file=sys.stderr)
@@ -111,25 +75,6 @@ def _verb(name: str) -> tuple[_Verb, argparse.ArgumentParser]:
     )
     module.add_arguments(parser)
     return module, parser
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Turns the first SIGINT or SIGTERM into :class:`Interrupted`; fio is ended on its way up."""
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        for each in old:
-            signal.signal(each, signal.SIG_IGN)  # the way up removes files: it is not to be cut
-        raise Interrupted(number)
-
-    old = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
-    for number in old:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

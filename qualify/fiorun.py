@@ -48,7 +48,10 @@ _HINTS: Final = (
         "the target refuses direct I/O with blocks of this size; its logical blocks may be larger",
     ),
     (r"No space left", "the file system is full; give a smaller --size"),
-    (r"No such (file|device)", "the target is not there any more"),
+    (
+        r"allow_file_create|No such (file|device)",
+        "the target is not there any more; look at the kernel's log",
+    ),
     (r"Read-only file system", "the file system is mounted read-only"),
     (r"Permission denied|Operation not permitted", "not allowed; run as root"),
     (r"Input/output error", "the drive answered with an error; look at the kernel's log"),

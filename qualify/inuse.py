@@ -152,7 +152,8 @@ def _openers(system: System, ours: _Test) -> Iterator[str]:
         except OSError as error:
             if error.errno not in _GONE:
                 raise InUseError(
-                    f"cannot see what process {process} has open: {error.strerror}; run as root"
+                    f"cannot see what process {process} has open: {error.strerror}; run as root, "
+                    "or name a directory to have a file made"
                 ) from error
 
 

@@ -89,7 +89,7 @@ def _dataclass(kind: Any, value: object, name: str) -> object:
     return kind(**found)
 
 
-_SIGNED: Final = ("result.steady.state.slope", "result.steady.state.mean")
+_SIGNED: Final = ("result.steady.state.slope",)
 
 
 def _scalar(kind: Any, value: object, name: str) -> object:

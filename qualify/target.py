@@ -138,7 +138,7 @@ def held(
     """
     system = system or System()
     if target.kind == DIRECTORY:
-        with _new_file(Path(target.path)) as path:
+        with _new_file(Path(target.path), size) as path:
             yield Place(path, size)
         return
     if readonly:
@@ -197,14 +197,23 @@ def _exclusive(path: str) -> Iterator[tuple[int, bool]]:
 
 
 @contextlib.contextmanager
-def _new_file(directory: Path) -> Iterator[str]:
-    """A file of our own that nobody else had, gone afterwards."""
+def _new_file(directory: Path, size: int) -> Iterator[str]:
+    """A file of our own that nobody else had, with room for ``size`` bytes, gone afterwards."""
     path = directory / f"nvme-bench-{secrets.token_hex(6)}.tmp"
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600))
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600)
     except OSError as error:
         raise BadInputError(f"cannot make a file in {directory}: {error.strerror}") from error
     try:
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError as error:
+            raise BadInputError(
+                f"expected room for {size_text(size)} in {directory}, found {error.strerror}; give "
+                "a smaller --size or another directory"
+            ) from error
+        finally:
+            os.close(descriptor)
         yield str(path)
     finally:
         path.unlink(missing_ok=True)

@@ -133,5 +133,7 @@ def fill_options(place: Place, load: Load) -> tuple[str, ...]:
 def _place(place: Place) -> tuple[str, ...]:
     # A colon parts file names, a backslash takes its meaning away (fio's manual, "filename").
     name = place.path.replace("\\", "\\\\").replace(":", "\\:")
-    options = (f"--filename={name}", f"--size={place.size}")
+    # The place is there. Where a drive has vanished meanwhile, fio would make a file of that name
+    # in /dev, and fill the machine's memory with it.
+    options = (f"--filename={name}", f"--size={place.size}", "--allow_file_create=0")
     return (*options, "--readonly") if place.readonly else options

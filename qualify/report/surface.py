@@ -42,7 +42,7 @@ class Surface:
 
     def draw(self, title: str) -> str:
         """The picture."""
-        height = Axis(linear_ticks(self.most, 4), 0.0, _UP)
+        height = Axis(linear_ticks(self.most, 5), 0.0, _UP)
         parts = (*_room(height), *self._sheet(height), *self._labels(height))
         return svg.picture(_WIDTH, _HEIGHT, title, parts)
 

@@ -68,7 +68,8 @@ def step(value: float, least: float, most: float, *, log: bool = True) -> int:
     if value <= least or most <= least:
         return 0
     if log and least > 0:
-        share = math.log(value / least) / math.log(most / least)
+        span = math.log(most) - math.log(least)
+        share = (math.log(value) - math.log(least)) / span if span > 0 else 0.0
     else:
         share = (value - least) / (most - least)
     return max(0, min(STEPS - 1, int(share * STEPS)))

@@ -16,7 +16,7 @@ SIZE = 256 * 10**9
 PLENTY = 10**12
 
 
-def by_vpu(vpu: int):  # type: ignore[no-untyped-def]
+def by_vpu(vpu: int):
     return next(level for level in LEVELS if level.vpu == vpu)
 
 

@@ -11,7 +11,7 @@ import platform
 import time
 from pathlib import Path
 
-from eraser import VERSION, caseerase, caseprobes, caseproof
+from eraser import VERSION, caseerase, caseprobes, caseproof, caserestore, durationfiles
 from eraser.casebook import CaseState
 from eraser.casedesk import Book, Desk, OnProgress, OutOfTimeError
 from eraser.caseentries import Began, CommandEntry, Inspected, Planned, Resumed
@@ -19,10 +19,12 @@ from eraser.casefiles import DEFAULT_RUN_DIR, CaseFiles, CaseRequest
 from eraser.casereport import AfterLook, Ending, assemble
 from eraser.clock import utc_now
 from eraser.drive import command, health
-from eraser.drive.inspect import facts, features
+from eraser.drive.features import features
+from eraser.drive.inspect import facts
 from eraser.drive.lock import SlotLock
+from eraser.drive.nvme import Controller
 from eraser.drive.profile import compare
-from eraser.drive.sysfs import AbsentError, Host
+from eraser.drive.sysfs import AbsentError, Host, PciFunction
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
 from eraser.journal import JournalError, read
@@ -149,6 +151,7 @@ def _end(
 ) -> EraseReport:
     report = assemble(request, state, ending, after, utc_now())
     files.write_report(report)
+    durationfiles.learn(files.state_dir, report)
     return report
 
 
@@ -208,14 +211,24 @@ def _inspect(desk: Desk) -> None:
         state = health.read(controller.smart_log())
     except DriveError as error:
         problems.append(f"health before the erase: {error}")
-    desk.note(Inspected(found, state, tuple(problems)))
-    targets = tuple(
-        FormatTarget.of(layout.nsid, controller.identify_namespace(layout.nsid))
-        for layout in found.namespaces
-    )
-    plan = make_plan(desk.policy, Capabilities.of(identify), targets)
+    if desk.state.inspected is None:
+        desk.note(Inspected(found, state, tuple(problems)))
+    caserestore.unlock(desk, found)
+    capabilities = Capabilities.of(identify)
+    plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
+    if found.detached and not any(command.method.is_sanitize for command in plan.commands):
+        # Each has data of its own, and will be erased by its own command.
+        caserestore.attach_all(desk, found)
+        plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
     commands = tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in plan.commands)
     desk.note(Planned(commands, plan.achieved, plan.downgraded, plan.refusal))
+
+
+def _targets(controller: Controller) -> tuple[FormatTarget, ...]:
+    return tuple(
+        FormatTarget.of(nsid, controller.identify_namespace(nsid))
+        for nsid in controller.active_namespaces()
+    )
 
 
 def _look_again(desk: Desk) -> AfterLook:
@@ -226,13 +239,13 @@ def _look_again(desk: Desk) -> AfterLook:
     controller, problems = desk.controller, list[str]()
     found, state = None, None
     differences: tuple[str, ...] = ()
-    detached: tuple[int, ...] = ()
     try:
         found = facts(controller)
         identity = controller.identity()
-        differences = compare(desk.request.profile, identity, found, features(controller))
-        active = {layout.nsid for layout in found.namespaces}
-        detached = tuple(n for n in controller.allocated_namespaces() if n not in active)
+        rules = features(controller)
+        if caserestore.mend_features(desk, found, rules):
+            rules = features(controller)
+        differences = compare(desk.request.profile, identity, found, rules)
     except DriveError as error:
         problems.append(f"inspection after the erase: {error}")
     try:
@@ -242,9 +255,11 @@ def _look_again(desk: Desk) -> AfterLook:
         earlier = _media_errors_before(desk.state)
         if earlier is not None:
             state = dataclasses.replace(state, media_errors_before=earlier)
+        link = health.link(PciFunction(desk.host, desk.request.slot.address))
+        state = dataclasses.replace(state, link=link)
     except DriveError as error:
         problems.append(f"health after the erase: {error}")
-    return AfterLook(found, state, differences, tuple(problems), detached, tools)
+    return AfterLook(found, state, differences, tuple(problems), tools)
 
 
 def _media_errors_before(state: CaseState) -> int | None:

@@ -22,6 +22,7 @@ from eraser.caseentries import (
     MethodDone,
     Planned,
     Planted,
+    Restored,
     Resumed,
     Revoked,
     Seeded,
@@ -35,6 +36,7 @@ from eraser.caseentries import (
 )
 from eraser.journal import Line
 from eraser.wire.identity import ControllerIdentity
+from eraser.wire.profile import NamespaceLayout
 from eraser.wire.report import CommandRecord, MethodRecord
 
 
@@ -48,6 +50,7 @@ class CaseState:
     revoked: Revoked | None = None
     inspected: Inspected | None = None
     plan: Planned | None = None
+    restored: Restored | None = None
     fingerprinted: Fingerprinted | None = None
     key: str = ""
     """SHA-256 of the key that the probes are made with."""
@@ -83,12 +86,46 @@ class CaseState:
 
     @property
     def steps(self) -> tuple[CommandEntry, ...]:
-        """All commands of the plan; another round repeats the last sanitize, or each Format."""
+        """All commands of the plan, and of a layout that was restored after it; another round
+        repeats the last sanitize, or each Format of the layout that there is."""
         if self.plan is None:
             return ()
         once = self.plan.commands
         last = once[-1:] if once and once[-1].method.is_sanitize else once
-        return once + last * (self.rounds - 1)
+        added = self.restored.commands if self.restored is not None else ()
+        return once + added + (added or last) * (self.rounds - 1)
+
+    @property
+    def restore_place(self) -> int:
+        """The layout is restored before the command at this place: before the last sanitize, so
+        that canaries over the new layout prove it; after Format has reached every namespace that
+        is about to be deleted."""
+        once = () if self.plan is None else self.plan.commands
+        return len(once) - 1 if once and once[-1].method.is_sanitize else len(once)
+
+    def opens_round(self, place: int) -> bool:
+        """Whether the command at ``place`` is the first of the Formats of one layout."""
+        first = 0 if self.plan is None else len(self.plan.commands)
+        added = len(self.restored.commands) if self.restored is not None else 0
+        if place < first:
+            return place == 0
+        return (place - first) % (added or first or 1) == 0
+
+    @property
+    def layout(self) -> tuple[NamespaceLayout, ...] | None:
+        """The namespaces that canaries stand in and that are read; None before the inspection."""
+        if self.restored is not None and self.restored.changed:
+            return self.restored.namespaces
+        if self.inspected is None or self.inspected.facts is None:
+            return None
+        return self.inspected.facts.namespaces
+
+    def kept(self, nsid: int) -> bool:
+        """Whether a namespace is as the last owner left it: fingerprints speak of its blocks."""
+        found = {} if self.layout is None else {entry.nsid: entry for entry in self.layout}
+        if self.inspected is None or self.inspected.facts is None:
+            return False
+        return any(entry == found.get(nsid) for entry in self.inspected.facts.namespaces)
 
     @property
     def erased(self) -> bool:
@@ -143,6 +180,10 @@ class CaseState:
                 self.revoked = entry
             case Inspected():
                 self.inspected = entry
+            case Restored():
+                self.restored = entry
+                if entry.changed:
+                    self.uprooted.update(self.planted)
             case Planned():
                 self.plan = entry
             case Keyed():

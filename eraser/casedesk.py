@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
+from eraser import durationfiles, durations
 from eraser.casebook import CaseState
 from eraser.caseentries import Entry, Identified, Revoked, Spent
 from eraser.casefiles import CaseFiles, CaseRequest
@@ -14,16 +15,24 @@ from eraser.drive.binding import ensure_nvme_driver
 from eraser.drive.idle import prove_idle
 from eraser.drive.lock import NamespaceHold, SlotLock
 from eraser.drive.nvme import Controller, open_controller
-from eraser.drive.spec import SanitizeLog
+from eraser.drive.spec import SanitizeLog, SmartLog
 from eraser.drive.sysfs import Host
 from eraser.drive.unique import check_unique
 from eraser.errors import DriveError, EraserError, IdentityError
 from eraser.gate import takedesk
 from eraser.journal import Journal
-from eraser.wire.policy import Limits, Policy
+from eraser.wire.applied import Applied, apply
+from eraser.wire.policy import Limits, Method, Policy
 from eraser.wire.report import Step
 
 OnProgress = Callable[[Step, float, str], None]
+
+
+FEEL_SECONDS = 10.0
+"""Between two looks at the temperature."""
+
+_ZERO_CELSIUS = 273
+"""Kelvin, as drives count: whole degrees."""
 
 
 class OutOfTimeError(EraserError):
@@ -75,6 +84,10 @@ class Desk:
         self._controller: Controller | None = None
         self._hold: NamespaceHold | None = None
         self._deadline = _deadline(request, book.state)
+        self._feel_at = time.monotonic() + FEEL_SECONDS
+        self._warm_from: int | None = None
+        self._usual: dict[Method, durations.Row | None] = {}
+        self._applied = Applied.plain(request.policy)
 
     @property
     def state(self) -> CaseState:
@@ -87,9 +100,14 @@ class Desk:
         return self.request.policy
 
     @property
+    def applied(self) -> Applied:
+        """The policy as it applies to this drive; its quirks count once it is open."""
+        return self._applied
+
+    @property
     def limits(self) -> Limits:
         """The time limits of this run."""
-        return self.request.policy.limits
+        return self._applied.limits
 
     @property
     def controller(self) -> Controller:
@@ -134,6 +152,46 @@ class Desk:
             self._counted += own
             self.note(Spent(step, round(own, 3)))
 
+    def usual(self, method: Method) -> durations.Row | None:
+        """What this host has learned of such drives; None where nothing."""
+        state = self.state
+        if state.identity is None or state.inspected is None or state.inspected.facts is None:
+            return None
+        if method not in self._usual:
+            firmware = state.inspected.facts.firmware
+            directory = self.files.state_dir
+            self._usual[method] = durationfiles.load(directory, state.identity, firmware, method)
+        return self._usual[method]
+
+    def feel(self) -> None:
+        """Now and then: whether the drive is at its own warning temperature (WCTEMP).
+
+        Only while a sanitize runs, when Get Log Page is allowed (Base 2.0, figure 312), and nothing
+        is on the admin queue for long: beside a Format this would end in a reset.
+        """
+        now = time.monotonic()
+        if now < self._feel_at:
+            return
+        self._feel_at = now + FEEL_SECONDS
+        try:
+            if self._warm_from is None:
+                self._warm_from = self.controller.identify().warning_kelvin
+            if not self._warm_from:
+                raise DriveError("no warning temperature")
+            kelvin = SmartLog.parse(self.controller.smart_log()).temperature_kelvin
+        except DriveError:
+            # It decides nothing about this drive, so it is not asked again.
+            self._feel_at = float("inf")
+            self.files.write_heat("")
+            return
+        hot = kelvin >= self._warm_from
+        self.files.write_heat(
+            f"is at {kelvin - _ZERO_CELSIUS} degrees Celsius, and too warm from "
+            f"{self._warm_from - _ZERO_CELSIUS} on by its own word"
+            if hot
+            else ""
+        )
+
     def check_time(self) -> None:
         """Raises :class:`OutOfTimeError` when the order's time is over."""
         if self._deadline is not None and time.monotonic() >= self._deadline:
@@ -161,6 +219,7 @@ class Desk:
             command_timeout=self.limits.command,
         )
         self._know()
+        self._learn_quirks()
         self._await_disks()
         self._hold = NamespaceHold(self._controller).take()
         # The disks that come back after a reset or Format of ours are udev's first: a slow look of
@@ -192,6 +251,13 @@ class Desk:
         check_unique(self.host, found, self.request.slot.address)
         if self.state.identity is None:
             self.note(Identified(found))
+
+    def _learn_quirks(self) -> None:
+        known = self.state.identity
+        if not self.policy.quirks or known is None:
+            return
+        firmware = self.controller.identify().firmware
+        self._applied = apply(self.policy, known.vendor_id, known.model, firmware)
 
     def _await_disks(self) -> None:
         """A drive that has just come from a guest, or from a boot, is live before its disks are."""
@@ -232,6 +298,8 @@ class Desk:
 
     def close(self) -> None:
         """Lets go of disks and controller; the lock stays its owner's."""
+        with contextlib.suppress(OSError):
+            self.files.write_heat("")
         if self._hold is not None:
             self._hold.drop()
         if self._controller is not None:

@@ -9,6 +9,7 @@ from eraser.journal import JournalError, Line
 from eraser.wire import codec
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.policy import Label, Method
+from eraser.wire.profile import NamespaceLayout
 from eraser.wire.report import (
     CommandRecord,
     ControllerFacts,
@@ -79,6 +80,18 @@ class Planned:
     achieved: Label | None
     downgraded: bool
     refusal: str
+
+
+@dataclass(frozen=True)
+class Restored:
+    """The namespaces are as the profile wants them, or as near to it as the drive allowed."""
+
+    changed: bool
+    """Something was sent: probes that stood in the layout before say nothing about this one."""
+    namespaces: tuple[NamespaceLayout, ...]
+    commands: tuple[CommandEntry, ...]
+    """Formats of the new layout, where Format is all that the drive has."""
+    problems: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -205,6 +218,7 @@ Entry = (
     | Revoked
     | Inspected
     | Planned
+    | Restored
     | Keyed
     | Fingerprinted
     | Planted
@@ -230,6 +244,7 @@ _KINDS: dict[str, type[Entry]] = {
         Revoked,
         Inspected,
         Planned,
+        Restored,
         Keyed,
         Fingerprinted,
         Planted,

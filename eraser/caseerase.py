@@ -5,6 +5,8 @@ An intent is in the journal before a command goes out, its result after it.
 
 from __future__ import annotations
 
+from eraser import caserestore
+from eraser.casebook import CaseState
 from eraser.casedesk import Desk
 from eraser.caseformat import Format
 from eraser.casesanitize import Sanitize, adopt
@@ -15,13 +17,28 @@ from eraser.wire.report import Step
 def erase(desk: Desk) -> None:
     """Carries out what is left of the plan. Raises :class:`DriveError` and its kin."""
     adopt(desk)
-    for place, command in enumerate(desk.state.steps):
-        if desk.state.halted:
-            return
-        if place in desk.state.done or place < desk.state.first:
+    state = desk.state
+    while not state.halted:
+        place = _next(state)
+        # A command that was found under way comes first: the drive takes no other meanwhile.
+        if state.restored is None and state.intent is None and _is_due(state, place):
+            caserestore.restore(desk)
             continue
+        if place is None:
+            return
+        command = state.steps[place]
         with desk.step(Step.ERASE, command.method.value):
             if command.opcode == OPCODE_SANITIZE:
                 Sanitize(desk, place, command).run()
             else:
                 Format(desk, place, command).run()
+
+
+def _next(state: CaseState) -> int | None:
+    """The first place that has no result; restoring may have added some."""
+    places = range(state.first, len(state.steps))
+    return next((place for place in places if place not in state.done), None)
+
+
+def _is_due(state: CaseState, place: int | None) -> bool:
+    return place is None or place >= state.restore_place

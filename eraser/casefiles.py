@@ -48,7 +48,7 @@ class CaseRequest:
         """A digest of what must be alike for one run to go on with another's work.
 
         Time limits and the profile may differ: a too short limit is mended by calling again, and
-        the profile decides release only.
+        the profile decides release, and a layout that is always made from what is there.
         """
         policy = dataclasses.replace(self.policy, limits=Limits())
         return codec.digest([self.order_id, self.slot, self.generation, self.nonce, policy])
@@ -113,6 +113,10 @@ class CaseFiles:
         """What the detached child that sends one Format writes."""
         return self.directory / f"format-{place}-{attempt}.json"
 
+    def reformat_result(self, nsid: int) -> Path:
+        """The same of one that erases nothing: it only sets an LBA format."""
+        return self.directory / f"reformat-{nsid}.json"
+
     def make(self) -> None:
         """Makes the directories, durably. Raises :class:`BadInputError` where that fails."""
         try:
@@ -171,6 +175,23 @@ class CaseFiles:
         except (OSError, BadInputError):
             # After a power loss the file may be empty: it was never synced and decides nothing.
             return None
+
+    def write_heat(self, text: str) -> None:
+        """What the drive says of its temperature now; empty for a drive that is not too warm."""
+        path = self.directory / "heat.txt"
+        if not text:
+            path.unlink(missing_ok=True)
+            return
+        temporary = path.with_name(f".heat.{os.getpid()}.tmp")
+        temporary.write_text(text)
+        temporary.replace(path)
+
+    def heat(self) -> str:
+        """The newest :meth:`write_heat`, empty where there is none."""
+        try:
+            return (self.directory / "heat.txt").read_text(errors="replace")[:200]
+        except OSError:
+            return ""
 
     def finished(self) -> bool:
         """Whether the case has ended with a report."""

@@ -4,16 +4,61 @@ from __future__ import annotations
 
 import time
 
-from eraser import caseprobes
+from eraser import caseprobes, durations
 from eraser.casedesk import Desk
 from eraser.caseentries import AttemptOver, CommandEntry, Intent, MethodDone, Sent
 from eraser.drive.passthru import passthru_argv, status_of
 from eraser.erase import format as format_nvm
+from eraser.erase.plan import OPCODE_FORMAT
 from eraser.errors import DriveError
 from eraser.wire.report import CommandRecord, MethodRecord, Verdict
 
 MAX_ATTEMPTS = 2
 """Of one Format that failed; one whose end was lost with the power does not count as failed."""
+
+
+def plain_format(desk: Desk, nsid: int, cdw10: int) -> CommandRecord:
+    """A Format that erases nothing and sets an LBA format, sent as carefully as one that erases.
+
+    Raises :class:`DriveError` where it has no end in time.
+    """
+    desk.hold.drop()
+    result = format_nvm.send(
+        passthru_argv(
+            desk.host.nvme,
+            desk.controller.path,
+            OPCODE_FORMAT,
+            nsid=nsid,
+            cdw10=cdw10,
+            timeout=desk.limits.format,
+        ),
+        desk.files.reformat_result(nsid),
+        lock=desk.lock.share(),
+        timeout=desk.limits.format,
+        tick=lambda seconds: desk.tell(
+            min(seconds / desk.limits.format, 0.99), f"LBA format of {nsid}, {seconds:.0f} s"
+        ),
+    )
+    if result is None:
+        raise DriveError(
+            f"expected the LBA format of namespace {nsid} to be set within "
+            f"{desk.limits.format:g} s, found no end; it may still be running in the drive"
+        )
+    return _record(result, nsid, cdw10)
+
+
+def _record(result: format_nvm.FormatResult, nsid: int, cdw10: int) -> CommandRecord:
+    return CommandRecord(
+        argv=result.argv,
+        opcode=OPCODE_FORMAT,
+        nsid=nsid,
+        cdw10=cdw10,
+        status=status_of(result.exit_code, result.stderr),
+        exit_code=result.exit_code,
+        message=" ".join(result.stderr.split())[:400],
+        started_at=result.started_at,
+        seconds=round(result.seconds, 3),
+    )
 
 
 class Format:
@@ -43,7 +88,7 @@ class Format:
 
     def _send(self) -> None:
         desk, command = self.desk, self.command
-        if desk.state.plan is not None and self.place % len(desk.state.plan.commands) == 0:
+        if desk.state.opens_round(self.place):
             caseprobes.plant(desk, self.place)
         self._wait_for_format()
         desk.recheck()
@@ -77,10 +122,11 @@ class Format:
         self._judge(intent, result)
 
     def _tick(self, seconds: float) -> None:
-        self.desk.tell(
-            min(seconds / self.desk.limits.format, 0.99),
-            f"{self.command.method.value}, {seconds:.0f} s",
-        )
+        """Format counts nothing that can be read meanwhile: what others took has to do."""
+        known = durations.estimate(self.desk.usual(self.command.method))
+        whole = self.desk.limits.format if known is None else max(known.p50, 0.1)
+        said = durations.left(seconds, 0.0, known) or f"{seconds:.0f} s"
+        self.desk.tell(min(seconds / whole, 0.99), f"{self.command.method.value}, {said}")
 
     def _wait_for_format(self) -> None:
         """A Format that outlived its sender (FPI not 0) must end before the next one starts."""
@@ -99,19 +145,8 @@ class Format:
             time.sleep(self.desk.limits.poll)
 
     def _judge(self, intent: Intent, result: format_nvm.FormatResult) -> None:
-        status = status_of(result.exit_code, result.stderr)
-        said = " ".join(result.stderr.split())[:400]
-        record = CommandRecord(
-            argv=result.argv,
-            opcode=self.command.opcode,
-            nsid=self.command.nsid,
-            cdw10=self.command.cdw10,
-            status=status,
-            exit_code=result.exit_code,
-            message=said,
-            started_at=result.started_at,
-            seconds=round(result.seconds, 3),
-        )
+        record = _record(result, self.command.nsid, self.command.cdw10)
+        status, said = record.status, record.message
         self.desk.note(Sent(record))
         if status == 0:
             self.desk.reclaim()

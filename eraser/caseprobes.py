@@ -12,6 +12,7 @@ from eraser.drive.spec import SanitizeState, SmartLog
 from eraser.errors import BadInputError, DriveError
 from eraser.journal import replace_durably
 from eraser.proof.blocks import block_count
+from eraser.proof.passread import PassthroughReader
 from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
 from eraser.proof.reader import Device
 from eraser.proof.sampling import share
@@ -91,7 +92,7 @@ def _take(desk: Desk, plan: VerifyPlan, namespace: NamespacePlan) -> tuple[int, 
             raise DriveError(f"given up after {prints.unreadable} blocks that cannot be read")
 
     try:
-        with Device(namespace.path) as device:
+        with Device(namespace.path, rescue=namespace.rescue) as device:
             prints.take(device, plan.places(namespace), look)
     except DriveError as error:
         why = f"fingerprints of namespace {namespace.nsid}: {error}"
@@ -136,11 +137,11 @@ def _plant_one(desk: Desk, layout: NamespaceLayout) -> tuple[int, str]:
 
 
 def layouts(desk: Desk) -> tuple[NamespaceLayout, ...]:
-    """The namespaces as they were inspected: canaries stand at places of this layout."""
-    inspected = desk.state.inspected
-    if inspected is None or inspected.facts is None:
+    """The namespaces as inspected, or as restored since: canaries stand at places of these."""
+    layout = desk.state.layout
+    if layout is None:
         raise DriveError(f"{desk.request.slot}: expected an inspected drive, found none")
-    return inspected.facts.namespaces
+    return layout
 
 
 def canaries_of(desk: Desk, layout: NamespaceLayout) -> Canaries:
@@ -175,7 +176,12 @@ def make_readable(desk: Desk) -> None:
                 raise
             continue  # not offered: nothing to switch off
         if value & DULBE:
-            controller.set_feature(FEATURE_ERROR_RECOVERY, value & ~DULBE, nsid)
+            try:
+                controller.set_feature(FEATURE_ERROR_RECOVERY, value & ~DULBE, nsid)
+            except CommandError as error:
+                if error.status is None:
+                    raise
+                desk.tell(0.0, str(error))  # the reads will tell what that costs
             desk.note(Sent(controller.records[-1]))
 
 
@@ -200,7 +206,10 @@ def reading_plan(desk: Desk, *, probes: bool) -> VerifyPlan:
                 canaries_of(desk, known)
                 if probes and known and desk.state.canaries_planted
                 else None,
-                _prints(desk, nsid) if probes else None,
+                _prints(desk, nsid) if probes and desk.state.kept(nsid) else None,
+                PassthroughReader.of(
+                    nsid, desk.controller.identify_namespace(nsid), desk.limits.command
+                ),
             )
         )
     return VerifyPlan(
@@ -209,6 +218,7 @@ def reading_plan(desk: Desk, *, probes: bool) -> VerifyPlan:
         confidence=wanted.confidence,
         residual=wanted.residual,
         namespaces=tuple(namespaces),
+        reread=wanted.reread if probes else 0,
     )
 
 

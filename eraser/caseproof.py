@@ -36,14 +36,20 @@ def reset(desk: Desk) -> None:
     if desk.state.reset is not None:
         return
     with desk.step(Step.RESET):
-        desk.hold.drop()
-        problem = ""
-        try:
-            desk.controller.reset(timeout=desk.limits.ready)
-        except DriveError as error:
-            problem = str(error)
-        desk.reclaim()
+        problem = _reset_now(desk)
         desk.note(WasReset(problem, _writes(desk)))
+
+
+def _reset_now(desk: Desk) -> str:
+    """Why the reset failed, empty where it did not. Raises for a controller that is not live."""
+    desk.hold.drop()
+    problem = ""
+    try:
+        desk.controller.reset(timeout=desk.limits.ready)
+    except DriveError as error:
+        problem = str(error)
+    desk.reclaim()
+    return problem
 
 
 def reconsider(desk: Desk) -> None:
@@ -108,7 +114,7 @@ def verify(desk: Desk) -> None:
         evidence = _evidence(desk, _read(desk, plan), lost_fingerprints(desk, plan))
         methods = _worst_last(state.methods)
         word, reasons = judging.judge(methods, evidence)
-        again = _again(desk, word)
+        again = _again(desk, word, evidence.result)
         if again:
             desk.files.verify_state.unlink(missing_ok=True)
             desk.note(Again(again))
@@ -116,12 +122,17 @@ def verify(desk: Desk) -> None:
         desk.note(Verified(judging.record(methods, evidence), word, reasons))
 
 
-def _again(desk: Desk, word: Verdict) -> str:
-    """Why a second round is due: an honest drive is not held for a journal that we lost."""
+def _again(desk: Desk, word: Verdict, result: VerificationResult) -> str:
+    """Why a second round is due. An honest drive is not held for a journal that we lost, nor for
+    blocks that another erase makes readable; what still fails after it is a person's to decide."""
     state = desk.state
+    if word is not Verdict.UNKNOWN or state.rounds > 1:
+        return ""
+    if doubt := judging.unreadable(result) or judging.unstable(result):
+        return doubt
     adopted = any(method.adopted for method in state.methods)
     lost = not state.canaries_planted and desk.policy.verification.canaries
-    if word is Verdict.UNKNOWN and adopted and lost and state.rounds == 1:
+    if adopted and lost:
         return "the probes were lost with the journal, and content alone does not decide"
     return ""
 
@@ -136,11 +147,28 @@ def _worst_last(methods: tuple[MethodRecord, ...]) -> tuple[MethodRecord, ...]:
 def _read(desk: Desk, plan: VerifyPlan) -> VerificationResult:
     verifier = Verifier(plan)
     _restore(desk, verifier)
-    result = verifier.run(_checkpoints(desk, verifier), desk.out_of_time)
+    result = verifier.run(
+        _checkpoints(desk, verifier), desk.out_of_time, lambda: _reset_again(desk)
+    )
     if result is None:
         desk.check_time()
         raise OutOfTimeError("expected to read to the end, found the reading stopped")
     return result
+
+
+def _reset_again(desk: Desk) -> None:
+    """The second reset, with half of the proof behind us: docs/decisions/reading.md says why."""
+    first, paths = desk.state.reset, desk.hold.paths
+    with desk.step(Step.RESET, "again, to read some blocks twice"):
+        problem = _reset_now(desk)
+        if desk.hold.paths != paths:
+            raise DriveError(
+                f"expected the disks {sorted(paths.values())} after a reset, found "
+                f"{sorted(desk.hold.paths.values())}; see the kernel's log"
+            )
+        if problem and first is not None and not first.problem:
+            desk.note(WasReset(problem, first.writes))
+        make_readable(desk)
 
 
 def _restore(desk: Desk, verifier: Verifier) -> None:
@@ -172,17 +200,17 @@ def _evidence(desk: Desk, result: VerificationResult, lost: tuple[str, ...]) -> 
     asked = sum(len(canaries_of(desk, layout).positions) for layout in layouts(desk))
     planted = desk.state.canaries_planted
     void = max(0, result.canaries_planted - planted)
-    fills = [
-        desk.controller.identify_namespace(namespace.nsid).expected_byte
+    promises = tuple(
+        judging.Expected.of(desk.controller.identify_namespace(namespace.nsid).expected_byte)
         for namespace in result.namespaces
-    ]
+    )
     return judging.Evidence(
         result=dataclasses.replace(
             result,
             canaries_planted=min(planted, result.canaries_planted),
             canaries_checked=max(0, result.canaries_checked - void),
         ),
-        expected=judging.Expected.of(fills),
+        expected=promises,
         canaries_asked=asked,
         missing_probes=_missing(desk, asked) + lost,
     )

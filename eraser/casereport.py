@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from eraser.casebook import CaseState
 from eraser.casefiles import CaseRequest
-from eraser.drive.health import unfit
+from eraser.drive.health import final, unfit
+from eraser.drive.profile import obstacles, unmendable
+from eraser.drive.residues import residues
+from eraser.wire.applied import tolerated
 from eraser.wire.policy import Label
 from eraser.wire.report import (
     ControllerFacts,
@@ -34,9 +38,12 @@ class AfterLook:
     health: HealthRecord | None = None
     differences: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
-    detached: tuple[int, ...] = ()
-    """Namespaces that exist and are not attached: out of reach for Format, and for reading."""
     tools: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def detached(self) -> tuple[int, ...]:
+        """Namespaces that exist and are not attached: out of reach for Format, and for reading."""
+        return () if self.facts is None else tuple(n.nsid for n in self.facts.detached)
 
 
 def achieved(state: CaseState) -> Label | None:
@@ -82,12 +89,12 @@ def _unfinished(state: CaseState) -> Verdict:
     return Verdict.UNKNOWN
 
 
-def _doubts(state: CaseState) -> tuple[str, ...]:
-    """Commands that did not end well, each with why."""
+def _doubts(state: CaseState, passed: Collection[int] = ()) -> tuple[str, ...]:
+    """Commands that did not end well, each with why; not those whose ``id`` is in ``passed``."""
     return tuple(
         f"{method.method.value}: {method.reason or method.verdict.value}"
         for method in state.methods
-        if method.verdict is not Verdict.ERASED
+        if method.verdict is not Verdict.ERASED and id(method) not in passed
     )
 
 
@@ -97,7 +104,8 @@ def hold_reasons(
     """Why an erased drive is not handed out. Health and profile stand here and nowhere else."""
     if verdict is not Verdict.ERASED:
         return ()
-    found = list(_doubts(state))
+    passed = {id(record) for record in tolerated(request.policy, state.methods)}
+    found = list(_doubts(state, passed))
     label, allowed = achieved(state), request.policy.allow_clear
     if label is None:
         found.append("no planned command ended well")
@@ -111,6 +119,8 @@ def hold_reasons(
         for nsid in after.detached
     ]
     found += after.differences
+    if after.differences and state.restored is not None:
+        found += state.restored.problems
     if after.health is not None:
         found += unfit(after.health, request.policy.health)
     return tuple(dict.fromkeys(found))
@@ -125,7 +135,15 @@ def assemble(
 ) -> EraseReport:
     """The host's testimony, unsigned."""
     verdict, reasons = judge_case(state, ending, after)
-    reasons = tuple(dict.fromkeys(reasons + hold_reasons(request, state, verdict, after)))
+    reasons += hold_reasons(request, state, verdict, after)
+    looked = after.facts or (None if state.inspected is None else state.inspected.facts)
+    retire = () if looked is None else tuple(unmendable(looked))
+    if after.health is not None:
+        retire += final(after.health, request.policy.health)
+    if verdict is not Verdict.ERASED and looked is not None:
+        # What kept the commands from the drive is why it is not erased.
+        reasons += tuple(obstacles(looked))
+    reasons = tuple(dict.fromkeys(reasons))
     # In use: the same order comes again and its case begins anew, so nothing of this one counts.
     again = ending.outcome is Outcome.IN_USE
     label = None if again else achieved(state)
@@ -158,5 +176,7 @@ def assemble(
         finished_at=finished_at,
         seconds={step: round(spent, 3) for step, spent in state.seconds.items()},
         tools=after.tools,
+        residues=residues(None if inspected is None else inspected.facts, after.facts, label),
+        retire=retire,
         last_owner=None if state.revoked is None else state.revoked.last_owner,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import time
 
-from eraser import caseprobes
+from eraser import caseprobes, durations
 from eraser.casedesk import Desk
 from eraser.caseentries import (
     AttemptOver,
@@ -202,6 +202,9 @@ class Sanitize:
     def _watch(self, intent: Intent, *, settle: float = 0.0) -> None:
         """Polls log 81h until our sanitize has ended or patience is over."""
         dog, began = _watchdog(self.desk), time.monotonic()
+        row = self.desk.usual(self.command.method)
+        dog.stuck = durations.patience(row, dog.stuck)
+        known = durations.estimate(row)
         while True:
             raw, now = _patient_look(self.desk, dog)
             found = self._assess(intent, now)
@@ -212,7 +215,8 @@ class Sanitize:
                     self._done(intent, raw, Verdict.UNKNOWN, over, changed=True, halt=True)
                     return
                 self.desk.check_time()
-                self.desk.tell(now.fraction, self._eta(now, began))
+                self.desk.feel()
+                self.desk.tell(now.fraction, self._eta(now, began, known))
             elif found.standing is Standing.FOREIGN:
                 wait_for_another(self.desk, "after our command")
             elif found.changed or time.monotonic() - began >= settle:
@@ -228,11 +232,10 @@ class Sanitize:
         before = None if intent.adopted else _parse(intent.log_before)
         return assess(self.command.cdw10, before, now, running_seen=self.desk.state.running_seen)
 
-    def _eta(self, now: SanitizeLog, began: float) -> str:
-        seconds, name = time.monotonic() - began, self.command.method.value
-        if 0.01 < now.fraction < 1 and seconds > 1:
-            return f"{name}, about {seconds * (1 - now.fraction) / now.fraction:.0f} s left"
-        return name
+    def _eta(self, now: SanitizeLog, began: float, known: durations.Estimate | None) -> str:
+        name = self.command.method.value
+        left = durations.left(time.monotonic() - began, now.fraction, known)
+        return f"{name}, {left}" if left else name
 
     def _end(self, intent: Intent, raw: bytes, found: Assessment) -> None:
         last = self.place + 1 == len(self.desk.state.steps)

@@ -15,6 +15,9 @@ from eraser.errors import BadInputError, EraserError
 VERBS: dict[str, tuple[str, str]] = {
     "inspect": ("eraser.cli_inspect", "show a drive and propose what one of its model looks like"),
     "erase": ("eraser.cli_erase", "erase and verify the drive in a slot, or go on with that"),
+    "verify": ("eraser.cli_verify", "read a certified drive once more, and compare; read only"),
+    "plan": ("eraser.cli_plan", "show what a policy would send to a drive, and send nothing"),
+    "durations": ("eraser.cli_plan", "show how long erases took on this host, by model"),
     "host-setup": ("eraser.cli_hostsetup", "keep this host from looking into tenants' drives"),
     "case": ("eraser.cli_case", "run one case for the worker (internal)"),
     "gate": ("eraser.cli_gate", "let guests start on their drives, or refuse; owners, tickets"),

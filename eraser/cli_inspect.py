@@ -8,7 +8,8 @@ from pathlib import Path
 
 from eraser.cli_output import add_format, show
 from eraser.drive import health
-from eraser.drive.inspect import facts, features
+from eraser.drive.features import features
+from eraser.drive.inspect import facts
 from eraser.drive.nvme import open_controller
 from eraser.drive.profile import propose
 from eraser.drive.spec import SanitizeLog

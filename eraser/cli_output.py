@@ -27,14 +27,14 @@ from eraser.wire.report import EraseReport, Outcome, Step, Verdict
 EXIT_CODES = """\
 exit codes:
   0   done; for erase: erased, verified, and fit to be handed out
-  1   the verdict is unknown, or an error of this host
+  1   the verdict is unknown (for verify: blocks cannot be read), or an error of this host
   2   bad input: nothing was touched
   3   the drive is or may be in use: nothing was sent to it
   4   another drive than expected, or not unique: nothing was sent to it
   5   another process works on the slot: try again later
   6   the drive or its driver did not answer as it should, or is absent
   7   erased, but not fit to be handed out (health, profile, policy)
-  8   not erased
+  8   not erased; for verify: the drive does not read as it was certified
   9   an order or a ticket that is not for this host as it is now
   10  the policy allows no method that the drive offers: nothing was sent to it
   11  the guest must not start on its drives; or the ticket is not valid

@@ -94,14 +94,19 @@ class HostState:
         return hostcard.accepted(self.directory, address)
 
     def orders(self) -> tuple[EraseOrder, ...]:
-        """The newest accepted order of every slot. A damaged file stops no other slot's case."""
-        found = []
+        """The newest accepted order of every slot, in the order in which they came.
+
+        A damaged file stops no other slot's case.
+        """
+        found: list[tuple[int, EraseOrder]] = []
         for path in sorted((self.directory / "orders").glob("[0-9a-f]*.json")):
             try:
-                found.append(codec.load(EraseOrder, path.read_bytes(), str(path)))
+                # Replaced as a whole when it is accepted, and never after that.
+                at = path.stat().st_mtime_ns
+                found.append((at, codec.load(EraseOrder, path.read_bytes(), str(path))))
             except BadInputError as error:
                 LOG.error("damaged: %s; remove the file, the order comes again", error)
-        return tuple(found)
+        return tuple(order for _at, order in sorted(found, key=lambda each: each[0]))
 
     def accept(self, token: str) -> EraseOrder:
         """Verifies an order and remembers it, durably, before anything acts on it.

@@ -8,6 +8,7 @@ process changes nothing but the time it takes.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Protocol
 
 from eraser.errors import EraserError
 from eraser.hoststate import HostState
+from eraser.startline import StartLine, Turn
 from eraser.wire import codec
 from eraser.wire.order import EraseOrder
 from eraser.wire.report import (
@@ -49,6 +51,8 @@ class CaseLook:
     step: Step
     fraction: float
     detail: str
+    hot: str = ""
+    """What the drive says of its temperature, where that is a reason to start no other."""
 
 
 class Cases(Protocol):
@@ -101,7 +105,7 @@ class Pump:
     cases: Cases
     send: Send
     version: str
-    max_running: int
+    line: StartLine
     hello_interval: float
     progress_interval: float
     testify: Callable[[], GateTestimony] | None = None
@@ -124,11 +128,12 @@ class Pump:
         known = {order.order_id for order in orders}
         for gone in set(self._watches) - known:
             del self._watches[gone]
-        free = self.max_running - sum(self._running(order) for order in orders)
+        running = [order for order in orders if self._running(order)]
+        turn = self.line.round(len(running), self._heat(running))
         for order in orders:
             watch = self._watches.setdefault(order.order_id, _Watch())
             try:
-                free -= self._move(order, watch, free)
+                self._move(order, watch, turn)
                 watch.trouble = ""
             except (EraserError, OSError) as error:
                 if watch.trouble != str(error):
@@ -143,11 +148,21 @@ class Pump:
         except (EraserError, OSError):
             return True  # taken for busy; _move meets the same error and names it
 
-    def _move(self, order: EraseOrder, watch: _Watch, free: int) -> int:
-        """One step of one case; 1 when a runner was started."""
+    def _heat(self, running: list[EraseOrder]) -> str:
+        """The first of the drives under work that is too warm."""
+        for order in running:
+            try:
+                if hot := self.cases.look(order).hot:
+                    return f"the drive in {order.slot.address} {hot}"
+            except (EraserError, OSError):
+                continue  # _move meets the same error and names it
+        return ""
+
+    def _move(self, order: EraseOrder, watch: _Watch, turn: Turn) -> None:
+        """One step of one case."""
         repeated, watch.repeated = watch.repeated, False
         if watch.sent and not repeated:
-            return 0
+            return
         look = self.cases.look(order)
         if repeated and look.report is not None and look.report.outcome is Outcome.IN_USE:
             # "In use" is an answer for now: the same order again means, look again.
@@ -156,16 +171,19 @@ class Pump:
             look = self.cases.look(order)
         if look.report is not None:
             watch.sent = self._post("quarantine.report", self._sign(look.report, REPORT_TYPE))
-            return 0
-        self._show(order, watch, look)
-        if free < 1 or self.cases.running(order) or not self._due(watch):
-            return 0
+            return
+        if self.cases.running(order) or not self._due(watch):
+            self._show(order, watch, look)
+            return
+        wait = turn.take()
+        self._show(order, watch, dataclasses.replace(look, detail=wait) if wait else look)
+        if wait:
+            return
         watch.starts += 1
         watch.started_at = self.clock()
         if watch.starts > 1:
             LOG.warning("the runner of %s ended without a report: starting it again", order.slot)
         self.cases.start(order)
-        return 1
 
     def _due(self, watch: _Watch) -> bool:
         if not watch.starts:

@@ -56,7 +56,7 @@ class DiskCases:
         seen = files.progress()
         if seen is None:
             return CaseLook(report, Step.PROVE_IDLE, 0.0, "")
-        return CaseLook(report, seen.step, seen.fraction, seen.detail)
+        return CaseLook(report, seen.step, seen.fraction, seen.detail, files.heat())
 
     def running(self, order: EraseOrder) -> bool:
         """A child of ours, or whoever else holds the slot's lock: a runner that an earlier worker

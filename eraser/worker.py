@@ -24,6 +24,7 @@ from eraser.hoststate import HostState, OrderRefusedError, TicketRefusedError
 from eraser.pump import Pump
 from eraser.restpump import RestPump
 from eraser.runners import DiskCases, DiskLooks
+from eraser.startline import StartLine
 from eraser.testimony import Witness
 from eraser.ticketpump import TicketPump
 from eraser.wire.messaging import CONTROL_QUEUE, host_queue, make_app
@@ -60,7 +61,7 @@ class Worker:
             cases=self.cases,
             send=self.send,
             version=VERSION,
-            max_running=settings.max_running,
+            line=StartLine(settings.max_running, settings.thermal_pause, settings.pause_file),
             hello_interval=settings.hello_interval,
             progress_interval=settings.progress_interval,
             testify=Witness(settings.state_dir, settings.run_dir).gate,

@@ -55,10 +55,35 @@ When to change: do not, outside tests.
         min=1,
         max=256,
         help="""
-How many drives are erased at once on this host; further orders wait in the state directory.
+How many drives are erased at once on this host; further orders wait in the state directory, the
+oldest first, and their progress says for what.
 
 When to lower it: when many drives of one host, erasing at once, exceed its power or cooling. When
 to raise it: with more than eight drives and power to spare; drives erase independently.
+""",
+    ),
+    cfg.FloatOpt(
+        "thermal_pause",
+        default=1800.0,
+        min=0.0,
+        max=86400.0,
+        help="""
+While a drive that is being sanitized says that it is at its warning temperature (WCTEMP) or above,
+no other one is started on this host, for so many seconds in a row at the most; then one is. What
+runs goes on: a sanitize cannot be paused. 0 turns this off.
+
+When to raise it: where drives of one host heat each other up. When to turn it off: with drives that
+always call themselves too warm.
+""",
+    ),
+    cfg.StrOpt(
+        "pause_file",
+        default="/run/nvme-quarantine/pause",
+        help="""
+While this file exists, no erase is started on this host; its first line is shown to whoever waits.
+It is for what this program cannot see: the power budget of a rack, a cooling fault, maintenance.
+
+When to change: when your monitoring writes elsewhere.
 """,
     ),
     cfg.FloatOpt(
@@ -109,6 +134,8 @@ class WorkerSettings:
     hello_interval: float
     progress_interval: float
     visibility_timeout: int
+    thermal_pause: float = 0.0
+    pause_file: Path | None = None
 
 
 def list_opts() -> options.Options:
@@ -124,6 +151,8 @@ def load(files: Sequence[Path]) -> WorkerSettings:
         state_dir=Path(values.state_dir),
         run_dir=Path(values.run_dir),
         max_running=values.max_running,
+        thermal_pause=values.thermal_pause,
+        pause_file=Path(values.pause_file),
         hello_interval=values.hello_interval,
         progress_interval=values.progress_interval,
         visibility_timeout=values.visibility_timeout,

@@ -168,7 +168,31 @@ class Assembly:
             confidentiality_before=words.confidentiality_before,
             confidentiality_after=words.confidentiality_after,
             destination=words.destination,
+            verifier_person=words.verifier_person,
+            verifier_title=words.verifier_title,
+            verifier_location=words.verifier_location,
+            verifier_contact=words.verifier_contact,
         )
+
+    @cached_property
+    def property_numbers(self) -> dict[str, str]:
+        """Property numbers by serial number. Raises :class:`BadInputError`."""
+        file = self.conf.evidence.property_numbers
+        if file is None:
+            return {}
+        raw = read_file(Path(file), "property_numbers")
+        try:
+            found = codec.parse(raw, str(file))
+        except BadWireError as error:
+            raise BadInputError(str(error)) from error
+        if not isinstance(found, dict) or not all(
+            isinstance(number, str) and 0 < len(number) <= 128 for number in found.values()
+        ):
+            raise BadInputError(
+                f"[evidence]property_numbers: expected an object of serial numbers to texts of 1 "
+                f"to 128 characters in {file}, found something else"
+            )
+        return found
 
     @property
     def certificates_dir(self) -> Path:
@@ -178,7 +202,13 @@ class Assembly:
     @cached_property
     def inbox(self) -> Inbox:
         """Takes messages."""
-        registrar = Registrar(self.store, self.key, self.issuer, self.certificates_dir)
+        registrar = Registrar(
+            self.store,
+            self.key,
+            self.issuer,
+            self.certificates_dir,
+            numbers=self.property_numbers,
+        )
         return Inbox(
             self.store,
             self.key.public,

@@ -10,7 +10,10 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from eraser.wire.fitness import Consequence
 from eraser.wire.order import EraseOrder
+from eraser.wire.profile import layout_differences
+from eraser.wire.remarks import remarks
 from eraser.wire.report import EraseReport, Outcome, Verdict
 from quarantine.evidence import methods, reading
 from quarantine.record.facts import SlotRecord
@@ -36,6 +39,12 @@ class Decision:
 
     ruling: Ruling
     reasons: tuple[str, ...] = ()
+    erased: bool = False
+    """For a hold: the erase itself stands, proved as the policy asks; the certificate says what
+    was achieved and that the drive was not handed out."""
+    retire: tuple[str, ...] = ()
+    """For a hold: why the drive is retired: the policy's table of health says so, or its host
+    found what no order can ever mend."""
 
     @property
     def reason(self) -> str:
@@ -57,12 +66,22 @@ def check(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Decisio
     if report.outcome is Outcome.NO_METHOD:
         text = f"policy {order.policy.name!r} allows no method that the drive offers"
         return _nothing_sent(Ruling.HOLD, text, report)
+    # Each once: a host that knows the policy says the same of the drive's health as we.
+    retire = tuple(dict.fromkeys((*_health(order, report, Consequence.RETIRE), *report.retire)))
     if report.verdict is not Verdict.ERASED:
-        return Decision(Ruling.HOLD, (f"verdict {report.verdict}", *report.reasons))
+        reasons = (f"verdict {report.verdict}", *report.reasons)
+        return Decision(Ruling.HOLD, reasons, retire=retire)
+    claims = tuple(_claims(order, report))
     if not report.fit:
-        return Decision(Ruling.HOLD, ("erased, but not fit to be handed out", *report.reasons))
-    reasons = tuple(_contradictions(order, report))
-    return Decision(Ruling.HOLD if reasons else Ruling.CERTIFY, reasons)
+        reasons = ("erased, but not fit to be handed out", *report.reasons, *claims)
+        return Decision(Ruling.HOLD, reasons, erased=_provable(claims, report), retire=retire)
+    reasons = (*claims, *_unfit(order, report), *report.retire)
+    return Decision(Ruling.HOLD if reasons else Ruling.CERTIFY, reasons, retire=retire)
+
+
+def _provable(claims: tuple[str, ...], report: EraseReport) -> bool:
+    """Nothing contradicts the erase, and all is there that a certificate names."""
+    return not claims and None not in (report.facts_before, report.facts_after, report.health)
 
 
 def _stale(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Iterator[str]:
@@ -106,7 +125,8 @@ def _another_drive(order: EraseOrder, report: EraseReport) -> str:
     return f"another drive is in the slot than ordered ({differences or 'not unique on its host'})"
 
 
-def _contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+def _claims(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """What speaks against the erase that the report claims."""
     if report.identity is None:
         yield "expected the identity of the drive that was erased, found none"
     else:
@@ -117,8 +137,14 @@ def _contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         yield f"expected profile {order.profile.name!r}, found {report.profile!r}"
     yield from methods.contradictions(order, report)
     yield from reading.contradictions(order, report)
+
+
+def _unfit(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """What speaks against handing out a drive that its host calls fit."""
     yield from _profile(order, report)
-    yield from _health(order, report)
+    if report.health is None:
+        yield "expected the SMART log, found none: the policy's health limits are not shown"
+    yield from _health(order, report, Consequence.HOLD, Consequence.RETIRE)
 
 
 def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:
@@ -131,7 +157,7 @@ def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             f"expected firmware {' or '.join(order.profile.firmware)}, "
             f"found {report.facts_after.firmware!r}"
         )
-    if set(report.facts_after.namespaces) != set(order.profile.namespaces):
+    if layout_differences(order.profile.namespaces, report.facts_after.namespaces):
         yield "expected the namespaces of the profile after the erase, found others"
     for name, expected, found in (
         ("vendor", order.profile.vendor_id, order.identity.vendor_id),
@@ -144,18 +170,8 @@ def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             yield f"expected {name} {expected!r} of the profile, found {found!r}"
 
 
-def _health(order: EraseOrder, report: EraseReport) -> Iterator[str]:
-    wanted = order.policy.health
-    if report.health is None:
-        yield "expected the SMART log, found none: the policy's health limits are not shown"
-        return
-    if report.health.critical_warning and not wanted.allow_critical_warning:
-        yield (
-            f"expected no critical warning in the SMART log, "
-            f"found {report.health.critical_warning:#04x}"
-        )
-    if report.health.percentage_used > wanted.max_percentage_used:
-        yield (
-            f"expected at most {wanted.max_percentage_used} % of the endurance used, "
-            f"found {report.health.percentage_used} %"
-        )
+def _health(order: EraseOrder, report: EraseReport, *consequences: Consequence) -> Iterator[str]:
+    """Findings in the SMART log that the policy's table gives one of ``consequences``."""
+    for remark in remarks(report.health, order.policy.health) if report.health else ():
+        if remark.consequence in consequences:
+            yield remark.text

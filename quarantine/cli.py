@@ -19,12 +19,13 @@ _GROUPS = (
     "quarantine.clienrol",
     "quarantine.clipeople",
     "quarantine.clicertificates",
+    "quarantine.cliledger",
     "quarantine.cliupgrade",
     "quarantine.cliflavors",
 )
 
 _GROUP_HELP = {
-    "certificate": "list, show, print, export and verify certificates",
+    "certificate": "list, show, print, export and verify certificates; those of a server's drives",
     "db": "the record's schema",
     "host": "register, list, show and remove compute hosts",
     "policy": "approve, list and show how drives are erased",

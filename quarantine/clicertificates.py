@@ -1,4 +1,4 @@
-"""Verbs about evidence: certificates, their chain, and what was refused."""
+"""Verbs about evidence: certificates one by one, and what was refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quarantine.assembly import Assembly, read_file
 from quarantine.cliout import show_fields, show_json, show_table
 from quarantine.cliverb import Verb, slot
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, ledger, page
+from quarantine.evidence import certificate, page
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.registrar import write_files
 from quarantine.record.facts import StoredCertificate
@@ -21,7 +21,7 @@ EXIT_BROKEN = 7
 """A certificate or the chain does not hold."""
 
 
-def _keys(assembly: Assembly, files: list[Path] | None) -> list[PublicKey]:
+def keys_of(assembly: Assembly, files: list[Path] | None) -> list[PublicKey]:
     """The keys given, else the configured one's public half."""
     if not files:
         return [assembly.key.public]
@@ -35,7 +35,7 @@ def _keys(assembly: Assembly, files: list[Path] | None) -> list[PublicKey]:
     return keys
 
 
-def _key_arguments(parser: argparse.ArgumentParser) -> None:
+def key_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--key",
         type=Path,
@@ -105,11 +105,11 @@ def _certificate_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "certificate", metavar="DIGEST|SLOT", help="a certificate, or the newest of a slot"
     )
-    _key_arguments(parser)
+    key_arguments(parser)
 
 
 def _show(assembly: Assembly, args: argparse.Namespace) -> int:
-    signed = _signed(_stored(assembly, args.certificate), _keys(assembly, args.key))
+    signed = _signed(_stored(assembly, args.certificate), keys_of(assembly, args.key))
     if args.format == "json":
         # The file's content in ASCII: a serial number must not move the cursor.
         show_json({"certificate": signed.certificate, "jws": signed.token})
@@ -128,10 +128,12 @@ def _summary(signed: SignedCertificate) -> None:
             ("drive", f"{body.drive.identity.model} serial {body.drive.identity.serial}"),
             ("slot", f"{body.source.host}/{body.source.address}"),
             ("last user", body.source.last_user),
+            *(("not handed out", line) for line in body.withheld),
             ("label", body.sanitization.label_meaning),
             *(("method", f"{m.method}. {m.reported}") for m in body.sanitization.methods),
             ("verification", body.verification.sentence),
             *(("exception", line) for line in body.exceptions),
+            *(("residue", line) for line in body.residues),
             *(("not said", line) for line in body.not_done),
             ("signed by key", signed.key),
         )
@@ -139,7 +141,7 @@ def _summary(signed: SignedCertificate) -> None:
 
 
 def _html(assembly: Assembly, args: argparse.Namespace) -> int:
-    signed = _signed(_stored(assembly, args.certificate), _keys(assembly, args.key))
+    signed = _signed(_stored(assembly, args.certificate), keys_of(assembly, args.key))
     text = page.render(signed)
     if args.output is None:
         print(text, end="")
@@ -158,7 +160,7 @@ def _html_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _export(assembly: Assembly, args: argparse.Namespace) -> int:
     directory = args.directory or assembly.certificates_dir
-    keys = _keys(assembly, args.key)
+    keys = keys_of(assembly, args.key)
     paths: list[Path] = []
     for stored in assembly.store.certificates():
         try:
@@ -178,11 +180,11 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--directory", type=Path, metavar="DIR", help="default: [evidence]certificates_dir"
     )
-    _key_arguments(parser)
+    key_arguments(parser)
 
 
 def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
-    keys = _keys(assembly, args.key)
+    keys = keys_of(assembly, args.key)
     results: list[dict[str, object]] = []
     broken = False
     for file in args.file:
@@ -203,6 +205,7 @@ def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
                 "serial": body.drive.identity.serial,
                 "label": body.sanitization.label,
                 "downgraded": body.sanitization.downgraded,
+                "withheld": body.withheld,
                 "issued_at": body.issued_at,
                 "sentence": body.verification.sentence,
             }
@@ -217,31 +220,7 @@ def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
 
 def _verify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, nargs="+", metavar="FILE")
-    _key_arguments(parser)
-
-
-def _ledger(assembly: Assembly, args: argparse.Namespace) -> int:
-    keys = _keys(assembly, args.key)
-    if args.file:
-        documents = [(str(file), read_file(file, "certificate")) for file in args.file]
-    else:
-        rows = assembly.store.certificates()
-        documents = [(row.digest, row.token.encode()) for row in rows]
-    found = ledger.audit(documents, keys)
-    if args.format == "json":
-        show_json({"intact": found.intact, **vars(found)})
-    else:
-        show_fields((("certificates", found.count), ("first", found.first), ("last", found.last)))
-        for finding in found.findings:
-            show_fields((("problem", finding),))
-    return 0 if found.intact else EXIT_BROKEN
-
-
-def _ledger_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", type=Path, nargs="*", metavar="FILE", help="default: all in the record"
-    )
-    _key_arguments(parser)
+    key_arguments(parser)
 
 
 def _refusals(assembly: Assembly, args: argparse.Namespace) -> int:
@@ -280,12 +259,6 @@ VERBS = (
         "check files offline, with the public key alone",
         _verify,
         _verify_arguments,
-    ),
-    Verb(
-        "ledger",
-        "check that the certificates form one unbroken chain",
-        _ledger,
-        _ledger_arguments,
     ),
     Verb(
         "refusals",

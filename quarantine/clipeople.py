@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from eraser.wire import codec
+from eraser.wire.applied import apply
 from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.policy import Policy
 from eraser.wire.profile import Profile
@@ -171,7 +172,41 @@ def _policy_list(assembly: Assembly, args: argparse.Namespace) -> int:
 
 
 def _policy_show(assembly: Assembly, args: argparse.Namespace) -> int:
-    return _found(assembly.store.policy(args.name), "policy", args)
+    approved = assembly.store.policy(args.name)
+    if args.model is None:
+        return _found(approved, "policy", args)
+    policy = approved.content if approved else assembly.dispatcher.policy(args.name)
+    if policy is None:
+        raise BadInputError(f"policy {args.name!r}: expected an approved one, found none")
+    applied = apply(policy, args.vendor_id, args.model, args.firmware)
+    if args.format == "json":
+        show_json(applied)
+        return 0
+    show_fields(
+        (
+            ("purge methods", ", ".join(applied.purge_methods) or "none: such drives are held"),
+            ("clear methods", ", ".join(applied.clear_methods) or "none"),
+            ("skipped", ", ".join(applied.skipped) or "none"),
+            *(("quirk", f"{q.model} {q.firmware}: {q.reason}") for q in applied.quirks),
+            *((f"limit {name}", f"{value:g} s") for name, value in vars(applied.limits).items()),
+        )
+    )
+    return 0
+
+
+def _number(text: str) -> int:
+    return int(text, 0)
+
+
+def _policy_show_arguments(parser: argparse.ArgumentParser) -> None:
+    _document_argument(parser)
+    parser.add_argument(
+        "--model", metavar="MODEL", help="show what it means for drives of this model"
+    )
+    parser.add_argument("--firmware", default="", metavar="REVISION", help="with --model")
+    parser.add_argument(
+        "--vendor-id", type=_number, default=0, metavar="ID", help="with --model: such as 0x144d"
+    )
 
 
 def _found(document: Approved[T] | None, kind: str, args: argparse.Namespace) -> int:
@@ -256,7 +291,12 @@ VERBS = (
     Verb("profile show", "one profile", _profile_show, _document_argument),
     Verb("policy approve", "approve how drives are erased", _policy_approve, _approve_arguments),
     Verb("policy list", "approved policies", _policy_list),
-    Verb("policy show", "one policy", _policy_show, _document_argument),
+    Verb(
+        "policy show",
+        "one policy, or what it means for a model",
+        _policy_show,
+        _policy_show_arguments,
+    ),
     Verb(
         "keygen",
         "make the controller's signing key; prints the public half (JWK) for hosts and auditors",

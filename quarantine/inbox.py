@@ -36,7 +36,7 @@ from quarantine.evidence.registrar import Registrar
 from quarantine.letters import Letters
 from quarantine.record.base import Clock, utc_now
 from quarantine.record.facts import HostRecord, NonceUse, SlotChanges, SlotRecord
-from quarantine.record.states import WORKING, Event, State
+from quarantine.record.states import WAITING_FOR_PEOPLE, WORKING, Event, State
 from quarantine.record.store import Store
 from quarantine.step import Limits
 
@@ -275,8 +275,20 @@ class Inbox:
                 record, Event.POSTPONED, reason=decision.reason, changes=heard, nonce=once
             )
             LOG.info("%s: postponed: %s", record.slot, decision.reason)
+        elif decision.ruling is Ruling.HOLD and decision.erased:
+            held = self.registrar.withhold(
+                record,
+                order=order,
+                report=report,
+                report_token=token,
+                host_key=host.key.thumbprint,
+                changes=heard,
+                nonce=nonce,
+                reasons=decision.reasons,
+            )
+            self._held(held, decision)
         elif decision.ruling is Ruling.HOLD:
-            self.store.transition(
+            held = self.store.transition(
                 record,
                 Event.HELD,
                 reason=decision.reason,
@@ -284,7 +296,7 @@ class Inbox:
                 changes=heard,
                 nonce=nonce,
             )
-            LOG.error("%s: held: %s", record.slot, decision.reason)
+            self._held(held, decision)
         else:
             self.registrar.certify(
                 record,
@@ -295,6 +307,21 @@ class Inbox:
                 changes=heard,
                 nonce=nonce,
             )
+
+    def _held(self, record: SlotRecord, decision: Decision) -> None:
+        """What a person must know; and the drive's end, where the policy has decided that."""
+        LOG.error("%s: held: %s", record.slot, decision.reason)
+        if not decision.retire:
+            return
+        erased = "erased" if decision.erased else "not proved to be erased: destroy it"
+        reason = f"{'; '.join(decision.retire)}; {erased}"
+        try:
+            self.store.transition(record, Event.RETIRED, reason=reason)
+        except ConflictError as error:
+            # A person was quicker, and decides.
+            LOG.warning("%s: not retired: %s", record.slot, error)
+            return
+        LOG.error("ALARM %s: retired: %s", record.slot, reason)
 
     def _order(self, token: str) -> EraseOrder:
         """Our own order, as signed: the database's word alone is not enough."""
@@ -318,6 +345,6 @@ def _slot_host(message: EraseReport | Progress | TicketReceipt) -> str:
 
 
 def _accepted_before(record: SlotRecord) -> Decision:
-    if record.state is State.HELD:
+    if record.state in WAITING_FOR_PEOPLE:
         return Decision(Ruling.HOLD, (record.reason,))
     return Decision(Ruling.CERTIFY)

@@ -36,27 +36,32 @@ class AdminQueue:
         cdw10: int = 0,
         cdw11: int = 0,
         data_len: int = 0,
+        send: bytes = b"",
+        io: str = "",
         timeout: float,
         note: str = "",
     ) -> tuple[CommandRecord, bytes]:
         """Sends one admin command and returns what came back; a bad status is a result.
 
         ``timeout`` in seconds is the kernel's for this command. ``data_len`` bytes are read from
-        the drive; the bytes are empty where the command failed. Raises :class:`DriveError` where
-        the controller is closed or nvme-cli cannot run.
+        the drive; the bytes are empty where the command failed. ``send`` goes to the drive with
+        the command. With ``io``, the path of a namespace's block device, it is an I/O command.
+        Raises :class:`DriveError` where the controller is closed or nvme-cli cannot run.
         """
         self.check_open()
         argv = passthru_argv(
             self.program,
-            self.path,
+            io or self.path,
             opcode,
             nsid=nsid,
             cdw10=cdw10,
             cdw11=cdw11,
             data_len=data_len,
+            send_len=len(send),
+            io=bool(io),
             timeout=timeout,
         )
-        done = command.run(argv, timeout=timeout + EXIT_GRACE)
+        done = command.run(argv, timeout=timeout + EXIT_GRACE, stdin=send or None)
         record = CommandRecord(
             argv=argv,
             opcode=opcode,
@@ -67,6 +72,7 @@ class AdminQueue:
             message=message(note, done.stderr),
             started_at=done.started_at,
             seconds=round(done.seconds, 6),
+            sent=send.rstrip(b"\0").hex(),
         )
         self._remember(record)
         return record, done.stdout if record.status == 0 else b""
@@ -82,9 +88,28 @@ class AdminQueue:
         else:
             self.records.append(record)
 
-    def read(self, opcode: int, length: int, what: str, *, nsid: int = 0, cdw10: int = 0) -> bytes:
+    def read(
+        self,
+        opcode: int,
+        length: int,
+        what: str,
+        *,
+        nsid: int = 0,
+        cdw10: int = 0,
+        cdw11: int = 0,
+        io: str = "",
+    ) -> bytes:
+        """``length`` bytes from the drive; ``io`` as in :meth:`admin`. Raises :class:`CommandError`
+        or :class:`DriveError`."""
         record, data = self.admin(
-            opcode, nsid=nsid, cdw10=cdw10, data_len=length, timeout=self.timeout, note=what
+            opcode,
+            nsid=nsid,
+            cdw10=cdw10,
+            cdw11=cdw11,
+            data_len=length,
+            io=io,
+            timeout=self.timeout,
+            note=what,
         )
         if record.status != 0:
             raise self.failed(record, what)

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from eraser.drive.spec import SmartLog
-from eraser.wire.policy import Health
-from eraser.wire.report import HealthRecord
-
-_WARNINGS = (
-    "available spare below its threshold",
-    "temperature beyond a threshold",
-    "reliability degraded",
-    "media read only",
-    "volatile memory backup failed",
-    "persistent memory region read only",
-)
-"""Critical Warning bits 0 to 5 (Base 5.16.1.3)."""
+from eraser.drive.sysfs import Host, PciFunction
+from eraser.wire.fitness import Consequence, Health
+from eraser.wire.remarks import remarks
+from eraser.wire.report import HealthRecord, LinkRecord
 
 
 def read(raw: bytes, before: bytes | None = None) -> HealthRecord:
@@ -41,21 +33,65 @@ def read(raw: bytes, before: bytes | None = None) -> HealthRecord:
 
 def unfit(health: HealthRecord, policy: Health) -> tuple[str, ...]:
     """Why the drive must not be handed out, empty where it may."""
-    found: list[str] = []
-    if health.critical_warning and not policy.allow_critical_warning:
-        named = [text for bit, text in enumerate(_WARNINGS) if health.critical_warning >> bit & 1]
-        found.append(
-            f"health: expected no critical warning, found {health.critical_warning:#04x} "
-            f"({', '.join(named) or 'reserved bits'})"
-        )
-    if health.percentage_used > policy.max_percentage_used:
-        found.append(
-            f"health: expected at most {policy.max_percentage_used} % of the endurance used, "
-            f"found {health.percentage_used} %"
-        )
-    if health.media_errors_after > health.media_errors_before:
-        found.append(
-            f"health: expected no new media errors, found "
-            f"{health.media_errors_after - health.media_errors_before} during this case"
-        )
-    return tuple(found)
+    return tuple(
+        remark.text
+        for remark in remarks(health, policy)
+        if remark.consequence is not Consequence.NOTE
+    )
+
+
+def final(health: HealthRecord, policy: Health) -> tuple[str, ...]:
+    """What of it the policy retires a drive for."""
+    return tuple(
+        remark.text
+        for remark in remarks(health, policy)
+        if remark.consequence is Consequence.RETIRE
+    )
+
+
+def link(function: PciFunction) -> LinkRecord | None:
+    """The function's PCI Express link, None where the kernel shows none.
+
+    The port above it may be narrower or slower than the drive: the smaller of the two is what can
+    be expected. Without a port that can be read, the drive's own word counts.
+    """
+    host, own = function.host, function.directory
+    speed, width = (
+        _number(host, f"{own}/current_link_speed"),
+        _number(host, f"{own}/current_link_width"),
+    )
+    if not speed or not width:
+        return None
+    try:
+        port = str(host.path(own).resolve().parent)
+    except OSError:
+        port = ""
+    root = str(host.root.resolve()).rstrip("/")
+    above = port.removeprefix(root)
+    able = {
+        name: [
+            value
+            for place in (own, above)
+            if place and (value := _number(host, f"{place}/max_link_{name}"))
+        ]
+        for name in ("speed", "width")
+    }
+    return LinkRecord(
+        speed=speed,
+        width=int(width),
+        speed_able=min(able["speed"], default=0.0),
+        width_able=int(min(able["width"], default=0)),
+    )
+
+
+def _number(host: Host, path: str) -> float:
+    """``8.0 GT/s PCIe`` or ``4``; 0 for ``Unknown``, nothing, or what a link cannot have.
+
+    The kernel gives 255 lanes, and "Unknown", for a register that reads as all ones
+    (drivers/pci/pci-sysfs.c).
+    """
+    try:
+        value = float(host.text(path).split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return value if 0 < value < 255 else 0.0

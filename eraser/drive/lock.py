@@ -117,8 +117,12 @@ class NamespaceHold:
     command that changes namespaces and take it again after.
     """
 
-    def __init__(self, controller: Controller, *, patience: float = PROBE_PATIENCE) -> None:
+    def __init__(
+        self, controller: Controller, *, patience: float = PROBE_PATIENCE, writable: bool = True
+    ) -> None:
+        """``writable`` False opens for reading alone: for whoever must change nothing."""
         self._controller = controller
+        self._writable = writable
         self.patience = patience
         """Seconds that a passing claim of somebody else is waited for."""
         self._descriptors: dict[int, tuple[str, int]] = {}
@@ -152,7 +156,7 @@ class NamespaceHold:
         deadline = time.monotonic() + self.patience
         while True:
             try:
-                return exclusive(self._controller.host, node)
+                return exclusive(self._controller.host, node, writable=self._writable)
             except OSError as error:
                 busy = error.errno in (errno.EBUSY, errno.EAGAIN)
                 if busy and time.monotonic() < deadline:
@@ -187,14 +191,14 @@ class NamespaceHold:
         self.drop()
 
 
-def exclusive(host: sysfs.Host, node: sysfs.Node) -> int:
+def exclusive(host: sysfs.Host, node: sysfs.Node, *, writable: bool = True) -> int:
     """A descriptor with the exclusive claim and the lock.
 
     Raises ``OSError`` (EBUSY: claimed, EAGAIN: locked), :class:`DriveError` for another device.
     """
     flags = os.O_EXCL | os.O_NONBLOCK
     try:
-        fd = sysfs.open_node(host, node, os.O_RDWR | flags)
+        fd = sysfs.open_node(host, node, (os.O_RDWR if writable else os.O_RDONLY) | flags)
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise

@@ -14,6 +14,7 @@ from eraser.drive.passthru import (
     ALL_NAMESPACES,
     CNS_ACTIVE,
     CNS_ALLOCATED,
+    CNS_ALLOCATED_NAMESPACE,
     CNS_CONTROLLER,
     CNS_NAMESPACE,
     GET_FEATURES,
@@ -29,6 +30,9 @@ from eraser.drive.passthru import (
 from eraser.drive.sysfs import AbsentError, Host, Node, PciFunction, numbers, open_node, wait_for
 from eraser.errors import DriveError
 from eraser.wire.identity import ControllerIdentity
+
+MAX_NAMESPACES = 4096
+"""No drive that we know has more than 1,024; firmware that lists them for ever must not keep us."""
 
 
 class Controller(AdminQueue):
@@ -113,15 +117,18 @@ class Controller(AdminQueue):
                 "open it again"
             )
 
-    def identify_namespace(self, nsid: int) -> spec.IdentifyNamespace:
-        """Identify Namespace of an active one. Raises :class:`DriveError`."""
+    def identify_namespace(self, nsid: int, *, attached: bool = True) -> spec.IdentifyNamespace:
+        """Identify Namespace of an active one, or (CNS 11h) of one that is not ``attached``.
+
+        Raises :class:`DriveError`.
+        """
         return spec.IdentifyNamespace.parse(
             self.read(
                 IDENTIFY,
                 spec.IDENTIFY_BYTES,
                 f"Identify Namespace {nsid}",
                 nsid=nsid,
-                cdw10=CNS_NAMESPACE,
+                cdw10=CNS_NAMESPACE if attached else CNS_ALLOCATED_NAMESPACE,
             )
         )
 
@@ -156,6 +163,10 @@ class Controller(AdminQueue):
                     f"{self.address}: expected {what} above {found[-1]}, found {page[0]}"
                 )
             found += page
+            if len(found) > MAX_NAMESPACES:
+                raise DriveError(
+                    f"{self.address}: expected at most {MAX_NAMESPACES} {what}, found more"
+                )
             if len(page) < spec.IDENTIFY_BYTES // 4:
                 return found
 
@@ -198,6 +209,11 @@ class Controller(AdminQueue):
                 f"{self.address}: expected a value of {what}, found {record.message!r}", record
             )
         return value
+
+    def feature_data(self, fid: int, nsid: int = 0, *, length: int, saved: bool = False) -> bytes:
+        """The data that comes with a feature. Raises :class:`CommandError`."""
+        cdw10 = fid | (0b010 << 8 if saved else 0)
+        return self.read(GET_FEATURES, length, f"feature {fid:#04x}", nsid=nsid, cdw10=cdw10)
 
     def set_feature(self, fid: int, value: int, nsid: int = 0, *, save: bool = False) -> None:
         """Sets dword 11 of a feature (SV, bit 31 of dword 10, where ``save``).
@@ -256,6 +272,19 @@ class Controller(AdminQueue):
                 timeout,
                 lambda: active <= self._visible(),
             )
+
+    def wait_namespaces(self, timeout: float) -> None:
+        """:meth:`wait_live`, and no block device of a namespace that is gone.
+
+        Raises :class:`DriveError` after ``timeout`` seconds.
+        """
+        self.wait_live(timeout)
+        active = set(self.active_namespaces())
+        wait_for(
+            f"no other block devices than of namespaces {sorted(active)} at {self.address}",
+            timeout,
+            lambda: self._visible() == active,
+        )
 
     def _visible(self) -> set[int]:
         try:

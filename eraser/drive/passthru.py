@@ -17,11 +17,21 @@ IDENTIFY = 0x06
 GET_LOG_PAGE = 0x02
 SET_FEATURES = 0x09
 GET_FEATURES = 0x0A
+NAMESPACE_MANAGEMENT = 0x0D
+NAMESPACE_ATTACHMENT = 0x15
 FORMAT_NVM = 0x80
+SECURITY_RECEIVE = 0x82
 SANITIZE = 0x84
+
+IO_RESERVATION_REGISTER = 0x0D
+IO_RESERVATION_REPORT = 0x0E
+IO_RESERVATION_RELEASE = 0x15
+"""I/O commands (NVM Express Base 2.0, 7): another table of opcodes than the admin commands'."""
 
 LOG_SMART = 0x02
 LOG_FIRMWARE = 0x03
+LOG_LOCKDOWN = 0x14
+LOG_BOOT_PARTITION = 0x15
 LOG_SANITIZE = 0x81
 ALL_NAMESPACES = 0xFFFF_FFFF
 
@@ -29,11 +39,13 @@ CNS_NAMESPACE = 0x00
 CNS_CONTROLLER = 0x01
 CNS_ACTIVE = 0x02
 CNS_ALLOCATED = 0x10
+CNS_ALLOCATED_NAMESPACE = 0x11
+CNS_CONTROLLERS = 0x13
 
 STATUS_MASK = 0x7FF
 """SCT (10:8) and SC (7:0) of the completion's status; above are CRD, More and Do Not Retry."""
-READS = frozenset({IDENTIFY, GET_LOG_PAGE, GET_FEATURES})
-"""Opcodes that change nothing."""
+READS = frozenset({IDENTIFY, GET_LOG_PAGE, GET_FEATURES, SECURITY_RECEIVE})
+"""Admin opcodes that change nothing."""
 _STATUS = re.compile(r"\(0x([0-9a-fA-F]+)\)")
 _RESULT = re.compile(r"is Success and result: 0x([0-9a-fA-F]{1,8})\b")
 
@@ -60,12 +72,18 @@ def passthru_argv(
     cdw10: int = 0,
     cdw11: int = 0,
     data_len: int = 0,
+    send_len: int = 0,
+    io: bool = False,
     timeout: float,
 ) -> tuple[str, ...]:
-    """The argv of one admin command. ``timeout`` in seconds becomes the kernel's, per command."""
+    """The argv of one command. ``timeout`` in seconds becomes the kernel's, per command.
+
+    ``data_len`` bytes come back on standard output, ``send_len`` go out from standard input;
+    ``io`` is for an I/O command, whose ``path`` is the namespace's block device.
+    """
     argv: list[str] = [
         program,
-        "admin-passthru",
+        "io-passthru" if io else "admin-passthru",
         path,
         f"--opcode={opcode:#04x}",
         f"--namespace-id={nsid:#x}",
@@ -75,6 +93,8 @@ def passthru_argv(
     ]
     if data_len:
         argv += [f"--data-len={data_len}", "--read", "--raw-binary"]
+    elif send_len:
+        argv += [f"--data-len={send_len}", "--write"]
     return tuple(argv)
 
 

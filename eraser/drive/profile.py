@@ -1,13 +1,22 @@
-"""What a drive should look like: proposed from one, held against others. Pure."""
+"""What a drive should look like: proposed from one, held against others. Pure.
+
+A profile that is older than a kind of fact does not name it, and then it is not compared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from eraser.drive.features import differing
 from eraser.errors import BadInputError
+from eraser.wire.condition import Condition, Expected, FirmwareSlots, Lockdown, SecurityState
 from eraser.wire.identity import ControllerIdentity
-from eraser.wire.profile import Comparator, FeatureRule, Profile
+from eraser.wire.profile import FeatureRule, Profile, layout_differences
 from eraser.wire.report import ControllerFacts
+
+PERMANENT = 3
+"""Feature 84h: write protected for ever."""
+_UNTIL_POWER_CYCLE = 2
 
 
 def propose(
@@ -22,6 +31,13 @@ def propose(
             "profile: expected a drive with an active namespace, found none; "
             "create the namespaces that drives of this model should have, then inspect again"
         )
+    found = facts.condition or Condition()
+    for problem in (*obstacles(facts), *_pending(found.firmware)):
+        raise BadInputError(
+            f"{problem}; a profile is proposed from a drive that nobody has used so: "
+            "mend it, or take another"
+        )
+    slots = () if found.firmware is None else found.firmware.revisions
     return Profile(
         name=name or f"{identity.model} {facts.firmware}".strip()[:128] or "unnamed",
         vendor_id=identity.vendor_id,
@@ -31,6 +47,13 @@ def propose(
         namespaces=facts.namespaces,
         features=features,
         total_bytes=facts.total_bytes,
+        condition=Expected(
+            slot_firmware=tuple(sorted({held for held in slots if held} - {facts.firmware})),
+            controllers=found.controllers,
+            security=found.security or SecurityState(),
+            boot=found.boot,
+            lockdown=found.lockdown or Lockdown(),
+        ),
     )
 
 
@@ -42,6 +65,43 @@ def compare(
 ) -> tuple[str, ...]:
     """Every difference as ``profile: expected X, found Y``; empty where the drive fits."""
     return tuple(_differences(profile, identity, facts, features))
+
+
+def is_of(profile: Profile, identity: ControllerIdentity, facts: ControllerFacts) -> bool:
+    """Whether the profile is of such a drive at all: no layout is made after another's."""
+    return (
+        (profile.vendor_id, profile.device_id, profile.model)
+        == (identity.vendor_id, identity.device_id, identity.model)
+    ) and profile.total_bytes in (0, facts.total_bytes)
+
+
+def unmendable(facts: ControllerFacts) -> tuple[str, ...]:
+    """What no order can ever mend, a line each: such a drive is retired."""
+    protected = () if facts.condition is None else facts.condition.protected
+    return tuple(
+        _protection(entry.nsid, entry.state) for entry in protected if entry.state == PERMANENT
+    )
+
+
+def obstacles(facts: ControllerFacts) -> Iterator[str]:
+    """What no drive is handed out with, whatever its profile says."""
+    found = facts.condition
+    if found is None:
+        return
+    for entry in found.protected:
+        yield _protection(entry.nsid, entry.state)
+    for held in found.reservations:
+        kind = f"a reservation of type {held.kind}" if held.kind else "no reservation"
+        yield (
+            f"profile: expected no host registered with namespace {held.nsid}, found {kind} and "
+            f"{held.registrants} registrants"
+            f"{', kept over a power loss' if held.persistent else ''}"
+        )
+    if found.security is not None and found.security.locked:
+        yield (
+            "profile: expected an unlocked drive, found it locked by its owner's password (TCG); "
+            "revert it with the PSID from its label"
+        )
 
 
 def _differences(
@@ -64,29 +124,81 @@ def _differences(
         )
     if profile.total_bytes and facts.total_bytes != profile.total_bytes:
         yield (f"profile: expected {profile.total_bytes} bytes in total, found {facts.total_bytes}")
-    yield from _layout(profile, facts)
-    values = {rule.fid: rule.value for rule in features}
-    for rule in profile.features:
-        value = values.get(rule.fid)
-        if rule.comparator is Comparator.EQUAL and value != rule.value:
-            shown = "none" if value is None else f"{value:#x}"
+    for line in layout_differences(profile.namespaces, facts.namespaces):
+        yield f"profile: {line}"
+    for rule, other in differing(profile.features, features):
+        # Write protection has a line of its own, whatever the profile says.
+        where = f" of namespace {rule.nsid}" if rule.nsid else ""
+        expected, found = _value(rule), "none" if other is None else _value(other)
+        yield (
+            f"profile: expected feature {rule.fid:#04x} ({rule.name}){where} {expected}, "
+            f"found {found}"
+        )
+    yield from obstacles(facts)
+    if profile.condition is not None and facts.condition is not None:
+        yield from _condition(profile, profile.condition, facts.condition)
+
+
+def _value(rule: FeatureRule) -> str:
+    return f"data {rule.digest[:16]}" if rule.digest else f"{rule.value:#x}"
+
+
+def _protection(nsid: int, state: int) -> str:
+    then = {
+        _UNTIL_POWER_CYCLE: " until the next power cycle; power-cycle the slot and order again",
+        PERMANENT: " for ever: nothing can erase it any more; pull the drive",
+    }.get(state, "")
+    return (
+        f"profile: expected namespace {nsid} to be writable, found it write protected "
+        f"(state {state}){then}"
+    )
+
+
+def _pending(firmware: FirmwareSlots | None) -> Iterator[str]:
+    if firmware is not None and firmware.pending:
+        revisions = firmware.revisions
+        held = revisions[firmware.pending - 1] if firmware.pending <= len(revisions) else ""
+        yield (
+            f"profile: expected no firmware waiting for a reset, found slot {firmware.pending} "
+            f"({held!r}) to be activated by the next one"
+        )
+
+
+def _condition(profile: Profile, wanted: Expected, found: Condition) -> Iterator[str]:
+    yield from _firmware(profile, wanted, found.firmware)
+    security = found.security or SecurityState()
+    for what, expected, other in (
+        ("controllers in the subsystem", wanted.controllers, found.controllers),
+        ("security feature sets", wanted.security.sets, security.sets),
+        ("locking enabled", wanted.security.locking_enabled, security.locking_enabled),
+        ("a shadow MBR", wanted.security.shadow_mbr, security.shadow_mbr),
+        ("a changed owner's password", wanted.security.sid_changed, security.sid_changed),
+        ("boot partitions", _boot(wanted), _boot(found)),
+        ("locked opcodes", wanted.lockdown.opcodes, (found.lockdown or Lockdown()).opcodes),
+        ("locked features", wanted.lockdown.features, (found.lockdown or Lockdown()).features),
+    ):
+        if expected != other:
+            yield f"profile: expected {what} {_shown(expected)}, found {_shown(other)}"
+
+
+def _firmware(profile: Profile, wanted: Expected, found: FirmwareSlots | None) -> Iterator[str]:
+    yield from _pending(found)
+    trusted = {*profile.firmware, *wanted.slot_firmware, ""}
+    for slot, held in enumerate(() if found is None else found.revisions, start=1):
+        if held not in trusted:
             yield (
-                f"profile: expected feature {rule.fid:#04x} ({rule.name}) {rule.value:#x}, "
-                f"found {shown}"
+                f"profile: expected in firmware slot {slot} nothing or one of "
+                f"{', '.join(map(repr, sorted(trusted - {''})))}, found {held!r}"
             )
 
 
-def _layout(profile: Profile, facts: ControllerFacts) -> Iterator[str]:
-    expected = {namespace.nsid: namespace for namespace in profile.namespaces}
-    found = {namespace.nsid: namespace for namespace in facts.namespaces}
-    for nsid in sorted(expected.keys() | found.keys()):
-        if nsid not in found:
-            yield f"profile: expected namespace {nsid}, found none"
-        elif nsid not in expected:
-            yield f"profile: expected no namespace {nsid}, found one of {found[nsid].size} bytes"
-        elif expected[nsid] != found[nsid]:
-            yield from (
-                f"profile: expected namespace {nsid} with {name} {mine}, found {theirs}"
-                for name in expected[nsid].__dataclass_fields__
-                if (mine := getattr(expected[nsid], name)) != (theirs := getattr(found[nsid], name))
-            )
+def _boot(of: Expected | Condition) -> str:
+    return "none" if of.boot is None else f"of {of.boot.size} bytes, {of.boot.active} active"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(f"{n:#04x}" if isinstance(n, int) else str(n) for n in value) or "none"
+    return str(value)

@@ -22,7 +22,8 @@ _LBADS = range(9, 21)
 _BLOCKS_MAX = 1 << 63
 
 
-def _need(raw: bytes, length: int, what: str) -> None:
+def need(raw: bytes, length: int, what: str) -> None:
+    """Raises :class:`DriveError` where fewer than ``length`` bytes came."""
     if len(raw) < length:
         raise DriveError(f"{what}: expected {length} bytes, found {len(raw)}; read it again")
 
@@ -63,6 +64,9 @@ class IdentifyController:
     version: int
     oacs: int
     frmw: int
+    cmic: int
+    lpa: int
+    rpmbs: int
     total_bytes: int
     unallocated_bytes: int
     sanicap: int
@@ -72,11 +76,13 @@ class IdentifyController:
     vwc: int
     nwpc: int
     subnqn: str
+    warning_kelvin: int = 0
+    """WCTEMP: from this composite temperature on the drive is too warm; 0 where not reported."""
 
     @classmethod
     def parse(cls, raw: bytes) -> IdentifyController:
         """4,096 bytes. Raises :class:`DriveError`."""
-        _need(raw, IDENTIFY_BYTES, "Identify Controller")
+        need(raw, IDENTIFY_BYTES, "Identify Controller")
         nn = _number(raw, 516, 4)
         if nn == 0:
             raise DriveError(
@@ -92,6 +98,9 @@ class IdentifyController:
             version=_number(raw, 80, 4),
             oacs=_number(raw, 256, 2),
             frmw=raw[260],
+            cmic=raw[76],
+            lpa=raw[261],
+            rpmbs=_number(raw, 312, 4),
             total_bytes=_number(raw, 280, 16),
             unallocated_bytes=_number(raw, 296, 16),
             sanicap=_number(raw, 328, 4),
@@ -101,6 +110,7 @@ class IdentifyController:
             vwc=raw[525],
             nwpc=raw[531],
             subnqn=text(raw[768:1024].split(b"\0", 1)[0]),
+            warning_kelvin=_number(raw, 266, 2),
         )
 
     @property
@@ -127,6 +137,26 @@ class IdentifyController:
     def no_dealloc_inhibited(self) -> bool:
         """SANICAP bit 29 (NDI): the controller does not honour NDAS=1."""
         return bool(self.sanicap >> 29 & 1)
+
+    @property
+    def can_secure(self) -> bool:
+        """OACS bit 0: Security Send and Receive."""
+        return bool(self.oacs & 1)
+
+    @property
+    def can_lock_down(self) -> bool:
+        """OACS bit 10: Command and Feature Lockdown."""
+        return bool(self.oacs >> 10 & 1)
+
+    @property
+    def can_reserve(self) -> bool:
+        """ONCS bit 5: reservations."""
+        return bool(self.oncs >> 5 & 1)
+
+    @property
+    def many_controllers(self) -> bool:
+        """CMIC bit 1: the subsystem may have more than one controller."""
+        return bool(self.cmic >> 1 & 1)
 
     @property
     def can_format(self) -> bool:
@@ -203,7 +233,7 @@ class IdentifyNamespace:
     @classmethod
     def parse(cls, raw: bytes) -> IdentifyNamespace:
         """4,096 bytes of an active namespace. Raises :class:`DriveError`."""
-        _need(raw, IDENTIFY_BYTES, "Identify Namespace")
+        need(raw, IDENTIFY_BYTES, "Identify Namespace")
         blocks, capacity = _number(raw, 0, 8), _number(raw, 8, 8)
         if blocks == 0:
             raise DriveError(
@@ -300,7 +330,7 @@ class SanitizeLog:
     @classmethod
     def parse(cls, raw: bytes) -> SanitizeLog:
         """At least 32 bytes (512 as read). Raises :class:`DriveError`."""
-        _need(raw, 32, "Sanitize Status log")
+        need(raw, 32, "Sanitize Status log")
         status = _number(raw, 2, 2)
         if status & 7 >= len(_STATES):
             raise DriveError(
@@ -356,7 +386,7 @@ class SmartLog:
     @classmethod
     def parse(cls, raw: bytes) -> SmartLog:
         """512 bytes. Raises :class:`DriveError`."""
-        _need(raw, LOG_BYTES, "SMART log")
+        need(raw, LOG_BYTES, "SMART log")
         return cls(
             critical_warning=raw[0],
             temperature_kelvin=_number(raw, 1, 2),
@@ -376,7 +406,7 @@ class SmartLog:
 
 def namespace_list(raw: bytes) -> tuple[int, ...]:
     """A namespace list (Base 4.5.2): up to 1,024 NSIDs, ascending, 0 ends it."""
-    _need(raw, IDENTIFY_BYTES, "namespace list")
+    need(raw, IDENTIFY_BYTES, "namespace list")
     found: list[int] = []
     for start in range(0, IDENTIFY_BYTES, 4):
         nsid = _number(raw, start, 4)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eraser.drive.spec import IdentifyController, IdentifyNamespace
+from eraser.wire.applied import Applied
 from eraser.wire.policy import Label, Method, Policy
 
 OPCODE_FORMAT = 0x80
@@ -17,6 +18,8 @@ BROADCAST = 0xFFFFFFFF
 
 OACS_FORMAT = 1 << 1
 """Format NVM is supported (Identify Controller bytes 257:256, bit 1)."""
+OACS_MANAGEMENT = 1 << 3
+"""Namespace Management and Attachment are supported (bit 3)."""
 FNA_ERASE_ALL = 1 << 1
 """A secure erase of one namespace erases all of them (byte 524, bit 1)."""
 FNA_CRYPTO = 1 << 2
@@ -46,6 +49,16 @@ class Capabilities:
     def of(cls, controller: IdentifyController) -> Capabilities:
         """What ``controller`` says of itself."""
         return cls(controller.oacs, controller.fna, controller.sanicap)
+
+    @property
+    def formats(self) -> bool:
+        """Whether Format NVM is there."""
+        return bool(self.oacs & OACS_FORMAT)
+
+    @property
+    def manages(self) -> bool:
+        """Whether namespaces can be deleted and created."""
+        return bool(self.oacs & OACS_MANAGEMENT)
 
 
 @dataclass(frozen=True)
@@ -141,34 +154,43 @@ def format_commands(
     return each
 
 
-def _purge(policy: Policy, caps: Capabilities) -> tuple[PlannedCommand, ...]:
+def _purge(methods: tuple[Method, ...], caps: Capabilities) -> tuple[PlannedCommand, ...]:
     return tuple(
         PlannedCommand(method, OPCODE_SANITIZE, 0, sanitize_cdw10(method))
-        for method in policy.purge_methods
+        for method in methods
         if offers(method, caps)
     )
 
 
 def _clear(
-    policy: Policy, caps: Capabilities, targets: tuple[FormatTarget, ...]
+    methods: tuple[Method, ...], caps: Capabilities, targets: tuple[FormatTarget, ...]
 ) -> tuple[PlannedCommand, ...]:
-    for method in policy.clear_methods:
+    for method in methods:
         if offers(method, caps):
             return format_commands(method, targets, caps)
     return ()
 
 
-def make_plan(policy: Policy, caps: Capabilities, targets: tuple[FormatTarget, ...]) -> Plan:
+def make_plan(
+    policy: Policy,
+    caps: Capabilities,
+    targets: tuple[FormatTarget, ...],
+    applied: Applied | None = None,
+) -> Plan:
     """The ordered commands that ``policy`` wants and the drive offers.
 
-    For Purge: every purge method that is offered. Where none is, the first clear method that is
-    offered, if ``allow_clear``, as a named downgrade. For Clear: the first clear method; where
-    the drive offers none, purge methods, which do more than was asked.
+    For Purge: every purge method that is offered. Where some are not, only if ``allow_fewer``.
+    Where none is, the first clear method that is offered, if ``allow_clear``, as a named
+    downgrade. For Clear: the first clear method; where the drive offers none, purge methods, which
+    do more than was asked. ``applied`` is the policy with the quirks of this drive.
     """
-    purge = _purge(policy, caps)
+    applied = applied or Applied.plain(policy)
+    purge = _purge(applied.purge_methods, caps)
     if policy.label is Label.PURGE and purge:
+        if len(purge) < len(applied.purge_methods) and not policy.allow_fewer:
+            return _refused(policy, applied, caps, "it offers only some of them (allow_fewer)")
         return Plan(purge, Label.PURGE, downgraded=False)
-    clear = _clear(policy, caps, targets)
+    clear = _clear(applied.clear_methods, caps, targets)
     if policy.label is Label.CLEAR:
         if clear:
             return Plan(clear, Label.CLEAR, downgraded=False)
@@ -176,16 +198,23 @@ def make_plan(policy: Policy, caps: Capabilities, targets: tuple[FormatTarget, .
             return Plan(purge, Label.PURGE, downgraded=False)
     elif policy.allow_clear and clear:
         return Plan(clear, Label.CLEAR, downgraded=True)
-    return Plan((), None, downgraded=False, refusal=_refusal(policy, caps, bool(clear)))
-
-
-def _refusal(policy: Policy, caps: Capabilities, clear: bool) -> str:
-    found = f"SANICAP {caps.sanicap:#x}, OACS {caps.oacs:#x}, FNA {caps.fna:#x}"
-    wanted = policy.purge_methods if policy.label is Label.PURGE else policy.clear_methods
-    names = " or ".join(wanted) or "nothing"
-    text = (
-        f"policy {policy.name!r} wants {policy.label} by {names}, the drive offers none ({found})"
-    )
+    hint = ""
     if policy.label is Label.PURGE and clear:
-        text += "; it could do Clear, which the policy does not allow (allow_clear)"
-    return text
+        hint = "it could do Clear, which the policy does not allow (allow_clear)"
+    return _refused(policy, applied, caps, hint)
+
+
+def _refused(policy: Policy, applied: Applied, caps: Capabilities, hint: str) -> Plan:
+    found = f"SANICAP {caps.sanicap:#x}, OACS {caps.oacs:#x}, FNA {caps.fna:#x}"
+    wanted = applied.purge_methods if policy.label is Label.PURGE else applied.clear_methods
+    offered = [method for method in wanted if offers(method, caps)]
+    joint = " and " if not policy.allow_fewer and policy.label is Label.PURGE else " or "
+    text = (
+        f"policy {policy.name!r} wants {policy.label} by {joint.join(wanted) or 'nothing'}, "
+        f"the drive offers {' and '.join(offered) or 'none'} ({found})"
+    )
+    if applied.skipped:
+        text += f"; quirks for its model skip {', '.join(applied.skipped)}"
+    if hint:
+        text += f"; {hint}"
+    return Plan((), None, downgraded=False, refusal=text)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import bisect
+import hashlib
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from eraser.proof.blocks import BLOCK, block_count
 from eraser.proof.classify import BlockClass, classify, piece_class, repeated
 from eraser.proof.probes import Canaries, Fingerprints
 from eraser.proof.reader import Batch
 from eraser.proof.tally import Tally
+from eraser.proof.windows import Windows
+
+GROUPS = 256
+"""Groups of the blocks that are read twice. One number each is kept, whatever their count."""
+_WRAP = (1 << 64) - 1
 
 
 def merged(start: int, places: Iterable[int], probes: array[int]) -> Iterator[int]:
@@ -30,23 +36,46 @@ def merged(start: int, places: Iterable[int], probes: array[int]) -> Iterator[in
         yield from waiting
 
 
+def probed(canaries: Canaries | None, fingerprints: Fingerprints | None, blocks: int) -> array[int]:
+    """Every block below ``blocks`` with a probe, ascending."""
+    both = {*(canaries.positions if canaries else ())}
+    both.update(fingerprints.positions if fingerprints else ())
+    return array("Q", sorted(n for n in both if n < blocks))
+
+
 class Counter:
-    """Adds what is read of one namespace to its tally."""
+    """Adds what is read of one namespace to its tally.
+
+    ``again`` are the blocks that will be read twice, every one with a probe among them;
+    ``failures`` tells why a block came as unreadable.
+    """
 
     def __init__(
         self,
-        blocks: int,
         canaries: Canaries | None,
         fingerprints: Fingerprints | None,
+        probes: array[int],
+        again: array[int],
         tally: Tally,
+        failures: Mapping[int, int | None],
     ) -> None:
         self._canaries = canaries
         self._prints = fingerprints
         self._tally = tally
-        both = {*(canaries.positions if canaries else ())}
-        both.update(fingerprints.positions if fingerprints else ())
-        self.probes = array("Q", sorted(n for n in both if n < blocks))
-        """Every block with a probe, ascending."""
+        self._failures = failures
+        self._again = again
+        self._probes_here = probes
+        self._again_here = again
+
+    def outside(self, windows: Windows) -> None:
+        """From here on the scattered blocks: those of ``windows`` were counted before."""
+        self._probes_here = _outside(self._probes_here, windows)
+        self._again_here = _outside(self._again_here, windows)
+
+    @property
+    def wanted(self) -> array[int]:
+        """Blocks that are read whatever the sample is."""
+        return self._again_here
 
     def window(self, start: int, window: memoryview | None) -> None:
         """A run of blocks from ``start`` on, or one block that cannot be read."""
@@ -54,19 +83,18 @@ class Counter:
         if window is None:
             self._unreadable(start)
         elif piece := repeated(window):
-            self._uniform(piece, count, len(window), self._probes_in(start, start + count))
+            self._uniform(piece, count, len(window), start, start + count)
         else:
             for at in range(count):
                 self._block(start + at, window[at * BLOCK : (at + 1) * BLOCK])
         self._tally.cursor = start + count
 
     def batch(self, batch: Batch) -> None:
-        """A batch of scattered blocks. Every block with a probe lies in some batch, so those
+        """A batch of scattered blocks. Every block of :attr:`wanted` lies in some batch, so those
         between a batch's first and last block lie in this one."""
         indexes, data = batch.indexes, batch.data
         if not batch.failed and (piece := repeated(data)):
-            probes = self._probes_in(indexes[0], indexes[-1] + 1)
-            self._uniform(piece, len(indexes), len(data), probes)
+            self._uniform(piece, len(indexes), len(data), indexes[0], indexes[-1] + 1)
         else:
             for at, index in enumerate(indexes):
                 if at in batch.failed:
@@ -75,16 +103,56 @@ class Counter:
                     self._block(index, data[at * BLOCK : (at + 1) * BLOCK])
         self._tally.cursor = indexes[-1] + 1
 
-    def _probes_in(self, start: int, stop: int) -> int:
-        return bisect.bisect_left(self.probes, stop) - bisect.bisect_left(self.probes, start)
+    def reread(self, batch: Batch) -> None:
+        """A batch of the second reading: is it as the first, and is still no probe there?"""
+        again, indexes, data = self._tally.again, batch.indexes, batch.data
+        if not batch.failed and (piece := repeated(data)):
+            again.read += len(indexes)
+            self._tally.bytes_read += len(data)
+            for index in indexes:
+                self._add(self._tally.twice, index, piece)
+        else:
+            for at, index in enumerate(indexes):
+                if at in batch.failed:
+                    again.unreadable += 1
+                else:
+                    self._block_again(index, bytes(data[at * BLOCK : (at + 1) * BLOCK]))
+        self._tally.cursor = indexes[-1] + 1
 
-    def _uniform(self, piece: bytes, count: int, size: int, probes: int) -> None:
-        kind = piece_class(piece)
+    def _block_again(self, index: int, block: bytes) -> None:
+        again = self._tally.again
+        again.read += 1
+        self._tally.bytes_read += len(block)
+        self._add(self._tally.twice, index, block)
+        if classify(block).uniform:
+            return
+        if self._canaries and self._canaries.is_canary(index, block):
+            again.canaries += 1
+        elif self._prints and self._prints.unchanged(index, block):
+            again.unchanged += 1
+
+    def _add(self, sums: dict[str, int], index: int, block: bytes) -> None:
+        """Adds a block to its group's sum: the same blocks make the same sum, in any order.
+
+        A repeated block counts by its 16 bytes, however it was read.
+        """
+        piece = block[:16] if len(block) > 16 and block[16:] == block[:-16] else block
+        value = int.from_bytes(hashlib.blake2b(piece, digest_size=8).digest(), "big")
+        group = str(bisect.bisect_left(self._again, index) * GROUPS // len(self._again))
+        sums[group] = (sums.get(group, 0) + value * (2 * index + 1)) & _WRAP
+
+    def _uniform(self, piece: bytes, count: int, size: int, start: int, stop: int) -> None:
+        kind, here = piece_class(piece), self._probes_here
         self._tally.looks.add(kind, count)
-        self._tally.written.add(kind, probes)
+        self._tally.written.add(
+            kind, bisect.bisect_left(here, stop) - bisect.bisect_left(here, start)
+        )
         self._tally.bytes_read += size
         if kind is BlockClass.PATTERN:
             self._tally.saw_pattern(piece)
+        here = self._again_here
+        for at in range(bisect.bisect_left(here, start), bisect.bisect_left(here, stop)):
+            self._add(self._tally.once, here[at], piece)
 
     def _block(self, index: int, view: memoryview) -> None:
         tally = self._tally
@@ -92,8 +160,10 @@ class Counter:
         kind = classify(block)
         tally.looks.add(kind)
         tally.bytes_read += len(block)
-        if self._probes_in(index, index + 1):
+        if _has(self._probes_here, index):
             tally.written.add(kind)
+        if _has(self._again_here, index):
+            self._add(tally.once, index, block)
         if kind is BlockClass.PATTERN:
             tally.saw_pattern(block[:16])
         if kind.uniform:
@@ -106,5 +176,15 @@ class Counter:
     def _unreadable(self, index: int) -> None:
         tally = self._tally
         tally.unreadable += 1
+        tally.saw_status(self._failures.get(index))
         tally.canaries_unreadable += bool(self._canaries and self._canaries.is_planted_at(index))
         tally.fingerprints_unreadable += bool(self._prints and self._prints.has(index))
+
+
+def _has(blocks: array[int], index: int) -> bool:
+    at = bisect.bisect_left(blocks, index)
+    return at < len(blocks) and blocks[at] == index
+
+
+def _outside(blocks: array[int], windows: Windows) -> array[int]:
+    return array("Q", [n for n in blocks if n not in windows])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from eraser.proof import windows as nist
 from eraser.proof.blocks import block_count
+from eraser.proof.counter import probed
+from eraser.proof.passread import Rescue
 from eraser.proof.probes import Canaries, Fingerprints
-from eraser.proof.sampling import SEQUENTIAL_PER_RANDOM, iter_places, needed, share
+from eraser.proof.sampling import SEQUENTIAL_PER_RANDOM, iter_places, needed, places, share
 from eraser.wire import codec
 from eraser.wire.policy import VerificationMode
 
@@ -16,15 +21,26 @@ UNREADABLE_LIMIT = 4096
 
 
 def choose_mode(
-    asked: VerificationMode, blocks: int, n: int, *, per_random: int = SEQUENTIAL_PER_RANDOM
+    asked: VerificationMode,
+    blocks: int,
+    n: int,
+    *,
+    per_random: int = SEQUENTIAL_PER_RANDOM,
+    windows: int = 0,
+    window_blocks: int = 0,
 ) -> VerificationMode:
-    """Full where all was asked for, or where all of ``blocks`` costs no more than ``n`` places.
+    """Full where all was asked for, or where all of ``blocks`` costs no more than ``n`` places
+    and, for the NIST layout, its ``windows`` with ``window_blocks`` blocks.
 
     ``per_random`` is how many blocks can be read in a row in the time of one scattered read.
     """
-    if asked is VerificationMode.FULL or blocks <= n * per_random:
+    if asked is VerificationMode.NIST:
+        cost = (n + windows) * per_random + window_blocks
+    else:
+        cost = n * per_random
+    if asked is VerificationMode.FULL or blocks <= cost:
         return VerificationMode.FULL
-    return VerificationMode.STATISTICAL
+    return asked
 
 
 @dataclass(frozen=True)
@@ -36,17 +52,24 @@ class NamespacePlan:
     size: int
     canaries: Canaries | None = None
     fingerprints: Fingerprints | None = None
+    rescue: Rescue | None = None
 
     @property
     def blocks(self) -> int:
         """Blocks of 4 KiB, a short last one included."""
         return block_count(self.size)
 
+    @functools.cached_property
+    def probes(self) -> array[int]:
+        """Every block with a probe, ascending."""
+        return probed(self.canaries, self.fingerprints, self.blocks)
+
 
 @dataclass(frozen=True)
 class VerifyPlan:
     """What to read. ``seed`` is fresh and random, and kept with the case: it goes on the
-    certificate, and a resumed run must read the same places."""
+    certificate, and a resumed run must read the same places. ``reread`` blocks, and every probe,
+    are read a second time; with 0 none is."""
 
     mode: VerificationMode
     seed: bytes
@@ -55,6 +78,7 @@ class VerifyPlan:
     namespaces: tuple[NamespacePlan, ...]
     per_random: int = SEQUENTIAL_PER_RANDOM
     unreadable_limit: int = UNREADABLE_LIMIT
+    reread: int = 0
 
     def __post_init__(self) -> None:
         if len(self.seed) < 16:
@@ -70,10 +94,20 @@ class VerifyPlan:
         """Random places that the confidence and residual asked for need."""
         return needed(self.confidence, self.residual)
 
-    @property
+    @functools.cached_property
     def done_mode(self) -> VerificationMode:
         """How it will be done: a small drive is read whole whatever was asked."""
-        return choose_mode(self.mode, self.blocks, self.needed, per_random=self.per_random)
+        layouts = []
+        if self.mode is VerificationMode.NIST:
+            layouts = [self._drawn_windows(n) for n in self.namespaces]
+        return choose_mode(
+            self.mode,
+            self.blocks,
+            self.needed,
+            per_random=self.per_random,
+            windows=sum(layout.drawn for layout in layouts),
+            window_blocks=sum(layout.blocks for layout in layouts),
+        )
 
     def share(self, namespace: NamespacePlan) -> int:
         """The random places of one namespace."""
@@ -84,6 +118,34 @@ class VerifyPlan:
         seed = namespace_seed(self.seed, namespace.nsid)
         return iter_places(seed, namespace.blocks, self.share(namespace))
 
+    def _drawn_windows(self, namespace: NamespacePlan) -> nist.Windows:
+        return nist.windows(namespace_seed(self.seed, namespace.nsid), namespace.blocks)
+
+    def windows(self, namespace: NamespacePlan) -> nist.Windows:
+        """The runs of blocks that are read in a row: all, those of the NIST layout, or none."""
+        if self.done_mode is VerificationMode.FULL:
+            return nist.everything(namespace.blocks)
+        if self.done_mode is VerificationMode.NIST:
+            return self._drawn_windows(namespace)
+        return nist.NONE
+
+    def again(self, namespace: NamespacePlan) -> array[int]:
+        """The blocks of one namespace that are read twice, ascending: probes, and random places of
+        their own, drawn as the others are. Without a second reading the probes alone."""
+        return self._again[namespace.nsid]
+
+    @functools.cached_property
+    def _again(self) -> dict[int, array[int]]:
+        return {n.nsid: self._drawn_again(n) for n in self.namespaces}
+
+    def _drawn_again(self, namespace: NamespacePlan) -> array[int]:
+        found = namespace.probes
+        if not self.reread:
+            return found
+        seed = namespace_seed(self.seed, namespace.nsid) + b"again"
+        count = share(self.reread, namespace.blocks, self.blocks)
+        return array("Q", sorted({*found, *places(seed, namespace.blocks, count)}))
+
     @property
     def digest(self) -> str:
         """Tells one plan's checkpoint from another's."""
@@ -92,6 +154,7 @@ class VerifyPlan:
                 "mode": self.done_mode,
                 "seed": self.seed.hex(),
                 "needed": self.needed,
+                "reread": self.reread,
                 "namespaces": [
                     {
                         "nsid": n.nsid,

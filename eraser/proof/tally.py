@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 from eraser.proof.classify import BlockClass
 from eraser.wire.policy import VerificationMode
-from eraser.wire.report import NamespaceVerification
+from eraser.wire.report import NamespaceVerification, StatusCount
 
 MAX_PATTERNS = 4
 """Different patterns that are remembered; already two are one too many."""
+MAX_STATUSES = 16
+"""Different statuses that are told apart: a drive has 2048 to choose from."""
 
 
 @dataclass
@@ -52,6 +54,16 @@ class Looks:
 
 
 @dataclass
+class Again:
+    """The second reading of one namespace."""
+
+    read: int = 0
+    canaries: int = 0
+    unchanged: int = 0
+    unreadable: int = 0
+
+
+@dataclass
 class Tally:
     """One namespace so far. ``cursor`` is the next block: all below it that were to be read are
     counted, none above it is."""
@@ -69,12 +81,42 @@ class Tally:
     canaries_unreadable: int = 0
     fingerprints_unreadable: int = 0
     bytes_read: int = 0
+    sweep: int = 0
+    """0: runs in a row, 1: scattered blocks, 2: the first reading is done."""
+    by_passthrough: int = 0
+    statuses: dict[str, int] = field(default_factory=dict)
+    """Unreadable blocks by status in hexadecimal, empty for no completion."""
+    once: dict[str, int] = field(default_factory=dict)
+    """Sums of what the blocks that are read twice held the first time, by group of them."""
+    twice: dict[str, int] = field(default_factory=dict)
+    again: Again = field(default_factory=Again)
 
     def saw_pattern(self, piece: bytes) -> None:
         """Remember a pattern that was met."""
         text = piece.hex()
         if text not in self.patterns and len(self.patterns) < MAX_PATTERNS:
             self.patterns = (*self.patterns, text)
+
+    def saw_status(self, status: int | None) -> None:
+        """Count an unreadable block."""
+        text = "" if status is None else f"{status:#05x}"
+        if text not in self.statuses and len(self.statuses) >= MAX_STATUSES:
+            text = ""
+        self.statuses[text] = self.statuses.get(text, 0) + 1
+
+    @property
+    def status_counts(self) -> tuple[StatusCount, ...]:
+        """The statuses as the record has them."""
+        return tuple(
+            StatusCount(int(text, 16) if text else None, count)
+            for text, count in sorted(self.statuses.items())
+        )
+
+    @property
+    def changed(self) -> int:
+        """Groups of blocks that read otherwise the second time: at least so many blocks did."""
+        groups = self.once.keys() | self.twice.keys()
+        return sum(self.once.get(group, 0) != self.twice.get(group, 0) for group in groups)
 
 
 @dataclass(frozen=True)
@@ -89,9 +131,10 @@ class VerificationResult:
     sampled: int
     """Distinct random places of the plan, all of them read; every block for a full read."""
     namespaces: tuple[NamespaceVerification, ...]
-    written: Looks
-    patterns: int
-    """Different patterns met."""
+    written: tuple[Looks, ...]
+    """Of each namespace, how blocks look that are known to have been written before the erase."""
+    patterns: tuple[tuple[str, ...], ...]
+    """Of each namespace, the different patterns met."""
     canaries_planted: int
     canaries_checked: int
     fingerprints_taken: int
@@ -104,9 +147,16 @@ class VerificationResult:
     seconds: float
 
     @property
+    def each_looks(self) -> tuple[Looks, ...]:
+        """The blocks of each namespace by class."""
+        return tuple(
+            Looks(n.zeros, n.ones, n.pattern, n.random, n.structured) for n in self.namespaces
+        )
+
+    @property
     def looks(self) -> Looks:
         """All blocks of all namespaces by class."""
         total = Looks()
-        for n in self.namespaces:
-            total = total.plus(Looks(n.zeros, n.ones, n.pattern, n.random, n.structured))
+        for looks in self.each_looks:
+            total = total.plus(looks)
         return total

@@ -6,18 +6,21 @@ docs/decisions/verdict.md has the same table in words and says why each row is a
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eraser.proof.classify import BlockClass
+from eraser.proof.passread import status_text
 from eraser.proof.sampling import bound, needed
-from eraser.proof.tally import VerificationResult
+from eraser.proof.tally import Looks, VerificationResult
 from eraser.wire.policy import Method, VerificationMode
 from eraser.wire.report import MethodRecord, Verdict, VerificationRecord
 
 PROBE_FLOOR = needed(0.999, 0.01)
 """688. Where content decides nothing, so many probes must be gone: fewer would not even exclude
 that one block in a hundred was skipped (99.9 % confidence)."""
+SMALL = "; a namespace too small for that was read whole"
 PLANTED_SHARE = 0.9
 """Of the canaries asked for. A drive that takes fewer does not write as it should."""
 
@@ -30,13 +33,15 @@ class Expected(enum.StrEnum):
     UNKNOWN = "unknown"
 
     @classmethod
-    def of(cls, fills: Iterable[int | None]) -> Expected:
-        """From one byte value per namespace (00h, FFh, None for not reported); namespaces that
-        promise different things promise nothing together."""
-        found = set(fills)
-        if found == {0x00}:
-            return cls.ZEROS
-        return cls.ONES if found == {0xFF} else cls.UNKNOWN
+    def of(cls, fill: int | None) -> Expected:
+        """From one namespace's byte value (00h, FFh, None for not reported)."""
+        return {0x00: cls.ZEROS, 0xFF: cls.ONES}.get(-1 if fill is None else fill, cls.UNKNOWN)
+
+    @classmethod
+    def together(cls, each: Iterable[Expected]) -> Expected:
+        """What all namespaces promise alike; nothing where they differ."""
+        found = set(each)
+        return found.pop() if len(found) == 1 else cls.UNKNOWN
 
     @property
     def block_class(self) -> BlockClass | None:
@@ -58,7 +63,8 @@ class Evidence:
     """All that the verdict looks at, apart from the methods' own."""
 
     result: VerificationResult
-    expected: Expected
+    expected: tuple[Expected, ...]
+    """Of each namespace, in the result's order: DLFEAT is said of each."""
     canaries_asked: int
     """Places where a canary should stand, of all namespaces."""
     missing_probes: tuple[str, ...] = ()
@@ -112,29 +118,92 @@ def _unknown(reason: str) -> _Finding:
     return Verdict.UNKNOWN, reason, Basis.CONTENT
 
 
+@dataclass(frozen=True)
+class _Group:
+    """All namespaces that promise the same, looked at as one."""
+
+    promise: Expected
+    looks: Looks
+    written: Looks
+    patterns: int
+
+    @classmethod
+    def all_of(cls, evidence: Evidence) -> tuple[_Group, ...]:
+        """The groups of a drive."""
+        result = evidence.result
+        rows = tuple(
+            zip(evidence.expected, result.each_looks, result.written, result.patterns, strict=True)
+        )
+        made = []
+        for promise in dict.fromkeys(evidence.expected):
+            mine = [row for row in rows if row[0] is promise]
+            looks, written = Looks(), Looks()
+            for row in mine:
+                looks, written = looks.plus(row[1]), written.plus(row[2])
+            made.append(cls(promise, looks, written, len({p for row in mine for p in row[3]})))
+        return tuple(made)
+
+
 def _content(methods: Sequence[MethodRecord], evidence: Evidence) -> _Finding:
     result = evidence.result
     canaries = sum(n.canaries for n in result.namespaces)
     unchanged = sum(n.unchanged for n in result.namespaces)
-    unreadable = sum(n.unreadable for n in result.namespaces)
     if canaries or unchanged:
         return _not_erased(
             f"{canaries} canaries and {unchanged} blocks of the last owner are still there"
         )
-    promised = evidence.expected.block_class
-    finding = _kept(promised, methods, evidence) if promised else _free(evidence, None)
-    if finding[0] is Verdict.NOT_ERASED:
-        return finding
+    findings = [
+        _kept(promised, methods, group, evidence)
+        if (promised := group.promise.block_class)
+        else _free(group, evidence, None)
+        for group in _Group.all_of(evidence)
+    ] or [_unknown("no block was read")]
+    for worst in (Verdict.NOT_ERASED, Verdict.UNKNOWN):
+        if worst is Verdict.UNKNOWN and (unread := unreadable(result) or unstable(result)):
+            return _unknown(unread)
+        for finding in findings:
+            if finding[0] is worst:
+                return finding
+    bases = {finding[2] for finding in findings}
+    return _erased(Basis.PROBES if Basis.PROBES in bases else Basis.CONTENT)
+
+
+def unreadable(result: VerificationResult) -> str:
+    """Why not all was read that was to be, by the drive's own statuses; empty when all was."""
     if result.incomplete:
-        return _unknown(result.incomplete)
-    if unreadable:
-        return _unknown(f"{unreadable} blocks cannot be read")
-    return finding
+        return result.incomplete
+    blocks = sum(n.unreadable for n in result.namespaces)
+    if not blocks:
+        return ""
+    counts: dict[int | None, int] = {}
+    for namespace in result.namespaces:
+        for found in namespace.statuses:
+            counts[found.status] = counts.get(found.status, 0) + found.blocks
+    why = "; ".join(f"{count}: {status_text(status)}" for status, count in counts.items())
+    return f"{blocks} blocks cannot be read" + (f" ({why})" if why else "")
 
 
-def _kept(promised: BlockClass, methods: Sequence[MethodRecord], evidence: Evidence) -> _Finding:
+def unstable(result: VerificationResult) -> str:
+    """What the second reading, after another reset, found otherwise; empty for nothing.
+
+    What a block reads as after it was deallocated stays so until it is written (NVM 1.0,
+    3.2.3.2.1), so no honest drive answers a cache's content once and the medium's later.
+    """
+    changed = sum(n.changed for n in result.namespaces)
+    if not changed:
+        return ""
+    again = sum(n.reread for n in result.namespaces)
+    return (
+        f"at least {changed} of {again} blocks read otherwise after another controller reset:"
+        " what this drive answers does not last"
+    )
+
+
+def _kept(
+    promised: BlockClass, methods: Sequence[MethodRecord], group: _Group, evidence: Evidence
+) -> _Finding:
     """The drive promised a value for deallocated blocks. Was it kept?"""
-    looks, written = evidence.result.looks, evidence.result.written
+    looks, written = group.looks, group.written
     kept, others = looks.of(promised), looks.total - looks.of(promised)
     if not looks.total:
         return _unknown("no block was read")
@@ -150,17 +219,16 @@ def _kept(promised: BlockClass, methods: Sequence[MethodRecord], evidence: Evide
         # The erase did deallocate what was written, so what reads otherwise was passed over.
         return _not_erased(f"{count}, although blocks written before the erase do")
     if kept and not _enough(evidence):
-        if methods and methods[-1].method is Method.SANITIZE_BLOCK:
-            return _not_erased(f"{count}, and a block erase leaves no mixture")
+        if looks.random and methods and methods[-1].method is Method.SANITIZE_BLOCK:
+            return _not_erased(f"{count}, and a block erase leaves no noise")
         return _unknown(f"{count}, and too few probes tell why; {_probes_wanted(evidence)}")
     # No written block was deallocated: the drive made no promise about such blocks.
-    return _free(evidence, promised)
+    return _free(group, evidence, promised)
 
 
-def _free(evidence: Evidence, promised: BlockClass | None) -> _Finding:
+def _free(group: _Group, evidence: Evidence, promised: BlockClass | None) -> _Finding:
     """Nothing is promised: only what became of known blocks tells."""
-    result = evidence.result
-    looks, written = result.looks, result.written
+    looks, written = group.looks, group.written
     if not looks.total:
         return _unknown("no block was read")
     if looks.structured:
@@ -172,7 +240,7 @@ def _free(evidence: Evidence, promised: BlockClass | None) -> _Finding:
         silent = "the drive does not say what erased blocks read as"
         why = silent if promised is None else "the drive did not deallocate"
         return _unknown(f"{why}; {_probes_wanted(evidence)}")
-    if result.patterns > 1:
+    if group.patterns > 1:
         return _unknown("more than one pattern was found; an erase leaves one")
     if written.uniform and looks.random:
         if written.random:
@@ -212,12 +280,13 @@ def sentence(methods: Sequence[MethodRecord], evidence: Evidence) -> str:
     looks = result.looks
     found = ", ".join(f"{looks.of(kind):,} {kind.value}" for kind in BlockClass if looks.of(kind))
     whole = result.done is VerificationMode.FULL
+    layout = _layout(result) if result.done is VerificationMode.NIST else ""
     places = (
         f"All {looks.total:,} blocks of 4096 bytes were read"
         if whole
         else f"Of {sum(n.blocks for n in result.namespaces):,} blocks of 4096 bytes"
         f" {looks.total:,} were read, n = {result.sampled:,} of them at random places"
-        f" (seed {result.seed})"
+        f" (seed {result.seed}){layout}"
     )
     probes = (
         f"None of {result.canaries_checked:,} canaries written before the erase and none of"
@@ -241,7 +310,24 @@ def sentence(methods: Sequence[MethodRecord], evidence: Evidence) -> str:
             f"{trust}, less than {limit} of the blocks hold anything else, with"
             f" {_plain(result.confidence * 100)} % confidence"
         )
-    return f"{places}: {found}. {probes}. {claim}."
+    again = sum(n.reread for n in result.namespaces)
+    twice = (
+        f" {again:,} were read again after another controller reset, and agreed." if again else ""
+    )
+    return f"{places}: {found}. {probes}.{twice} {claim}."
+
+
+def _layout(result: VerificationResult) -> str:
+    """The NIST layout by its counts; what it read is no measure of what it proves."""
+    blocks = sum(n.blocks for n in result.namespaces)
+    inside = sum(n.window_blocks for n in result.namespaces)
+    share = math.floor(inside / blocks * 1e4) / 100
+    small = any(n.windows == 1 for n in result.namespaces)
+    return (
+        f" and {inside:,} ({_plain(share)} %) in {sum(n.windows for n in result.namespaces):,}"
+        " windows, two of at least 5 % of its subsection in each of 1,000 equal subsections of"
+        f" every namespace, with its first and last block{SMALL if small else ''}"
+    )
 
 
 def _plain(number: float) -> str:
@@ -271,8 +357,11 @@ def record(methods: Sequence[MethodRecord], evidence: Evidence) -> VerificationR
         canaries_checked=result.canaries_checked,
         fingerprints_taken=result.fingerprints_taken,
         fingerprints_checked=result.fingerprints_checked,
-        expected=evidence.expected.value,
-        namespaces=result.namespaces,
+        expected=Expected.together(evidence.expected).value,
+        namespaces=tuple(
+            replace(namespace, expected=promise.value)
+            for namespace, promise in zip(result.namespaces, evidence.expected, strict=True)
+        ),
         missing_probes=evidence.missing_probes,
         sentence=sentence(methods, evidence),
         seconds=result.seconds,

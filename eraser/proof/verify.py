@@ -6,6 +6,7 @@ The verifier counts; :mod:`eraser.proof.verdict` decides what the counts mean.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from eraser.proof.counter import Counter, merged
 from eraser.proof.plan import NamespacePlan, VerifyPlan, choose_mode, namespace_seed
 from eraser.proof.reader import Device, Tick
 from eraser.proof.sampling import drawn
-from eraser.proof.tally import Looks, Tally, VerificationResult
+from eraser.proof.tally import Tally, VerificationResult
+from eraser.proof.windows import NONE, Windows
 from eraser.wire import codec
 from eraser.wire.policy import VerificationMode
 from eraser.wire.report import NamespaceVerification
@@ -38,11 +40,19 @@ class Verifier:
         self._at = 0
         self._seconds = 0.0
         self._stopped = ""
+        self._readings = 2 if plan.reread else 1
+        self._reset = False
+        """The controller was reset for the second reading."""
 
     def state(self) -> dict[str, Any]:
         """A checkpoint for :meth:`restore`, plain JSON values."""
         checkpoint = _Checkpoint(
-            self._digest, self._at, self._seconds, self._stopped, tuple(self._tallies)
+            self._digest,
+            self._at,
+            self._seconds,
+            self._stopped,
+            tuple(self._tallies),
+            self._reset,
         )
         plain = codec.plain(checkpoint)
         assert isinstance(plain, dict)
@@ -59,22 +69,36 @@ class Verifier:
             )
         self._at, self._seconds, self._stopped = found.at, found.seconds, found.stopped
         self._tallies = list(found.tallies)
+        self._reset = found.reset
 
     def run(
         self,
         progress: Tick = lambda fraction, detail: None,
         should_stop: Callable[[], bool] = lambda: False,
+        between: Callable[[], None] = lambda: None,
     ) -> VerificationResult | None:
         """Read what is left to read; None when ``should_stop`` said so before the end.
 
-        ``progress`` gets the fraction done and a few words; it may take a checkpoint. Raises
+        ``progress`` gets the fraction done and a few words; it may take a checkpoint. ``between``
+        is called before the second reading begins: it resets the controller. Raises
         :class:`DriveError` where a device cannot be opened or has another size than planned.
         """
         before, started = self._seconds, time.monotonic()
-        due = started + TICK
-        while self._at < len(self.plan.namespaces) and not self._stopped:
-            namespace, tally = self.plan.namespaces[self._at], self._tallies[self._at]
-            for _ in self._pieces(namespace, tally):
+        due, count = started + TICK, len(self.plan.namespaces)
+        while self._at < self._readings * count and not self._stopped:
+            if self._at == count and not self._reset:
+                if any(t.canaries or t.unchanged for t in self._tallies):
+                    break  # nothing that is read twice makes this drive erased
+                between()
+                self._reset = True
+                for tally in self._tallies:
+                    tally.cursor = 0
+            namespace, tally = (
+                self.plan.namespaces[self._at % count],
+                self._tallies[self._at % count],
+            )
+            read = self._again if self._at >= count else self._pieces
+            for _ in read(namespace, tally):
                 now = time.monotonic()
                 self._seconds = before + now - started
                 if self._too_many_unreadable():
@@ -90,44 +114,85 @@ class Verifier:
         return self._result()
 
     def _too_many_unreadable(self) -> bool:
-        unreadable = sum(t.unreadable for t in self._tallies)
+        unreadable = sum(max(t.unreadable, t.again.unreadable) for t in self._tallies)
         if unreadable >= self.plan.unreadable_limit:
             self._stopped = f"reading was given up after {unreadable} unreadable blocks"
         return bool(self._stopped)
 
     def _fraction(self) -> float:
         total = max(1, self.plan.blocks)
-        return sum(min(t.cursor, n.blocks) for t, n in self._pairs()) / total
+        halves = self.plan.done_mode is VerificationMode.NIST
+        done = sum(_done(t, n, halves=halves) for t, n in self._pairs()) / total
+        if self._at < len(self.plan.namespaces) or self._readings == 1:
+            return done * (0.98 if self._readings > 1 else 1.0)
+        again = sum(t.again.read + t.again.unreadable for t in self._tallies)
+        wanted = sum(len(self.plan.again(n)) for n in self.plan.namespaces)
+        return 0.98 + 0.02 * again / max(1, wanted)
 
     def _detail(self, namespace: NamespacePlan) -> str:
         count = sum(t.looks.total for t in self._tallies)
-        return f"namespace {namespace.nsid}, {count} blocks read"
+        again = " once, some again" if self._reset else ""
+        return f"namespace {namespace.nsid}, {count} blocks read{again}"
 
     def _pairs(self) -> Iterator[tuple[Tally, NamespacePlan]]:
         return zip(self._tallies, self.plan.namespaces, strict=True)
 
-    def _pieces(self, namespace: NamespacePlan, tally: Tally) -> Iterator[None]:
-        """Read and count, and pause after each piece, with the tally whole."""
+    @contextlib.contextmanager
+    def _opened(self, namespace: NamespacePlan) -> Iterator[Device]:
         with self._open(namespace.path) as device:
             if device.size != namespace.size:
                 raise DriveError(
                     f"{namespace.path}: expected {namespace.size} bytes, found {device.size};"
                     " the layout changed after the plan was made"
                 )
-            counter = Counter(namespace.blocks, namespace.canaries, namespace.fingerprints, tally)
-            if self.plan.done_mode is VerificationMode.FULL:
-                for start, window in device.read_sequential(tally.cursor, namespace.blocks):
+            device.rescue = namespace.rescue
+            yield device
+
+    def _counter(self, namespace: NamespacePlan, tally: Tally, device: Device) -> Counter:
+        return Counter(
+            namespace.canaries,
+            namespace.fingerprints,
+            namespace.probes,
+            self.plan.again(namespace),
+            tally,
+            device.failures,
+        )
+
+    def _pieces(self, namespace: NamespacePlan, tally: Tally) -> Iterator[None]:
+        """Read and count, and pause after each piece, with the tally whole."""
+        with self._opened(namespace) as device:
+            counter = self._counter(namespace, tally, device)
+            windows = self.plan.windows(namespace)
+            if tally.sweep == 0:
+                for start, window in device.read_runs(windows.runs(tally.cursor)):
                     counter.window(start, window)
+                    _took(device, tally)
                     yield
-            else:
-                wanted = merged(tally.cursor, self.plan.places(namespace), counter.probes)
-                for batch in device.read_batches(wanted):
+                tally.sweep, tally.cursor = 1, 0
+            if tally.sweep == 1 and self.plan.done_mode is not VerificationMode.FULL:
+                counter.outside(windows)
+                sample = self.plan.places(namespace)
+                if windows.drawn:
+                    sample = (n for n in sample if n not in windows)
+                for batch in device.read_batches(merged(tally.cursor, sample, counter.wanted)):
                     counter.batch(batch)
+                    _took(device, tally)
                     yield
+            tally.sweep, tally.cursor = 2, namespace.blocks
+
+    def _again(self, namespace: NamespacePlan, tally: Tally) -> Iterator[None]:
+        """The second reading, in the same way."""
+        with self._opened(namespace) as device:
+            counter = self._counter(namespace, tally, device)
+            again = self.plan.again(namespace)
+            for batch in device.read_batches(again[bisect.bisect_left(again, tally.cursor) :]):
+                counter.reread(batch)
+                yield
 
     def _result(self) -> VerificationResult:
         plan = self.plan
         full = plan.done_mode is VerificationMode.FULL
+        nist = plan.done_mode is VerificationMode.NIST
         canaries = sum(len(n.canaries.positions) for n in plan.namespaces if n.canaries)
         prints = [n.fingerprints for n in plan.namespaces if n.fingerprints]
         taken = sum(len(f) for f in prints)
@@ -137,10 +202,6 @@ class Verifier:
         hidden = [_hidden(n) for n in plan.namespaces]
         lost_canaries = sum(t.canaries_unreadable for t in self._tallies)
         lost_prints = sum(t.fingerprints_unreadable for t in self._tallies)
-        patterns = {p for t in self._tallies for p in t.patterns}
-        written = Looks()
-        for tally in self._tallies:
-            written = written.plus(tally.written)
         return VerificationResult(
             asked=plan.mode,
             done=plan.done_mode,
@@ -150,9 +211,17 @@ class Verifier:
             sampled=sum(
                 n.blocks if full else drawn(n.blocks, plan.share(n)) for n in plan.namespaces
             ),
-            namespaces=tuple(_verified(n, t) for t, n in self._pairs()),
-            written=written,
-            patterns=len(patterns),
+            namespaces=tuple(
+                _verified(
+                    n,
+                    t,
+                    plan.windows(n) if nist else NONE,
+                    reread=self._reset and not self._stopped,
+                )
+                for t, n in self._pairs()
+            ),
+            written=tuple(t.written for t in self._tallies),
+            patterns=tuple(t.patterns for t in self._tallies),
             canaries_planted=canaries,
             canaries_checked=canaries - lost_canaries - sum(c for c, _f in beyond),
             fingerprints_taken=taken,
@@ -175,6 +244,7 @@ class _Checkpoint:
     seconds: float
     stopped: str
     tallies: tuple[Tally, ...]
+    reset: bool = False
 
 
 def _beyond(namespace: NamespacePlan) -> tuple[int, int]:
@@ -196,8 +266,23 @@ def _hidden(namespace: NamespacePlan) -> int:
     )
 
 
-def _verified(namespace: NamespacePlan, tally: Tally) -> NamespaceVerification:
-    looks = tally.looks
+def _took(device: Device, tally: Tally) -> None:
+    tally.by_passthrough += device.rescued
+    device.rescued = 0
+
+
+def _done(tally: Tally, namespace: NamespacePlan, *, halves: bool) -> float:
+    """Blocks' worth of the first reading; where it has two sweeps each counts as a half."""
+    if tally.sweep == 2:
+        return namespace.blocks
+    here = min(tally.cursor, namespace.blocks)
+    return (here + namespace.blocks * tally.sweep) / 2 if halves else here
+
+
+def _verified(
+    namespace: NamespacePlan, tally: Tally, windows: Windows, *, reread: bool
+) -> NamespaceVerification:
+    looks, again = tally.looks, tally.again
     return NamespaceVerification(
         nsid=namespace.nsid,
         blocks=namespace.blocks,
@@ -207,7 +292,13 @@ def _verified(namespace: NamespacePlan, tally: Tally) -> NamespaceVerification:
         pattern=looks.pattern,
         random=looks.random,
         structured=looks.structured,
-        canaries=tally.canaries,
-        unchanged=tally.unchanged,
-        unreadable=tally.unreadable,
+        canaries=max(tally.canaries, again.canaries),
+        unchanged=max(tally.unchanged, again.unchanged),
+        unreadable=max(tally.unreadable, again.unreadable),
+        windows=windows.drawn,
+        window_blocks=windows.blocks,
+        reread=again.read,
+        changed=tally.changed if reread else 0,
+        by_passthrough=tally.by_passthrough,
+        statuses=tally.status_counts,
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from eraser.wire.fitness import Health
 
 
 class Method(enum.StrEnum):
@@ -38,6 +40,9 @@ class VerificationMode(enum.StrEnum):
 
     STATISTICAL = "statistical"
     """Stratified random 4 KiB reads to a stated bound; all, where that is cheaper."""
+    NIST = "nist"
+    """The layout of NIST SP 800-88r1 4.7.3 (withdrawn in 2025): a tenth of the media in windows,
+    and the statistical sample beside it, because bytes are not confidence."""
     FULL = "full"
     """Every block of every namespace."""
 
@@ -55,6 +60,9 @@ class Verification:
     residual: float = 0.0001
     canaries: int = 1024
     """Blocks of 4 KiB written at secret places before the erase, that must be gone after it."""
+    reread: int = 4096
+    """Blocks of 4 KiB at random places that are read again, with every probe, after another
+    controller reset; 0 reads nothing again and resets no second time."""
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.confidence < 1:
@@ -63,6 +71,8 @@ class Verification:
             raise ValueError(f"expected 1e-7 <= residual <= 0.1, found {self.residual}")
         if not 0 <= self.canaries <= 1 << 20:
             raise ValueError(f"expected 0 to 1048576 canaries, found {self.canaries}")
+        if not 0 <= self.reread <= 1 << 20:
+            raise ValueError(f"expected 0 to 1048576 blocks to reread, found {self.reread}")
 
 
 @dataclass(frozen=True)
@@ -91,13 +101,100 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Health:
-    """Beyond these a drive is erased all the same, but not handed out."""
+class LimitOverrides:
+    """The :class:`Limits` that a quirk changes, in seconds; None leaves the policy's."""
 
-    max_percentage_used: int = 100
-    """SMART log 02h byte 5; 100 is the vendor's rated endurance."""
-    allow_critical_warning: bool = False
-    """SMART log 02h byte 0 not zero: spare low, read only, too hot, unreliable."""
+    command: float | None = None
+    format: float | None = None
+    sanitize: float | None = None
+    stuck: float | None = None
+    poll: float | None = None
+    ready: float | None = None
+
+    def __post_init__(self) -> None:
+        self.over(Limits())
+
+    def over(self, limits: Limits) -> Limits:
+        """``limits`` with what is given here. Raises ``ValueError`` for what :class:`Limits` does
+        not take."""
+        given = {
+            name: value
+            for name in self.__dataclass_fields__
+            if (value := getattr(self, name)) is not None
+        }
+        return replace(limits, **given)
+
+
+@dataclass(frozen=True)
+class Quirk:
+    """What is known of one model, and how its drives are erased otherwise than the others.
+
+    An explicit decision of the operator: what it skips needs no other permission, and it is
+    printed with its reason on every certificate that it was used for.
+    """
+
+    model: str
+    """Identify Controller's model number; a ``*`` at the end stands for any rest."""
+    reason: str
+    """Why, for whoever reads a certificate in years: the fault seen, a vendor's notice."""
+    firmware: str = "*"
+    """Revision, as ``model``."""
+    vendor_id: int = 0
+    """PCI vendor id; 0 for any."""
+    skip: tuple[Method, ...] = ()
+    """Methods that are not sent to it, though it offers them."""
+    purge_methods: tuple[Method, ...] = ()
+    """In place of the policy's, where another order or choice works; empty leaves them."""
+    clear_methods: tuple[Method, ...] = ()
+    """As ``purge_methods``."""
+    limits: LimitOverrides = field(default_factory=LimitOverrides)
+
+    def __post_init__(self) -> None:
+        for name in ("model", "firmware"):
+            text = getattr(self, name)
+            if not text or "*" in text[:-1] or len(text) > 41:
+                raise ValueError(
+                    f"expected a quirk's {name} as text of at most 40 characters with at most one "
+                    f"* at its end, found {text!r}"
+                )
+        if not self.reason.strip() or len(self.reason) > 300:
+            raise ValueError(
+                f"expected a reason of 1 to 300 characters for the quirk of {self.model!r}: it is "
+                f"printed on certificates; found {len(self.reason)}"
+            )
+        _check_methods(self.purge_methods, self.clear_methods)
+        if not (self.skip or self.purge_methods or self.clear_methods or self.limits != _NO_LIMITS):
+            raise ValueError(f"expected the quirk of {self.model!r} to change something")
+
+    def fits(self, vendor_id: int, model: str, firmware: str) -> bool:
+        """Whether it is about such a drive."""
+        return (
+            self.vendor_id in (0, vendor_id)
+            and _fits(self.model, model)
+            and _fits(self.firmware, firmware)
+        )
+
+
+def _fits(pattern: str, text: str) -> bool:
+    if pattern.endswith("*"):
+        return text.startswith(pattern[:-1])
+    return text == pattern
+
+
+_NO_LIMITS = LimitOverrides()
+
+MAX_QUIRKS = 256
+"""Of one policy: it travels with every order."""
+
+
+def _check_methods(purge: tuple[Method, ...], clear: tuple[Method, ...]) -> None:
+    if any(not m.is_sanitize for m in purge):
+        raise ValueError("expected only sanitize methods among purge_methods: Format is Clear")
+    if any(m.is_sanitize for m in clear):
+        raise ValueError("expected only format methods among clear_methods")
+    for methods in (purge, clear):
+        if len(set(methods)) != len(methods):
+            raise ValueError(f"expected each method once, found {', '.join(methods)}")
 
 
 @dataclass(frozen=True)
@@ -107,24 +204,32 @@ class Policy:
     For Purge every method of ``purge_methods`` that the drive offers is run, in this order, the
     last one being the one that is verified. A drive that offers none is held, unless
     ``allow_clear`` permits the first of ``clear_methods`` that it offers; the certificate then
-    says Clear and names the downgrade (promise 5).
+    says Clear and names the downgrade (promise 5). Each downgrade has a permission of its own.
     """
 
     name: str = "purge"
     label: Label = Label.PURGE
     allow_clear: bool = False
+    """A drive that offers no purge method is cleared by Format instead."""
+    allow_fewer: bool = True
+    """A drive that offers some of ``purge_methods`` is purged by those: each of them alone is a
+    Purge. False holds it, and nothing is sent."""
+    allow_failed: bool = False
+    """A purge method that the drive refused, or said to have failed, holds it no more where the
+    last one of the plan ended well."""
     purge_methods: tuple[Method, ...] = (Method.SANITIZE_CRYPTO, Method.SANITIZE_BLOCK)
     clear_methods: tuple[Method, ...] = (Method.FORMAT_USER_DATA, Method.FORMAT_CRYPTO)
     verification: Verification = field(default_factory=Verification)
     limits: Limits = field(default_factory=Limits)
     health: Health = field(default_factory=Health)
+    quirks: tuple[Quirk, ...] = ()
+    """By model; where several fit a drive, what later ones say counts."""
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name) > 64:
             raise ValueError(f"expected a policy name of 1 to 64 characters, found {self.name!r}")
-        if any(not m.is_sanitize for m in self.purge_methods):
-            raise ValueError("expected only sanitize methods among purge_methods: Format is Clear")
-        if any(m.is_sanitize for m in self.clear_methods):
-            raise ValueError("expected only format methods among clear_methods")
+        _check_methods(self.purge_methods, self.clear_methods)
         if self.label is Label.PURGE and not self.purge_methods:
             raise ValueError("expected at least one purge method for the label Purge")
+        if len(self.quirks) > MAX_QUIRKS:
+            raise ValueError(f"expected at most {MAX_QUIRKS} quirks, found {len(self.quirks)}")

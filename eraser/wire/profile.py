@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from eraser.wire.condition import Expected
 
 
 @dataclass(frozen=True)
 class NamespaceLayout:
-    """One active namespace, from Identify Namespace (CNS 00h; NVM Command Set 1.0, 4.1.5.1)."""
+    """One namespace, from Identify Namespace (CNS 00h, 11h; NVM Command Set 1.0, 4.1.5.1).
+
+    A member that may be None is not compared where either side does not tell: profiles and
+    reports are older than it.
+    """
 
     nsid: int
     blocks: int
@@ -20,11 +27,50 @@ class NamespaceLayout:
     metadata_bytes: int = 0
     protection: int = 0
     """DPS, end-to-end data protection settings."""
+    capacity: int | None = None
+    """NCAP, in logical blocks; less than ``blocks`` on a thinly provisioned namespace."""
+    sharing: int | None = None
+    """NMIC; bit 0: other controllers of the subsystem may have it attached too."""
+    extended_metadata: bool | None = None
+    """FLBAS bit 4: metadata is transferred with the data."""
 
     @property
     def size(self) -> int:
         """Bytes that can be addressed."""
         return self.blocks * self.block_bytes
+
+    def differences(self, found: NamespaceLayout) -> tuple[str, ...]:
+        """Members in which ``found`` is not as this one; empty where it is."""
+        return tuple(self._differences(found))
+
+    def _differences(self, found: NamespaceLayout) -> Iterator[str]:
+        for name in self.__dataclass_fields__:
+            mine, theirs = getattr(self, name), getattr(found, name)
+            if mine != theirs and mine is not None and theirs is not None:
+                yield name
+
+
+def layout_differences(
+    expected: tuple[NamespaceLayout, ...], found: tuple[NamespaceLayout, ...]
+) -> tuple[str, ...]:
+    """Every difference between two layouts in words, by namespace; empty where there is none."""
+    return tuple(_layout_differences(expected, found))
+
+
+def _layout_differences(
+    expected: tuple[NamespaceLayout, ...], found: tuple[NamespaceLayout, ...]
+) -> Iterator[str]:
+    wanted = {namespace.nsid: namespace for namespace in expected}
+    seen = {namespace.nsid: namespace for namespace in found}
+    for nsid in sorted(wanted.keys() | seen.keys()):
+        if nsid not in seen:
+            yield f"expected namespace {nsid}, found none"
+        elif nsid not in wanted:
+            yield f"expected no namespace {nsid}, found one of {seen[nsid].size} bytes"
+        else:
+            for name in wanted[nsid].differences(seen[nsid]):
+                mine, theirs = getattr(wanted[nsid], name), getattr(seen[nsid], name)
+                yield f"expected namespace {nsid} with {name} {mine}, found {theirs}"
 
 
 class Comparator(enum.StrEnum):
@@ -43,6 +89,10 @@ class FeatureRule:
     name: str
     value: int
     comparator: Comparator = Comparator.EQUAL
+    nsid: int = 0
+    """The namespace that it is of; 0 for the controller, and in older profiles for any."""
+    digest: str = ""
+    """SHA-256 of the data that comes with the feature, empty for one that has only a dword."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +112,8 @@ class Profile:
     features: tuple[FeatureRule, ...] = ()
     total_bytes: int = 0
     """TNVMCAP, 0 where the drive does not report it."""
+    condition: Expected | None = None
+    """Firmware slots, locks and the like; None in an older profile: not compared."""
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name) > 128:

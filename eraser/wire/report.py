@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from eraser.wire.condition import Condition
 from eraser.wire.identity import ControllerIdentity, Slot, pci_address
 from eraser.wire.policy import Label, Method, VerificationMode
 from eraser.wire.profile import NamespaceLayout
@@ -43,9 +44,11 @@ class Step(enum.StrEnum):
 
     PROVE_IDLE = "prove_idle"
     INSPECT = "inspect"
+    UNLOCK = "unlock"
     FINGERPRINT = "fingerprint"
     CANARIES = "canaries"
     ERASE = "erase"
+    RESTORE = "restore"
     RESET = "reset"
     VERIFY = "verify"
     REPORT = "report"
@@ -68,6 +71,8 @@ class CommandRecord:
     message: str
     started_at: str
     seconds: float
+    sent: str = ""
+    """Bytes that went to the drive with the command, hexadecimal, without the zeros at the end."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,15 @@ class MethodRecord:
 
 
 @dataclass(frozen=True)
+class StatusCount:
+    """Blocks that a Read command ended with one status (SCT in bits 10:8, SC in 7:0)."""
+
+    status: int | None
+    """None where no completion was seen, or nobody asked."""
+    blocks: int
+
+
+@dataclass(frozen=True)
 class NamespaceVerification:
     """What the reads of one namespace found, in 4 KiB blocks."""
 
@@ -112,6 +126,21 @@ class NamespaceVerification:
     unchanged: int
     """Blocks whose keyed fingerprint is the one taken before the erase."""
     unreadable: int
+    expected: str = ""
+    """What DLFEAT promises for deallocated blocks here: zeros, ones or unknown; empty from a host
+    that does not say it of each namespace."""
+    windows: int = 0
+    """Windows of the NIST layout that were read; 0 in the other modes."""
+    window_blocks: int = 0
+    """Distinct blocks in these windows."""
+    reread: int = 0
+    """Blocks that were read again after another controller reset."""
+    changed: int = 0
+    """Of these, how many at least then read otherwise."""
+    by_passthrough: int = 0
+    """Blocks that the kernel could not read and a Read command without checks could (NVM 3.2.4)."""
+    statuses: tuple[StatusCount, ...] = ()
+    """Why the unreadable ones are that."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +169,21 @@ class VerificationRecord:
 
 
 @dataclass(frozen=True)
+class LinkRecord:
+    """The PCI Express link as the kernel shows it (``current_link_*`` and ``max_link_*``).
+
+    ``*_able`` is what drive and slot both can, the smaller of the two. 0 stands for not known.
+    """
+
+    speed: float
+    """GT/s, per lane."""
+    width: int
+    """Lanes."""
+    speed_able: float
+    width_able: int
+
+
+@dataclass(frozen=True)
 class HealthRecord:
     """SMART / Health Information (log 02h), before and after where both matter."""
 
@@ -154,6 +198,8 @@ class HealthRecord:
     power_cycles: int
     power_on_hours: int
     temperature_kelvin: int
+    link: LinkRecord | None = None
+    """None where the function has no PCI Express link that the kernel shows."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +217,10 @@ class ControllerFacts:
     namespaces: tuple[NamespaceLayout, ...]
     dlfeat: tuple[int, ...]
     """One per namespace, same order."""
+    detached: tuple[NamespaceLayout, ...] = ()
+    """Namespaces that exist and are not attached to this controller: nobody can read them here."""
+    condition: Condition | None = None
+    """None from an eraser that is older than it."""
 
 
 @dataclass(frozen=True)
@@ -213,6 +263,10 @@ class EraseReport:
     """Versions: eraser, nvme-cli, kernel."""
     last_owner: LastOwner | None = None
     """From the gate; None where it knows of none that had this drive."""
+    residues: tuple[str, ...] = ()
+    """What no command of ours clears, a sentence each; printed on the certificate."""
+    retire: tuple[str, ...] = ()
+    """Those of ``reasons`` that no further order can mend: the drive has to be pulled."""
 
 
 @dataclass(frozen=True)

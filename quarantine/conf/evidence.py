@@ -82,6 +82,54 @@ When to set it: always in production.
 """,
     ),
     cfg.StrOpt(
+        "verifier_person",
+        default="",
+        help="""
+Name of the person who answers for the verification, where that is another than person. Empty: the
+same.
+
+When to set it: when somebody else answers for verification than for sanitization.
+""",
+    ),
+    cfg.StrOpt(
+        "verifier_title",
+        default="",
+        help="""
+Position or title of that person. Empty: as title.
+
+When to set it: together with verifier_person.
+""",
+    ),
+    cfg.StrOpt(
+        "verifier_location",
+        default="",
+        help="""
+Where the verification was made. Empty: as location; the drive is read in its slot.
+
+When to set it: hardly ever.
+""",
+    ),
+    cfg.StrOpt(
+        "verifier_contact",
+        default="",
+        help="""
+Telephone number or address of that person. Empty: as contact.
+
+When to set it: together with verifier_person.
+""",
+    ),
+    cfg.StrOpt(
+        "property_numbers",
+        default=None,
+        help="""
+JSON file with your organisation's property numbers, an object of serial number to property number:
+{"S4YPNE0M400001": "SSD-00017"}. It is read when the service starts. Drives that are not in it are
+certified as "not recorded".
+
+When to set it: when your inventory has numbers of its own; NIST SP 800-88 has a field for them.
+""",
+    ),
+    cfg.StrOpt(
         "confidentiality_before",
         default="not stated",
         help="""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from eraser.wire import codec, signing
 from eraser.wire.errors import BadInputError as BadWireError
+from eraser.wire.fitness import Health
 from eraser.wire.order import EraseOrder
+from eraser.wire.remarks import remarks
 from eraser.wire.report import ControllerFacts, EraseReport, HealthRecord, VerificationRecord
 from eraser.wire.signing import PrivateKey, PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import methods, reading, wording
+from quarantine.evidence import downgrades, methods, reading, wording
 from quarantine.evidence.sections import (
     FORMAT,
     Case,
@@ -31,6 +35,9 @@ from quarantine.evidence.sections import (
 CERTIFICATE_TYPE = "nvme-quarantine.certificate+json"
 """The JWS ``typ``: no order or report can pass for a certificate."""
 
+_KEPT = "none yet: kept out of the pool until a person decides, or until it is pulled"
+"""In place of the operator's words, which are about drives that go out."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -44,6 +51,9 @@ class Evidence:
     provider: str
     last_user: str
     history: tuple[Moment, ...]
+    property_number: str = ""
+    withheld: tuple[str, ...] = ()
+    """For a drive that was erased and is not handed out: why."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +86,8 @@ class SignedCertificate:
 def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -> Certificate:
     """The certificate that the testimony carries.
 
-    Only for a report that :func:`quarantine.check.check` lets be certified; raises
-    :class:`BadInputError` for one that lacks what a certificate must name.
+    Only for a report that :func:`quarantine.check.check` lets be certified, or, with ``withheld``,
+    calls erased; raises :class:`BadInputError` for one that lacks what a certificate must name.
     """
     order, report = testimony.order, testimony.report
     if (
@@ -96,14 +106,9 @@ def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -
         position=previous.position + 1,
         previous=previous.digest,
         issued_at=issued_at,
-        issuer=issuer,
-        drive=_drive(order, report.facts_before, report.facts_after),
-        source=Source(
-            host=order.slot.host,
-            address=order.slot.address,
-            provider=testimony.provider,
-            last_user=testimony.last_user or "none on record",
-        ),
+        issuer=replace(issuer, destination=_KEPT) if testimony.withheld else issuer,
+        drive=_drive(order, report.facts_before, report.facts_after, testimony.property_number),
+        source=_source(testimony),
         sanitization=Sanitization(
             label=report.achieved,
             asked=report.asked,
@@ -114,9 +119,11 @@ def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -
             started_at=report.started_at,
             finished_at=report.finished_at,
             tools=dict(report.tools),
+            downgrades=tuple(downgrades.seen(order, report)),
+            quirks=tuple(downgrades.quirks(order, report)),
         ),
         verification=_verification(report.verification),
-        condition=_condition(report.health),
+        condition=_condition(report.health, order.policy.health),
         case=Case(
             order_id=order.order_id,
             generation=order.generation,
@@ -131,6 +138,8 @@ def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -
         ),
         exceptions=tuple(wording.exceptions(order, report)),
         not_done=tuple(wording.not_done(report)),
+        residues=report.residues,
+        withheld=testimony.withheld,
     )
 
 
@@ -147,11 +156,13 @@ def verify(token: str, keys: Sequence[PublicKey], what: str) -> SignedCertificat
     for key in keys:
         try:
             payload = signing.verify(token, key, CERTIFICATE_TYPE, what)
-            certificate = codec.load(Certificate, payload, what)
+            signed = codec.parse(payload, what)
+            certificate = codec.decode(Certificate, signed, what)
         except BadWireError as error:
             failure = error
             continue
-        if codec.canonical(certificate) != payload:
+        # Not of the decoded one: a certificate of an earlier release lacks members of today's.
+        if codec.canonical(signed) != payload:
             raise BadInputError(f"{what}: expected the canonical JSON form, found another")
         return SignedCertificate(certificate, token, _sha256(payload), key.thumbprint)
     raise BadInputError(str(failure) if failure else f"{what}: expected a public key, found none")
@@ -159,8 +170,16 @@ def verify(token: str, keys: Sequence[PublicKey], what: str) -> SignedCertificat
 
 def document(signed: SignedCertificate) -> bytes:
     """The file form: the certificate for readers, and the JWS that vouches for every word of it."""
-    body = {"certificate": codec.plain(signed.certificate), "jws": signed.token}
+    body = {"certificate": _said(signed.token), "jws": signed.token}
     return json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False).encode() + b"\n"
+
+
+def said_line(token: str) -> bytes:
+    """The file form in one line, for a ledger. The token is one of the record's, checked or not."""
+    try:
+        return codec.canonical({"certificate": _said(token), "jws": token}) + b"\n"
+    except (BadWireError, ValueError, IndexError):
+        return " ".join(token.split()).encode() + b"\n"
 
 
 def read_document(raw: bytes, keys: Sequence[PublicKey], what: str) -> SignedCertificate:
@@ -182,11 +201,17 @@ def read_document(raw: bytes, keys: Sequence[PublicKey], what: str) -> SignedCer
     if not isinstance(value["jws"], str):
         raise BadInputError(f"{what}: expected a compact JWS in 'jws'")
     signed = verify(value["jws"], keys, what)
-    if codec.canonical(value["certificate"]) != codec.canonical(signed.certificate):
+    if codec.canonical(value["certificate"]) != codec.canonical(_said(signed.token)):
         raise BadInputError(
             f"{what}: expected the readable part to be what was signed, found it altered"
         )
     return signed
+
+
+def _said(token: str) -> Any:
+    """The payload of a token whose signature was made or verified here, as plain values."""
+    part = token.split(".")[1]
+    return codec.parse(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), "certificate")
 
 
 def token_digest(token: str) -> str:
@@ -198,13 +223,36 @@ def _sha256(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
-def _drive(order: EraseOrder, before: ControllerFacts, after: ControllerFacts) -> Drive:
+def _source(testimony: Evidence) -> Source:
+    slot, owner = testimony.order.slot, testimony.report.last_owner
+    seen = testimony.last_user
+    if owner is not None:
+        known = "the host's gate"
+        known += " and Placement" if owner.domain == seen else ""
+        known += f"; Placement named {seen}" if seen and owner.domain != seen else ""
+    else:
+        known = "allocations seen in Placement" if seen else "nothing on record"
+    return Source(
+        host=slot.host,
+        address=slot.address,
+        provider=testimony.provider,
+        last_user=(owner.domain if owner else seen) or "none on record",
+        known_from=known,
+        gate_owner=owner.domain if owner else "",
+        gate_since=owner.since if owner else "",
+        gate_until=owner.until if owner else "",
+    )
+
+
+def _drive(
+    order: EraseOrder, before: ControllerFacts, after: ControllerFacts, property_number: str
+) -> Drive:
     return Drive(
         manufacturer=wording.manufacturer(order.identity),
         media_type="NVMe solid state drive",
         identity=order.identity,
         identity_digest=order.identity.digest,
-        property_number="not recorded",
+        property_number=property_number or "not recorded",
         firmware=after.firmware,
         nvme_version=wording.version(after.nvme_version),
         capacity_bytes=after.total_bytes or sum(n.size for n in after.namespaces),
@@ -260,7 +308,7 @@ def _verification(record: VerificationRecord) -> VerificationStatement:
     )
 
 
-def _condition(health: HealthRecord) -> Condition:
+def _condition(health: HealthRecord, policy: Health) -> Condition:
     return Condition(
         critical_warning=health.critical_warning,
         available_spare=health.available_spare,
@@ -268,4 +316,8 @@ def _condition(health: HealthRecord) -> Condition:
         media_errors=health.media_errors_after,
         data_units_written=health.data_units_written,
         power_on_hours=health.power_on_hours,
+        spare_threshold=health.spare_threshold,
+        new_media_errors=max(0, health.media_errors_after - health.media_errors_before),
+        link="" if health.link is None else wording.link(health.link),
+        remarks=tuple(f"{r.text} ({r.consequence})" for r in remarks(health, policy)),
     )

@@ -1,17 +1,21 @@
 """The chain of certificates: each holds the digest of the one before it.
 
-A certificate that was altered, forged or taken away is named, and so is a fork.
+A certificate that was altered, forged or taken away is named, and so are forks, copies and a wrong
+order. All of it needs the certificates and the public key, and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from eraser.wire.signing import PublicKey
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate
-from quarantine.evidence.certificate import SignedCertificate
+
+_DIGEST_NAME = re.compile(r"([0-9a-f]{64})\.json")
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,15 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.problem}"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What the chain needs of one certificate: a ledger of years fits in memory."""
+
+    name: str
+    position: int
+    previous: str
 
 
 @dataclass(frozen=True)
@@ -40,53 +53,78 @@ class Audit:
         return not self.findings
 
 
-def audit(documents: Iterable[tuple[str, bytes]], keys: Sequence[PublicKey]) -> Audit:
-    """Verifies documents in any order, and that they form one unbroken chain.
+def audit(
+    documents: Iterable[tuple[str, bytes]],
+    keys: Sequence[PublicKey],
+    *,
+    ordered: bool = False,
+    end: str = "",
+) -> Audit:
+    """Verifies documents, and that they form one unbroken chain.
 
-    What was cut off at the *end* leaves no mark in those before it: compare ``last`` with the
-    digest that the control plane or an auditor noted.
+    In any order, unless they are ``ordered`` as an export writes them: then one that stands in
+    another place is named. What was cut off at the *end* leaves no mark in those before it: give
+    the digest that somebody noted as ``end``.
     """
     findings: list[Finding] = []
-    good: dict[str, SignedCertificate] = {}
-    names: dict[str, str] = {}
+    good: dict[str, _Place] = {}
+    highest = 0
     for name, raw in documents:
         try:
             signed = certificate.read_document(raw, keys, name)
         except BadInputError as error:
             findings.append(Finding(name, f"forged or altered ({error})"))
             continue
-        good[signed.digest] = signed
-        names[signed.digest] = name
-    findings += _links(good, names)
-    ordered = sorted(good.values(), key=lambda signed: signed.certificate.position)
+        match = _DIGEST_NAME.fullmatch(Path(name).name)
+        if match and match[1] != signed.digest:
+            findings.append(Finding(name, f"renamed: it is certificate {signed.digest}"))
+        if signed.digest in good:
+            findings.append(Finding(name, f"stands twice: {good[signed.digest].name} is the same"))
+            continue
+        position = signed.certificate.position
+        if ordered and position < highest:
+            findings.append(Finding(name, f"out of order: position {position} after {highest}"))
+        highest = max(highest, position)
+        good[signed.digest] = _Place(name, position, signed.certificate.previous)
+    findings += _links(good)
+    by_place = sorted(good, key=lambda digest: good[digest].position)
+    last = by_place[-1] if by_place else ""
+    if end and end != last:
+        where = "it is there, and others follow it" if end in good else "it is not there"
+        findings.append(
+            Finding(last or "the chain", f"expected the chain to end with {end}: {where}")
+        )
     return Audit(
         count=len(good),
-        first=ordered[0].digest if ordered else "",
-        last=ordered[-1].digest if ordered else "",
+        first=by_place[0] if by_place else "",
+        last=last,
         findings=tuple(findings),
     )
 
 
-def _links(good: dict[str, SignedCertificate], names: dict[str, str]) -> list[Finding]:
-    findings: list[Finding] = []
+def documents(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, bytes]]:
+    """The certificates of a ledger file, named by their lines; empty lines are passed over."""
+    for number, text in enumerate(lines, 1):
+        if text.strip():
+            yield f"{name}, line {number}", text
+
+
+def _links(good: dict[str, _Place]) -> Iterator[Finding]:
     successors: dict[str, str] = {}
-    for digest, signed in sorted(good.items(), key=lambda item: item[1].certificate.position):
-        name, body = names[digest], signed.certificate
-        other = successors.setdefault(body.previous, name)
-        if other != name:
-            where = f"after {body.previous}" if body.previous else "at the beginning"
-            findings.append(Finding(name, f"the chain forks {where}: {other} stands there too"))
-        if not body.previous:
+    for place in sorted(good.values(), key=lambda place: place.position):
+        other = successors.setdefault(place.previous, place.name)
+        if other != place.name:
+            where = f"after {place.previous}" if place.previous else "at the beginning"
+            yield Finding(place.name, f"the chain forks {where}: {other} stands there too")
+        if not place.previous:
             continue
-        before = good.get(body.previous)
+        before = good.get(place.previous)
         if before is None:
-            findings.append(Finding(name, f"missing link: no valid certificate {body.previous}"))
-        elif before.certificate.position + 1 != body.position:
-            findings.append(
-                Finding(
-                    name,
-                    f"broken link: position {body.position} after "
-                    f"{before.certificate.position} ({names[body.previous]})",
-                )
+            yield Finding(
+                place.name, f"missing link: no valid certificate {place.previous} was given"
             )
-    return findings
+        elif before.position + 1 != place.position:
+            yield Finding(
+                place.name,
+                f"broken link: position {place.position} after {before.position} ({before.name})",
+            )

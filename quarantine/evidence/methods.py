@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from eraser.wire.applied import Applied, apply, tolerated
 from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Label, Method, Policy
+from eraser.wire.policy import Label, Method
 from eraser.wire.report import ControllerFacts, EraseReport, MethodRecord, Verdict
 from quarantine.errors import BadInputError
 from quarantine.evidence import sanitizelog
@@ -44,7 +45,13 @@ def offered(method: Method, facts: ControllerFacts) -> bool:
     return method is not Method.FORMAT_CRYPTO or bool(facts.fna & _FNA_CRYPTO)
 
 
-def planned(policy: Policy, label: Label, facts: ControllerFacts) -> tuple[Method, ...]:
+def applied(order: EraseOrder, facts: ControllerFacts) -> Applied:
+    """The order's policy with the quirks of its drive, as the host had to work it out."""
+    ids = order.identity
+    return apply(order.policy, ids.vendor_id, ids.model, facts.firmware)
+
+
+def planned(policy: Applied, label: Label, facts: ControllerFacts) -> tuple[Method, ...]:
     """What had to be run for ``label``: all purge methods offered, or the first clear method."""
     if label is Label.PURGE:
         return tuple(m for m in policy.purge_methods if offered(m, facts))
@@ -58,8 +65,10 @@ def contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         yield "expected at least one method that was carried out, found none"
         return
     yield from _plan(order, report)
+    passed = {id(record) for record in tolerated(order.policy, report.methods)}
     for record in standing(report):
-        yield from _method(record, report)
+        if id(record) not in passed:
+            yield from _method(record, report)
 
 
 def standing(report: EraseReport) -> tuple[MethodRecord, ...]:
@@ -78,9 +87,9 @@ def unseen(order: EraseOrder, report: EraseReport) -> tuple[Method, ...]:
     if report.achieved is None or report.facts_before is None:
         return ()
     done = {record.method for record in report.methods}
-    return tuple(
-        m for m in planned(order.policy, report.achieved, report.facts_before) if m not in done
-    )
+    facts = report.facts_before
+    plan = planned(applied(order, facts), report.achieved, facts)
+    return tuple(m for m in plan if m not in done)
 
 
 def _label(order: EraseOrder, report: EraseReport) -> Iterator[str]:
@@ -112,12 +121,19 @@ def _plan(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     if report.facts_before is None:
         yield "expected what the drive offered before the erase, found nothing"
         return
-    plan = planned(order.policy, report.achieved, report.facts_before)
+    policy = applied(order, report.facts_before)
+    plan = planned(policy, report.achieved, report.facts_before)
     done = tuple(dict.fromkeys(record.method for record in report.methods))
     last = report.methods[-1].method
     if not plan:
         yield f"the drive says that it offers no method for {report.achieved}, yet one is claimed"
         return
+    short = report.achieved is Label.PURGE and len(plan) < len(policy.purge_methods)
+    if short and order.policy.label is Label.PURGE and not order.policy.allow_fewer:
+        yield (
+            f"policy {order.policy.name!r} asks for all of {', '.join(policy.purge_methods)} and "
+            f"allows no fewer, the drive offers {', '.join(plan)}"
+        )
     strange = [m for m in done if m not in plan]
     if strange:
         yield f"expected the methods {', '.join(plan)}, found also {', '.join(strange)}"

@@ -8,11 +8,15 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from eraser.wire.policy import Label
+from quarantine.evidence import human
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.sections import Certificate, MethodStatement
 
 _ACCENTS = {Label.PURGE: "#14573d", Label.CLEAR: "#7a4b00"}
 """Dark enough under white text, and told apart on paper."""
+
+_WITHHELD = "#8a1c1c"
+"""For a drive that was erased and did not go out."""
 
 Row = tuple[str, str]
 """A term and its value, both plain text."""
@@ -21,15 +25,16 @@ Row = tuple[str, str]
 def render(signed: SignedCertificate) -> str:
     """The page of a certificate that was verified."""
     body = signed.certificate
+    held = bool(body.withheld)
     template = importlib.resources.files(__package__ or "").joinpath("certificate.html")
     return string.Template(template.read_text(encoding="utf-8")).substitute(
-        accent=_ACCENTS[body.sanitization.label],
+        accent=_WITHHELD if held else _ACCENTS[body.sanitization.label],
         short=escape(signed.digest[:12]),
         organisation=escape(body.issuer.organisation),
         position=body.position,
-        issued_at=escape(_time(body.issued_at)),
+        issued_at=escape(human.moment(body.issued_at)),
         label=escape(body.sanitization.label),
-        label_note="downgraded" if body.sanitization.downgraded else "as the policy asks",
+        label_note=_note(body),
         summary=escape(_summary(body)),
         sentence=escape(body.verification.sentence),
         sections="\n".join(_sections(body)),
@@ -38,6 +43,13 @@ def render(signed: SignedCertificate) -> str:
         previous=escape(body.previous or "none: it is the first of its chain"),
         key=escape(signed.key),
     )
+
+
+def _note(body: Certificate) -> str:
+    """Under the label, in capitals' place: what nobody may overlook."""
+    said = ["downgraded"] if body.sanitization.downgraded else []
+    said += ["not handed out"] if body.withheld else []
+    return ", ".join(said) or "as the policy asks"
 
 
 def _summary(body: Certificate) -> str:
@@ -51,6 +63,8 @@ def _summary(body: Certificate) -> str:
 
 
 def _sections(body: Certificate) -> Iterator[str]:
+    if body.withheld:
+        yield _section("Why the drive was not handed out", _list(body.withheld, ""))
     yield _section("Medium", _terms(_medium(body)))
     yield _section(
         "Sanitization",
@@ -58,8 +72,16 @@ def _sections(body: Certificate) -> Iterator[str]:
         + "".join(f'<div class="method">{_terms(_method(m))}</div>' for m in _methods(body)),
     )
     yield _section("Verification", _terms(_verification(body)) + _counts(body))
-    yield _section("Condition of the drive", _one_row(_condition(body)))
+    notes = (*body.condition.remarks, *([body.condition.link] if body.condition.link else []))
+    yield _section(
+        "Condition of the drive",
+        _one_row(_condition(body)) + (_list(notes, "") if notes else ""),
+    )
+    if body.sanitization.quirks:
+        yield _section("Known of this model", _list(body.sanitization.quirks, ""))
     yield _section("Exceptions", _list(body.exceptions, "None."))
+    if body.residues:
+        yield _section("What no command clears, as found", _list(body.residues, ""))
     yield _section("What this certificate does not say", _list(body.not_done, "None."))
     yield _section("The case", _terms(_case(body)) + _history(body))
     yield _section("Responsible", _signs(body))
@@ -75,7 +97,7 @@ def _medium(body: Certificate) -> Iterator[Row]:
     yield "Media type", drive.media_type
     yield (
         "Capacity",
-        f"{_size(drive.capacity_bytes)}, unallocated {drive.unallocated_bytes:,} bytes",
+        f"{human.size(drive.capacity_bytes)}, unallocated {drive.unallocated_bytes:,} bytes",
     )
     yield "Firmware, NVMe", f"{drive.firmware}, {drive.nvme_version}"
     yield (
@@ -90,7 +112,13 @@ def _medium(body: Certificate) -> Iterator[Row]:
         f"DLFEAT {', '.join(f'{value:#04x}' for value in drive.dlfeat) or 'none'}",
     )
     yield "Media source", f"{source.host}, PCI address {source.address}"
-    yield "Last user", source.last_user
+    known = f", known from {source.known_from}" if source.known_from else ""
+    yield "Last user", f"{source.last_user}{known}"
+    if source.gate_owner:
+        yield (
+            "At the gate",
+            f"let in {human.moment(source.gate_since)}, over {human.moment(source.gate_until)}",
+        )
     yield (
         "Confidentiality",
         (f"{body.issuer.confidentiality_before} before, {body.issuer.confidentiality_after} after"),
@@ -103,7 +131,7 @@ def _sanitization(body: Certificate) -> Iterator[Row]:
     asked = f" ({done.asked} was asked)" if done.downgraded else ""
     yield "Description", f"{done.label}{asked}"
     yield "Meaning of the label", done.label_meaning
-    yield "Started, finished", f"{_time(done.started_at)}, {_time(done.finished_at)}"
+    yield "Started, finished", f"{human.moment(done.started_at)}, {human.moment(done.finished_at)}"
     yield "Tools", ", ".join(f"{name} {version}" for name, version in sorted(done.tools.items()))
 
 
@@ -116,7 +144,7 @@ def _method(done: MethodStatement) -> Iterator[Row]:
     yield (
         "Command",
         f"opcode {done.opcode:#04x}, NSID {done.nsid:#x}, CDW10 {done.cdw10:#010x}; "
-        f"{_duration(done.seconds)}",
+        f"{human.duration(done.seconds)}",
     )
     if done.command:
         yield "As sent", done.command
@@ -128,7 +156,7 @@ def _verification(body: Certificate) -> Iterator[Row]:
     yield "Method", seen.method
     yield (
         "Read",
-        (f"{seen.sampled:,} of {seen.blocks:,} blocks of 4 KiB in {_duration(seen.seconds)}"),
+        (f"{seen.sampled:,} of {seen.blocks:,} blocks of 4 KiB in {human.duration(seen.seconds)}"),
     )
     yield "Seed of the places", seen.seed or "none: everything was read"
     yield (
@@ -173,10 +201,11 @@ def _condition(body: Certificate) -> Iterator[Row]:
     state = body.condition
     yield "Critical warning", f"{state.critical_warning:#04x}"
     yield "Endurance used", f"{state.percentage_used} %"
-    yield "Spare available", f"{state.available_spare} %"
-    yield "Media errors", f"{state.media_errors:,}"
+    least = f" (threshold {state.spare_threshold} %)" if state.spare_threshold else ""
+    yield "Spare available", f"{state.available_spare} %{least}"
+    yield "Media errors", f"{state.media_errors:,}, {state.new_media_errors:,} new"
     # One data unit is a thousand times 512 bytes (NVM Express Base 2.0, 5.16.1.3).
-    yield "Written", _size(state.data_units_written * 512_000).partition(" (")[0]
+    yield "Written", human.size(state.data_units_written * 512_000).partition(" (")[0]
     yield "Powered on", f"{state.power_on_hours:,} hours"
 
 
@@ -191,7 +220,7 @@ def _case(body: Certificate) -> Iterator[Row]:
 
 def _history(body: Certificate) -> str:
     rows = "".join(
-        f'<tr><td class="w">{escape(_time(m.at))}</td><td class="w">{escape(m.event)}</td>'
+        f'<tr><td class="w">{escape(human.moment(m.at))}</td><td class="w">{escape(m.event)}</td>'
         f'<td class="w">{escape(m.state)}</td><td>{escape(m.reason)}</td></tr>'
         for m in body.case.history
     )
@@ -202,21 +231,35 @@ def _history(body: Certificate) -> str:
 
 def _signs(body: Certificate) -> str:
     who = body.issuer
-    person = ", ".join(dict.fromkeys((who.person, who.title)))
-    contact = ", ".join(dict.fromkeys((who.location, who.contact)))
     both = (
-        ("Sanitization", body.sanitization.finished_at),
-        ("Verification", body.issued_at),
+        (
+            "Sanitization",
+            (who.person, who.title),
+            (who.location, who.contact),
+            body.sanitization.finished_at,
+        ),
+        (
+            "Verification",
+            (who.verifier_person or who.person, who.verifier_title or who.title),
+            (who.verifier_location or who.location, who.verifier_contact or who.contact),
+            body.issued_at,
+        ),
     )
     return (
         '<div class="signs">'
         + "".join(
-            f"<div><h3>{escape(what)}</h3><p>{escape(person)}</p><p>{escape(contact)}</p>"
-            f"<p>{escape(_time(at))}, signed electronically</p></div>"
-            for what, at in both
+            f"<div><h3>{escape(what)}</h3><p>{escape(_once(person))}</p>"
+            f"<p>{escape(_once(place))}</p>"
+            f"<p>{escape(human.moment(at))}, signed electronically</p></div>"
+            for what, person, place, at in both
         )
         + "</div>"
     )
+
+
+def _once(words: Iterable[str]) -> str:
+    """Joined, "not stated" said once."""
+    return ", ".join(dict.fromkeys(words))
 
 
 def _section(title: str, inner: str) -> str:
@@ -239,28 +282,3 @@ def _one_row(rows: Iterable[Row]) -> str:
 def _list(lines: Iterable[str], empty: str) -> str:
     inner = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f"<ul>{inner}</ul>" if inner else f'<p class="none">{escape(empty)}</p>'
-
-
-def _size(count: int) -> str:
-    amount = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.4g} {unit} ({count:,} bytes)"
-        amount /= 1000
-    return f"{amount:.4g} TB ({count:,} bytes)"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
-
-
-def _time(iso: str) -> str:
-    """ISO 8601 for eyes: no ``T``, whole seconds; anything else stays as it is."""
-    if len(iso) >= 19 and iso[10] == "T":
-        zone = " UTC" if iso.endswith(("Z", "+00:00")) else iso[19:]
-        return f"{iso[:10]} {iso[11:19]}{zone}"
-    return iso

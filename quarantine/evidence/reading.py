@@ -85,14 +85,16 @@ def _asked(order: EraseOrder, record: VerificationRecord) -> Iterator[str]:
     wanted = order.policy.verification
     if record.asked is not wanted.mode:
         yield f"expected verification {wanted.mode} to have been asked for, found {record.asked}"
-    if wanted.mode is VerificationMode.FULL and record.done is not VerificationMode.FULL:
-        yield f"expected a full verification, found {record.done}"
+    # All may be read in place of a part, and never a part in place of another.
+    if record.done not in (wanted.mode, VerificationMode.FULL):
+        kinds = " or ".join(dict.fromkeys((wanted.mode, VerificationMode.FULL)))
+        yield f"expected a {kinds} verification, found {record.done}"
     if not (wanted.confidence <= record.confidence < 1 and 0 < record.residual <= wanted.residual):
         yield (
             f"expected confidence {wanted.confidence} at residual {wanted.residual}, "
             f"found {record.confidence} at {record.residual}"
         )
-    if record.done is VerificationMode.STATISTICAL and not _is_hex(record.seed):
+    if record.done is not VerificationMode.FULL and not _is_hex(record.seed):
         yield "expected the seed that chose the places, in hexadecimal, found none"
 
 
@@ -108,6 +110,31 @@ def _amount(order: EraseOrder, record: VerificationRecord) -> Iterator[str]:
     read = sum(n.read for n in record.namespaces)
     if record.sampled > read:
         yield f"expected {read} sampled blocks at most, as many as read, found {record.sampled}"
+    if record.done is VerificationMode.NIST:
+        yield from _windows(record)
+
+
+NIST_WINDOWS = 2000
+"""Two in each of a thousand subsections (SP 800-88r1, 4.7.3)."""
+NIST_PARTS = 10
+"""Together they are one part in so many of the media, at least."""
+
+
+def _windows(record: VerificationRecord) -> Iterator[str]:
+    for n in record.namespaces:
+        whole = n.window_blocks == n.blocks
+        if n.windows < NIST_WINDOWS and not whole:
+            yield f"namespace {n.nsid}: expected {NIST_WINDOWS} windows, found {n.windows}"
+        if n.window_blocks * NIST_PARTS < n.blocks:
+            yield (
+                f"namespace {n.nsid}: expected a tenth of {n.blocks} blocks in windows, "
+                f"found {n.window_blocks}"
+            )
+        if n.window_blocks > n.read:
+            yield (
+                f"namespace {n.nsid}: expected at most {n.read} blocks in windows, as many as "
+                f"read, found {n.window_blocks}"
+            )
 
 
 def _namespaces(report: EraseReport, record: VerificationRecord) -> Iterator[str]:
@@ -130,7 +157,8 @@ def _namespaces(report: EraseReport, record: VerificationRecord) -> Iterator[str
 def _counts(n: NamespaceVerification) -> Iterator[str]:
     where = f"namespace {n.nsid}"
     classes = (n.zeros, n.ones, n.pattern, n.random, n.structured)
-    counters = (n.read, *classes, n.canaries, n.unchanged, n.unreadable)
+    found = (n.canaries, n.unchanged, n.unreadable, n.reread, n.changed, n.by_passthrough)
+    counters = (n.read, *classes, *found, n.windows, n.window_blocks)
     if any(count < 0 for count in counters):
         yield f"{where}: expected counts of 0 or more, found a negative one"
     if n.read > n.blocks:
@@ -146,6 +174,8 @@ def _counts(n: NamespaceVerification) -> Iterator[str]:
         yield f"{where}: {n.unchanged} blocks are as they were before the erase"
     if n.unreadable:
         yield f"{where}: {n.unreadable} blocks could not be read"
+    if n.changed:
+        yield f"{where}: {n.changed} blocks read otherwise after another reset"
     if n.structured:
         yield f"{where}: {n.structured} blocks look like somebody's data"
 
@@ -165,22 +195,24 @@ def _probes(order: EraseOrder, record: VerificationRecord) -> Iterator[str]:
     wanted = min(order.policy.verification.canaries, total_blocks(record))
     if wanted and not record.canaries_planted and not record.missing_probes:
         yield f"expected {wanted} canaries or a reason for none, found neither"
+    if order.policy.verification.reread and not any(n.reread for n in record.namespaces):
+        yield "expected blocks that were read again after another controller reset, found none"
 
 
 def _content(record: VerificationRecord) -> Iterator[str]:
     """Something must decide: the value that the drive promises, or probes that are gone."""
-    read = sum(n.read for n in record.namespaces)
-    promised = {
-        "zeros": sum(n.zeros for n in record.namespaces),
-        "ones": sum(n.ones for n in record.namespaces),
-    }.get(record.expected, -1)
+    kept = all(_kept(n, n.expected or record.expected) for n in record.namespaces)
     floor = min(PROBE_FLOOR, total_blocks(record))
-    if promised == read or known_places(record) >= floor:
+    if kept or known_places(record) >= floor:
         return
     yield (
         f"expected every block as the drive promises, or {floor} canaries or fingerprints that "
         "are gone; found neither: the reads decide nothing"
     )
+
+
+def _kept(n: NamespaceVerification, promise: str) -> bool:
+    return n.read == {"zeros": n.zeros, "ones": n.ones}.get(promise, -1)
 
 
 def _is_hex(text: str) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from dataclasses import dataclass, replace
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,6 +46,8 @@ class Registrar:
     directory: Path | None = None
     """Where the files go; None keeps certificates in the store alone."""
     clock: Clock = utc_now
+    numbers: Mapping[str, str] = field(default_factory=dict)
+    """The organisation's property numbers, by serial number."""
 
     def certify(
         self,
@@ -60,20 +64,7 @@ class Registrar:
 
         Raises :class:`ConflictError` when the slot or the chain moved meanwhile: decide again.
         """
-        evidence = Evidence(
-            order=order,
-            order_token=record.order_token or "",
-            report=report,
-            report_token=report_token,
-            host_key=host_key,
-            provider=record.provider,
-            last_user=record.consumer or "",
-            history=moments(self.store.history(record.slot)),
-        )
-        link = self._end()
-        signed = certificate.sign(
-            certificate.build(evidence, self.issuer, link, iso(self.clock())), self.key
-        )
+        signed, new = self._signed(record, order, report, report_token, host_key)
         issued = tickets.issue(tickets.build(order, report, signed.digest), self.key)
         self.store.transition(
             record,
@@ -86,14 +77,77 @@ class Registrar:
                 ticket_at=issued.ticket_at,
                 ticket_ready=issued.ticket_ready,
             ),
-            certificate=NewCertificate(
-                signed.token, signed.digest, link.digest, server=record.consumer
-            ),
+            certificate=new,
             nonce=nonce,
         )
         LOG.info("%s: certified, certificate %s", record.slot, signed.digest)
         self._write(signed)
         return signed
+
+    def withhold(
+        self,
+        record: SlotRecord,
+        *,
+        order: EraseOrder,
+        report: EraseReport,
+        report_token: str,
+        host_key: str,
+        changes: SlotChanges,
+        nonce: NonceUse,
+        reasons: tuple[str, ...],
+    ) -> SlotRecord:
+        """Holds a drive that was erased and is not fit, with a certificate that says both.
+
+        No ticket goes with it, and the drive stays dirty to the record. Raises as :meth:`certify`.
+        """
+        signed, new = self._signed(record, order, report, report_token, host_key, reasons)
+        held = self.store.transition(
+            record,
+            Event.HELD,
+            reason="; ".join(reasons),
+            detail={
+                "certificate": signed.digest,
+                "report": certificate.token_digest(report_token),
+                "verdict": report.verdict.value,
+            },
+            changes=changes,
+            certificate=new,
+            nonce=nonce,
+        )
+        self._write(signed)
+        return held
+
+    def _signed(
+        self,
+        record: SlotRecord,
+        order: EraseOrder,
+        report: EraseReport,
+        report_token: str,
+        host_key: str,
+        withheld: tuple[str, ...] = (),
+    ) -> tuple[SignedCertificate, NewCertificate]:
+        """The next link, signed, and as the store takes it."""
+        evidence = Evidence(
+            order=order,
+            order_token=record.order_token or "",
+            report=report,
+            report_token=report_token,
+            host_key=host_key,
+            provider=record.provider,
+            last_user=record.consumer or "",
+            history=moments(self.store.history(record.slot)),
+            property_number=self.numbers.get(order.identity.serial, ""),
+            withheld=withheld,
+        )
+        link = self._end()
+        signed = certificate.sign(
+            certificate.build(evidence, self.issuer, link, iso(self.clock())), self.key
+        )
+        owner = report.last_owner.domain if report.last_owner else None
+        new = NewCertificate(
+            signed.token, signed.digest, link.digest, server=record.consumer, owner=_uuid(owner)
+        )
+        return signed, new
 
     def _end(self) -> Link:
         last = self.store.last_certificate()
@@ -115,6 +169,14 @@ class Registrar:
                 self.directory,
                 error,
             )
+
+
+def _uuid(text: str | None) -> str | None:
+    """A host's word as the record's keys are spelt; None for what is no uuid."""
+    try:
+        return None if text is None else str(uuid.UUID(text))
+    except ValueError:
+        return None
 
 
 def write_files(directory: Path, signed: SignedCertificate) -> tuple[Path, Path]:

@@ -32,6 +32,11 @@ class Issuer:
     confidentiality_before: str = "not stated"
     confidentiality_after: str = "not stated"
     destination: str = "returned to the pool of schedulable drives"
+    verifier_person: str = ""
+    """Who answers for the verification; an empty field is as for the sanitization."""
+    verifier_title: str = ""
+    verifier_location: str = ""
+    verifier_contact: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,14 @@ class Source:
     """The resource provider in Placement."""
     last_user: str
     """The consumer that held the drive last (a server's uuid), or why none is known."""
+    known_from: str = ""
+    """What the last user is known from: the host's gate, allocations seen in Placement, or both.
+    Empty on certificates that are older than this field."""
+    gate_owner: str = ""
+    """The domain (a server's uuid) that the host's last gate let in on this very drive."""
+    gate_since: str = ""
+    gate_until: str = ""
+    """On the host's clock, as it says."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +110,10 @@ class Sanitization:
     started_at: str
     finished_at: str
     tools: dict[str, str]
+    downgrades: tuple[str, ...] = ()
+    """Each weaker thing that was done, and the permission for it."""
+    quirks: tuple[str, ...] = ()
+    """What the policy knows of this model, and changed for it."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +149,13 @@ class Condition:
     media_errors: int
     data_units_written: int
     power_on_hours: int
+    spare_threshold: int = 0
+    new_media_errors: int = 0
+    """Added during the case."""
+    link: str = ""
+    """PCI Express; empty where the host could not see it."""
+    remarks: tuple[str, ...] = ()
+    """Every finding, with what the policy makes of it."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +207,10 @@ class Certificate:
     """What went otherwise than usual: downgrade, missing probes, lost journals, retries."""
     not_done: tuple[str, ...]
     """What nobody may read into this certificate."""
+    residues: tuple[str, ...] = ()
+    """What a tenant may have left that no command clears, as the host found it."""
+    withheld: tuple[str, ...] = ()
+    """Why the drive was not handed out although it was erased; empty for one that goes out."""
 
     def __post_init__(self) -> None:
         if self.format != FORMAT:

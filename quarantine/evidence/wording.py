@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Label, Method
-from eraser.wire.report import EraseReport, MethodRecord, VerificationRecord
-from quarantine.evidence import methods, reading, sanitizelog
+from eraser.wire.policy import Label, Method, VerificationMode
+from eraser.wire.report import EraseReport, LinkRecord, MethodRecord, VerificationRecord
+from quarantine.evidence import downgrades, methods, reading, sanitizelog
 
 DESCRIPTIONS = {
     Method.SANITIZE_CRYPTO: "Sanitize, crypto erase: the media encryption keys were changed",
@@ -61,6 +61,14 @@ def label_meaning(order: EraseOrder, report: EraseReport, organisation: str) -> 
     )
 
 
+def link(seen: LinkRecord) -> str:
+    """``4 lanes at 16 GT/s; drive and slot can 4 at 16``."""
+    able = ""
+    if seen.width_able and seen.speed_able:
+        able = f"; drive and slot can {seen.width_able} at {seen.speed_able:g} GT/s"
+    return f"PCI Express, {seen.width} lanes at {seen.speed:g} GT/s{able}"
+
+
 def command(record: MethodRecord, report: EraseReport) -> str:
     """The command line that sent the method, as recorded; empty where none was."""
     opcode = methods.SANITIZE_OPCODE if record.method.is_sanitize else methods.FORMAT_OPCODE
@@ -89,6 +97,11 @@ def verification_method(record: VerificationRecord) -> str:
     """The verification method by name (SP 800-88r1 4.8)."""
     if reading.read_everything(record):
         return "full: every addressable 4 KiB block was read"
+    if record.done is VerificationMode.NIST:
+        return (
+            f"sampling in the layout of NIST SP 800-88r1 4.7.3: {_layout(record)}; and besides "
+            "quick sampling: stratified pseudorandom 4 KiB blocks; new places each time"
+        )
     return "quick sampling: stratified pseudorandom 4 KiB blocks, new places each time"
 
 
@@ -107,6 +120,8 @@ def confidence(record: VerificationRecord) -> str:
             f"{record.sampled:,} of {blocks:,} blocks of 4 KiB were read at places chosen with "
             f"seed {record.seed}"
         )
+        if record.done is VerificationMode.NIST:
+            places += f", and {_layout(record)}, which bound no small remainder any better"
     if reading.shows_noise(record):
         return (
             f"{places}. Some read as noise, whose origin nobody can tell by its look; so the claim "
@@ -123,6 +138,17 @@ def confidence(record: VerificationRecord) -> str:
     )
 
 
+def _layout(record: VerificationRecord) -> str:
+    """The NIST layout by its counts. Revision 1 was withdrawn, and no claim of it is made here."""
+    inside = sum(n.window_blocks for n in record.namespaces)
+    share = math.floor(inside / max(1, reading.total_blocks(record)) * 1e4) / 100
+    count = sum(n.windows for n in record.namespaces)
+    return (
+        f"{count:,} windows with {inside * reading.BLOCK:,} bytes ({share:g} %), two of at least "
+        "5 % of its subsection in each of 1,000 equal subsections, with the first and last block"
+    )
+
+
 def _percent(fraction: float) -> str:
     """Rounded up: a bound that is printed smaller than it is would be a lie."""
     return f"{math.ceil(fraction * 1e8) / 1e6:.6f} %"
@@ -130,11 +156,8 @@ def _percent(fraction: float) -> str:
 
 def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     """What went otherwise than an auditor would take for granted."""
-    if report.downgraded:
-        yield (
-            f"Downgraded: policy {order.policy.name!r} asked for {report.asked}; the drive offers "
-            f"no such method, and the policy allowed {report.achieved}."
-        )
+    for line in downgrades.seen(order, report):
+        yield f"Downgraded: {line}"
     for method in methods.unseen(order, report):
         yield f"Not seen: {method} was planned; no record of it was left by an interrupted case."
     for record in methods.superseded(report):
@@ -170,5 +193,10 @@ def not_done(report: EraseReport) -> Iterator[str]:
         )
     if report.verification is None or not report.verification.canaries_planted:
         yield "Not done: planting canaries before the erase and missing them after it."
+    if report.verification is not None and report.verification.done is VerificationMode.NIST:
+        yield (
+            "Not claimed: conformity to NIST SP 800-88 revision 1, which was withdrawn on "
+            "2025-09-26; its layout of places alone was used."
+        )
     if report.verification is None or not report.verification.fingerprints_taken:
         yield "Not done: comparing blocks with fingerprints taken before the erase."

@@ -33,12 +33,15 @@ class CertificateRoom(Room):
         server: str | None = None,
         drive: str | None = None,
     ) -> list[StoredCertificate]:
-        """All that fit, in the chain's order. ``drive``: digest of an identity."""
+        """All that fit, in the chain's order.
+
+        ``drive``: digest of an identity. ``server``: as Placement or the host's gate named it.
+        """
         query = sa.select(_TABLE).order_by(_TABLE.c.number)
         if slot is not None:
             query = query.where(_TABLE.c.host == slot.host, _TABLE.c.address == slot.address)
         if server is not None:
-            query = query.where(_TABLE.c.server == server)
+            query = query.where(sa.or_(_TABLE.c.server == server, _TABLE.c.owner == server))
         if drive is not None:
             query = query.where(_TABLE.c.drive == drive)
         with self._reading() as db:
@@ -81,6 +84,7 @@ def append(
             drive=record.identity.digest,
             order_id=record.order_id,
             server=certificate.server,
+            owner=certificate.owner,
             token=certificate.token,
             created_at=now,
         )
@@ -103,6 +107,7 @@ def _record(row: Row) -> StoredCertificate:
         drive=row["drive"],
         order_id=row["order_id"],
         server=row["server"],
+        owner=row["owner"],
         token=row["token"],
         created_at=row["created_at"],
     )

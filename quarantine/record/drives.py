@@ -109,7 +109,8 @@ def after_transition(
         note(db, record.identity, slot, dirty=True, reason=why, now=now)
     if event is Event.RETIRED:
         _update(db, digest, {"retired": True, "reason": record.reason, "changed_at": now})
-    if certificate is not None:
+    # One that a hold carries says what was erased, not that the drive may go out.
+    if certificate is not None and event is Event.CERTIFIED:
         _update(
             db,
             digest,

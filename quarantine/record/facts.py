@@ -228,6 +228,8 @@ class NewCertificate:
     digest: str
     previous: str
     server: str | None = None
+    owner: str | None = None
+    """The same by the host's gate, where it knows; mostly the same uuid."""
 
 
 @dataclass(frozen=True)
@@ -245,3 +247,5 @@ class StoredCertificate:
     server: str | None
     token: str
     created_at: datetime
+    owner: str | None = None
+    """The last owner by the host's gate; ``server`` is what Placement was seen to name."""

@@ -120,7 +120,7 @@ TRANSITIONS: tuple[Transition, ...] = (
         (State.HELD, State.RELEASED, State.QUARANTINED, State.AVAILABLE),
         Event.RETIRED,
         State.RETIRED,
-        "a person gives a reason; the slot is reserved",
+        "a person, or from held the policy's table of health, gives a reason; the slot is reserved",
     ),
 )
 

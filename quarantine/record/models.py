@@ -199,6 +199,7 @@ certificates = sa.Table(
     sa.Column("drive", DIGEST, nullable=False, index=True),
     sa.Column("order_id", sa.String(64), nullable=False),
     sa.Column("server", UUID, index=True),
+    sa.Column("owner", UUID, index=True),
     sa.Column("token", DOCUMENT, nullable=False),
     sa.Column("created_at", UtcDateTime, nullable=False),
     # One certificate per case.

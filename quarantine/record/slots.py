@@ -21,6 +21,9 @@ from quarantine.record.facts import (
 )
 from quarantine.record.states import Event, State
 
+MENTIONS = 1000
+"""Lines of history in one answer."""
+
 _SLOTS = models.slots
 _HISTORY = models.history
 NO_CHANGES = SlotChanges()
@@ -140,7 +143,8 @@ class SlotRoom(Room):
         """Moves the slot if it is still at ``record``'s state, generation and revision.
 
         In one transaction: the slot, exactly one line of history, what we know of the drive, the
-        certificate (with ``certified`` and only there), and the nonce of the report where given.
+        certificate (with ``certified``; with ``held`` one that says so, under which nothing goes
+        out), and the nonce of the report where given.
         Raises :class:`ConflictError` when somebody else was quicker (also at the certificate
         chain or the nonce) and :class:`IllegalTransitionError` when the table has no such step.
         """
@@ -151,7 +155,7 @@ class SlotRoom(Room):
         # What was wrong was so in the state that it leaves: what still is comes again.
         values |= {"alarm": ""} | rows.columns(changes)
         values |= {"state": state.value, "reason": storable(reason), "entered_at": now}
-        if certificate is not None:
+        if certificate is not None and event is Event.CERTIFIED:
             values["certificate"] = certificate.digest
         with self._writing() as db:
             if event is Event.RETURNED:
@@ -192,6 +196,21 @@ class SlotRoom(Room):
         with self._reading() as db:
             return [rows.history_row(row) for row in db.execute(query).mappings()]
 
+    def mentions(self, text: str) -> list[HistoryRow]:
+        """Lines of any slot's history whose reason has ``text`` in it, oldest first.
+
+        For a uuid in an operator's question; at most :data:`MENTIONS`, the newest.
+        """
+        query = (
+            sa.select(_HISTORY, _SLOTS.c.host, _SLOTS.c.address)
+            .join(_SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id)
+            .where(_HISTORY.c.reason.contains(text, autoescape=True))
+            .order_by(_HISTORY.c.seq.desc())
+            .limit(MENTIONS)
+        )
+        with self._reading() as db:
+            return [rows.history_row(row) for row in db.execute(query).mappings()][::-1]
+
     def _append(
         self,
         db: sa.Connection,
@@ -221,10 +240,14 @@ def _require(
 ) -> None:
     if event in lifecycle.NEEDS_REASON and not reason.strip():
         raise IllegalTransitionError(f"{record.slot}: expected a reason for {event}, found none")
-    if (certificate is not None) != (event is Event.CERTIFIED):
+    if event is Event.CERTIFIED and certificate is None:
         raise IllegalTransitionError(
-            f"{record.slot}: expected a certificate with 'certified' and nowhere else, "
-            f"found {'one' if certificate else 'none'} with {event}"
+            f"{record.slot}: expected a certificate with 'certified', found none"
+        )
+    if certificate is not None and event not in (Event.CERTIFIED, Event.HELD):
+        raise IllegalTransitionError(
+            f"{record.slot}: expected a certificate with 'certified' or 'held' and nowhere else, "
+            f"found one with {event}"
         )
     if event is Event.RETURNED and record.certificate is None:
         raise IllegalTransitionError(

@@ -60,7 +60,7 @@ class Event(enum.StrEnum):
     RELEASED_BY_OPERATOR = "released_by_operator"
     """A person settled the reason of a hold: through quarantine again, never straight back."""
     RETIRED = "retired"
-    """A person gives the drive up."""
+    """A person, or the policy's table of health, gives the drive up."""
 
 
 CASE_OPEN = frozenset({State.QUARANTINED, State.ERASING, State.VERIFYING, State.CERTIFIED})

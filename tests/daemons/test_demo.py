@@ -9,11 +9,12 @@ import pytest
 from quarantine.record.states import State
 from tests.lab.demo.board import Board
 from tests.lab.demo.cycle import Demo
+from tests.lab.nvme.presets import preset
 
 
 @pytest.mark.emulated
 def test_the_demo_with_the_real_nova(tmp_path: Path) -> None:
-    result = Demo(tmp_path, Board(), "honest", nova=True).run()
+    result = Demo(tmp_path, Board(), preset("honest"), nova=True).run()
     assert result.outcome is State.AVAILABLE
     assert (result.leaked_blocks, result.found_by_tenant) == (0, ())
     assert all(slot.certificate for slot in result.slots)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from eraser.errors import BadInputError
+from eraser.hostcard import order_file
 from eraser.hoststate import CONTROLLER_FILE, KEY_FILE, HostState, OrderRefusedError, keygen
 from eraser.wire import codec
+from eraser.wire.identity import Slot
 from eraser.wire.order import ORDER_TYPE, EraseOrder
 from eraser.wire.report import REPORT_TYPE
 from eraser.wire.signing import PrivateKey
@@ -117,3 +119,15 @@ def test_a_key_that_is_not_the_cards_is_refused(state: HostState) -> None:
 def test_sequences_only_grow(state: HostState) -> None:
     assert [state.next_sequence("hello") for _ in range(3)] == [1, 2, 3]
     assert HostState(state.directory).next_sequence("hello") == 4
+
+
+def test_orders_stand_in_the_order_in_which_they_came(state: HostState) -> None:
+    came = []
+    for second, n in enumerate((7, 1, 9, 3)):
+        slot = Slot("compute-1", f"0000:0{n}:00.0")
+        came.append(state.accept(token(order(state, order_id=f"{n}" * 20, slot=slot))))
+        # Two files of one moment may have one time: the kernel counts in ticks.
+        os.utime(order_file(state.directory, slot.address), (second, second))
+    assert state.orders() == tuple(came)
+    state.accept(token(came[0]))
+    assert state.orders() == tuple(came), "the same order again is no newer one"

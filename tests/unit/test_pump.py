@@ -13,6 +13,7 @@ from eraser.errors import DriveError
 from eraser.hoststate import CONTROLLER_FILE, HostState, keygen
 from eraser.pump import CaseLook, Pump
 from eraser.runners import DiskCases
+from eraser.startline import StartLine
 from eraser.wire import codec
 from eraser.wire.identity import Slot
 from eraser.wire.order import ORDER_TYPE, EraseOrder
@@ -126,7 +127,9 @@ class World:
             cases=self.cases,
             send=self.send,
             version="1",
-            max_running=self.max_running,
+            line=StartLine(
+                self.max_running, pause_file=self.state.directory / "pause", clock=lambda: self.now
+            ),
             hello_interval=60,
             progress_interval=1,
             clock=lambda: self.now,
@@ -262,6 +265,68 @@ def test_no_more_drives_than_allowed_are_erased_at_once(world: World) -> None:
     world.turn()
     world.turn()
     assert len(world.cases.starts) == 3
+
+
+def details(world: World, order: EraseOrder) -> list[str]:
+    raw = world.payloads("quarantine.progress", PROGRESS_TYPE)
+    seen = [codec.load(Progress, each, "progress") for each in raw]
+    return [p.detail for p in seen if p.order_id == order.order_id]
+
+
+def test_who_came_first_starts_first_and_the_others_know_their_place(world: World) -> None:
+    world.max_running = 1
+    world.restart()
+    orders = [world.accept(n) for n in (4, 2, 9, 1)]
+    world.turn()
+    assert world.cases.starts == [orders[0].order_id]
+    most = "waiting: 1 drives are being erased, the most at once on this host"
+    assert details(world, orders[1]) == [most]
+    assert details(world, orders[3]) == [f"{most}, 2 before this one"]
+    for order in orders:
+        world.finish(order)
+        world.turn()
+        world.turn()
+    assert world.cases.starts == [order.order_id for order in orders]
+
+
+def test_a_pause_file_keeps_all_from_starting_and_says_why(world: World) -> None:
+    pause = world.state.directory / "pause"
+    pause.write_bytes(b"rack 7: one power feed\nsecond line\x1b")
+    order = world.accept()
+    world.turn()
+    world.turn(99999)
+    assert world.cases.starts == []
+    assert details(world, order) == [f"waiting: {pause} is there (rack 7: one power feed)"]
+    pause.unlink()
+    world.turn()
+    assert world.cases.starts == [order.order_id]
+
+
+def test_a_hot_drive_keeps_others_from_starting_and_stops_none(world: World) -> None:
+    hot, other = world.accept(1), world.accept(2)
+    world.max_running = 4
+    world.cases.alive.add(hot.order_id)
+    world.cases.looks[hot.order_id] = CaseLook(None, Step.ERASE, 0.5, "x", "is at 80 degrees")
+    world.turn()
+    assert world.cases.starts == []
+    assert details(world, other) == ["waiting: the drive in 0000:01:00.0 is at 80 degrees"]
+    world.cases.looks[hot.order_id] = CaseLook(None, Step.ERASE, 0.5, "x")
+    world.turn()
+    assert world.cases.starts == [other.order_id]
+
+
+def test_a_drive_that_always_calls_itself_hot_delays_the_others_and_no_more(world: World) -> None:
+    orders = [world.accept(n) for n in (1, 2, 3)]
+    world.cases.alive.add(orders[0].order_id)
+    world.cases.looks[orders[0].order_id] = CaseLook(None, Step.ERASE, 0.5, "x", "is at 80 degrees")
+    world.turn()
+    world.turn(1799)
+    assert world.cases.starts == []
+    world.turn(1)
+    world.turn(1)
+    assert world.cases.starts == [orders[1].order_id]
+    world.turn(1800)
+    assert world.cases.starts == [orders[1].order_id, orders[2].order_id]
 
 
 def test_one_broken_case_stops_no_other(world: World) -> None:

@@ -17,7 +17,9 @@ from tests.lab.demo.board import Board
 from tests.lab.demo.novasite import WHAT_IS_REAL, Nova, NovaSite
 from tests.lab.demo.result import DemoResult, SlotResult, command_rows, last
 from tests.lab.demo.tenants import FILES, build_and_write, search
-from tests.lab.rack import Rack
+from tests.lab.nvme.presetkind import Event as DriveEvent
+from tests.lab.nvme.presetkind import Preset
+from tests.lab.rack import Rack, world
 from tests.lab.rack.drive import RackDrive
 from tests.lab.rack.guests import ComputeGuest, TenantGuest
 from tests.lab.services.nova_standin import Server
@@ -30,6 +32,8 @@ POLICY: Final = Policy(
     limits=Limits(poll=0.2, stuck=30, sanitize=180),
 )
 PATIENCE: Final = 600.0
+_SECOND: Final = "of-the-second-slot"
+"""Its drive has a profile of its own, approved before anything happened to it."""
 _SERVICES: Final = "services: redis-server, Placement, nvme-quarantine"
 SETTLED: Final = (State.AVAILABLE, State.HELD)
 
@@ -40,12 +44,15 @@ class Demo:
     ``nova``: with the real Nova's daemons, not with their stand-in.
     """
 
-    def __init__(self, directory: Path, board: Board, preset: str, *, nova: bool = False) -> None:
+    def __init__(
+        self, directory: Path, board: Board, preset: Preset, *, nova: bool = False
+    ) -> None:
         self.directory = directory
         self.board = board
         self.preset = preset
         self.nova = nova
         self._seconds: dict[str, float] = {}
+        self._slot_of: world.Slot | None = None
 
     def run(self) -> DemoResult:
         """All acts. Raises ``LabError`` where the rack or the product does not do its part."""
@@ -57,7 +64,7 @@ class Demo:
             stack.enter_context(site)
             drives = [
                 rack.drive(0, size=DRIVE_BYTES),
-                rack.drive(1, size=DRIVE_BYTES, preset=self.preset),
+                world.make(rack, 1, self.preset, DRIVE_BYTES, twin_slot=2),
             ]
             try:
                 compute = self._set_up(rack, site, nova, drives)
@@ -96,13 +103,18 @@ class Demo:
         site.add_host(compute)
         nova.start_compute(compute.name, [drive.address for drive in drives])
         site.approve(compute, drives[0])
+        site.approve(compute, drives[1], _SECOND)
+        world.begin(compute, drives[1], self.preset)
+        if self.preset.event is DriveEvent.RETURN:
+            self._slot_of = world.Slot(compute, drives[1])
         site.start_worker(compute)
         return compute
 
     def _enrol(self, site: Site, drives: Sequence[RackDrive]) -> None:
         self.board.say("both slots are enrolled: unknown drives are erased first", title=True)
-        for drive in drives:
-            site.enrol(drive)
+        first, second = drives
+        site.enrol(first)
+        site.enrol(second, _SECOND)
         self._watch(site, drives)
 
     def _watch(self, site: Site, drives: Sequence[RackDrive]) -> None:
@@ -111,6 +123,8 @@ class Demo:
         self._draw(site, drives)
 
     def _draw(self, site: Site, drives: Sequence[RackDrive]) -> None:
+        if self._slot_of is not None:
+            self._slot_of.look()
         self.board.show([(drive.serial, site.slot(drive)) for drive in drives])
 
     def _cycle(

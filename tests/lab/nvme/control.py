@@ -1,7 +1,8 @@
 """Steering a served drive from outside: one JSON object per line on a UNIX socket.
 
 Requests: ``{"do": "set_faults", "faults": {...}}``, ``get_faults``, ``set_smart`` (``smart``),
-``power_off``, ``power_on``, ``power_cycle``, ``state``. Answers: ``{"ok": ..., "error": ...}``.
+``leave`` (``leftovers``), ``power_off``, ``power_on``, ``power_cycle``, ``state``.
+Answers: ``{"ok": ..., "error": ...}``.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.lab.nvme import leftovers
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.errors import DriveError
 from tests.lab.nvme.faults import Faults
 from tests.lab.nvme.jsonform import from_json, to_json
+from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.state import DriveState, SmartState
 
 _TIMEOUT_SECONDS = 30
@@ -78,6 +81,8 @@ class ControlServer:
                 case "set_smart":
                     drive.state.smart = from_json(SmartState, request["smart"])
                     drive.save()
+                case "leave":
+                    leftovers.apply(drive, from_json(Leftovers, request["leftovers"]))
                 case "power_off":
                     drive.power_off()
                 case "power_on":
@@ -137,6 +142,10 @@ class DriveControl:
     def set_smart(self, smart: SmartState) -> None:
         """Replace the health values."""
         self._ask("set_smart", smart=to_json(smart))
+
+    def leave(self, what: Leftovers) -> None:
+        """Do to the drive what a tenant did."""
+        self._ask("leave", leftovers=to_json(what))
 
     def power_off(self) -> None:
         """Take the power away; the function answers all ones."""

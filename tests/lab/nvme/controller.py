@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.lab.nvme import identify, logs, nvm
+from tests.lab.nvme import identify, lockdown, lookups, nvm
 from tests.lab.nvme.counters import Counter
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.memory import DmaFault, Host
 from tests.lab.nvme.spec import (
-    BROADCAST_NSID,
     OK,
     AdminOp,
-    Cns,
     Command,
     Lid,
     NvmOp,
@@ -45,7 +43,24 @@ _DURING_SANITIZE = frozenset(_SUPPORTED)
 
 _LOGS_DURING_SANITIZE = frozenset({Lid.ERROR, Lid.SMART, Lid.CHANGED_NAMESPACES, Lid.SANITIZE})
 _BEGUN = frozenset({AdminOp.FORMAT_NVM, AdminOp.SANITIZE})
-_RETAIN_EVENT = 1 << 15
+_NOT_WHILE_LOCKED = frozenset({AdminOp.FORMAT_NVM, AdminOp.SANITIZE, AdminOp.NAMESPACE_MANAGEMENT})
+"""What a drive with a locked TCG range denies; real drives differ, this is the worst of them."""
+
+_OWN: dict[AdminOp, Callable[[Drive, Command, Host], Reply]] = {
+    AdminOp.IDENTIFY: lambda drive, command, _host: lookups.identify_data(drive, command),
+    AdminOp.GET_FEATURES: lambda drive, command, _host: drive.features.get(command),
+    AdminOp.SET_FEATURES: lambda drive, command, host: drive.features.set(command, host),
+    AdminOp.SANITIZE: lambda drive, command, _host: drive.sanitizer.command(command),
+    AdminOp.NAMESPACE_MANAGEMENT: lambda drive, command, host: drive.manager.command(command, host),
+    AdminOp.NAMESPACE_ATTACHMENT: lambda drive, command, host: drive.manager.command(command, host),
+    AdminOp.SECURITY_SEND: lambda drive, command, host: drive.security.command(command, host),
+    AdminOp.SECURITY_RECEIVE: lambda drive, command, host: drive.security.command(command, host),
+    AdminOp.LOCKDOWN: lambda drive, command, _host: lockdown.command(drive, command),
+    # DW0 bit 0: not aborted, which a controller may always say.
+    AdminOp.ABORT: lambda _drive, _command, _host: Reply(dw0=1),
+    AdminOp.KEEP_ALIVE: lambda _drive, _command, _host: OK,
+}
+"""Commands that need nothing of the function they came through."""
 
 
 class Controller:
@@ -61,6 +76,7 @@ class Controller:
         """Controller Level Reset (Base 3.7.2) of this function."""
         self.drive.formatter.halt(self)
         self.drive.features.reset()
+        self.drive.veil.lift()
         self.events_masked = False
 
     def admin(self, command: Command, host: Host, answer: Answer) -> Reply | None:
@@ -120,32 +136,40 @@ class Controller:
             return Reply(drive.faults.admin_status[opcode])
         if opcode not in self._opcodes():
             return refused(Status.INVALID_OPCODE)
-        if blocked := self._sanitize_gate(command):
+        if blocked := self._sanitize_gate(command) or self._gate(command):
             return blocked
-        if opcode == AdminOp.IDENTIFY:
-            return self._identify(command)
+        if opcode in _OWN:
+            return _OWN[AdminOp(opcode)](drive, command, host)
         if opcode == AdminOp.GET_LOG_PAGE:
-            return self._log_page(command)
-        if opcode == AdminOp.GET_FEATURES:
-            return drive.features.get(command)
-        if opcode == AdminOp.SET_FEATURES:
-            return drive.features.set(command, host)
+            if command.cdw10 & 0xFF == Lid.SANITIZE and not command.cdw10 & lookups.RETAIN_EVENT:
+                self.events_masked = False
+            return lookups.log_page(drive, command, self._opcodes())
         if opcode == AdminOp.FORMAT_NVM:
             return drive.formatter.command(command, self, answer)
-        if opcode == AdminOp.SANITIZE:
-            return drive.sanitizer.command(command)
-        if opcode == AdminOp.ABORT:
-            return Reply(dw0=1)  # bit 0: not aborted, which a controller may always say
-        if opcode == AdminOp.KEEP_ALIVE:
-            return OK
         return refused(Status.INVALID_OPCODE)
 
     def _opcodes(self) -> tuple[int, ...]:
         profile = self.drive.profile
-        extra = [AdminOp.FORMAT_NVM] if profile.format.supported else []
-        if identify.sanicap(profile):
-            extra.append(AdminOp.SANITIZE)
-        return (*_SUPPORTED, *extra)
+        extra = {
+            AdminOp.FORMAT_NVM: profile.format.supported,
+            AdminOp.SANITIZE: bool(identify.sanicap(profile)),
+            AdminOp.NAMESPACE_MANAGEMENT: profile.namespace_management,
+            AdminOp.NAMESPACE_ATTACHMENT: profile.namespace_management,
+            AdminOp.SECURITY_SEND: profile.security is not None,
+            AdminOp.SECURITY_RECEIVE: profile.security is not None,
+            AdminOp.LOCKDOWN: profile.lockdown,
+        }
+        return (*_SUPPORTED, *(opcode for opcode, has in extra.items() if has))
+
+    def _gate(self, command: Command) -> Reply | None:
+        drive = self.drive
+        if command.opcode in drive.state.lockdown:
+            return refused(Status.LOCKED_DOWN)
+        if drive.reservations.admin_conflict(command):
+            return refused(Status.RESERVATION_CONFLICT)
+        if command.opcode in _NOT_WHILE_LOCKED and drive.state.security.locked:
+            return refused(Status.ACCESS_DENIED)
+        return None
 
     def _sanitize_gate(self, command: Command) -> Reply | None:
         now = self.drive.state.sanitize
@@ -160,96 +184,6 @@ class Controller:
             # DNR clear: passthrough commands are not repeated by Linux, and a repeat may succeed.
             return refused(Status.SANITIZE_IN_PROGRESS, retry=True)
         return refused(Status.SANITIZE_FAILED)
-
-    def _identify(self, command: Command) -> Reply:
-        drive, profile, state = self.drive, self.drive.profile, self.drive.state
-        cns, nsid, csi = command.cdw10 & 0xFF, command.nsid, command.cdw11 >> 24
-        whole_drive: dict[int, Callable[[], bytes]] = {
-            Cns.CONTROLLER: lambda: identify.controller(profile, state.unallocated),
-            Cns.CONTROLLER_BY_COMMAND_SET: lambda: bytes(4096),
-            Cns.CONTROLLERS: lambda: identify.controller_list(profile, command.cdw10 >> 16),
-            Cns.ATTACHED_CONTROLLERS: lambda: identify.controller_list(
-                profile, command.cdw10 >> 16
-            ),
-            Cns.COMMAND_SETS: identify.command_sets,
-        }
-        if cns in whole_drive:
-            if cns == Cns.CONTROLLER_BY_COMMAND_SET and csi:
-                return refused(Status.INVALID_FIELD)
-            return Reply(data=whole_drive[cns]())
-        if cns in (Cns.ACTIVE_NAMESPACES, Cns.ALLOCATED_NAMESPACES, Cns.ACTIVE_BY_COMMAND_SET):
-            if nsid >= BROADCAST_NSID - 1:
-                return refused(Status.INVALID_NAMESPACE)
-            return Reply(data=identify.namespace_list(state, nsid))
-        if nsid == BROADCAST_NSID and cns == Cns.NAMESPACE:
-            # Capabilities that all namespaces share (Base 5.17.2.1): those of the first.
-            nsid = state.namespaces[0].nsid if state.namespaces else 0
-        namespace = state.namespace(nsid)
-        if cns not in (
-            Cns.NAMESPACE,
-            Cns.DESCRIPTORS,
-            Cns.NAMESPACE_BY_COMMAND_SET,
-            Cns.NAMESPACE_INDEPENDENT,
-            Cns.ALLOCATED_NAMESPACE,
-        ):
-            return refused(Status.INVALID_FIELD)
-        if namespace is None:
-            highest = max(part.nsid for part in profile.namespaces)
-            if not 1 <= nsid <= highest or cns == Cns.DESCRIPTORS:
-                return refused(Status.INVALID_NAMESPACE)
-            return Reply(data=bytes(4096))  # valid but inactive: zeros (Base 5.17.2.1)
-        left = drive.formatter.percent_left(nsid)
-        protected = drive.write_protect(namespace) != 0
-        if cns == Cns.DESCRIPTORS:
-            return Reply(data=identify.descriptors(profile, nsid))
-        if cns == Cns.NAMESPACE_INDEPENDENT:
-            return Reply(data=identify.namespace_independent(format_left=left, protected=protected))
-        if cns == Cns.NAMESPACE_BY_COMMAND_SET:
-            return refused(Status.INVALID_FIELD) if csi else Reply(data=bytes(4096))
-        return Reply(
-            data=identify.namespace(profile, namespace, format_left=left, protected=protected)
-        )
-
-    def _log_page(self, command: Command) -> Reply:
-        lid = command.cdw10 & 0xFF
-        length = ((command.cdw10 >> 16 | (command.cdw11 & 0xFFFF) << 16) + 1) * 4
-        offset = command.cdw12 | command.cdw13 << 32
-        content = self._log_content(lid)
-        if content is None:
-            return refused(Status.INVALID_LOG_PAGE)
-        if offset > len(content) or offset % 4:
-            return refused(Status.INVALID_FIELD)
-        if not command.cdw10 & _RETAIN_EVENT:
-            if lid == Lid.SANITIZE:
-                self.events_masked = False
-            if lid == Lid.CHANGED_NAMESPACES and self.drive.state.changed_namespaces:
-                self.drive.state.changed_namespaces.clear()
-                self.drive.save()
-        # More than the page holds reads as zeros; a host that asks for gigabytes gets 1 MiB.
-        length = min(length, 1 << 20)
-        return Reply(data=content[offset : offset + length].ljust(length, b"\0"))
-
-    def _log_content(self, lid: int) -> bytes | None:
-        drive, profile = self.drive, self.drive.profile
-        if lid == Lid.SMART:
-            drive.tick()
-            return logs.smart(profile, drive.state, drive.counters)
-        if lid == Lid.SANITIZE:
-            if not identify.sanicap(profile):
-                return None
-            return logs.sanitize_status(profile, drive.state)
-        if lid == Lid.ERROR:
-            return logs.errors(drive.errors)
-        if lid == Lid.FIRMWARE:
-            return logs.firmware(profile)
-        if lid == Lid.CHANGED_NAMESPACES:
-            return logs.changed_namespaces(drive.state.changed_namespaces)
-        if lid == Lid.EFFECTS:
-            return logs.effects(self._opcodes(), nvm.SUPPORTED)
-        if lid == Lid.SUPPORTED:
-            hidden = () if identify.sanicap(profile) else (Lid.SANITIZE,)
-            return logs.supported(known for known in Lid if known not in hidden)
-        return None
 
     def _log(
         self, seq: int, phase: str, command: Command, status: int | None, *, admin: bool = True

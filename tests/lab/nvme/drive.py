@@ -6,9 +6,11 @@ import json
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from tests.lab.nvme import spared
 from tests.lab.nvme.commandlog import CommandLog, log_path
 from tests.lab.nvme.counters import Counter, Counters
 from tests.lab.nvme.faults import HEALTHY, EraseFault, Faults
@@ -18,10 +20,15 @@ from tests.lab.nvme.formatting import Formatter
 from tests.lab.nvme.jsonform import to_json
 from tests.lab.nvme.logs import ErrorEntry
 from tests.lab.nvme.media import Media
+from tests.lab.nvme.namespaces import NamespaceManager
 from tests.lab.nvme.profile import DriveProfile
+from tests.lab.nvme.pulling import Puller
+from tests.lab.nvme.reservations import Reservations
 from tests.lab.nvme.sanitize import Sanitizer
+from tests.lab.nvme.security import Security
 from tests.lab.nvme.spec import Command
 from tests.lab.nvme.state import NamespaceState, load_state, save_state, state_path
+from tests.lab.nvme.veil import Veil
 
 _RECENT_LIMIT = 65536
 
@@ -50,13 +57,20 @@ class Drive:
         self.powered = False
         self._state_path = state_path(backing)
         self._on_since = 0.0
+        self._reported: Mapping[Counter, int] = {}
+        self._reported_at = 0.0
         self.state = load_state(self._state_path, profile)
         self.media = Media(backing, self.state.size, FillMap(self.state.spans))
+        self.veil = Veil(self.media)
+        self.puller = Puller(self)
         self.counters = Counters(backing.with_name(backing.name + ".counters"))
         self.log = CommandLog(log_path(backing))
         self.features = Features(self)
         self.sanitizer = Sanitizer(self)
         self.formatter = Formatter(self)
+        self.manager = NamespaceManager(self)
+        self.reservations = Reservations(self)
+        self.security = Security(self)
         self.power_on()
 
     # Power
@@ -75,7 +89,12 @@ class Drive:
             for namespace in self.state.namespaces:
                 if namespace.write_protect == 2:
                     namespace.write_protect = 0
+            self.reservations.power_on()
+            self.state.lockdown.clear()
+            firmware = self.state.firmware
+            firmware.active, firmware.next = firmware.next or firmware.active, 0
             self.features.reset()
+            self.veil.lift()
             self.errors.clear()
             self.save()
             self.note("power_on")
@@ -120,6 +139,14 @@ class Drive:
         now = time.monotonic()
         self.counters.add(Counter.POWER_ON_MILLISECONDS, int((now - self._on_since) * 1000))
         self._on_since = now
+
+    def reported_counters(self) -> Mapping[Counter, int]:
+        """What log 02h is made from: the counters, or an older copy of them."""
+        now = time.monotonic()
+        if now - self._reported_at >= self.profile.smart.lag_seconds or not self._reported:
+            self._reported_at = now
+            self._reported = {counter: self.counters[counter] for counter in Counter}
+        return self._reported
 
     def note(self, event: str, detail: str = "") -> None:
         """Put an event into the command log."""
@@ -175,5 +202,20 @@ class Drive:
                 at, to = max(start, write_start), min(end, write_end)
                 if to > at:
                     self.media.empty(at, to, fill)
+        elif fault is EraseFault.HIDE:
+            self.veil.hide(start, end, fill)
+        elif fault is EraseFault.SPARE:
+            for at, to in spared.outside(self.state, self.faults.spared, start, end):
+                self.media.empty(at, to, fill)
         else:
             self.media.empty(start, end, fill)
+
+    def begin_erase(self) -> None:
+        """Before the first byte of an erase goes."""
+        if self.faults.cached_reads:
+            self.veil.remember(0, self.media.size)
+
+    def end_erase(self) -> None:
+        """After its last."""
+        self.state.erases += 1
+        self.state.serial = self.faults.renamed or self.state.serial

@@ -13,7 +13,9 @@ class EraseFault(StrEnum):
     starts nothing, log 81h shows whatever it showed before. PARTIAL: a scattered fraction of the
     4 KiB chunks survives, the same each time. RECENT: only what was written since a driver last
     took the drive is erased, as a drive would do that was made to fool canaries. FAIL: fails half
-    way (SSTAT 3, or Internal Error for Format). STUCK (Sanitize): progress halts for ever.
+    way (SSTAT 3, or Internal Error for Format). STUCK (Sanitize): progress halts for ever. HIDE:
+    the data stays, and reads show it as erased until the next controller reset. SPARE: all but one
+    part is erased, ``Faults.spared``.
     """
 
     NONE = "none"
@@ -23,6 +25,32 @@ class EraseFault(StrEnum):
     RECENT = "recent"
     FAIL = "fail"
     STUCK = "stuck"
+    HIDE = "hide"
+    SPARE = "spare"
+
+
+class Spared(StrEnum):
+    """What an erase with the fault SPARE forgets: the first or the last 64 KiB that a host can
+    address, the last of the attached namespaces, the detached ones, or what is in no namespace.
+    """
+
+    FIRST = "first"
+    LAST = "last"
+    NAMESPACE = "namespace"
+    DETACHED = "detached"
+    UNALLOCATED = "unallocated"
+
+
+class WriteFault(StrEnum):
+    """What becomes of data that a write was acknowledged for.
+
+    DROP: it is nowhere. CACHE: reads show it until the next controller reset, then it is gone and
+    what was there before is back.
+    """
+
+    NONE = "none"
+    DROP = "drop"
+    CACHE = "cache"
 
 
 class MediaErrorOp(StrEnum):
@@ -37,7 +65,8 @@ class MediaErrorOp(StrEnum):
 class MediaError:
     """LBAs ``first`` to ``last`` (inclusive) of a namespace that cannot be read or written.
 
-    ``status`` None means Unrecovered Read Error or Write Fault.
+    ``status`` None means Unrecovered Read Error or Write Fault. With ``erased_only`` the range goes
+    bad with the first erase.
     """
 
     first: int
@@ -45,6 +74,7 @@ class MediaError:
     op: MediaErrorOp = MediaErrorOp.READ
     nsid: int = 1
     status: int | None = None
+    erased_only: bool = False
 
     def hits(self, nsid: int, slba: int, blocks: int, *, write: bool) -> bool:
         """Whether a command on these LBAs fails."""
@@ -65,7 +95,12 @@ class Faults:
     ``*_seconds`` None means as the profile says. ``admin_status`` answers an opcode with a
     15-bit status (DNR is 0x4000) without doing anything; opcodes in ``admin_hang`` are never
     answered. ``write_protected`` namespaces are so for ever. ``gone`` is a drive pulled from its
-    slot: registers read as all ones.
+    slot: registers read as all ones. With ``creates_dirty`` a created namespace begins with what
+    was there before. ``cached_reads``: after an erase, reads come from a cache with what was there
+    before, until the next controller reset. ``reported_cdw10`` is what log 81h says in place of the
+    command that ran, ``renamed`` the serial number that Identify shows from the next erase on.
+    ``pulled_at`` is the fraction of an erase at which the drive is pulled from its slot, once; it
+    is back after ``pulled_seconds``, or never.
     """
 
     sanitize: EraseFault = EraseFault.NONE
@@ -80,6 +115,14 @@ class Faults:
     media_errors: list[MediaError] = field(default_factory=list)
     write_protected: list[int] = field(default_factory=list)
     gone: bool = False
+    creates_dirty: bool = False
+    spared: Spared = Spared.LAST
+    writes: WriteFault = WriteFault.NONE
+    cached_reads: bool = False
+    reported_cdw10: int | None = None
+    renamed: str = ""
+    pulled_at: float | None = None
+    pulled_seconds: float | None = None
     log_io: bool = False
 
 

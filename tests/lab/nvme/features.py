@@ -68,6 +68,16 @@ class Features:
         key = _key(fid, nsid if RULES[fid].per_namespace else 0, 0)
         return self._lookup(key, RULES[fid]).value
 
+    def current_data(self, fid: Fid) -> str:
+        """The data structure in force of a drive's feature, hex."""
+        return self._lookup(_key(fid, 0, 0), RULES[fid]).data or "00" * RULES[fid].data_length
+
+    def forget_namespace(self, nsid: int) -> None:
+        """A namespace was deleted: its values go with it."""
+        for values in (self._current, self._drive.state.features):
+            for key in [key for key in values if key.split("/")[1] == str(nsid)]:
+                del values[key]
+
     def get(self, command: Command) -> Reply:
         """Get Features."""
         fid, select = command.cdw10 & 0xFF, command.cdw10 >> 8 & 7
@@ -77,7 +87,7 @@ class Features:
         if rule is None or select > _SELECT_SUPPORTED:
             return refused(Status.INVALID_FIELD)
         nsid = command.nsid if rule.per_namespace else 0
-        if rule.per_namespace and self._drive.state.namespace(nsid) is None:
+        if rule.per_namespace and self._drive.state.active(nsid) is None:
             return refused(Status.INVALID_NAMESPACE)
         if select == _SELECT_SUPPORTED:
             return Reply(dw0=rule.saveable | rule.per_namespace << 1 | rule.changeable << 2)
@@ -101,7 +111,7 @@ class Features:
         if save and not rule.saveable:
             return refused(Status.FEATURE_NOT_SAVEABLE)
         if rule.per_namespace:
-            known = [n.nsid for n in self._drive.state.namespaces]
+            known = [n.nsid for n in self._drive.state.attached]
             targets = known if command.nsid == BROADCAST_NSID else [command.nsid]
             if not set(targets) <= set(known):
                 return refused(Status.INVALID_NAMESPACE)
@@ -130,13 +140,13 @@ class Features:
         )
 
     def _get_write_protect(self, nsid: int) -> Reply:
-        namespace = self._drive.state.namespace(nsid)
+        namespace = self._drive.state.active(nsid)
         if namespace is None:
             return refused(Status.INVALID_NAMESPACE)
         return Reply(dw0=self._drive.write_protect(namespace))
 
     def _set_write_protect(self, command: Command) -> Reply:
-        namespace = self._drive.state.namespace(command.nsid)
+        namespace = self._drive.state.active(command.nsid)
         wanted = command.cdw11 & 7
         if namespace is None:
             return refused(Status.INVALID_NAMESPACE)

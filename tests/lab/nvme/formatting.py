@@ -92,8 +92,10 @@ class Formatter:
             targets, lba_format, erase, owner, answer, time.monotonic(), seconds, threading.Event()
         )
         if not seconds:
+            drive.begin_erase()
             return self._finish(job)
         self._job = job
+        drive.begin_erase()
         threading.Thread(target=self._work, args=(job,), name="format", daemon=True).start()
         return None
 
@@ -113,13 +115,20 @@ class Formatter:
         if nsid == BROADCAST_NSID and not form.broadcast:
             return refused(Status.INVALID_FIELD)
         everything = form.all_namespaces if erase == _SES_NONE else form.secure_all_namespaces
-        if nsid == BROADCAST_NSID or everything or form.all_namespaces:
+        if everything or form.all_namespaces:
             return list(state.namespaces)
-        found = state.namespace(nsid)
+        if nsid == BROADCAST_NSID:
+            return state.attached  # the others are not reached (Base 5.14, operation scope)
+        found = state.active(nsid)
         return [found] if found else refused(Status.INVALID_NAMESPACE)
 
     def _work(self, job: _Job) -> None:
-        if job.stop.wait(job.seconds):
+        part = self._drive.faults.pulled_at
+        if part is not None and not job.stop.wait(job.seconds * part):
+            with self._drive.lock:
+                if not job.stop.is_set() and self._drive.puller.due(part):
+                    self._drive.puller.pull()  # which halts this job
+        if job.stop.wait(max(0.0, job.begun + job.seconds - time.monotonic())):
             return
         with self._drive.lock:
             if job.stop.is_set():
@@ -139,6 +148,7 @@ class Formatter:
             if target.lba_format != job.lba_format:
                 drive.namespace_changed(target.nsid)
             target.lba_format = job.lba_format
+        drive.end_erase()
         drive.save()
         drive.note("format_done", f"ses {job.erase}")
         return OK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable
 
 from tests.lab.nvme.controller import Controller
@@ -25,8 +26,9 @@ DOORBELLS = 0x1000
 _CC_ENABLE, _CC_SHUTDOWN = 1 << 0, 3 << 14
 _CSTS_READY, _CSTS_FATAL, _CSTS_SHUTDOWN_DONE = 1 << 0, 1 << 1, 2 << 2
 _CAP = (MAX_QUEUE_ENTRIES - 1) | 1 << 16 | 30 << 24 | 1 << 37  # CQR, TO = 15 s, NVM commands
+_CAP_BOOT_PARTITIONS = 1 << 45
 _REG_CC, _REG_AQA, _REG_ASQ, _REG_ACQ = 0x14, 0x24, 0x28, 0x30
-_REGISTERS = struct.Struct("<QIIIIIIIIQQ")  # CAP ... ACQ, 0x00 to 0x37
+_REGISTERS = struct.Struct("<QIIIIIIIIQQQI")  # CAP ... ACQ, no CMB, BPINFO: 0x00 to 0x43
 
 _EVENT_SANITIZE_DONE = 0x06 | 0x01 << 8 | 0x81 << 16  # type, information, log page (Base 5.2)
 
@@ -44,6 +46,7 @@ class Function:
         self._cqs: dict[int, CompletionQueue] = {}
         self._events: list[int] = []
         self._epoch = 0
+        self._ready_at = self._absent_until = 0.0  # time.monotonic()
         drive.listeners.append(self)
 
     # Life
@@ -67,6 +70,7 @@ class Function:
     def hard_reset(self, reason: str) -> None:
         """A function level or PCI reset: like power, but the drive stays on."""
         self.reset(reason)
+        self._absent_until = time.monotonic() + self.drive.profile.flr_seconds
         self._cc = self._aqa = self._asq = self._acq = self._mask = 0
 
     def sanitize_ended(self) -> None:
@@ -80,26 +84,34 @@ class Function:
     @property
     def absent(self) -> bool:
         """Whether the drive does not answer on the bus."""
-        return self.drive.faults.gone or not self.drive.powered
+        gone = self.drive.faults.gone or not self.drive.powered
+        return gone or time.monotonic() < self._absent_until
 
     def read(self, offset: int, length: int) -> bytes:
         """Read BAR 0; all ones from an absent drive."""
         if self.absent:
             return b"\xff" * length
+        boot = self.drive.profile.boot_partition_units
         registers = _REGISTERS.pack(
-            _CAP,
+            _CAP | _CAP_BOOT_PARTITIONS * (boot > 0),
             self.drive.profile.version,
             self._mask,
             self._mask,
             self._cc,
             0,
-            self._csts,
+            self._status(),
             0,
             self._aqa,
             self._asq,
             self._acq,
+            0,
+            boot,
         )
         return registers[offset : offset + length].ljust(length, b"\0")
+
+    def _status(self) -> int:
+        waking = self._csts & _CSTS_READY and time.monotonic() < self._ready_at
+        return self._csts & ~_CSTS_READY if waking else self._csts
 
     def write(self, offset: int, data: bytes) -> None:
         """Write BAR 0: a register or a doorbell."""
@@ -141,6 +153,7 @@ class Function:
         self._sqs[0] = SubmissionQueue(0, self._asq & ~0xFFF, sq_size, completion=0)
         self._cqs[0] = CompletionQueue(0, self._acq & ~0xFFF, cq_size, vector=0, interrupts=True)
         self._csts = _CSTS_READY
+        self._ready_at = time.monotonic() + self.drive.profile.ready_seconds
         self.drive.recent.clear()
         self.drive.counters[Counter.POWERED_UNCLEANLY] = 1
         self.drive.note("enabled", self.controller.via)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 from tests.lab.nvme.profile import DriveProfile
+from tests.lab.nvme.reservations import RESCAP
 from tests.lab.nvme.spec import PAGE
 from tests.lab.nvme.state import DriveState, NamespaceState
 
 _CRYPTO, _BLOCK, _OVERWRITE, _NO_DEALLOCATE_INHIBITED = 1 << 0, 1 << 1, 1 << 2, 1 << 29
-_OACS_FORMAT = 1 << 1
 _ONCS = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6  # compare, DSM, zeroes, save/select, timestamp
 _LPA = 1 << 1 | 1 << 2  # effects log, log page offset and extended length
 _NSFEAT_DEALLOCATED_ERROR = 1 << 2
@@ -42,30 +43,40 @@ def fna(profile: DriveProfile) -> int:
     )
 
 
-def controller(profile: DriveProfile, unallocated: int) -> bytes:
-    """Identify Controller, 4096 bytes; ``unallocated`` bytes belong to no namespace."""
+def oacs(profile: DriveProfile) -> int:
+    """OACS (Base 5.17.2.1)."""
+    return (
+        (profile.security is not None) << 0
+        | profile.format.supported << 1
+        | profile.namespace_management << 3
+        | profile.lockdown << 10
+    )
+
+
+def controller(profile: DriveProfile, state: DriveState) -> bytes:
+    """Identify Controller, 4096 bytes."""
     data = bytearray(PAGE)
     put = struct.pack_into
     put("<HH", data, 0, profile.pci.vendor, profile.pci.subsystem_vendor)
-    data[4:24] = _ascii(profile.serial, 20)
+    data[4:24] = _ascii(state.serial or profile.serial, 20)
     data[24:64] = _ascii(profile.model, 40)
-    data[64:72] = _ascii(profile.firmware, 8)
+    data[64:72] = _ascii(state.firmware.revisions[state.firmware.active - 1], 8)
     data[73:76] = profile.pci.oui.to_bytes(3, "little")
     data[77] = profile.mdts
     put("<HI", data, 78, profile.cntlid, profile.version)
     put("<II", data, 84, 1_000_000, 1_000_000)  # RTD3R, RTD3E: microseconds
     put("<I", data, 96, 1)  # CTRATT: 128-bit host identifier
     data[111] = 1  # CNTRLTYPE: I/O controller
-    put("<H", data, 256, _OACS_FORMAT if profile.format.supported else 0)
+    put("<H", data, 256, oacs(profile))
     data[258], data[259] = ABORT_LIMIT, EVENT_LIMIT
     data[260] = profile.firmware_slots << 1  # FRMW
     data[261], data[262] = _LPA, ERROR_ENTRIES
     put("<HH", data, 266, 343, 353)  # WCTEMP, CCTEMP: kelvin
-    put("<Q8xQ", data, 280, profile.size, unallocated)  # TNVMCAP, UNVMCAP
+    put("<Q8xQ", data, 280, profile.size, state.unallocated)  # TNVMCAP, UNVMCAP
     put("<I", data, 328, sanicap(profile))
     data[512], data[513] = 0x66, 0x44  # SQES, CQES: 64 and 16 bytes
-    put("<I", data, 516, max(namespace.nsid for namespace in profile.namespaces))
-    put("<H", data, 520, _ONCS)
+    put("<I", data, 516, profile.highest_nsid)
+    put("<H", data, 520, _ONCS | profile.reservations << 5)
     data[524], data[525] = fna(profile), profile.volatile_write_cache
     data[531] = 7 * profile.write_protect  # NWPC
     nqn = profile.subsystem_nqn.encode()
@@ -80,17 +91,27 @@ def namespace(
     """Identify Namespace, 4096 bytes; ``format_left`` is FPI's percentage that remains."""
     data = bytearray(PAGE)
     put = struct.pack_into
+    data[:] = namespace_capabilities(profile)
     blocks = state.size >> profile.lba_shifts[state.lba_format]
     put("<QQQ", data, 0, blocks, blocks, blocks)
-    data[24] = _NSFEAT_DEALLOCATED_ERROR
-    data[25] = len(profile.lba_shifts) - 1
     data[26] = state.lba_format
     data[32] = 0x80 | format_left
-    data[33] = profile.dlfeat
     put("<Q", data, 48, state.size)  # NVMCAP
     data[99] = protected  # NSATTR
-    data[104:120] = profile.nguid(state.nsid)
-    data[120:128] = profile.eui64(state.nsid)
+    data[104:120] = profile.nguid(state.nsid, state.made)
+    data[120:128] = profile.eui64(state.nsid, state.made)
+    return bytes(data)
+
+
+def namespace_capabilities(profile: DriveProfile) -> bytes:
+    """What is the same for every namespace, those to come included."""
+    data = bytearray(PAGE)
+    put = struct.pack_into
+    data[24] = _NSFEAT_DEALLOCATED_ERROR
+    data[25] = len(profile.lba_shifts) - 1
+    data[31] = RESCAP * profile.reservations
+    data[32] = 0x80
+    data[33] = profile.dlfeat
     for index, shift in enumerate(profile.lba_shifts):
         put("<HBB", data, 128 + 4 * index, 0, shift, 0)
     return bytes(data)
@@ -106,17 +127,17 @@ def namespace_independent(*, format_left: int, protected: bool) -> bytes:
     return bytes(data)
 
 
-def namespace_list(state: DriveState, above: int) -> bytes:
+def namespace_list(namespaces: Iterable[NamespaceState], above: int) -> bytes:
     """Ids of the namespaces greater than ``above`` in ascending order."""
-    ids = sorted(n.nsid for n in state.namespaces if n.nsid > above)[:1024]
+    ids = sorted(n.nsid for n in namespaces if n.nsid > above)[:1024]
     return struct.pack(f"<{len(ids)}I", *ids).ljust(PAGE, b"\0")
 
 
-def descriptors(profile: DriveProfile, nsid: int) -> bytes:
+def descriptors(profile: DriveProfile, state: NamespaceState) -> bytes:
     """Namespace Identification Descriptor list: EUI64, NGUID, command set."""
     parts = (
-        (_DESCRIPTOR_EUI64, profile.eui64(nsid)),
-        (_DESCRIPTOR_NGUID, profile.nguid(nsid)),
+        (_DESCRIPTOR_EUI64, profile.eui64(state.nsid, state.made)),
+        (_DESCRIPTOR_NGUID, profile.nguid(state.nsid, state.made)),
         (_DESCRIPTOR_CSI, b"\0"),
     )
     return b"".join(bytes([kind, len(value), 0, 0]) + value for kind, value in parts).ljust(
@@ -125,7 +146,7 @@ def descriptors(profile: DriveProfile, nsid: int) -> bytes:
 
 
 def controller_list(profile: DriveProfile, at_least: int) -> bytes:
-    """Controller list, CNS 12h and 13h."""
+    """Controller list, CNS 12h and 13h: this one, where its id is high enough."""
     ids = [profile.cntlid] if profile.cntlid >= at_least else []
     return struct.pack(f"<H{len(ids)}H", len(ids), *ids).ljust(PAGE, b"\0")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.lab.nvme.counters import Counter, Counters
+from tests.lab.nvme.counters import Counter
 from tests.lab.nvme.profile import DriveProfile
 from tests.lab.nvme.spec import (
     GLOBAL_DATA_ERASED,
@@ -15,15 +16,21 @@ from tests.lab.nvme.spec import (
     Lid,
     NvmOp,
 )
-from tests.lab.nvme.state import DriveState
+from tests.lab.nvme.state import DriveState, FirmwareState
 
 _SUPPORTED, _CONTENT_CHANGES, _CAPABILITY_CHANGES = 1 << 0, 1 << 1, 1 << 2
+_INVENTORY_CHANGES = 1 << 3
 _ALONE = 2 << 16  # CSE 010b: no other command to any namespace at the same time
 
 _ADMIN_EFFECTS: dict[int, int] = {
     AdminOp.FORMAT_NVM: _SUPPORTED | _CONTENT_CHANGES | _CAPABILITY_CHANGES | _ALONE,
     AdminOp.SANITIZE: _SUPPORTED | _CONTENT_CHANGES | _ALONE,
+    AdminOp.NAMESPACE_MANAGEMENT: _SUPPORTED | _CAPABILITY_CHANGES | _INVENTORY_CHANGES,
+    AdminOp.NAMESPACE_ATTACHMENT: _SUPPORTED | _INVENTORY_CHANGES,
 }
+BOOT_UNIT = 128 << 10
+"""Bytes of one unit of BPINFO's size of a boot partition."""
+
 _EFFECTS_CHANGING_IO = (NvmOp.WRITE, NvmOp.WRITE_ZEROES, NvmOp.DATASET_MANAGEMENT)
 
 
@@ -39,8 +46,10 @@ class ErrorEntry:
     nsid: int
 
 
-def sanitize_status(profile: DriveProfile, state: DriveState) -> bytes:
-    """Log 81h, 512 bytes."""
+def sanitize_status(
+    profile: DriveProfile, state: DriveState, reported_cdw10: int | None = None
+) -> bytes:
+    """Log 81h, 512 bytes; ``reported_cdw10`` in place of the true SCDW10."""
     now, abilities = state.sanitize, profile.sanitize
     sprog = min(int(now.progress * 65536), 0xFFFE) if now.running else SPROG_IDLE
     sstat = now.status | now.passes_done << 3 | GLOBAL_DATA_ERASED * now.data_erased
@@ -49,10 +58,11 @@ def sanitize_status(profile: DriveProfile, state: DriveState) -> bytes:
         abilities.estimate_block,
         abilities.estimate_crypto,
     )
-    return struct.pack("<HHI6I", sprog, sstat, now.cdw10, *estimates, *estimates).ljust(512, b"\0")
+    cdw10 = now.cdw10 if reported_cdw10 is None else reported_cdw10
+    return struct.pack("<HHI6I", sprog, sstat, cdw10, *estimates, *estimates).ljust(512, b"\0")
 
 
-def smart(profile: DriveProfile, state: DriveState, counters: Counters) -> bytes:
+def smart(profile: DriveProfile, state: DriveState, counters: Mapping[Counter, int]) -> bytes:
     """Log 02h, 512 bytes. Data units are thousands of 512-byte sectors, rounded up."""
     health = state.smart
     data = bytearray(512)
@@ -95,13 +105,21 @@ def errors(entries: Iterable[ErrorEntry]) -> bytes:
     return data.ljust(64 * 64, b"\0")[: 64 * 64]
 
 
-def firmware(profile: DriveProfile) -> bytes:
-    """Log 03h: slot 1 is active, the others hold the same revision."""
+def firmware(state: FirmwareState) -> bytes:
+    """Log 03h: AFI and the revision in each of at most seven slots; zeros in an empty one."""
     data = bytearray(512)
-    data[0] = 1
-    for slot in range(profile.firmware_slots):
-        data[8 + 8 * slot : 16 + 8 * slot] = profile.firmware.encode("ascii")[:8].ljust(8)
+    data[0] = state.active | state.next << 4
+    for slot, revision in enumerate(state.revisions[:7]):
+        if revision:
+            data[8 + 8 * slot : 16 + 8 * slot] = revision.encode("latin-1")[:8].ljust(8)
     return bytes(data)
+
+
+def boot_partition(profile: DriveProfile, contents: Sequence[str], number: int) -> bytes:
+    """Log 15h of one boot partition: a header of 16 bytes, then its content."""
+    size = profile.boot_partition_units * BOOT_UNIT
+    content = hashlib.shake_128(contents[number].encode()).digest(size)
+    return struct.pack("<B3xI8x", 0x15, profile.boot_partition_units) + content
 
 
 def changed_namespaces(ids: list[int]) -> bytes:

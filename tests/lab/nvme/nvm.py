@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import struct
 
+from tests.lab.nvme import reservations
 from tests.lab.nvme.counters import Counter
 from tests.lab.nvme.drive import Drive
-from tests.lab.nvme.memory import Host, pull
+from tests.lab.nvme.faults import WriteFault
+from tests.lab.nvme.memory import Host, pull, push
+from tests.lab.nvme.profile import DriveProfile
 from tests.lab.nvme.spec import (
     BROADCAST_NSID,
     DNR,
@@ -21,7 +24,11 @@ from tests.lab.nvme.spec import (
 )
 from tests.lab.nvme.state import NamespaceState
 
-SUPPORTED = tuple(NvmOp)
+
+def supported(profile: DriveProfile) -> list[NvmOp]:
+    """The I/O commands that a drive has."""
+    return [op for op in NvmOp if profile.reservations or op not in reservations.OPCODES]
+
 
 _CHANGING = frozenset({NvmOp.WRITE, NvmOp.WRITE_ZEROES, NvmOp.DATASET_MANAGEMENT})
 
@@ -35,6 +42,7 @@ class IoCommands:
 
     def __init__(self, drive: Drive) -> None:
         self._drive = drive
+        self._known = frozenset(supported(drive.profile))
         self._largest = PAGE << drive.profile.mdts if drive.profile.mdts else 1 << 62
 
     def execute(self, command: Command, host: Host) -> Reply:
@@ -42,17 +50,25 @@ class IoCommands:
         if wrong := self._sanitize_gate():
             return wrong
         drive = self._drive
+        if command.opcode not in self._known:
+            return refused(Status.INVALID_OPCODE)
         if command.opcode == NvmOp.FLUSH:
             drive.counters.add(Counter.FLUSHES)
-            known = command.nsid == BROADCAST_NSID or drive.state.namespace(command.nsid)
+            known = command.nsid == BROADCAST_NSID or drive.state.active(command.nsid)
             return OK if known else refused(Status.INVALID_NAMESPACE)
-        namespace = drive.state.namespace(command.nsid)
+        namespace = drive.state.active(command.nsid)
         if namespace is None:
             return refused(Status.INVALID_NAMESPACE)
         if drive.formatter.busy and drive.formatter.percent_left(command.nsid):
             return refused(Status.FORMAT_IN_PROGRESS)
         if command.opcode in _CHANGING and drive.write_protect(namespace):
             return refused(Status.NAMESPACE_WRITE_PROTECTED)
+        if command.opcode in reservations.OPCODES:
+            return drive.reservations.execute(command, namespace, host)
+        if drive.reservations.conflict(command, namespace):
+            return refused(Status.RESERVATION_CONFLICT)
+        if drive.state.security.locked:
+            return refused(Status.ACCESS_DENIED)
         if command.opcode == NvmOp.DATASET_MANAGEMENT:
             return self._dataset_management(command, namespace, host)
         return self._on_blocks(command, namespace, host)
@@ -82,7 +98,11 @@ class IoCommands:
             buffers = host.buffers(length)
             self._count_write(start, length)
             drive.counters.add(Counter.SECTORS_WRITTEN, length >> 9)
-            drive.media.write_from(start, buffers)
+            fault = drive.faults.writes
+            if fault is WriteFault.CACHE or not drive.veil.lies_open:
+                drive.veil.write(start, b"".join(buffers))
+            if fault is WriteFault.NONE:
+                drive.media.write_from(start, buffers)
             return OK
         if opcode == NvmOp.WRITE_ZEROES:
             self._count_write(start, length)
@@ -99,7 +119,10 @@ class IoCommands:
         recovery = drive.features.current(Fid.ERROR_RECOVERY, command.nsid)
         if recovery & _DULBE and drive.media.deallocated(start, start + length):
             return refused(Status.DEALLOCATED)
-        drive.media.read_into(start, host.buffers(length))
+        if drive.veil.lies_open:
+            drive.media.read_into(start, host.buffers(length))
+        else:
+            push(host, drive.veil.read(start, length))
         drive.counters.add(Counter.SECTORS_READ, length >> 9)
         drive.counters.add(Counter.HOST_READS)
         return OK
@@ -130,6 +153,8 @@ class IoCommands:
 
     def _media_error(self, command: Command, blocks: int, *, write: bool) -> Reply | None:
         for bad in self._drive.faults.media_errors:
+            if bad.erased_only and not self._drive.state.erases:
+                continue
             if bad.hits(command.nsid, command.slba, blocks, write=write):
                 self._drive.counters.add(Counter.MEDIA_ERRORS)
                 default = Status.WRITE_FAULT if write else Status.UNRECOVERED_READ

@@ -61,7 +61,8 @@ class ConfigSpace:
         put("<BBHI", data, _EXPRESS_CAP, 0x10, 0, 0x0002, _FLR_CAPABLE | 1 << 15)
         link = ids.link_speed | ids.link_width << 4
         put("<I", data, _EXPRESS_CAP + 0x0C, link)
-        put("<H", data, _EXPRESS_CAP + 0x12, link)
+        now = (ids.link_speed_now or ids.link_speed) | (ids.link_width_now or ids.link_width) << 4
+        put("<H", data, _EXPRESS_CAP + 0x12, now)
         put("<I", data, _EXPRESS_CAP + 0x2C, (1 << ids.link_speed + 1) - 2)  # speeds up to this
 
     def read(self, offset: int, length: int) -> bytes:

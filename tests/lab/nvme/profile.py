@@ -26,6 +26,8 @@ class PciIds:
     oui: int = 0x002538
     link_speed: int = 4  # encoding of PCIe Link Status: 4 = 16 GT/s
     link_width: int = 4
+    link_speed_now: int = 0  # 0: as fast and as wide as it can
+    link_width_now: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class NamespaceProfile:
     share: float = 1.0
     lba_format: int = 0
     write_protect: int = 0  # state of feature 84h that a tenant left
+    attached: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,18 @@ class SmartProfile:
     spare_threshold_percent: int = 10
     percentage_used: int = 1
     power_on_hours: int = 12
+    lag_seconds: float = 0.0  # log 02h is brought up to date so seldom
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityProfile:
+    """TCG security (Security Send and Receive, OACS bit 0).
+
+    ``ssc`` is the feature code of Level 0 discovery: 0203h Opal 2, 0302h Pyrite 1, 0303h Pyrite 2.
+    """
+
+    ssc: int = 0x0203
+    com_id: int = 0x07FE
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +125,14 @@ class DriveProfile:
     deallocated_reads: Fill = ZEROS
     write_protect: bool = True  # NWPC: basic and permanent write protection
     firmware_slots: int = 3
+    namespace_management: bool = False  # OACS bit 3
+    most_namespaces: int = 16  # NN, where namespaces can be made
+    reservations: bool = False  # ONCS bit 5, RESCAP
+    security: SecurityProfile | None = None
+    boot_partition_units: int = 0  # of 128 KiB; 0 is a drive without boot partitions
+    lockdown: bool = False  # OACS bit 10
+    ready_seconds: float = 0.0  # from CC.EN to CSTS.RDY
+    flr_seconds: float = 0.0  # a function level reset: until registers answer again
     sanitize: SanitizeProfile = field(default_factory=SanitizeProfile)
     format: FormatProfile = field(default_factory=FormatProfile)
     smart: SmartProfile = field(default_factory=SmartProfile)
@@ -119,13 +142,20 @@ class DriveProfile:
         """SUBNQN, a UUID name made from the serial number (Base 4.5)."""
         return f"nqn.2014-08.org.nvmexpress:uuid:{self._uuid('subsystem')}"
 
-    def nguid(self, nsid: int) -> bytes:
-        """NGUID of a namespace, 16 bytes."""
-        return self._uuid(f"nguid/{nsid}").bytes
+    @property
+    def highest_nsid(self) -> int:
+        """NN: the highest namespace id that can be valid (Base 5.17.2.1)."""
+        factory = max(namespace.nsid for namespace in self.namespaces)
+        return max(factory, self.most_namespaces) if self.namespace_management else factory
 
-    def eui64(self, nsid: int) -> bytes:
+    def nguid(self, nsid: int, made: int = 0) -> bytes:
+        """NGUID of a namespace, 16 bytes. One that is ``made`` again gets another one."""
+        return self._uuid(f"nguid/{nsid}" + f"/{made}" * (made > 0)).bytes
+
+    def eui64(self, nsid: int, made: int = 0) -> bytes:
         """EUI64 of a namespace, 8 bytes, beginning with the vendor's OUI."""
-        return self.pci.oui.to_bytes(3, "big") + self._uuid(f"eui64/{nsid}").bytes[:5]
+        name = f"eui64/{nsid}" + f"/{made}" * (made > 0)
+        return self.pci.oui.to_bytes(3, "big") + self._uuid(name).bytes[:5]
 
     def _uuid(self, what: str) -> uuid.UUID:
         return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.model}/{self.serial}/{what}")

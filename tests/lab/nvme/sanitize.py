@@ -64,6 +64,7 @@ class Sanitizer:
         now.status, now.progress, now.cdw10 = SanitizeStatus.RUNNING, 0.0, command.cdw10
         now.pattern, now.passes_done = command.cdw11, 0
         now.locked, now.restricted = False, not ause
+        drive.begin_erase()
         drive.save()
         drive.note("sanitize_started", SanitizeAction(action).name.lower())
         self._run()
@@ -115,6 +116,9 @@ class Sanitizer:
                 moment = time.monotonic()
                 done = self._advance((moment - last) / max(self._seconds(), 1e-6))
                 last = moment
+                if not done and drive.puller.due(drive.state.sanitize.progress):
+                    drive.puller.pull()
+                    return
                 if done:
                     self._stop = None
                     for listener in drive.listeners:
@@ -154,6 +158,7 @@ class Sanitizer:
         if now.cdw10 & 7 == SanitizeAction.OVERWRITE:
             now.passes_done = (now.cdw10 >> 4 & 0xF or 16) & 0x1F
         now.data_erased = True
+        drive.end_erase()
         drive.note("sanitize_done", SanitizeAction(now.cdw10 & 7).name.lower())
 
     def _leaves(self) -> Fill:

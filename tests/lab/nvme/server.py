@@ -2,6 +2,7 @@
 
     python -m tests.lab.nvme.server --backing d0.raw --socket d0.sock [--socket d0b.sock ...]
         --preset honest --serial S1 --size 1G [--control d0.ctl] [--faults JSON] [--profile JSON]
+        [--pristine]
 
 Prints one line ``ready`` when all sockets listen; ends on SIGTERM or SIGINT. Killing it is a
 power cut: the same command afterwards is the drive powered up again.
@@ -23,13 +24,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.lab.nvme import leftovers
 from tests.lab.nvme.control import ControlServer
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.errors import DriveError
 from tests.lab.nvme.faults import HEALTHY, Faults
 from tests.lab.nvme.jsonform import from_json, to_json
+from tests.lab.nvme.leftovers import NOTHING, Leftovers
 from tests.lab.nvme.presets import PRESETS, preset
 from tests.lab.nvme.profile import DriveProfile
+from tests.lab.nvme.state import state_path
 from tests.lab.nvme.vfio_user import VfioUserServer
 
 _PR_SET_PDEATHSIG = 1
@@ -47,9 +51,13 @@ class DriveServer:
         *,
         control: Path | None = None,
         faults: Faults = HEALTHY,
+        left: Leftovers = NOTHING,
     ) -> None:
-        """Start serving. Raises DriveError on unusable files."""
+        """Start serving; ``left`` is done to a new drive. Raises DriveError on unusable files."""
+        new = not state_path(backing).exists()
         self.drive = Drive(profile, backing, faults)
+        if new and left.names:
+            leftovers.apply(self.drive, left)
         self.functions = [VfioUserServer(self.drive, path) for path in sockets]
         self._control = ControlServer(self.drive, control) if control else None
 
@@ -121,6 +129,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--profile", default="{}", help="JSON object: fields of DriveProfile")
     parser.add_argument("--faults", help="JSON object: Faults, in place of the preset's")
     parser.add_argument(
+        "--pristine",
+        action="store_true",
+        help="a new drive is as from the factory, without what the preset's tenant left",
+    )
+    parser.add_argument(
         "--die-with-parent", action="store_true", help="end when the starting process ends"
     )
     return parser.parse_args(arguments)
@@ -146,7 +159,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.faults:
             faults = from_json(Faults, json.loads(options.faults))
         server = DriveServer(
-            profile, options.backing, options.sockets, control=options.control, faults=faults
+            profile,
+            options.backing,
+            options.sockets,
+            control=options.control,
+            faults=faults,
+            left=NOTHING if options.pristine else chosen.left,
         )
     except (DriveError, OSError, ValueError) as error:
         print(f"drive server: {error}", file=sys.stderr)

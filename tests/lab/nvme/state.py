@@ -4,14 +4,54 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.lab.nvme.errors import DriveError
 from tests.lab.nvme.fill import FillMap, Span
 from tests.lab.nvme.jsonform import from_json, to_json
-from tests.lab.nvme.profile import DriveProfile
+from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
 from tests.lab.nvme.spec import SanitizeStatus
+
+
+@dataclass
+class Registrant:
+    """A host that registered a key with a namespace (Base 8.19)."""
+
+    host: str  # 16 bytes, hex
+    key: int
+
+
+@dataclass
+class ReservationState:
+    """Reservations of a namespace. ``holder`` is the host id of who holds it, if anybody does."""
+
+    generation: int = 0
+    kind: int = 0  # RTYPE 1 to 6, 0 is none
+    holder: str = ""
+    persist: bool = False  # PTPLS: outlives a power loss
+    registrants: list[Registrant] = field(default_factory=list)
+
+
+@dataclass
+class FirmwareState:
+    """Firmware slots (log 03h). ``revisions`` by slot; slot 1 is the first, "" is an empty one."""
+
+    revisions: list[str]
+    active: int = 1
+    next: int = 0  # slot that a power cycle activates, 0 is no change
+
+
+@dataclass
+class SecurityState:
+    """What Level 0 discovery shows of a TCG drive."""
+
+    owned: bool = False  # the SID's PIN is no longer the one printed by the factory
+    enabled: bool = False
+    locked: bool = False
+    shadowed: bool = False  # MBR shadowing enabled, and not done
+    sid_blocked: bool = False
 
 
 @dataclass
@@ -23,6 +63,9 @@ class NamespaceState:
     size: int
     lba_format: int
     write_protect: int = 0  # feature 84h: 0 none, 1 on, 2 until power cycle, 3 for ever
+    attached: bool = True
+    made: int = 0  # 0 from the factory, else the number of the command that created it
+    reservation: ReservationState = field(default_factory=ReservationState)
 
 
 @dataclass
@@ -71,6 +114,17 @@ class DriveState:
     namespaces: list[NamespaceState]
     spans: list[Span]
     smart: SmartState
+    firmware: FirmwareState
+    security: SecurityState = field(default_factory=SecurityState)
+    lockdown: list[int] = field(default_factory=list)
+    """Admin opcodes that a Lockdown command prohibits until the next power cycle."""
+    boot: list[str] = field(default_factory=lambda: ["vendor image 0", "vendor image 1"])
+    """What the contents of both boot partitions are made from."""
+    serial: str = ""
+    """What Identify says in place of the profile's serial number, if anything."""
+    namespaces_made: int = 0
+    erases: int = 0
+    """Sanitizes and Formats that ended."""
     sanitize: SanitizeState = field(default_factory=SanitizeState)
     features: dict[str, SavedFeature] = field(default_factory=dict)
     changed_namespaces: list[int] = field(default_factory=list)
@@ -81,11 +135,30 @@ class DriveState:
         return self.size - sum(namespace.size for namespace in self.namespaces)
 
     def namespace(self, nsid: int) -> NamespaceState | None:
-        """The namespace with this id, if there is one."""
+        """The allocated namespace with this id, if there is one; it may be detached."""
         for namespace in self.namespaces:
             if namespace.nsid == nsid:
                 return namespace
         return None
+
+    @property
+    def attached(self) -> list[NamespaceState]:
+        """The active namespaces."""
+        return [namespace for namespace in self.namespaces if namespace.attached]
+
+    def active(self, nsid: int) -> NamespaceState | None:
+        """The namespace with this id, if it is attached."""
+        found = self.namespace(nsid)
+        return found if found and found.attached else None
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """Start and end of the parts of the media that belong to no namespace."""
+        found, at = [], 0
+        for namespace in sorted(self.namespaces, key=lambda namespace: namespace.base):
+            if namespace.base > at:
+                found.append((at, namespace.base))
+            at = namespace.base + namespace.size
+        return [*found, (at, self.size)] if at < self.size else found
 
 
 def state_path(backing: Path) -> Path:
@@ -95,19 +168,11 @@ def state_path(backing: Path) -> Path:
 
 def factory_state(profile: DriveProfile) -> DriveState:
     """The state of a drive that was never used."""
-    namespaces, base = [], 0
-    for part in profile.namespaces:
-        size = int(profile.size * part.share) // 4096 * 4096
-        namespaces.append(
-            NamespaceState(part.nsid, base, size, part.lba_format, part.write_protect)
-        )
-        base += size
-    if base > profile.size:
-        raise DriveError(f"namespaces of {base} bytes should fit into {profile.size}: lower shares")
     smart = profile.smart
     return DriveState(
         size=profile.size,
-        namespaces=namespaces,
+        namespaces=laid_out(profile.namespaces, profile.size),
+        firmware=FirmwareState([profile.firmware] * profile.firmware_slots),
         spans=FillMap.uniform(profile.size, profile.deallocated_reads).spans,
         smart=SmartState(
             smart.critical_warning,
@@ -117,6 +182,22 @@ def factory_state(profile: DriveProfile) -> DriveState:
             smart.percentage_used,
         ),
     )
+
+
+def laid_out(parts: Sequence[NamespaceProfile], size: int) -> list[NamespaceState]:
+    """Namespaces side by side on ``size`` bytes. Raises DriveError where they do not fit."""
+    namespaces, base = [], 0
+    for part in parts:
+        length = int(size * part.share) // 4096 * 4096
+        namespaces.append(
+            NamespaceState(
+                part.nsid, base, length, part.lba_format, part.write_protect, part.attached
+            )
+        )
+        base += length
+    if base > size:
+        raise DriveError(f"namespaces of {base} bytes should fit into {size}: lower shares")
+    return namespaces
 
 
 def load_state(path: Path, profile: DriveProfile) -> DriveState:

@@ -113,6 +113,11 @@ class RackDrive:
         with self.control() as control:
             control.set_faults(faults)
 
+    def powered(self) -> bool:
+        """Whether it has power; a drive that was pulled has none."""
+        with self.control() as control:
+            return control.powered()
+
     def power_cycle(self) -> None:
         """Take the drive's power away and give it back; an interrupted sanitize goes on."""
         with self.control() as control:

@@ -121,6 +121,21 @@ class Plug:
         return result
 
 
+def namespace(layout: NamespaceLayout) -> Any:
+    """As much of Identify Namespace as the order of steps needs."""
+    return SimpleNamespace(
+        blocks=layout.blocks,
+        block_bytes=layout.block_bytes,
+        lba_format=layout.lba_format,
+        metadata_bytes=layout.metadata_bytes,
+        protection=layout.protection,
+        capacity=layout.capacity,
+        sharing=layout.sharing,
+        extended_metadata=layout.extended_metadata,
+        expected_byte=0,
+    )
+
+
 class FakeController:
     """As much of ``eraser.drive.nvme.Controller`` as the order of steps needs."""
 
@@ -130,10 +145,12 @@ class FakeController:
         self.drive, self.plug = drive, plug
 
     def identify(self) -> Any:
-        return SimpleNamespace(can_sanitize=True, oacs=2, fna=4, sanicap=0b11)
+        return SimpleNamespace(
+            can_sanitize=True, can_manage_namespaces=False, oacs=2, fna=4, sanicap=0b11
+        )
 
     def identify_namespace(self, _nsid: int) -> Any:
-        return SimpleNamespace(lba_format=0, extended_metadata=False, protection=0)
+        return namespace(LAYOUT)
 
     def identity(self) -> ControllerIdentity:
         return self.drive.identity

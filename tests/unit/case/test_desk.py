@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from eraser import casedesk
 from eraser.casedesk import Book, Desk
+from eraser.caseentries import Identified
 from eraser.casefiles import CaseFiles
 from eraser.drive.lock import SlotLock
 from eraser.drive.sysfs import Host
 from eraser.errors import DriveError
+from eraser.wire.policy import LimitOverrides, Quirk
 from tests.unit.case.fakes import IDENTITY, REQUEST, SLOT
 
 
@@ -74,3 +80,69 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
     assert any("block devices" in text for text in told) is never
     assert desk.hold.patience == REQUEST.policy.limits.ready, "what comes later is waited for"
     book.close()
+
+
+class KnownController:
+    """One that says who it is, and how warm."""
+
+    def __init__(self, warning: int = 343, kelvin: int | None = 350) -> None:
+        self.warning, self.kelvin, self.asked = warning, kelvin, 0
+
+    def identify(self) -> SimpleNamespace:
+        return SimpleNamespace(firmware="FW1", warning_kelvin=self.warning)
+
+    def smart_log(self) -> bytes:
+        self.asked += 1
+        if self.kelvin is None:
+            raise DriveError("status 0x01d")
+        return bytes([0]) + self.kelvin.to_bytes(2, "little") + bytes(509)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    quirk = Quirk(IDENTITY.model, "slow", firmware="FW*", limits=LimitOverrides(stuck=7200))
+    policy = dataclasses.replace(REQUEST.policy, quirks=(quirk,))
+    files = CaseFiles.of(tmp_path, REQUEST)
+    files.make()
+    book = Book(files)
+    request = dataclasses.replace(REQUEST, policy=policy)
+    yield Desk(request, files, Host(), SlotLock(SLOT.address, tmp_path), book, lambda *_: None)
+    book.close()
+
+
+def test_the_quirks_of_the_very_drive_count_once_it_is_known(desk: Desk) -> None:
+    assert desk.limits.stuck == 5
+    desk._controller = KnownController()  # type: ignore[assignment]
+    desk.note(Identified(IDENTITY))
+    desk._learn_quirks()
+    assert (desk.limits.stuck, len(desk.applied.quirks)) == (7200, 1)
+
+
+@pytest.mark.parametrize(
+    ("controller", "said", "asked"),
+    [
+        (KnownController(), "is at 77 degrees Celsius, and too warm from 70 on", 2),
+        (KnownController(kelvin=343), "is at 70 degrees", 2),
+        (KnownController(kelvin=342), "", 2),
+        (KnownController(warning=0), "", 0),
+        (KnownController(kelvin=None), "", 1),
+    ],
+)
+def test_a_warm_drive_is_told_and_one_that_does_not_say_is_left_alone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, controller: KnownController, said: str, asked: int
+) -> None:
+    desk._controller = controller  # type: ignore[assignment]
+    now = [time.monotonic()]
+    monkeypatch.setattr(casedesk.time, "monotonic", lambda: now[0])
+    desk.feel()
+    assert controller.asked == 0, "a short sanitize is not asked at all"
+    for _ in range(2):
+        now[0] += casedesk.FEEL_SECONDS
+        desk.feel()
+        desk.feel()
+    assert desk.files.heat().startswith(said) if said else desk.files.heat() == ""
+    assert controller.asked == asked
+    desk.close()
+    assert desk.files.heat() == ""

@@ -7,7 +7,6 @@ import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,6 +32,7 @@ from tests.unit.case.fakes import (
     FakeController,
     FakeDrive,
     Plug,
+    namespace,
 )
 
 SIZE = 1 << 20
@@ -70,12 +70,9 @@ class FileController(FakeController):
         return (1,)
 
     def identify_namespace(self, _nsid: int) -> Any:
-        return SimpleNamespace(
-            lba_format=0,
-            extended_metadata=False,
-            protection=0,
-            expected_byte=self.drive.promised,
-        )
+        found = namespace(LAYOUT)
+        found.expected_byte = self.drive.promised
+        return found
 
     def get_feature(self, _fid: int, _nsid: int) -> int:
         return 0
@@ -166,7 +163,7 @@ def test_every_probe_is_planted_checked_and_gone(bed: Bed) -> None:
     assert found.fingerprints_taken >= found.fingerprints_checked > 0
     assert found.missing_probes == ()
     assert isinstance(bed.drive, FileDrive)
-    assert bed.drive.resets == 1
+    assert bed.drive.resets == 2
     assert bed.files.probe_key.stat().st_mode & 0o777 == 0o600
 
 

@@ -119,7 +119,8 @@ def test_clear_needs_every_namespace() -> None:
 
 
 def test_a_detached_namespace_is_erased_by_sanitize_alone_and_read_by_nobody() -> None:
-    after = dataclasses.replace(AFTER, detached=(9,))
+    loose = (dataclasses.replace(FACTS.namespaces[0], nsid=9),)
+    after = dataclasses.replace(AFTER, facts=dataclasses.replace(FACTS, detached=loose))
     found = report(state(FORMAT), after=after, allow_clear=True)
     assert (found.verdict, found.fit) == (Verdict.UNKNOWN, False)
     assert "9" in found.reasons[0]

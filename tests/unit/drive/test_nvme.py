@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive import adminqueue, inspect, passthru, profile
+from eraser.drive import adminqueue, features, inspect, passthru, profile
 from eraser.drive.nvme import Controller, open_controller
 from eraser.drive.passthru import CommandError, status_of
 from eraser.drive.sysfs import AbsentError
@@ -80,12 +80,12 @@ def test_what_is_sent(controller: Controller, cli: Cli) -> None:
 
 def test_facts_and_profile_of_the_sample(controller: Controller, cli: Cli) -> None:
     cli.answer("a 206 0", errors="Admin Command Get Features is Success and result: 0x00000001\n")
-    facts, features = inspect.facts(controller), inspect.features(controller)
+    facts, rules = inspect.facts(controller), features.features(controller)
     assert [n.size for n in facts.namespaces] == [64 << 20]
     assert facts.dlfeat == (9,)
-    assert [(f.fid, f.value) for f in features] == [(6, 1)]
-    proposed = profile.propose(controller.identity(), facts, features)
-    assert profile.compare(proposed, controller.identity(), facts, features) == ()
+    assert [(f.fid, f.value) for f in rules] == [(6, 1)]
+    proposed = profile.propose(controller.identity(), facts, rules)
+    assert profile.compare(proposed, controller.identity(), facts, rules) == ()
     assert profile.compare(proposed, controller.identity(), facts, ()) == (
         "profile: expected feature 0x06 (volatile write cache) 0x1, found none",
     )

@@ -14,12 +14,12 @@ import pytest
 from eraser.drive import binding, health, profile, unique
 from eraser.drive.binding import ensure_nvme_driver
 from eraser.drive.command import run
-from eraser.drive.sysfs import AbsentError
+from eraser.drive.sysfs import AbsentError, Host, PciFunction
 from eraser.errors import BadInputError, DriveError, IdentityError, InUseError
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.policy import Health
 from eraser.wire.profile import Comparator, FeatureRule, NamespaceLayout
-from eraser.wire.report import ControllerFacts
+from eraser.wire.report import ControllerFacts, LinkRecord
 from tests.unit.drive.fakehost import ADDRESS, CONTROLLER, FUNCTION, FakeHost
 
 IDENTITY = ControllerIdentity(1, 2, 3, 4, "SERIAL1", "MODEL", "nqn")
@@ -228,3 +228,49 @@ def test_writing_where_nothing_is_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(DriveError, match="/sys/nowhere/bind"):
         binding._write(fake.host, "/sys/nowhere/bind", "x")
     assert not os.path.exists(fake.path("/sys/nowhere"))
+
+
+PORT = "sys/devices/pci0000:00/0000:00:01.0"
+
+
+def linked(root: Path, own: dict[str, str], port: dict[str, str]) -> LinkRecord | None:
+    """A function below a port, as sysfs shows both."""
+    for directory, values in ((f"{PORT}/0000:01:00.0", own), (PORT, port)):
+        (root / directory).mkdir(parents=True, exist_ok=True)
+        for name, text in values.items():
+            (root / directory / name).write_text(f"{text}\n")
+    bus = root / "sys/bus/pci/devices"
+    bus.mkdir(parents=True, exist_ok=True)
+    if not (bus / "0000:01:00.0").exists():
+        (bus / "0000:01:00.0").symlink_to(f"../../../../{PORT}/0000:01:00.0")
+    return health.link(PciFunction(Host(root), "0000:01:00.0"))
+
+
+GEN4 = {
+    "current_link_speed": "16.0 GT/s PCIe",
+    "current_link_width": "4",
+    "max_link_speed": "16.0 GT/s PCIe",
+    "max_link_width": "4",
+}
+
+
+@pytest.mark.parametrize(
+    ("own", "port", "expected"),
+    [
+        (GEN4, GEN4, LinkRecord(16, 4, 16, 4)),
+        (
+            GEN4 | {"current_link_width": "2", "current_link_speed": "8.0 GT/s PCIe"},
+            {"max_link_speed": "8.0 GT/s PCIe", "max_link_width": "2"},
+            LinkRecord(8, 2, 8, 2),  # the slot has no more: nothing is wrong
+        ),
+        (GEN4, {}, LinkRecord(16, 4, 16, 4)),
+        (GEN4, {"max_link_speed": "Unknown", "max_link_width": "255"}, LinkRecord(16, 4, 16, 4)),
+        (GEN4 | {"current_link_speed": "Unknown", "current_link_width": "0"}, GEN4, None),
+        (GEN4 | {"current_link_width": ""}, GEN4, None),
+        ({}, GEN4, None),
+    ],
+)
+def test_the_link_and_what_both_its_ends_can(
+    tmp_path: Path, own: dict[str, str], port: dict[str, str], expected: LinkRecord | None
+) -> None:
+    assert linked(tmp_path, own, port) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import struct
@@ -12,12 +13,15 @@ import pytest
 
 from tests.lab.nvme.commandlog import log_path, read_commands
 from tests.lab.nvme.errors import DriveError
-from tests.lab.nvme.faults import Faults, MediaError, MediaErrorOp
+from tests.lab.nvme.faults import HEALTHY, Faults, MediaError, MediaErrorOp
 from tests.lab.nvme.fill import Fill, FillKind
+from tests.lab.nvme.leftovers import Leftovers
+from tests.lab.nvme.presetkind import Expected
 from tests.lab.nvme.presets import PRESETS, preset
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
+from tests.lab.nvme.server import DriveServer
 from tests.lab.nvme.spec import AdminOp
-from tests.lab.nvme.state import state_path
+from tests.lab.nvme.state import DriveState, factory_state, state_path
 from tests.unit.lab.model import SIZE, Bench, Memory
 
 PROFILE = DriveProfile(serial="SER123", size=SIZE)
@@ -265,8 +269,40 @@ def test_every_preset_makes_a_drive_that_identifies(tmp_path: Path, name: str) -
 
 def test_an_honest_preset_has_no_erase_fault() -> None:
     for chosen in PRESETS.values():
-        broken = chosen.faults != Faults(media_errors=chosen.faults.media_errors)
-        assert broken is not chosen.honest, chosen.name
+        faults = chosen.faults
+        allowed = Faults(
+            media_errors=faults.media_errors,
+            cached_reads=faults.cached_reads,
+            pulled_at=faults.pulled_at,
+            pulled_seconds=faults.pulled_seconds,
+        )
+        if chosen.honest:
+            assert faults == allowed, chosen.name
+            assert faults.pulled_at is None or faults.pulled_seconds is not None
+        else:
+            # The one lie that is not a fault but a habit.
+            assert faults != HEALTHY or chosen.name == "dlfeat-lies", chosen.name
+
+
+def test_there_are_enough_drives_of_each_kind() -> None:
+    kinds = [chosen.expected for chosen in PRESETS.values()]
+    assert len(kinds) >= 30
+    assert kinds.count(Expected.ERASED) * 3 >= len(kinds)
+
+
+@pytest.mark.parametrize("name", [one.name for one in PRESETS.values() if one.left.names])
+def test_what_a_tenant_left_is_done_to_a_new_drive_alone(tmp_path: Path, name: str) -> None:
+    chosen, backing = preset(name), tmp_path / "drive.raw"
+    profile = replace(chosen.profile, size=SIZE)
+
+    def served(left: Leftovers) -> DriveState:
+        with DriveServer(profile, backing, [], left=left) as server:
+            return copy.deepcopy(server.drive.state)
+
+    new = served(chosen.left)
+    assert new != factory_state(profile)
+    again = served(Leftovers(features={1: 99}))
+    assert "01/0/0" not in again.features
 
 
 def test_an_unknown_preset_is_named_with_those_there_are() -> None:

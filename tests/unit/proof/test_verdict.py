@@ -76,8 +76,8 @@ def _evidence(
         residual=0.0001,
         sampled=N,
         namespaces=(namespace,),
-        written=written,
-        patterns=int(looks.pattern > 0) if patterns is None else patterns,
+        written=(written,),
+        patterns=(tuple("abcdefgh"[: int(looks.pattern > 0) if patterns is None else patterns]),),
         canaries_planted=planted,
         canaries_checked=planted,
         fingerprints_taken=prints,
@@ -87,7 +87,7 @@ def _evidence(
         bytes_read=looks.total * 4096,
         seconds=1.0,
     )
-    return Evidence(result, expected, asked, missing)
+    return Evidence(result, (expected,), asked, missing)
 
 
 # Row, methods, evidence, verdict, a piece of the reason.
@@ -124,7 +124,10 @@ ROWS = [
      "although blocks written"),
     ("3 mixture, no probe, block erase", BLOCK_ERASE,
      _evidence(ZEROS, Looks(zeros=N - 700, random=700), Looks(), planted=0), NOT_ERASED,
-     "a block erase leaves no mixture"),
+     "a block erase leaves no noise"),
+    ("3 blank in two ways, no probe, block erase", BLOCK_ERASE,
+     _evidence(ZEROS, Looks(zeros=N - 700, ones=700), Looks(), planted=0), UNKNOWN,
+     "too few probes"),
     ("3 mixture, no probe, crypto", CRYPTO,
      _evidence(ZEROS, Looks(zeros=N - 700, random=700), Looks(), planted=0), UNKNOWN,
      "too few probes"),
@@ -224,10 +227,11 @@ def test_missing_probes_are_named_only_where_they_matter() -> None:
 
 
 def test_the_promise_of_several_namespaces() -> None:
-    assert Expected.of([0, 0]) is ZEROS
-    assert Expected.of([255]) is ONES
-    for fills in ([0, 255], [0, None], [None], []):
-        assert Expected.of(fills) is NOTHING
+    assert Expected.of(0) is Expected.together([ZEROS, ZEROS]) is ZEROS
+    assert Expected.of(255) is ONES
+    assert Expected.of(None) is NOTHING
+    for each in ([ZEROS, ONES], [ZEROS, NOTHING], [NOTHING], []):
+        assert Expected.together(each) is NOTHING
 
 
 def test_the_sentence_for_content_bounds_what_was_read() -> None:
@@ -264,7 +268,7 @@ def test_the_sentence_for_a_full_read() -> None:
         result=replace(
             full.result,
             namespaces=(replace(full.result.namespaces[0], zeros=0, random=1 << 20),),
-            written=Looks(random=K),
+            written=(Looks(random=K),),
         ),
     )
     assert "less than 0.673 %" in sentence(CRYPTO, noise), "a full read of noise proves no more"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from jwcrypto import jwk, jws
 
 from eraser.wire import codec
-from eraser.wire.policy import Label
-from eraser.wire.report import EraseReport, Verdict
-from eraser.wire.signing import PrivateKey
+from eraser.wire.policy import Label, LimitOverrides, Method, Policy, Quirk
+from eraser.wire.report import EraseReport, LinkRecord, Verdict
+from eraser.wire.signing import PrivateKey, PublicKey
+from eraser.wire.ticket import LastOwner
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, ledger
 from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
@@ -20,8 +22,10 @@ from quarantine.evidence.sections import Certificate, Issuer, Moment
 from tests.unit.quarantine.testimony import (
     BLOCK,
     COUNTS,
+    CRYPTO,
     FACTS,
     FORMAT,
+    HEALTH,
     ORDER,
     REPORT,
     SAMPLED,
@@ -239,6 +243,38 @@ def test_other_files_are_one_clear_error(raw: bytes) -> None:
     assert "\n" not in str(caught.value)
 
 
+SAMPLES = Path(__file__).parent / "samples"
+
+
+def earlier() -> tuple[list[tuple[str, bytes]], PublicKey]:
+    """Two certificates as the first release wrote them, and the key that they were signed with."""
+    files = [SAMPLES / f"certificate-first-form-{n}.json" for n in (1, 2)]
+    key = json.loads((SAMPLES / "controller.jwk").read_bytes())
+    return [(f.name, f.read_bytes()) for f in files], PublicKey.from_jwk(key, "controller.jwk")
+
+
+def test_certificates_of_an_earlier_release_hold_for_ever() -> None:
+    files, key = earlier()
+    found = ledger.audit(files, [key], ordered=True)
+    assert (found.intact, found.count) == (True, 2)
+    for name, raw in files:
+        signed = certificate.read_document(raw, [key], name)
+        assert b"residues" not in raw
+        assert signed.certificate.residues == ()
+        again = certificate.document(signed)
+        assert again == raw, "exported anew it is what was signed, without today's members"
+        line = certificate.said_line(signed.token)
+        assert certificate.read_document(line, [key], name) == signed
+
+
+def test_a_member_may_be_missing_and_none_may_be_slipped_in() -> None:
+    files, key = earlier()
+    value = json.loads(files[0][1])
+    value["certificate"]["residues"] = ["none at all"]
+    with pytest.raises(BadInputError, match="altered"):
+        certificate.read_document(json.dumps(value).encode(), [key], "file")
+
+
 def test_the_chain_holds_in_any_order() -> None:
     links = chain(4)
     found = audit([links[2], links[0], links[3], links[1]])
@@ -274,6 +310,143 @@ def test_a_fork_is_named() -> None:
     twin = issue(links[0].link, replace(REPORT, resumed=1))
     assert any("forks" in f.problem for f in audit([*links, twin]).findings)
     assert any("forks at the beginning" not in f.problem for f in audit([*links, twin]).findings)
+
+
+def test_what_was_cut_off_at_the_end_is_named_by_who_noted_it() -> None:
+    links = chain(3)
+    named = [(f"file{n}", certificate.document(one)) for n, one in enumerate(links)]
+    keys = [KEY.public]
+    assert ledger.audit(named, keys, end=links[2].digest).intact
+    (short,) = ledger.audit(named[:2], keys, end=links[2].digest).findings
+    assert "it is not there" in short.problem
+    (more,) = ledger.audit(named, keys, end=links[1].digest).findings
+    assert "others follow" in more.problem
+
+
+def test_a_ledger_file_in_another_order_is_named() -> None:
+    links = chain(4)
+    lines = [certificate.said_line(links[n].token) for n in (0, 2, 1, 3)]
+    found = ledger.audit(ledger.documents(lines, "all"), [KEY.public], ordered=True)
+    assert [str(f) for f in found.findings] == [
+        "all, line 3: out of order: position 2 after 3",
+    ]
+    assert ledger.audit(ledger.documents(lines, "all"), [KEY.public]).intact
+
+
+def test_a_line_of_a_ledger_that_was_changed_or_doubled_is_named() -> None:
+    links = chain(3)
+    lines = [certificate.said_line(one.token) for one in links]
+    spoiled = [lines[0], lines[1].replace(b"Purge", b"Clear"), b"\n", lines[2], lines[2]]
+    found = ledger.audit(ledger.documents(spoiled, "all"), [KEY.public], ordered=True)
+    names = {f.name: f.problem for f in found.findings}
+    assert set(names) == {"all, line 2", "all, line 4", "all, line 5"}
+    assert "altered" in names["all, line 2"]
+    assert "missing link" in names["all, line 4"]
+    assert "stands twice" in names["all, line 5"]
+
+
+def test_a_renamed_file_is_named() -> None:
+    links = chain(2)
+    named = [
+        (f"dir/{links[1].digest}.json", certificate.document(links[0])),
+        (f"dir/{links[0].digest}.json", certificate.document(links[1])),
+    ]
+    found = ledger.audit(named, [KEY.public])
+    assert ["renamed" in f.problem for f in found.findings] == [True, True]
+
+
+def test_a_token_that_is_none_is_still_written_for_the_auditor() -> None:
+    for token in ("", "a.b", "a.%%%.c", "a\nb"):
+        line = certificate.said_line(token)
+        assert line.endswith(b"\n")
+        assert line.count(b"\n") == 1
+
+
+OWNER = LastOwner("22222222-2222-4222-8222-222222222222", "i-1", "2026-11-01", "2026-11-20")
+
+
+@pytest.mark.parametrize(
+    ("owner", "known"),
+    [
+        (None, "allocations seen in Placement"),
+        (OWNER, "the host's gate and Placement"),
+        (
+            replace(OWNER, domain="33333333-3333-4333-8333-333333333333"),
+            "the host's gate; Placement named 22222222-2222-4222-8222-222222222222",
+        ),
+    ],
+)
+def test_whom_the_gate_let_in_comes_first(owner: LastOwner | None, known: str) -> None:
+    source = issue(Link(), replace(REPORT, last_owner=owner)).certificate.source
+    assert source.known_from == known
+    assert source.last_user == (owner or OWNER).domain
+    assert source.gate_owner == (owner.domain if owner else "")
+
+
+def test_residues_property_numbers_and_why_a_drive_stays_are_signed() -> None:
+    report = replace(REPORT, residues=("persistent event log: kept by the drive",))
+    given = replace(
+        evidence_of(report), property_number="SSD-00017", withheld=("health: worn", "x")
+    )
+    built = certificate.build(given, ISSUER, Link(), "2026-11-20T12:00:00Z")
+    body = certificate.verify(certificate.sign(built, KEY).token, [KEY.public], "x").certificate
+    assert body.residues == report.residues
+    assert body.drive.property_number == "SSD-00017"
+    assert body.withheld == ("health: worn", "x")
+    assert body.issuer.destination.startswith("none yet: kept out of the pool")
+    assert issue(Link()).certificate.issuer.destination == ISSUER.destination
+
+
+def test_each_downgrade_names_its_permission_and_each_quirk_its_reason() -> None:
+    facts = replace(FACTS, sanicap=0x1)
+    only_crypto = replace(REPORT, methods=(CRYPTO,), facts_before=facts, facts_after=facts)
+    said = issue(Link(), only_crypto).certificate
+    assert "permitted by allow_fewer" in said.sanitization.downgrades[0]
+    assert f"Downgraded: {said.sanitization.downgrades[0]}" in said.exceptions
+    quirk = Quirk(
+        ORDER.identity.model, "it hangs", skip=(Method.SANITIZE_BLOCK,),
+        limits=LimitOverrides(stuck=7200),
+    )  # fmt: skip
+    order = replace(ORDER, policy=Policy(quirks=(quirk,), allow_failed=True))
+    given = replace(evidence_of(replace(REPORT, methods=(CRYPTO,))), order=order)
+    said = certificate.build(given, ISSUER, Link(), "now")
+    assert said.sanitization.quirks == (
+        "Quirk of 'INTEL SSDPE2KX010T8', firmware '*': skips sanitize-block; limit stuck 7200 s. "
+        "Reason: it hangs",
+    )
+    assert said.sanitization.downgrades == (
+        "Skipped by a quirk: sanitize-block, which the drive offers.",
+    )
+    failed = replace(CRYPTO, verdict=Verdict.NOT_ERASED, reason="status 0x002")
+    given = replace(given, order=replace(ORDER, policy=Policy(allow_failed=True)))
+    given = replace(given, report=replace(REPORT, methods=(failed, BLOCK)))
+    (line,) = certificate.build(given, ISSUER, Link(), "now").sanitization.downgrades
+    assert "sanitize-crypto did not erase (status 0x002)" in line
+    assert "permitted by allow_failed" in line
+    assert issue(Link()).certificate.sanitization.downgrades == ()
+
+
+def test_a_format_that_is_not_the_first_choice_is_named() -> None:
+    facts = replace(FACTS, sanicap=0, fna=0)
+    wanted = Policy(
+        label=Label.CLEAR, clear_methods=(Method.FORMAT_CRYPTO, Method.FORMAT_USER_DATA)
+    )
+    report = replace(
+        REPORT, asked=Label.CLEAR, achieved=Label.CLEAR, methods=(FORMAT,), facts_before=facts
+    )
+    given = replace(evidence_of(report), order=replace(ORDER, policy=wanted))
+    (line,) = certificate.build(given, ISSUER, Link(), "now").sanitization.downgrades
+    assert line.startswith("A later choice: policy 'purge' prefers format-crypto")
+
+
+def test_health_is_printed_with_what_follows_from_it() -> None:
+    worn = replace(HEALTH, percentage_used=101, critical_warning=2, link=LinkRecord(8, 2, 16, 4))
+    seen = issue(Link(), replace(REPORT, health=worn)).certificate.condition
+    assert seen.link == "PCI Express, 2 lanes at 8 GT/s; drive and slot can 4 at 16 GT/s"
+    assert [line.rpartition(" ")[2] for line in seen.remarks] == [
+        "(note)", "(hold)", "(hold)", "(hold)",
+    ]  # fmt: skip
+    assert seen.spare_threshold == HEALTH.spare_threshold
 
 
 def test_a_wrong_position_is_named() -> None:

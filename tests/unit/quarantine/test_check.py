@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from eraser.wire.fitness import Health
 from eraser.wire.identity import Slot
 from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Health, Label, Method, Policy, Verification, VerificationMode
+from eraser.wire.policy import Label, Method, Policy, Quirk, Verification, VerificationMode
 from eraser.wire.report import EraseReport, Outcome, Verdict
 from quarantine.check import Ruling, check
 from quarantine.evidence import reading
@@ -377,3 +378,87 @@ def test_the_first_clear_method_offered_is_the_one_expected() -> None:
 def test_sample_sizes_of_the_published_table(confidence: float, residual: float, n: int) -> None:
     assert reading.needed(confidence, residual) == n
     assert reading.bound(n, confidence) <= residual < reading.bound(n - 2, confidence)
+
+
+def quirky(**changes: Any) -> EraseOrder:
+    quirk = Quirk(ORDER.identity.model, "hangs", firmware="VDV*", **changes)
+    return replace(ORDER, policy=Policy(quirks=(quirk,)))
+
+
+def test_a_quirk_changes_what_had_to_be_run() -> None:
+    order = quirky(skip=(Method.SANITIZE_BLOCK,))
+    alone = replace(REPORT, methods=(CRYPTO,))
+    assert ruled(alone)[0] is Ruling.HOLD
+    assert ruled(alone, order) == (Ruling.CERTIFY, "")
+    ruling, reason = ruled(REPORT, order)
+    assert ruling is Ruling.HOLD
+    assert "found also sanitize-block" in reason
+    other = replace(alone, facts_before=replace(FACTS, firmware="OTHER"))
+    assert ruled(other, order)[0] is Ruling.HOLD
+    turned = quirky(purge_methods=(Method.SANITIZE_BLOCK, Method.SANITIZE_CRYPTO))
+    assert ruled(REPORT, turned)[0] is Ruling.HOLD
+    assert ruled(replace(REPORT, methods=(BLOCK, CRYPTO)), turned) == (Ruling.CERTIFY, "")
+
+
+def test_fewer_methods_need_their_permission() -> None:
+    facts = replace(FACTS, sanicap=1)
+    fewer = replace(REPORT, methods=(CRYPTO,), facts_before=facts, facts_after=facts)
+    assert ruled(fewer)[0] is Ruling.CERTIFY
+    ruling, reason = ruled(fewer, replace(ORDER, policy=Policy(allow_fewer=False)))
+    assert ruling is Ruling.HOLD
+    assert "allows no fewer" in reason
+
+
+def test_a_failed_method_needs_its_permission() -> None:
+    failed = replace(CRYPTO, verdict=Verdict.NOT_ERASED, reason="SSTAT 3")
+    report = replace(REPORT, methods=(failed, BLOCK))
+    allowed = replace(ORDER, policy=Policy(allow_failed=True))
+    assert ruled(report)[0] is Ruling.HOLD
+    assert ruled(report, allowed) == (Ruling.CERTIFY, "")
+    unknown = replace(report, methods=(replace(failed, verdict=Verdict.UNKNOWN), BLOCK))
+    assert ruled(unknown, allowed)[0] is Ruling.HOLD
+
+
+@pytest.mark.parametrize(
+    ("changes", "erased", "retires"),
+    [
+        ({}, True, False),
+        ({"health": replace(HEALTH, critical_warning=8)}, True, True),
+        ({"health": replace(HEALTH, percentage_used=250)}, True, False),
+        ({"health": None}, False, False),
+        ({"facts_after": None}, False, False),
+        ({"commands": ()}, False, False),
+        ({"verdict": Verdict.UNKNOWN}, False, False),
+        ({"verdict": Verdict.NOT_ERASED, "health": replace(HEALTH, critical_warning=8)}, 0, True),
+        ({"identity": replace(IDENTITY, serial="X")}, False, False),
+    ],
+)
+def test_an_unfit_drive_that_was_erased_is_told_from_one_that_was_not(
+    changes: dict[str, Any], erased: bool, retires: bool
+) -> None:
+    decision = check(ORDER, replace(REPORT, fit=False, reasons=("unfit",), **changes), RECORD)
+    assert decision.ruling is Ruling.HOLD
+    assert (decision.erased, bool(decision.retire)) == (bool(erased), retires)
+
+
+def test_what_the_table_only_notes_holds_nothing() -> None:
+    hot = replace(REPORT, health=replace(HEALTH, critical_warning=2))
+    assert ruled(hot) == (Ruling.CERTIFY, "")
+    strict = Policy(health=Health(note=()))
+    assert ruled(hot, replace(ORDER, policy=strict))[0] is Ruling.HOLD
+    assert check(ORDER, REPORT, RECORD).retire == ()
+
+
+def test_a_drive_that_its_host_wrongly_calls_fit_is_held_and_retired() -> None:
+    lied = replace(REPORT, health=replace(HEALTH, critical_warning=4))
+    decision = check(ORDER, lied, RECORD)
+    assert (decision.ruling, decision.erased) == (Ruling.HOLD, False)
+    assert "reliability degraded" in decision.retire[0]
+
+
+def test_what_no_order_can_mend_retires_the_drive_whatever_else_its_host_says() -> None:
+    for_ever = "namespace 1 is write protected for ever"
+    decision = check(ORDER, replace(REPORT, retire=(for_ever,)), RECORD)
+    assert decision.ruling is Ruling.HOLD
+    assert for_ever in decision.reasons
+    assert decision.retire == (for_ever,)

@@ -15,11 +15,13 @@ import pytest
 
 from eraser.wire import codec
 from eraser.wire.identity import ControllerIdentity
-from eraser.wire.policy import Policy
+from eraser.wire.policy import Method, Policy, Quirk
 from eraser.wire.report import Hello, SeenDrive
 from eraser.wire.signing import PrivateKey
 from quarantine import cli, clicertificates
+from quarantine.assembly import Assembly
 from quarantine.cliservice import set_up_logging
+from quarantine.errors import BadInputError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link
 from quarantine.evidence.sections import Issuer
@@ -405,6 +407,30 @@ class TestOffline:
         code, out, _err = offline("ledger", *files, "--key", key, "-f", "json")
         assert (code, json.loads(out)["intact"]) == (0, True)
 
+    def test_a_directory_and_a_ledger_file(
+        self, offline: Cli, files: list[Path], key: Path, tmp_path: Path
+    ) -> None:
+        exported = tmp_path / "exported"
+        exported.mkdir()
+        for file in files:
+            file.rename(exported / file.name)
+        last = json.loads(offline("ledger", exported, "--key", key, "-f", "json")[1])["last"]
+        assert offline("ledger", exported, "--key", key, "--end", last)[0] == 0
+        code, out, _err = offline("ledger", exported, "--key", key, "--end", "0" * 64)
+        assert (code, "it is not there" in out) == (7, True)
+        tokens = [json.loads(p.read_bytes())["jws"] for p in exported.iterdir()]
+        lines = sorted(map(certificate.said_line, tokens), key=lambda t: b'"position":2' in t)
+        whole = tmp_path / "all.jsonl"
+        whole.write_bytes(b"".join(lines))
+        assert offline("ledger", whole, "--key", key)[0] == 0
+        whole.write_bytes(b"".join(reversed(lines)))
+        code, out, _err = offline("ledger", whole, "--key", key)
+        assert (code, "line 2: out of order" in out) == (7, True)
+        for file in exported.iterdir():
+            file.unlink()
+        code, _out, err = offline("ledger", exported, "--key", key)
+        assert (code, "found none" in err) == (2, True)
+
     def test_a_tampered_file(self, offline: Cli, files: list[Path], key: Path) -> None:
         files[0].write_text(files[0].read_text().replace(IDENTITY.serial, "PHLJ9999999"))
         code, out, _err = offline("certificate", "verify", *files, "--key", key, "-f", "json")
@@ -431,3 +457,43 @@ class TestOffline:
         code, out, _err = offline("certificate", "verify", tmp_path / "gone", "--key", key)
         assert code == 7
         assert "gone" in out
+
+
+def test_what_a_policy_means_for_a_model(ready: Cli, tmp_path: Path) -> None:
+    quirk = Quirk("SLOW*", "hangs at 99 %", skip=(Method.SANITIZE_BLOCK,))
+    file = save(tmp_path / "policy.json", Policy(name="mine", quirks=(quirk,)))
+    assert ready("policy", "approve", file, "--by", "Ada")[0] == 0
+    code, out, _err = ready("policy", "show", "mine", "--model", "SLOW 1", "-f", "json")
+    found = json.loads(out)
+    assert (code, found["purge_methods"], found["skipped"]) == (
+        0,
+        ["sanitize-crypto"],
+        ["sanitize-block"],
+    )
+    code, out, _err = ready("policy", "show", "mine", "--model", "OTHER", "--vendor-id", "0x144d")
+    assert (code, "hangs" in out, "sanitize-crypto, sanitize-block" in out) == (0, False, True)
+    assert "hangs at 99 %" in ready("policy", "show", "mine", "--model", "SLOW 2")[1]
+    refused(ready("policy", "show", "none", "--model", "X"), 2, "'none'")
+    file.write_text('{"quirks": [{"model": "X*Y", "reason": "r", "skip": ["sanitize-block"]}]}')
+    refused(ready("policy", "approve", file, "--by", "Ada"), 2, "at most one * at its end")
+
+
+def test_the_certificates_of_a_server(ready: Cli, conf: Path, tmp_path: Path) -> None:
+    server = "22222222-2222-4222-8222-222222222222"
+    code, out, _err = ready("certificate", "for-server", server.upper(), "-f", "json")
+    found = json.loads(out)
+    assert (code, found["server"], found["complete"], found["drives"]) == (0, server, False, [])
+    code, out, _err = ready("certificate", "for-server", server)
+    assert "between two looks" in out
+    refused(ready("certificate", "for-server", "x"), 2, "expected a server's uuid")
+
+
+def test_property_numbers_are_read_strictly(conf: Path, tmp_path: Path) -> None:
+    file = tmp_path / "numbers.json"
+    conf.write_text(conf.read_text() + f"[evidence]\nproperty_numbers = {file}\n")
+    for text in ("[]", '{"S1": 5}', '{"S1": ""}', "{", '{"S1": "a", "S1": "b"}'):
+        file.write_text(text)
+        with pytest.raises(BadInputError, match=r"numbers\.json"):
+            _ = Assembly([conf]).property_numbers
+    file.write_text('{"S1": "SSD-1"}')
+    assert Assembly([conf]).property_numbers == {"S1": "SSD-1"}

@@ -35,6 +35,7 @@ from eraser.wire.ticket import (
     Defence,
     DefenceSeen,
     GateTestimony,
+    LastOwner,
     Standing,
     Ticket,
     TicketReceipt,
@@ -45,7 +46,7 @@ from quarantine.check import Ruling
 from quarantine.custody import Door
 from quarantine.dispatch import Dispatcher
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
-from quarantine.evidence import ledger
+from quarantine.evidence import certificate, ledger
 from quarantine.evidence.registrar import Registrar
 from quarantine.evidence.sections import Issuer
 from quarantine.hands import Hands
@@ -369,6 +370,64 @@ def test_a_report_signed_before_the_host_lost_its_state_is_refused(plane: Plane)
     old = plane.report()
     plane.store.register_host("cmp1", plane.host.public, "incarnation-00007", replace=True)
     assert "incarnation" in refused(plane, old)
+
+
+WORN = {"fit": False, "reasons": ("health: expected at most 100 %",)}
+
+
+def test_a_drive_that_is_erased_and_unfit_is_held_with_a_certificate(plane: Plane) -> None:
+    plane.ordered()
+    token = plane.report(**WORN, health=replace(REPORT.health, percentage_used=101))
+    assert plane.inbox.report(token).ruling is Ruling.HOLD
+    record, stored = plane.record(), plane.store.last_certificate()
+    assert (record.state, record.certificate, record.ticket_token) == (State.HELD, None, None)
+    assert stored is not None
+    drive = plane.store.drive(IDENTITY.digest)
+    assert drive is not None
+    assert (drive.dirty, drive.certificate) == (True, None)
+    signed = certificate.verify(stored.token, [plane.controller.public], "x")
+    assert signed.certificate.withheld == ("erased, but not fit to be handed out", *WORN["reasons"])
+    assert (plane.directory / f"{stored.digest}.html").exists()
+    assert plane.inbox.report(token).ruling is Ruling.HOLD  # redelivered
+    assert len(plane.store.certificates()) == 1
+    # The next case hangs its certificate on this one.
+    record = plane.store.transition(record, Event.RELEASED_BY_OPERATOR, reason="a test")
+    record = plane.store.transition(record, Event.CUSTODY_TAKEN)
+    plane.dispatcher.order(record)
+    assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
+    again = plane.store.last_certificate()
+    assert again is not None
+    assert again.previous == stored.digest
+    assert plane.record().certificate == again.digest
+
+
+@pytest.mark.parametrize("verdict", [Verdict.ERASED, Verdict.NOT_ERASED])
+def test_what_the_policys_table_retires_is_retired(plane: Plane, verdict: Verdict) -> None:
+    plane.ordered()
+    dying = replace(REPORT.health, critical_warning=8)
+    token = plane.report(fit=False, verdict=verdict, reasons=("health",), health=dying)
+    assert plane.inbox.report(token).ruling is Ruling.HOLD
+    record = plane.record()
+    assert record.state is State.RETIRED
+    assert "media read only" in record.reason
+    assert ("destroy it" in record.reason) is (verdict is not Verdict.ERASED)
+    assert len(plane.store.certificates()) == (verdict is Verdict.ERASED)
+    events = [row.event for row in plane.store.history(SLOT)]
+    assert events[-2:] == [Event.HELD, Event.RETIRED]
+    drive = plane.store.drive(IDENTITY.digest)
+    assert drive is not None
+    assert (drive.dirty, drive.retired) == (True, True)
+    assert plane.inbox.report(token).ruling is Ruling.HOLD  # redelivered
+
+
+def test_whom_the_gate_named_finds_the_certificate(plane: Plane) -> None:
+    plane.ordered()
+    owner = LastOwner("44444444-4444-4444-8444-44444444444A", "i-1", "then", "now")
+    plane.inbox.report(plane.report(last_owner=owner))
+    (found,) = plane.store.certificates(server=owner.domain.lower())
+    assert (found.owner, found.server) == (owner.domain.lower(), None)
+    plane2 = replace(owner, domain="no uuid")
+    assert plane.store.certificates(server=plane2.domain) == []
 
 
 def test_a_contradictory_report_holds(plane: Plane) -> None:

@@ -6,11 +6,14 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+from eraser.wire.policy import LimitOverrides, Policy, Quirk
+from eraser.wire.report import LinkRecord
+from eraser.wire.ticket import LastOwner
 from quarantine.evidence import certificate, page
 from quarantine.evidence.certificate import Link
-from quarantine.evidence.sections import Issuer, Moment
-from tests.unit.quarantine.test_certificate import ISSUER, KEY, evidence_of
-from tests.unit.quarantine.testimony import ORDER, REPORT
+from quarantine.evidence.sections import Certificate, Issuer, Moment
+from tests.unit.quarantine.test_certificate import ISSUER, KEY, earlier, evidence_of
+from tests.unit.quarantine.testimony import HEALTH, ORDER, REPORT
 
 EVIL = '"><script>x</script>'
 """Twenty bytes, as a serial number may be."""
@@ -92,3 +95,67 @@ def test_it_shows_what_an_auditor_looks_for() -> None:
         KEY.public.thumbprint,
     ):
         assert words in text
+
+
+def shown(body: Certificate) -> str:
+    reader = Reader()
+    reader.feed(page.render(certificate.sign(body, KEY)))
+    assert not reader.open
+    return "\n".join(text.strip() for text in reader.text if text.strip())
+
+
+def built(**changes: object) -> Certificate:
+    given = replace(evidence_of(), **changes)  # type: ignore[arg-type]
+    return certificate.build(given, ISSUER, Link(), "2026-11-20T12:00:00Z")
+
+
+def test_a_drive_that_was_not_handed_out_cannot_be_taken_for_one_that_was() -> None:
+    plain = shown(built())
+    assert "not handed out" not in plain
+    said = shown(built(withheld=("health: expected no critical warning", EVIL)))
+    assert "Why the drive was not handed out" in said
+    assert "not handed out" in said.split("Sanitization")[0]
+    assert EVIL in said
+    assert page._WITHHELD in page.render(certificate.sign(built(withheld=("x",)), KEY))
+
+
+def test_everything_that_is_signed_for_readers_is_shown() -> None:
+    quirk = Quirk(ORDER.identity.model, f"hangs {EVIL}", limits=LimitOverrides(stuck=7200))
+    owner = LastOwner("44444444-4444-4444-8444-444444444444", EVIL, "2026-11-01", "2026-11-20")
+    report = replace(
+        REPORT,
+        residues=(f"persistent event log {EVIL}",),
+        last_owner=owner,
+        health=replace(
+            HEALTH, critical_warning=2, media_errors_after=0, link=LinkRecord(8, 4, 16, 4)
+        ),
+    )
+    body = built(
+        report=report,
+        property_number="SSD-00017",
+        order=replace(ORDER, policy=Policy(quirks=(quirk,))),
+    )
+    issuer = replace(ISSUER, verifier_person="B. Auditor", verifier_title="Auditor")
+    said = shown(replace(body, issuer=issuer))
+    for words in (
+        "SSD-00017",
+        f"persistent event log {EVIL}",
+        f"Reason: hangs {EVIL}",
+        "limit stuck 7200 s",
+        f"{owner.domain}, known from the host's gate; Placement named",
+        "let in 2026-11-01, over 2026-11-20",
+        "temperature beyond a threshold) (note)",
+        "4 lanes at 8 GT/s",
+        "A. Operator, Head of storage",
+        "B. Auditor, Auditor",
+    ):
+        assert words in said, words
+    assert said.count("Roubaix, ops@example.org") == 2
+
+
+def test_a_certificate_of_an_earlier_release_is_a_page_too() -> None:
+    files, key = earlier()
+    signed = certificate.read_document(files[0][1], [key], "file")
+    reader = Reader()
+    reader.feed(page.render(signed))
+    assert not reader.open

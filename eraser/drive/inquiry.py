@@ -1,0 +1,214 @@
+"""Asking a drive for what it may not have: an absent capability is an answer, not an error.
+
+Every function raises ``DriveError`` where the drive does not answer at all, or answers nonsense.
+"""
+
+from __future__ import annotations
+
+from eraser.drive import firmware, spec, statelogs, tcg
+from eraser.drive.nvme import Controller
+from eraser.drive.passthru import (
+    ALL_NAMESPACES,
+    CNS_CONTROLLERS,
+    GET_LOG_PAGE,
+    IDENTIFY,
+    IO_RESERVATION_REPORT,
+    LOG_BOOT_PARTITION,
+    LOG_LOCKDOWN,
+    SECURITY_RECEIVE,
+    CommandError,
+)
+from eraser.drive.spec import IdentifyController, IdentifyNamespace
+from eraser.wire.condition import (
+    BootPartitions,
+    Condition,
+    FirmwareSlots,
+    Lockdown,
+    Reservation,
+    SecurityState,
+    WriteProtection,
+)
+
+FEATURE_WRITE_PROTECTION = 0x84
+
+_LOCKDOWN_PROHIBITED = 1 << 4
+"""Log 14h, log specific parameter bits 5:4: list what is prohibited now. Bits 3:0 are the scope."""
+_SCOPE_OPCODES, _SCOPE_FEATURES = 0x0, 0x2
+_EXTENDED_STATUS = 1
+"""Reservation Report, dword 11 bit 0: asked for where hosts have identifiers of 128 bits."""
+
+_RPMB_UNITS = 0x7
+"""RPMBS bits 2:0 (Base 2.0, figure 275, bytes 315:312)."""
+_LPA_TELEMETRY, _LPA_PERSISTENT_EVENTS = 1 << 3, 1 << 4
+"""LPA (byte 261)."""
+
+
+def condition(
+    controller: Controller,
+    identify: IdentifyController,
+    namespaces: tuple[tuple[int, IdentifyNamespace], ...],
+) -> Condition:
+    """Everything that a tenant may have left beside data and layout.
+
+    ``namespaces`` are the active ones. Raises ``DriveError``.
+    """
+    return Condition(
+        firmware=firmware_slots(controller, identify),
+        controllers=controllers(controller, identify),
+        security=security(controller, identify),
+        boot=boot_partitions(controller),
+        lockdown=lockdown(controller, identify),
+        reservations=reservations(controller, identify, namespaces),
+        protected=protected(controller, identify, namespaces),
+        rpmb_units=identify.rpmbs & _RPMB_UNITS,
+        logs=logs(identify),
+    )
+
+
+def _ask(
+    controller: Controller,
+    opcode: int,
+    length: int,
+    what: str,
+    *,
+    nsid: int = 0,
+    cdw10: int,
+    cdw11: int = 0,
+    io: str = "",
+) -> bytes | None:
+    """The bytes; None where the drive refused the command with a status."""
+    try:
+        return controller.read(opcode, length, what, nsid=nsid, cdw10=cdw10, cdw11=cdw11, io=io)
+    except CommandError as error:
+        if not error.status:
+            raise
+        return None
+
+
+def _log(
+    controller: Controller, lid: int, length: int, what: str, parameter: int = 0
+) -> bytes | None:
+    """A log page with its log specific parameter (dword 10 bits 14:8; Base 2.0, 5.16)."""
+    cdw10 = (length // 4 - 1) << 16 | 1 << 15 | parameter << 8 | lid
+    return _ask(controller, GET_LOG_PAGE, length, what, nsid=ALL_NAMESPACES, cdw10=cdw10)
+
+
+def firmware_slots(controller: Controller, identify: IdentifyController) -> FirmwareSlots | None:
+    """Log 03h. Mandatory, and yet refused by some."""
+    try:
+        return firmware.parse(controller.firmware_log(), identify.frmw)
+    except CommandError as error:
+        if not error.status:
+            raise
+        return None
+
+
+def controllers(controller: Controller, identify: IdentifyController) -> int:
+    """How many controllers the subsystem has (CNS 13h); 1 where it says that it has only one."""
+    if not identify.many_controllers:
+        return 1
+    what = "the controllers of the subsystem"
+    raw = _ask(controller, IDENTIFY, spec.IDENTIFY_BYTES, what, cdw10=CNS_CONTROLLERS)
+    return 1 if raw is None else max(1, len(statelogs.controller_list(raw)))
+
+
+def security(controller: Controller, identify: IdentifyController) -> SecurityState | None:
+    """Level 0 Discovery, on a drive with Security Receive.
+
+    Dword 10 (Base 2.0, 5.25): SECP 31:24, SPSP 23:8; dword 11: allocation length.
+    """
+    if not identify.can_secure:
+        return None
+    raw = _ask(
+        controller,
+        SECURITY_RECEIVE,
+        tcg.DISCOVERY_BYTES,
+        "TCG Level 0 Discovery",
+        cdw10=tcg.PROTOCOL << 24 | tcg.COMID << 8,
+        cdw11=tcg.DISCOVERY_BYTES,
+    )
+    return None if raw is None else tcg.parse(raw)
+
+
+def boot_partitions(controller: Controller) -> BootPartitions | None:
+    """The header of log 15h; the partitions themselves are not read."""
+    raw = _log(controller, LOG_BOOT_PARTITION, statelogs.BOOT_BYTES, "the Boot Partition log (15h)")
+    return None if raw is None else statelogs.boot_partitions(raw)
+
+
+def lockdown(controller: Controller, identify: IdentifyController) -> Lockdown | None:
+    """What the drive refuses now, on one with Command and Feature Lockdown."""
+    if not identify.can_lock_down:
+        return None
+    what = "the Lockdown log (14h)"
+    found: list[tuple[int, ...]] = []
+    for scope in (_SCOPE_OPCODES, _SCOPE_FEATURES):
+        raw = _log(controller, LOG_LOCKDOWN, spec.LOG_BYTES, what, _LOCKDOWN_PROHIBITED | scope)
+        found.append(() if raw is None else statelogs.prohibited(raw))
+    return Lockdown(found[0], found[1])
+
+
+def reservations(
+    controller: Controller,
+    identify: IdentifyController,
+    namespaces: tuple[tuple[int, IdentifyNamespace], ...],
+) -> tuple[Reservation, ...]:
+    """Of each namespace that the kernel has made a disk of: the report is an I/O command."""
+    if not identify.can_reserve:
+        return ()
+    disks = controller.block_devices()
+    found = (
+        reservation(controller, nsid, disks[nsid])
+        for nsid, _namespace in namespaces
+        if nsid in disks
+    )
+    return tuple(entry for entry in found if entry is not None)
+
+
+def reservation(controller: Controller, nsid: int, path: str) -> Reservation | None:
+    """Of one namespace, ``path`` being its block device; None where there is nothing."""
+    length = statelogs.RESERVATION_BYTES
+    for extended in (0, _EXTENDED_STATUS):
+        raw = _ask(
+            controller,
+            IO_RESERVATION_REPORT,
+            length,
+            f"Reservation Report of namespace {nsid}",
+            nsid=nsid,
+            cdw10=length // 4 - 1,
+            cdw11=extended,
+            io=path,
+        )
+        if raw is not None:
+            return statelogs.reservation(raw, nsid)
+    return None
+
+
+def protected(
+    controller: Controller,
+    identify: IdentifyController,
+    namespaces: tuple[tuple[int, IdentifyNamespace], ...],
+) -> tuple[WriteProtection, ...]:
+    """Namespaces that cannot be written: by feature 84h, or by NSATTR where there is none."""
+    found: list[WriteProtection] = []
+    for nsid, namespace in namespaces:
+        state = int(namespace.write_protected)
+        if identify.nwpc & 1:
+            try:
+                state = controller.get_feature(FEATURE_WRITE_PROTECTION, nsid) & 7 or state
+            except CommandError as error:
+                if not error.status:
+                    raise
+        if state:
+            found.append(WriteProtection(nsid, state))
+    return tuple(found)
+
+
+def logs(identify: IdentifyController) -> tuple[str, ...]:
+    """Logs that an erase leaves as they are, as far as the drive says that it has them."""
+    found = ["error log", "SMART counters"]
+    if identify.lpa & _LPA_TELEMETRY:
+        found.append("telemetry")
+    if identify.lpa & _LPA_PERSISTENT_EVENTS:
+        found.append("persistent event log")
+    return tuple(found)

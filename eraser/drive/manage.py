@@ -1,0 +1,124 @@
+"""Commands that change a drive's layout or take a lock off it; each gives its record back.
+
+A bad status is a result: the caller goes on, and says what could not be done. Everything raises
+``DriveError`` where the controller is closed or nvme-cli cannot run.
+"""
+
+from __future__ import annotations
+
+from eraser.drive.inquiry import FEATURE_WRITE_PROTECTION
+from eraser.drive.nvme import Controller
+from eraser.drive.passthru import (
+    FORMAT_NVM,
+    IO_RESERVATION_REGISTER,
+    IO_RESERVATION_RELEASE,
+    NAMESPACE_ATTACHMENT,
+    NAMESPACE_MANAGEMENT,
+    SET_FEATURES,
+    result_of,
+)
+from eraser.wire.condition import Reservation
+from eraser.wire.report import CommandRecord
+
+_SELECT_CREATE, _SELECT_DELETE, _SELECT_ATTACH = 0, 1, 0
+"""SEL, dword 10 bits 3:0 (Base 2.0, 5.22, 5.23)."""
+
+_RELEASE_CLEAR = 1
+"""RRELA, dword 10 bits 2:0 (Base 2.0, 7.5): unregisters every host and ends the reservation."""
+_IGNORE_KEY = 1 << 3
+"""IEKEY (Base 2.0, 7.3)."""
+_POWER_LOSS_CLEARS = 0b10 << 30
+"""CPTPL: nothing of it outlives a power loss any more."""
+OUR_KEY = (0x6E766D65_71756172).to_bytes(8, "little")
+"""The reservation key that we register with for a moment. No secret: it only has to be one."""
+
+FEATURE_RESERVATION_PERSISTENCE = 0x83
+
+
+def create_namespace(
+    controller: Controller, data: bytes, note: str, timeout: float
+) -> tuple[CommandRecord, int]:
+    """The record, and the NSID that the drive chose (dword 0); 0 where it failed."""
+    record, _data = controller.admin(
+        NAMESPACE_MANAGEMENT, cdw10=_SELECT_CREATE, send=data, timeout=timeout, note=note
+    )
+    return record, (result_of(record.message) or 0) if record.status == 0 else 0
+
+
+def delete_namespace(controller: Controller, nsid: int, timeout: float) -> CommandRecord:
+    """Deletes one; what it held is out of reach then, and not erased."""
+    note = f"delete namespace {nsid}"
+    return controller.admin(
+        NAMESPACE_MANAGEMENT, nsid=nsid, cdw10=_SELECT_DELETE, timeout=timeout, note=note
+    )[0]
+
+
+def attach_namespace(
+    controller: Controller, nsid: int, controllers: bytes, timeout: float
+) -> CommandRecord:
+    """Attaches one to the controllers of the list."""
+    note = f"attach namespace {nsid}"
+    return controller.admin(
+        NAMESPACE_ATTACHMENT,
+        nsid=nsid,
+        cdw10=_SELECT_ATTACH,
+        send=controllers,
+        timeout=timeout,
+        note=note,
+    )[0]
+
+
+def reformat(controller: Controller, nsid: int, cdw10: int, timeout: float) -> CommandRecord:
+    """Format NVM with SES 000b; what dword 10 says is the caller's."""
+    note = f"format namespace {nsid} without erase"
+    return controller.admin(FORMAT_NVM, nsid=nsid, cdw10=cdw10, timeout=timeout, note=note)[0]
+
+
+def set_feature(
+    controller: Controller, fid: int, value: int, nsid: int, *, save: bool
+) -> CommandRecord:
+    """Set Features; SV is bit 31 of dword 10 (Base 2.0, 5.27)."""
+    return controller.admin(
+        SET_FEATURES,
+        nsid=nsid,
+        cdw10=fid | (1 << 31 if save else 0),
+        cdw11=value,
+        timeout=controller.timeout,
+        note=f"feature {fid:#04x} to {value:#x}",
+    )[0]
+
+
+def unprotect(controller: Controller, nsid: int) -> CommandRecord:
+    """No Write Protect, state 0 (Base 2.0, 5.27.1.29). States 2 and 3 refuse it."""
+    return set_feature(controller, FEATURE_WRITE_PROTECTION, 0, nsid, save=False)
+
+
+def clear_reservation(
+    controller: Controller, held: Reservation, path: str
+) -> tuple[CommandRecord, ...]:
+    """Registers, clears everything and makes nothing of it last; ``path`` is the block device.
+
+    Only a registrant may clear, whoever holds the reservation.
+    """
+    nsid = held.nsid
+    timeout = controller.timeout
+    register, _data = controller.admin(
+        IO_RESERVATION_REGISTER,
+        nsid=nsid,
+        # A drive that knows no persistence refuses to have it changed.
+        cdw10=_IGNORE_KEY | (_POWER_LOSS_CLEARS if held.persistent else 0),
+        send=bytes(8) + OUR_KEY,
+        io=path,
+        timeout=timeout,
+        note=f"register with namespace {nsid}",
+    )
+    release, _data = controller.admin(
+        IO_RESERVATION_RELEASE,
+        nsid=nsid,
+        cdw10=_RELEASE_CLEAR,
+        send=OUR_KEY,
+        io=path,
+        timeout=timeout,
+        note=f"clear the reservation of namespace {nsid}",
+    )
+    return register, release

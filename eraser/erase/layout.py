@@ -1,0 +1,129 @@
+"""From the namespaces that a tenant left to those of the profile: which commands. Without I/O.
+
+Always decided from what is there now, so a run that was killed half way is followed by one that
+does the rest. Numbers: NVM Express Base 2.0, 5.22 and 5.23 (Namespace Attachment, Management);
+NVM Command Set 1.0, 5.8 (Namespace Management).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from eraser.wire.profile import NamespaceLayout
+
+CREATE_BYTES = 4096
+
+_FORMAT_MEMBERS = frozenset(
+    {"lba_format", "block_bytes", "metadata_bytes", "protection", "extended_metadata"}
+)
+"""What Format NVM changes. Sizes in blocks follow from it."""
+_SIZE_MEMBERS = frozenset({"blocks", "capacity"})
+
+
+class Act(enum.StrEnum):
+    """One kind of command."""
+
+    DELETE = "delete"
+    CREATE = "create"
+    ATTACH = "attach"
+    REFORMAT = "reformat"
+    """Format NVM with SES 000b: another LBA format. Never an erase, and never counted as one."""
+
+
+@dataclass(frozen=True)
+class LayoutStep:
+    """One command. ``layout`` is what is to come of it; None for a namespace that is to go."""
+
+    act: Act
+    nsid: int
+    layout: NamespaceLayout | None = None
+
+
+def layout_steps(
+    wanted: tuple[NamespaceLayout, ...],
+    active: tuple[NamespaceLayout, ...],
+    detached: tuple[NamespaceLayout, ...],
+    *,
+    can_manage: bool,
+    can_format: bool,
+) -> tuple[LayoutStep, ...]:
+    """In the order in which they are sent; empty where all is well, or where nothing can be done.
+
+    What Format can set right is not deleted. Namespaces go first, because a new one may need
+    their room.
+    """
+    expected = {namespace.nsid: namespace for namespace in wanted}
+    found = {namespace.nsid: namespace for namespace in (*active, *detached)}
+    loose = {namespace.nsid for namespace in detached}
+    gone: list[LayoutStep] = []
+    made: list[LayoutStep] = []
+    mended: list[LayoutStep] = []
+    for nsid in sorted(expected.keys() | found.keys()):
+        layout, other = expected.get(nsid), found.get(nsid)
+        if layout is not None and other is not None:
+            differs = frozenset(layout.differences(other))
+            if not differs or (can_format and _formats(layout, other, differs, can_manage)):
+                if nsid in loose and can_manage:
+                    made.append(LayoutStep(Act.ATTACH, nsid, layout))
+                if differs:
+                    mended.append(LayoutStep(Act.REFORMAT, nsid, layout))
+                continue
+        if not can_manage:
+            continue
+        if other is not None:
+            gone.append(LayoutStep(Act.DELETE, nsid))
+        if layout is not None:
+            made.append(LayoutStep(Act.CREATE, nsid, layout))
+    return (*gone, *made, *mended)
+
+
+def _formats(
+    layout: NamespaceLayout, other: NamespaceLayout, differs: frozenset[str], can_manage: bool
+) -> bool:
+    """Whether Format alone makes ``layout`` of ``other``.
+
+    Only where they have the same bytes, or nothing better is offered.
+    """
+    if not differs & _FORMAT_MEMBERS or differs - _FORMAT_MEMBERS - _SIZE_MEMBERS:
+        return False
+    return not can_manage or layout.size == other.size
+
+
+def create_data(layout: NamespaceLayout) -> bytes:
+    """The data of Namespace Management, create (NVM 5.8, figure 91): NSZE, NCAP, FLBAS, DPS, NMIC.
+
+    Raises ``ValueError`` for an LBA format that the field does not hold.
+    """
+    if not 0 <= layout.lba_format <= 63:
+        raise ValueError(f"expected an LBA format of 0 to 63, found {layout.lba_format}")
+    data = bytearray(CREATE_BYTES)
+    data[0:8] = layout.blocks.to_bytes(8, "little")
+    capacity = layout.blocks if layout.capacity is None else layout.capacity
+    data[8:16] = capacity.to_bytes(8, "little")
+    data[26] = flbas(layout)
+    data[29] = layout.protection
+    data[30] = layout.sharing or 0
+    return bytes(data)
+
+
+def flbas(layout: NamespaceLayout) -> int:
+    """FLBAS (NVM 4.1.5.1): index bits 3:0, metadata with the data in 4, index bits 5:4 in 6:5."""
+    high = (layout.lba_format >> 4) << 5
+    return layout.lba_format & 0xF | int(bool(layout.extended_metadata)) << 4 | high
+
+
+def reformat_cdw10(layout: NamespaceLayout) -> int:
+    """Format NVM command dword 10 with SES 000b, the LBA format and protection given explicitly."""
+    return (
+        layout.lba_format & 0xF
+        | int(bool(layout.extended_metadata)) << 4
+        | (layout.protection & 0b111) << 5
+        | (layout.protection >> 3 & 1) << 8
+        | (layout.lba_format >> 4) << 12
+    )
+
+
+def controller_list(controller_id: int) -> bytes:
+    """A controller list of one (Base 2.0, 4.5.1), as Namespace Attachment takes it."""
+    return ((1).to_bytes(2, "little") + controller_id.to_bytes(2, "little")).ljust(4096, b"\0")

@@ -1,0 +1,131 @@
+"""Does a drive still read as its certificate says? Decided without I/O.
+
+A second look, by whoever has the certificate, at the places that its seed draws. The probes' key is
+gone with the case: what only probes could tell cannot be told again, and is said to be so.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from eraser.proof import verdict
+from eraser.proof.classify import BlockClass
+from eraser.proof.tally import Looks, VerificationResult
+from eraser.wire.claim import Claim
+from eraser.wire.policy import VerificationMode
+from eraser.wire.report import NamespaceVerification
+
+
+class Agreement(enum.StrEnum):
+    """What a second look found."""
+
+    AGREES = "agrees"
+    """Every block that was read looks as the certificate's blocks do."""
+    DIFFERS = "differs"
+    """Some do not, or the layout is another: this is not the drive as it was certified."""
+    UNKNOWN = "unknown"
+    """Some could not be read."""
+
+
+@dataclass(frozen=True)
+class NamespaceCheck:
+    """One namespace: blocks of 4 KiB read now, and how many of them differ by what they look."""
+
+    nsid: int
+    blocks: int
+    read: int
+    differ: int
+    """Blocks of a look that the certificate counted none of."""
+    unreadable: int
+    looks: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """The whole second look."""
+
+    agreement: Agreement
+    reasons: tuple[str, ...]
+    read: int
+    differ: int
+    unreadable: int
+    namespaces: tuple[NamespaceCheck, ...]
+    unchecked: tuple[str, ...]
+    """What the certificate says and this look cannot tell."""
+
+
+def layout_differences(claim: Claim, found: dict[int, int]) -> tuple[str, ...]:
+    """How the namespaces ``found`` (NSID to blocks of 4 KiB) differ from the certificate's."""
+    claimed = {n.nsid: n.blocks for n in claim.namespaces}
+    return tuple(
+        f"namespace {nsid}: expected {_blocks(claimed.get(nsid))}, found {_blocks(found.get(nsid))}"
+        for nsid in sorted(claimed.keys() | found.keys())
+        if claimed.get(nsid) != found.get(nsid)
+    )
+
+
+def _blocks(count: int | None) -> str:
+    return "none" if count is None else f"{count} blocks"
+
+
+def other_layout(claim: Claim, differences: tuple[str, ...]) -> Recheck:
+    """The result for a drive whose places are not those of the certificate: nothing is read."""
+    return Recheck(Agreement.DIFFERS, differences, 0, 0, 0, (), unchecked(claim))
+
+
+def compare(claim: Claim, result: VerificationResult) -> Recheck:
+    """Holds what was read against what was certified."""
+    claimed = {n.nsid: n for n in claim.namespaces}
+    checks = tuple(
+        _check(claimed[n.nsid], n, looks)
+        for n, looks in zip(result.namespaces, result.each_looks, strict=True)
+    )
+    differ, unreadable = sum(c.differ for c in checks), sum(c.unreadable for c in checks)
+    reasons = [
+        f"namespace {c.nsid}: {c.differ} of {c.read} blocks do not look as certified"
+        for c in checks
+        if c.differ
+    ]
+    unread = verdict.unreadable(result)
+    if unread:
+        reasons.append(unread)
+    agreement = Agreement.UNKNOWN if unread else Agreement.AGREES
+    if differ:
+        agreement = Agreement.DIFFERS
+    return Recheck(
+        agreement=agreement,
+        reasons=tuple(reasons),
+        read=sum(c.read for c in checks),
+        differ=differ,
+        unreadable=unreadable,
+        namespaces=checks,
+        unchecked=unchecked(claim),
+    )
+
+
+def _check(
+    claimed: NamespaceVerification, found: NamespaceVerification, now: Looks
+) -> NamespaceCheck:
+    then = Looks(claimed.zeros, claimed.ones, claimed.pattern, claimed.random, claimed.structured)
+    return NamespaceCheck(
+        nsid=found.nsid,
+        blocks=found.blocks,
+        read=found.read,
+        differ=sum(now.of(kind) for kind in BlockClass if not then.of(kind)),
+        unreadable=found.unreadable,
+        looks={kind.value: now.of(kind) for kind in BlockClass if now.of(kind)},
+    )
+
+
+def unchecked(claim: Claim) -> tuple[str, ...]:
+    """What nobody can check any more, or not by reading."""
+    found = [
+        "canaries: their places and content follow from a key that is never in a certificate",
+        "fingerprints of the last owner's blocks: they never leave the host that took them",
+    ]
+    if any(n.random for n in claim.namespaces):
+        found.append("whose noise it is: blocks that read as noise are told by no look")
+    if claim.done is not VerificationMode.FULL:
+        found.append("blocks between the places: a sample was certified, the same one was read")
+    return tuple(found)

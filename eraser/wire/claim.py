@@ -1,0 +1,146 @@
+"""What a certificate, or a report, claims of a drive's blocks: enough to read it once more.
+
+The eraser must not import the control plane, so the few members that matter here are taken out of
+the certificate's JSON (docs/certificates.md) one by one, each as strictly as the codec does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from eraser.wire import codec
+from eraser.wire.errors import BadInputError
+from eraser.wire.identity import ControllerIdentity
+from eraser.wire.policy import Verification, VerificationMode
+from eraser.wire.report import EraseReport, NamespaceVerification, Verdict
+
+CERTIFICATE_TYPE = "nvme-quarantine.certificate+json"
+"""The JWS ``typ`` of a certificate."""
+
+_SEED = 16
+"""Bytes that a seed has at least."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What was read on which drive, and how to find the very same places again."""
+
+    source: str
+    """``certificate`` or ``report``."""
+    signature: str
+    """``verified``, or why it was not looked at."""
+    identity: ControllerIdentity
+    done: VerificationMode
+    seed: str
+    confidence: float
+    residual: float
+    expected: str
+    namespaces: tuple[NamespaceVerification, ...]
+    log_after: str
+    """Base64 of log 81h after the last method; empty for Format."""
+    issued_at: str
+    """UTC, for people."""
+
+    def __post_init__(self) -> None:
+        try:
+            long_enough = len(bytes.fromhex(self.seed)) >= _SEED
+        except ValueError:
+            long_enough = False
+        if not long_enough:
+            raise ValueError(f"expected a seed of {_SEED} bytes or more, found {self.seed[:40]!r}")
+        # The codec bounds numbers only by what can be stored; these choose how much is read.
+        Verification(confidence=self.confidence, residual=self.residual)
+        if not self.namespaces or len({n.nsid for n in self.namespaces}) != len(self.namespaces):
+            raise ValueError("expected namespaces, each once")
+        for n in self.namespaces:
+            if not (1 <= n.nsid < 0xFFFFFFFF and 0 < n.blocks < 1 << 52):
+                raise ValueError(f"expected a possible namespace, found {n.nsid} of {n.blocks}")
+
+
+def read(raw: bytes, key: object | None, what: str) -> Claim:
+    """The claim in a file: a certificate (its JSON document or its bare JWS), or a report.
+
+    ``key`` is the controller's public key as a JWK. With it only what it signed is believed;
+    without it the claim says that nobody looked. Raises :class:`BadInputError`.
+    """
+    if not raw.lstrip().startswith(b"{"):
+        return _of_token(raw.decode("ascii", "replace").strip(), key, what)
+    value = codec.parse(raw, what)
+    if not isinstance(value, dict):
+        raise BadInputError(f"{what}: expected a certificate or a report, found a list")
+    if "jws" in value:
+        return _of_token(str(value["jws"]), key, what)
+    if key is not None:
+        raise BadInputError(
+            f"{what}: expected a certificate signed by the key given, found a report; "
+            "leave the key away to check a report"
+        )
+    return _of_report(codec.decode(EraseReport, value, what), what)
+
+
+def _of_token(token: str, key: object | None, what: str) -> Claim:
+    # Here and not above: the import costs more than everything else, and a report needs it not.
+    from eraser.wire import signing
+
+    if key is None:
+        payload = signing.unverified_payload(token, what)
+        signature = "not checked: no --key was given"
+    else:
+        payload = signing.verify(
+            token, signing.PublicKey.from_jwk(key, "key"), CERTIFICATE_TYPE, what
+        )
+        signature = "verified"
+    body = codec.parse(payload, what)
+    reading = _member(body, "verification", what)
+    sanitization = _member(body, "sanitization", what)
+    methods = sanitization.get("methods") if isinstance(sanitization, dict) else None
+    last = methods[-1] if isinstance(methods, list) and methods else {}
+    return codec.decode(
+        Claim,
+        {
+            "source": "certificate",
+            "signature": signature,
+            "identity": _member(_member(body, "drive", what), "identity", what),
+            "done": _member(reading, "done", what),
+            "seed": _member(reading, "seed", what),
+            "confidence": _member(reading, "confidence", what),
+            "residual": _member(reading, "residual_asked", what),
+            "expected": _member(reading, "expected", what),
+            "namespaces": _member(reading, "namespaces", what),
+            "log_after": last.get("log_after", "") if isinstance(last, dict) else "",
+            "issued_at": _member(body, "issued_at", what),
+        },
+        what,
+    )
+
+
+def _of_report(report: EraseReport, what: str) -> Claim:
+    proof, identity = report.verification, report.identity
+    if report.verdict is not Verdict.ERASED or proof is None or identity is None:
+        raise BadInputError(
+            f"{what}: expected a report of an erased drive, found verdict {report.verdict}; "
+            "there is nothing to check"
+        )
+    try:
+        return Claim(
+            source="report",
+            signature="none: a report as the host keeps it is not signed",
+            identity=identity,
+            done=proof.done,
+            seed=proof.seed,
+            confidence=proof.confidence,
+            residual=proof.residual,
+            expected=proof.expected,
+            namespaces=proof.namespaces,
+            log_after=report.methods[-1].log_after if report.methods else "",
+            issued_at=report.finished_at,
+        )
+    except ValueError as error:
+        raise BadInputError(f"{what}: {error}") from error
+
+
+def _member(value: Any, name: str, what: str) -> Any:
+    if not isinstance(value, dict) or name not in value:
+        raise BadInputError(f"{what}: expected a certificate with a member {name!r}, found none")
+    return value[name]

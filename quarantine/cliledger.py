@@ -1,0 +1,181 @@
+"""Verbs about many certificates: the whole chain, and the drives of one server."""
+
+from __future__ import annotations
+
+import argparse
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from quarantine.assembly import Assembly, read_file
+from quarantine.clicertificates import EXIT_BROKEN, key_arguments, keys_of
+from quarantine.cliout import show_fields, show_json
+from quarantine.cliverb import Verb
+from quarantine.errors import BadInputError
+from quarantine.evidence import certificate, ledger, served
+from quarantine.evidence.registrar import write_files
+from quarantine.evidence.served import Account, Reference
+
+LEDGER_SUFFIX = ".jsonl"
+"""A file with one certificate in each line, as --write makes it."""
+
+
+def _from_file(path: Path) -> Iterator[tuple[str, bytes]]:
+    try:
+        with path.open("rb") as handle:
+            yield from ledger.documents(handle, str(path))
+    except OSError as error:
+        raise BadInputError(f"ledger: expected a file at {path}: {error.strerror}") from error
+
+
+def _from_paths(paths: list[Path]) -> Iterator[tuple[str, bytes]]:
+    """Files as they are; of directories every certificate in them."""
+    for path in paths:
+        if path.is_dir():
+            found = sorted(path.glob("*.json"))
+            if not found:
+                raise BadInputError(f"ledger: expected certificates (*.json) in {path}, found none")
+            yield from _from_paths(found)
+        elif path.suffix == LEDGER_SUFFIX:
+            yield from _from_file(path)
+        else:
+            yield str(path), read_file(path, "certificate")
+
+
+def _ledger(assembly: Assembly, args: argparse.Namespace) -> int:
+    keys = keys_of(assembly, args.key)
+    if args.file:
+        ordered = [path.suffix == LEDGER_SUFFIX for path in args.file] == [True]
+        found = ledger.audit(_from_paths(args.file), keys, ordered=ordered, end=args.end)
+    else:
+        rows = assembly.store.certificates()
+        given = ((row.digest, row.token.encode()) for row in rows)
+        found = ledger.audit(given, keys, ordered=True, end=args.end)
+    if args.write is not None:
+        _write(assembly, args.write)
+    if args.format == "json":
+        show_json({"intact": found.intact, **vars(found)})
+    else:
+        show_fields((("certificates", found.count), ("first", found.first), ("last", found.last)))
+        for finding in found.findings:
+            show_fields((("problem", finding),))
+    return 0 if found.intact else EXIT_BROKEN
+
+
+def _write(assembly: Assembly, path: Path) -> None:
+    """The record's chain as one file, whatever is wrong with it: an auditor is to see that."""
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with temporary.open("wb") as handle:
+            for row in assembly.store.certificates():
+                handle.write(certificate.said_line(row.token))
+        temporary.replace(path)
+    except OSError as error:
+        raise BadInputError(f"ledger: expected to write {path}: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _ledger_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file",
+        type=Path,
+        nargs="*",
+        metavar="FILE",
+        help="certificates, directories of them, or one .jsonl; default: all in the record",
+    )
+    parser.add_argument(
+        "--end",
+        default="",
+        metavar="DIGEST",
+        help="the last certificate, as somebody noted it: what was cut off at the end is seen",
+    )
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="FILE.jsonl",
+        help="also write the record's whole chain as one file, for an auditor",
+    )
+    key_arguments(parser)
+
+
+def _for_server(assembly: Assembly, args: argparse.Namespace) -> int:
+    try:
+        server = str(uuid.UUID(args.server))
+    except ValueError as error:
+        raise BadInputError(
+            f"certificate for-server: expected a server's uuid, found {args.server!r}"
+        ) from error
+    keys = keys_of(assembly, args.key)
+    found = served.account(assembly.store, server, keys)
+    if args.directory is not None:
+        _export(assembly, found, args)
+    if args.format == "json":
+        show_json({"complete": found.complete, **vars(found)})
+        return 0
+    show_fields((("server", found.server), ("drives", len(found.drives))))
+    for use in found.drives:
+        print()
+        show_fields(
+            (
+                ("drive", f"{use.model} serial {use.serial}"),
+                ("slot", use.slot),
+                ("known from", use.known_from),
+                ("before", _reference(use.before)),
+                *(("after", _reference(one)) for one in use.after),
+                *(("note", line) for line in use.says),
+            )
+        )
+    if found.unknown:
+        print()
+    show_fields(("unknown", line) for line in found.unknown)
+    return 0
+
+
+def _reference(one: Reference | None) -> str:
+    if one is None:
+        return "unknown"
+    note = ", not handed out" if one.withheld else ""
+    note += ", downgraded" if one.downgraded else ""
+    return f"{one.digest} ({one.label}{note}, {one.issued_at})"
+
+
+def _export(assembly: Assembly, found: Account, args: argparse.Namespace) -> None:
+    """The certificates of the answer as files."""
+    keys = keys_of(assembly, args.key)
+    for use in found.drives:
+        for one in (*([use.before] if use.before else []), *use.after):
+            stored = assembly.store.certificate(one.digest)
+            if stored is None:
+                continue  # cannot be: it was just read, and certificates are never removed
+            signed = certificate.verify(stored.token, keys, f"certificate {one.digest}")
+            try:
+                write_files(args.directory, signed)
+            except OSError as error:
+                raise BadInputError(
+                    f"for-server: expected to write into {args.directory}: {error.strerror}"
+                ) from error
+
+
+def _for_server_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("server", metavar="UUID", help="a server, deleted or not")
+    parser.add_argument(
+        "--directory", type=Path, metavar="DIR", help="also write the certificates there"
+    )
+    key_arguments(parser)
+
+
+VERBS = (
+    Verb(
+        "certificate for-server",
+        "the drives that a server had, with their certificates from before and after",
+        _for_server,
+        _for_server_arguments,
+    ),
+    Verb(
+        "ledger",
+        "check that the certificates form one unbroken chain, offline with --key",
+        _ledger,
+        _ledger_arguments,
+    ),
+)

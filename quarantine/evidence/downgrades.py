@@ -1,0 +1,75 @@
+"""What was done less than asked for, by whose permission, and what a model's quirks changed.
+
+Pure, and from the order alone wherever it says so: a host's word is needed for what happened, never
+for what was allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from eraser.wire.applied import tolerated
+from eraser.wire.order import EraseOrder
+from eraser.wire.policy import Label, Limits
+from eraser.wire.report import EraseReport
+from quarantine.evidence import methods
+
+
+def seen(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """Each downgrade as one sentence that names its permission."""
+    facts, policy = report.facts_before, order.policy
+    if facts is None or report.achieved is None:
+        return
+    name = f"policy {policy.name!r}"
+    if report.downgraded:
+        yield (
+            f"Clear in place of Purge: the drive offers no method that {name} names for Purge; "
+            "permitted by allow_clear."
+        )
+    plain = methods.applied(order, facts)
+    if report.achieved is Label.PURGE and policy.label is Label.PURGE:
+        lacking = [m for m in plain.purge_methods if not methods.offered(m, facts)]
+        if lacking:
+            yield (
+                f"Fewer methods: {name} names {', '.join(plain.purge_methods)}, the drive does not "
+                f"offer {', '.join(lacking)}; permitted by allow_fewer."
+            )
+    if report.achieved is Label.CLEAR:
+        better = [m for m in plain.clear_methods if not methods.offered(m, facts)]
+        first = report.methods[0].method if report.methods else None
+        if first is not None and first in plain.clear_methods:
+            before = plain.clear_methods[: plain.clear_methods.index(first)]
+            if passed := [m for m in better if m in before]:
+                yield (
+                    f"A later choice: {name} prefers {', '.join(passed)}, which the drive does not "
+                    f"offer; {first} is the next in clear_methods."
+                )
+    for record in tolerated(policy, report.methods):
+        yield (
+            f"A failed method: {record.method} did not erase ({record.reason or record.verdict}); "
+            f"{report.methods[-1].method} did; permitted by allow_failed."
+        )
+    if plain.skipped and (kept := [m for m in plain.skipped if methods.offered(m, facts)]):
+        yield f"Skipped by a quirk: {', '.join(kept)}, which the drive offers."
+
+
+def quirks(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """Each quirk that was used, what it changed, and the operator's reason."""
+    if report.facts_before is None:
+        return
+    for quirk in methods.applied(order, report.facts_before).quirks:
+        changed = [f"skips {', '.join(quirk.skip)}"] if quirk.skip else []
+        if quirk.purge_methods:
+            changed.append(f"purges by {', '.join(quirk.purge_methods)}")
+        if quirk.clear_methods:
+            changed.append(f"clears by {', '.join(quirk.clear_methods)}")
+        after = quirk.limits.over(Limits())
+        changed += [
+            f"limit {name} {getattr(after, name):g} s"
+            for name in quirk.limits.__dataclass_fields__
+            if getattr(quirk.limits, name) is not None
+        ]
+        yield (
+            f"Quirk of {quirk.model!r}, firmware {quirk.firmware!r}: {'; '.join(changed)}. "
+            f"Reason: {quirk.reason}"
+        )

@@ -1,0 +1,30 @@
+"""Numbers and times for eyes."""
+
+from __future__ import annotations
+
+
+def size(count: int) -> str:
+    """Bytes in a decimal unit, and exactly."""
+    amount = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.4g} {unit} ({count:,} bytes)"
+        amount /= 1000
+    return f"{amount:.4g} TB ({count:,} bytes)"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as hours, minutes and seconds."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def moment(iso: str) -> str:
+    """ISO 8601 for eyes: no ``T``, whole seconds; anything else stays as it is."""
+    if len(iso) >= 19 and iso[10] == "T":
+        zone = " UTC" if iso.endswith(("Z", "+00:00")) else iso[19:]
+        return f"{iso[:10]} {iso[11:19]}{zone}"
+    return iso

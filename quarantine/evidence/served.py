@@ -1,0 +1,216 @@
+"""The drives that a server had, each with its certificate from before and from after.
+
+From the gates' records where a report names them, else from allocations seen in Placement. What
+neither tells is said plainly: an answer with a hole in it must not look whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from eraser.wire.signing import PublicKey
+from quarantine.errors import BadInputError
+from quarantine.evidence import certificate
+from quarantine.evidence.certificate import SignedCertificate
+from quarantine.record.facts import SlotRecord, StoredCertificate
+from quarantine.record.states import Event, State
+from quarantine.record.store import Store
+
+_BEFORE_UNKNOWN = (
+    "unknown: no certificate is older than its use; the drive was in use when it was enrolled"
+)
+
+_USE_ENDS = frozenset({Event.RELEASE_SEEN, Event.ENROLLED_FREE})
+"""What stands in a slot's history when a server's use of it was found to be over."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One certificate, as an answer names it."""
+
+    digest: str
+    number: int
+    issued_at: str
+    label: str
+    downgraded: bool
+    withheld: bool
+    """It says that the drive was erased and not handed out."""
+
+    @classmethod
+    def of(cls, signed: SignedCertificate) -> Reference:
+        """From a certificate whose signature was verified."""
+        body = signed.certificate
+        return cls(
+            digest=signed.digest,
+            number=body.position,
+            issued_at=body.issued_at,
+            label=body.sanitization.label.value,
+            downgraded=body.sanitization.downgraded,
+            withheld=bool(body.withheld),
+        )
+
+
+@dataclass(frozen=True)
+class Use:
+    """One drive that the server had."""
+
+    slot: str
+    model: str
+    serial: str
+    known_from: str
+    before: Reference | None
+    """Under which it was handed out to the server."""
+    after: tuple[Reference, ...]
+    """Of the erase that followed; more than one where it was erased again before its return."""
+    says: tuple[str, ...]
+    """What is unknown or still to come, one line each."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """The whole answer. ``complete``: every use has both certificates, and nothing is unknown."""
+
+    server: str
+    drives: tuple[Use, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Nothing is missing."""
+        return not self.unknown and all(use.before and use.after for use in self.drives)
+
+
+@dataclass
+class _Clerk:
+    """Looks things up for one server."""
+
+    store: Store
+    keys: Sequence[PublicKey]
+    unknown: list[str] = field(default_factory=list)
+    _read: dict[str, SignedCertificate | None] = field(default_factory=dict)
+
+    def read(self, stored: StoredCertificate) -> SignedCertificate | None:
+        """Verified, and None with a line in ``unknown`` where that fails."""
+        if stored.digest not in self._read:
+            try:
+                signed = certificate.verify(stored.token, self.keys, f"certificate {stored.digest}")
+                if signed.digest != stored.digest:
+                    raise BadInputError(
+                        f"certificate {stored.digest}: expected it in the record, found "
+                        f"{signed.digest} under its name"
+                    )
+            except BadInputError as error:
+                self.unknown.append(str(error))
+                self._read[stored.digest] = None
+            else:
+                self._read[stored.digest] = signed
+        return self._read[stored.digest]
+
+    def handed_out(self, stored: StoredCertificate) -> bool:
+        """Whether the slot went back to the pool under this certificate."""
+        return any(
+            row.event is Event.RETURNED and row.generation == stored.generation
+            for row in self.store.history(stored.slot)
+        )
+
+    def before(self, drive: str, number: int) -> Reference | None:
+        """The newest certificate of a drive below ``number`` under which it was handed out."""
+        for stored in reversed(self.store.certificates(drive=drive)):
+            if stored.number < number and self.handed_out(stored):
+                signed = self.read(stored)
+                return None if signed is None else Reference.of(signed)
+        return None
+
+
+def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
+    """What the record knows of the drives of ``server`` (a uuid in canonical form)."""
+    clerk = _Clerk(store, keys)
+    erased = store.certificates(server=server)
+    uses = list(_erased(clerk, erased))
+    present = [record for record in store.slots(consumer=server) if not _covered(store, record)]
+    uses += [_unfinished(clerk, record) for record in present]
+    slots = {row.slot for row in erased} | {record.slot for record in store.slots(consumer=server)}
+    for host in store.hosts():
+        gate = host.hello.gate if host.hello else None
+        for domain in gate.domains if gate else ():
+            addresses = {f"{host.name}/{address}" for address in domain.addresses}
+            if domain.uuid == server and (more := sorted(addresses - {str(s) for s in slots})):
+                clerk.unknown.append(
+                    f"{', '.join(more)}: its host names the server's domain there, and no "
+                    "allocation of it was seen"
+                )
+    for row in store.mentions(server):
+        if row.slot not in slots:
+            slots.add(row.slot)
+            clerk.unknown.append(
+                f"{row.slot}: its history names the server at {row.at:%Y-%m-%d %H:%M:%S} UTC "
+                f"({row.reason}); which drive that was, no certificate tells"
+            )
+    if not uses and not clerk.unknown:
+        clerk.unknown.append(
+            "no drive of this server is on record: it had none, or its slots were not enrolled by "
+            "then, or it took and let go of them between two looks"
+        )
+    return Account(server, tuple(uses), tuple(dict.fromkeys(clerk.unknown)))
+
+
+def _covered(store: Store, record: SlotRecord) -> bool:
+    """The erase that follows the server's use has its certificate."""
+    rows = store.history(record.slot)
+    ends = [n for n, row in enumerate(rows) if row.event in _USE_ENDS]
+    if record.state is State.IN_USE or not ends:
+        return False
+    return any("certificate" in row.detail for row in rows[ends[-1] :])
+
+
+def _erased(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[Use]:
+    """One use for each row, those that only erased again left to the use before them."""
+    for drive in dict.fromkeys(row.drive for row in rows):
+        group: list[StoredCertificate] = []
+        for row in (row for row in rows if row.drive == drive):
+            if group and (clerk.handed_out(group[-1]) or group[-1].slot != row.slot):
+                yield from _use(clerk, group)
+                group = []
+            group.append(row)
+        yield from _use(clerk, group)
+
+
+def _use(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[Use]:
+    found = [signed for row in rows if (signed := clerk.read(row)) is not None]
+    if not found:
+        return
+    body = found[0].certificate
+    before = clerk.before(rows[0].drive, rows[0].number)
+    says = [] if before else [f"before: {_BEFORE_UNKNOWN}"]
+    if found[-1].certificate.withheld:
+        says.append("after: erased and not handed out; see the certificate")
+    yield Use(
+        slot=str(rows[0].slot),
+        model=body.drive.identity.model,
+        serial=body.drive.identity.serial,
+        known_from=body.source.known_from or "allocations seen in Placement",
+        before=before,
+        after=tuple(Reference.of(signed) for signed in found),
+        says=tuple(says),
+    )
+
+
+def _unfinished(clerk: _Clerk, record: SlotRecord) -> Use:
+    """The server's drive is with it, or on its way to a certificate."""
+    identity = record.identity
+    before = clerk.before(identity.digest, 1 << 62) if identity else None
+    if record.state is State.IN_USE:
+        after = "after: none yet, the server has the drive"
+    else:
+        why = f" ({record.reason})" if record.reason else ""
+        after = f"after: none, the slot is {record.state}{why}"
+    return Use(
+        slot=str(record.slot),
+        model=identity.model if identity else "",
+        serial=identity.serial if identity else "",
+        known_from="allocations seen in Placement",
+        before=before,
+        after=(),
+        says=(*([] if before else [f"before: {_BEFORE_UNKNOWN}"]), after),
+    )

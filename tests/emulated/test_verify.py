@@ -1,0 +1,61 @@
+"""A second look at a certified drive, and what the drive's own status says of a failing read."""
+
+from __future__ import annotations
+
+import json
+
+from tests.emulated.erasing import Bench, Erased, bench
+from tests.lab.nvme.faults import Faults, MediaError
+from tests.lab.rack import Rack
+
+CRYPTO, BLOCK = 4, 2
+BAD = 0x281
+"""Unrecovered Read Error."""
+
+
+def verify(made: Bench, certificate: str) -> Erased:
+    argv = ["nvme-eraser", "verify", "--pci", made.drive.address, "--certificate", certificate]
+    done = made.compute.run([*argv, "-f", "json"], check=False, timeout=120)
+    return Erased(done.returncode, done.stdout, done.stderr)
+
+
+def test_an_independent_reader_checks_an_erased_drive(rack: Rack) -> None:
+    made = bench(rack)
+    erased = made.erase()
+    assert (erased.code, erased.fit) == (0, True), erased.reasons
+    [claimed] = made.report(erased)["verification"]["namespaces"]
+    assert claimed["reread"] >= 700
+    assert claimed["changed"] == 0
+    before = len(made.drive.commands())
+
+    found = verify(made, erased.report)
+    assert (found.code, found.agreement, found.differ) == (0, "agrees", 0), found.reasons
+    assert found.read == claimed["read"]
+    assert found.seal.startswith("unbroken")
+    sent = {command.name for command in made.drive.commands()[before:]}
+    assert sent <= {"identify", "get_log_page", "get_features"}, "it only reads"
+
+    held = made.compute.spawn(["sh", "-c", "exec sleep 100 < /dev/nvme0n1"])
+    assert verify(made, erased.report).code == 3, "a drive in use is not read"
+    held.signal(9)
+    held.wait(30)
+
+    made.compute.sh("dd if=/dev/urandom of=/dev/nvme0n1 bs=4096 count=3 seek=77 oflag=direct")
+    found = verify(made, erased.report)
+    assert (found.code, found.agreement, found.differ) == (8, "differs", 3)
+    assert found.seal.startswith("broken")
+
+    other = json.loads(made.compute.get(erased.report))
+    other["identity"]["serial"] = "ANOTHER"
+    made.compute.put("/tmp/other.json", json.dumps(other).encode())
+    assert verify(made, "/tmp/other.json").code == 4
+
+
+def test_a_block_that_stays_unreadable_is_named_by_its_status_and_held(rack: Rack) -> None:
+    made = bench(rack, faults=Faults(media_errors=[MediaError(65536, 65551)]))
+    erased = made.erase()
+    assert (erased.code, erased.verdict, erased.fit) == (1, "unknown", False)
+    assert "2 blocks cannot be read (2: status 0x281, unrecovered read error)" in erased.reasons[0]
+    assert made.sanitizes() == [CRYPTO, BLOCK, BLOCK], "one more erase, and no third"
+    [found] = made.report(erased)["verification"]["namespaces"]
+    assert found["statuses"] == [{"status": BAD, "blocks": 2}]

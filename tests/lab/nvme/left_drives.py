@@ -1,0 +1,123 @@
+"""Honest drives as a hostile tenant left them: erased, and repaired or held."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.lab.nvme.leftovers import Leftovers
+from tests.lab.nvme.presetkind import FULL_FEATURED, PLAIN, Preset
+from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
+from tests.lab.nvme.spec import AdminOp, Fid
+from tests.lab.nvme.state import FirmwareState, SecurityState
+
+
+def _left(
+    name: str,
+    about: str,
+    left: Leftovers,
+    *,
+    unfit: str = "",
+    profile: DriveProfile = FULL_FEATURED,
+) -> Preset:
+    return Preset(name, "a tenant " + about, profile, left=left, unfit=unfit)
+
+
+_FIRMWARE = FULL_FEATURED.firmware
+
+LEFT_DRIVES = (
+    _left("ns-deleted", "deleted the namespace", Leftovers(no_namespaces=True)),
+    _left(
+        "ns-tiny",
+        "left one namespace of a hundredth of the drive",
+        Leftovers(namespaces=[NamespaceProfile(1, 0.01)]),
+    ),
+    _left(
+        "ns-many",
+        "left eight namespaces",
+        Leftovers(namespaces=[NamespaceProfile(n, 0.125) for n in range(1, 9)]),
+    ),
+    _left(
+        "ns-detached",
+        "left half of the drive in a namespace that is not attached",
+        Leftovers(namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.5, attached=False)]),
+    ),
+    _left(
+        "ns-4k",
+        "changed the sectors to 4096 bytes",
+        Leftovers(namespaces=[NamespaceProfile(1, 1.0, lba_format=1)]),
+    ),
+    _left(
+        "write-protect-left",
+        "left write protection on; it can be cleared",
+        Leftovers(write_protect={1: 1}),
+        profile=PLAIN,
+    ),
+    _left(
+        "write-protect-cycle",
+        "left write protection on until the next power cycle",
+        Leftovers(write_protect={1: 2}),
+        unfit="only a power cycle clears it",
+        profile=PLAIN,
+    ),
+    _left(
+        "write-protected",
+        "left write protection on for ever",
+        Leftovers(write_protect={1: 3}),
+        unfit="nothing clears it",
+        profile=PLAIN,
+    ),
+    _left("reservation-held", "holds a reservation that persists", Leftovers(reservation=1)),
+    _left(
+        "reservation-exclusive",
+        "holds a reservation that lets nobody else read",
+        Leftovers(reservation=2),
+    ),
+    _left(
+        "features-changed",
+        "saved another power state and switched the write cache off for good",
+        Leftovers(features={Fid.POWER_MANAGEMENT: 3, Fid.WRITE_CACHE: 0}),
+    ),
+    _left(
+        "opal-locked",
+        "took ownership and locked the drive",
+        Leftovers(security=SecurityState(owned=True, enabled=True, locked=True)),
+        unfit="only the PSID on the label reverts it",
+    ),
+    _left(
+        "opal-owned",
+        "took ownership, and may lock the drive on the next power cycle",
+        Leftovers(security=SecurityState(owned=True, enabled=True)),
+        unfit="only the PSID on the label reverts it",
+    ),
+    _left(
+        "reflashed",
+        "runs another firmware",
+        Leftovers(firmware=FirmwareState([_FIRMWARE, "EVIL0001", _FIRMWARE], 2)),
+        unfit="the firmware is not trusted",
+    ),
+    _left(
+        "firmware-waiting",
+        "stored another firmware that the next power cycle activates",
+        Leftovers(firmware=FirmwareState([_FIRMWARE, "EVIL0001", _FIRMWARE], 1, 2)),
+        unfit="the firmware is not trusted",
+    ),
+    _left(
+        "sanitize-prohibited",
+        "prohibited Sanitize by a lockdown until the next power cycle",
+        Leftovers(lockdown=[AdminOp.SANITIZE]),
+        unfit="only a power cycle clears it",
+    ),
+    _left(
+        "boot-changed",
+        "wrote to the boot partition",
+        Leftovers(boot=["tenant image", "vendor image 1"]),
+        unfit="the boot partition is not the vendor's",
+    ),
+    _left(
+        "ns-protected-tiny",
+        "left a small namespace, write protected for ever",
+        Leftovers(namespaces=[NamespaceProfile(1, 0.1)], write_protect={1: 3}),
+        unfit="nothing clears it",
+        profile=replace(FULL_FEATURED, reservations=False),
+    ),
+)

@@ -1,0 +1,86 @@
+"""What a tenant left on a drive beside data, done to it as if the tenant's commands had come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+from tests.lab.nvme.drive import Drive
+from tests.lab.nvme.errors import DriveError
+from tests.lab.nvme.profile import NamespaceProfile
+from tests.lab.nvme.state import (
+    FirmwareState,
+    NamespaceState,
+    Registrant,
+    ReservationState,
+    SavedFeature,
+    SecurityState,
+    laid_out,
+)
+
+TENANT_HOST = "7e" * 16
+"""Host identifier of the tenant who holds a reservation, hex."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """All defaults: nothing was left.
+
+    ``namespaces`` replaces the layout; the media keeps its data. ``write_protect`` is the state of
+    feature 84h by namespace id, ``reservation`` the type (1 to 6) of one that the tenant holds on
+    namespace 1, ``features`` are saved values by feature id. ``firmware`` replaces the slots,
+    ``boot`` what the boot partitions are made from, ``lockdown`` are prohibited opcodes.
+    """
+
+    namespaces: list[NamespaceProfile] = field(default_factory=list)
+    no_namespaces: bool = False
+    write_protect: dict[int, int] = field(default_factory=dict)
+    reservation: int = 0
+    persist: bool = True
+    features: dict[int, int] = field(default_factory=dict)
+    firmware: FirmwareState | None = None
+    security: SecurityState | None = None
+    lockdown: list[int] = field(default_factory=list)
+    boot: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        """What was left, by field; empty for a drive as the factory made it."""
+        default = Leftovers()
+        return [f.name for f in fields(self) if getattr(self, f.name) != getattr(default, f.name)]
+
+
+NOTHING = Leftovers()
+
+
+def apply(drive: Drive, left: Leftovers) -> None:
+    """Do it. Raises DriveError for what the drive does not have."""
+    state = drive.state
+    with drive.lock:
+        if left.no_namespaces:
+            state.namespaces.clear()
+        elif left.namespaces:
+            state.namespaces = laid_out(left.namespaces, state.size)
+            for namespace in state.namespaces:
+                state.namespaces_made += 1
+                namespace.made = state.namespaces_made
+        for nsid, value in left.write_protect.items():
+            _namespace(drive, nsid).write_protect = value
+        if left.reservation:
+            _namespace(drive, 1).reservation = ReservationState(
+                2, left.reservation, TENANT_HOST, left.persist, [Registrant(TENANT_HOST, 0x7E4A47)]
+            )
+        for fid, value in left.features.items():
+            state.features[f"{fid:02x}/0/0"] = SavedFeature(value)
+        state.firmware = left.firmware or state.firmware
+        state.security = left.security or state.security
+        state.lockdown = list(left.lockdown) or state.lockdown
+        state.boot = list(left.boot) or state.boot
+        drive.save()
+        drive.note("tenant_left", ", ".join(left.names))
+
+
+def _namespace(drive: Drive, nsid: int) -> NamespaceState:
+    found = drive.state.namespace(nsid)
+    if found is None:
+        raise DriveError(f"leftovers name namespace {nsid}, the drive does not have it")
+    return found

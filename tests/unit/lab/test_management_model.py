@@ -1,0 +1,343 @@
+"""Namespaces, reservations, locks, firmware slots and boot partitions of the drive model.
+
+Offsets and numbers are those of libnvme's ``types.h``, written again.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.lab.nvme import leftovers
+from tests.lab.nvme.faults import Faults
+from tests.lab.nvme.leftovers import Leftovers
+from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SecurityProfile
+from tests.lab.nvme.state import FirmwareState, SecurityState
+from tests.unit.lab.model import SIZE, Bench, Memory
+
+FULL = DriveProfile(
+    size=SIZE,
+    namespace_management=True,
+    reservations=True,
+    security=SecurityProfile(),
+    boot_partition_units=1,
+    lockdown=True,
+)
+MANAGE, ATTACH, LOCKDOWN, SEND, RECEIVE = 0x0D, 0x15, 0x24, 0x81, 0x82
+REGISTER, REPORT, ACQUIRE, RELEASE = 0x0D, 0x0E, 0x11, 0x15
+INVALID_FIELD, INVALID_NS, CONFLICT, DENIED = 0x02, 0x0B, 0x83, 0x286
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, FULL)
+
+
+def status(reply_status: int) -> int:
+    """Without Do Not Retry."""
+    return reply_status & 0x7FF
+
+
+def create(
+    made: Bench, blocks: int, flbas: int = 0, capacity: int | None = None
+) -> tuple[int, int]:
+    """Status and DW0 of a Namespace Management create."""
+    data = bytearray(4096)
+    struct.pack_into("<QQ", data, 0, blocks, blocks if capacity is None else capacity)
+    data[26] = flbas
+    reply = made.admin(MANAGE, bytes(data))
+    return status(reply.status), reply.dw0
+
+
+def attach(made: Bench, nsid: int, select: int = 0, cntlid: int = 1) -> int:
+    """Status of an attachment (0) or a detachment (1)."""
+    data = struct.pack("<HH", 1, cntlid).ljust(4096, b"\0")
+    return status(made.admin(ATTACH, data, nsid=nsid, cdw10=select).status)
+
+
+def ids(raw: bytes) -> list[int]:
+    """A list of namespaces."""
+    return [nsid for (nsid,) in struct.iter_unpack("<I", raw) if nsid]
+
+
+def test_capabilities_are_announced(made: Bench) -> None:
+    raw = made.identify(1)
+    assert struct.unpack_from("<H", raw, 256)[0] == 1 << 0 | 1 << 1 | 1 << 3 | 1 << 10
+    assert struct.unpack_from("<H", raw, 520)[0] & 1 << 5
+    assert struct.unpack_from("<I", raw, 516)[0] == 16
+    assert made.identify(0, 1)[31] == 0x7F
+    plain = DriveProfile(size=SIZE)
+    (made.backing.parent / "plain").mkdir()
+    bare = Bench(made.backing.parent / "plain", plain)
+    assert struct.unpack_from("<H", bare.identify(1), 256)[0] == 1 << 1
+    assert status(bare.admin(6, cdw10=0x10).status) == INVALID_FIELD
+    assert status(bare.io(REPORT, nsid=1).status) == 0x01
+    for lid in (0x14, 0x15):
+        assert status(bare.admin(2, cdw10=lid).status) == 0x109
+
+
+def test_a_namespace_is_deleted_and_made_again(made: Bench) -> None:
+    old = made.identify(0, 1)
+    assert status(made.admin(MANAGE, nsid=1, cdw10=1).status) == 0
+    assert ids(made.identify(2)) == ids(made.identify(0x10)) == []
+    unallocated = struct.unpack_from("<Q", made.identify(1), 296)[0]
+    assert unallocated == SIZE
+    assert create(made, SIZE // 4096, flbas=1) == (0, 1)
+    assert ids(made.identify(0x10)) == [1]
+    assert ids(made.identify(2)) == []
+    assert made.identify(0, 1) == bytes(4096)
+    assert struct.unpack_from("<Q", made.identify(0x11, 1))[0] == SIZE // 4096
+    assert made.read_status(nsid=1) == INVALID_NS
+    assert made.identify(0x12, 1)[:2] == b"\0\0"
+    assert attach(made, 1) == 0
+    assert made.identify(0x12, 1)[:4] == b"\x01\x00\x01\x00"
+    assert attach(made, 1) == 0x118
+    new = made.identify(0, 1)
+    assert new[26] == 1
+    assert new[104:128] != old[104:128], "a new namespace has ids of its own"
+    assert attach(made, 1, select=1) == 0
+    assert attach(made, 1, select=1) == 0x11A
+
+
+def test_deleting_keeps_the_data_and_creating_forgets_it(made: Bench) -> None:
+    made.write(0, b"x" * 4096)
+    made.admin(MANAGE, nsid=0xFFFFFFFF, cdw10=1)
+    assert made.stored()[:4096] == b"x" * 4096
+    create(made, SIZE // 512)
+    attach(made, 1)
+    assert made.read(0, 4096) == bytes(4096)
+    assert made.stored()[:4096] == bytes(4096)
+
+
+def test_a_dirty_drive_gives_a_new_namespace_old_data(made: Bench) -> None:
+    made.write(0, b"x" * 4096)
+    made.drive.set_faults(Faults(creates_dirty=True))
+    made.admin(MANAGE, nsid=1, cdw10=1)
+    create(made, SIZE // 512)
+    attach(made, 1)
+    assert made.read(0, 4096) == b"x" * 4096
+
+
+def test_what_cannot_be_made_is_refused(made: Bench) -> None:
+    code, room = create(made, 8)
+    assert (code, room) == (0x115, 0)
+    made.admin(MANAGE, nsid=1, cdw10=1)
+    assert create(made, SIZE // 512 + 8) == (0x115, SIZE)
+    assert create(made, 16, capacity=8)[0] == 0x11B
+    assert create(made, 16, flbas=7)[0] == 0x10A
+    assert create(made, 0)[0] == INVALID_FIELD
+    for wanted in range(1, 17):
+        assert create(made, 8) == (0, wanted)
+    assert create(made, 8)[0] == 0x116
+    assert attach(made, 1, cntlid=9) == 0x11C
+    assert status(made.admin(MANAGE, nsid=99, cdw10=1).status) == INVALID_NS
+
+
+def test_a_broadcast_format_does_not_reach_a_detached_namespace(tmp_path: Path) -> None:
+    parts = (NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.5))
+    made = Bench(tmp_path, replace(FULL, namespaces=parts))
+    for nsid in (1, 2):
+        made.write(0, b"x" * 4096, nsid=nsid)
+    attach(made, 2, select=1)
+    assert made.format(1 << 9, nsid=0xFFFFFFFF) == 0
+    assert made.stored()[:4096] == bytes(4096)
+    assert made.stored()[SIZE // 2 :][:4096] == b"x" * 4096
+    assert made.sanitize(2) == 0
+    assert made.wait_sanitize().outcome == 1
+    assert b"x" not in made.stored()
+
+
+def test_firmware_slots(made: Bench) -> None:
+    assert made.log(3)[0] == 1
+    left = Leftovers(firmware=FirmwareState(["GDC5602Q", "EVIL0001", ""], 1, 2))
+    leftovers.apply(made.drive, left)
+    log = made.log(3)
+    assert log[0] == 1 | 2 << 4
+    assert (log[8:16], log[16:24], log[24:32]) == (b"GDC5602Q", b"EVIL0001", bytes(8))
+    assert made.identify(1)[64:72] == b"GDC5602Q"
+    made.drive.power_cycle()
+    assert made.identify(1)[64:72] == b"EVIL0001"
+    assert made.log(3)[0] == 2
+
+
+def test_protection_until_a_power_cycle_and_for_ever(made: Bench) -> None:
+    def protect(state: int) -> int:
+        return status(made.admin(9, nsid=1, cdw10=0x84, cdw11=state).status)
+
+    assert protect(2) == 0
+    assert made.identify(0, 1)[99] == 1
+    assert protect(0) == 0x10E
+    assert made.write(0, bytes(512)) & 0x7FF == 0x20
+    assert made.reborn().admin(0x0A, nsid=1, cdw10=0x84).dw0 == 0
+    again = made.reborn()
+    assert status(again.admin(9, nsid=1, cdw10=0x84, cdw11=3).status) == 0
+    assert again.reborn().admin(0x0A, nsid=1, cdw10=0x84).dw0 == 3
+    assert status(again.admin(MANAGE, nsid=1, cdw10=1).status) == 0x20
+
+
+# Reservations
+
+
+def host(made: Bench, name: bytes) -> None:
+    """Become this host."""
+    assert made.admin(9, name.ljust(16, b"\0"), cdw10=0x81, cdw11=1).status == 0
+
+
+def register(made: Bench, key: int, new: int, action: int = 0, persist: int = 0) -> int:
+    return status(
+        made.io(
+            REGISTER, Memory(struct.pack("<QQ", key, new)), nsid=1, cdw10=action | persist << 30
+        ).status
+    )
+
+
+def acquire(made: Bench, key: int, kind: int, other: int = 0, action: int = 0) -> int:
+    data = Memory(struct.pack("<QQ", key, other))
+    return status(made.io(ACQUIRE, data, nsid=1, cdw10=action | kind << 8).status)
+
+
+def report(made: Bench) -> bytes:
+    memory = Memory()
+    assert made.io(REPORT, memory, nsid=1, cdw10=1023, cdw11=1).status == 0
+    return bytes(memory.content)
+
+
+def test_a_reservation_is_held_reported_and_cleared(made: Bench) -> None:
+    host(made, b"tenant")
+    assert acquire(made, 7, 1) == CONFLICT, "not registered"
+    assert register(made, 0, 7, persist=3) == 0
+    assert acquire(made, 8, 1) == CONFLICT, "another key"
+    assert acquire(made, 7, 1) == 0
+    assert made.write(0, bytes(512)) == 0
+    made.controller.reset()  # a new host, without an identifier
+    assert made.write(0, bytes(512)) & 0x7FF == CONFLICT
+    assert made.read_status() == 0
+    assert made.format(0) == made.sanitize(2) == CONFLICT
+    raw = report(made)
+    assert struct.unpack_from("<IBH", raw) == (1, 1, 1)
+    assert raw[9] == 1
+    assert struct.unpack_from("<HB5xQ", raw, 64) == (1, 1, 7)
+    assert raw[80:96] == b"tenant".ljust(16, b"\0")
+    assert status(made.io(REPORT, nsid=1, cdw10=15).status) == 0x18
+    made.drive.power_cycle()
+    assert report(made)[4] == 1, "it persists through a power loss"
+    assert register(made, 0, 9) == 0
+    assert status(made.io(RELEASE, Memory(struct.pack("<Q", 9)), nsid=1, cdw10=1).status) == 0
+    assert report(made)[4:7] == bytes(3)
+    assert made.write(0, bytes(512)) == 0
+
+
+def test_a_reservation_without_persistence_ends_with_the_power(made: Bench) -> None:
+    host(made, b"tenant")
+    register(made, 0, 7)
+    acquire(made, 7, 2)
+    made.controller.reset()
+    assert made.read_status() == CONFLICT
+    made.drive.power_cycle()
+    assert made.read_status() == 0
+
+
+def test_a_holder_is_preempted(made: Bench) -> None:
+    leftovers.apply(made.drive, Leftovers(reservation=2))
+    assert made.read_status() == CONFLICT
+    key = struct.unpack_from("<Q", report(made), 72)[0]
+    assert register(made, 0, 9) == 0
+    assert acquire(made, 9, 1, other=key, action=1) == 0
+    assert made.read_status() == 0
+    assert struct.unpack_from("<H", report(made), 5)[0] == 1
+
+
+# Locks
+
+
+def level0(made: Bench) -> dict[int, bytes]:
+    """Feature descriptors of Level 0 discovery by code."""
+    raw = made.admin(RECEIVE, cdw10=0x01 << 24 | 0x0001 << 8, cdw11=2048).data
+    assert raw is not None
+    end = struct.unpack_from(">I", raw)[0] + 4
+    found, at = {}, 48
+    while at < end:
+        code, _version, length = struct.unpack_from(">HBB", raw, at)
+        found[code] = raw[at + 4 : at + 4 + length]
+        at += 4 + length
+    assert at == end
+    return found
+
+
+def test_level_0_discovery_shows_the_locks(made: Bench) -> None:
+    found = level0(made)
+    assert found[0x0002][0] == 0b1001
+    assert struct.unpack_from(">HH", found[0x0203]) == (0x07FE, 1)
+    assert found[0x0402][0] == 0
+    leftovers.apply(
+        made.drive,
+        Leftovers(security=SecurityState(owned=True, enabled=True, locked=True, shadowed=True)),
+    )
+    assert level0(made)[0x0002][0] == 0b11111
+    assert level0(made)[0x0402][0] == 1
+    assert made.read_status() == made.format(0) == made.sanitize(2) == DENIED
+    supported = made.admin(RECEIVE, cdw10=0, cdw11=512).data
+    assert supported is not None
+    assert supported[6:10] == b"\0\x02\x00\x01"
+    assert status(made.admin(RECEIVE, cdw10=0xEE << 24, cdw11=512).status) == INVALID_FIELD
+    answer = made.admin(RECEIVE, cdw10=1 << 24 | 0x07FE << 8, cdw11=512).data
+    assert answer is not None
+    assert answer[16:20] == bytes(4), "no session can be opened here"
+    assert made.admin(SEND, bytes(512), cdw10=1 << 24 | 0x07FE << 8, cdw11=512).status == 0
+
+
+def test_pyrite_encrypts_nothing(tmp_path: Path) -> None:
+    made = Bench(tmp_path, replace(FULL, security=SecurityProfile(ssc=0x0303)))
+    found = level0(made)
+    assert found[0x0002][0] == 1
+    assert 0x0303 in found
+    assert 0x0203 not in found
+
+
+def test_lockdown_prohibits_until_power_goes(made: Bench) -> None:
+    assert made.log(0x14)[:4] == bytes([0, 0, 0, 5])
+    assert made.admin(LOCKDOWN, cdw10=0x84 << 8 | 1 << 4).status == 0
+    assert made.sanitize(2) == 0x23
+    reply = made.admin(2, cdw10=0x14 | 0x10 << 8 | 127 << 16)
+    assert reply.data is not None
+    assert reply.data[:5] == bytes([0x10, 0, 0, 1, 0x84])
+    assert status(made.admin(LOCKDOWN, cdw10=0x06 << 8 | 1 << 4).status) == 0x128
+    made.drive.power_cycle()
+    assert made.sanitize(2) == 0
+
+
+def test_boot_partitions(made: Bench) -> None:
+    log = made.log(0x15, 64 << 10)
+    assert log[0] == 0x15
+    assert struct.unpack_from("<I", log, 4)[0] == 1
+    other = made.admin(2, cdw10=0x15 | 1 << 8 | 255 << 16).data
+    assert other is not None
+    assert other[16:] != log[16:1024]
+    leftovers.apply(made.drive, Leftovers(boot=["evil", "vendor image 1"]))
+    assert made.log(0x15, 64 << 10)[16:] != log[16:]
+
+
+# Features
+
+
+def test_saved_features_are_restored_by_a_value(made: Bench) -> None:
+    def value(select: int) -> int:
+        return made.admin(0x0A, cdw10=0x02 | select << 8).dw0
+
+    leftovers.apply(made.drive, Leftovers(features={2: 3}))
+    made.controller.reset()
+    assert (value(0), value(1), value(2)) == (3, 0, 3)
+    assert made.admin(9, cdw10=0x02 | 1 << 31, cdw11=0).status == 0
+    made.controller.reset()
+    assert (value(0), value(2)) == (0, 0)
+
+
+def test_a_deleted_namespaces_features_go_with_it(made: Bench) -> None:
+    assert made.admin(9, nsid=1, cdw10=0x05 | 1 << 31, cdw11=9).status == 0
+    made.admin(MANAGE, nsid=1, cdw10=1)
+    create(made, 16)
+    attach(made, 1)
+    assert made.admin(0x0A, nsid=1, cdw10=0x05 | 2 << 8).dw0 == 0

@@ -1,0 +1,103 @@
+"""What the zoo makes of results, without running a drive."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.zoo import page, result
+from benchmarks.zoo.eraser import _read
+from benchmarks.zoo.result import Result
+from tests.lab.nvme.presetkind import Expected
+from tests.lab.nvme.presets import PRESETS
+
+GOOD = Result(
+    preset="honest",
+    about="a drive",
+    expected=Expected.ERASED,
+    verdict="erased",
+    fit=True,
+    seconds=1.5,
+    commands=80,
+    leaked_blocks=0,
+    left_blocks=0,
+    tenant_blocks=3328,
+    outcome="completed",
+    achieved="Purge",
+    resumed=0,
+    hung=False,
+    version="1",
+)
+HELD = replace(
+    GOOD, preset="lying", expected=Expected.HELD, verdict="not_erased", fit=False, left_blocks=3328
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "wrong"),
+    [
+        (GOOD, ""),
+        (HELD, ""),
+        (replace(GOOD, verdict="unknown", reasons=["why"]), "an honest drive was held: why"),
+        (replace(GOOD, fit=False), "an honest drive was held: "),
+        (replace(GOOD, leaked_blocks=3, left_blocks=3), "3 blocks leaked"),
+        (replace(HELD, verdict="erased", fit=True), "a drive that must be held was released"),
+        (replace(HELD, hung=True), "it hung"),
+    ],
+)
+def test_what_is_wrong_with_a_result(one: Result, wrong: str) -> None:
+    assert one.wrong == wrong
+
+
+def test_results_are_kept_line_by_line(tmp_path: Path) -> None:
+    kept = tmp_path / "new" / "results.jsonl"
+    assert result.load(kept) == {}
+    for one in (GOOD, HELD, replace(GOOD, seconds=2.0)):
+        result.append(kept, one)
+    kept.write_text(kept.read_text() + '{"preset": "torn')
+    assert result.load(kept) == {"honest": replace(GOOD, seconds=2.0), "lying": HELD}
+    assert result.load(kept, only="2") == {}
+    assert set(result.load(kept, only="1")) == {"honest", "lying"}
+
+
+def test_the_figures(tmp_path: Path) -> None:
+    held = replace(GOOD, verdict="unknown")
+    leak = replace(HELD, verdict="erased", fit=True, leaked_blocks=7)
+    assert result.summary([GOOD, HELD, held, leak]) == {
+        "presets": 4,
+        "expected_erased": 2,
+        "honest_held": 1,
+        "wrongly_released": 1,
+        "leaked_blocks": 7,
+        "hangs": 0,
+    }
+
+
+def test_a_drives_own_words_do_no_harm_on_the_page() -> None:
+    text = page.page([replace(HELD, reasons=["<script>`|\n\x1b[31m" + "x" * 900])])
+    words = text[text.index("## What is said") :]
+    assert "<" not in words
+    assert "\x1b" not in words
+    assert len(words) < 600
+    assert text.count("| `lying` |") == 1
+
+
+def test_an_answer_that_is_no_object_is_unknown() -> None:
+    answer = _read("", "nvme-eraser: no such drive\n", 1.0)
+    assert (answer.verdict, answer.released) == ("unknown", False)
+    assert answer.reasons == ("nvme-eraser: no such drive",)
+
+
+def test_the_version_is_that_of_the_code() -> None:
+    assert result.version() == result.version()
+    assert len(json.dumps(result.version())) == 18
+
+
+def test_a_preset_says_how_it_has_to_end() -> None:
+    plain = PRESETS["honest"]
+    assert plain.expected is Expected.ERASED
+    assert replace(plain, unfit="worn").expected is Expected.HELD
+    assert replace(plain, honest=False).expected is Expected.HELD

@@ -1,0 +1,200 @@
+"""The drives of one server: each with both certificates, and with every hole named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from eraser.wire.identity import Slot
+from eraser.wire.report import REPORT_TYPE, EraseReport, Hello
+from eraser.wire.ticket import DomainSeen, GateTestimony, LastOwner
+from quarantine.evidence import served
+from quarantine.evidence.served import Account
+from quarantine.record.facts import SlotChanges
+from quarantine.record.states import Event, State
+from tests.unit.quarantine.test_inbox import INCARNATION, Plane, plane  # noqa: F401
+from tests.unit.quarantine.testimony import IDENTITY, SLOT
+
+ANN = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
+BOB = "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"
+
+
+@dataclass
+class Life:
+    """One slot's drive, from hand to hand. Every step is the store's own."""
+
+    plane: Plane
+    slot: Slot = SLOT
+
+    def step(self, event: Event, reason: str = "", **changes: object) -> None:
+        record = self.plane.record(self.slot)
+        self.plane.store.transition(record, event, reason=reason, changes=SlotChanges(**changes))  # type: ignore[arg-type]
+
+    def erased(self, **changes: object) -> None:
+        """From custody to the report's answer."""
+        if self.plane.record(self.slot).state is State.RELEASED:
+            self.step(Event.CUSTODY_TAKEN)
+        self.plane.dispatcher.order(self.plane.record(self.slot))
+        report: EraseReport = replace(self.plane.answer(), **changes)  # type: ignore[arg-type]
+        self.plane.inbox.report(self.plane.signed(report, REPORT_TYPE))
+
+    def returned(self) -> None:
+        self.step(Event.RETURNED, consumer=None)
+
+    def used_by(self, server: str) -> None:
+        self.step(Event.CLAIM_SEEN, consumer=server)
+
+    def released(self, server: str) -> None:
+        self.step(Event.RELEASE_SEEN, f"the allocation of {server} is gone")
+
+    def account(self, server: str) -> Account:
+        return served.account(self.plane.store, server, [self.plane.controller.public])
+
+
+@pytest.fixture
+def life(plane: Plane) -> Life:  # noqa: F811
+    plane.enrol()
+    made = Life(plane)
+    made.erased()
+    made.returned()
+    return made
+
+
+def test_both_certificates_of_a_deleted_server(life: Life) -> None:
+    life.used_by(ANN)
+    life.released(ANN)
+    life.erased()
+    first, second = life.plane.store.certificates()
+    found = life.account(ANN)
+    (use,) = found.drives
+    assert use.before is not None
+    assert (use.before.digest, [one.digest for one in use.after]) == (first.digest, [second.digest])
+    assert (use.serial, use.slot) == (IDENTITY.serial, str(SLOT))
+    assert use.known_from == "allocations seen in Placement"
+    assert (found.complete, found.unknown, use.says) == (True, (), ())
+
+
+def test_the_next_server_has_the_certificate_between_them(life: Life) -> None:
+    life.used_by(ANN)
+    life.released(ANN)
+    life.erased()
+    life.returned()
+    life.used_by(BOB)
+    (use,) = life.account(BOB).drives
+    (ann,) = life.account(ANN).drives
+    assert use.before == ann.after[0]
+    assert use.after == ()
+    assert use.says == ("after: none yet, the server has the drive",)
+    assert not life.account(BOB).complete
+
+
+def test_a_server_that_had_the_drive_twice_has_two_uses(life: Life) -> None:
+    for _ in range(2):
+        life.used_by(ANN)
+        life.released(ANN)
+        life.erased()
+        life.returned()
+    one, two = life.account(ANN).drives
+    assert one.after[0] == two.before
+    assert one.before != two.before
+    life.used_by(ANN)
+    life.released(ANN)
+    uses = life.account(ANN).drives
+    assert len(uses) == 3, "the third is released, and has the certificate of an earlier case"
+    assert uses[2].before == two.after[0]
+    assert uses[2].says == (f"after: none, the slot is released (the allocation of {ANN} is gone)",)
+
+
+def test_an_erase_that_is_repeated_before_the_return_is_no_second_use(life: Life) -> None:
+    life.used_by(ANN)
+    life.released(ANN)
+    life.erased()
+    life.step(Event.RECALLED, "its host lost its state")
+    life.erased()
+    (use,) = life.account(ANN).drives
+    assert len(use.after) == 2
+    assert use.before is not None
+    assert use.before.number == 1
+
+
+def test_a_drive_that_is_held_after_its_erase(life: Life) -> None:
+    life.used_by(ANN)
+    life.released(ANN)
+    life.erased(fit=False, reasons=("health: worn",))
+    assert life.plane.record().state is State.HELD
+    (use,) = life.account(ANN).drives
+    assert use.after[0].withheld
+    assert "not handed out" in use.says[0]
+    life.step(Event.RELEASED_BY_OPERATOR, "a test")
+    life.erased()
+    (use,) = life.account(ANN).drives
+    assert [one.withheld for one in use.after] == [True, False]
+    assert use.says == ()
+
+
+def test_a_drive_without_an_erase_says_so(life: Life) -> None:
+    life.used_by(ANN)
+    life.released(ANN)
+    life.step(Event.HELD, "somebody pulled it")
+    (use,) = life.account(ANN).drives
+    assert use.after == ()
+    assert use.says == ("after: none, the slot is held (somebody pulled it)",)
+
+
+def test_a_drive_that_was_in_use_at_enrolment_has_no_certificate_from_before(
+    plane: Plane,  # noqa: F811
+) -> None:
+    plane.enrol()
+    life = Life(plane)
+    record = plane.record()
+    plane.store.amend(record, SlotChanges(consumer=ANN))
+    life.erased()
+    found = life.account(ANN)
+    (use,) = found.drives
+    assert use.before is None
+    assert "in use when it was enrolled" in use.says[0]
+    assert not found.complete
+
+
+def test_the_gates_word_finds_a_server_that_placement_never_named(life: Life) -> None:
+    life.used_by(BOB)
+    life.released(BOB)
+    life.erased(last_owner=LastOwner(ANN, "i-1", "then", "now"))
+    (use,) = life.account(ANN).drives
+    assert use.known_from == f"the host's gate; Placement named {BOB}"
+    assert life.account(BOB).drives == (use,)
+
+
+def test_a_drive_that_another_took_the_place_of_is_a_named_hole(life: Life) -> None:
+    life.used_by(ANN)
+    life.released(ANN)
+    life.step(Event.HELD, "another drive is in the slot")
+    life.step(Event.RELEASED_BY_OPERATOR, "a test", identity=None, consumer=None)
+    found = life.account(ANN)
+    assert (found.drives, found.complete) == ((), False)
+    (line,) = found.unknown
+    assert f"the allocation of {ANN} is gone" in line
+    assert "which drive that was" in line
+
+
+def test_a_domain_that_no_allocation_explains_is_named(life: Life) -> None:
+    gate = GateTestimony((), (DomainSeen(ANN, "i-1", ("0000:09:00.0",), True, True),), (), ())
+    life.plane.store.host_seen("cmp1", 1, Hello("cmp1", INCARNATION, 1, "1", (), (), gate=gate))
+    (line,) = life.account(ANN).unknown
+    assert line.startswith("cmp1/0000:09:00.0: its host names the server's domain")
+
+
+def test_nothing_on_record_is_no_clean_bill(life: Life) -> None:
+    found = life.account(ANN)
+    assert (found.drives, found.complete) == ((), False)
+    assert "between two looks" in found.unknown[0]
+
+
+def test_a_certificate_that_does_not_verify_is_a_hole(life: Life) -> None:
+    life.used_by(ANN)
+    life.released(ANN)
+    life.erased()
+    found = served.account(life.plane.store, ANN, [life.plane.host.public])
+    assert found.drives == ()
+    assert "signature" in found.unknown[0]

@@ -47,7 +47,10 @@ def test_fstab_gets_one_line(before: str, after: str | None) -> None:
 def test_units_that_need_the_mount_are_in_its_options() -> None:
     line = fstab.line(replace(WISH, before=("db.service",)), "aa")
 
-    assert ",x-systemd.before=db.service,x-systemd.required-by=db.service," in line
+    assert (
+        ",x-systemd.wanted-by=local-fs.target,x-systemd.before=db.service,"
+        "x-systemd.required-by=db.service," in line
+    )
 
 
 @pytest.mark.parametrize("source", ["UUID=bb", "/dev/vdb", "LABEL=data", "tmpfs"])

@@ -16,6 +16,9 @@ also when the drives behind it are gone."""
 def line(wish: Wish, uuid: str) -> str:
     """The line that is wanted."""
     options = [*wish.options, "nofail", f"x-systemd.device-timeout={wish.device_timeout}s"]
+    if wish.before:
+        # With units of its own the generator forgets the usual one (systemd.mount(5)).
+        options.append("x-systemd.wanted-by=local-fs.target")
     for unit in wish.before:
         # Both: to start after the mount, and not at all without it.
         options += [f"x-systemd.before={unit}", f"x-systemd.required-by={unit}"]

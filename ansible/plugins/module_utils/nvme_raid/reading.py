@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import random
@@ -45,10 +46,8 @@ def is_busy(path: str) -> bool:
     """Whether somebody has the device for themselves: a mount, an array, swap, a program."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
-    except BlockingIOError:
-        return True
     except OSError as error:
-        if error.errno == 16:  # EBUSY
+        if error.errno == errno.EBUSY:
             return True
         raise
     os.close(fd)

@@ -219,14 +219,18 @@ def test_a_list_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.M
         controller.active_namespaces()
 
 
-def test_a_reservation_is_cleared_whoever_holds_it(tmp_path: Path) -> None:
-    controller = lab_controller(tmp_path, FULL, Leftovers(reservation=1))
+@pytest.mark.parametrize("persist", [True, False])
+def test_a_reservation_is_cleared_whoever_holds_it(tmp_path: Path, *, persist: bool) -> None:
+    controller = lab_controller(tmp_path, FULL, Leftovers(reservation=1, persist=persist))
     path = controller.block_devices()[1]
     held = inquiry.reservation(controller, 1, path)
     assert held is not None
     assert controller.admin(0x84, cdw10=2, timeout=5)[0].status == 0x83, "it is in the way"
     assert [r.status for r in manage.clear_reservation(controller, held, path)] == [0, 0]
     assert inquiry.reservation(controller, 1, path) is None
+    assert controller.bench.drive.state.namespaces[0].reservation.persist is False
+    register = next(r for r in controller.records if r.opcode == 0x0D)
+    assert register.cdw10 >> 30 == 2 * persist, "a drive without persistence would refuse it"
 
 
 # Profiles

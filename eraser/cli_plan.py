@@ -132,9 +132,10 @@ def _lines(shown: Shown) -> dict[str, object]:
     commands = []
     for each in shown.commands:
         usual = "" if each.usual_seconds is None else f", usually {each.usual_seconds:.0f} s"
+        still = " without progress" if each.method.is_sanitize else ""
         commands.append(
             f"{each.method} (opcode {each.opcode:#04x}, NSID {each.nsid:#x}, CDW10 "
-            f"{each.cdw10:#x}), given up after {each.patience_seconds:g} s without progress{usual}"
+            f"{each.cdw10:#x}), given up after {each.patience_seconds:g} s{still}{usual}"
         )
     return {
         "policy": shown.policy,

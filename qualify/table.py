@@ -115,14 +115,11 @@ def comparison_lines(found: Comparison) -> Iterator[str]:
     )
     for name in found.missing:
         yield f"missing in the second: {name}"
-    allowed = f"{found.tolerance:.0%} fewer IOPS"
+    allowed = f"lost more than {found.tolerance:.0%} of their IOPS"
     if found.p99_tolerance is not None:
-        allowed += f" or {found.p99_tolerance:.0%} more p99"
+        allowed += f", or gained more than {found.p99_tolerance:.0%} of p99"
     slower = len(found.slower)
-    yield (
-        f"{'slower' if slower else 'no slower'}: {slower} of {len(found.changes)} cells lost more "
-        f"than {allowed}"
-    )
+    yield f"{'slower' if slower else 'no slower'}: {slower} of {len(found.changes)} cells {allowed}"
 
 
 def _ratios(found: Comparison) -> Iterator[str]:

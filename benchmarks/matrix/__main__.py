@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from qualify.presets import PRESETS
 from tests.lab.rack import Rack
 from tests.lab.rack.guests import TenantGuest
 
@@ -25,6 +26,7 @@ mount /dev/md1 /mnt/array
 """
 _SLACK = 60.0
 _INTERRUPTED = 130
+_TIMED_OUT = 124
 
 
 def array(tenant: TenantGuest) -> str:
@@ -36,27 +38,43 @@ def array(tenant: TenantGuest) -> str:
 
 
 def _run(tenant: TenantGuest, chosen: argparse.Namespace, journal: Path) -> bool:
-    """Whether the run came to its end; else the journal has what was measured."""
+    """Whether the run came to its end.
+
+    If not, the journal has what was measured, and the result is that of the whole rounds so far.
+    """
     target, inside = array(tenant), "/run/bench/result.json"
-    argv = ["timeout", "--foreground", "-s", "INT", f"{chosen.budget}", "nvme-bench", "run"]
-    argv += ["matrix", target, "--output", inside, "--emulated", "--label", chosen.label]
-    argv += ["--size", f"{chosen.size_mib}M", "--seconds", f"{chosen.seconds}"]
-    argv += ["--rounds", f"{chosen.rounds}", "--jobs", "2"]
+    argv = ["nvme-bench", "run", "matrix", target, "--emulated", "--label", chosen.label]
+    argv += ["--size", f"{chosen.size_mib}M", "--seconds", f"{chosen.seconds}", "--jobs", "2"]
+    budget = ["timeout", "--foreground", "-s", "INT", f"{chosen.budget}"]
+    rounds = ["--rounds", f"{chosen.rounds}"]
     if journal.exists():
         tenant.put(f"{inside}.part", journal.read_bytes())
-        argv.append("--resume")
-    done = tenant.run(
-        argv, env={"PYTHONPATH": "/opt/src"}, timeout=chosen.budget + _SLACK, check=False
-    )
-    sys.stderr.write(done.stderr[-2000:])
-    if done.returncode == 0:
-        print(done.stdout)
-        chosen.output.write_bytes(tenant.get(inside))
+        rounds.append("--resume")
+
+    def bench(before: list[str], *more: str) -> int:
+        done = tenant.run(
+            [*before, *argv, "--output", inside, *more],
+            env={"PYTHONPATH": "/opt/src"},
+            timeout=chosen.budget + _SLACK,
+            check=False,
+        )
+        sys.stderr.write(done.stderr[-2000:])
+        if done.returncode == 0:
+            print(done.stdout)
+            chosen.output.write_bytes(tenant.get(inside))
+        elif done.returncode not in (_INTERRUPTED, _TIMED_OUT):
+            raise SystemExit(f"expected nvme-bench to end, found exit code {done.returncode}")
+        return done.returncode
+
+    if bench(budget, *rounds) == 0:
         journal.unlink(missing_ok=True)
         return True
     journal.write_bytes(tenant.get(f"{inside}.part"))
-    if done.returncode not in (_INTERRUPTED, 124):
-        raise SystemExit(f"expected nvme-bench to end, found exit code {done.returncode}")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    whole = (len(lines) - 1) // len(PRESETS["matrix"].cells)
+    if whole:
+        tenant.put(f"{inside}.part", b"".join(lines[: 1 + whole * len(PRESETS["matrix"].cells)]))
+        bench([], "--rounds", f"{whole}", "--resume")
     return False
 
 
@@ -77,9 +95,11 @@ def main() -> int:
         Rack(Path(scratch) / "rack") as rack,
     ):
         drives = [rack.drive(slot) for slot in range(chosen.drives)]
-        if not _run(rack.tenant(drives), chosen, journal):
-            print(f"not finished; the same command goes on from {journal}", file=sys.stderr)
-            return _INTERRUPTED
+        finished = _run(rack.tenant(drives), chosen, journal)
+    if not finished:
+        print(f"not finished; the same command goes on from {journal}", file=sys.stderr)
+    if not chosen.output.exists():
+        return _INTERRUPTED
     page = chosen.output.with_suffix(".html")
     argv = [sys.executable, "-m", "qualify.cli", "show", str(chosen.output), "--html", str(page)]
     return subprocess.run(argv, stdout=subprocess.DEVNULL, check=False).returncode

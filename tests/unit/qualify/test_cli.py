@@ -183,7 +183,12 @@ def test_compare_has_an_exit_code_for_ci(
 
 def test_show_prints_what_run_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "r.json"
-    file.write_text(made(description="\x1b[2J a drive").text())
+    evil = "\x1b[2J"
+    result = made(description=f"{evil} a drive")
+    assert result.grades.reads is not None
+    reads = replace(result.grades.reads, name=evil)
+    hostile = replace(result, notes=(evil,), grades=replace(result.grades, reads=reads))
+    file.write_text(hostile.text())
 
     assert cli.main(["show", str(file)]) == 0
     said = capsys.readouterr().out
@@ -290,6 +295,14 @@ def test_a_run_goes_on_where_it_was_interrupted(fakes: Fakes, tmp_path: Path) ->
     assert len(fakes.calls) == 2 + 10 + 1
     with pytest.raises(BadInputError, match="another run"):
         bench.run(replace(request, size=2 * MIB), journal, True, Progress(io.StringIO(), 1))
+
+
+def test_an_unfinished_run_is_seen_before_anything_is_written(fakes: Fakes, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "p")
+    journal.begin({})
+    with pytest.raises(BadInputError, match="--resume"):
+        bench.run(fakes.request(), journal, False, Progress(io.StringIO(), 1))
+    assert fakes.calls == []
 
 
 def test_bins_of_old_rounds_are_let_go(fakes: Fakes, tmp_path: Path) -> None:

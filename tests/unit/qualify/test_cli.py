@@ -367,6 +367,7 @@ def test_clocks(seconds: float, text: str) -> None:
         (words.latency, 700, "700 ns"),
         (words.size, 7_200 * 10**9, "7.2 TB"),
         (words.change, 0.888, "-11.2 %"),
+        (words.change, 0.9999, "0.0 %"),
         (words.brief, "75.0k", "75k"),
         (words.brief, "1.50 GB/s", "1.5 GB/s"),
         (words.brief, "100k", "100k"),

@@ -25,6 +25,9 @@ from eraser.wire.applied import Applied, apply
 from eraser.wire.policy import Limits, Method, Policy
 from eraser.wire.report import Step
 
+_FIRST_DISKS = 10.0
+"""Seconds that the disks of a drive get before the kernel is asked to look for them once more."""
+
 OnProgress = Callable[[Step, float, str], None]
 
 
@@ -179,18 +182,18 @@ class Desk:
             if not self._warm_from:
                 raise DriveError("no warning temperature")
             kelvin = SmartLog.parse(self.controller.smart_log()).temperature_kelvin
-        except DriveError:
-            # It decides nothing about this drive, so it is not asked again.
+            hot = kelvin >= self._warm_from
+            self.files.write_heat(
+                f"is at {kelvin - _ZERO_CELSIUS} degrees Celsius, and too warm from "
+                f"{self._warm_from - _ZERO_CELSIUS} on by its own word"
+                if hot
+                else ""
+            )
+        except (DriveError, OSError):
+            # It decides nothing about this drive: neither it nor the disk is asked again.
             self._feel_at = float("inf")
-            self.files.write_heat("")
-            return
-        hot = kelvin >= self._warm_from
-        self.files.write_heat(
-            f"is at {kelvin - _ZERO_CELSIUS} degrees Celsius, and too warm from "
-            f"{self._warm_from - _ZERO_CELSIUS} on by its own word"
-            if hot
-            else ""
-        )
+            with contextlib.suppress(OSError):
+                self.files.write_heat("")
 
     def check_time(self) -> None:
         """Raises :class:`OutOfTimeError` when the order's time is over."""
@@ -262,6 +265,14 @@ class Desk:
     def _await_disks(self) -> None:
         """A drive that has just come from a guest, or from a boot, is live before its disks are."""
         try:
+            self.controller.wait_live(min(_FIRST_DISKS, self.limits.ready))
+            return
+        except DriveError as error:
+            self.tell(0.0, str(error))
+        try:
+            # The kernel drops a namespace whose identifiers a tenant changed, and does not look
+            # again by itself.
+            self.controller.rescan(timeout=self.limits.ready)
             self.controller.wait_live(self.limits.ready)
         except DriveError as error:
             # A disk that the kernel cannot make is no reason not to erase; the verification knows

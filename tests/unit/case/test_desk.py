@@ -23,19 +23,23 @@ from tests.unit.case.fakes import IDENTITY, REQUEST, SLOT
 
 
 class LateController:
-    """Live at once; its disk comes when it is waited for, or never."""
+    """Live at once; its disk comes when it is waited for, when the kernel looks again, or never."""
 
-    def __init__(self, *, never: bool = False) -> None:
+    def __init__(self, when: str = "late") -> None:
         self.disks: set[str] = set()
-        self.never = never
+        self.when = when
 
     def identity(self) -> Any:
         return IDENTITY
 
     def wait_live(self, _timeout: float) -> None:
-        if self.never:
+        if self.when != "late":
             raise DriveError("expected block devices of namespaces [1], found nothing of it")
         self.disks = {"nvme0n1"}
+
+    def rescan(self, *, timeout: float) -> None:
+        assert timeout > 0
+        self.when = "late" if self.when == "looked for" else self.when
 
     def close(self) -> None: ...
 
@@ -55,14 +59,15 @@ class Hold:
     def drop(self) -> None: ...
 
 
-@pytest.mark.parametrize("never", [False, True])
+@pytest.mark.parametrize("when", ["late", "looked for", "never"])
 def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_erase(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, never: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
+    never = when == "never"
     proofs: list[frozenset[str]] = []
     monkeypatch.setattr(casedesk, "ensure_nvme_driver", lambda *_a, **_k: False)
     monkeypatch.setattr(casedesk, "check_unique", lambda *_a: None)
-    monkeypatch.setattr(casedesk, "open_controller", lambda *_a, **_k: LateController(never=never))
+    monkeypatch.setattr(casedesk, "open_controller", lambda *_a, **_k: LateController(when))
     monkeypatch.setattr(casedesk, "NamespaceHold", Hold)
     monkeypatch.setattr(
         casedesk, "prove_idle", lambda *_a, **k: proofs.append(k.get("claimed", frozenset()))
@@ -77,7 +82,9 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
     )  # fmt: skip
     desk.open()
     assert proofs == [frozenset(), frozenset() if never else frozenset({"nvme0n1"})]
-    assert any("block devices" in text for text in told) is never
+    assert sum("block devices" in text for text in told) == {"late": 0, "looked for": 1}.get(
+        when, 2
+    )
     assert desk.hold.patience == REQUEST.policy.limits.ready, "what comes later is waited for"
     book.close()
 
@@ -146,3 +153,21 @@ def test_a_warm_drive_is_told_and_one_that_does_not_say_is_left_alone(
     assert controller.asked == asked
     desk.close()
     assert desk.files.heat() == ""
+
+
+def test_a_full_disk_costs_the_word_about_heat_and_no_case(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = KnownController()
+    desk._controller = controller  # type: ignore[assignment]
+    now = [time.monotonic() + casedesk.FEEL_SECONDS]
+    monkeypatch.setattr(casedesk.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(CaseFiles, "write_heat", _full)
+    desk.feel()
+    now[0] += casedesk.FEEL_SECONDS
+    desk.feel()
+    assert controller.asked == 1
+
+
+def _full(_files: CaseFiles, _text: str) -> None:
+    raise OSError(28, "No space left on device")

@@ -105,7 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.format == "json":
         print(json.dumps([asdict(one) for one in results], indent=1))
     elif options.format == "markdown":
-        print(page.page(results), end="")
+        missing = [one.name for one in chosen if one.name not in found]
+        print(page.page(results, missing), end="")
     else:
         print(result.table(results))
         print(", ".join(f"{name} {value}" for name, value in result.summary(results).items()))

@@ -30,14 +30,17 @@ seconds are those of an emulated guest, about ten times those of a real host.
 """
 
 
-def page(results: Sequence[Result], mib: int = 64) -> str:
-    """The whole page."""
+def page(results: Sequence[Result], missing: Sequence[str] = (), mib: int = 64) -> str:
+    """The whole page; ``missing`` are drives that have no result, and it says so."""
     figures = summary(results)
     text = (
         f"**{figures['presets']} drives, {figures['expected_erased']} of them honest and fit: "
         f"{figures['leaked_blocks']} blocks leaked, {figures['honest_held']} honest drives held, "
         f"{figures['wrongly_released']} bad ones released, {figures['hangs']} hangs.**"
     )
+    if missing:
+        text += "\n\n**Not run yet, so nothing is said of them:** "
+        text += ", ".join(f"`{name}`" for name in missing) + "."
     rows = "".join(_row(one) for one in results)
     wrong = "".join(f"- `{one.preset}`: {one.wrong}\n" for one in results if one.wrong)
     tail = f"\n## Not as it should be\n\n{wrong}" if wrong else ""

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -45,14 +45,11 @@ def guest_requirements(pyproject: str, names: Iterable[str]) -> list[str]:
     return sorted(stated[name] for name in names)
 
 
-def site_image(cache: Cache, more: Sequence[str] = ()) -> Path:
-    """Return the image of the installed third-party distributions (mounted at /opt/site).
-
-    ``more`` are requirements of a benchmark's own, on top of the project's.
-    """
+def site_image(cache: Cache) -> Path:
+    """Return the image of the installed third-party distributions (mounted at /opt/site)."""
     pyproject = (REPOSITORY / "pyproject.toml").read_text()
     requirements = guest_requirements(pyproject, packages.GUEST_DISTRIBUTIONS)
-    requirements += [*packages.GUEST_MARKED, *more]
+    requirements += packages.GUEST_MARKED
 
     def build(part: Path) -> None:
         tree = part / "tree"

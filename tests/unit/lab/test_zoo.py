@@ -85,6 +85,13 @@ def test_a_drives_own_words_do_no_harm_on_the_page() -> None:
     assert text.count("| `lying` |") == 1
 
 
+def test_the_page_names_the_drives_that_were_not_run() -> None:
+    assert "Not run yet" not in page.page([GOOD])
+    assert "nothing is said of them:** `lying`, `partial`." in page.page(
+        [GOOD], ["lying", "partial"]
+    )
+
+
 def test_an_answer_that_is_no_object_is_unknown() -> None:
     answer = _read("", "nvme-eraser: no such drive\n", 1.0)
     assert (answer.verdict, answer.released) == ("unknown", False)

@@ -271,7 +271,7 @@ def test_a_list_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.M
         return struct.pack("<1024I", *range(nsid + 1, nsid + 1025))
 
     monkeypatch.setattr(controller, "read", page)
-    with pytest.raises(DriveError, match="at most 4096"):
+    with pytest.raises(DriveError, match="at most 1024"):
         controller.active_namespaces()
 
 

@@ -39,6 +39,12 @@ def propose(
             "profile: expected a drive with an active namespace, found none; "
             "create the namespaces that drives of this model should have, then inspect again"
         )
+    if facts.detached:
+        names = ", ".join(str(namespace.nsid) for namespace in facts.detached)
+        raise BadInputError(
+            f"profile: expected no detached namespaces, found {names}; what a profile does not "
+            "name is deleted: attach them or delete them, then inspect again"
+        )
     found = facts.condition or Condition()
     for problem in (*obstacles(facts), *_pending(found.firmware)):
         raise BadInputError(

@@ -347,6 +347,14 @@ def test_no_profile_is_made_after_such_a_drive(tmp_path: Path, left: Leftovers) 
         approved(lab_controller(tmp_path, EVERYTHING, left))
 
 
+def test_no_profile_is_made_that_would_have_a_namespace_deleted(tmp_path: Path) -> None:
+    left = Leftovers(
+        namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(4, 0.1, attached=False)]
+    )
+    with pytest.raises(BadInputError, match="found 4; what a profile does not name is deleted"):
+        approved(lab_controller(tmp_path, FULL, left))
+
+
 def test_a_profile_without_digests_does_not_compare_what_boots(tmp_path: Path) -> None:
     controller = lab_controller(tmp_path, EVERYTHING)
     wanted = approved(controller)

@@ -28,6 +28,7 @@ from eraser.drive.sysfs import AbsentError, Host, PciFunction
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
 from eraser.journal import JournalError, read
+from eraser.wire.policy import Label
 from eraser.wire.report import EraseReport, Outcome, Step
 
 _VERSION_SECONDS = 10.0
@@ -213,13 +214,14 @@ def _inspect(desk: Desk) -> None:
         problems.append(f"health before the erase: {error}")
     if desk.state.inspected is None:
         desk.note(Inspected(found, state, tuple(problems)))
-    caserestore.unlock(desk, found)
     capabilities = Capabilities.of(identify)
     plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
-    if found.detached and not any(command.method.is_sanitize for command in plan.commands):
-        # Each has data of its own, and will be erased by its own command.
-        caserestore.attach_all(desk, found)
-        plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
+    if not plan.refusal:
+        caserestore.unlock(desk, found)
+        if found.detached and plan.achieved is Label.CLEAR:
+            # Each has data of its own, and will be erased by its own command.
+            caserestore.attach_all(desk, found)
+            plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
     commands = tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in plan.commands)
     desk.note(Planned(commands, plan.achieved, plan.downgraded, plan.refusal))
 
@@ -243,7 +245,8 @@ def _look_again(desk: Desk) -> AfterLook:
         found = facts(controller)
         identity = controller.identity()
         rules = features(controller)
-        if caserestore.mend_features(desk, found, rules):
+        # Only at a case's end: one that was stopped at once may be of a drive in use.
+        if desk.state.verified is not None and caserestore.mend_features(desk, found, rules):
             rules = features(controller)
         differences = compare(desk.request.profile, identity, found, rules)
     except DriveError as error:

@@ -36,6 +36,9 @@ _NOT_SAVEABLE = 0x10D
 _NO_CAPACITY = 0x115
 """Command specific status (Base 2.0, figure 128)."""
 
+_FIRST_LOOK = 10.0
+"""Seconds for the kernel's first look at changed namespaces."""
+
 _KNOWN = {known.fid: known for known in FEATURES}
 
 
@@ -76,10 +79,12 @@ def attach_all(desk: Desk, found: ControllerFacts) -> None:
 
 def restore(desk: Desk) -> None:
     """The profile's layout, once in a case. Never an error for what the drive refuses."""
-    before = _layout(desk)
-    steps = _steps(desk, *before)
+    active, loose = _layout(desk)
+    steps = _steps(desk, active, loose)
     if not steps:
-        desk.note(Restored(False, before[0], (), ()))
+        # A run that died on the way may have done it all.
+        changed = active != _inspected(desk).namespaces
+        desk.note(Restored(changed, active, _formats(desk) if changed else (), ()))
         return
     with desk.step(Step.RESTORE):
         if desk.controller.identify().can_sanitize:
@@ -124,11 +129,17 @@ Layouts = tuple[tuple[NamespaceLayout, ...], tuple[NamespaceLayout, ...]]
 
 def _layout(desk: Desk) -> Layouts:
     """As this run inspected it, else as it is now: nobody but us had the drive within a run."""
-    state = desk.state
-    inspected = None if state.inspected is None else state.inspected.facts
-    if inspected is None or state.resumed or inspected.detached:
+    inspected = _inspected(desk)
+    if desk.state.resumed or inspected.detached:
         return _read_layout(desk)
     return inspected.namespaces, inspected.detached
+
+
+def _inspected(desk: Desk) -> ControllerFacts:
+    found = desk.state.inspected
+    if found is None or found.facts is None:
+        raise DriveError(f"{desk.request.slot}: expected an inspected drive, found none")
+    return found.facts
 
 
 def _read_layout(desk: Desk) -> Layouts:
@@ -144,11 +155,8 @@ def _steps(
     desk: Desk, active: tuple[NamespaceLayout, ...], loose: tuple[NamespaceLayout, ...]
 ) -> tuple[LayoutStep, ...]:
     """Nothing for a drive that the profile is not of: its sizes are another model's."""
-    inspected = None if desk.state.inspected is None else desk.state.inspected.facts
-    identity = desk.state.identity
-    if inspected is None or identity is None:
-        return ()
-    if not is_of(desk.request.profile, identity, inspected):
+    inspected, identity = _inspected(desk), desk.state.identity
+    if identity is None or not is_of(desk.request.profile, identity, inspected):
         return ()
     capabilities = Capabilities(inspected.oacs, inspected.fna, inspected.sanicap)
     return layout_steps(
@@ -219,13 +227,16 @@ def _noted(desk: Desk, record: CommandRecord) -> list[str]:
 def _look_anew(desk: Desk) -> None:
     """Makes the kernel see the namespaces that there are, and claims their disks."""
     desk.hold.drop()
-    desk.controller.rescan(timeout=desk.limits.ready)
-    try:
-        desk.controller.wait_namespaces(desk.limits.ready)
-    except DriveError as error:
-        # A disk that the kernel cannot make is no reason not to erase; what cannot be read is
-        # named by the verification.
-        desk.tell(0.0, str(error))
+    for seconds in (min(_FIRST_LOOK, desk.limits.ready), desk.limits.ready):
+        # Twice: the first look drops a namespace whose identifiers changed, the next one finds it.
+        desk.controller.rescan(timeout=desk.limits.ready)
+        try:
+            desk.controller.wait_namespaces(seconds)
+            break
+        except DriveError as error:
+            # A disk that the kernel cannot make is no reason not to erase; what cannot be read
+            # is named by the verification.
+            desk.tell(0.0, str(error))
     desk.hold.take()
 
 
@@ -239,5 +250,5 @@ def _formats(desk: Desk) -> tuple[CommandEntry, ...]:
         FormatTarget.of(nsid, controller.identify_namespace(nsid))
         for nsid in controller.active_namespaces()
     )
-    again = make_plan(desk.policy, Capabilities.of(controller.identify()), targets)
+    again = make_plan(desk.policy, Capabilities.of(controller.identify()), targets, desk.applied)
     return tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in again.commands)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from eraser.drive import inquiry
 from eraser.drive.nvme import Controller
+from eraser.drive.passthru import CommandError
 from eraser.drive.spec import IdentifyController, IdentifyNamespace
+from eraser.errors import DriveError
 from eraser.wire.profile import NamespaceLayout
 from eraser.wire.report import ControllerFacts
+
+DETACHED = "detached namespaces"
+"""Never passed over in silence: they may hold data that Format does not reach."""
 
 
 def facts(controller: Controller) -> ControllerFacts:
@@ -17,6 +24,15 @@ def facts(controller: Controller) -> ControllerFacts:
     identify = controller.identify()
     active = controller.active_namespaces()
     namespaces = tuple((nsid, controller.identify_namespace(nsid)) for nsid in active)
+    nonsense: list[str] = []
+    nothing: tuple[NamespaceLayout, ...] = ()
+    loose = inquiry.sensible(
+        DETACHED,
+        lambda: detached(controller, identify, frozenset(active)),
+        nothing,
+        nonsense,
+    )
+    condition = inquiry.condition(controller, identify, namespaces)
     return ControllerFacts(
         firmware=identify.firmware,
         nvme_version=identify.version,
@@ -28,8 +44,8 @@ def facts(controller: Controller) -> ControllerFacts:
         unallocated_bytes=identify.unallocated_bytes,
         namespaces=tuple(layout_of(nsid, namespace) for nsid, namespace in namespaces),
         dlfeat=tuple(namespace.dlfeat for _nsid, namespace in namespaces),
-        detached=detached(controller, identify, frozenset(active)),
-        condition=inquiry.condition(controller, identify, namespaces),
+        detached=loose,
+        condition=replace(condition, unreadable=(*nonsense, *condition.unreadable)),
     )
 
 
@@ -40,10 +56,20 @@ def detached(
     if not identify.can_manage_namespaces:
         return ()
     return tuple(
-        layout_of(nsid, controller.identify_namespace(nsid, attached=False))
-        for nsid in controller.allocated_namespaces()
-        if nsid not in active
+        _loose(controller, nsid) for nsid in controller.allocated_namespaces() if nsid not in active
     )
+
+
+def _loose(controller: Controller, nsid: int) -> NamespaceLayout:
+    """A detached one; of no size where the drive does not describe it."""
+    try:
+        return layout_of(nsid, controller.identify_namespace(nsid, attached=False))
+    except CommandError as error:
+        if error.status is None:
+            raise
+    except DriveError:
+        pass
+    return NamespaceLayout(nsid, 0, 512, 0)
 
 
 def layout_of(nsid: int, namespace: IdentifyNamespace) -> NamespaceLayout:

@@ -19,6 +19,8 @@ class Seen:
     name: str
     serial: str
     model: str
+    subsystem: str = ""
+    """The NQN that the kernel knows it by; empty on a kernel that does not tell."""
 
 
 def controllers(host: Host) -> tuple[Seen, ...]:
@@ -38,8 +40,15 @@ def controllers(host: Host) -> tuple[Seen, ...]:
                 f"expected to read serial and model of {name}, found {error.strerror}: cannot "
                 "prove that the drive is unique"
             ) from error
-        found.append(Seen(address, name, serial, model))
+        found.append(Seen(address, name, serial, model, _subsystem(host, directory)))
     return tuple(found)
+
+
+def _subsystem(host: Host, directory: str) -> str:
+    try:
+        return text(host.path(f"{directory}/subsysnqn").read_bytes().removesuffix(b"\n"))
+    except OSError:
+        return ""  # on its way out, which serial and model tell; or an older kernel
 
 
 def _attribute(host: Host, path: str) -> str:
@@ -52,12 +61,18 @@ def _as_sysfs(value: str) -> str:
 
 
 def check(identity: ControllerIdentity, address: str, others: Iterable[Seen]) -> None:
-    """Raises :class:`IdentityError` where the drive cannot be told from another. Pure."""
+    """Raises :class:`IdentityError` where the drive cannot be told from another. Pure.
+
+    Nor where the kernel takes another controller for a second way to the same subsystem: it
+    then may send a read of one drive's namespace to the other.
+    """
     if not _as_sysfs(identity.serial):
         raise IdentityError(
             f"{address}: expected a serial number, found an empty one: the drive cannot be told "
             "from others; hold it"
         )
+    others = tuple(others)
+    nqns = {other.subsystem for other in others if other.address == address} - {""}
     mine = (_as_sysfs(identity.serial), _as_sysfs(identity.model))
     for other in others:
         theirs = (_as_sysfs(other.serial), _as_sysfs(other.model))
@@ -65,6 +80,12 @@ def check(identity: ControllerIdentity, address: str, others: Iterable[Seen]) ->
             raise IdentityError(
                 f"{address}: expected the only drive with serial {identity.serial!r} and model "
                 f"{identity.model!r}, found another at {other.address} ({other.name}); hold both"
+            )
+        if other.address != address and other.subsystem in nqns:
+            raise IdentityError(
+                f"{address}: expected the only controller of its subsystem, found another at "
+                f"{other.address} ({other.name}), serial {other.serial!r}, with the same NQN; "
+                "hold both"
             )
 
 

@@ -91,7 +91,10 @@ class PlannedCommand:
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be done; empty ``commands`` with a ``refusal`` where the policy allows nothing."""
+    """What will be done; empty ``commands`` with a ``refusal`` where the policy allows nothing.
+
+    Empty without one: Format it will be, and there is no namespace yet that it could erase.
+    """
 
     commands: tuple[PlannedCommand, ...]
     achieved: Label | None
@@ -191,15 +194,16 @@ def make_plan(
             return _refused(policy, applied, caps, "it offers only some of them (allow_fewer)")
         return Plan(purge, Label.PURGE, downgraded=False)
     clear = _clear(applied.clear_methods, caps, targets)
+    can_clear = any(offers(method, caps) for method in applied.clear_methods)
     if policy.label is Label.CLEAR:
-        if clear:
+        if can_clear:
             return Plan(clear, Label.CLEAR, downgraded=False)
         if purge:
             return Plan(purge, Label.PURGE, downgraded=False)
-    elif policy.allow_clear and clear:
+    elif policy.allow_clear and can_clear:
         return Plan(clear, Label.CLEAR, downgraded=True)
     hint = ""
-    if policy.label is Label.PURGE and clear:
+    if policy.label is Label.PURGE and can_clear:
         hint = "it could do Clear, which the policy does not allow (allow_clear)"
     return _refused(policy, applied, caps, hint)
 

@@ -35,7 +35,7 @@ PATIENCE: Final = 600.0
 _SECOND: Final = "of-the-second-slot"
 """Its drive has a profile of its own, approved before anything happened to it."""
 _SERVICES: Final = "services: redis-server, Placement, nvme-quarantine"
-SETTLED: Final = (State.AVAILABLE, State.HELD)
+SETTLED: Final = (State.AVAILABLE, State.HELD, State.RETIRED)
 
 
 class Demo:
@@ -64,7 +64,7 @@ class Demo:
             stack.enter_context(site)
             drives = [
                 rack.drive(0, size=DRIVE_BYTES),
-                world.make(rack, 1, self.preset, DRIVE_BYTES, twin_slot=2),
+                world.make(rack, 1, self.preset, DRIVE_BYTES),
             ]
             try:
                 compute = self._set_up(rack, site, nova, drives)
@@ -104,7 +104,7 @@ class Demo:
         nova.start_compute(compute.name, [drive.address for drive in drives])
         site.approve(compute, drives[0])
         site.approve(compute, drives[1], _SECOND)
-        world.begin(compute, drives[1], self.preset)
+        world.begin(rack, compute, drives[1], self.preset)
         if self.preset.event is DriveEvent.RETURN:
             self._slot_of = world.Slot(compute, drives[1])
         site.start_worker(compute)

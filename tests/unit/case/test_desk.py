@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eraser import casedesk
+from eraser import casedesk, caseheat
 from eraser.casedesk import Book, Desk
 from eraser.caseentries import Identified
 from eraser.casefiles import CaseFiles
@@ -19,23 +19,28 @@ from eraser.drive.lock import SlotLock
 from eraser.drive.sysfs import Host
 from eraser.errors import DriveError
 from eraser.wire.policy import LimitOverrides, Quirk
+from eraser.wire.report import Step
 from tests.unit.case.fakes import IDENTITY, REQUEST, SLOT
 
 
 class LateController:
-    """Live at once; its disk comes when it is waited for, or never."""
+    """Live at once; its disk comes when it is waited for, when the kernel looks again, or never."""
 
-    def __init__(self, *, never: bool = False) -> None:
+    def __init__(self, when: str = "late") -> None:
         self.disks: set[str] = set()
-        self.never = never
+        self.when = when
 
     def identity(self) -> Any:
         return IDENTITY
 
     def wait_live(self, _timeout: float) -> None:
-        if self.never:
+        if self.when != "late":
             raise DriveError("expected block devices of namespaces [1], found nothing of it")
         self.disks = {"nvme0n1"}
+
+    def rescan(self, *, timeout: float) -> None:
+        assert timeout > 0
+        self.when = "late" if self.when == "looked for" else self.when
 
     def close(self) -> None: ...
 
@@ -55,14 +60,15 @@ class Hold:
     def drop(self) -> None: ...
 
 
-@pytest.mark.parametrize("never", [False, True])
+@pytest.mark.parametrize("when", ["late", "looked for", "never"])
 def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_erase(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, never: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
+    never = when == "never"
     proofs: list[frozenset[str]] = []
     monkeypatch.setattr(casedesk, "ensure_nvme_driver", lambda *_a, **_k: False)
     monkeypatch.setattr(casedesk, "check_unique", lambda *_a: None)
-    monkeypatch.setattr(casedesk, "open_controller", lambda *_a, **_k: LateController(never=never))
+    monkeypatch.setattr(casedesk, "open_controller", lambda *_a, **_k: LateController(when))
     monkeypatch.setattr(casedesk, "NamespaceHold", Hold)
     monkeypatch.setattr(
         casedesk, "prove_idle", lambda *_a, **k: proofs.append(k.get("claimed", frozenset()))
@@ -77,7 +83,9 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
     )  # fmt: skip
     desk.open()
     assert proofs == [frozenset(), frozenset() if never else frozenset({"nvme0n1"})]
-    assert any("block devices" in text for text in told) is never
+    assert sum("block devices" in text for text in told) == {"late": 0, "looked for": 1}.get(
+        when, 2
+    )
     assert desk.hold.patience == REQUEST.policy.limits.ready, "what comes later is waited for"
     book.close()
 
@@ -135,14 +143,41 @@ def test_a_warm_drive_is_told_and_one_that_does_not_say_is_left_alone(
 ) -> None:
     desk._controller = controller  # type: ignore[assignment]
     now = [time.monotonic()]
-    monkeypatch.setattr(casedesk.time, "monotonic", lambda: now[0])
-    desk.feel()
+    monkeypatch.setattr(caseheat.time, "monotonic", lambda: now[0])
+    desk.heat.feel()
     assert controller.asked == 0, "a short sanitize is not asked at all"
     for _ in range(2):
-        now[0] += casedesk.FEEL_SECONDS
-        desk.feel()
-        desk.feel()
+        now[0] += caseheat.FEEL_SECONDS
+        desk.heat.feel()
+        desk.heat.feel()
     assert desk.files.heat().startswith(said) if said else desk.files.heat() == ""
     assert controller.asked == asked
     desk.close()
+    assert desk.files.heat() == ""
+
+
+def test_a_full_disk_costs_the_word_about_heat_and_no_case(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = KnownController()
+    desk._controller = controller  # type: ignore[assignment]
+    now = [time.monotonic() + caseheat.FEEL_SECONDS]
+    monkeypatch.setattr(caseheat.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(CaseFiles, "write_heat", _full)
+    desk.heat.feel()
+    now[0] += caseheat.FEEL_SECONDS
+    desk.heat.feel()
+    assert controller.asked == 1
+
+
+def _full(_files: CaseFiles, _text: str) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_what_was_said_of_heat_ends_with_its_step_and_with_a_run_that_died(desk: Desk) -> None:
+    with desk.step(Step.ERASE):
+        desk.files.write_heat("is at 80 degrees")
+    assert desk.files.heat() == "", "a verification may begin while it is still warm"
+    desk.files.write_heat("is at 80 degrees")
+    Desk(desk.request, desk.files, Host(), desk.lock, desk.book, lambda *_: None)
     assert desk.files.heat() == ""

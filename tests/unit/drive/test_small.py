@@ -152,6 +152,20 @@ def test_twins_are_held(tmp_path: Path, serial: str) -> None:
         unique.check_unique(fake.host, IDENTITY, ADDRESS)
 
 
+@pytest.mark.parametrize(("nqn", "held"), [("nqn.mine", True), ("nqn.other", False), ("", False)])
+def test_a_second_way_to_the_same_subsystem_is_held(
+    tmp_path: Path, nqn: str, *, held: bool
+) -> None:
+    """Other serial, same NQN: the kernel would join the namespaces of two drives."""
+    fake = FakeHost(tmp_path)
+    fake.seen("nvme6", "0000:02:00.0", "SERIAL2", "MODEL")
+    fake.put("/sys/class/nvme/nvme5/subsysnqn", nqn and "nqn.mine")
+    fake.put("/sys/class/nvme/nvme6/subsysnqn", nqn)
+    expected = pytest.raises(IdentityError, match="same NQN") if held else contextlib.nullcontext()
+    with expected:
+        unique.check_unique(fake.host, IDENTITY, ADDRESS)
+
+
 @pytest.mark.parametrize(("number", "held"), [(errno.ENODEV, False), (errno.EIO, True)])
 def test_a_controller_that_goes_while_it_is_read_is_no_twin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, held: bool

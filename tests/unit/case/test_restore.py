@@ -1,0 +1,559 @@
+"""A drive that a tenant rearranged: put right on the lab's model, killed anywhere on the way."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eraser import case, caseformat, caseprobes, caseproof, caserestore, casesanitize
+from eraser.casebook import CaseState
+from eraser.casedesk import Book, Desk
+from eraser.caseentries import (
+    Again,
+    CommandEntry,
+    Entry,
+    Fingerprinted,
+    Identified,
+    Inspected,
+    Planned,
+    Planted,
+    Restored,
+    Verified,
+    WasReset,
+)
+from eraser.casefiles import CaseFiles, CaseRequest
+from eraser.drive import profile as profiles
+from eraser.drive.features import features
+from eraser.drive.inspect import facts
+from eraser.drive.sysfs import Host
+from eraser.erase.format import FormatResult
+from eraser.erase.layout import create_data, layout_steps, reformat_cdw10
+from eraser.wire import codec
+from eraser.wire.policy import Label, Limits, Method, Policy
+from eraser.wire.profile import NamespaceLayout, Profile
+from eraser.wire.report import EraseReport, Outcome, Verdict
+from tests.lab.nvme import features as labfeatures
+from tests.lab.nvme.leftovers import Leftovers, apply
+from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SanitizeProfile
+from tests.lab.nvme.spec import Fid
+from tests.unit.case.fakes import FACTS, RECORD, SLOT, Crash, Plug
+from tests.unit.drive.labdrive import FULL, LabController
+from tests.unit.lab.model import Bench
+
+QUICK = SanitizeProfile(crypto_seconds=0.0, block_seconds=0.0)
+DRIVE = replace(FULL, sanitize=QUICK)
+ONE_METHOD = replace(FULL, sanitize=replace(QUICK, crypto=False))
+FORMAT_ONLY = replace(FULL, sanitize=SanitizeProfile(crypto=False, block=False, overwrite=False))
+TWO = (NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.5))
+POLICY = Policy(allow_clear=True, limits=Limits(poll=0.001, stuck=5, sanitize=20, command=5))
+
+SCATTERED = Leftovers(
+    namespaces=[
+        NamespaceProfile(nsid=1, share=0.25, lba_format=1),
+        NamespaceProfile(nsid=2, share=0.25, attached=False),
+        NamespaceProfile(nsid=5, share=0.01),
+    ],
+    write_protect={5: 1},
+    reservation=1,
+    features={0x06: 0, 0x0A: 1},
+)
+EMPTIED = Leftovers(no_namespaces=True)
+OTHER_SECTORS = Leftovers(namespaces=[NamespaceProfile(lba_format=1)])
+DETACHED = Leftovers(namespaces=[NamespaceProfile(attached=False)])
+ALL = (SCATTERED, EMPTIED, OTHER_SECTORS, DETACHED)
+
+
+class Killable(LabController):
+    """Dies with its process before or after one of its commands."""
+
+    plug = Plug()
+
+    def admin(self, opcode: int, **words: Any) -> Any:
+        return self.plug.act(lambda: super(Killable, self).admin(opcode, **words))
+
+
+@dataclass
+class Hold:
+    """Claims the model's namespaces by name."""
+
+    controller: LabController
+    paths: dict[int, str] = field(default_factory=dict)
+
+    def take(self) -> None:
+        self.paths = self.controller.block_devices()
+
+    def drop(self) -> None:
+        self.paths = {}
+
+
+@dataclass
+class Bed:
+    """A drive, its approved profile, and processes that come and go."""
+
+    directory: Path
+    bench: Bench
+    profile: Profile
+    policy: Policy = POLICY
+    plug: Plug = field(default_factory=Plug)
+    planted: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    """Place of the command, and the namespaces that canaries were put on for it."""
+
+    @property
+    def request(self) -> CaseRequest:
+        return CaseRequest(SLOT, None, self.profile, self.policy)
+
+    @property
+    def files(self) -> CaseFiles:
+        return CaseFiles.of(self.directory / "state", self.request)
+
+    def leave(self, left: Leftovers) -> None:
+        apply(self.bench.drive, left)
+
+    def run(self, plug: Plug | None = None) -> EraseReport:
+        self.plug = plug or Plug()
+        return case.run_case(
+            self.request,
+            self.files,
+            Host(),
+            on_progress=lambda step, fraction, detail: None,
+            run_dir=self.directory / "run",
+        )
+
+    def sent(self, report: EraseReport) -> list[str]:
+        """The opcodes of what changed the drive, in order, polls and reads left out."""
+        return [f"{command.opcode:02x}" for command in report.commands]
+
+    def names(self) -> list[str]:
+        """What the drive's own log saw, without what only reads."""
+        return [
+            entry.name
+            for name in ("sanitize", "format_nvm", "namespace_management", "namespace_attachment")
+            for entry in self.bench.commands(name)
+            if entry.succeeded
+        ]
+
+
+def make_bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile = DRIVE) -> Bed:
+    """The machine with nothing faked between it and the drive's commands; content is the matter
+    of other tests."""
+    bench = Bench(tmp_path, drive)
+    fresh = LabController(bench)
+    approved = profiles.propose(fresh.identity(), facts(fresh), features(fresh), "approved")
+    made = Bed(tmp_path, bench, approved)
+    real_note = Book.note
+
+    def note(book: Book, entry: Entry) -> None:
+        made.plug.act(lambda: real_note(book, entry))
+
+    def open_(desk: Desk) -> None:
+        controller = Killable(made.bench)
+        controller.plug = made.plug
+        if desk.state.identity is None:
+            desk.note(Identified(controller.identity()))
+        hold = Hold(controller)
+        hold.take()
+        monkeypatch.setattr(desk, "_controller", controller)
+        monkeypatch.setattr(desk, "_hold", hold)
+
+    def plant(desk: Desk, place: int) -> None:
+        state = desk.state
+        if place not in state.planted or place in state.uprooted:
+            there = tuple(layout.nsid for layout in caseprobes.layouts(desk))
+            assert set(there) <= set(desk.hold.paths), "canaries go where the namespaces are"
+            made.planted.append((place, there))
+            desk.note(Planted(place, 700 * bool(there), ()))
+
+    def fingerprint(desk: Desk) -> None:
+        if desk.state.fingerprinted is None:
+            desk.note(Fingerprinted(10, ()))
+
+    def reset(desk: Desk) -> None:
+        if desk.state.reset is None:
+            desk.note(WasReset(""))
+
+    def verify(desk: Desk) -> None:
+        if desk.state.verified is None:
+            desk.note(Verified(RECORD, Verdict.ERASED, ()))
+
+    def send(argv: Sequence[str], _result: Path, **_options: Any) -> FormatResult:
+        options = dict(word.removeprefix("--").partition("=")[::2] for word in argv[3:])
+        reply = made.plug.act(
+            lambda: made.bench.admin(
+                0x80, nsid=int(options["namespace-id"], 0), cdw10=int(options["cdw10"], 0)
+            )
+        )
+        said = f"NVMe status: X({reply.status:#x})" if reply.status else ""
+        return FormatResult(tuple(argv), int(bool(reply.status)), said, "", 0.0)
+
+    monkeypatch.setattr(Book, "note", note)
+    monkeypatch.setattr(Desk, "open", open_)
+    monkeypatch.setattr(Desk, "reclaim", lambda desk: desk.hold.take())
+    monkeypatch.setattr(Desk, "revoke", lambda _desk: None)
+    monkeypatch.setattr(caseformat.format_nvm, "send", send)
+    monkeypatch.setattr(caseprobes, "plant", plant)
+    monkeypatch.setattr(caseprobes, "fingerprint", fingerprint)
+    monkeypatch.setattr(caseproof, "reset", reset)
+    monkeypatch.setattr(caseproof, "verify", verify)
+    monkeypatch.setattr(caseproof, "written_after", lambda _desk: False)
+    monkeypatch.setattr(case, "_tools", lambda _host: {"test": "1"})
+    monkeypatch.setattr(casesanitize, "SETTLE_SECONDS", 0.02)
+    return made
+
+
+def fit(report: EraseReport) -> None:
+    assert (report.outcome, report.verdict, report.fit) == (
+        Outcome.COMPLETED,
+        Verdict.ERASED,
+        True,
+    ), report.reasons
+    assert report.profile_differences == ()
+
+
+@pytest.mark.parametrize("left", ALL, ids=["scattered", "emptied", "sectors", "detached"])
+@pytest.mark.parametrize("drive", [DRIVE, ONE_METHOD, FORMAT_ONLY], ids=["two", "one", "format"])
+def test_it_is_put_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile, left: Leftovers
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, drive)
+    made.leave(left)
+    report = made.run()
+    fit(report)
+    assert report.facts_after is not None
+    assert report.facts_after.namespaces == made.profile.namespaces
+    assert report.facts_after.detached == ()
+    assert made.planted[-1][1] == (1,), "the last command is proved on the layout that is read"
+    last = report.methods[-1]
+    assert last.nsid in (0, 1)
+    expected = Label.CLEAR if drive is FORMAT_ONLY else Label.PURGE
+    assert report.achieved is expected
+    assert made.run() == report
+
+
+@pytest.mark.parametrize(
+    ("drive", "after", "stride"),
+    [
+        pytest.param(DRIVE, False, 11, id="two"),
+        pytest.param(ONE_METHOD, True, 17, id="one"),
+        pytest.param(FORMAT_ONLY, False, 17, id="format"),
+        *(
+            pytest.param(drive, after, 1, marks=pytest.mark.campaign)
+            for drive in (DRIVE, ONE_METHOD, FORMAT_ONLY)
+            for after in (False, True)
+        ),
+    ],
+)
+def test_killed_at_any_act_it_is_put_right_all_the_same(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    drive: DriveProfile,
+    after: bool,
+    stride: int,
+) -> None:
+    """Also between deleting and creating; and what was put right is not touched again."""
+    (tmp_path / "whole").mkdir()
+    made = make_bed(tmp_path / "whole", monkeypatch, drive)
+    made.leave(SCATTERED)
+    fit(made.run())
+    whole, acts = made.names(), made.plug.acts
+    assert acts > 60
+    for at in range(3 if after else 0, acts, stride):
+        place = tmp_path / f"at-{at}"
+        place.mkdir()
+        made = make_bed(place, monkeypatch, drive)
+        made.leave(SCATTERED)
+        with pytest.raises(Crash):
+            made.run(Plug(at, after))
+        report = made.run()
+        fit(report)
+        if drive is not FORMAT_ONLY:
+            assert made.names() == whole, at
+        made.bench.drive.close()
+
+
+def test_an_untouched_drive_is_sent_nothing_but_its_erase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    report = made.run()
+    fit(report)
+    assert made.names() == ["sanitize", "sanitize"]
+    assert made.sent(report) == ["84", "84"]
+    assert "restore" not in report.seconds
+    assert "unlock" not in report.seconds
+
+
+def test_namespaces_of_two_come_back_with_their_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, replace(DRIVE, namespaces=TWO))
+    made.leave(Leftovers(namespaces=[NamespaceProfile(4, 0.3), NamespaceProfile(2, 0.7)]))
+    report = made.run()
+    fit(report)
+    assert made.planted == [(0, (2, 4)), (1, (1, 2))]
+
+
+def test_what_was_sent_is_in_the_report_with_its_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(EMPTIED)
+    report = made.run()
+    [create] = [c for c in report.commands if c.opcode == 0x0D]
+    blocks = made.profile.namespaces[0].blocks
+    assert bytes.fromhex(create.sent).ljust(16, b"\0") == blocks.to_bytes(8, "little") * 2
+    assert "--write" in create.argv
+    [attach] = [c for c in report.commands if c.opcode == 0x15]
+    assert attach.sent == "010001", "one controller, number 1"
+
+
+def test_a_drive_whose_room_is_gone_is_held_with_the_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A P4510 is 64 MiB short after its namespace was deleted (nvme-cli issue 454)."""
+    made = make_bed(tmp_path, monkeypatch)
+    larger = replace(made.profile.namespaces[0], blocks=16385, capacity=16385)
+    made.profile = replace(made.profile, namespaces=(larger,))
+    report = made.run()
+    assert report.fit is False
+    reasons = " ".join(report.reasons)
+    assert "status 0x115" in reasons
+    assert "8388608 bytes are unallocated, 8389120 are needed" in reasons
+
+
+def test_another_models_profile_changes_no_layout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.profile = replace(
+        made.profile,
+        model="Another",
+        namespaces=(replace(made.profile.namespaces[0], blocks=4096, capacity=4096),),
+    )
+    report = made.run()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, False)
+    assert made.names() == ["sanitize", "sanitize"]
+
+
+@pytest.mark.parametrize(
+    ("state", "retired", "said"),
+    [(1, False, ""), (2, False, "power-cycle the slot"), (3, True, "pull the drive")],
+)
+def test_write_protection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: int, retired: bool, said: str
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(Leftovers(write_protect={1: state}))
+    report = made.run()
+    assert report.fit is (state == 1)
+    assert bool(report.retire) is retired
+    assert said in " ".join(report.reasons)
+
+
+def test_a_drive_that_refuses_to_let_go_is_held_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Namespace management is locked down by the tenant: everything else goes on."""
+    made = make_bed(tmp_path, monkeypatch, replace(DRIVE, lockdown=True))
+    made.leave(Leftovers(lockdown=[0x0D], namespaces=[NamespaceProfile(share=0.5)]))
+    report = made.run()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, False)
+    reasons = " ".join(report.reasons)
+    assert "delete namespace 1" in reasons
+    assert "locked opcodes none, found 0x0d" in reasons
+    assert made.names() == ["sanitize", "sanitize"]
+
+
+def test_an_older_profile_goes_on_working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the members that it was written before; also on a drive that was rearranged."""
+    made = make_bed(tmp_path, monkeypatch)
+    old = json.loads(json.dumps(dataclasses.asdict(made.profile)))
+    del old["condition"]
+    for layout in old["namespaces"]:
+        for name in ("capacity", "sharing", "extended_metadata"):
+            del layout[name]
+    for rule in old["features"]:
+        del rule["digest"], rule["nsid"]
+    old["features"] = [rule for rule in old["features"] if rule["fid"] < 0x7D]
+    made.profile = codec.decode(Profile, old, "profile")
+    made.leave(SCATTERED)
+    fit(made.run())
+
+
+def test_format_reaches_every_namespace_before_it_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, FORMAT_ONLY)
+    made.leave(SCATTERED)
+    report = made.run()
+    erased, order = set[int](), list[str]()
+    for command in report.commands:
+        if command.opcode == 0x80 and command.cdw10 >> 9 & 7:
+            erased.add(command.nsid)
+            order.append("erase")
+        elif command.opcode == 0x0D and command.cdw10 == 1:
+            assert command.nsid in erased, "deleted with its data"
+            order.append("delete")
+    assert erased == {1, 2, 5}
+    assert order[-1] == "erase", "the new layout is erased with its canaries on it"
+
+
+@pytest.mark.parametrize("left", [SCATTERED, DETACHED])
+def test_a_refused_policy_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: Leftovers
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, FORMAT_ONLY)
+    made.policy = replace(POLICY, allow_clear=False)
+    made.leave(left)
+    report = made.run()
+    assert (report.outcome, report.commands) == (Outcome.NO_METHOD, ())
+
+
+def test_a_feature_that_cannot_be_saved_is_set_for_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(Leftovers(features={0x06: 0}))
+    rule = replace(labfeatures.RULES[Fid.WRITE_CACHE], saveable=False)
+    monkeypatch.setitem(labfeatures.RULES, Fid.WRITE_CACHE, rule)
+    report = made.run()
+    sent = [c.cdw10 for c in report.commands if c.opcode == 0x09]
+    assert sent == [1 << 31 | 0x06, 0x06]
+
+
+def test_text_left_in_the_drive_holds_it_and_is_not_tried_to_be_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.bench.admin(0x09, b"hello".ljust(4096, b"\0"), cdw10=1 << 31 | 0x7E)
+    report = made.run()
+    assert "controller metadata" in " ".join(report.reasons)
+    assert [c for c in report.commands if c.opcode == 0x09] == []
+
+
+def test_anothers_sanitize_is_waited_for_before_the_layout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Namespace commands are refused while any sanitize runs."""
+    made = make_bed(
+        tmp_path,
+        monkeypatch,
+        replace(ONE_METHOD, sanitize=replace(QUICK, crypto=False, overwrite_seconds=0.3)),
+    )
+    made.leave(EMPTIED)
+    real = caserestore.layout_steps
+
+    def meanwhile(*words: Any, **options: Any) -> Any:
+        if not made.bench.commands("sanitize"):
+            assert made.bench.admin(0x84, cdw10=3 | 1 << 4).status == 0
+        return real(*words, **options)
+
+    monkeypatch.setattr(caserestore, "layout_steps", meanwhile)
+    fit(made.run())
+
+
+LAYOUT = FACTS.namespaces[0]
+
+
+def folded(*entries: Entry) -> CaseState:
+    state = CaseState()
+    for entry in entries:
+        state.apply(entry)
+    return state
+
+
+def test_probes_of_a_layout_that_is_gone_say_nothing() -> None:
+    other, second = replace(LAYOUT, blocks=8), replace(LAYOUT, nsid=2)
+    before = replace(FACTS, namespaces=(other, second))
+    seen = (Inspected(before, None, ()), Planted(0, 700, ()))
+    state = folded(*seen)
+    assert (state.canaries_planted, state.layout) == (700, (other, second))
+    assert state.kept(1)
+    state = folded(*seen, Restored(True, (LAYOUT, second), (), ()))
+    assert (state.canaries_planted, state.layout) == (0, (LAYOUT, second))
+    assert not state.kept(1), "its blocks are elsewhere now"
+    assert state.kept(2)
+    state = folded(*seen, Restored(False, (other, second), (), ()))
+    assert (state.canaries_planted, state.layout) == (700, (other, second))
+
+
+def test_formats_of_each_layout_begin_with_canaries() -> None:
+    old = tuple(CommandEntry(Method.FORMAT_USER_DATA, 0x80, n, 0x200) for n in (1, 2, 5))
+    new = old[:2]
+    state = folded(Planned(old, Label.CLEAR, False, ""), Restored(True, (LAYOUT,), new, ()))
+    state.apply(Again("why"))
+    assert state.steps == old + new + new
+    assert [p for p in range(len(state.steps)) if state.opens_round(p)] == [0, 3, 5]
+    assert state.restore_place == 3
+    state = folded(Planned(old, Label.CLEAR, False, ""), Restored(False, (LAYOUT,), (), ()))
+    state.apply(Again("why"))
+    assert state.steps == old + old
+    assert [p for p in range(len(state.steps)) if state.opens_round(p)] == [0, 3]
+
+
+WANTED = replace(LAYOUT, capacity=LAYOUT.blocks, sharing=0, extended_metadata=False)
+
+
+@pytest.mark.parametrize(
+    ("found", "loose", "manage", "steps"),
+    [
+        ([WANTED], [], True, []),
+        ([], [], True, ["create 1"]),
+        ([], [], False, []),
+        ([], [WANTED], True, ["attach 1"]),
+        ([], [replace(WANTED, nsid=2)], True, ["delete 2", "create 1"]),
+        ([replace(WANTED, blocks=8)], [], True, ["delete 1", "create 1"]),
+        ([replace(WANTED, blocks=8)], [], False, []),
+        ([replace(WANTED, protection=1)], [], True, ["reformat 1"]),
+        ([replace(WANTED, sharing=1)], [], True, ["delete 1", "create 1"]),
+        (
+            [replace(WANTED, blocks=WANTED.blocks // 8, block_bytes=4096, lba_format=1)],
+            [],
+            True,
+            ["reformat 1"],
+        ),
+        (
+            [replace(WANTED, blocks=WANTED.blocks // 8 - 9, block_bytes=4096, lba_format=1)],
+            [],
+            True,
+            ["delete 1", "create 1"],
+        ),
+        (
+            [replace(WANTED, blocks=WANTED.blocks // 8 - 9, block_bytes=4096, lba_format=1)],
+            [],
+            False,
+            ["reformat 1"],
+        ),
+        ([], [replace(WANTED, protection=1)], True, ["attach 1", "reformat 1"]),
+        (
+            [WANTED, replace(WANTED, nsid=3), replace(WANTED, nsid=2)],
+            [],
+            True,
+            ["delete 2", "delete 3"],
+        ),
+    ],
+)
+def test_what_is_sent_for_a_layout(
+    found: list[NamespaceLayout], loose: list[NamespaceLayout], manage: bool, steps: list[str]
+) -> None:
+    planned = layout_steps(
+        (WANTED,), tuple(found), tuple(loose), can_manage=manage, can_format=True
+    )
+    assert [f"{step.act} {step.nsid}" for step in planned] == steps
+
+
+@pytest.mark.parametrize("lba_format", [0, 15, 16, 63])
+def test_dwords_and_data_of_a_layout(lba_format: int) -> None:
+    """FLBAS as Identify Namespace reads it back, Format's dword 10 as nvme-cli 2.3 lays it out."""
+    layout = replace(WANTED, lba_format=lba_format, protection=0b1010, extended_metadata=True)
+    data = create_data(layout)
+    assert data[26] & 0xF | (data[26] >> 5 & 3) << 4 == lba_format
+    assert (data[26] >> 4 & 1, data[29], len(data)) == (1, 0b1010, 4096)
+    cdw10 = reformat_cdw10(layout)
+    assert cdw10 & 0xF | (cdw10 >> 12 & 3) << 4 == lba_format
+    assert (cdw10 >> 4 & 1, cdw10 >> 5 & 7, cdw10 >> 8 & 1, cdw10 >> 9 & 7) == (1, 2, 1, 0)

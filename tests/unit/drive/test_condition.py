@@ -1,0 +1,437 @@
+"""What a tenant leaves beside data: parsed from the standards' layouts and from anybody's bytes,
+asked of the lab's drives, and held against a profile."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eraser import cli_inspect
+from eraser.cli_output import printable
+from eraser.drive import firmware, health, inquiry, manage, nvme, profile, statelogs, tcg
+from eraser.drive.features import differing, features
+from eraser.drive.inspect import facts
+from eraser.drive.residues import residues
+from eraser.errors import BadInputError, DriveError
+from eraser.wire import codec
+from eraser.wire.condition import Condition, Expected, Reservation, SecurityState
+from eraser.wire.policy import Label, Method
+from eraser.wire.profile import FeatureRule, Profile
+from eraser.wire.report import ControllerFacts
+from tests.lab.nvme.leftovers import Leftovers
+from tests.lab.nvme.profile import NamespaceProfile, SecurityProfile
+from tests.lab.nvme.state import FirmwareState
+from tests.lab.nvme.state import SecurityState as LabSecurity
+from tests.unit.drive.labdrive import FULL, LabController, lab_controller
+
+SAMPLES = Path(__file__).parent / "samples"
+EVERYTHING = replace(FULL, security=SecurityProfile(), boot_partition_units=2, lockdown=True)
+
+
+# Parsers
+
+
+def test_qemus_firmware_log() -> None:
+    found = firmware.parse((SAMPLES / "firmware.bin").read_bytes(), 0x03)
+    assert (found.active, found.pending, found.first_read_only) == (1, 0, True)
+    assert len(found.revisions) == 1
+    assert found.revisions[0]
+
+
+def test_firmware_slots() -> None:
+    raw = bytearray(512)
+    raw[0] = 2 | 3 << 4
+    raw[8:16], raw[16:24], raw[56:64] = b"FACTORY ", b"NEWER\0\0\0", b"HIDDEN  "
+    found = firmware.parse(bytes(raw), 3 << 1)
+    assert (found.active, found.pending) == (2, 3)
+    assert found.revisions == ("FACTORY", "NEWER", "", "", "", "", "HIDDEN")
+    raw[16:24] = b"\xff" * 8
+    assert firmware.parse(bytes(raw), 3 << 1).revisions[1] == ""
+    raw[0] = 2 | 2 << 4
+    assert firmware.parse(bytes(raw), 3 << 1).pending == 0, "the active one again changes nothing"
+    assert firmware.slot_count(0xFF) == 7
+    assert firmware.slot_count(0) == 1
+
+
+def level0(*descriptors: tuple[int, bytes]) -> bytes:
+    """TCG Storage Core 3.3.6: length, revision, reserved, vendor; then the descriptors."""
+    body = b"".join(struct.pack(">HBB", code, 0x10, len(d)) + d for code, d in descriptors)
+    return struct.pack(">II40x", 44 + len(body), 1) + body
+
+
+@pytest.mark.parametrize(
+    ("bits", "member"),
+    [(0x02, "locking_enabled"), (0x04, "locked"), (0x10, "shadow_mbr")],
+)
+def test_level_0_locking(bits: int, member: str) -> None:
+    raw = level0(
+        (0x0001, bytes(12)), (0x0002, bytes([0x01 | bits]) + bytes(11)), (0x0203, bytes(16))
+    )
+    assert tcg.parse(raw.ljust(2048, b"\0")) == replace(
+        SecurityState(sets=("opal-2",)), **{member: True}
+    )
+
+
+def test_level_0_says_whose_password_it_is() -> None:
+    found = tcg.parse(level0((0x0402, b"\x03\x01" + bytes(10)), (0x0302, bytes(16))))
+    assert (found.sid_changed, found.sid_blocked, found.sets) == (True, True, ("pyrite-1",))
+
+
+def test_level_0_beyond_its_own_length_is_not_read() -> None:
+    raw = bytearray(level0((0x0001, bytes(12)), (0x0002, b"\x07" + bytes(11))))
+    raw[0:4] = (44 + 16).to_bytes(4, "big")
+    assert tcg.parse(bytes(raw)) == SecurityState()
+    assert tcg.parse(level0()[:48]) == SecurityState()
+
+
+def test_reservations_in_both_structures() -> None:
+    raw = struct.pack("<IBHxxB", 7, 5, 2, 1).ljust(4096, b"\0")
+    assert statelogs.reservation(raw, 3) == Reservation(3, 5, 2, True)
+    assert statelogs.reservation(bytes(4096), 3) is None
+    idle = struct.pack("<IBHxxB", 7, 0, 0, 1).ljust(4096, b"\0")
+    assert statelogs.reservation(idle, 3) is None, "a habit of the drive, held by nobody"
+    with pytest.raises(DriveError, match="type of 0 to 6"):
+        statelogs.reservation(struct.pack("<IBHxxB", 7, 7, 2, 1).ljust(24, b"\0"), 3)
+
+
+def test_boot_partitions_lockdown_and_controllers() -> None:
+    header = struct.pack("<B3xI8x", 0x15, 1 << 31 | 4)
+    found = statelogs.boot_partitions(header)
+    assert found is not None
+    assert (found.size, found.active) == (512 << 10, 1)
+    assert statelogs.boot_partitions(bytes(16)) is None
+    raw = bytes([0x10, 0, 0, 2, 0x84, 0x80, 0x0D]).ljust(512, b"\0")
+    assert statelogs.prohibited(raw) == (0x80, 0x84)
+    assert statelogs.controller_list(struct.pack("<HHH", 2, 1, 5).ljust(4096, b"\0")) == (1, 5)
+    for wrong in (struct.pack("<HHH", 2, 5, 1), struct.pack("<H", 2048)):
+        with pytest.raises(DriveError, match="controller list"):
+            statelogs.controller_list(wrong.ljust(4096, b"\0"))
+
+
+@pytest.mark.parametrize(
+    "parse",
+    [
+        lambda raw: firmware.parse(raw, raw[0] if raw else 0),
+        tcg.parse,
+        lambda raw: statelogs.reservation(raw, 1),
+        statelogs.boot_partitions,
+        statelogs.prohibited,
+        statelogs.controller_list,
+    ],
+)
+@given(data=st.data())
+def test_any_bytes_are_facts_or_a_drive_error(
+    parse: Callable[[bytes], object], data: st.DataObject
+) -> None:
+    size = data.draw(st.sampled_from([0, 3, 16, 23, 24, 47, 48, 60, 512, 2048, 4096]))
+    part = data.draw(st.binary(max_size=96))
+    raw = (part * (size + 1))[:size].ljust(size, b"\0")
+    try:
+        found = parse(raw)
+    except DriveError:
+        return
+    assert codec.canonical(found), "it can be signed"
+    assert len(codec.canonical(found)) < 20_000
+
+
+# Questions
+
+
+def test_a_drive_that_has_it_all(tmp_path: Path) -> None:
+    left = Leftovers(
+        write_protect={1: 2},
+        reservation=3,
+        firmware=FirmwareState(["GDC5602Q", "EVIL0001", ""], 1, 2),
+        security=LabSecurity(owned=True, enabled=True, locked=True),
+        lockdown=[0x84],
+    )
+    found = facts(lab_controller(tmp_path, EVERYTHING, left)).condition
+    assert found is not None
+    assert found.firmware is not None
+    assert (found.firmware.pending, found.firmware.revisions[1]) == (2, "EVIL0001")
+    assert found.security is not None
+    assert found.security.locked
+    assert found.security.sets == ("opal-2",)
+    assert [(r.nsid, r.kind, r.registrants, r.persistent) for r in found.reservations] == [
+        (1, 3, 1, True)
+    ]
+    assert [(p.nsid, p.state) for p in found.protected] == [(1, 2)]
+    assert found.boot is not None
+    assert found.boot.size == 256 << 10
+    assert found.lockdown is not None
+    assert found.lockdown.opcodes == (0x84,)
+
+
+def test_a_drive_that_has_nothing_of_it(tmp_path: Path) -> None:
+    """No question that the drive does not offer is an error, or a difference."""
+    plain = replace(FULL, namespace_management=False, reservations=False, write_protect=False)
+    controller = lab_controller(tmp_path, plain)
+    found = facts(controller)
+    assert found.detached == ()
+    assert found.condition is not None
+    assert replace(found.condition, firmware=None, logs=()) == Condition()
+    approved = profile.propose(controller.identity(), found, features(controller))
+    assert profile.compare(approved, controller.identity(), found, features(controller)) == ()
+
+
+def test_detached_namespaces_are_seen(tmp_path: Path) -> None:
+    left = Leftovers(
+        namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(7, 0.25, attached=False)]
+    )
+    found = facts(lab_controller(tmp_path, FULL, left))
+    assert [n.nsid for n in found.namespaces] == [1]
+    assert [(n.nsid, n.size) for n in found.detached] == [(7, 2 << 20)]
+    assert found.unallocated_bytes == 2 << 20
+
+
+def test_a_drive_that_does_not_answer_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = lab_controller(tmp_path, EVERYTHING)
+    real = LabController.admin
+
+    def mute(self: LabController, opcode: int, **words: object) -> object:
+        record, data = real(self, opcode, **words)  # type: ignore[arg-type]
+        return (replace(record, status=None), b"") if opcode == 0x82 else (record, data)
+
+    monkeypatch.setattr(LabController, "admin", mute)
+    with pytest.raises(DriveError, match="no completion"):
+        facts(controller)
+
+
+@pytest.mark.parametrize("opcode", [0x82, 0x0E])
+def test_nonsense_is_a_difference_and_keeps_no_drive_from_its_erase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opcode: int
+) -> None:
+    controller = lab_controller(tmp_path, EVERYTHING)
+    wanted = approved(controller)
+    real = LabController.admin
+
+    def babble(self: LabController, code: int, **words: object) -> object:
+        record, data = real(self, code, **words)  # type: ignore[arg-type]
+        if code != opcode:
+            return record, data
+        short = replace(record, status=0, exit_code=0)
+        return short, b"\xff" * len(data)
+
+    monkeypatch.setattr(LabController, "admin", babble)
+    found = facts(controller).condition
+    assert found is not None
+    if opcode == 0x0E:
+        assert found.unreadable == ("reservations",)
+        assert "sensible answer about reservations" in held_against(controller, wanted)
+        assert held_against(controller, approved(controller)) == "", "a habit of the model"
+    else:
+        assert found.security == SecurityState(), "lengths beyond the answer mean nothing"
+
+
+def test_namespaces_that_are_not_listed_hold_whatever_the_profile_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = lab_controller(tmp_path)
+    wanted = replace(approved(controller), condition=None)
+    assert held_against(controller, wanted) == ""
+    monkeypatch.setattr(nvme, "CNS_ALLOCATED", 0x7F)
+    assert held_against(controller, wanted).startswith("profile: expected a list of all namespaces")
+
+
+def test_a_detached_namespace_that_is_not_described_is_there_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = Leftovers(
+        namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(4, 0.1, attached=False)]
+    )
+    controller = lab_controller(tmp_path, FULL, left)
+    real = LabController.identify_namespace
+
+    def refuse(self: LabController, nsid: int, *, attached: bool = True) -> object:
+        if attached:
+            return real(self, nsid)
+        raise DriveError("Identify Namespace: expected a size, found 0")
+
+    monkeypatch.setattr(LabController, "identify_namespace", refuse)
+    assert [(n.nsid, n.size) for n in facts(controller).detached] == [(4, 0)]
+
+
+def test_a_list_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Firmware could keep us reading four million pages."""
+    controller = lab_controller(tmp_path)
+    pages = 0
+
+    def page(_opcode: int, _length: int, _what: str, *, nsid: int, cdw10: int) -> bytes:
+        nonlocal pages
+        pages += 1
+        assert (pages < 10, cdw10) == (True, 2)
+        return struct.pack("<1024I", *range(nsid + 1, nsid + 1025))
+
+    monkeypatch.setattr(controller, "read", page)
+    with pytest.raises(DriveError, match="at most 4096"):
+        controller.active_namespaces()
+
+
+@pytest.mark.parametrize("persist", [True, False])
+def test_a_reservation_is_cleared_whoever_holds_it(tmp_path: Path, *, persist: bool) -> None:
+    controller = lab_controller(tmp_path, FULL, Leftovers(reservation=1, persist=persist))
+    path = controller.block_devices()[1]
+    held = inquiry.reservation(controller, 1, path)
+    assert held is not None
+    assert controller.admin(0x84, cdw10=2, timeout=5)[0].status == 0x83, "it is in the way"
+    assert [r.status for r in manage.clear_reservation(controller, held, path)] == [0, 0]
+    assert inquiry.reservation(controller, 1, path) is None
+    assert controller.bench.drive.state.namespaces[0].reservation.persist is False
+    register = next(r for r in controller.records if r.opcode == 0x0D)
+    assert register.cdw10 >> 30 == 2 * persist, "a drive without persistence would refuse it"
+
+
+# Profiles
+
+
+def approved(controller: LabController) -> Profile:
+    return profile.propose(controller.identity(), facts(controller), features(controller))
+
+
+def held_against(controller: LabController, wanted: Profile) -> str:
+    return "; ".join(
+        profile.compare(wanted, controller.identity(), facts(controller), features(controller))
+    )
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (Leftovers(firmware=FirmwareState(["GDC5602Q", "EVIL0001", ""], 1)), "firmware slot 2"),
+        (Leftovers(firmware=FirmwareState(["GDC5602Q"] * 3, 1, 2)), "slot 2 ('GDC5602Q') to be"),
+        (Leftovers(security=LabSecurity(owned=True)), "changed owner's password no, found yes"),
+        (Leftovers(security=LabSecurity(enabled=True)), "locking enabled no, found yes"),
+        (Leftovers(security=LabSecurity(shadowed=True)), "shadow MBR no, found yes"),
+        (Leftovers(security=LabSecurity(locked=True)), "PSID"),
+        (Leftovers(lockdown=[0x80]), "locked opcodes none, found 0x80"),
+        (Leftovers(reservation=1), "a reservation of type 1 and 1 registrants, kept over"),
+        (Leftovers(write_protect={1: 1}), "write protected (state 1)"),
+        (Leftovers(features={0x06: 0}), "(volatile write cache) 0x1, found 0x0"),
+        (Leftovers(namespaces=[NamespaceProfile(share=0.5)]), "blocks 16384, found 8192"),
+    ],
+)
+def test_a_profile_sees_what_was_left(tmp_path: Path, left: Leftovers, said: str) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    wanted = approved(lab_controller(tmp_path / "a", EVERYTHING))
+    tampered = lab_controller(tmp_path / "b", EVERYTHING, left)
+    assert said in held_against(tampered, wanted)
+    assert codec.load(Profile, codec.canonical(wanted), "profile") == wanted
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        Leftovers(write_protect={1: 1}),
+        Leftovers(reservation=1),
+        Leftovers(security=LabSecurity(locked=True)),
+        Leftovers(firmware=FirmwareState(["GDC5602Q"] * 3, 1, 2)),
+    ],
+)
+def test_no_profile_is_made_after_such_a_drive(tmp_path: Path, left: Leftovers) -> None:
+    with pytest.raises(BadInputError, match="nobody has used so"):
+        approved(lab_controller(tmp_path, EVERYTHING, left))
+
+
+def test_older_images_in_slots_are_the_models_and_no_difference(tmp_path: Path) -> None:
+    left = Leftovers(firmware=FirmwareState(["OLDER001", "GDC5602Q", ""], 2))
+    controller = lab_controller(tmp_path, EVERYTHING, left)
+    wanted = approved(controller)
+    assert wanted.condition is not None
+    assert wanted.condition.slot_firmware == ("OLDER001",)
+    assert held_against(controller, wanted) == ""
+
+
+def test_text_in_the_drives_metadata_is_seen(tmp_path: Path) -> None:
+    controller = lab_controller(tmp_path, EVERYTHING)
+    wanted = approved(controller)
+    text = b"\x01\x00meet me at block 7".ljust(4096, b"\0")
+    assert controller.bench.admin(0x09, text, cdw10=1 << 31 | 0x7E).status == 0
+    assert "feature 0x7e (controller metadata) data" in held_against(controller, wanted)
+
+
+def test_a_rule_of_an_older_profile_is_held_against_the_first_namespace() -> None:
+    old = FeatureRule(0x05, "error recovery", 1)
+    found = (FeatureRule(0x05, "x", 1, nsid=3), FeatureRule(0x05, "x", 9, nsid=4))
+    assert differing((old,), found) == ()
+    assert differing((replace(old, nsid=4),), found) == ((replace(old, nsid=4), found[1]),)
+    assert differing((replace(old, nsid=8),), found) == ((replace(old, nsid=8), None),)
+
+
+# For people
+
+
+def test_an_inspection_reads_like_a_page_and_obeys_nothing(tmp_path: Path) -> None:
+    left = Leftovers(reservation=1, firmware=FirmwareState(["GDC5602Q", "E\x1b[2Jx", ""], 1, 2))
+    controller = lab_controller(tmp_path, EVERYTHING, left)
+    found = facts(controller)
+    shown = cli_inspect.lines(
+        cli_inspect.Inspection(
+            "0000:01:00.0",
+            controller.identity(),
+            found,
+            features(controller),
+            health.read(controller.smart_log()),
+            tuple(Method),
+            "never",
+            None,
+            residues(None, found, Label.PURGE),
+            tuple(profile.obstacles(found)),
+        )
+    )
+    page = {name: printable(text) for name, text in shown}
+    assert page["firmware slot 2"] == "E?[2Jx, activated by the next reset"
+    assert page["namespace 1"].startswith("8388608 bytes, blocks of 512")
+    assert page["feature 0x06"] == "0x1 (volatile write cache, equal)"
+    assert page["IN THE WAY"].startswith("expected no host registered with namespace 1")
+    assert all("\n" not in text for text in page.values())
+
+
+# Residues
+
+
+def condition(**members: object) -> ControllerFacts:
+    return ControllerFacts(
+        "FW1",
+        0x10400,
+        2,
+        0,
+        4,
+        3,
+        0,
+        0,
+        (),
+        (),
+        (),
+        Condition(**members),  # type: ignore[arg-type]
+    )
+
+
+def test_residues_name_what_nothing_clears(tmp_path: Path) -> None:
+    left = Leftovers(firmware=FirmwareState(["OLDER001", "GDC5602Q", ""], 2))
+    found = facts(lab_controller(tmp_path, EVERYTHING, left))
+    said = " ".join(residues(None, found, Label.PURGE))
+    for words in ("262144 bytes are kept", "slots 1 (OLDER001)", "opal-2", "error log"):
+        assert words in said
+    assert "3 units" in " ".join(residues(None, condition(rpmb_units=3), None))
+    assert residues(None, None, None) == ()
+    assert residues(None, condition(), Label.PURGE) == ()
+
+
+def test_capacity_of_no_namespace_is_a_residue_of_format_alone() -> None:
+    before = replace(condition(), unallocated_bytes=4096)
+    assert "4096 bytes belonged to no" in residues(before, condition(), Label.CLEAR)[0]
+    assert residues(before, condition(), Label.PURGE) == ()
+
+
+def test_expectations_have_no_place_for_locks() -> None:
+    """Whatever a person writes into a profile, no locked or reserved drive is handed out."""
+    assert not {"reservations", "protected"} & set(Expected.__dataclass_fields__)

@@ -153,6 +153,11 @@ class CaseState:
         )
 
     @property
+    def dropped(self) -> int:
+        """Writes that the drive called done and did not store, at the worst of the plantings."""
+        return max((entry.dropped for entry in self.planted.values()), default=0)
+
+    @property
     def missing_probes(self) -> tuple[str, ...]:
         """Every probe that could not be taken or planted, with why, each once."""
         found: dict[str, None] = {}

@@ -118,6 +118,8 @@ class Planted:
     place: int
     planted: int
     missing: tuple[str, ...]
+    dropped: int = 0
+    """Writes that the drive called done and did not store."""
 
 
 @dataclass(frozen=True)

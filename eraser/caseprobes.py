@@ -113,27 +113,27 @@ def plant(desk: Desk, place: int) -> None:
     if place in state.planted and place not in state.uprooted:
         return
     with desk.step(Step.CANARIES):
-        planted, missing = 0, list[str]()
+        planted, dropped, missing = 0, 0, list[str]()
         for layout in layouts(desk):
-            count, why = _plant_one(desk, layout)
-            planted += count
+            count, why, lost = _plant_one(desk, layout)
+            planted, dropped = planted + count, dropped + lost
             missing += [why] if why else []
-        desk.note(Planted(place, planted, tuple(missing)))
+        desk.note(Planted(place, planted, tuple(missing), dropped))
 
 
-def _plant_one(desk: Desk, layout: NamespaceLayout) -> tuple[int, str]:
+def _plant_one(desk: Desk, layout: NamespaceLayout) -> tuple[int, str, int]:
+    """Canaries that stand, why not all do, and writes that the drive dropped."""
     where = f"canaries of namespace {layout.nsid}"
     path = desk.hold.paths.get(layout.nsid)
     if path is None:
-        return 0, f"{where}: no block device"
+        return 0, f"{where}: no block device", 0
     try:
         with Device(path, writable=True) as device:
             found = canaries_of(desk, layout).plant(device, desk.tell)
     except DriveError as error:
-        return 0, f"{where}: {error}"
-    if found.failed:
-        return found.planted, f"{where}: {found.failed} could not be planted: {found.reason}"
-    return found.planted, ""
+        return 0, f"{where}: {error}", 0
+    why = f"{where}: {found.failed} could not be planted: {found.reason}" if found.failed else ""
+    return found.planted, why, found.dropped
 
 
 def layouts(desk: Desk) -> tuple[NamespaceLayout, ...]:

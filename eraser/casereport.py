@@ -113,6 +113,11 @@ def hold_reasons(
         found.append("Purge was asked for, Clear was done, and the policy does not allow it")
     if state.reset is not None and state.reset.problem:
         found.append(f"controller reset before the verification: {state.reset.problem}")
+    if state.dropped:
+        found.append(
+            f"the drive called {state.dropped} writes done and stored something else: "
+            "nobody's data is safe on it; replace it"
+        )
     found += after.problems
     found += [
         f"namespace {nsid} exists and is not attached: nobody has read it; attach or delete it"

@@ -29,6 +29,8 @@ class Planted:
     reason: str = ""
     void: tuple[int, ...] = ()
     """The blocks that hold no canary; hand them to :class:`Canaries` when it is made again."""
+    dropped: int = 0
+    """Of these, writes that the drive called done, and that read back otherwise."""
 
 
 class Canaries:
@@ -91,9 +93,11 @@ class Canaries:
                 written.append(index)
             if progress and done % 64 == 0:
                 progress(0.9 * done / len(self.positions), f"canary {done}")
+        dropped = 0
         for index, block in device.read_blocks(written):
             if block is None or bytes(block) != self.content(index)[: len(block)]:
                 void.append(index)
+                dropped += block is not None
                 reason = reason or (
                     f"{device.path}: expected block {index} to read back as it was written, found"
                     f" {'other content' if block is not None else 'a read error'}"
@@ -101,7 +105,7 @@ class Canaries:
         self._drop(void)
         if progress:
             progress(1.0, f"{len(self.positions)} canaries")
-        return Planted(len(self.positions), len(void), reason, tuple(sorted(void)))
+        return Planted(len(self.positions), len(void), reason, tuple(sorted(void)), dropped)
 
     def is_planted_at(self, index: int) -> bool:
         """Is ``index`` one of the places of this key?"""

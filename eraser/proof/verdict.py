@@ -218,10 +218,15 @@ def _kept(
     if written.of(promised):
         # The erase did deallocate what was written, so what reads otherwise was passed over.
         return _not_erased(f"{count}, although blocks written before the erase do")
+    noisy = looks.random and methods and methods[-1].method is Method.SANITIZE_BLOCK
     if kept and not _enough(evidence):
-        if looks.random and methods and methods[-1].method is Method.SANITIZE_BLOCK:
+        if noisy:
             return _not_erased(f"{count}, and a block erase leaves no noise")
         return _unknown(f"{count}, and too few probes tell why; {_probes_wanted(evidence)}")
+    if noisy:
+        return _unknown(
+            f"{count}; {looks.random} read as noise, which a block erase leaves nowhere"
+        )
     # No written block was deallocated: the drive made no promise about such blocks.
     return _free(group, evidence, promised)
 

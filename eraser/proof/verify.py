@@ -62,7 +62,12 @@ class Verifier:
         """Go on from a checkpoint. Raises :class:`eraser.errors.BadInputError` where it is
         malformed or of another plan: then verify from the start."""
         found = codec.decode(_Checkpoint, state, "verification checkpoint")
-        if found.plan != self._digest or len(found.tallies) != len(self._tallies):
+        count = len(self._tallies)
+        possible = 0 <= found.at <= self._readings * count and all(
+            0 <= t.cursor <= n.blocks and 0 <= t.sweep <= 2
+            for t, n in zip(found.tallies, self.plan.namespaces, strict=False)
+        )
+        if found.plan != self._digest or len(found.tallies) != count or not possible:
             raise BadInputError(
                 "verification checkpoint: expected one of this plan, found another's;"
                 " verify from the start"

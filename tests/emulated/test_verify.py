@@ -13,6 +13,21 @@ BAD = 0x281
 """Unrecovered Read Error."""
 
 
+_BOTH_WAYS = """
+import mmap, os, sys
+from eraser.proof.passread import PassthroughReader
+from eraser.proof.reader import Device
+with Device(sys.argv[1]) as device:
+    index = int(sys.argv[2])
+    [(_index, block)] = [(n, bytes(b)) for n, b in device.read_blocks([index])]
+    into = memoryview(mmap.mmap(-1, 4096))
+    reader = PassthroughReader(1, device.logical_block, 0, False, False, 10.0)
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    status = reader.read(fd, index * 4096, into)
+    print(status, bytes(into) == block and any(block))
+"""
+
+
 def verify(made: Bench, certificate: str) -> Erased:
     argv = ["nvme-eraser", "verify", "--pci", made.drive.address, "--certificate", certificate]
     done = made.compute.run([*argv, "-f", "json"], check=False, timeout=120)
@@ -44,6 +59,10 @@ def test_an_independent_reader_checks_an_erased_drive(rack: Rack) -> None:
     found = verify(made, erased.report)
     assert (found.code, found.agreement, found.differ) == (8, "differs", 3)
     assert found.seal.startswith("broken")
+
+    argv = ["python3", "-c", _BOTH_WAYS, "/dev/nvme0n1", "77"]
+    done = made.compute.run(argv, env={"PYTHONPATH": "/opt/src"})
+    assert done.stdout == "0 True\n", "a Read command of ours brings what the kernel's does"
 
     other = json.loads(made.compute.get(erased.report))
     other["identity"]["serial"] = "ANOTHER"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,15 @@ def test_a_drive_that_remembers_after_its_second_reset(
     else:
         assert (report.verdict, report.fit) == (Verdict.ERASED, True), report.reasons
         assert proof(report).namespaces[0].reread >= 64
+
+
+def test_a_drive_that_drops_writes_is_erased_and_not_handed_out(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Device, "write_block", lambda *_given: None)
+    report = bed.run()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, False), "the content still decides"
+    assert re.search("called 6[4-6] writes done", " ".join(report.reasons))
 
 
 def test_a_second_reset_that_fails_keeps_the_drive(

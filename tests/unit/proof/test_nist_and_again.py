@@ -9,9 +9,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from eraser.errors import BadInputError
 from eraser.proof import verify
 from eraser.proof.probes import Canaries, Fingerprints
 from eraser.proof.reader import Device
@@ -237,3 +241,29 @@ def test_a_drive_may_answer_with_every_status_there_is(image: Image) -> None:
     [found] = result.namespaces
     assert len(found.statuses) <= 17
     assert sum(s.blocks for s in found.statuses) == found.unreadable == 100
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 1 << 70) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+MEMBERS = ("at", "seconds", "stopped", "reset", "tallies", "cursor", "sweep", "once", "again")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(MEMBERS), JSON)
+def test_any_checkpoint_is_refused_or_read_to_the_end(
+    image: Image, member: str, value: Any
+) -> None:
+    path = image(bytes(50 * BLOCK))
+    plan = plan_of(FULL, NamespacePlan(1, path, 50 * BLOCK), reread=9)
+    state = Verifier(plan).state()
+    place = state if member in state else state["tallies"][0]
+    place[member] = value
+    verifier = Verifier(plan)
+    try:
+        verifier.restore(json.loads(json.dumps(state)))
+    except BadInputError:
+        return
+    assert verifier.run() is not None

@@ -136,6 +136,11 @@ ROWS = [
     ("4 all a pattern", BLOCK_ERASE, _evidence(ZEROS, Looks(pattern=N)), ERASED, ""),
     ("4 unwritten blank, written noise", CRYPTO,
      _evidence(ZEROS, Looks(zeros=N // 2, random=N // 2), Looks(random=K)), ERASED, ""),
+    ("4 noise after a block erase", BLOCK_ERASE, _evidence(ZEROS, Looks(random=N)), UNKNOWN,
+     "which a block erase leaves nowhere"),
+    ("4 written noise after a block erase", BLOCK_ERASE,
+     _evidence(ZEROS, Looks(zeros=N // 2, random=N // 2), Looks(random=K)), UNKNOWN,
+     "which a block erase leaves nowhere"),
     ("4 without probes", CRYPTO, _evidence(ZEROS, Looks(random=N), Looks(), planted=0), UNKNOWN,
      "did not deallocate"),
     # 5. Nothing is promised.

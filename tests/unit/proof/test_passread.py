@@ -1,0 +1,114 @@
+"""Read commands of our own: what goes to the kernel, and what its answer means."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import struct
+from dataclasses import dataclass
+
+import pytest
+
+from eraser.drive.spec import IdentifyNamespace
+from eraser.proof import passread
+from eraser.proof.passread import PassthroughReader, status_text
+
+COMMAND = "<BBHIIIQQIIIIIIIIII"
+"""struct nvme_passthru_cmd of linux/nvme_ioctl.h: 72 bytes, as its number says (0x48)."""
+
+
+@dataclass
+class Kernel:
+    """Takes the command as the kernel does, and fills its buffers."""
+
+    status: int = 0
+    sent: tuple[int, ...] = ()
+
+    def ioctl(self, _fd: int, number: int, command: bytearray, _mutate: bool) -> int:
+        assert number >> 16 & 0x3FFF == len(command) == 72
+        assert (number & 0xFF, chr(number >> 8 & 0xFF)) == (0x43, "N")
+        self.sent = struct.unpack(COMMAND, command)
+        address, length = self.sent[7], self.sent[9]
+        ctypes.memmove(address, bytes(n // 520 & 0xFF for n in range(length)), length)
+        return self.status
+
+
+def read(
+    monkeypatch: pytest.MonkeyPatch, reader: PassthroughReader, kernel: Kernel, offset: int
+) -> tuple[int | None, bytes]:
+    monkeypatch.setattr(fcntl, "ioctl", kernel.ioctl)
+    into = memoryview(bytearray(4096))
+    return reader.read(3, offset, into), bytes(into)
+
+
+def test_a_plain_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel()
+    reader = PassthroughReader(7, 512, 0, extended=False, protected=False, timeout=2.5)
+    status, _data = read(monkeypatch, reader, kernel, (1 << 33) * 512)
+    assert status == 0
+    opcode, flags, _r, nsid, _2, _3, metadata, _a, metadata_len, length, *rest = kernel.sent
+    assert (opcode, flags, nsid, metadata, metadata_len, length) == (2, 0, 7, 0, 0, 4096)
+    assert rest[:3] == [0, 2, 7], "SLBA in dwords 10 and 11, blocks from 0 in 12"
+    assert rest[-2] == 2500
+
+
+@pytest.mark.parametrize("extended", [False, True])
+def test_eight_bytes_of_protection_are_taken_away_by_the_controller(
+    monkeypatch: pytest.MonkeyPatch, extended: bool
+) -> None:
+    kernel = Kernel()
+    reader = PassthroughReader(1, 512, 8, extended=extended, protected=True, timeout=1)
+    read(monkeypatch, reader, kernel, 0)
+    assert (kernel.sent[8], kernel.sent[9]) == (0, 4096)
+    assert kernel.sent[12] == 7 | 1 << 29, "PRACT is set, PRCHK checks nothing"
+
+
+def test_metadata_within_the_data_is_cut_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel()
+    reader = PassthroughReader(1, 512, 8, extended=True, protected=False, timeout=1)
+    _status, data = read(monkeypatch, reader, kernel, 0)
+    assert kernel.sent[9] == 8 * 520
+    assert data == b"".join(bytes([n]) * 512 for n in range(8))
+    assert kernel.sent[12] == 7
+
+
+def test_metadata_beside_the_data_has_a_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel()
+    reader = PassthroughReader(1, 4096, 64, extended=False, protected=True, timeout=1)
+    read(monkeypatch, reader, kernel, 0)
+    assert kernel.sent[6] != 0
+    assert (kernel.sent[8], kernel.sent[9], kernel.sent[12]) == (64, 4096, 0)
+
+
+@pytest.mark.parametrize(("raw", "status"), [(0x4281, 0x281), (0x6287, 0x287), (0x282, 0x282)])
+def test_a_status_comes_without_its_flags_and_the_buffer_stays(
+    monkeypatch: pytest.MonkeyPatch, raw: int, status: int
+) -> None:
+    reader = PassthroughReader(1, 512, 0, extended=False, protected=False, timeout=1)
+    found, data = read(monkeypatch, reader, Kernel(raw), 0)
+    assert (found, data) == (status, bytes(4096))
+
+
+def test_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_given: object) -> int:
+        raise OSError(5, "EIO")
+
+    monkeypatch.setattr(fcntl, "ioctl", refuse)
+    reader = PassthroughReader(1, 512, 0, extended=False, protected=False, timeout=1)
+    assert reader.read(3, 0, memoryview(bytearray(512))) is None
+
+
+def test_from_identify() -> None:
+    raw = bytearray(4096)
+    struct.pack_into("<QQ", raw, 0, 1000, 1000)
+    raw[25], raw[26], raw[29] = 1, 0x11, 2
+    struct.pack_into("<II", raw, 128, 9 << 16, 12 << 16 | 8)
+    reader = PassthroughReader.of(5, IdentifyNamespace.parse(bytes(raw)), 3.0)
+    assert reader == PassthroughReader(5, 4096, 8, extended=True, protected=True, timeout=3.0)
+
+
+def test_names_for_people() -> None:
+    assert status_text(None) == "no completion"
+    assert status_text(0x281) == "status 0x281, unrecovered read error"
+    assert status_text(0x123) == "status 0x123"
+    assert passread.UNWRITTEN == 0x287

@@ -182,18 +182,18 @@ class Desk:
             if not self._warm_from:
                 raise DriveError("no warning temperature")
             kelvin = SmartLog.parse(self.controller.smart_log()).temperature_kelvin
-        except DriveError:
-            # It decides nothing about this drive, so it is not asked again.
+            hot = kelvin >= self._warm_from
+            self.files.write_heat(
+                f"is at {kelvin - _ZERO_CELSIUS} degrees Celsius, and too warm from "
+                f"{self._warm_from - _ZERO_CELSIUS} on by its own word"
+                if hot
+                else ""
+            )
+        except (DriveError, OSError):
+            # It decides nothing about this drive: neither it nor the disk is asked again.
             self._feel_at = float("inf")
-            self.files.write_heat("")
-            return
-        hot = kelvin >= self._warm_from
-        self.files.write_heat(
-            f"is at {kelvin - _ZERO_CELSIUS} degrees Celsius, and too warm from "
-            f"{self._warm_from - _ZERO_CELSIUS} on by its own word"
-            if hot
-            else ""
-        )
+            with contextlib.suppress(OSError):
+                self.files.write_heat("")
 
     def check_time(self) -> None:
         """Raises :class:`OutOfTimeError` when the order's time is over."""

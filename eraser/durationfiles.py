@@ -75,7 +75,7 @@ def learn(state_dir: Path, report: EraseReport) -> None:
             for method, seconds in took.items():
                 _add(state_dir, identity, facts.firmware, method, min(seconds, MAX_SECONDS))
             _prune(state_dir)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         LOG.warning("durations: not learned: %s", error)
 
 

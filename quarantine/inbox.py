@@ -31,11 +31,12 @@ from eraser.wire.ticket import RECEIPT_TYPE, TicketReceipt
 from quarantine import census, defences, receipts
 from quarantine.bells import Bells
 from quarantine.check import Decision, Ruling, check
+from quarantine.endings import Endings, Testimony
 from quarantine.errors import BadInputError, ConflictError, QuarantineError
 from quarantine.evidence.registrar import Registrar
 from quarantine.letters import Letters
 from quarantine.record.base import Clock, utc_now
-from quarantine.record.facts import HostRecord, NonceUse, SlotChanges, SlotRecord
+from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.states import WAITING_FOR_PEOPLE, WORKING, Event, State
 from quarantine.record.store import Store
 from quarantine.step import Limits
@@ -72,12 +73,14 @@ class Inbox:
     limits: Limits = field(default_factory=Limits)
     clock: Clock = utc_now
     _letters: Letters = field(init=False)
+    _endings: Endings = field(init=False)
     _rung: Bells = field(default_factory=Bells)
     _sequences: dict[str, int] = field(default_factory=dict)
     """Last progress per order; forgetting it costs a step backwards on a screen."""
 
     def __post_init__(self) -> None:
         self._letters = Letters(self.store)
+        self._endings = Endings(self.store, self.registrar, self.clock)
 
     def report(self, token: str) -> Decision:
         """A host's report. Raises :class:`RefusedError` (recorded) where it counts for nothing.
@@ -232,7 +235,8 @@ class Inbox:
         decision = check(order, report, record)
         if decision.ruling is Ruling.REFUSE:
             self._letters.refuse("report", host.name, f"{report.slot}: {decision.reason}", raw)
-        self._carry_out(record, order, report, host, token, digest, decision)
+        given = Testimony(order, report, token, digest, host.key.thumbprint)
+        self._endings.carry_out(record, given, decision)
         return decision
 
     def _take_receipt(self, host: HostRecord, receipt: TicketReceipt, raw: bytes) -> None:
@@ -254,74 +258,6 @@ class Inbox:
             self.store.amend(record, changes, note="the host has a valid ticket for the drive")
         else:
             LOG.info("%s: %s", record.slot, reason)
-
-    def _carry_out(
-        self,
-        record: SlotRecord,
-        order: EraseOrder,
-        report: EraseReport,
-        host: HostRecord,
-        token: str,
-        digest: str,
-        decision: Decision,
-    ) -> None:
-        heard = SlotChanges(heard_at=self.clock(), step=Step.REPORT, fraction=1.0, detail="")
-        nonce = NonceUse(report.nonce, order.order_id, digest, self.clock())
-        if decision.ruling is Ruling.POSTPONE:
-            # The nonce stays good: the very same order is sent again. This answer to it counts
-            # once, or its repetition would speak of the next try too, and use up all of them.
-            once = NonceUse(digest, order.order_id, digest, self.clock())
-            self.store.transition(
-                record, Event.POSTPONED, reason=decision.reason, changes=heard, nonce=once
-            )
-            LOG.info("%s: postponed: %s", record.slot, decision.reason)
-        elif decision.ruling is Ruling.HOLD and decision.erased:
-            held = self.registrar.withhold(
-                record,
-                order=order,
-                report=report,
-                report_token=token,
-                host_key=host.key.thumbprint,
-                changes=heard,
-                nonce=nonce,
-                reasons=decision.reasons,
-            )
-            self._held(held, decision)
-        elif decision.ruling is Ruling.HOLD:
-            held = self.store.transition(
-                record,
-                Event.HELD,
-                reason=decision.reason,
-                detail={"report": digest, "verdict": report.verdict.value},
-                changes=heard,
-                nonce=nonce,
-            )
-            self._held(held, decision)
-        else:
-            self.registrar.certify(
-                record,
-                order=order,
-                report=report,
-                report_token=token,
-                host_key=host.key.thumbprint,
-                changes=heard,
-                nonce=nonce,
-            )
-
-    def _held(self, record: SlotRecord, decision: Decision) -> None:
-        """What a person must know; and the drive's end, where the policy has decided that."""
-        LOG.error("%s: held: %s", record.slot, decision.reason)
-        if not decision.retire:
-            return
-        erased = "erased" if decision.erased else "not proved to be erased: destroy it"
-        reason = f"{'; '.join(decision.retire)}; {erased}"
-        try:
-            self.store.transition(record, Event.RETIRED, reason=reason)
-        except ConflictError as error:
-            # A person was quicker, and decides.
-            LOG.warning("%s: not retired: %s", record.slot, error)
-            return
-        LOG.error("ALARM %s: retired: %s", record.slot, reason)
 
     def _order(self, token: str) -> EraseOrder:
         """Our own order, as signed: the database's word alone is not enough."""

@@ -153,3 +153,21 @@ def test_a_warm_drive_is_told_and_one_that_does_not_say_is_left_alone(
     assert controller.asked == asked
     desk.close()
     assert desk.files.heat() == ""
+
+
+def test_a_full_disk_costs_the_word_about_heat_and_no_case(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = KnownController()
+    desk._controller = controller  # type: ignore[assignment]
+    now = [time.monotonic() + casedesk.FEEL_SECONDS]
+    monkeypatch.setattr(casedesk.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(CaseFiles, "write_heat", _full)
+    desk.feel()
+    now[0] += casedesk.FEEL_SECONDS
+    desk.feel()
+    assert controller.asked == 1
+
+
+def _full(_files: CaseFiles, _text: str) -> None:
+    raise OSError(28, "No space left on device")

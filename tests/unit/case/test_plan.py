@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from eraser.erase.plan import (
     BROADCAST,
@@ -10,10 +14,12 @@ from eraser.erase.plan import (
     OPCODE_SANITIZE,
     Capabilities,
     FormatTarget,
+    Plan,
     format_cdw10,
     make_plan,
 )
-from eraser.wire.policy import Label, Method, Policy
+from eraser.wire.applied import apply
+from eraser.wire.policy import Label, LimitOverrides, Method, Policy, Quirk
 
 ONE = (FormatTarget(1, 0),)
 ALIKE = (FormatTarget(1, 1), FormatTarget(2, 1), FormatTarget(7, 1))
@@ -118,3 +124,72 @@ def test_format_dword_10(target: FormatTarget, expected: int) -> None:
 def test_an_impossible_format_is_refused() -> None:
     with pytest.raises(ValueError, match="0 to 63"):
         format_cdw10(Method.FORMAT_USER_DATA, FormatTarget(1, 64))
+
+
+def test_fewer_methods_than_named_need_their_permission() -> None:
+    strict = Policy(allow_fewer=False, allow_clear=True)
+    assert [c.cdw10 for c in make_plan(strict, BOTH, ONE).commands] == [4, 2]
+    plan = make_plan(strict, Capabilities(2, 4, 0b01), ONE)
+    assert (plan.commands, plan.achieved) == ((), None), "and Clear is no way around it"
+    assert "sanitize-crypto and sanitize-block, the drive offers sanitize-crypto" in plan.refusal
+    assert "(allow_fewer)" in plan.refusal
+    assert make_plan(strict, FORMAT_ONLY, ONE).downgraded, "none at all is allow_clear's matter"
+
+
+def quirky(policy: Policy, **changes: object) -> Plan:
+    quirk = Quirk("M", "a reason", **changes)  # type: ignore[arg-type]
+    return make_plan(policy, BOTH, ONE, apply(replace(policy, quirks=(quirk,)), 1, "M", "F"))
+
+
+def test_a_quirk_skips_reorders_and_needs_no_other_permission() -> None:
+    strict = Policy(allow_fewer=False)
+    assert [c.cdw10 for c in quirky(strict, skip=(Method.SANITIZE_CRYPTO,)).commands] == [2]
+    turned = (Method.SANITIZE_BLOCK, Method.SANITIZE_CRYPTO)
+    assert [c.cdw10 for c in quirky(PURGE, purge_methods=turned).commands] == [2, 4]
+    formats = quirky(CLEAR, skip=(Method.FORMAT_USER_DATA,))
+    assert [c.method for c in formats.commands] == [Method.FORMAT_CRYPTO]
+
+
+def test_a_quirk_that_leaves_no_purge_is_no_silent_clear() -> None:
+    both = (Method.SANITIZE_BLOCK, Method.SANITIZE_CRYPTO)
+    plan = quirky(PURGE, skip=both)
+    assert (plan.commands, plan.achieved) == ((), None)
+    assert "quirks for its model skip sanitize-crypto, sanitize-block" in plan.refusal
+    assert "allow_clear" in plan.refusal
+    plan = quirky(MAY_CLEAR, skip=both)
+    assert (plan.achieved, plan.downgraded) == (Label.CLEAR, True)
+
+
+methods = st.lists(st.sampled_from(list(Method)), unique=True, max_size=4)
+
+
+@given(
+    st.lists(st.tuples(methods, methods), max_size=4),
+    st.integers(0, 7),
+    st.booleans(),
+    st.booleans(),
+)
+def test_no_quirk_ever_has_sent_what_it_skips_or_nobody_named(
+    given_: list[tuple[list[Method], list[Method]]], sanicap: int, fewer: bool, clear: bool
+) -> None:
+    quirks = tuple(
+        Quirk(
+            "M",
+            "r",
+            skip=tuple(skip),
+            purge_methods=tuple(m for m in named if m.is_sanitize),
+            clear_methods=tuple(m for m in named if not m.is_sanitize),
+            limits=LimitOverrides(stuck=1),
+        )
+        for skip, named in given_
+    )
+    policy = Policy(allow_fewer=fewer, allow_clear=clear, quirks=quirks)
+    applied = apply(policy, 1, "M", "F")
+    plan = make_plan(policy, Capabilities(2, 4, sanicap), ONE, applied)
+    sent = [command.method for command in plan.commands]
+    assert not {m for quirk in quirks for m in quirk.skip} & set(sent)
+    assert set(sent) <= set(applied.purge_methods) | set(applied.clear_methods)
+    assert not set(sent) & set(applied.skipped)
+    assert bool(sent) != bool(plan.refusal)
+    if plan.achieved is Label.CLEAR:
+        assert clear, "never without its permission"

@@ -101,6 +101,26 @@ def test_a_method_that_failed_holds_the_drive_although_another_erased_it() -> No
     assert "sanitize-crypto: SSTAT 3" in found.reasons
 
 
+def test_a_failed_method_may_pass_by_permission_and_what_is_unknown_never() -> None:
+    found = report(state(FAILED, BLOCK), allow_failed=True)
+    assert (found.verdict, found.fit, found.reasons) == (Verdict.ERASED, True, ())
+    lost = method(Method.SANITIZE_CRYPTO, Verdict.UNKNOWN, "stuck")
+    assert not report(state(lost, BLOCK), allow_failed=True).fit
+    last = method(Method.SANITIZE_BLOCK, Verdict.NOT_ERASED, "SSTAT 3")
+    assert not report(state(CRYPTO, last), allow_failed=True).fit
+
+
+def test_what_the_policys_table_retires_is_said() -> None:
+    dying = dataclasses.replace(HEALTH, critical_warning=9, percentage_used=101)
+    found = report(state(CRYPTO, BLOCK), after=dataclasses.replace(AFTER, health=dying))
+    assert not found.fit
+    assert ["spare" in found.retire[0], "read only" in found.retire[1]] == [True, True]
+    assert set(found.retire) < set(found.reasons)
+    warm = dataclasses.replace(HEALTH, critical_warning=2)
+    found = report(state(CRYPTO, BLOCK), after=dataclasses.replace(AFTER, health=warm))
+    assert (found.fit, found.retire) == (True, ())
+
+
 def test_clear_is_never_called_purge() -> None:
     found = report(state(FORMAT), allow_clear=True)
     assert (found.achieved, found.downgraded, found.fit) == (Label.CLEAR, True, True)

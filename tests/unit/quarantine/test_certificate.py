@@ -223,6 +223,13 @@ def test_a_tampered_token_is_found() -> None:
         certificate.verify(f"{head}.{other}.{signature}", [KEY.public], "file")
 
 
+def test_another_spelling_of_the_same_words_is_refused() -> None:
+    payload = json.dumps(codec.plain(issue(Link()).certificate), sort_keys=True).encode()
+    token = KEY.sign(payload, certificate.CERTIFICATE_TYPE)
+    with pytest.raises(BadInputError, match="canonical"):
+        certificate.verify(token, [KEY.public], "file")
+
+
 def test_another_key_is_refused() -> None:
     with pytest.raises(BadInputError, match="signature by key"):
         certificate.verify(issue(Link()).token, [OTHER.public], "file")

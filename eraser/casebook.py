@@ -34,6 +34,7 @@ from eraser.caseentries import (
     WasReset,
     decode,
 )
+from eraser.drive.passthru import FORMAT_NVM, NAMESPACE_MANAGEMENT
 from eraser.journal import Line
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.profile import NamespaceLayout
@@ -126,6 +127,16 @@ class CaseState:
         if self.inspected is None or self.inspected.facts is None:
             return False
         return any(entry == found.get(nsid) for entry in self.inspected.facts.namespaces)
+
+    @property
+    def rearranged(self) -> bool:
+        """Namespaces were deleted, made or given another LBA format: nothing is as it was."""
+        return any(
+            command.opcode in (NAMESPACE_MANAGEMENT, FORMAT_NVM)
+            # Among I/O commands the number of the one is Reservation Register's.
+            and "io-passthru" not in command.argv
+            for command in self.commands
+        )
 
     @property
     def erased(self) -> bool:

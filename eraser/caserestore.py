@@ -84,17 +84,16 @@ def restore(desk: Desk) -> None:
     if not steps:
         # A run that died on the way may have done it all.
         changed = active != _inspected(desk).namespaces
-        desk.note(Restored(changed, active, _formats(desk) if changed else (), ()))
+        desk.note(Restored(changed, active, _added(desk) if changed else (), ()))
         return
     with desk.step(Step.RESTORE):
         if desk.controller.identify().can_sanitize:
             wait_for_another(desk, "before the layout is restored")
-        desk.recheck()
         problems = _carry_out(desk, steps)
         active, loose = _read_layout(desk)
         if _steps(desk, active, loose) and not problems:
             problems.append("restore: the drive took every command, and is not as it should be")
-        desk.note(Restored(True, active, _formats(desk), tuple(problems)))
+        desk.note(Restored(True, active, _added(desk), tuple(problems)))
 
 
 def mend_features(desk: Desk, found: ControllerFacts, rules: tuple[FeatureRule, ...]) -> bool:
@@ -175,7 +174,8 @@ def _carry_out(desk: Desk, steps: tuple[LayoutStep, ...]) -> list[str]:
         # number for the one that went, and it has to know one that is to change its format.
         desk.hold.drop()
         for step in group:
-            desk.check_time()
+            # Each: the disks are not claimed meanwhile, and what is deleted is gone.
+            desk.recheck()
             desk.tell(0.0, f"{act.value} namespace {step.nsid}")
             problems += _one(desk, step)
         _look_anew(desk)
@@ -240,11 +240,15 @@ def _look_anew(desk: Desk) -> None:
     desk.hold.take()
 
 
-def _formats(desk: Desk) -> tuple[CommandEntry, ...]:
-    """Formats of the layout that there is now, on a drive that is erased by Format."""
+def _added(desk: Desk) -> tuple[CommandEntry, ...]:
+    """What erases the layout that there is now: Formats of it, on a drive that is erased by Format;
+    the last sanitize once more, where none is left to follow (it was adopted, or the journal is of
+    an older version). Namespaces that were made after it read as blank whatever it did."""
     plan = desk.state.plan
-    if plan is None or any(command.method.is_sanitize for command in plan.commands):
+    if plan is None:
         return ()
+    if any(command.method.is_sanitize for command in plan.commands):
+        return plan.commands[-1:] if desk.state.erased else ()
     controller = desk.controller
     targets = tuple(
         FormatTarget.of(nsid, controller.identify_namespace(nsid))

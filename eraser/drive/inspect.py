@@ -9,9 +9,10 @@ from eraser.wire.profile import NamespaceLayout
 from eraser.wire.report import ControllerFacts
 
 
-def facts(controller: Controller) -> ControllerFacts:
+def facts(controller: Controller, *, layout_only: bool = False) -> ControllerFacts:
     """Reads capabilities, every namespace, also detached ones, and the drive's condition.
 
+    With ``layout_only`` no more than an erase needs: neither detached namespaces nor the condition.
     Raises ``DriveError``.
     """
     identify = controller.identify()
@@ -28,8 +29,8 @@ def facts(controller: Controller) -> ControllerFacts:
         unallocated_bytes=identify.unallocated_bytes,
         namespaces=tuple(layout_of(nsid, namespace) for nsid, namespace in namespaces),
         dlfeat=tuple(namespace.dlfeat for _nsid, namespace in namespaces),
-        detached=detached(controller, identify, frozenset(active)),
-        condition=inquiry.condition(controller, identify, namespaces),
+        detached=() if layout_only else detached(controller, identify, frozenset(active)),
+        condition=None if layout_only else inquiry.condition(controller, identify, namespaces),
     )
 
 

@@ -1,0 +1,119 @@
+"""What a review of erasing against hostile tenants found, each held by a test: the machine on the
+lab's drive model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eraser.casedesk import Desk
+from eraser.errors import InUseError
+from eraser.wire.applied import apply
+from eraser.wire.policy import Label, Method, Quirk
+from eraser.wire.report import Outcome, Verdict
+from tests.unit.case.test_restore import (
+    ONE_METHOD,
+    OTHER_SECTORS,
+    QUICK,
+    SCATTERED,
+    Hold,
+    Killable,
+    fit,
+    make_bed,
+)
+from tests.unit.drive.labdrive import FULL
+
+BLOCK = 2
+
+
+def test_a_layout_restored_after_an_adopted_sanitize_is_erased_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal was lost while the last sanitize ran. Fresh namespaces read as blank whatever
+    that sanitize did, so reading them proves nothing of it."""
+    slow = replace(FULL, sanitize=replace(QUICK, block_seconds=0.3))
+    made = make_bed(tmp_path, monkeypatch, slow)
+    made.leave(OTHER_SECTORS)
+    made.bench.admin(0x84, cdw10=BLOCK)
+    report = made.run()
+    assert [m.adopted for m in report.methods] == [True, False], report.methods
+    assert made.planted[-1][1] == (1,)
+    assert "format_nvm" in made.names()
+    fit(report)
+
+
+def test_what_a_quirk_forbids_is_not_sent_to_a_restored_layout_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    lies = Quirk(
+        model="*",
+        reason="its sanitize was seen to lie",
+        skip=(Method.SANITIZE_BLOCK, Method.SANITIZE_CRYPTO),
+    )
+    made.policy = replace(made.policy, quirks=(lies,))
+    monkeypatch.setattr(Desk, "applied", property(lambda desk: apply(desk.policy, 0, "", "")))
+    made.leave(OTHER_SECTORS)
+    report = made.run()
+    assert "sanitize" not in made.names()
+    assert report.achieved is Label.CLEAR
+
+
+@pytest.mark.parametrize("question", ["Reservation Report", "allocated namespaces"])
+def test_nonsense_about_its_condition_keeps_no_drive_from_being_erased(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    """One odd answer, of firmware that a tenant may have replaced: erased, then held."""
+    made = make_bed(tmp_path, monkeypatch)
+    real = Killable.read
+
+    def read(self: Killable, opcode: int, length: int, what: str, **words: Any) -> bytes:
+        raw = real(self, opcode, length, what, **words)
+        return b"\xff" * length if what.startswith(question) else raw
+
+    monkeypatch.setattr(Killable, "read", read)
+    report = made.run()
+    assert made.names() == ["sanitize", "sanitize"]
+    assert (report.verdict, report.fit) == (Verdict.ERASED, False)
+    assert "inspection after the erase" in " ".join(report.reasons)
+
+
+def test_a_drive_that_was_rearranged_is_not_said_to_be_untouched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In use, found after namespaces were deleted: the case was begun and must not begin anew, as
+    if nothing had been sent."""
+    made = make_bed(tmp_path, monkeypatch, ONE_METHOD)
+    made.leave(SCATTERED)
+    real = Hold.take
+
+    def take(hold: Hold) -> None:
+        if "namespace_management" in made.names():
+            raise InUseError("somebody else has it")
+        real(hold)
+
+    monkeypatch.setattr(Hold, "take", take)
+    report = made.run()
+    assert report.outcome is Outcome.COMPLETED
+    assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
+    assert "somebody else has it" in report.reasons[0]
+
+
+def test_each_namespace_is_deleted_only_from_the_drive_of_the_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, ONE_METHOD)
+    made.leave(SCATTERED)
+    real = Killable.identity
+
+    def identity(controller: Killable) -> Any:
+        found = real(controller)
+        deleted = made.names().count("namespace_management")
+        return replace(found, serial="ANOTHER") if deleted else found
+
+    monkeypatch.setattr(Killable, "identity", identity)
+    made.run()
+    assert made.names() == ["namespace_management"]

@@ -251,7 +251,8 @@ def _look_again(desk: Desk) -> AfterLook:
         found = facts(controller)
         identity = controller.identity()
         rules = features(controller)
-        if caserestore.mend_features(desk, found, rules):
+        # Only at a case's end: one that was stopped at once may be of a drive in use.
+        if desk.state.verified is not None and caserestore.mend_features(desk, found, rules):
             rules = features(controller)
         differences = compare(desk.request.profile, identity, found, rules)
     except DriveError as error:

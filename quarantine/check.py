@@ -10,7 +10,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eraser.wire.fitness import Consequence
+from eraser.wire.fitness import Consequence, Finding
 from eraser.wire.order import EraseOrder
 from eraser.wire.profile import layout_differences
 from eraser.wire.remarks import remarks
@@ -70,7 +70,7 @@ def check(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Decisio
     retire = tuple(dict.fromkeys((*_health(order, report, Consequence.RETIRE), *report.retire)))
     if report.verdict is not Verdict.ERASED:
         reasons = (f"verdict {report.verdict}", *report.reasons)
-        return Decision(Ruling.HOLD, reasons, retire=retire)
+        return Decision(Ruling.HOLD, reasons, retire=(*retire, *_failed(order, report)))
     claims = tuple(_claims(order, report))
     if not report.fit:
         reasons = ("erased, but not fit to be handed out", *report.reasons, *claims)
@@ -175,3 +175,13 @@ def _health(order: EraseOrder, report: EraseReport, *consequences: Consequence) 
     for remark in remarks(report.health, order.policy.health) if report.health else ():
         if remark.consequence in consequences:
             yield remark.text
+
+
+def _failed(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """A sanitize that failed by the drive's own log, and failed again; where that retires it."""
+    if order.policy.health.consequence(Finding.ERASE_FAILED) is not Consequence.RETIRE:
+        return
+    failed = [record for record in report.methods if methods.failed(record)]
+    if sum(record.attempts for record in failed) > 1:
+        names = " and ".join(dict.fromkeys(record.method.value for record in failed))
+        yield f"log 81h says that {names} failed (SSTAT 3), also when it was tried again"

@@ -13,6 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -72,6 +73,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--kept", action="store_true", help="run nothing, show what is kept, of any version"
     )
     parser.add_argument(
+        "--jobs", type=int, default=1, help="drives at a time, each in a guest of its own"
+    )
+    parser.add_argument(
         "--at-most",
         type=float,
         default=float("inf"),
@@ -84,6 +88,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     options = _parse(arguments)
+    if options.jobs < 1:
+        print(f"zoo: expected at least one job, found {options.jobs}", file=sys.stderr)
+        return 2
     try:
         chosen = [preset(name) for name in options.only or PRESETS]
     except DriveError as error:
@@ -111,29 +118,38 @@ def _run(
     found: dict[str, result.Result],
     version: str,
 ) -> bool:
+    """Fills ``found``; whether every drive has its result."""
     waiting = [one for one in chosen if options.anew or one.name not in found]
-    begun = time.monotonic()
-    whole = True
+    end = time.monotonic() + options.at_most
     build.ensure(progress=_say)
-    for number, one in enumerate(waiting, 1):
-        if time.monotonic() - begun > options.at_most:
-            _say(f"{len(waiting) - number + 1} drives are left for the next call")
-            return False
+
+    def work(one: Preset) -> result.Result | None:
+        if time.monotonic() > end:
+            return None
         try:
-            done = run_one(one, version)
+            return run_one(one, version)
         except LabError as error:
             _say(f"{one.name}: the rack failed, not counted: {error}")
-            whole = False
-            continue
-        result.append(options.results, done)
-        found[one.name] = done
-        _say(
-            f"{number}/{len(waiting)} {one.name}: {done.verdict}, "
-            f"{'fit' if done.fit else 'held'}, {done.seconds:.1f} s, "
-            f"{done.leaked_blocks} leaked, {done.left_blocks} left"
-            + (f"  WRONG: {done.wrong}" if done.wrong else "")
-        )
-    return whole
+            return None
+
+    done = 0
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for future in as_completed([pool.submit(work, one) for one in waiting]):
+            row = future.result()
+            if row is None:
+                continue
+            done += 1
+            result.append(options.results, row)
+            found[row.preset] = row
+            _say(
+                f"{done}/{len(waiting)} {row.preset}: {row.verdict}, "
+                f"{'fit' if row.fit else 'held'}, {row.seconds:.1f} s, "
+                f"{row.leaked_blocks} leaked, {row.left_blocks} left"
+                + (f"  WRONG: {row.wrong}" if row.wrong else "")
+            )
+    if done < len(waiting):
+        _say(f"{len(waiting) - done} drives are left for the next call")
+    return done == len(waiting)
 
 
 if __name__ == "__main__":

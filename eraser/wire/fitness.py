@@ -37,6 +37,9 @@ class Finding(enum.StrEnum):
     """Fewer PCI Express lanes in use than drive and slot both have."""
     LINK_SLOW = "link-slow"
     """A lower PCI Express speed in use than drive and slot both can."""
+    ERASE_FAILED = "erase-failed"
+    """The drive's own log says that its sanitize failed (SSTAT 3), and again when it was repeated,
+    by the same method or another. Only for drives that nothing erased after it."""
 
 
 class Consequence(enum.StrEnum):
@@ -66,7 +69,12 @@ class Health:
     """Percent of spare that must be left, beyond the drive's own threshold."""
     max_new_media_errors: int = 0
     """Media and Data Integrity Errors that may be added during the erase and its verification."""
-    retire: tuple[Finding, ...] = (Finding.SPARE_LOW, Finding.UNRELIABLE, Finding.READ_ONLY)
+    retire: tuple[Finding, ...] = (
+        Finding.SPARE_LOW,
+        Finding.UNRELIABLE,
+        Finding.READ_ONLY,
+        Finding.ERASE_FAILED,
+    )
     """What the drive itself calls its end. Wear is not among them: a threshold that somebody
     mistyped would retire a fleet."""
     note: tuple[Finding, ...] = (Finding.HOT,)

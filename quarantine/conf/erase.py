@@ -33,8 +33,9 @@ JSON file with the policy named above. Without a file the built-in policy is use
 (crypto, then block), statistical verification, no downgrade to Clear. Each order and each
 certificate holds the policy as it was at that time.
 
-When to set it: to allow Clear for drives without Sanitize, to have more read back, or to serve
-drives that need longer limits.
+When to set it: to allow Clear for drives without Sanitize, to have more read back, to serve models
+that need longer limits or are known to misbehave (quirks), or to change what a drive's health leads
+to. 'nvme-quarantine policy show NAME --model MODEL' shows what it means for a model.
 """,
     ),
     cfg.IntOpt(

@@ -13,6 +13,7 @@ from eraser.wire.policy import Label, Method
 from eraser.wire.report import ControllerFacts, EraseReport, MethodRecord, Verdict
 from quarantine.errors import BadInputError
 from quarantine.evidence import sanitizelog
+from quarantine.evidence.sanitizelog import SanitizeStatus
 
 SANITIZE_OPCODE = 0x84
 FORMAT_OPCODE = 0x80
@@ -90,6 +91,17 @@ def unseen(order: EraseOrder, report: EraseReport) -> tuple[Method, ...]:
     facts = report.facts_before
     plan = planned(applied(order, facts), report.achieved, facts)
     return tuple(m for m in plan if m not in done)
+
+
+def failed(record: MethodRecord) -> bool:
+    """Whether the drive's own log says that this sanitize failed (SSTAT 3)."""
+    if not record.method.is_sanitize or record.verdict is not Verdict.NOT_ERASED:
+        return False
+    try:
+        log = sanitizelog.parse(record.log_after, f"{record.method}: log after")
+    except BadInputError:
+        return False
+    return log.status == SanitizeStatus.FAILED and log.cdw10 == record.cdw10
 
 
 def _label(order: EraseOrder, report: EraseReport) -> Iterator[str]:

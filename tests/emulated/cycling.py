@@ -161,7 +161,7 @@ class Floor:
     def end(self, stay: Stay) -> dict[str, Any]:
         """The case ends well, with each method once, and nothing left. Returns the certificate."""
         self.drive.set_faults(FAST)
-        self.site.wait([self.drive], [State.AVAILABLE, State.HELD], seconds=PATIENCE)
+        self.site.wait([self.drive], [State.AVAILABLE, State.HELD, State.RETIRED], seconds=PATIENCE)
         record = self.site.slot(self.drive)
         assert record.state is State.AVAILABLE, record.reason
         assert self.sanitizes(stay) == [CRYPTO, BLOCK]
@@ -187,7 +187,7 @@ class Floor:
             self._server = None
             self.site.bell(self.compute.name)
             self.site.wait([self.drive], frozenset(State) - {State.IN_USE}, seconds=PATIENCE)
-        self.site.wait([self.drive], [State.AVAILABLE, State.HELD], seconds=PATIENCE)
+        self.site.wait([self.drive], [State.AVAILABLE, State.HELD, State.RETIRED], seconds=PATIENCE)
         if self.site.slot(self.drive).state is State.HELD:
             slot = f"{self.drive.host}/{self.drive.address}"
             self.site.cli("release", slot, "--reason", f"another test {secrets.token_hex(2)}")

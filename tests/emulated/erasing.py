@@ -76,6 +76,11 @@ class Bench:
         done = self.compute.run(self.argv(*more), check=False, timeout=240)
         return Erased(done.returncode, done.stdout, done.stderr)
 
+    def ask(self, verb: str, *more: str) -> Any:
+        """What another verb prints as JSON."""
+        argv = ["nvme-eraser", verb, "--state-dir", STATE, "-f", "json", *more]
+        return json.loads(self.compute.run(argv).stdout)
+
     def report(self, erased: Erased) -> dict[str, Any]:
         """The whole report that the erase left."""
         found = json.loads(self.compute.get(erased.report))

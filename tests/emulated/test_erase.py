@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.emulated.erasing import CLEAR, PROFILE, QUICK, STATE, bench
+from tests.emulated.erasing import CLEAR, POLICY, PROFILE, QUICK, STATE, bench
 from tests.lab.nvme.faults import EraseFault, Faults
 from tests.lab.rack import Rack
 
@@ -148,8 +148,13 @@ def test_purge_without_sanitize_is_refused_and_nothing_is_sent(rack: Rack) -> No
     assert "allow_clear" in erased.reasons[0]
     assert made.destructive() == []
     made.policy(CLEAR)
+    plan = made.ask("plan", "--pci", made.drive.address, "--policy", POLICY)
+    assert [(c["method"], c["cdw10"]) for c in plan["commands"]] == [("format-user-data", 0x200)]
+    assert (plan["downgraded"], made.destructive()) == (True, [])
     erased = made.erase()
     assert (erased.code, erased.verdict, erased.fit) == (0, "erased", True), erased.reasons
+    (learned,) = made.ask("durations")
+    assert (learned["method"], learned["erases"]) == ("format-user-data", 1)
     assert (erased.asked, erased.achieved, erased.downgraded) == ("Purge", "Clear", True)
     assert [(c.name, c.nsid, c.cdws[0]) for c in made.destructive()] == [("format_nvm", 1, 0x200)]
     assert made.leaked == 0

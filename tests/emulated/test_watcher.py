@@ -113,6 +113,8 @@ def test_a_drive_that_leaves_its_slot_loses_its_ticket(watched: Watched) -> None
     assert watched.voided(A).startswith("the drive vanished from its slot")
     compute.sh("echo 1 >/sys/bus/pci/rescan")
     watched.rung(A, 2)
+    # udev has all those events to go through, each of them emulated.
+    compute.run(["udevadm", "settle", "-t", "600"], timeout=660)
     compute.wait_drive(A)
     assert watched.ticket(B) == ("valid", "")
 
@@ -138,6 +140,8 @@ def test_events_that_did_not_fit_cost_nothing(watched: Watched) -> None:
     )
     watched.watcher.signal(18)  # SIGCONT
     assert watched.voided(A) == "the drive vanished from its slot and came back"
+    # udev has all those events to go through, each of them emulated.
+    compute.run(["udevadm", "settle", "-t", "600"], timeout=660)
     compute.wait_drive(A)
     assert watched.ticket(B) == ("valid", "")
     assert "more events than fit" in watched.watcher.stderr()

@@ -35,7 +35,7 @@ PATIENCE: Final = 600.0
 _SECOND: Final = "of-the-second-slot"
 """Its drive has a profile of its own, approved before anything happened to it."""
 _SERVICES: Final = "services: redis-server, Placement, nvme-quarantine"
-SETTLED: Final = (State.AVAILABLE, State.HELD)
+SETTLED: Final = (State.AVAILABLE, State.HELD, State.RETIRED)
 
 
 class Demo:

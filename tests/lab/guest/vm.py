@@ -21,6 +21,7 @@ from tests.lab.guest.commands import COMMAND_S, GRACE_S, Completed, GuestProcess
 from tests.lab.guest.machine import Machine
 
 _RESUME_S: Final = 60.0
+_BOOT_S: Final = 180.0
 _CHUNK: Final = 1 << 18
 _MOUNTED: Final = (
     ("site", "/opt/site", "ro,noatime"),
@@ -55,6 +56,7 @@ class Guest:
         directory.mkdir(parents=True, exist_ok=True)
         short.mkdir(parents=True, exist_ok=True)
         self._state = directory / "state.ext4"
+        self._overlay = directory / "root.qcow2"
         _copy_sparse(images.state(flavour.image), self._state)
 
     # Life
@@ -73,12 +75,33 @@ class Guest:
 
     def start(self) -> None:
         """Restore the saved state as a fresh boot of this guest (about a second)."""
+        saved = self.images.saved(self.flavour)
+        self._expect_off()
+        shutil.copyfile(saved.root_overlay, self._overlay)
+        self._machine = self._launch("-incoming", "defer")
+        snapshot.load(self._machine, saved)
+        self._resume()
+
+    def reboot(self) -> None:
+        """Shut down in order and boot for real (about 10 s): the root disk stays as it is.
+
+        Drives are unplugged by it; plug them, or others, in again.
+        """
+        self.run(["sync"])
+        # Only an orderly end of QEMU writes all of the overlay.
+        self.machine.monitor.execute("quit")
+        self.machine.process.wait(_RESUME_S)
+        self.power_cut()
+        self._machine = self._launch()
+        self._machine.agent.wait(self._machine.agent.hello, _BOOT_S, "boot")
+        self._resume()
+
+    def _expect_off(self) -> None:
         if self._machine is not None:
             raise GuestError(f"expected guest {self.name} to be off, it is on; cut its power first")
-        saved = self.images.saved(self.flavour)
-        overlay = self.directory / "root.qcow2"
-        shutil.copyfile(saved.root_overlay, overlay)
-        disks = Disks(overlay, self.images.site, self.images.sources(), self._state)
+
+    def _launch(self, *more: str) -> Machine:
+        disks = Disks(self._overlay, self.images.site, self.images.sources(), self._state)
         sockets = Sockets(self._short)
         self.starts += 1
         console = self.directory / "console.log"
@@ -90,10 +113,7 @@ class Guest:
             sockets,
             console,
         )
-        argv = [*self.images.qemu.command, *line, "-incoming", "defer"]
-        self._machine = Machine(argv, sockets, self.directory)
-        snapshot.load(self._machine, saved)
-        self._resume()
+        return Machine([*self.images.qemu.command, *line, *more], sockets, self.directory)
 
     def power_cut(self) -> None:
         """Pull the plug: what was not synced to the persistent disk is lost."""

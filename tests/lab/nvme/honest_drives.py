@@ -124,6 +124,11 @@ HONEST_DRIVES = (
             ),
         ),
     ),
+    Preset(
+        "dual-port",
+        "two controllers, of which the second is not connected",
+        replace(FULL_FEATURED, other_controllers=(2,)),
+    ),
     Preset("nearly-full", "a tenant wrote to all of it but a little", PLAIN, filled=0.97),
     Preset("nearly-empty", "a tenant wrote one block", PLAIN, filled=0),
     Preset(

@@ -62,6 +62,7 @@ def controller(profile: DriveProfile, state: DriveState) -> bytes:
     data[24:64] = _ascii(profile.model, 40)
     data[64:72] = _ascii(state.firmware.revisions[state.firmware.active - 1], 8)
     data[73:76] = profile.pci.oui.to_bytes(3, "little")
+    data[76] = 2 * bool(profile.other_controllers)  # CMIC: more than one controller
     data[77] = profile.mdts
     put("<HI", data, 78, profile.cntlid, profile.version)
     put("<II", data, 84, 1_000_000, 1_000_000)  # RTD3R, RTD3E: microseconds
@@ -146,8 +147,8 @@ def descriptors(profile: DriveProfile, state: NamespaceState) -> bytes:
 
 
 def controller_list(profile: DriveProfile, at_least: int) -> bytes:
-    """Controller list, CNS 12h and 13h: this one, where its id is high enough."""
-    ids = [profile.cntlid] if profile.cntlid >= at_least else []
+    """Controller list, CNS 12h and 13h: all whose id is high enough."""
+    ids = sorted(one for one in (profile.cntlid, *profile.other_controllers) if one >= at_least)
     return struct.pack(f"<H{len(ids)}H", len(ids), *ids).ljust(PAGE, b"\0")
 
 

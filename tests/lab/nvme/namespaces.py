@@ -95,8 +95,12 @@ class NamespaceManager:
             return self._absent(command.nsid)
         (count,) = struct.unpack_from("<H", asked)
         ids = struct.unpack_from(f"<{min(count, 2047)}H", asked, 2)
-        if set(ids) != {self._drive.profile.cntlid}:
+        profile = self._drive.profile
+        known = {profile.cntlid, *profile.other_controllers}
+        if not ids or not set(ids) <= known:
             return refused(Status.CONTROLLER_LIST)
+        if profile.cntlid not in ids:
+            return OK  # the model remembers for its own controller alone
         if attach and target.attached:
             return refused(Status.ALREADY_ATTACHED)
         if not attach and not target.attached:

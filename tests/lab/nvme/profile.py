@@ -116,6 +116,7 @@ class DriveProfile:
     size: int = 1 << 30
     pci: PciIds = PciIds()
     cntlid: int = 1
+    other_controllers: tuple[int, ...] = ()  # of the same subsystem, as on a second port
     version: int = 0x00010400
     namespaces: tuple[NamespaceProfile, ...] = (NamespaceProfile(),)
     lba_shifts: tuple[int, ...] = (9, 12)  # LBA formats without metadata: 512 and 4096 bytes

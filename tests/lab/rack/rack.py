@@ -101,14 +101,20 @@ class Rack:
         guest.plug_all(self._drives_of(name))
         return guest
 
-    def tenant(self, drives: Sequence[RackDrive], *, name: str | None = None) -> TenantGuest:
+    def tenant(
+        self,
+        drives: Sequence[RackDrive],
+        *,
+        name: str | None = None,
+        flavour: Flavour = DEFAULT,
+    ) -> TenantGuest:
         """Start an instance that has drives; their hosts hand them over first."""
         for drive in drives:
             drive.wait_ready()
             for host in self._hosts_of(drive):
                 host.hand_over(drive.address)
         name = name or f"tenant-{len(self.guests) + 1}"
-        guest = TenantGuest(self.images, name, *self._places(name))
+        guest = TenantGuest(self.images, name, *self._places(name), flavour)
         self.guests.append(guest)
         guest.start()
         guest.plug_all(drives)

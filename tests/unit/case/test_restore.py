@@ -11,22 +11,38 @@ from typing import Any
 
 import pytest
 
-from eraser import case, caseformat, caseprobes, caseproof, casesanitize
+from eraser import case, caseformat, caseprobes, caseproof, caserestore, casesanitize
+from eraser.casebook import CaseState
 from eraser.casedesk import Book, Desk
-from eraser.caseentries import Entry, Fingerprinted, Identified, Planted, Verified, WasReset
+from eraser.caseentries import (
+    Again,
+    CommandEntry,
+    Entry,
+    Fingerprinted,
+    Identified,
+    Inspected,
+    Planned,
+    Planted,
+    Restored,
+    Verified,
+    WasReset,
+)
 from eraser.casefiles import CaseFiles, CaseRequest
 from eraser.drive import profile as profiles
 from eraser.drive.features import features
 from eraser.drive.inspect import facts
 from eraser.drive.sysfs import Host
 from eraser.erase.format import FormatResult
+from eraser.erase.layout import create_data, layout_steps, reformat_cdw10
 from eraser.wire import codec
-from eraser.wire.policy import Label, Limits, Policy
-from eraser.wire.profile import Profile
+from eraser.wire.policy import Label, Limits, Method, Policy
+from eraser.wire.profile import NamespaceLayout, Profile
 from eraser.wire.report import EraseReport, Outcome, Verdict
+from tests.lab.nvme import features as labfeatures
 from tests.lab.nvme.leftovers import Leftovers, apply
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SanitizeProfile
-from tests.unit.case.fakes import RECORD, SLOT, Crash, Plug
+from tests.lab.nvme.spec import Fid
+from tests.unit.case.fakes import FACTS, RECORD, SLOT, Crash, Plug
 from tests.unit.drive.labdrive import FULL, LabController
 from tests.unit.lab.model import Bench
 
@@ -367,3 +383,177 @@ def test_an_older_profile_goes_on_working(tmp_path: Path, monkeypatch: pytest.Mo
     made.profile = codec.decode(Profile, old, "profile")
     made.leave(SCATTERED)
     fit(made.run())
+
+
+def test_format_reaches_every_namespace_before_it_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, FORMAT_ONLY)
+    made.leave(SCATTERED)
+    report = made.run()
+    erased, order = set[int](), list[str]()
+    for command in report.commands:
+        if command.opcode == 0x80 and command.cdw10 >> 9 & 7:
+            erased.add(command.nsid)
+            order.append("erase")
+        elif command.opcode == 0x0D and command.cdw10 == 1:
+            assert command.nsid in erased, "deleted with its data"
+            order.append("delete")
+    assert erased == {1, 2, 5}
+    assert order[-1] == "erase", "the new layout is erased with its canaries on it"
+
+
+@pytest.mark.parametrize("left", [SCATTERED, DETACHED])
+def test_a_refused_policy_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: Leftovers
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, FORMAT_ONLY)
+    made.policy = replace(POLICY, allow_clear=False)
+    made.leave(left)
+    report = made.run()
+    assert (report.outcome, report.commands) == (Outcome.NO_METHOD, ())
+
+
+def test_a_feature_that_cannot_be_saved_is_set_for_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(Leftovers(features={0x06: 0}))
+    rule = replace(labfeatures.RULES[Fid.WRITE_CACHE], saveable=False)
+    monkeypatch.setitem(labfeatures.RULES, Fid.WRITE_CACHE, rule)
+    report = made.run()
+    sent = [c.cdw10 for c in report.commands if c.opcode == 0x09]
+    assert sent == [1 << 31 | 0x06, 0x06]
+
+
+def test_text_left_in_the_drive_holds_it_and_is_not_tried_to_be_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.bench.admin(0x09, b"hello".ljust(4096, b"\0"), cdw10=1 << 31 | 0x7E)
+    report = made.run()
+    assert "controller metadata" in " ".join(report.reasons)
+    assert [c for c in report.commands if c.opcode == 0x09] == []
+
+
+def test_anothers_sanitize_is_waited_for_before_the_layout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Namespace commands are refused while any sanitize runs."""
+    made = make_bed(
+        tmp_path,
+        monkeypatch,
+        replace(ONE_METHOD, sanitize=replace(QUICK, crypto=False, overwrite_seconds=0.3)),
+    )
+    made.leave(EMPTIED)
+    real = caserestore.layout_steps
+
+    def meanwhile(*words: Any, **options: Any) -> Any:
+        if not made.bench.commands("sanitize"):
+            assert made.bench.admin(0x84, cdw10=3 | 1 << 4).status == 0
+        return real(*words, **options)
+
+    monkeypatch.setattr(caserestore, "layout_steps", meanwhile)
+    fit(made.run())
+
+
+LAYOUT = FACTS.namespaces[0]
+
+
+def folded(*entries: Entry) -> CaseState:
+    state = CaseState()
+    for entry in entries:
+        state.apply(entry)
+    return state
+
+
+def test_probes_of_a_layout_that_is_gone_say_nothing() -> None:
+    other, second = replace(LAYOUT, blocks=8), replace(LAYOUT, nsid=2)
+    before = replace(FACTS, namespaces=(other, second))
+    seen = (Inspected(before, None, ()), Planted(0, 700, ()))
+    state = folded(*seen)
+    assert (state.canaries_planted, state.layout) == (700, (other, second))
+    assert state.kept(1)
+    state = folded(*seen, Restored(True, (LAYOUT, second), (), ()))
+    assert (state.canaries_planted, state.layout) == (0, (LAYOUT, second))
+    assert not state.kept(1), "its blocks are elsewhere now"
+    assert state.kept(2)
+    state = folded(*seen, Restored(False, (other, second), (), ()))
+    assert (state.canaries_planted, state.layout) == (700, (other, second))
+
+
+def test_formats_of_each_layout_begin_with_canaries() -> None:
+    old = tuple(CommandEntry(Method.FORMAT_USER_DATA, 0x80, n, 0x200) for n in (1, 2, 5))
+    new = old[:2]
+    state = folded(Planned(old, Label.CLEAR, False, ""), Restored(True, (LAYOUT,), new, ()))
+    state.apply(Again("why"))
+    assert state.steps == old + new + new
+    assert [p for p in range(len(state.steps)) if state.opens_round(p)] == [0, 3, 5]
+    assert state.restore_place == 3
+    state = folded(Planned(old, Label.CLEAR, False, ""), Restored(False, (LAYOUT,), (), ()))
+    state.apply(Again("why"))
+    assert state.steps == old + old
+    assert [p for p in range(len(state.steps)) if state.opens_round(p)] == [0, 3]
+
+
+WANTED = replace(LAYOUT, capacity=LAYOUT.blocks, sharing=0, extended_metadata=False)
+
+
+@pytest.mark.parametrize(
+    ("found", "loose", "manage", "steps"),
+    [
+        ([WANTED], [], True, []),
+        ([], [], True, ["create 1"]),
+        ([], [], False, []),
+        ([], [WANTED], True, ["attach 1"]),
+        ([], [replace(WANTED, nsid=2)], True, ["delete 2", "create 1"]),
+        ([replace(WANTED, blocks=8)], [], True, ["delete 1", "create 1"]),
+        ([replace(WANTED, blocks=8)], [], False, []),
+        ([replace(WANTED, protection=1)], [], True, ["reformat 1"]),
+        ([replace(WANTED, sharing=1)], [], True, ["delete 1", "create 1"]),
+        (
+            [replace(WANTED, blocks=WANTED.blocks // 8, block_bytes=4096, lba_format=1)],
+            [],
+            True,
+            ["reformat 1"],
+        ),
+        (
+            [replace(WANTED, blocks=WANTED.blocks // 8 - 9, block_bytes=4096, lba_format=1)],
+            [],
+            True,
+            ["delete 1", "create 1"],
+        ),
+        (
+            [replace(WANTED, blocks=WANTED.blocks // 8 - 9, block_bytes=4096, lba_format=1)],
+            [],
+            False,
+            ["reformat 1"],
+        ),
+        ([], [replace(WANTED, protection=1)], True, ["attach 1", "reformat 1"]),
+        (
+            [WANTED, replace(WANTED, nsid=3), replace(WANTED, nsid=2)],
+            [],
+            True,
+            ["delete 2", "delete 3"],
+        ),
+    ],
+)
+def test_what_is_sent_for_a_layout(
+    found: list[NamespaceLayout], loose: list[NamespaceLayout], manage: bool, steps: list[str]
+) -> None:
+    planned = layout_steps(
+        (WANTED,), tuple(found), tuple(loose), can_manage=manage, can_format=True
+    )
+    assert [f"{step.act} {step.nsid}" for step in planned] == steps
+
+
+@pytest.mark.parametrize("lba_format", [0, 15, 16, 63])
+def test_dwords_and_data_of_a_layout(lba_format: int) -> None:
+    """FLBAS as Identify Namespace reads it back, Format's dword 10 as nvme-cli 2.3 lays it out."""
+    layout = replace(WANTED, lba_format=lba_format, protection=0b1010, extended_metadata=True)
+    data = create_data(layout)
+    assert data[26] & 0xF | (data[26] >> 5 & 3) << 4 == lba_format
+    assert (data[26] >> 4 & 1, data[29], len(data)) == (1, 0b1010, 4096)
+    cdw10 = reformat_cdw10(layout)
+    assert cdw10 & 0xF | (cdw10 >> 12 & 3) << 4 == lba_format
+    assert (cdw10 >> 4 & 1, cdw10 >> 5 & 7, cdw10 >> 8 & 1, cdw10 >> 9 & 7) == (1, 2, 1, 0)

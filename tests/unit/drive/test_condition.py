@@ -203,6 +203,22 @@ def test_a_drive_that_does_not_answer_is_an_error(
         facts(controller)
 
 
+def test_a_list_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Firmware could keep us reading four million pages."""
+    controller = lab_controller(tmp_path)
+    pages = 0
+
+    def page(_opcode: int, _length: int, _what: str, *, nsid: int, cdw10: int) -> bytes:
+        nonlocal pages
+        pages += 1
+        assert (pages < 10, cdw10) == (True, 2)
+        return struct.pack("<1024I", *range(nsid + 1, nsid + 1025))
+
+    monkeypatch.setattr(controller, "read", page)
+    with pytest.raises(DriveError, match="at most 4096"):
+        controller.active_namespaces()
+
+
 def test_a_reservation_is_cleared_whoever_holds_it(tmp_path: Path) -> None:
     controller = lab_controller(tmp_path, FULL, Leftovers(reservation=1))
     path = controller.block_devices()[1]

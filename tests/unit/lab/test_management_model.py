@@ -136,6 +136,18 @@ def test_what_cannot_be_made_is_refused(made: Bench) -> None:
     assert status(made.admin(MANAGE, nsid=99, cdw10=1).status) == INVALID_NS
 
 
+def test_a_second_controller_is_named(tmp_path: Path) -> None:
+    made = Bench(tmp_path, replace(FULL, other_controllers=(2,)))
+    assert made.identify(1)[76] & 2
+    assert made.identify(0x13)[:6] == b"\x02\x00\x01\x00\x02\x00"
+    reply = made.admin(6, cdw10=0x13 | 2 << 16)
+    assert reply.data is not None
+    assert reply.data[:4] == b"\x01\x00\x02\x00"
+    assert attach(made, 1, select=1, cntlid=2) == 0
+    assert ids(made.identify(2)) == [1]
+    assert attach(made, 1, select=1, cntlid=3) == 0x11C
+
+
 def test_a_broadcast_format_does_not_reach_a_detached_namespace(tmp_path: Path) -> None:
     parts = (NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.5))
     made = Bench(tmp_path, replace(FULL, namespaces=parts))

@@ -386,6 +386,45 @@ class StoreSuite:
         assert store.certificates(server="server-1") == [one, two]
         assert store.certificates(server="nobody") == []
 
+    def test_a_certificate_of_a_hold_gives_nothing_to_anybody(self, store: Store) -> None:
+        record = erasing(store)
+        held = store.transition(
+            record, Event.HELD, reason="worn", certificate=next_certificate(store)
+        )
+        assert (held.state, held.certificate) == (State.HELD, None)
+        (link,) = store.certificates()
+        assert (link.slot, link.generation) == (SLOT, record.generation)
+        drive = store.drive(DRIVE.digest)
+        assert drive is not None
+        assert (drive.dirty, drive.certificate) == (True, None)
+        released = store.transition(held, Event.RELEASED_BY_OPERATOR, reason="x")
+        store.transition(released, Event.CUSTODY_TAKEN)
+        again = store.transition(
+            current(store), Event.ORDERED, changes=SlotChanges(order_id=ORDER, nonce="n2")
+        )
+        after = store.transition(again, Event.CERTIFIED, certificate=next_certificate(store, "b"))
+        assert after.certificate == digest_of("b")
+        assert store.certificates()[1].previous == link.digest
+
+    def test_a_certificate_is_found_by_whom_placement_or_the_gate_named(self, store: Store) -> None:
+        record = erasing(store)
+        new = dataclasses.replace(next_certificate(store), owner="server-2")
+        store.transition(record, Event.CERTIFIED, certificate=new)
+        (link,) = store.certificates()
+        assert (link.server, link.owner) == ("server-1", "server-2")
+        assert store.certificates(server="server-1") == store.certificates(server="server-2")
+        assert store.certificates(server="server-3") == []
+
+    def test_lines_of_history_that_name_somebody(self, store: Store) -> None:
+        enrol(store, OTHER)
+        record = store.transition(erasing(store), Event.HELD, reason="50%_of ann's drive")
+        store.transition(record, Event.RELEASED_BY_OPERATOR, reason="for bob")
+        assert [row.reason for row in store.mentions("ann")] == ["50%_of ann's drive"]
+        assert [row.slot for row in store.mentions("bob")] == [SLOT]
+        assert len(store.mentions("50%_of")) == 1
+        assert store.mentions("50__of") == [], "no pattern of the caller's"
+        assert store.mentions("carol") == []
+
     # Drives
 
     def test_a_drive_is_dirty_until_a_certificate_and_after_a_claim(self, store: Store) -> None:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jwcrypto import jwk, jws
 
 from eraser.wire import codec
@@ -55,6 +57,9 @@ def evidence_of(report: EraseReport = REPORT) -> Evidence:
 def issue(previous: Link, report: EraseReport = REPORT, key: PrivateKey = KEY) -> SignedCertificate:
     built = certificate.build(evidence_of(report), ISSUER, previous, "2026-11-20T12:00:00Z")
     return certificate.sign(built, key)
+
+
+EXAMPLE = issue(Link())
 
 
 def chain(length: int) -> list[SignedCertificate]:
@@ -367,6 +372,21 @@ def test_a_token_that_is_none_is_still_written_for_the_auditor() -> None:
         line = certificate.said_line(token)
         assert line.endswith(b"\n")
         assert line.count(b"\n") == 1
+
+
+@given(st.lists(st.binary(max_size=300), max_size=4), st.integers(0, 2000), st.binary(max_size=4))
+def test_whatever_is_in_a_ledger_is_named_and_breaks_nothing(
+    junk: list[bytes], place: int, cut: bytes
+) -> None:
+    good = certificate.said_line(EXAMPLE.token)
+    place %= len(good)
+    lines = [*junk, good[:place] + cut + good[place + len(cut) :]]
+    found = ledger.audit(ledger.documents(lines, "all"), [KEY.public])
+    texts = [line for line in lines if line.strip()]
+    assert found.count <= 1
+    assert len(found.findings) >= len(texts) - found.count
+    if found.count:
+        assert json.loads(texts[-1]) == json.loads(good), "only the very words pass"
 
 
 OWNER = LastOwner("22222222-2222-4222-8222-222222222222", "i-1", "2026-11-01", "2026-11-20")

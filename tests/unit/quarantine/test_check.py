@@ -11,7 +11,7 @@ from eraser.wire.fitness import Health
 from eraser.wire.identity import Slot
 from eraser.wire.order import EraseOrder
 from eraser.wire.policy import Label, Method, Policy, Quirk, Verification, VerificationMode
-from eraser.wire.report import EraseReport, Outcome, Verdict
+from eraser.wire.report import EraseReport, MethodRecord, Outcome, Verdict
 from quarantine.check import Ruling, check
 from quarantine.evidence import reading
 from quarantine.record.states import State
@@ -462,3 +462,30 @@ def test_what_no_order_can_mend_retires_the_drive_whatever_else_its_host_says() 
     assert decision.ruling is Ruling.HOLD
     assert for_ever in decision.reasons
     assert decision.retire == (for_ever,)
+
+
+GAVE_UP = replace(CRYPTO, verdict=Verdict.NOT_ERASED, log_after=log81(3, 4), reason="SSTAT 3")
+
+
+@pytest.mark.parametrize(
+    ("methods", "retires"),
+    [
+        ((replace(GAVE_UP, attempts=2),), True),
+        ((GAVE_UP, replace(BLOCK, verdict=Verdict.NOT_ERASED, log_after=log81(3, 2))), True),
+        ((GAVE_UP,), False),
+        ((replace(GAVE_UP, attempts=2, log_after=log81(1, 4)),), False),
+        ((replace(GAVE_UP, attempts=2, log_after=log81(3, 2)),), False),
+        ((replace(GAVE_UP, attempts=2, log_after="rubbish"),), False),
+        ((replace(GAVE_UP, attempts=2, verdict=Verdict.UNKNOWN),), False),
+        ((replace(FORMAT, attempts=2, verdict=Verdict.NOT_ERASED),), False),
+    ],
+)
+def test_a_drive_whose_sanitize_failed_twice_by_its_own_log_is_retired(
+    methods: tuple[MethodRecord, ...], retires: bool
+) -> None:
+    report = replace(REPORT, verdict=Verdict.NOT_ERASED, fit=False, methods=methods)
+    decision = check(ORDER, report, RECORD)
+    assert (decision.ruling, decision.erased) == (Ruling.HOLD, False)
+    assert bool(decision.retire) is retires
+    kept = replace(ORDER, policy=Policy(health=Health(retire=())))
+    assert check(kept, report, RECORD).retire == ()

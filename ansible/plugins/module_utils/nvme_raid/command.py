@@ -1,0 +1,60 @@
+"""The only door to other programs: a list of words in, what came back out, never a shell."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .errors import RaidError
+
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C",
+}
+"""All that a child sees: the caller's language must not change what a tool prints."""
+SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A program that ended by itself."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def run(argv: Sequence[str], *, seconds: float = SECONDS) -> Completed:
+    """Run a program. A failing exit code is a result; raises :class:`RaidError` for no program, or
+    one that does not end in time."""
+    try:
+        done = subprocess.run(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=ENVIRONMENT,
+            timeout=seconds,
+            check=False,
+        )
+    except OSError as error:
+        raise RaidError(f"expected to run {argv[0]}, found {error.strerror}; install it") from error
+    except subprocess.TimeoutExpired as error:
+        raise RaidError(
+            f"expected {shlex.join(argv)} to end in {seconds:g} s, killed it"
+        ) from error
+    return Completed(
+        done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    )
+
+
+def must(argv: Sequence[str], *, seconds: float = SECONDS) -> Completed:
+    """Run a program that has to succeed. Raises :class:`RaidError` with its last words."""
+    done = run(argv, seconds=seconds)
+    if done.code != 0:
+        words = " ".join((done.errors or done.output).split())[-400:]
+        raise RaidError(
+            f"expected {shlex.join(argv)} to succeed, it ended with {done.code}: {words}"
+        )
+    return done

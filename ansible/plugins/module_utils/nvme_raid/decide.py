@@ -1,0 +1,322 @@
+"""What to do, or why to stop: facts and a wish in, steps out. No I/O.
+
+The caller carries out the steps and decides again over new facts, until nothing is left. A step
+whose facts are not there yet (the UUID of a filesystem that has to be made) is told of with
+:data:`NEW` in that place, for check mode; it is never carried out so: ``Plan.now`` leaves it out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import fstab, obstacles
+from .candidates import candidates
+from .errors import Refusal
+from .files import managed_files
+from .model import Drive, Filesystem, Machine, Member, Running, Wish
+from .steps import (
+    Assemble,
+    CreateArray,
+    EnableTrim,
+    MakeDirectory,
+    MakeXfs,
+    Mount,
+    Relabel,
+    Relink,
+    Remount,
+    Step,
+)
+
+NEW = "00000000:00000000:00000000:00000000"
+"""Stands for the UUID of an array that is not made yet."""
+NEW_FILESYSTEM = "made-with-the-filesystem"
+_CHECKED_OPTIONS = frozenset({"noatime", "nodiratime", "nodev", "noexec", "nosuid", "ro"})
+"""Options that the mount table shows as they were asked for."""
+_RAID0 = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in their order, of which the first ``ready`` can be carried out now."""
+
+    steps: tuple[Step, ...]
+    ready: int
+    warnings: tuple[str, ...] = ()
+    drives: tuple[str, ...] = ()
+    """Device nodes, in the array's order."""
+    device: str = ""
+    """Node of what carries the filesystem."""
+    filesystem: str = ""
+    """UUID, where there is one."""
+
+    @property
+    def now(self) -> tuple[Step, ...]:
+        """The steps that can be carried out with what is known."""
+        return self.steps[: self.ready]
+
+
+@dataclass(frozen=True)
+class _Base:
+    """What carries, or will carry, the filesystem."""
+
+    steps: tuple[Step, ...]
+    device: str
+    """Kernel name; empty while there is none."""
+    node: str
+    array: str = ""
+    """UUID of the array, :data:`NEW`, or empty on a single drive."""
+    filesystem: Filesystem | None = None
+    unknown: bool = False
+    """Whether only the next look can tell what is on it."""
+    warnings: tuple[str, ...] = ()
+
+
+def decide(machine: Machine, wish: Wish) -> Plan:
+    """The plan. Raises :class:`Refusal` where the machine is not the role's to change."""
+    drives = candidates(machine, wish)
+    base = _single(machine, wish, drives[0]) if wish.drives == 1 else _array(machine, wish, drives)
+    _refuse_taken_mount_point(machine, wish, base)
+    paths = tuple(drive.path for drive in drives)
+    if base.unknown:
+        late = "what else there is to do shows once the array is assembled"
+        return Plan(base.steps, len(base.steps), (*base.warnings, late), paths, base.node)
+    steps = list(base.steps)
+    uuid = base.filesystem.uuid if base.filesystem else ""
+    if base.filesystem is None:
+        steps.append(_make(wish, base))
+    elif base.filesystem.label != wish.label:
+        steps.append(Relabel(base.node, wish.label, wish.mount if _mounted(machine, wish) else ""))
+    # After an array or a filesystem is made the next step needs a new look.
+    ready = len(base.steps) or (0 if uuid else 1)
+    steps += _settle(machine, wish, base, uuid or NEW_FILESYSTEM)
+    return Plan(
+        tuple(steps),
+        ready or len(steps),
+        (*base.warnings, *_warnings(machine, wish, base)),
+        paths,
+        base.node,
+        uuid,
+    )
+
+
+def _single(machine: Machine, wish: Wish, drive: Drive) -> _Base:
+    ours = drive.filesystem is not None and drive.filesystem.label == wish.label
+    if ours and drive.member is None and not drive.signatures:
+        wrong = obstacles.uses(drive, machine.mounts, but=_mounts_of(machine, drive.name))
+        filesystem = drive.filesystem
+    else:
+        wrong = obstacles.of_a_drive(drive, wish, machine)
+        filesystem = None
+    if wrong:
+        raise Refusal((f"expected {drive.title} to be free or ours: {', and '.join(wrong)}",))
+    return _Base((), drive.name, drive.path, filesystem=filesystem)
+
+
+def _array(machine: Machine, wish: Wish, drives: tuple[Drive, ...]) -> _Base:
+    ours = [drive for drive in drives if _is_ours(drive, wish)]
+    wrong = []
+    for drive in drives:
+        if drive not in ours and (found := obstacles.of_a_drive(drive, wish, machine)):
+            wrong.append(f"expected {drive.title} to be free: {', and '.join(found)}")
+    if wrong:
+        raise Refusal(tuple(wrong))
+    if not ours:
+        return _new_array(machine, wish, drives)
+    if len(ours) != len(drives):
+        blank = ", ".join(drive.title for drive in drives if drive not in ours)
+        rest = ", ".join(drive.title for drive in ours)
+        raise Refusal(
+            (
+                f"expected all drives of the array {wish.name}, found only {rest}: {blank} hold "
+                f"nothing, so the array's data is lost; to make it anew run wipefs -a on each "
+                f"remaining member and call this again",
+            )
+        )
+    members = _consistent(wish, ours)
+    return _existing_array(machine, wish, ours, members)
+
+
+def _is_ours(drive: Drive, wish: Wish) -> bool:
+    return (
+        drive.member is not None
+        and drive.member.local_name == wish.name
+        and drive.filesystem is None
+        and not drive.signatures
+    )
+
+
+def _new_array(machine: Machine, wish: Wish, drives: tuple[Drive, ...]) -> _Base:
+    if wish.name in machine.taken_nodes:
+        raise Refusal(
+            (f"expected the name {wish.node} to be free: an array of other drives has it",)
+        )
+    warnings = []
+    if len({drive.size for drive in drives}) > 1:
+        sizes = ", ".join(f"{drive.path} {drive.size}" for drive in drives)
+        warnings.append(
+            f"the drives differ in size ({sizes} bytes): the end of the array is slower"
+        )
+    make = CreateArray(wish.node, wish.name, wish.chunk, tuple(drive.path for drive in drives))
+    return _Base((make,), "", wish.node, array=NEW, warnings=tuple(warnings))
+
+
+def _consistent(wish: Wish, drives: list[Drive]) -> list[Member]:
+    """The members, in one array as it is wanted. Raises :class:`Refusal`."""
+    members = [drive.member for drive in drives if drive.member is not None]
+    if len({member.uuid for member in members}) > 1:
+        raise Refusal(
+            tuple(
+                f"expected one array {wish.name}: {drive.title} belongs to UUID {member.uuid}"
+                for drive, member in zip(drives, members)
+            )
+        )
+    first = members[0]
+    wrong = []
+    if first.devices != len(members) or {m.role for m in members} != set(range(len(members))):
+        places = ", ".join(f"{drive.path} place {m.role}" for drive, m in zip(drives, members))
+        wrong.append(
+            f"expected the {first.devices} members of {obstacles.described(first)}, found {places}"
+        )
+    if first.level != _RAID0:
+        wrong.append(f"expected {wish.name} to be RAID 0, found RAID {first.level}")
+    if first.chunk != wish.chunk:
+        wrong.append(
+            f"expected {wish.name} to have chunks of {wish.chunk // 1024} KiB, found "
+            f"{first.chunk // 1024} KiB; ask for that, or remove the array by hand"
+        )
+    if wrong:
+        raise Refusal(tuple(wrong))
+    return members
+
+
+def _existing_array(
+    machine: Machine, wish: Wish, drives: list[Drive], members: list[Member]
+) -> _Base:
+    names = {drive.name for drive in drives}
+    uuid = members[0].uuid
+    order = {member.role: drive.path for drive, member in zip(drives, members)}
+    devices = tuple(order[role] for role in sorted(order))
+    running = [array for array in machine.arrays if set(array.members) & names]
+    allowed = tuple(array.name for array in running)
+    wrong = [
+        f"expected {drive.title} to be used by the array alone: {reason}"
+        for drive in drives
+        for reason in obstacles.uses(drive, machine.mounts, but=allowed)
+    ]
+    foreign = [array for array in running if array.active and set(array.members) != names]
+    if wrong or foreign or len(running) > 1:
+        wrong += [
+            f"expected one array of {', '.join(sorted(names))}, found {array.path} of "
+            f"{', '.join(array.members)}"
+            for array in (foreign or running if not wrong else foreign)
+        ]
+        raise Refusal(tuple(wrong))
+    if not running:
+        return _Base((Assemble(wish.node, uuid, devices),), "", wish.node, uuid, unknown=True)
+    array = running[0]
+    if not array.active:
+        again = Assemble(wish.node, uuid, devices, stop=array.path)
+        return _Base((again,), "", wish.node, uuid, unknown=True)
+    return _running_array(machine, wish, array, uuid, devices)
+
+
+def _running_array(
+    machine: Machine, wish: Wish, array: Running, uuid: str, devices: tuple[str, ...]
+) -> _Base:
+    steps: tuple[Step, ...] = ()
+    warnings: tuple[str, ...] = ()
+    wrong = obstacles.uses(array, machine.mounts, but=_mounts_of(machine, array.name))
+    if array.signatures or array.filesystem is None:
+        # Random drives make a random array; whether they may be so was judged before.
+        wrong += obstacles.contents(array, require_blank=False)
+    if wrong:
+        raise Refusal((f"expected {array.path} to hold our XFS or nothing: {', '.join(wrong)}",))
+    if wish.name not in array.linked:
+        if wish.name in machine.taken_nodes:
+            raise Refusal(
+                (f"expected {wish.node} to lead to {array.path}: another array has that name",)
+            )
+        if array.given == wish.name:
+            steps = (Relink(wish.node, array.path),)
+        elif _mounts_of(machine, array.name):
+            warnings = (
+                f"{array.path} is mounted under another name than {wish.node}, which it gets when "
+                f"it is assembled next",
+            )
+        else:
+            steps = (Assemble(wish.node, uuid, devices, stop=array.path),)
+    node = wish.node if not warnings else array.path
+    return _Base(steps, array.name, node, uuid, array.filesystem, warnings=warnings)
+
+
+def _make(wish: Wish, base: _Base) -> MakeXfs:
+    if wish.drives == 1:
+        return MakeXfs(base.node, wish.label)
+    return MakeXfs(base.node, wish.label, wish.chunk, wish.drives)
+
+
+def _refuse_taken_mount_point(machine: Machine, wish: Wish, base: _Base) -> None:
+    top = [mount for mount in machine.mounts if mount.point == wish.mount]
+    if top and (not base.device or top[-1].device != base.device):
+        raise Refusal(
+            (f"expected {wish.mount} to be free or ours, found {top[-1].device} mounted there",)
+        )
+    if base.unknown:
+        return
+    # Before anything is made: is the line in fstab ours to write?
+    uuid = base.filesystem.uuid if base.filesystem else NEW_FILESYSTEM
+    fstab.edited(machine.text(fstab.PATH) or "", wish, uuid, _own_sources(wish, base))
+
+
+def _own_sources(wish: Wish, base: _Base) -> tuple[str, ...]:
+    nodes = (base.node,) if base.device else ()
+    return (f"LABEL={wish.label}", wish.node, *nodes)
+
+
+def _settle(machine: Machine, wish: Wish, base: _Base, uuid: str) -> list[Step]:
+    """Files, mount point, mount and timer: all that comes after there is a filesystem."""
+    steps = managed_files(machine, wish, base.array, uuid, _own_sources(wish, base))
+    mounted = _mounted(machine, wish)
+    if wish.mount not in machine.directories:
+        steps.append(MakeDirectory(wish.mount))
+    if not mounted:
+        steps.append(Mount(wish.mount))
+    else:
+        missing = set(wish.options) & _CHECKED_OPTIONS - set(mounted)
+        if missing:
+            steps.append(Remount(wish.mount, tuple(sorted(missing))))
+    if wish.trim and machine.platform.systemd and not machine.trim_enabled:
+        steps.append(EnableTrim())
+    return steps
+
+
+def _mounted(machine: Machine, wish: Wish) -> tuple[str, ...]:
+    """The options of the mount on our mount point; none where nothing is mounted."""
+    found = [mount.options for mount in machine.mounts if mount.point == wish.mount]
+    return found[-1] if found else ()
+
+
+def _mounts_of(machine: Machine, device: str) -> tuple[str, ...]:
+    return tuple(mount.point for mount in machine.mounts if device and mount.device == device)
+
+
+def _warnings(machine: Machine, wish: Wish, base: _Base) -> list[str]:
+    found = []
+    filesystem = base.filesystem
+    if filesystem is not None and wish.drives > 1:
+        wanted = (wish.chunk, wish.chunk * wish.drives)
+        if (filesystem.stripe_unit, filesystem.stripe_width) != wanted:
+            found.append(
+                f"the XFS on {base.node} has stripes of {filesystem.stripe_unit} by "
+                f"{filesystem.stripe_width} bytes instead of {wanted[0]} by {wanted[1]}: it is "
+                f"slower than it could be, and only making it anew changes that"
+            )
+    others = [point for point in _mounts_of(machine, base.device) if point != wish.mount]
+    found += [f"{base.node} is also mounted on {point}" for point in others]
+    if machine.crowded:
+        found.append(f"{wish.mount} has files of its own, which the mount hides")
+    if not machine.platform.systemd and wish.trim:
+        found.append("there is no systemctl here: run fstrim every week by other means")
+    if wish.initramfs and wish.drives > 1 and not machine.platform.rebuild:
+        found.append("there is no update-initramfs or dracut here: the initramfs stays as it is")
+    return found

@@ -1,0 +1,40 @@
+"""The managed files: mdadm.conf, then the initramfs with it, then fstab."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from . import fstab, mdadmconf
+from .model import Machine, Wish
+from .steps import RebuildInitramfs, Step, WriteFile
+
+DRACUT = "/etc/dracut.conf.d/50-nvme-raid.conf"
+_DRACUT_TEXT = (
+    '# Written by nvme_raid: without this dracut leaves mdadm.conf out.\nmdadmconf="yes"\n'
+)
+STAMP = "/var/lib/nvme-raid/initramfs"
+"""Says with which mdadm.conf the initramfs was made last: a run that was cut short between the two
+is mended by the next one."""
+
+
+def managed_files(
+    machine: Machine, wish: Wish, array: str, uuid: str, own: Sequence[str]
+) -> list[Step]:
+    """The steps for all files, none for those that are right. ``array`` is empty without one."""
+    steps: list[Step] = []
+    if array:
+        path = machine.platform.mdadm_conf
+        before = machine.text(path)
+        wanted = [(path, before, mdadmconf.edited(before, wish.node, array))]
+        if machine.platform.dracut:
+            wanted.append((DRACUT, machine.text(DRACUT), _DRACUT_TEXT))
+        steps += [WriteFile(*file) for file in wanted if file[1] != file[2]]
+        stamp = hashlib.sha256("\0".join(after for _, _, after in wanted).encode()).hexdigest()
+        if wish.initramfs and machine.platform.rebuild and stamp != machine.initramfs_stamp:
+            steps.append(RebuildInitramfs(machine.platform.rebuild, stamp))
+    before = machine.text(fstab.PATH)
+    after = fstab.edited(before or "", wish, uuid, own)
+    if before != after:
+        steps.append(WriteFile(fstab.PATH, before, after))
+    return steps

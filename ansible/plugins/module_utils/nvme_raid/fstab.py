@@ -1,0 +1,64 @@
+"""Our line in /etc/fstab. Text in, text out; what is not ours stays as it is, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .errors import Refusal
+from .model import Wish
+
+PATH = "/etc/fstab"
+MARK = "x-nvme-raid="
+"""An option that mount and systemd pass over (mount(8): x- is for userspace): it marks our line,
+also when the drives behind it are gone."""
+
+
+def line(wish: Wish, uuid: str) -> str:
+    """The line that is wanted."""
+    options = [*wish.options, "nofail", f"x-systemd.device-timeout={wish.device_timeout}s"]
+    if wish.before:
+        # With units of its own the generator forgets the usual one (systemd.mount(5)).
+        options.append("x-systemd.wanted-by=local-fs.target")
+    for unit in wish.before:
+        # Both: to start after the mount, and not at all without it.
+        options += [f"x-systemd.before={unit}", f"x-systemd.required-by={unit}"]
+    options.append(MARK + wish.name)
+    return f"UUID={uuid} {wish.mount} xfs {','.join(options)} 0 0"
+
+
+def edited(text: str, wish: Wish, uuid: str, own: Sequence[str]) -> str:
+    """The file with exactly one line of ours, at the place of the first one it has.
+
+    ``own`` are further sources that mean our filesystem (``LABEL=...``, ``/dev/md/...``): a line
+    with one of them for our mount point was ours before somebody edited it. Raises
+    :class:`Refusal` where the mount point is promised to something else.
+    """
+    wanted = line(wish, uuid)
+    sources = {f"UUID={uuid}", *own}
+    kept: list[str] = []
+    placed = False
+    for number, old in enumerate(text.splitlines(keepends=True), 1):
+        fields = old.split()
+        if not fields or fields[0].startswith("#"):
+            kept.append(old)
+            continue
+        marked = len(fields) > 3 and MARK + wish.name in fields[3].split(",")
+        here = len(fields) > 1 and fields[1].rstrip("/") == wish.mount
+        if not marked and not (here and fields[0].replace('"', "") in sources):
+            if here:
+                raise Refusal(
+                    (
+                        f"expected /etc/fstab to leave {wish.mount} to the role, found "
+                        f"{fields[0][:80]!a} there in line {number}; remove that line or choose "
+                        f"another mount point",
+                    )
+                )
+            kept.append(old)
+        elif not placed:
+            kept.append(wanted + "\n")
+            placed = True
+    if not placed:
+        if kept and not kept[-1].endswith("\n"):
+            kept[-1] += "\n"
+        kept.append(wanted + "\n")
+    return "".join(kept)

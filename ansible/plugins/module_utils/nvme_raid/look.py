@@ -1,0 +1,194 @@
+"""Looking at the machine: all facts at once, nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+from . import command, content, files, fstab, reading, superblocks
+from .errors import RaidError
+from .model import Content, Device, Drive, Machine, Platform, Running, Sampled, Wish
+from .platforms import platform
+from .sysfs import Sysfs
+
+_NOTHING_FOUND = 2
+"""blkid's exit code for a device without any signature (blkid(8))."""
+_AMBIVALENT = 8
+
+
+def look(wish: Wish) -> Machine:
+    """All facts. Raises :class:`RaidError` where the machine cannot be asked."""
+    sysfs = Sysfs()
+    mounts = sysfs.mounts()
+    system = sysfs.system(mounts)
+    swaps = sysfs.swaps()
+    drives = tuple(_drive(sysfs, name, swaps, system) for name in sysfs.namespaces())
+    names = {drive.name for drive in drives}
+    links = sysfs.links()
+    members = {name: sysfs.children(name, "slaves") for name in sysfs.arrays()}
+    near = [name for name, those in members.items() if names & set(those)]
+    found = platform()
+    paths = (found.mdadm_conf, files.DRACUT, fstab.PATH)
+    texts = {path: text for path in paths if (text := _text(path)) is not None}
+    here = any(mount.point == wish.mount for mount in mounts)
+    return Machine(
+        platform=found,
+        drives=drives,
+        arrays=tuple(_array(sysfs, name, swaps, members[name], links) for name in near),
+        mounts=mounts,
+        taken_nodes=tuple(sorted(link for link, name in links.items() if name not in near)),
+        files=tuple(texts.items()),
+        directories=(wish.mount,) if os.path.isdir(wish.mount) else (),
+        crowded=not here and os.path.isdir(wish.mount) and bool(os.listdir(wish.mount)),
+        trim_enabled=_trim_enabled(found),
+        initramfs_stamp=(_text(files.STAMP) or "").strip(),
+    )
+
+
+def _drive(sysfs: Sysfs, name: str, swaps: frozenset[str], system: frozenset[str]) -> Drive:
+    address, model, serial = sysfs.describe(name)
+    drive = Drive(
+        name,
+        address=address,
+        model=model,
+        serial=serial,
+        size=sysfs.size(name),
+        partitions=sysfs.partitions(name),
+        holders=sysfs.children(name, "holders"),
+        swap=name in swaps,
+        read_only=sysfs.read_only(name),
+        system=name in system,
+    )
+    if drive.system:
+        # It is nobody's candidate: not one byte of it is read.
+        return drive
+    head, error = _head(drive)
+    if error is not None:
+        return replace(drive, sampled=error)
+    at = superblocks.MD_OFFSET
+    drive = replace(
+        drive,
+        busy=reading.is_busy(drive.path),
+        member=superblocks.md_member(head[at : at + superblocks.MD_LENGTH]),
+        filesystem=superblocks.xfs(head),
+    )
+    known = {"linux_raid_member"} if drive.member else set()
+    known |= {"xfs"} if drive.filesystem else set()
+    drive = replace(drive, signatures=_signatures(drive.path, known))
+    if drive.member or drive.filesystem or drive.signatures:
+        return drive
+    return replace(drive, sampled=_sampled(drive, sysfs.size(name), head))
+
+
+def _array(
+    sysfs: Sysfs,
+    name: str,
+    swaps: frozenset[str],
+    members: tuple[str, ...],
+    links: dict[str, str],
+) -> Running:
+    array = Running(
+        name,
+        members=members,
+        active=sysfs.active(name),
+        linked=tuple(sorted(link for link, target in links.items() if target == name)),
+        partitions=sysfs.partitions(name),
+        holders=sysfs.children(name, "holders"),
+        swap=name in swaps,
+        read_only=sysfs.read_only(name),
+    )
+    if not array.active:
+        return array
+    head, error = _head(array)
+    if error is not None:
+        return replace(array, sampled=error)
+    filesystem = superblocks.xfs(head)
+    array = replace(
+        array,
+        given=_given_name(array.path),
+        busy=reading.is_busy(array.path),
+        filesystem=filesystem,
+        signatures=_signatures(array.path, {"xfs"} if filesystem else set()),
+    )
+    if array.filesystem or array.signatures:
+        return array
+    return replace(array, sampled=_sampled(array, sysfs.size(name), head))
+
+
+def _head(device: Device) -> tuple[bytes, Sampled | None]:
+    try:
+        with reading.opened(device.path) as fd:
+            return reading.read(fd, 0, reading.EDGE), None
+    except OSError:
+        return b"", Sampled(Content.UNREADABLE, 0)
+
+
+def _sampled(device: Device, size: int, head: bytes) -> Sampled:
+    # Other places each time, so that a second look is not the same look.
+    places = reading.places(size, seed=int.from_bytes(os.urandom(8), "little"))
+    samples = [(0, head)]
+    with reading.opened(device.path) as fd:
+        for offset, length in places[1:]:
+            try:
+                samples.append((offset, reading.read(fd, offset, length)))
+            except OSError:
+                return Sampled(Content.UNREADABLE, offset)
+    return content.judge(samples)
+
+
+def _signatures(path: str, known: set[str]) -> tuple[str, ...]:
+    """What the three tools recognise, without what our own parsers know already."""
+    found = _blkid(path) | _wipefs(path) | _mdadm(path, "linux_raid_member" in known)
+    return tuple(sorted(found - known))
+
+
+def _blkid(path: str) -> set[str]:
+    done = command.run(["blkid", "-p", "-o", "export", path])
+    if done.code == _AMBIVALENT:
+        return {"more than one signature (blkid)"}
+    if done.code not in (0, _NOTHING_FOUND):
+        raise RaidError(f"expected blkid to look at {path}, it ended with {done.code}")
+    lines = dict(line.partition("=")[::2] for line in done.output.splitlines())
+    found = {lines["TYPE"]} if "TYPE" in lines else set()
+    return found | ({f"a {lines['PTTYPE']} partition table"} if "PTTYPE" in lines else set())
+
+
+def _wipefs(path: str) -> set[str]:
+    done = command.must(["wipefs", "--json", path])
+    listed = json.loads(done.output or "{}").get("signatures") or []
+    # It calls a partition table by the same short name as blkid does.
+    tables = {"gpt", "dos", "PMBR", "atari", "bsd", "mac", "sgi", "sun"}
+    types = [str(entry.get("type")) for entry in listed]
+    return {f"a {kind} partition table" if kind in tables else kind for kind in types}
+
+
+def _mdadm(path: str, known: bool) -> set[str]:
+    """Array members of any other metadata than version 1.2, which blkid may not know."""
+    done = command.run(["mdadm", "--examine", "--export", path])
+    lines = dict(line.partition("=")[::2] for line in done.output.splitlines())
+    version = lines.get("MD_METADATA", "")
+    if done.code != 0 or not version or (known and version == "1.2"):
+        return set()
+    return {f"md metadata {version}"}
+
+
+def _given_name(path: str) -> str:
+    done = command.run(["mdadm", "--detail", "--export", path])
+    lines = dict(line.partition("=")[::2] for line in done.output.splitlines())
+    return lines.get("MD_DEVNAME", "")
+
+
+def _trim_enabled(found: Platform) -> bool:
+    return found.systemd and command.run(["systemctl", "is-enabled", "fstrim.timer"]).code == 0
+
+
+def _text(path: str) -> str | None:
+    try:
+        # Whatever bytes are in it go back unchanged.
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as handle:
+            return handle.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RaidError(f"expected to read {path}, found {error.strerror}") from error

@@ -1,0 +1,144 @@
+"""What the kernel says about block devices and mounts, read below a root (``/`` in earnest)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from .model import Mounted
+
+_SECTOR = 512
+_SYSTEM_MOUNTS = ("/", "/boot", "/boot/efi", "/efi", "/usr", "/var")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+class Sysfs:
+    """Readings below ``root``; a test gives a tree of its own."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._blocks = root / "sys/class/block"
+
+    def text(self, path: Path) -> str:
+        """A file's text without its end of line, or nothing where there is no such file."""
+        try:
+            return path.read_text(errors="replace").strip()
+        except OSError:
+            return ""
+
+    def block(self, name: str) -> Path:
+        """The directory of a block device."""
+        return self._blocks / name
+
+    def size(self, name: str) -> int:
+        """Bytes."""
+        return int(self.text(self.block(name) / "size") or 0) * _SECTOR
+
+    def read_only(self, name: str) -> bool:
+        """Whether the kernel lets nobody write."""
+        return self.text(self.block(name) / "ro") == "1"
+
+    def children(self, name: str, kind: str) -> tuple[str, ...]:
+        """The names in ``holders`` or ``slaves``."""
+        directory = self.block(name) / kind
+        return (
+            tuple(sorted(path.name for path in directory.iterdir())) if directory.is_dir() else ()
+        )
+
+    def partitions(self, name: str) -> tuple[str, ...]:
+        """The partitions that the kernel knows on a disk."""
+        return tuple(sorted(path.parent.name for path in self.block(name).glob("*/partition")))
+
+    def namespaces(self) -> tuple[str, ...]:
+        """The NVMe namespaces that are disks here: on PCI Express, not hidden, not empty."""
+        found = []
+        for path in sorted(self._blocks.glob("nvme*n*")):
+            name = path.name
+            whole = re.fullmatch(r"nvme\d+n\d+", name) is not None
+            hidden = self.text(path / "hidden") == "1"
+            if whole and not hidden and self.size(name) and self._controller(name) is not None:
+                found.append(name)
+        return tuple(found)
+
+    def describe(self, name: str) -> tuple[str, str, str]:
+        """PCI address, model and serial number of a namespace's controller."""
+        controller = self._controller(name) or Path("/nonexistent")
+        return (
+            self.text(controller / "address"),
+            _plain(self.text(controller / "model")),
+            _plain(self.text(controller / "serial")),
+        )
+
+    def _controller(self, name: str) -> Path | None:
+        """The namespace's controller on PCI Express: its parent, or with native multipath one of
+        those in its subsystem."""
+        device = self.block(name) / "device"
+        found = [device, *sorted(device.glob("nvme*"))]
+        return next((path for path in found if self.text(path / "transport") == "pcie"), None)
+
+    def arrays(self) -> tuple[str, ...]:
+        """The md arrays that the kernel has, active or not."""
+        return tuple(sorted(path.parent.name for path in self._blocks.glob("md*/md")))
+
+    def active(self, array: str) -> bool:
+        """Whether an array can be read."""
+        state = self.text(self.block(array) / "md/array_state")
+        return state not in ("", "clear", "inactive")
+
+    def mounts(self) -> tuple[Mounted, ...]:
+        """The mount table of this process (proc(5), mountinfo)."""
+        found = []
+        for line in self.text(self._root / "proc/self/mountinfo").splitlines():
+            left, _, right = line.partition(" - ")
+            fields, rest = left.split(), right.split()
+            if len(fields) < 6 or len(rest) < 3:
+                continue
+            device = self._device(fields[2], _unescape(rest[1]))
+            options = tuple(dict.fromkeys((*fields[5].split(","), *rest[2].split(","))))
+            found.append(Mounted(_unescape(fields[4]), device, options))
+        return tuple(found)
+
+    def _device(self, number: str, source: str) -> str:
+        entry = self._root / "sys/dev/block" / number
+        if entry.exists():
+            return entry.resolve().name
+        # A filesystem over several devices (btrfs) has a number of its own.
+        node = self._root / source.lstrip("/")
+        return node.resolve().name if source.startswith("/dev/") else source
+
+    def swaps(self) -> frozenset[str]:
+        """Kernel names of the devices used as swap."""
+        lines = self.text(self._root / "proc/swaps").splitlines()[1:]
+        paths = [_unescape(line.split()[0]) for line in lines if line.strip()]
+        return frozenset((self._root / path.lstrip("/")).resolve().name for path in paths)
+
+    def system(self, mounts: tuple[Mounted, ...]) -> frozenset[str]:
+        """Every block device that the running system stands on, down to the disks."""
+        found: set[str] = set()
+        waiting = [mount.device for mount in mounts if mount.point in _SYSTEM_MOUNTS]
+        while waiting:
+            name = waiting.pop()
+            path = self.block(name)
+            if name in found or not path.exists():
+                continue
+            found.add(name)
+            waiting += self.children(name, "slaves")
+            if (path / "partition").exists():
+                waiting.append(path.resolve().parent.name)
+        return frozenset(found)
+
+    def links(self) -> dict[str, str]:
+        """The names below /dev/md and the kernel names that they lead to."""
+        directory = self._root / "dev/md"
+        if not directory.is_dir():
+            return {}
+        return {path.name: path.resolve().name for path in directory.iterdir() if path.is_symlink()}
+
+
+def _unescape(field: str) -> str:
+    return _ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), field)
+
+
+def _plain(text: str) -> str:
+    """A drive's own words: anything may be in them."""
+    return "".join(sign if sign.isprintable() and sign.isascii() else "?" for sign in text)[:64]

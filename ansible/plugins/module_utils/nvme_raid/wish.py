@@ -1,0 +1,56 @@
+"""Checking what the tenant asks for, before anything is looked at."""
+
+from __future__ import annotations
+
+import re
+
+from .errors import Refusal
+from .model import Wish
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
+_DIGITS = re.compile(r"md_?d?[0-9]+\Z")
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,11}\Z")
+_MOUNT = re.compile(r"(/[A-Za-z0-9_.@+-]+)+\Z")
+_OPTION = re.compile(r"[A-Za-z0-9_.=:@/%+-]+\Z")
+_UNIT = re.compile(r"[A-Za-z0-9_.@:\\-]+\.(service|socket|target|mount|timer|path|slice)\Z")
+_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/usr")
+_CHUNK_MINIMUM = 4 << 10
+_CHUNK_MAXIMUM = 64 << 20
+_MOST_DRIVES = 64
+
+
+def checked(wish: Wish) -> Wish:
+    """The wish, when each part of it can be had. Raises :class:`Refusal` with all that cannot."""
+    wrong = []
+    if not 1 <= wish.drives <= _MOST_DRIVES:
+        wrong.append(f"drives: expected 1 to {_MOST_DRIVES}, found {wish.drives}")
+    if not _NAME.match(wish.name) or _DIGITS.match(wish.name):
+        wrong.append(
+            f"name: expected a letter and up to 30 letters, digits, - or _, and no number like "
+            f"md0 (the kernel's own), found {wish.name!r}"
+        )
+    if not _LABEL.match(wish.label):
+        wrong.append(f"label: expected 1 to 12 letters, digits, . - or _, found {wish.label!r}")
+    if not _MOUNT.match(wish.mount) or {".", ".."} & set(wish.mount.split("/")):
+        wrong.append(f"mount: expected an absolute path of plain characters, found {wish.mount!r}")
+    elif any(wish.mount == top or wish.mount.startswith(top + "/") for top in _SYSTEM):
+        wrong.append(f"mount: expected a directory for data, found the system's own {wish.mount}")
+    if not _CHUNK_MINIMUM <= wish.chunk <= _CHUNK_MAXIMUM or wish.chunk & (wish.chunk - 1):
+        wrong.append(
+            f"chunk: expected a power of two from 4 to 65536 KiB, found {wish.chunk // 1024} KiB"
+        )
+    wrong += [
+        f"mount option: expected one plain option each, found {option!r}"
+        for option in wish.options
+        if not _OPTION.match(option)
+    ]
+    wrong += [
+        f"before: expected the full name of a systemd unit, found {unit!r}"
+        for unit in wish.before
+        if not _UNIT.match(unit)
+    ]
+    if not 1 <= wish.device_timeout <= 3600:
+        wrong.append(f"device timeout: expected 1 to 3600 s, found {wish.device_timeout}")
+    if wrong:
+        raise Refusal(tuple(wrong))
+    return wish

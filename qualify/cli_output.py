@@ -1,0 +1,62 @@
+"""What ``nvme-bench``'s verbs share: exit codes, the form of their output, signals."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+EXIT_CODES = """\
+exit codes:
+  0   done
+  1   an error of this host
+  2   bad input: nothing was touched
+  3   the target is or may be in use, or holds something: nothing was written
+  6   fio is missing, failed, or did not answer as it should
+  7   compare: slower than allowed, or cells are missing
+  8   grade: below every level
+  130, 143  interrupted: 'run' with --resume goes on from there
+"""
+
+EXIT_SLOWER = 7
+EXIT_NO_LEVEL = 8
+
+
+class Interrupted(BaseException):
+    """SIGINT or SIGTERM."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"interrupted by {signal.Signals(number).name}")
+        self.exit_code = 128 + number
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """The option every verb has."""
+    parser.add_argument(
+        "-f",
+        "--format",
+        choices=("json", "table"),
+        default="table",
+        help="json: one object on stdout, for programs; table: for people (default)",
+    )
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Turns the first SIGINT or SIGTERM into :class:`Interrupted`; fio is ended on its way up."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        for each in old:
+            signal.signal(each, signal.SIG_IGN)  # the way up removes files: it is not to be cut
+        raise Interrupted(number)
+
+    old = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    for number in old:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

@@ -1,0 +1,36 @@
+"""``nvme-bench show``: a result on the terminal, or as a page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from qualify import reading, table
+from qualify.cli_output import add_format
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument("result", type=Path, help="the JSON that 'run' wrote")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write one page with all pictures, that needs nothing else: to read, print or send",
+    )
+    add_format(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Shows. Raises :class:`~qualify.errors.BadInputError`."""
+    found = reading.read(arguments.result)
+    if arguments.html is not None:
+        from qualify.report import page
+
+        page.write(arguments.html, found)
+    if arguments.format == "json":
+        print(found.text(), end="")
+    else:
+        for line in table.lines(found):
+            print(line)
+    return 0

@@ -1,0 +1,167 @@
+"""Why a device or a file may not be written to: who uses it, and what it holds.
+
+The kernel's own answer (``O_EXCL``) decides for a device; the rest names who it is, and finds what
+the kernel does not count as use: signatures, partitions, and programs that just have it open.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from qualify.errors import InUseError
+from qualify.system import System, unescape
+
+_GONE: Final = (errno.ENOENT, errno.ESRCH, errno.EINVAL, errno.ESTALE)
+_TIMEOUT: Final = 60.0
+
+_Test = Callable[[os.stat_result], bool]
+"""Whether what a path leads to is the target."""
+
+
+def device_reasons(system: System, name: str, device: int) -> Iterator[str]:
+    """One reason per use of the block device ``name`` (``nvme0n1``); ``device`` is its st_rdev.
+
+    Raises :class:`InUseError` where that cannot be seen.
+    """
+    directory = f"/sys/class/block/{name}"
+    partitions = [
+        entry
+        for entry in system.children(directory)
+        if system.path(f"{directory}/{entry}/partition").exists()
+    ]
+    for partition in partitions:
+        yield f"it has the partition {partition}"
+    nodes = {name: f"{os.major(device)}:{os.minor(device)}"}
+    nodes.update({p: system.text(f"/sys/class/block/{p}/dev") for p in partitions})
+    for node, numbers in nodes.items():
+        for mount in system.mounts():
+            if mount.numbers == numbers or mount.source == f"/dev/{node}":
+                yield f"{node} is mounted at {mount.point}"
+        for holder in system.children(f"/sys/class/block/{node}/holders"):
+            yield f"{node} is part of {_holder(system, holder)}"
+    devices = {
+        os.makedev(int(major), int(minor))
+        for major, _, minor in (numbers.partition(":") for numbers in nodes.values())
+        if major.isdecimal() and minor.isdecimal()
+    }
+    yield from _swaps(system, lambda status: _is_device(status, devices))
+    yield from _loops(system, lambda status: _is_device(status, devices))
+    yield from _openers(system, lambda status: _is_device(status, devices))
+
+
+def file_reasons(system: System, path: Path) -> Iterator[str]:
+    """One reason per use of a regular file. Raises :class:`InUseError`, ``OSError``."""
+    ours = os.stat(path)
+
+    def same(status: os.stat_result) -> bool:
+        return (status.st_dev, status.st_ino) == (ours.st_dev, ours.st_ino)
+
+    yield from _swaps(system, same)
+    yield from _loops(system, same)
+    yield from _openers(system, same)
+
+
+def signatures(path: str) -> tuple[str, ...]:
+    """What wipefs and blkid find on a device: file systems, RAID, LVM, LUKS, ZFS, tables.
+
+    Two readers, because each of them has missed what the other knew. Raises :class:`InUseError`
+    where one of them cannot be asked.
+    """
+    wiped = _tool(["wipefs", "--no-act", "--noheadings", "--output=TYPE", path], (0,))
+    probed = _tool(["blkid", "--probe", "--output=value", "--match-tag=TYPE", path], (0, 2))
+    table = _tool(["blkid", "--probe", "--output=value", "--match-tag=PTTYPE", path], (0, 2))
+    found = (wiped + "\n" + probed + "\n" + table).split()
+    return tuple(dict.fromkeys(found))
+
+
+def _tool(argv: list[str], fine: tuple[int, ...]) -> str:
+    try:
+        done = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT,
+            check=False,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InUseError(
+            f"cannot prove that {argv[-1]} holds nothing: {argv[0]} {error}; install util-linux"
+        ) from error
+    if done.returncode not in fine:
+        # blkid answers 8 where signatures contradict each other: that is not nothing.
+        raise InUseError(
+            f"cannot prove that {argv[-1]} holds nothing: {argv[0]} ended with exit code "
+            f"{done.returncode}; {done.stderr.strip()[:200] or 'look at it with wipefs'}"
+        )
+    return done.stdout
+
+
+def _holder(system: System, holder: str) -> str:
+    name = system.text(f"/sys/class/block/{holder}/dm/name")
+    return f"{holder} ({name})" if name else holder
+
+
+def _is_device(status: os.stat_result, devices: set[int]) -> bool:
+    return stat.S_ISBLK(status.st_mode) and status.st_rdev in devices
+
+
+def _swaps(system: System, ours: _Test) -> Iterator[str]:
+    for line in system.text("/proc/swaps").splitlines()[1:]:
+        path = unescape(line.split()[0]) if line.split() else ""
+        if _matches(system, path, ours):
+            yield f"{path} is swap space"
+
+
+def _loops(system: System, ours: _Test) -> Iterator[str]:
+    for loop in system.children("/sys/block"):
+        backing = system.text(f"/sys/block/{loop}/loop/backing_file")
+        if backing and _matches(system, backing, ours):
+            yield f"it is behind the loop device {loop}"
+
+
+def _matches(system: System, path: str, ours: _Test) -> bool:
+    try:
+        return ours(os.stat(system.path(path)))
+    except OSError:
+        return False  # a name of nothing that is here now
+
+
+def _openers(system: System, ours: _Test) -> Iterator[str]:
+    """Every process but this one that has it open."""
+    processes = [name for name in system.children("/proc") if name.isdecimal()]
+    if not processes:
+        raise InUseError("cannot see who has it open: found no processes in /proc; mount it")
+    for process in processes:
+        if int(process) == os.getpid():
+            continue
+        directory = system.path(f"/proc/{process}/fd")
+        try:
+            for number in os.listdir(directory):
+                if _held(directory / number, ours):
+                    command = system.text(f"/proc/{process}/comm")
+                    yield f"process {process} ({command}) has it open"
+                    break
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise InUseError(
+                    f"cannot see what process {process} has open: {error.strerror}; run as root, "
+                    "or name a directory to have a file made"
+                ) from error
+
+
+def _held(link: Path, ours: _Test) -> bool:
+    try:
+        # Only what has a path can be a file or a device: a look at the rest may wait for ever.
+        return os.readlink(link).startswith("/") and ours(os.stat(link))
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise
+        return False

@@ -1,0 +1,141 @@
+"""The unfinished run beside the result: one line of JSON per run of fio, so that it can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from qualify.errors import BadInputError
+from qualify.fiojson import Sample, Side
+from qualify.histogram import Histogram
+from qualify.workload import Cell
+
+MAX_BYTES: Final = 512 * 2**20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of one round; rounds count from 1. The bins of older rounds are let go of."""
+
+    round: int
+    cell: Cell
+    sample: Sample
+
+
+@dataclass(frozen=True)
+class Journal:
+    """A file that is only ever added to."""
+
+    path: Path
+
+    def begin(self, header: Mapping[str, object]) -> None:
+        """Makes the file. Raises :class:`BadInputError` where there is one already."""
+        try:
+            descriptor = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        except FileExistsError as error:
+            raise BadInputError(
+                f"found an unfinished run in {self.path}; go on with it by --resume, or remove it"
+            ) from error
+        except OSError as error:
+            raise BadInputError(f"cannot write {self.path}: {error.strerror}") from error
+        os.close(descriptor)
+        self._append(header)
+
+    def add(self, entry: Entry) -> None:
+        """One more run of fio is safe once this returns."""
+        self._append(
+            {
+                "round": entry.round,
+                "block": entry.cell.block,
+                "reads": entry.cell.reads,
+                "read": _plain(entry.sample.read),
+                "write": _plain(entry.sample.write),
+                "seconds": entry.sample.seconds,
+                "cpu": entry.sample.cpu,
+                "version": entry.sample.version,
+                "utilization": dict(entry.sample.utilization),
+            }
+        )
+
+    def _append(self, value: Mapping[str, object]) -> None:
+        with self.path.open("ab") as file:
+            file.write(json.dumps(value, separators=(",", ":")).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def load(self, header: Mapping[str, object]) -> Iterator[Entry]:
+        """What was measured already; a last line that is torn never happened, and is cut off.
+
+        Raises :class:`BadInputError` where the run was another one, or the file is not ours.
+        """
+        try:
+            with self.path.open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise BadInputError(f"nothing to resume: {self.path}: {error.strerror}") from error
+        if len(data) > MAX_BYTES:
+            raise BadInputError(f"expected at most {MAX_BYTES} bytes in {self.path}, found more")
+        whole = data[: data.rfind(b"\n") + 1]
+        lines = whole.splitlines()
+        try:
+            found = json.loads(lines[0]) if lines else None
+            if found != dict(header):
+                raise BadInputError(
+                    f"{self.path} belongs to another run (preset, target, size, load); give the "
+                    "options of that one, or remove the file"
+                )
+            entries = [_entry(json.loads(line)) for line in lines[1:]]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise BadInputError(
+                f"expected the journal of a run in {self.path}, found something else; remove it"
+            ) from error
+        if len(whole) != len(data):
+            os.truncate(self.path, len(whole))
+        yield from entries
+
+
+def _plain(side: Side) -> dict[str, object]:
+    return {
+        "iops": side.iops,
+        "throughput": side.throughput,
+        "count": side.count,
+        "mean": side.mean,
+        "longest": side.longest,
+        "bins": [number for pair in sorted(side.latency.bins.items()) for number in pair],
+    }
+
+
+def _side(plain: dict[str, object]) -> Side:
+    bins = plain["bins"]
+    if not isinstance(bins, list) or len(bins) % 2:
+        raise ValueError("bins")
+    return Side(
+        float(str(plain["iops"])),
+        float(str(plain["throughput"])),
+        int(str(plain["count"])),
+        float(str(plain["mean"])),
+        int(str(plain["longest"])),
+        Histogram({int(ns): int(n) for ns, n in zip(bins[::2], bins[1::2], strict=True)}),
+    )
+
+
+def _entry(plain: dict[str, object]) -> Entry:
+    read, write, disks = plain["read"], plain["write"], plain["utilization"]
+    if not (isinstance(read, dict) and isinstance(write, dict) and isinstance(disks, dict)):
+        raise ValueError("entry")
+    return Entry(
+        int(str(plain["round"])),
+        Cell(int(str(plain["block"])), int(str(plain["reads"]))),
+        Sample(
+            _side(read),
+            _side(write),
+            float(str(plain["seconds"])),
+            float(str(plain["cpu"])),
+            str(plain["version"]),
+            {str(name): float(busy) for name, busy in disks.items()},
+        ),
+    )

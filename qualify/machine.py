@@ -1,0 +1,29 @@
+"""The machine that measured, and what measuring cost it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+
+from qualify.result import Machine
+from qualify.system import System
+
+
+def machine(system: System | None = None) -> Machine:
+    """This one."""
+    lines = (system or System()).text("/proc/cpuinfo").splitlines()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    # Arm's cpuinfo names no model.
+    return Machine(platform.release(), os.cpu_count() or 1, next(models, platform.machine())[:100])
+
+
+def own_cpu() -> float:
+    """CPU seconds of this process so far, its children's left out."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def own_memory() -> int:
+    """Bytes of this process at its peak."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

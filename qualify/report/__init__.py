@@ -1,0 +1,1 @@
+"""Results as pages: one HTML file each, pictures in SVG, no script, nothing to fetch."""

@@ -1,0 +1,126 @@
+"""The surface of the source's bench: block size to the right, mix to the left, height is IOPS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from qualify import words
+from qualify.report import svg
+from qualify.report.scale import Axis, linear_ticks, step
+from qualify.report.svg import Point
+from qualify.workload import Cell, size_text
+
+_WIDTH, _HEIGHT = 620.0, 440.0
+_CENTRE = 325.0
+_BACK = 215.0
+"""Where the far corner of the floor is."""
+_ACROSS, _DOWN, _UP = 232.0, 88.0, 190.0
+
+
+@dataclass(frozen=True)
+class Surface:
+    """IOPS of all cells. ``most`` is the top of the scale: two surfaces may share it."""
+
+    values: Mapping[Cell, float]
+    most: float
+
+    @property
+    def sizes(self) -> list[int]:
+        """Smallest first: at the back, where high values hide nothing."""
+        return sorted({cell.block for cell in self.values})
+
+    @property
+    def mixes(self) -> list[int]:
+        """Reads first."""
+        return sorted({cell.reads for cell in self.values}, reverse=True)
+
+    @property
+    def fits(self) -> bool:
+        """A surface needs two of each."""
+        return len(self.sizes) > 1 and len(self.mixes) > 1
+
+    def draw(self, title: str) -> str:
+        """The picture."""
+        height = Axis(linear_ticks(self.most, 5), 0.0, _UP)
+        parts = (*_room(height), *self._sheet(height), *self._labels(height))
+        return svg.picture(_WIDTH, _HEIGHT, title, parts)
+
+    def _at(self, size: int, mix: int, height: float) -> Point:
+        u = self.sizes.index(size) / (len(self.sizes) - 1)
+        v = self.mixes.index(mix) / (len(self.mixes) - 1)
+        return _project(u, v, height)
+
+    def _sheet(self, height: Axis) -> Iterator[str]:
+        """Back to front, so that what is nearer covers what is behind it."""
+        sizes, mixes = self.sizes, self.mixes
+        squares = sorted(
+            ((i, j) for i in range(len(sizes) - 1) for j in range(len(mixes) - 1)),
+            key=lambda square: square[0] / len(sizes) + square[1] / len(mixes),
+        )
+        for i, j in squares:
+            corners = [
+                Cell(sizes[i + a], mixes[j + b]) for a, b in ((0, 0), (1, 0), (1, 1), (0, 1))
+            ]
+            if not all(corner in self.values for corner in corners):
+                continue
+            found = [self.values[corner] for corner in corners]
+            colour = step(sum(found) / 4, 0, height.ticks[-1], log=False)
+            points = [
+                self._at(corner.block, corner.reads, height(value))
+                for corner, value in zip(corners, found, strict=True)
+            ]
+            yield svg.polygon(points, f"sheet q{colour}")
+        for cell in sorted(self.values, key=lambda c: (sizes.index(c.block), -c.reads)):
+            value = self.values[cell]
+            yield svg.dot(
+                self._at(cell.block, cell.reads, height(value)),
+                2.2,
+                "knot",
+                f"{cell}: {words.count(value)} IOPS",
+            )
+
+    def _labels(self, height: Axis) -> Iterator[str]:
+        sizes, mixes = self.sizes, self.mixes
+        for size in sizes:
+            x, y = self._at(size, mixes[-1], 0)
+            yield svg.line((x, y), (x - 5, y + 4), "tick")
+            yield svg.text(x - 8, y + 15, size_text(size), "label", "end")
+        for mix in mixes:
+            x, y = self._at(sizes[-1], mix, 0)
+            yield svg.line((x, y), (x + 5, y + 4), "tick")
+            yield svg.text(x + 8, y + 15, Cell(1, mix).mix, "label")
+        for tick in height.ticks:
+            x, y = _project(0, 1, height(tick))
+            yield svg.line((x, y), (x - 5, y), "tick")
+            yield svg.text(
+                x - 9, y + 4, words.brief(words.count(tick)) if tick else "0", "label", "end"
+            )
+        x, y = _project(0, 1, _UP)
+        yield svg.text(x - 9, y - 14, "IOPS", "axis", "middle")
+        x, y = _project(0.5, 1, 0)
+        yield svg.text(x - 62, y + 42, "block size", "axis", "middle")
+        x, y = _project(1, 0.5, 0)
+        yield svg.text(x + 72, y + 42, "reads/writes, %", "axis", "middle")
+
+
+def _project(u: float, v: float, height: float) -> Point:
+    """``u`` goes to the right and front, ``v`` to the left and front, each from 0 to 1."""
+    return _CENTRE + (u - v) * _ACROSS, _BACK + (u + v) * _DOWN - height
+
+
+def _room(height: Axis) -> Iterator[str]:
+    """The floor and the two walls behind the sheet."""
+    yield svg.polygon(
+        [_project(0, 0, 0), _project(1, 0, 0), _project(1, 1, 0), _project(0, 1, 0)], "floor"
+    )
+    for side in ((0.0, 1.0), (1.0, 0.0)):
+        end = _project(*side, 0)
+        top = _project(*side, _UP)
+        yield svg.polygon([_project(0, 0, 0), end, top, _project(0, 0, _UP)], "wall")
+    for tick in height.ticks:
+        level = height(tick)
+        yield svg.path(
+            [_project(0, 1, level), _project(0, 0, level), _project(1, 0, level)], "grid"
+        )
+    yield svg.line(_project(0, 0, 0), _project(0, 0, _UP), "grid")

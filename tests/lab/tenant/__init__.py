@@ -1,0 +1,1 @@
+"""A tenant's own machine: its root disk outlives a reboot, and Ansible reaches it."""

@@ -1,0 +1,65 @@
+"""The collection itself: its lint, and that what is shipped is whole."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import yaml
+
+from tests.lab.guest.payload import REPOSITORY
+from tests.tenants.instance import environment
+
+ROLE = REPOSITORY / "ansible/roles/nvme_raid"
+
+
+def test_ansible_lint_of_what_is_installed_passes_the_production_profile(
+    collections: Path,
+) -> None:
+    directory = collections / "ansible_collections/nvme_quarantine/tenant"
+
+    done = subprocess.run(
+        ["ansible-lint", "--offline", "--nocolor", "--profile", "production"],
+        cwd=directory,
+        env=environment(collections),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "'production' was required, and it passed" in done.stdout + done.stderr
+
+
+def test_ansible_doc_reads_the_module(collections: Path) -> None:
+    done = subprocess.run(
+        ["ansible-doc", "-t", "module", "nvme_quarantine.tenant.nvme_raid"],
+        env=environment(collections),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "require_blank" in done.stdout
+
+
+def test_role_and_module_have_the_same_options_and_defaults() -> None:
+    specs = yaml.safe_load((ROLE / "meta/argument_specs.yml").read_text())
+    options = specs["argument_specs"]["main"]["options"]
+    defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
+    text = (REPOSITORY / "ansible/plugins/modules/nvme_raid.py").read_text()
+    found = re.search(r'DOCUMENTATION = r"""(.*?)"""', text, re.DOTALL)
+    assert found is not None
+    module = yaml.safe_load(found.group(1))["options"]
+
+    names = {name.removeprefix("nvme_raid_") for name in options} - {"packages"}
+    assert names == set(module)
+    for name, option in options.items():
+        if "default" in option:
+            assert defaults[name] == option["default"], name
+        if name != "nvme_raid_packages":
+            short = name.removeprefix("nvme_raid_")
+            assert option.get("default") == module[short].get("default"), name
+            assert option["type"] == module[short]["type"], name

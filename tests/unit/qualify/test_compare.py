@@ -1,0 +1,80 @@
+"""Two results: what got slower, and when it is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from qualify import table
+from qualify.compare import compare
+from qualify.workload import Cell
+from tests.unit.qualify.results import CELLS, made, rate
+
+BEFORE = made()
+SLOW = Cell(16384, 65)
+
+
+def slowed(factor: float, which: Cell = SLOW):
+    return made(lambda number, cell: rate(number, cell) * (factor if cell == which else 1))
+
+
+def test_the_same_is_no_slower() -> None:
+    found = compare(BEFORE, BEFORE)
+
+    assert found.passed
+    assert {change.ratio for change in found.changes} == {1.0}
+    assert found.differences == ()
+    assert "no slower: 0 of 49" in "\n".join(table.comparison_lines(found))
+
+
+@pytest.mark.parametrize(("factor", "passed"), [(0.92, True), (0.88, False), (1.5, True)])
+def test_a_cell_that_lost_more_than_is_tolerated(factor: float, passed: bool) -> None:
+    found = compare(BEFORE, slowed(factor))
+
+    assert found.passed is passed
+    assert compare(BEFORE, slowed(factor), tolerance=0.01).passed is (factor >= 0.99)
+    if factor < 1:
+        assert found.worst.cell == SLOW
+        assert found.worst.ratio == pytest.approx(factor)
+    assert [change.cell for change in found.slower] == ([] if passed else [SLOW])
+
+
+def test_latency_is_judged_only_where_that_is_asked_for() -> None:
+    after = made(latency=150_000)
+
+    assert compare(BEFORE, after).passed
+    assert {round(change.p99, 6) for change in compare(BEFORE, after).changes} == {1.5}
+    assert not compare(BEFORE, after, p99_tolerance=0.4).passed
+    assert compare(BEFORE, after, p99_tolerance=0.6).passed
+
+
+def test_a_cell_that_is_missing_is_no_pass() -> None:
+    found = compare(BEFORE, made(cells=CELLS[1:]))
+
+    assert found.missing == (str(CELLS[0]),)
+    assert not found.passed
+    assert compare(made(cells=CELLS[1:]), BEFORE).passed  # more than before is fine
+
+
+def test_nothing_in_common() -> None:
+    with pytest.raises(ValueError, match="in common"):
+        compare(made(cells=CELLS[:1]), made(cells=CELLS[1:]))
+
+
+def test_different_questions_are_named() -> None:
+    after = replace(
+        BEFORE, asked=replace(BEFORE.asked, depth=1), emulated=True, fio="fio-3.40", steady=None
+    )
+
+    assert compare(BEFORE, after).differences == (
+        "depth: 32, then 1",
+        "fio: fio-3.33, then fio-3.40",
+        "emulated: False, then True",
+    )
+
+
+def test_a_run_that_was_not_steady_is_named() -> None:
+    wild = made(lambda number, cell: rate(number, cell) * (1 + number % 2))
+
+    assert "the second was not steady" in compare(BEFORE, wild).differences

@@ -1,0 +1,351 @@
+"""What may be written to: real devices (loop), real files, and a machine that is played."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from qualify import inuse, target
+from qualify.errors import BadInputError, BenchError, InUseError
+from qualify.system import System
+from qualify.workload import MIB, Place
+from tests.unit.qualify.conftest import Loop
+
+
+class Visible(System):
+    """This machine, a stand-in in one thing: a sandbox may hide what processes outside of it have
+    open even from root, and then nothing could ever be written to."""
+
+    def children(self, name: str) -> list[str]:
+        found = super().children(name)
+        return [pid for pid in found if _readable(pid)] if name == "/proc" else found
+
+
+def _readable(pid: str) -> bool:
+    try:
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            os.readlink(f"/proc/{pid}/fd/{number}")
+    except PermissionError:
+        return False
+    except OSError:
+        pass  # no process, or one that ended
+    return True
+
+
+def take(path: str, *, readonly: bool = False, overwrite: bool = True, size: int = MIB) -> Place:
+    with target.held(
+        target.look(path), size, readonly=readonly, overwrite=overwrite, system=Visible()
+    ) as place:
+        return place
+
+
+def run(*argv: str) -> None:
+    subprocess.run(argv, check=True, capture_output=True)
+
+
+def test_an_empty_device_that_may_be_overwritten(loop: Loop) -> None:
+    device = loop(8)
+    seen = target.look(device)
+
+    assert (seen.kind, seen.capacity, seen.path) == (target.DEVICE, 8 * MIB, device)
+    assert take(device) == Place(device, MIB)
+    with pytest.raises(BadInputError, match="--overwrite"):
+        take(device, overwrite=False)
+
+
+def test_a_link_leads_to_the_device(loop: Loop, tmp_path: Path) -> None:
+    device = loop(8)
+    link = tmp_path / "disk"
+    link.symlink_to(device)
+
+    assert target.look(str(link)).path == device
+
+
+SIGNED = {
+    "ext4": ["mkfs.ext4", "-q"],
+    "swap": ["mkswap"],
+}
+
+
+@pytest.mark.parametrize("kind", SIGNED)
+def test_a_signature_is_refused_even_where_overwriting_is_allowed(loop: Loop, kind: str) -> None:
+    device = loop(8)
+    run(*SIGNED[kind], device)
+
+    with pytest.raises(InUseError, match=f"it holds {kind}"):
+        take(device)
+    assert take(device, readonly=True).readonly
+
+
+def test_a_partition_table(loop: Loop) -> None:
+    """With one partition of type 83h from sector 2048, as on paper: the MBR's table at 446."""
+    device = loop(8)
+    entry = struct.pack("<B3sB3sII", 0, bytes(3), 0x83, bytes(3), 2048, 8192)
+    with open(device, "wb") as raw:
+        raw.write(bytes(446) + entry + bytes(48) + b"\x55\xaa")
+
+    with pytest.raises(InUseError, match="it holds dos"):
+        take(device)
+
+
+def test_noise_is_a_freshly_erased_drive(loop: Loop) -> None:
+    """What a crypto erase leaves: no signature, so nothing that is lost."""
+    device = loop(8)
+    with open(device, "wb") as raw:
+        raw.write(random.Random(7).randbytes(8 * MIB))
+
+    assert take(device) == Place(device, MIB)
+
+
+def test_a_mounted_device(loop: Loop, tmp_path: Path) -> None:
+    device, point = loop(8), tmp_path / "mnt"
+    point.mkdir()
+    run("mkfs.ext4", "-q", device)
+    if subprocess.run(["mount", device, str(point)], capture_output=True).returncode != 0:
+        pytest.skip("mounting is not allowed here")
+    try:
+        with pytest.raises(InUseError, match=f"is mounted at {point}"):
+            take(device)
+        assert take(device, readonly=True).readonly
+    finally:
+        run("umount", str(point))
+
+
+def test_a_device_that_another_process_has_open(loop: Loop) -> None:
+    device = loop(8)
+    with subprocess.Popen(["sleep", "60"], stdin=os.open(device, os.O_RDONLY)) as other:
+        try:
+            with pytest.raises(InUseError, match=rf"process {other.pid} \(sleep\) has it open"):
+                take(device)
+        finally:
+            other.kill()
+
+
+def test_a_device_that_the_kernel_keeps_for_another(loop: Loop) -> None:
+    """Nothing in /proc or /sys names who: the kernel's refusal decides."""
+    device = loop(8)
+    descriptor = os.open(device, os.O_RDONLY | os.O_EXCL)
+    try:
+        with pytest.raises(InUseError, match="the kernel says that it is in use"):
+            take(device)
+    finally:
+        os.close(descriptor)
+
+
+def test_while_it_is_held_nobody_can_mount_it(loop: Loop) -> None:
+    device = loop(8)
+    seen = target.look(device)
+    with target.held(seen, MIB, readonly=False, overwrite=True, system=Visible()):
+        with pytest.raises(OSError, match="busy"):
+            os.open(device, os.O_RDONLY | os.O_EXCL)
+        os.close(os.open(device, os.O_RDWR))  # fio opens it without
+
+
+def test_a_loop_device_on_the_device(loop: Loop) -> None:
+    below = loop(8)
+    done = subprocess.run(
+        ["losetup", "--find", "--show", below], capture_output=True, text=True, check=True
+    )
+    try:
+        with pytest.raises(InUseError, match=r"behind the loop device|in use"):
+            take(below)
+    finally:
+        run("losetup", "--detach", done.stdout.strip())
+
+
+def test_a_device_that_is_read_only(loop: Loop) -> None:
+    device = loop(8)
+    run("blockdev", "--setro", device)
+    try:
+        with pytest.raises(BadInputError, match="--readonly"):
+            take(device)
+    finally:
+        run("blockdev", "--setrw", device)
+
+
+def test_a_character_device_is_none() -> None:
+    with pytest.raises(BadInputError, match="not /dev/nvme0 or /dev/ng0n1"):
+        target.look("/dev/null")
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="No such file"):
+        target.look(str(tmp_path / "nvme9n1"))
+
+
+def test_a_file_of_somebodys(tmp_path: Path) -> None:
+    file = tmp_path / "data"
+    file.write_bytes(bytes(2 * MIB))
+
+    assert take(str(file)) == Place(str(file), MIB)
+    with pytest.raises(BadInputError, match="--overwrite"):
+        take(str(file), overwrite=False)
+    with subprocess.Popen(["sleep", "60"], stdin=file.open()) as other:
+        try:
+            with pytest.raises(InUseError, match=r"\(sleep\) has it open"):
+                take(str(file))
+        finally:
+            other.kill()
+    assert file.stat().st_size == 2 * MIB
+
+
+def test_a_file_behind_a_loop_device(loop: Loop, room: Path) -> None:
+    loop(8)
+    with pytest.raises(InUseError, match="behind the loop device"):
+        take(str(room / "loop-0"))
+
+
+def test_in_a_directory_a_new_file_is_made_and_removed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("stays")
+    seen = target.look(str(tmp_path))
+    with target.held(seen, MIB, readonly=False, overwrite=False) as place:
+        assert Path(place.path).parent == tmp_path
+        assert Path(place.path).stat().st_size == MIB
+        assert Path(place.path).stat().st_blocks * 512 >= MIB  # the room is taken, not promised
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert (tmp_path / "mine").read_text() == "stays"
+
+
+def test_the_file_goes_where_the_run_fails(tmp_path: Path) -> None:
+    with (
+        pytest.raises(RuntimeError),
+        target.held(target.look(str(tmp_path)), MIB, readonly=False, overwrite=False),
+    ):
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_without_room(tmp_path: Path) -> None:
+    seen = target.look(str(tmp_path))
+    with pytest.raises(BadInputError, match="give a smaller --size"):
+        target.working_size(seen, seen.capacity, given=True)
+
+
+def test_sizes_of_devices_and_files(loop: Loop, tmp_path: Path) -> None:
+    seen = target.look(loop(8))
+    small = tmp_path / "small"
+    small.write_bytes(bytes(1000))
+
+    assert target.working_size(seen, 10 * MIB, given=False) == 8 * MIB
+    assert target.working_size(seen, 3 * MIB + 5, given=True) == 3 * MIB
+    with pytest.raises(BadInputError, match="at most 8M"):
+        target.working_size(seen, 9 * MIB, given=True)
+    with pytest.raises(BadInputError, match="at least 1 MiB"):
+        target.working_size(target.look(str(small)), MIB, given=False)
+
+
+def test_the_sources_files(tmp_path: Path) -> None:
+    seen = target.look(str(tmp_path))
+    with target.source_files(seen) as stem:
+        assert stem == f"{tmp_path}/test"
+        (tmp_path / "test.0.0").touch()
+        (tmp_path / "test.31.0").touch()
+    assert list(tmp_path.iterdir()) == []
+
+    (tmp_path / "test.7.0").write_text("a tenant's")
+    with pytest.raises(InUseError, match=r"test\.7\.0"), target.source_files(seen):
+        pass
+    assert (tmp_path / "test.7.0").read_text() == "a tenant's"
+
+
+def test_the_sources_files_need_a_directory(loop: Loop) -> None:
+    seen = target.look(loop(8))
+    with pytest.raises(BadInputError, match="expected a directory"), target.source_files(seen):
+        pass
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> System:
+    """A machine of files: a drive that is part of an array, and one below LVM."""
+    for name, numbers, holder, dm in (
+        ("nvme0n1", "259:0", "md127", ""),
+        ("nvme1n1", "259:1", "dm-0", "vg-data"),
+        ("nvme2n1", "259:2", "", ""),
+    ):
+        place = tmp_path / "sys/class/block" / name
+        (place / "holders").mkdir(parents=True)
+        (place / "dev").write_text(f"{numbers}\n")
+        (place / "size").write_text("2048\n")
+        if holder:
+            (place / "holders" / holder).touch()
+        if dm:
+            name_file = tmp_path / "sys/class/block" / holder / "dm/name"
+            name_file.parent.mkdir(parents=True)
+            name_file.write_text(f"{dm}\n")
+    (tmp_path / "sys/class/block/nvme2n1/nvme2n1p1").mkdir()
+    (tmp_path / "sys/class/block/nvme2n1/nvme2n1p1/partition").write_text("1\n")
+    part = tmp_path / "sys/class/block/nvme2n1p1"
+    part.mkdir()
+    (part / "dev").write_text("259:3\n")
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text(
+        "30 1 259:3 / /mnt/a\\040b rw,relatime shared:1 - xfs /dev/nvme2n1p1 rw\n"
+    )
+    (tmp_path / "proc/7/fd").mkdir(parents=True)
+    return System(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "reasons"),
+    [
+        ("nvme0n1", (259, 0), ["nvme0n1 is part of md127"]),
+        ("nvme1n1", (259, 1), ["nvme1n1 is part of dm-0 (vg-data)"]),
+        (
+            "nvme2n1",
+            (259, 2),
+            ["it has the partition nvme2n1p1", "nvme2n1p1 is mounted at /mnt/a b"],
+        ),
+    ],
+)
+def test_arrays_volumes_and_partitions(
+    played: System, name: str, numbers: tuple[int, int], reasons: list[str]
+) -> None:
+    assert list(inuse.device_reasons(played, name, os.makedev(*numbers))) == reasons
+
+
+def test_swap(played: System) -> None:
+    file = played.path("/swapfile")
+    file.write_bytes(bytes(4096))
+    played.path("/proc/swaps").write_text(
+        "Filename\tType\tSize\tUsed\tPriority\n/swapfile file 4 0 -2\n"
+    )
+    assert list(inuse.file_reasons(played, file)) == ["/swapfile is swap space"]
+
+
+def test_without_proc_nothing_is_proven(tmp_path: Path) -> None:
+    with pytest.raises(InUseError, match="mount it"):
+        list(inuse.device_reasons(System(tmp_path), "nvme0n1", os.makedev(259, 0)))
+
+
+def test_a_process_that_cannot_be_looked_at_may_have_it_open(
+    played: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.listdir
+
+    def hidden(path: str | Path) -> list[str]:
+        if str(path).endswith("/proc/7/fd"):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(os, "listdir", hidden)
+    with pytest.raises(InUseError, match="process 7 has open: Permission denied; run as root"):
+        list(inuse.device_reasons(played, "nvme0n1", os.makedev(259, 0)))
+
+
+def test_without_wipefs_nothing_is_proven(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def absent(*_argv: object, **_options: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory", "wipefs")
+
+    monkeypatch.setattr(subprocess, "run", absent)
+    with pytest.raises(InUseError, match="install util-linux"):
+        inuse.signatures(str(tmp_path / "device"))
+
+
+def test_a_reader_of_signatures_that_fails_is_no_proof(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="cannot prove"):
+        inuse.signatures(str(tmp_path / "nothing"))

@@ -1,0 +1,401 @@
+"""From any state to the wish, on a simulated machine: each case, twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from nvme_raid.converge import converge
+from nvme_raid.errors import RaidError, Refusal
+from nvme_raid.model import Filesystem, Machine, Member, Mounted, Platform, Running, Wish
+from nvme_raid.steps import RebuildInitramfs, Step, WriteFile
+
+from tests.unit.tenants.simulated import Simulated, drive, fresh
+
+WISH = Wish(drives=4)
+
+
+def run(machine: Simulated, wish: Wish = WISH) -> list[str]:
+    """The texts of what was done."""
+    outcome = converge(wish, look=machine.look, act=machine.act)
+    return [step.text for step in outcome.steps]
+
+
+def built(count: int = 4) -> Simulated:
+    machine = Simulated(fresh(count))
+    run(machine, replace(WISH, drives=count))
+    return machine
+
+
+def nothing(step: Step) -> None:
+    raise AssertionError(f"a refusal must change nothing: {step.text}")
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+def test_free_drives_become_a_mounted_filesystem_and_a_second_run_does_nothing(count: int) -> None:
+    machine = Simulated(fresh(count))
+    wish = replace(WISH, drives=count)
+
+    texts = run(machine, wish)
+
+    assert any(text.startswith("create") for text in texts) == (count > 1)
+    assert any("initramfs" in text for text in texts) == (count > 1)
+    assert texts[-2:] == ["mount /mnt/nvme", "enable fstrim.timer"]
+    assert run(machine, wish) == []
+
+
+def test_the_devices_are_in_the_order_of_their_addresses() -> None:
+    machine = fresh(4)
+    names = ["nvme2n1", "nvme0n1", "nvme3n1", "nvme1n1"]
+    renamed = tuple(replace(d, name=n) for d, n in zip(machine.drives, names, strict=True))
+    simulated = Simulated(replace(machine, drives=renamed[::-1]))
+
+    assert run(simulated)[0].endswith("/dev/nvme2n1, /dev/nvme0n1, /dev/nvme3n1, /dev/nvme1n1")
+
+
+def test_mdadm_conf_is_written_before_the_initramfs() -> None:
+    machine = built()
+
+    conf = machine.machine.text("/etc/mdadm/mdadm.conf")
+    assert conf is not None
+    assert "ARRAY /dev/md/nvme" in conf
+    assert machine.initramfs == conf
+
+
+def test_check_mode_says_all_and_does_nothing() -> None:
+    machine = Simulated(fresh(4))
+    wanted = converge(WISH, look=machine.look, act=nothing, check=True)
+
+    assert [step.text for step in wanted.steps] == run(machine)
+    assert converge(WISH, look=machine.look, act=nothing, check=True).steps == ()
+
+
+Damage = Callable[[Simulated], None]
+
+
+def _lose_file(path: str) -> Damage:
+    def damage(machine: Simulated) -> None:
+        machine.set(files=tuple(pair for pair in machine.machine.files if pair[0] != path))
+
+    return damage
+
+
+def _lose_mark(machine: Simulated) -> None:
+    text = machine.machine.text("/etc/fstab") or ""
+    changed = text.replace("noatime,", "").replace(",x-nvme-raid=nvme", "")
+    assert changed != text
+    machine.set(files=tuple({**dict(machine.machine.files), "/etc/fstab": changed}.items()))
+
+
+def _wrong_label(machine: Simulated) -> None:
+    found = machine.machine.arrays[0].filesystem
+    assert found is not None
+    machine.set_array(filesystem=replace(found, label="other"))
+
+
+def _relatime(machine: Simulated) -> None:
+    mounts = machine.machine.mounts
+    machine.set(mounts=(mounts[0], replace(mounts[1], options=("rw", "relatime"))))
+
+
+def _no_directory(machine: Simulated) -> None:
+    machine.unmount()
+    machine.set(directories=())
+
+
+def _stopped(machine: Simulated) -> None:
+    machine.unmount()
+    machine.set(arrays=())
+    for number in range(4):
+        machine.set_drive(f"nvme{number}n1", holders=(), busy=False)
+
+
+def _half_assembled(machine: Simulated) -> None:
+    machine.unmount()
+    machine.set_array(active=False, members=("nvme0n1",), linked=(), given="", filesystem=None)
+
+
+def _other_name(machine: Simulated) -> None:
+    machine.unmount()
+    machine.set_array(linked=("nvme_0",), given="nvme_0")
+
+
+@pytest.mark.parametrize(
+    ("damage", "mended"),
+    [
+        (_lose_file("/etc/mdadm/mdadm.conf"), ["write /etc/mdadm/mdadm.conf"]),
+        (_lose_file("/etc/fstab"), ["write /etc/fstab"]),
+        (_lose_mark, ["write /etc/fstab"]),
+        (_wrong_label, ["label the XFS on /dev/md/nvme nvme"]),
+        (_relatime, ["remount /mnt/nvme with noatime"]),
+        (Simulated.unmount, ["mount /mnt/nvme"]),
+        (Simulated.reboot, ["mount /mnt/nvme"]),
+        (_no_directory, ["make the directory /mnt/nvme", "mount /mnt/nvme"]),
+        (lambda machine: machine.set(trim_enabled=False), ["enable fstrim.timer"]),
+        (
+            lambda machine: machine.set(initramfs_stamp="of another"),
+            ["rebuild the initramfs (update-initramfs -u)"],
+        ),
+        (
+            lambda machine: machine.set_array(linked=()),
+            ["make the link /dev/md/nvme to /dev/md127 again"],
+        ),
+    ],
+)
+def test_each_managed_item_is_mended_and_nothing_else_is_done(
+    damage: Damage, mended: list[str]
+) -> None:
+    machine = built()
+    damage(machine)
+
+    assert run(machine) == mended
+    assert run(machine) == []
+
+
+@pytest.mark.parametrize("damage", [_stopped, _half_assembled, _other_name])
+def test_an_array_that_is_not_up_under_its_name_is_assembled_and_kept(damage: Damage) -> None:
+    machine = built()
+    before = machine.machine.text("/etc/fstab")
+    damage(machine)
+
+    assembled, mounted = run(machine)
+
+    assert "assemble /dev/md/nvme of /dev/nvme0n1, /dev/nvme1n1" in assembled
+    assert mounted == "mount /mnt/nvme"
+    assert machine.machine.text("/etc/fstab") == before
+    assert run(machine) == []
+
+
+def test_a_mounted_array_of_another_name_is_left_mounted() -> None:
+    machine = built()
+    machine.set_array(linked=("nvme_0",), given="nvme_0")
+
+    outcome = converge(WISH, look=machine.look, act=nothing)
+
+    assert any("another name" in warning for warning in outcome.plan.warnings)
+
+
+def test_after_stop_and_start_the_array_is_made_anew_and_its_lines_replaced() -> None:
+    machine = built()
+    machine.other_drives()
+
+    texts = run(machine)
+
+    assert texts[0].startswith("create /dev/md/nvme")
+    assert "write /etc/fstab" in texts
+    for path, count in (("/etc/fstab", "UUID="), ("/etc/mdadm/mdadm.conf", "\nARRAY")):
+        assert (machine.machine.text(path) or "").count(count) == 1
+    assert machine.initramfs == machine.machine.text("/etc/mdadm/mdadm.conf")
+    assert run(machine) == []
+
+
+def _partly_fresh(machine: Simulated) -> None:
+    machine.unmount()
+    machine.set(arrays=())
+    machine.set_drive("nvme1n1", member=None, holders=(), busy=False)
+
+
+def _member(**facts: object) -> Damage:
+    def damage(machine: Simulated) -> None:
+        found = next(d.member for d in machine.machine.drives if d.name == "nvme2n1")
+        assert found is not None
+        machine.set_drive("nvme2n1", member=replace(found, **facts))  # type: ignore[arg-type]
+
+    return damage
+
+
+def _drives(**facts: object) -> Damage:
+    def damage(machine: Simulated) -> None:
+        machine.set_drive("nvme1n1", **facts)
+
+    return damage
+
+
+def _lost(machine: Simulated) -> None:
+    machine.set(drives=machine.machine.drives[:3])
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (_partly_fresh, "/dev/nvme1n1 .* hold nothing, so the array's data is lost"),
+        (_member(uuid="other"), "/dev/nvme2n1 .* belongs to UUID other"),
+        (_member(role=0xFFFE), "/dev/nvme2n1 place 65534"),
+        (_member(role=0), "/dev/nvme2n1 place 0"),
+        (_member(name="host:db"), "/dev/nvme2n1 .* member of the array host:db"),
+        (_drives(signatures=("ext4",)), "/dev/nvme1n1 .* it holds ext4"),
+        (_drives(partitions=("nvme1n1p1",)), "/dev/nvme1n1 .* partition nvme1n1p1"),
+        (_drives(holders=("md127", "dm-0")), "/dev/nvme1n1 .* dm-0 is built on it"),
+        (_drives(swap=True), "/dev/nvme1n1 .* swap"),
+        (_lost, "expected 4 NVMe drives, found 3"),
+        (
+            lambda m: m.set_array(signatures=("LVM2_member",), filesystem=None),
+            "/dev/md127 .* LVM2_member",
+        ),
+        (lambda m: m.set_array(partitions=("md127p1",)), "/dev/md127 .* md127p1"),
+        (lambda m: m.set_array(holders=("dm-3",)), "/dev/md127 .* dm-3"),
+        (
+            lambda m: m.set(mounts=(*m.machine.mounts[:1], Mounted("/mnt/nvme", "vdb", ()))),
+            "/mnt/nvme to be free or ours, found vdb",
+        ),
+        (lambda m: m.set_array(members=("nvme0n1", "nvme9n1")), "expected one array"),
+        (
+            lambda m: m.set(arrays=(*m.machine.arrays, Running("md5", members=("nvme3n1",)))),
+            "expected one array",
+        ),
+        (
+            lambda m: m.set_array(linked=()) or m.set(taken_nodes=("nvme",)),  # type: ignore[func-returns-value]
+            "another array has that name",
+        ),
+    ],
+)
+def test_an_array_that_is_not_whole_or_not_ours_alone_is_refused(damage: Damage, said: str) -> None:
+    machine = built()
+    damage(machine)
+
+    with pytest.raises(Refusal, match=said):
+        converge(WISH, look=machine.look, act=nothing)
+
+
+def test_the_array_of_another_chunk_or_level_is_refused() -> None:
+    machine = built()
+
+    with pytest.raises(Refusal, match="chunks of 64 KiB, found 512 KiB"):
+        converge(replace(WISH, chunk=64 << 10), look=machine.look, act=nothing)
+    for number in range(4):
+        member = replace(machine.machine.drives[number].member or Member("", "", 0, 0, 0, 0))
+        machine.set_drive(f"nvme{number}n1", member=replace(member, level=5))
+    with pytest.raises(Refusal, match="RAID 0, found RAID 5"):
+        converge(WISH, look=machine.look, act=nothing)
+
+
+def test_a_line_of_somebody_else_for_our_mount_point_is_refused_before_anything_is_made() -> None:
+    machine = Simulated(fresh(4, files=(("/etc/fstab", "/dev/vdb /mnt/nvme ext4 defaults 0 2\n"),)))
+
+    with pytest.raises(Refusal, match="/dev/vdb"):
+        converge(WISH, look=machine.look, act=nothing)
+
+
+def test_the_name_of_another_array_is_refused() -> None:
+    machine = Simulated(fresh(4, taken_nodes=("nvme",)))
+
+    with pytest.raises(Refusal, match="an array of other drives has it"):
+        converge(WISH, look=machine.look, act=nothing)
+
+
+def test_an_interrupted_run_is_finished_by_the_next() -> None:
+    whole = Simulated(fresh(4))
+    count = len(run(whole))
+    for survived in range(count):
+        machine = Simulated(fresh(4))
+        left = survived
+
+        def act(step: Step, machine: Simulated = machine) -> None:
+            nonlocal left
+            if left == 0:
+                raise RaidError("the power went")
+            left -= 1
+            machine.act(step)
+
+        with pytest.raises(RaidError, match="the power went"):
+            converge(WISH, look=machine.look, act=act)
+        run(machine)
+        assert machine.machine == whole.machine, survived
+        assert machine.initramfs == whole.initramfs
+
+
+def test_a_step_that_does_not_help_is_an_error_and_not_a_loop() -> None:
+    machine = Simulated(fresh(4))
+
+    with pytest.raises(RaidError, match="found still: create"):
+        converge(WISH, look=machine.look, act=lambda step: None)
+
+
+def test_one_drive_knows_its_own_filesystem_by_the_label() -> None:
+    machine = built(1)
+    other = replace(WISH, drives=1, label="other")
+
+    with pytest.raises(Refusal, match="holds an XFS labelled nvme"):
+        converge(other, look=machine.look, act=nothing)
+    machine.set_drive("nvme0n1", signatures=("ext4",))
+    with pytest.raises(Refusal, match="holds ext4"):
+        converge(replace(WISH, drives=1), look=machine.look, act=nothing)
+
+
+def test_a_single_member_of_an_array_is_no_single_drive() -> None:
+    machine = built(2)
+    machine.set(drives=machine.machine.drives[:1], arrays=())
+
+    with pytest.raises(Refusal, match="member of the array nvme"):
+        converge(replace(WISH, drives=1), look=machine.look, act=nothing)
+
+
+def test_stripes_that_do_not_fit_are_told_of_and_not_touched() -> None:
+    machine = built()
+    found = machine.machine.arrays[0].filesystem
+    assert found is not None
+    machine.set_array(filesystem=replace(found, stripe_unit=4096))
+
+    outcome = converge(WISH, look=machine.look, act=nothing)
+
+    assert any("stripes" in warning for warning in outcome.plan.warnings)
+
+
+def test_enterprise_linux_gets_its_own_paths_and_dracut_is_told_to_take_mdadm_conf() -> None:
+    platform = Platform("/etc/mdadm.conf", ("dracut", "--force"), dracut=True, systemd=True)
+    machine = Simulated(fresh(2, platform=platform))
+
+    outcome = converge(replace(WISH, drives=2), look=machine.look, act=machine.act)
+
+    kinds = [step.path if isinstance(step, WriteFile) else type(step) for step in outcome.steps]
+    conf, dracut = "/etc/mdadm.conf", "/etc/dracut.conf.d/50-nvme-raid.conf"
+    assert kinds.index(conf) < kinds.index(RebuildInitramfs)
+    assert kinds.index(dracut) < kinds.index(RebuildInitramfs)
+    assert 'mdadmconf="yes"' in (machine.machine.text(dracut) or "")
+    machine.set(files=tuple(pair for pair in machine.machine.files if pair[0] != dracut))
+    assert run(machine, replace(WISH, drives=2)) == [f"write {dracut}"]
+
+
+def test_what_the_machine_lacks_is_told_of() -> None:
+    bare = Platform("/etc/mdadm/mdadm.conf")
+    machine = Simulated(fresh(4, platform=bare, directories=("/mnt/nvme",), crowded=True))
+
+    outcome = converge(WISH, look=machine.look, act=machine.act, check=True)
+
+    said = " ".join(outcome.plan.warnings)
+    assert "fstrim" in said
+    assert "initramfs" in said
+    assert "files of its own" in said
+
+
+def test_a_drive_with_an_xfs_is_no_free_drive_of_an_array() -> None:
+    machine = Simulated(fresh(4))
+    machine.set_drive("nvme3n1", filesystem=Filesystem("u", "", 0, 0, 0))
+
+    with pytest.raises(Refusal, match=r"nvme3n1 .* XFS without a label"):
+        converge(WISH, look=machine.look, act=nothing)
+
+
+def test_the_systems_drive_is_never_a_candidate() -> None:
+    machine = fresh(5)
+    system = replace(machine.drives[0], system=True, partitions=("nvme0n1p1",))
+    simulated = Simulated(replace(machine, drives=(system, *machine.drives[1:])))
+
+    assert "nvme0n1" not in run(simulated)[0]
+    with pytest.raises(Refusal, match="found 4 beside the system's own"):
+        converge(replace(WISH, drives=5), look=lambda wish: simulated.machine, act=nothing)
+    only = replace(WISH, drives=1, only=(system.address,))
+    with pytest.raises(Refusal, match="found none that match"):
+        converge(only, look=lambda wish: simulated.machine, act=nothing)
+
+
+@pytest.mark.parametrize("pattern", ["0000:02:00.0", "lab1", "LAB?", "*drive"])
+def test_only_picks_by_address_serial_or_model(pattern: str) -> None:
+    machine = fresh(2)
+    other = drive(0, model="VOLUME", serial="vol-1", signatures=("ext4",))
+    simulated = Simulated(Machine(**{**vars(machine), "drives": (other, machine.drives[1])}))
+
+    texts = run(simulated, replace(WISH, drives=1, only=(pattern,)))
+
+    assert texts[0] == "make an XFS labelled nvme on /dev/nvme1n1"

@@ -1,0 +1,259 @@
+"""Looking, on trees of files laid out as sysfs and proc have them; and files written for good."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from nvme_raid import act, diffs, platforms, reading
+from nvme_raid.errors import RaidError
+from nvme_raid.model import Platform
+from nvme_raid.steps import CreateArray, WriteFile
+from nvme_raid.sysfs import Sysfs
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+def put(root: Path, path: str, text: str = "") -> Path:
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+    return target
+
+
+def disk(root: Path, name: str, device: str, *, partitions: int = 0) -> None:
+    """A disk as /sys has it: a directory below its controller, and a link in class/block."""
+    block = root / "sys/devices" / device / name
+    put(block, "size", "2097152\n")
+    put(block, "ro", "0\n")
+    (block / "holders").mkdir()
+    (block / "device").symlink_to("..")
+    _link(root, name, block)
+    for number in range(1, partitions + 1):
+        part = f"{name}p{number}" if name[-1].isdigit() else f"{name}{number}"
+        put(block, f"{part}/partition", f"{number}\n")
+        put(block, f"{part}/size", "2048\n")
+        _link(root, part, block / part)
+
+
+def _link(root: Path, name: str, target: Path) -> None:
+    block = root / "sys/class/block"
+    block.mkdir(parents=True, exist_ok=True)
+    (block / name).symlink_to(target)
+
+
+def controller(root: Path, device: str, transport: str = "pcie", serial: str = "S1") -> None:
+    directory = root / "sys/devices" / device
+    for name, text in (
+        ("transport", transport),
+        ("address", "0000:01:00.0"),
+        ("model", "LAB\x1b[31m DRIVE   "),
+        ("serial", serial),
+    ):
+        put(directory, name, text + "\n")
+
+
+def number(root: Path, digits: str, name: str) -> None:
+    directory = root / "sys/dev/block"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / digits).symlink_to((root / "sys/class/block" / name).resolve())
+
+
+def test_a_namespace_behind_pci_is_found_with_what_its_controller_says(tmp_path: Path) -> None:
+    controller(tmp_path, "pci/nvme0")
+    disk(tmp_path, "nvme0n1", "pci/nvme0", partitions=1)
+    controller(tmp_path, "fabric/nvme1", "tcp")
+    disk(tmp_path, "nvme1n1", "fabric/nvme1")
+    disk(tmp_path, "vda", "virtio")
+    sysfs = Sysfs(tmp_path)
+
+    assert sysfs.namespaces() == ("nvme0n1",)
+    # A drive's own words may be anything; a terminal's escapes are not passed on.
+    assert sysfs.describe("nvme0n1") == ("0000:01:00.0", "LAB?[31m DRIVE", "S1")
+    assert sysfs.partitions("nvme0n1") == ("nvme0n1p1",)
+    assert sysfs.size("nvme0n1") == 1 << 30
+    assert not sysfs.read_only("nvme0n1")
+
+
+def test_with_native_multipath_the_controller_is_in_the_subsystem(tmp_path: Path) -> None:
+    controller(tmp_path, "subsystem0/nvme3", serial="S9")
+    disk(tmp_path, "nvme0n1", "subsystem0")
+    disk(tmp_path, "nvme0c3n1", "subsystem0/nvme3")
+    disk(tmp_path, "nvme5n1", "subsystem0")
+    put(tmp_path, "sys/devices/subsystem0/nvme5n1/hidden", "1\n")
+
+    assert Sysfs(tmp_path).namespaces() == ("nvme0n1",)
+    assert Sysfs(tmp_path).describe("nvme0n1")[2] == "S9"
+
+
+def test_the_system_stands_on_every_disk_below_its_mounts(tmp_path: Path) -> None:
+    controller(tmp_path, "pci/nvme0")
+    disk(tmp_path, "nvme0n1", "pci/nvme0", partitions=2)
+    disk(tmp_path, "vda", "virtio0", partitions=1)
+    disk(tmp_path, "vdb", "virtio1")
+    disk(tmp_path, "dm-0", "virtual")
+    slaves = tmp_path / "sys/devices/virtual/dm-0/slaves"
+    slaves.mkdir()
+    (slaves / "nvme0n1p2").symlink_to(tmp_path)
+    for digits, name in (("253:0", "dm-0"), ("254:1", "vda1"), ("254:16", "vdb")):
+        number(tmp_path, digits, name)
+    put(
+        tmp_path,
+        "proc/self/mountinfo",
+        "1 0 253:0 / / rw,noatime shared:1 - ext4 /dev/root rw\n"
+        "2 1 254:1 / /boot rw - vfat /dev/vda1 rw,fmask=0022\n"
+        "3 1 254:16 / /srv/with\\040space rw,relatime - ext4 /dev/vdb rw\n"
+        "4 1 0:25 / /proc rw - proc proc rw\n"
+        "nonsense\n",
+    )
+    sysfs = Sysfs(tmp_path)
+    mounts = sysfs.mounts()
+
+    assert [(mount.point, mount.device) for mount in mounts] == [
+        ("/", "dm-0"),
+        ("/boot", "vda1"),
+        ("/srv/with space", "vdb"),
+        ("/proc", "proc"),
+    ]
+    assert mounts[0].options == ("rw", "noatime")
+    assert sysfs.system(mounts) == {"dm-0", "nvme0n1p2", "nvme0n1", "vda1", "vda"}
+
+
+def test_a_filesystem_over_several_devices_is_found_by_its_source(tmp_path: Path) -> None:
+    put(tmp_path, "dev/nvme0n1")
+    put(tmp_path, "proc/self/mountinfo", "1 0 0:31 / / rw - btrfs /dev/nvme0n1 rw\n")
+    put(tmp_path, "proc/swaps", "Filename Type Size\n/dev/nvme0n1 partition 1 0 -2\n")
+
+    assert Sysfs(tmp_path).mounts()[0].device == "nvme0n1"
+    assert Sysfs(tmp_path).swaps() == {"nvme0n1"}
+
+
+def test_arrays_and_their_names(tmp_path: Path) -> None:
+    disk(tmp_path, "md127", "virtual")
+    put(tmp_path, "sys/devices/virtual/md127/md/array_state", "inactive\n")
+    (tmp_path / "dev/md").mkdir(parents=True)
+    put(tmp_path, "dev/md127")
+    (tmp_path / "dev/md/nvme").symlink_to("../md127")
+    put(tmp_path, "dev/md/no-link")
+    sysfs = Sysfs(tmp_path)
+
+    assert sysfs.arrays() == ("md127",)
+    assert not sysfs.active("md127")
+    put(tmp_path, "sys/devices/virtual/md127/md/array_state", "clean\n")
+    assert sysfs.active("md127")
+    assert sysfs.links() == {"nvme": "md127"}
+
+
+@pytest.mark.parametrize("size", [0, 4096, 1 << 20, 3 << 20, 1 << 40])
+def test_both_ends_and_the_middle_are_looked_at_and_never_beyond(size: int) -> None:
+    places = reading.places(size, seed=1)
+
+    assert all(offset % 4096 == 0 and offset + length <= size for offset, length in places)
+    assert sum(length for _, length in places) <= 2 * reading.EDGE + 64 * 4096
+    if size > 2 * reading.EDGE:
+        assert (0, reading.EDGE) in places
+        assert (size - reading.EDGE, reading.EDGE) in places
+        assert len(places) == 66
+        assert places != reading.places(size, seed=2)
+
+
+@pytest.mark.parametrize(
+    ("release", "programs", "platform"),
+    [
+        (
+            'ID=debian\nVERSION_ID="12"\n',
+            {"update-initramfs", "systemctl"},
+            Platform("/etc/mdadm/mdadm.conf", ("update-initramfs", "-u"), systemd=True),
+        ),
+        (
+            "ID=ubuntu\nID_LIKE=debian\n",
+            {"update-initramfs", "systemctl"},
+            Platform("/etc/mdadm/mdadm.conf", ("update-initramfs", "-u"), systemd=True),
+        ),
+        (
+            'ID="rocky"\nID_LIKE="rhel centos fedora"\n',
+            {"dracut", "systemctl"},
+            Platform("/etc/mdadm.conf", ("dracut", "--force"), dracut=True, systemd=True),
+        ),
+        (
+            'ID="rhel"\nID_LIKE="fedora"\n',
+            {"dracut"},
+            Platform("/etc/mdadm.conf", ("dracut", "--force"), dracut=True),
+        ),
+        # A Debian with dracut in place of initramfs-tools.
+        (
+            "ID=debian\n",
+            {"dracut"},
+            Platform("/etc/mdadm/mdadm.conf", ("dracut", "--force"), dracut=True),
+        ),
+        ("", {"update-initramfs"}, Platform("/etc/mdadm/mdadm.conf", ("update-initramfs", "-u"))),
+        ("", set(), Platform("/etc/mdadm.conf")),
+    ],
+)
+def test_each_distribution_has_its_places(
+    release: str, programs: set[str], platform: Platform
+) -> None:
+    assert platforms.of(release, lambda name: name in programs) == platform
+
+
+def test_a_file_is_replaced_in_one_stroke_and_keeps_mode_and_link(tmp_path: Path) -> None:
+    target = put(tmp_path, "real/conf", "old")
+    target.chmod(0o640)
+    link = tmp_path / "conf"
+    link.symlink_to(target)
+    inode = target.stat().st_ino
+
+    act.write_file(str(link), "new \udcff\n")
+
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new \xff\n"
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert target.stat().st_ino != inode
+    assert os.listdir(target.parent) == ["conf"]
+    act.write_file(str(tmp_path / "new/dir/file"), "x")
+    assert (tmp_path / "new/dir/file").stat().st_mode & 0o777 == 0o644
+    put(tmp_path, "file")
+    with pytest.raises(RaidError, match="expected to write"):
+        act.write_file(str(tmp_path / "file/below"), "x")
+
+
+def test_a_diff_shows_files_line_by_line_and_steps_in_words() -> None:
+    steps = (
+        CreateArray("/dev/md/nvme", "nvme", 1 << 19, ("/dev/nvme0n1", "/dev/nvme1n1")),
+        WriteFile("/etc/fstab", "a\nb\udcff\n", "a\nc\n"),
+    )
+
+    assert diffs.of(steps)[1]["before"] == "a\nb\\xff\n"
+    text = diffs.text(steps)
+    assert text.startswith("+ create /dev/md/nvme: RAID 0 of /dev/nvme0n1, /dev/nvme1n1\n")
+    assert "-b\\xff\n+c\n" in text
+
+
+def test_the_program_is_one_file_that_is_the_same_each_time(tmp_path: Path) -> None:
+    tool = REPOSITORY / "tools/nvme-raid-script"
+    for name in ("first", "second"):
+        subprocess.run([sys.executable, tool, tmp_path / name], check=True)
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+
+    # Away from this checkout, and by an isolated interpreter.
+    line = [sys.executable, "-I", tmp_path / "first", "--drives", "2", "--name", "md0"]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("nvme-raid: refused: name: expected a letter")
+
+
+def test_user_data_is_yaml_that_nova_takes() -> None:
+    line = [sys.executable, REPOSITORY / "tools/nvme-raid-script", "--cloud-init"]
+    done = subprocess.run(
+        [*line, "--drives", "4", "--mount", "/srv/a b"], capture_output=True, text=True, check=True
+    )
+
+    script = yaml.safe_load(done.stdout)["write_files"][1]
+    assert script["content"].endswith("--drives 4 --mount '/srv/a b'\n")
+    # Nova refuses more than 65535 bytes in base64.
+    assert len(done.stdout) * 4 / 3 < 65535

@@ -28,7 +28,7 @@ from eraser.erase.layout import (
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import DriveError
 from eraser.wire.profile import FeatureRule, NamespaceLayout
-from eraser.wire.report import CommandRecord, ControllerFacts, Step
+from eraser.wire.report import CommandRecord, ControllerFacts, Step, Verdict
 
 _PROTECTED = 1
 """Feature 84h, state 1: the only one that a command takes back."""
@@ -81,6 +81,9 @@ def restore(desk: Desk) -> None:
     """The profile's layout, once in a case. Never an error for what the drive refuses."""
     active, loose = _layout(desk)
     steps = _steps(desk, active, loose)
+    if steps and (left := _unerased(desk)):
+        desk.note(Restored(False, active, (), (left,)))
+        return
     if not steps:
         # A run that died on the way may have done it all.
         changed = active != _inspected(desk).namespaces
@@ -94,6 +97,20 @@ def restore(desk: Desk) -> None:
         if _steps(desk, active, loose) and not problems:
             problems.append("restore: the drive took every command, and is not as it should be")
         desk.note(Restored(True, active, _added(desk), tuple(problems)))
+
+
+def _unerased(desk: Desk) -> str:
+    """Why nothing may be deleted: Format is all that there is, and it did not erase everything.
+
+    It never reaches what a deleted namespace held, and the next case would know nothing of it.
+    """
+    plan = desk.state.plan
+    if plan is None or any(command.method.is_sanitize for command in plan.commands):
+        return ""
+    failed = [str(m.nsid) for m in desk.state.methods if m.verdict is not Verdict.ERASED]
+    if not failed:
+        return ""
+    return f"restore: nothing was changed, because namespaces {', '.join(failed)} were not erased"
 
 
 def mend_features(desk: Desk, found: ControllerFacts, rules: tuple[FeatureRule, ...]) -> bool:

@@ -14,7 +14,9 @@ from eraser.errors import InUseError
 from eraser.wire.applied import apply
 from eraser.wire.policy import Label, Method, Quirk
 from eraser.wire.report import Outcome, Verdict
+from tests.lab.nvme.faults import EraseFault, Faults
 from tests.unit.case.test_restore import (
+    FORMAT_ONLY,
     ONE_METHOD,
     OTHER_SECTORS,
     QUICK,
@@ -117,3 +119,17 @@ def test_each_namespace_is_deleted_only_from_the_drive_of_the_case(
     monkeypatch.setattr(Killable, "identity", identity)
     made.run()
     assert made.names() == ["namespace_management"]
+
+
+def test_no_namespace_is_deleted_whose_format_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Format reaches nothing that belongs to no namespace: the next case would certify a drive
+    that still has this one's data."""
+    made = make_bed(tmp_path, monkeypatch, FORMAT_ONLY)
+    made.leave(SCATTERED)
+    made.bench.drive.set_faults(Faults(format=EraseFault.FAIL))
+    report = made.run()
+    assert "namespace_management" not in made.names()
+    assert report.fit is False
+    assert {m.verdict for m in report.methods} == {Verdict.NOT_ERASED}

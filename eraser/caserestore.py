@@ -27,7 +27,7 @@ from eraser.erase.layout import (
 )
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import DriveError
-from eraser.wire.profile import FeatureRule, NamespaceLayout
+from eraser.wire.profile import FeatureRule, NamespaceLayout, layout_differences
 from eraser.wire.report import CommandRecord, ControllerFacts, Step, Verdict
 
 _PROTECTED = 1
@@ -51,17 +51,25 @@ def unlock(desk: Desk, found: ControllerFacts) -> None:
     if condition is None:
         return
     locked = [entry.nsid for entry in condition.protected if entry.state == _PROTECTED]
-    if not locked and not condition.reservations:
+    loose = [
+        layout.nsid
+        for layout in found.detached
+        if desk.controller.identify_namespace(layout.nsid, attached=False).write_protected
+    ]
+    if not locked and not loose and not condition.reservations:
         return
     with desk.step(Step.UNLOCK):
         desk.recheck()
+        for nsid in loose:
+            # It keeps the drive from every sanitize, and its feature is an attached one's alone.
+            _attach(desk, nsid)
         for held in condition.reservations:
             path = desk.hold.paths.get(held.nsid)
             for record in manage.clear_reservation(desk.controller, held, path) if path else ():
                 desk.note(Sent(record))
-        for nsid in locked:
+        for nsid in (*locked, *loose):
             desk.note(Sent(manage.unprotect(desk.controller, nsid)))
-        if locked:
+        if locked or loose:
             # The kernel has made the disks read only, and looks again only when it is told to.
             _look_anew(desk)
 
@@ -85,8 +93,9 @@ def restore(desk: Desk) -> None:
         desk.note(Restored(False, active, (), (left,)))
         return
     if not steps:
-        # A run that died on the way may have done it all.
-        changed = active != _inspected(desk).namespaces
+        # A run that died on the way may have done it all. What the inspection of an older version
+        # did not tell is no change.
+        changed = bool(layout_differences(_inspected(desk).namespaces, active))
         desk.note(Restored(changed, active, _added(desk) if changed else (), ()))
         return
     with desk.step(Step.RESTORE):

@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
+from eraser import case, caserestore
+from eraser.casebook import CaseState
 from eraser.casedesk import Desk
+from eraser.drive.inspect import facts
 from eraser.errors import InUseError
+from eraser.journal import read
 from eraser.wire.applied import apply
 from eraser.wire.policy import Label, Method, Quirk
-from eraser.wire.report import Outcome, Verdict
+from eraser.wire.report import ControllerFacts, Outcome, Verdict
 from tests.lab.nvme.faults import EraseFault, Faults
+from tests.lab.nvme.leftovers import Leftovers
+from tests.lab.nvme.profile import NamespaceProfile
+from tests.unit.case.fakes import Crash
 from tests.unit.case.test_restore import (
     FORMAT_ONLY,
     ONE_METHOD,
@@ -26,9 +33,10 @@ from tests.unit.case.test_restore import (
     fit,
     make_bed,
 )
-from tests.unit.drive.labdrive import FULL
+from tests.unit.drive.labdrive import FULL, LabController
 
 BLOCK = 2
+RESTORE = caserestore.restore
 
 
 def test_a_layout_restored_after_an_adopted_sanitize_is_erased_once_more(
@@ -133,3 +141,48 @@ def test_no_namespace_is_deleted_whose_format_failed(
     assert "namespace_management" not in made.names()
     assert report.fit is False
     assert {m.verdict for m in report.methods} == {Verdict.NOT_ERASED}
+
+
+def test_what_an_older_version_did_not_write_down_is_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its probes stand, and nothing is erased once more, when this version takes its case up."""
+    made = make_bed(tmp_path, monkeypatch)
+
+    def older(controller: LabController, **options: bool) -> ControllerFacts:
+        found = facts(controller, **options)
+        known = [
+            replace(each, capacity=None, sharing=None, extended_metadata=None)
+            for each in found.namespaces
+        ]
+        return replace(found, namespaces=tuple(known))
+
+    monkeypatch.setattr(case, "facts", older)
+    monkeypatch.setattr(caserestore, "restore", crash)
+    with pytest.raises(Crash):
+        made.run()
+    monkeypatch.setattr(case, "facts", facts)
+    monkeypatch.setattr(caserestore, "restore", RESTORE)
+    fit(made.run())
+    assert made.names() == ["sanitize", "sanitize"]
+    state = CaseState.of(read(made.files.journal))
+    assert state.restored is not None
+    assert not state.restored.changed
+    assert state.kept(1)
+
+
+def crash(_desk: Desk) -> None:
+    raise Crash
+
+
+def test_a_protected_namespace_that_is_not_attached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(
+        Leftovers(
+            namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.2, attached=False)],
+            write_protect={2: 1},
+        )
+    )
+    fit(made.run())

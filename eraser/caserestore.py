@@ -204,6 +204,11 @@ def _carry_out(desk: Desk, steps: tuple[LayoutStep, ...]) -> list[str]:
             desk.recheck()
             desk.tell(0.0, f"{act.value} namespace {step.nsid}")
             problems += _one(desk, step)
+            if any(command.status is None for command in desk.state.commands[-1:]):
+                # The kernel has reset the controller, after hours perhaps: the erase is due, and
+                # what is left of the layout is for a person.
+                _look_anew(desk)
+                return problems
         _look_anew(desk)
     return problems
 
@@ -255,8 +260,9 @@ def _look_anew(desk: Desk) -> None:
     desk.hold.drop()
     for seconds in (min(_FIRST_LOOK, desk.limits.ready), desk.limits.ready):
         # Twice: the first look drops a namespace whose identifiers changed, the next one finds it.
-        desk.controller.rescan(timeout=desk.limits.ready)
         try:
+            desk.controller.wait_live(desk.limits.ready, namespaces=False)
+            desk.controller.rescan(timeout=desk.limits.ready)
             desk.controller.wait_namespaces(seconds)
             break
         except DriveError as error:

@@ -13,11 +13,11 @@ from eraser import case, caserestore
 from eraser.casebook import CaseState
 from eraser.casedesk import Desk
 from eraser.drive.inspect import facts
-from eraser.errors import InUseError
+from eraser.errors import DriveError, InUseError
 from eraser.journal import read
 from eraser.wire.applied import apply
 from eraser.wire.policy import Label, Method, Quirk
-from eraser.wire.report import ControllerFacts, Outcome, Verdict
+from eraser.wire.report import CommandRecord, ControllerFacts, Outcome, Verdict
 from tests.lab.nvme.faults import EraseFault, Faults
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import NamespaceProfile
@@ -186,3 +186,33 @@ def test_a_protected_namespace_that_is_not_attached(
         )
     )
     fit(made.run())
+
+
+def test_a_drive_that_never_answers_a_delete_is_asked_once_and_erased(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would cost the time limit of a Format; a tenant can leave a thousand namespaces."""
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(SCATTERED)
+    real, asked = Killable.admin, []
+
+    def admin(self: Killable, opcode: int, **words: Any) -> Any:
+        if opcode == 0x0D and not words.get("io"):
+            asked.append(words["nsid"])
+            return lost(real(self, 0x06, cdw10=1, timeout=1)[0], opcode), b""
+        return real(self, opcode, **words)
+
+    def lost(record: CommandRecord, opcode: int) -> CommandRecord:
+        return replace(record, opcode=opcode, status=None, exit_code=1, message="Interrupted")
+
+    def rescan(_self: Killable, *, timeout: float) -> None:
+        if asked:
+            raise DriveError("the controller is being reset")
+
+    monkeypatch.setattr(Killable, "admin", admin)
+    monkeypatch.setattr(Killable, "rescan", rescan)
+    report = made.run()
+    assert len(asked) == 1
+    assert [m.verdict for m in report.methods] == [Verdict.ERASED, Verdict.ERASED]
+    assert report.fit is False
+    assert "no completion" in " ".join(report.reasons)

@@ -210,8 +210,8 @@ def _inspect(desk: Desk) -> None:
     try:
         found = facts(controller)
     except DriveError as error:
-        # Firmware that answers one question with nonsense is erased all the same, then held: the
-        # last look asks again.
+        # A drive that leaves one question unanswered is erased all the same, then held: the last
+        # look asks again.
         problems.append(f"inspection before the erase: {error}")
         found = facts(controller, layout_only=True)
     try:

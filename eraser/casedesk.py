@@ -11,11 +11,12 @@ from eraser import durationfiles, durations
 from eraser.casebook import CaseState
 from eraser.caseentries import Entry, Identified, Revoked, Spent
 from eraser.casefiles import CaseFiles, CaseRequest
+from eraser.caseheat import Heat
 from eraser.drive.binding import ensure_nvme_driver
 from eraser.drive.idle import prove_idle
 from eraser.drive.lock import NamespaceHold, SlotLock
 from eraser.drive.nvme import Controller, open_controller
-from eraser.drive.spec import SanitizeLog, SmartLog
+from eraser.drive.spec import SanitizeLog
 from eraser.drive.sysfs import Host
 from eraser.drive.unique import check_unique
 from eraser.errors import DriveError, EraserError, IdentityError
@@ -29,13 +30,6 @@ _FIRST_DISKS = 10.0
 """Seconds that the disks of a drive get before the kernel is asked to look for them once more."""
 
 OnProgress = Callable[[Step, float, str], None]
-
-
-FEEL_SECONDS = 10.0
-"""Between two looks at the temperature."""
-
-_ZERO_CELSIUS = 273
-"""Kelvin, as drives count: whole degrees."""
 
 
 class OutOfTimeError(EraserError):
@@ -87,8 +81,7 @@ class Desk:
         self._controller: Controller | None = None
         self._hold: NamespaceHold | None = None
         self._deadline = _deadline(request, book.state)
-        self._feel_at = time.monotonic() + FEEL_SECONDS
-        self._warm_from: int | None = None
+        self.heat = Heat(files, lambda: self.controller)
         self._usual: dict[Method, durations.Row | None] = {}
         self._applied = Applied.plain(request.policy)
 
@@ -149,6 +142,7 @@ class Desk:
             yield
         finally:
             self._step = outer
+            self.heat.over()
             # A step within a step counts for itself: the sum is the time of the case.
             inner = self._counted - before
             own = max(0.0, time.monotonic() - began - inner)
@@ -165,35 +159,6 @@ class Desk:
             directory = self.files.state_dir
             self._usual[method] = durationfiles.load(directory, state.identity, firmware, method)
         return self._usual[method]
-
-    def feel(self) -> None:
-        """Now and then: whether the drive is at its own warning temperature (WCTEMP).
-
-        Only while a sanitize runs, when Get Log Page is allowed (Base 2.0, figure 312), and nothing
-        is on the admin queue for long: beside a Format this would end in a reset.
-        """
-        now = time.monotonic()
-        if now < self._feel_at:
-            return
-        self._feel_at = now + FEEL_SECONDS
-        try:
-            if self._warm_from is None:
-                self._warm_from = self.controller.identify().warning_kelvin
-            if not self._warm_from:
-                raise DriveError("no warning temperature")
-            kelvin = SmartLog.parse(self.controller.smart_log()).temperature_kelvin
-            hot = kelvin >= self._warm_from
-            self.files.write_heat(
-                f"is at {kelvin - _ZERO_CELSIUS} degrees Celsius, and too warm from "
-                f"{self._warm_from - _ZERO_CELSIUS} on by its own word"
-                if hot
-                else ""
-            )
-        except (DriveError, OSError):
-            # It decides nothing about this drive: neither it nor the disk is asked again.
-            self._feel_at = float("inf")
-            with contextlib.suppress(OSError):
-                self.files.write_heat("")
 
     def check_time(self) -> None:
         """Raises :class:`OutOfTimeError` when the order's time is over."""
@@ -309,8 +274,7 @@ class Desk:
 
     def close(self) -> None:
         """Lets go of disks and controller; the lock stays its owner's."""
-        with contextlib.suppress(OSError):
-            self.files.write_heat("")
+        self.heat.over()
         if self._hold is not None:
             self._hold.drop()
         if self._controller is not None:

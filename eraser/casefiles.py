@@ -16,7 +16,7 @@ from eraser.errors import BadInputError
 from eraser.journal import replace_durably, sync_directory
 from eraser.wire import codec
 from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.policy import Limits, Policy
+from eraser.wire.policy import LimitOverrides, Limits, Policy
 from eraser.wire.profile import Profile
 from eraser.wire.report import EraseReport, Step
 
@@ -50,7 +50,12 @@ class CaseRequest:
         Time limits and the profile may differ: a too short limit is mended by calling again, and
         the profile decides release, and a layout that is always made from what is there.
         """
-        policy = dataclasses.replace(self.policy, limits=Limits())
+        quirks = tuple(
+            dataclasses.replace(quirk, limits=LimitOverrides())
+            for quirk in self.policy.quirks
+            if quirk.skip or quirk.purge_methods or quirk.clear_methods
+        )
+        policy = dataclasses.replace(self.policy, limits=Limits(), quirks=quirks)
         return codec.digest([self.order_id, self.slot, self.generation, self.nonce, policy])
 
 

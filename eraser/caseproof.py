@@ -20,6 +20,7 @@ from eraser.casesanitize import seal_lost, unwritten
 from eraser.drive.spec import SmartLog
 from eraser.errors import BadInputError, DriveError
 from eraser.journal import replace_durably
+from eraser.proof import statement
 from eraser.proof import verdict as judging
 from eraser.proof.tally import VerificationResult
 from eraser.proof.verify import Verifier, VerifyPlan
@@ -119,7 +120,7 @@ def verify(desk: Desk) -> None:
             desk.files.verify_state.unlink(missing_ok=True)
             desk.note(Again(again))
             return
-        desk.note(Verified(judging.record(methods, evidence), word, reasons))
+        desk.note(Verified(statement.record(methods, evidence), word, reasons))
 
 
 def _again(desk: Desk, word: Verdict, result: VerificationResult) -> str:

@@ -15,7 +15,9 @@ from eraser.caseformat import plain_format
 from eraser.casesanitize import wait_for_another
 from eraser.drive import manage
 from eraser.drive.features import FEATURES, differing
-from eraser.drive.inspect import detached, layout_of
+from eraser.drive.inquiry import sensible
+from eraser.drive.inspect import DETACHED, detached, layout_of
+from eraser.drive.nvme import Controller
 from eraser.drive.profile import is_of
 from eraser.erase.layout import (
     Act,
@@ -51,11 +53,7 @@ def unlock(desk: Desk, found: ControllerFacts) -> None:
     if condition is None:
         return
     locked = [entry.nsid for entry in condition.protected if entry.state == _PROTECTED]
-    loose = [
-        layout.nsid
-        for layout in found.detached
-        if desk.controller.identify_namespace(layout.nsid, attached=False).write_protected
-    ]
+    loose = [each.nsid for each in found.detached if _protected(desk.controller, each.nsid)]
     if not locked and not loose and not condition.reservations:
         return
     with desk.step(Step.UNLOCK):
@@ -72,6 +70,14 @@ def unlock(desk: Desk, found: ControllerFacts) -> None:
         if locked or loose:
             # The kernel has made the disks read only, and looks again only when it is told to.
             _look_anew(desk)
+
+
+def _protected(controller: Controller, nsid: int) -> bool:
+    """Of a detached namespace, by NSATTR; not of one that the drive does not describe."""
+    try:
+        return controller.identify_namespace(nsid, attached=False).write_protected
+    except DriveError:
+        return False
 
 
 def attach_all(desk: Desk, found: ControllerFacts) -> None:
@@ -170,10 +176,14 @@ def _inspected(desk: Desk) -> ControllerFacts:
 def _read_layout(desk: Desk) -> Layouts:
     controller = desk.controller
     active = controller.active_namespaces()
-    return (
-        tuple(layout_of(nsid, controller.identify_namespace(nsid)) for nsid in active),
-        detached(controller, controller.identify(), frozenset(active)),
+    loose: tuple[NamespaceLayout, ...] = ()
+    loose = sensible(
+        DETACHED,
+        lambda: detached(controller, controller.identify(), frozenset(active)),
+        loose,
+        [],  # the last look names it
     )
+    return tuple(layout_of(n, controller.identify_namespace(n)) for n in active), loose
 
 
 def _steps(

@@ -215,7 +215,7 @@ class Sanitize:
                     self._done(intent, raw, Verdict.UNKNOWN, over, changed=True, halt=True)
                     return
                 self.desk.check_time()
-                self.desk.feel()
+                self.desk.heat.feel()
                 self.desk.tell(now.fraction, self._eta(now, began, known))
             elif found.standing is Standing.FOREIGN:
                 wait_for_another(self.desk, "after our command")

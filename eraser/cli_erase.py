@@ -14,7 +14,7 @@ from eraser.drive.sysfs import Host
 from eraser.errors import BadInputError, BusyError, EraserError
 from eraser.wire import codec
 from eraser.wire.identity import Slot, pci_address
-from eraser.wire.policy import Limits, Policy
+from eraser.wire.policy import LimitOverrides, Limits, Policy, Quirk
 from eraser.wire.profile import Profile
 
 _LIMITS = {
@@ -92,6 +92,10 @@ def _request(arguments: argparse.Namespace) -> CaseRequest:
     }
     try:
         policy = dataclasses.replace(policy, limits=dataclasses.replace(policy.limits, **given))
+        if given and policy.quirks:
+            # What a person says now counts more than what the policy knows of the model.
+            said = Quirk("*", "given on the command line", limits=LimitOverrides(**given))
+            policy = dataclasses.replace(policy, quirks=(*policy.quirks, said))
     except ValueError as error:
         raise BadInputError(f"time limits: {error}") from error
     return CaseRequest(slot=slot, identity=None, profile=profile, policy=policy)

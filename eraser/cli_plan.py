@@ -123,8 +123,30 @@ def run(arguments: argparse.Namespace) -> int:
             targets,
             arguments.state_dir,
         )
-    show(shown, arguments.format)
+    show(shown if arguments.format == "json" else _lines(shown), arguments.format)
     return EXIT_NO_METHOD if shown.refusal else 0
+
+
+def _lines(shown: Shown) -> dict[str, object]:
+    """For people: one line for each command and limit."""
+    commands = []
+    for each in shown.commands:
+        usual = "" if each.usual_seconds is None else f", usually {each.usual_seconds:.0f} s"
+        still = " without progress" if each.method.is_sanitize else ""
+        commands.append(
+            f"{each.method} (opcode {each.opcode:#04x}, NSID {each.nsid:#x}, CDW10 "
+            f"{each.cdw10:#x}), given up after {each.patience_seconds:g} s{still}{usual}"
+        )
+    return {
+        "policy": shown.policy,
+        "drive": f"{shown.model}, firmware {shown.firmware}",
+        "asked": shown.asked,
+        "achieved": f"{shown.achieved or 'nothing'}{', downgraded' if shown.downgraded else ''}",
+        "refusal": shown.refusal or "none",
+        "commands": commands,
+        "quirks": list(shown.quirks),
+        "limits": {name: f"{value:g} s" for name, value in vars(shown.limits).items()},
+    }
 
 
 def _durations(arguments: argparse.Namespace) -> int:

@@ -88,6 +88,8 @@ def run(request: Request, journal: Journal, resume: bool, progress: Progress) ->
     """
     plan, header = request.plan, request.header()
     fiorun.find()
+    if not resume:
+        journal.check_absent()  # before anything is written to the target
     began, cpu_before = time.monotonic(), machine.own_cpu()
     entries: list[Entry] = []
     for entry in journal.load(header) if resume else ():
@@ -137,11 +139,11 @@ def _measuring(request: Request, progress: Progress) -> Iterator[Measure]:
 
 
 def _fill(place: Place, load: Load, progress: Progress) -> None:
-    progress.start(f"writing {place.size // MIB} MiB once")
+    progress.start(f"writing {place.size // MIB} MiB once", announce=True)
     fiorun.run(
         fill_options(place, load),
         seconds=place.size / FILL_FLOOR,
-        tick=lambda passed: progress.show(0, 1, passed),
+        tick=progress.wait,
     )
 
 

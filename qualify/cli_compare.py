@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from qualify import reading, table
+from qualify import reading, table, words
 from qualify.cli_output import EXIT_SLOWER, add_format
 from qualify.compare import compare
 from qualify.errors import BadInputError
@@ -69,5 +69,5 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(plain))
     else:
         for line in table.comparison_lines(found):
-            print(line)
+            print(words.printable(line))
     return 0 if found.passed else EXIT_SLOWER

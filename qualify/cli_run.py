@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from qualify import bench, table, target
+from qualify import bench, table, target, words
 from qualify.bench import Request
 from qualify.cli_output import Interrupted, add_format
 from qualify.errors import BadInputError
@@ -167,7 +167,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(found.text(), end="")
     else:
         for line in table.lines(found):
-            print(line)
+            print(words.printable(line))
         print(f"result: {output}")
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from qualify import reading, table
+from qualify import reading, table, words
 from qualify.cli_output import add_format
 
 
@@ -32,5 +32,5 @@ def run(arguments: argparse.Namespace) -> int:
         print(found.text(), end="")
     else:
         for line in table.lines(found):
-            print(line)
+            print(words.printable(line))
     return 0

@@ -32,14 +32,20 @@ class Journal:
 
     path: Path
 
+    def check_absent(self) -> None:
+        """Raises :class:`BadInputError` where there is one already."""
+        if self.path.exists():
+            raise BadInputError(
+                f"found an unfinished run in {self.path}; go on with it by --resume, or remove it"
+            )
+
     def begin(self, header: Mapping[str, object]) -> None:
         """Makes the file. Raises :class:`BadInputError` where there is one already."""
         try:
             descriptor = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
-        except FileExistsError as error:
-            raise BadInputError(
-                f"found an unfinished run in {self.path}; go on with it by --resume, or remove it"
-            ) from error
+        except FileExistsError:
+            self.check_absent()
+            raise
         except OSError as error:
             raise BadInputError(f"cannot write {self.path}: {error.strerror}") from error
         os.close(descriptor)

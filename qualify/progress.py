@@ -35,9 +35,11 @@ class Progress:
     def _each(self) -> float:
         return sum(self._ended) / len(self._ended) if self._ended else self._asked
 
-    def start(self, words: str) -> None:
-        """A run of fio begins."""
+    def start(self, words: str, *, announce: bool = False) -> None:
+        """A run of fio begins; ``announce`` says so at once where there is no bar."""
         self.words = words
+        if announce and not self._live:
+            print(words, file=self._stream, flush=True)
         self._began = time.monotonic()
 
     def end(self) -> None:
@@ -52,15 +54,22 @@ class Progress:
         """``done`` of ``runs`` have ended; the one under way began ``passed`` seconds ago."""
         fraction = min(1.0, (done + min(passed / max(self._each, 0.001), 1.0)) / max(runs, 1))
         text = f"{fraction:4.0%} {self.words}, {clock(self.left(runs - done, passed))} left{rate}"
+        full = int(fraction * _WIDTH)
         if self._live:
-            full = int(fraction * _WIDTH)
-            line = f"[{'#' * full}{'.' * (_WIDTH - full)}] {text}"
-            self._stream.write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
-            self._stream.flush()
-            self._dirty = True
+            self._draw(f"[{'#' * full}{'.' * (_WIDTH - full)}] {text}")
         elif int(fraction * 10) != self._tenth:
             self._tenth = int(fraction * 10)
             print(text.strip(), file=self._stream, flush=True)
+
+    def wait(self, passed: float) -> None:
+        """Something of unknown length goes on since ``passed`` seconds."""
+        if self._live:
+            self._draw(f"{self.words}, {clock(passed)} so far")
+
+    def _draw(self, line: str) -> None:
+        self._stream.write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
+        self._stream.flush()
+        self._dirty = True
 
     def close(self) -> None:
         """Leaves the line to what comes next."""

@@ -1,4 +1,4 @@
-"""A result, and a comparison, as text for a terminal."""
+"""A result, and a comparison, as lines of text. Who prints them makes them printable."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def lines(result: Result) -> Iterator[str]:
     """The whole result."""
     target, asked = result.target, result.asked
     yield (
-        f"{words.printable(target.path)}: {words.printable(target.description)}, "
+        f"{target.path}: {target.description}, "
         f"{words.size(target.capacity)}; {words.size(target.size)} measured"
     )
     yield (
-        f"{asked.preset}: {words.printable(asked.engine)}, depth {asked.depth} x {asked.jobs} "
-        f"jobs, {asked.seconds} s a cell; {words.printable(result.fio)}"
+        f"{asked.preset}: {asked.engine}, depth {asked.depth} x {asked.jobs} "
+        f"jobs, {asked.seconds} s a cell; {result.fio}"
     )
     yield ""
     if len(result.cells) == 1:
@@ -104,7 +104,7 @@ def level(found: Grade) -> str:
 def comparison_lines(found: Comparison) -> Iterator[str]:
     """What changed."""
     for difference in found.differences:
-        yield f"note: {words.printable(difference)}"
+        yield f"note: {difference}"
     yield "IOPS, second to first (columns: reads/writes in percent)"
     yield from _ratios(found)
     yield ""
@@ -115,14 +115,11 @@ def comparison_lines(found: Comparison) -> Iterator[str]:
     )
     for name in found.missing:
         yield f"missing in the second: {name}"
-    allowed = f"{found.tolerance:.0%} fewer IOPS"
+    allowed = f"lost more than {found.tolerance:.0%} of their IOPS"
     if found.p99_tolerance is not None:
-        allowed += f" or {found.p99_tolerance:.0%} more p99"
+        allowed += f", or gained more than {found.p99_tolerance:.0%} of p99"
     slower = len(found.slower)
-    yield (
-        f"{'slower' if slower else 'no slower'}: {slower} of {len(found.changes)} cells lost more "
-        f"than {allowed}"
-    )
+    yield f"{'slower' if slower else 'no slower'}: {slower} of {len(found.changes)} cells {allowed}"
 
 
 def _ratios(found: Comparison) -> Iterator[str]:

@@ -48,7 +48,8 @@ def size(count: int) -> str:
 
 def change(ratio: float) -> str:
     """``+3.1 %``."""
-    return f"{(ratio - 1) * 100:+.1f} %"
+    text = f"{(ratio - 1) * 100:+.1f} %"
+    return "0.0 %" if text[1:] == "0.0 %" else text
 
 
 def brief(text: str) -> str:

@@ -25,7 +25,7 @@ from tests.lab.rack import Rack, TenantGuest
 from tests.lab.tenant.flavour import TENANT
 
 _DRIVES: Final = 4
-_SIZE: Final = 512 << 20
+_SIZE: Final = 1 << 30
 _HAND: Final = range(_DRIVES)
 _OURS: Final = range(_DRIVES, 2 * _DRIVES)
 _BY_HAND: Final = """

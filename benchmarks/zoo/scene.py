@@ -93,14 +93,14 @@ def scene(
 
 
 def _set(rack: Rack, preset: Preset, flavour: Flavour) -> Scene:
-    drive = world.make(rack, 0, preset, SIZE, twin_slot=1)
+    drive = world.make(rack, 0, preset, SIZE)
     compute = rack.compute(flavour=flavour)
     _approve(compute, drive, preset)
     _write(compute, drive, preset)
     known = drive.fingerprints()
     if not known:
         raise LabError(f"expected a tenant's data on {preset.name}, the backing file has none")
-    world.begin(compute, drive, preset)
+    world.begin(rack, compute, drive, preset)
     before = len([command for command in drive.commands() if command.is_admin])
     return Scene(rack, compute, drive, preset, known, before)
 

@@ -7,6 +7,8 @@ from eraser.drive import spec
 from eraser.wire.condition import FirmwareSlots
 
 _SLOTS = 7
+_BLANK = b"\xff" * 8
+"""How some drives show a slot that holds nothing: as their flash is when it is erased."""
 _READ_ONLY_FIRST = 1 << 0
 """FRMW bit 0 (Base 2.0, figure 275, byte 260): slot 1 is read only."""
 
@@ -22,7 +24,8 @@ def parse(raw: bytes, frmw: int) -> FirmwareSlots:
     AFI (byte 0): the active slot in bits 2:0, the one that the next reset activates in 6:4.
     """
     spec.need(raw, 64, "Firmware Slot log")
-    revisions = [spec.text(raw[8 + 8 * slot : 16 + 8 * slot]) for slot in range(_SLOTS)]
+    fields = [raw[8 + 8 * slot : 16 + 8 * slot] for slot in range(_SLOTS)]
+    revisions = ["" if field == _BLANK else spec.text(field) for field in fields]
     # More slots than FRMW counts are shown where they hold something: nothing is to hide there.
     last = max((n + 1 for n, held in enumerate(revisions) if held), default=0)
     active, pending = raw[0] & 7, raw[0] >> 4 & 7

@@ -5,6 +5,9 @@ Every function raises ``DriveError`` where the drive does not answer at all, or 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from eraser.drive import firmware, spec, statelogs, tcg
 from eraser.drive.nvme import Controller
 from eraser.drive.passthru import (
@@ -19,6 +22,7 @@ from eraser.drive.passthru import (
     CommandError,
 )
 from eraser.drive.spec import IdentifyController, IdentifyNamespace
+from eraser.errors import DriveError
 from eraser.wire.condition import (
     BootPartitions,
     Condition,
@@ -50,19 +54,44 @@ def condition(
 ) -> Condition:
     """Everything that a tenant may have left beside data and layout.
 
-    ``namespaces`` are the active ones. Raises ``DriveError``.
+    ``namespaces`` are the active ones. Raises ``DriveError`` where the drive does not answer.
     """
+    nonsense: list[str] = []
     return Condition(
-        firmware=firmware_slots(controller, identify),
-        controllers=controllers(controller, identify),
-        security=security(controller, identify),
-        boot=boot_partitions(controller),
-        lockdown=lockdown(controller, identify),
-        reservations=reservations(controller, identify, namespaces),
-        protected=protected(controller, identify, namespaces),
+        firmware=sensible(
+            "firmware slots", lambda: firmware_slots(controller, identify), None, nonsense
+        ),
+        controllers=sensible("controllers", lambda: controllers(controller, identify), 1, nonsense),
+        security=sensible("TCG security", lambda: security(controller, identify), None, nonsense),
+        boot=sensible("boot partitions", lambda: boot_partitions(controller), None, nonsense),
+        lockdown=sensible("lockdown", lambda: lockdown(controller, identify), None, nonsense),
+        reservations=sensible(
+            "reservations", lambda: reservations(controller, identify, namespaces), (), nonsense
+        ),
+        protected=sensible(
+            "write protection", lambda: protected(controller, identify, namespaces), (), nonsense
+        ),
         rpmb_units=identify.rpmbs & _RPMB_UNITS,
         logs=logs(identify),
+        unreadable=tuple(nonsense),
     )
+
+
+T = TypeVar("T")
+
+
+def sensible(what: str, ask: Callable[[], T], default: T, nonsense: list[str]) -> T:
+    """The answer, or ``default`` for one that cannot be: no drive goes unerased for its firmware's
+    nonsense. Raises ``DriveError`` where the drive does not answer at all."""
+    try:
+        return ask()
+    except CommandError as error:
+        if error.status is None:
+            raise
+    except DriveError:
+        pass
+    nonsense.append(what)
+    return default
 
 
 def _ask(

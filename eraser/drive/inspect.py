@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from eraser.drive import inquiry
 from eraser.drive.nvme import Controller
+from eraser.drive.passthru import CommandError
 from eraser.drive.spec import IdentifyController, IdentifyNamespace
+from eraser.errors import DriveError
 from eraser.wire.profile import NamespaceLayout
 from eraser.wire.report import ControllerFacts
+
+DETACHED = "detached namespaces"
+"""Never passed over in silence: they may hold data that Format does not reach."""
 
 
 def facts(controller: Controller, *, layout_only: bool = False) -> ControllerFacts:
@@ -18,6 +25,15 @@ def facts(controller: Controller, *, layout_only: bool = False) -> ControllerFac
     identify = controller.identify()
     active = controller.active_namespaces()
     namespaces = tuple((nsid, controller.identify_namespace(nsid)) for nsid in active)
+    loose: tuple[NamespaceLayout, ...] = ()
+    condition = None
+    if not layout_only:
+        nonsense: list[str] = []
+        loose = inquiry.sensible(
+            DETACHED, lambda: detached(controller, identify, frozenset(active)), loose, nonsense
+        )
+        condition = inquiry.condition(controller, identify, namespaces)
+        condition = replace(condition, unreadable=(*nonsense, *condition.unreadable))
     return ControllerFacts(
         firmware=identify.firmware,
         nvme_version=identify.version,
@@ -29,8 +45,8 @@ def facts(controller: Controller, *, layout_only: bool = False) -> ControllerFac
         unallocated_bytes=identify.unallocated_bytes,
         namespaces=tuple(layout_of(nsid, namespace) for nsid, namespace in namespaces),
         dlfeat=tuple(namespace.dlfeat for _nsid, namespace in namespaces),
-        detached=() if layout_only else detached(controller, identify, frozenset(active)),
-        condition=None if layout_only else inquiry.condition(controller, identify, namespaces),
+        detached=loose,
+        condition=condition,
     )
 
 
@@ -41,10 +57,20 @@ def detached(
     if not identify.can_manage_namespaces:
         return ()
     return tuple(
-        layout_of(nsid, controller.identify_namespace(nsid, attached=False))
-        for nsid in controller.allocated_namespaces()
-        if nsid not in active
+        _loose(controller, nsid) for nsid in controller.allocated_namespaces() if nsid not in active
     )
+
+
+def _loose(controller: Controller, nsid: int) -> NamespaceLayout:
+    """A detached one; of no size where the drive does not describe it."""
+    try:
+        return layout_of(nsid, controller.identify_namespace(nsid, attached=False))
+    except CommandError as error:
+        if error.status is None:
+            raise
+    except DriveError:
+        pass
+    return NamespaceLayout(nsid, 0, 512, 0)
 
 
 def layout_of(nsid: int, namespace: IdentifyNamespace) -> NamespaceLayout:

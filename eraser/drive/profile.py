@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eraser.drive.features import differing
+from eraser.drive.inspect import DETACHED
 from eraser.errors import BadInputError
 from eraser.wire.condition import Condition, Expected, FirmwareSlots, Lockdown, SecurityState
 from eraser.wire.identity import ControllerIdentity
@@ -53,6 +54,7 @@ def propose(
             security=found.security or SecurityState(),
             boot=found.boot,
             lockdown=found.lockdown or Lockdown(),
+            unreadable=found.unreadable,
         ),
     )
 
@@ -88,6 +90,8 @@ def obstacles(facts: ControllerFacts) -> Iterator[str]:
     found = facts.condition
     if found is None:
         return
+    if DETACHED in found.unreadable:
+        yield "profile: expected a list of all namespaces, also detached ones, found none"
     for entry in found.protected:
         yield _protection(entry.nsid, entry.state)
     for held in found.reservations:
@@ -165,6 +169,9 @@ def _pending(firmware: FirmwareSlots | None) -> Iterator[str]:
 
 
 def _condition(profile: Profile, wanted: Expected, found: Condition) -> Iterator[str]:
+    for what in found.unreadable:
+        if what not in (*wanted.unreadable, DETACHED):
+            yield f"profile: expected a sensible answer about {what}, found nonsense"
     yield from _firmware(profile, wanted, found.firmware)
     security = found.security or SecurityState()
     for what, expected, other in (

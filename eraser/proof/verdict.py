@@ -6,21 +6,19 @@ docs/decisions/verdict.md has the same table in words and says why each row is a
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from eraser.proof.classify import BlockClass
 from eraser.proof.passread import status_text
-from eraser.proof.sampling import bound, needed
+from eraser.proof.sampling import needed
 from eraser.proof.tally import Looks, VerificationResult
-from eraser.wire.policy import Method, VerificationMode
-from eraser.wire.report import MethodRecord, Verdict, VerificationRecord
+from eraser.wire.policy import Method
+from eraser.wire.report import MethodRecord, Verdict
 
 PROBE_FLOOR = needed(0.999, 0.01)
 """688. Where content decides nothing, so many probes must be gone: fewer would not even exclude
 that one block in a hundred was skipped (99.9 % confidence)."""
-SMALL = "; a namespace too small for that was read whole"
 PLANTED_SHARE = 0.9
 """Of the canaries asked for. A drive that takes fewer does not write as it should."""
 
@@ -75,7 +73,7 @@ def judge(methods: Sequence[MethodRecord], evidence: Evidence) -> tuple[Verdict,
 
     The reasons are empty for erased, and else name counts.
     """
-    verdict, reason, _basis = _content(methods, evidence)
+    verdict, reason, _basis = finding(methods, evidence)
     reasons = [reason] if reason else []
     word, doubt = _word(methods)
     if doubt:
@@ -103,18 +101,18 @@ def _word(methods: Sequence[MethodRecord]) -> tuple[Verdict, str]:
     return Verdict.UNKNOWN, why
 
 
-_Finding = tuple[Verdict, str, Basis]
+Finding = tuple[Verdict, str, Basis]
 
 
-def _erased(basis: Basis) -> _Finding:
+def _erased(basis: Basis) -> Finding:
     return Verdict.ERASED, "", basis
 
 
-def _not_erased(reason: str) -> _Finding:
+def _not_erased(reason: str) -> Finding:
     return Verdict.NOT_ERASED, reason, Basis.CONTENT
 
 
-def _unknown(reason: str) -> _Finding:
+def _unknown(reason: str) -> Finding:
     return Verdict.UNKNOWN, reason, Basis.CONTENT
 
 
@@ -144,7 +142,8 @@ class _Group:
         return tuple(made)
 
 
-def _content(methods: Sequence[MethodRecord], evidence: Evidence) -> _Finding:
+def finding(methods: Sequence[MethodRecord], evidence: Evidence) -> Finding:
+    """What was read, judged without the drive's own word: verdict, reason, and what bears it."""
     result = evidence.result
     canaries = sum(n.canaries for n in result.namespaces)
     unchanged = sum(n.unchanged for n in result.namespaces)
@@ -161,10 +160,10 @@ def _content(methods: Sequence[MethodRecord], evidence: Evidence) -> _Finding:
     for worst in (Verdict.NOT_ERASED, Verdict.UNKNOWN):
         if worst is Verdict.UNKNOWN and (unread := unreadable(result) or unstable(result)):
             return _unknown(unread)
-        for finding in findings:
-            if finding[0] is worst:
-                return finding
-    bases = {finding[2] for finding in findings}
+        for each in findings:
+            if each[0] is worst:
+                return each
+    bases = {each[2] for each in findings}
     return _erased(Basis.PROBES if Basis.PROBES in bases else Basis.CONTENT)
 
 
@@ -201,7 +200,7 @@ def unstable(result: VerificationResult) -> str:
 
 def _kept(
     promised: BlockClass, methods: Sequence[MethodRecord], group: _Group, evidence: Evidence
-) -> _Finding:
+) -> Finding:
     """The drive promised a value for deallocated blocks. Was it kept?"""
     looks, written = group.looks, group.written
     kept, others = looks.of(promised), looks.total - looks.of(promised)
@@ -231,7 +230,7 @@ def _kept(
     return _free(group, evidence, promised)
 
 
-def _free(group: _Group, evidence: Evidence, promised: BlockClass | None) -> _Finding:
+def _free(group: _Group, evidence: Evidence, promised: BlockClass | None) -> Finding:
     """Nothing is promised: only what became of known blocks tells."""
     looks, written = group.looks, group.written
     if not looks.total:
@@ -273,102 +272,4 @@ def _probes_wanted(evidence: Evidence) -> str:
         f"expected {PROBE_FLOOR} canaries or fingerprints to tell by, found"
         f" {result.canaries_checked} of {evidence.canaries_asked} canaries and"
         f" {result.fingerprints_checked} fingerprints"
-    )
-
-
-def sentence(methods: Sequence[MethodRecord], evidence: Evidence) -> str:
-    """What this verification proves and no more, for the certificate."""
-    verdict, reasons = judge(methods, evidence)
-    if verdict is not Verdict.ERASED:
-        return f"Nothing is claimed: {reasons[0]}."
-    result = evidence.result
-    looks = result.looks
-    found = ", ".join(f"{looks.of(kind):,} {kind.value}" for kind in BlockClass if looks.of(kind))
-    whole = result.done is VerificationMode.FULL
-    layout = _layout(result) if result.done is VerificationMode.NIST else ""
-    places = (
-        f"All {looks.total:,} blocks of 4096 bytes were read"
-        if whole
-        else f"Of {sum(n.blocks for n in result.namespaces):,} blocks of 4096 bytes"
-        f" {looks.total:,} were read, n = {result.sampled:,} of them at random places"
-        f" (seed {result.seed}){layout}"
-    )
-    probes = (
-        f"None of {result.canaries_checked:,} canaries written before the erase and none of"
-        f" {result.fingerprints_checked:,} fingerprinted blocks was found again"
-    )
-    _verdict, _reason, basis = _content(methods, evidence)
-    trust = "Assuming that the firmware tells the truth"
-    if basis is Basis.PROBES:
-        n = max(result.canaries_checked, result.compared)
-        limit = _percent(bound(n, result.confidence))
-        claim = (
-            f"{trust}, less than {limit} of the blocks kept what they held before the erase, with"
-            f" {_plain(result.confidence * 100)} % confidence from the n = {n:,} places whose"
-            " former content is known; what reads as noise cannot be judged by its look"
-        )
-    elif whole:
-        claim = f"{trust}, no addressable block holds old data"
-    else:
-        limit = _percent(bound(result.sampled, result.confidence))
-        claim = (
-            f"{trust}, less than {limit} of the blocks hold anything else, with"
-            f" {_plain(result.confidence * 100)} % confidence"
-        )
-    again = sum(n.reread for n in result.namespaces)
-    twice = (
-        f" {again:,} were read again after another controller reset, and agreed." if again else ""
-    )
-    return f"{places}: {found}. {probes}.{twice} {claim}."
-
-
-def _layout(result: VerificationResult) -> str:
-    """The NIST layout by its counts; what it read is no measure of what it proves."""
-    blocks = sum(n.blocks for n in result.namespaces)
-    inside = sum(n.window_blocks for n in result.namespaces)
-    share = math.floor(inside / blocks * 1e4) / 100
-    small = any(n.windows == 1 for n in result.namespaces)
-    return (
-        f" and {inside:,} ({_plain(share)} %) in {sum(n.windows for n in result.namespaces):,}"
-        " windows, two of at least 5 % of its subsection in each of 1,000 equal subsections of"
-        f" every namespace, with its first and last block{SMALL if small else ''}"
-    )
-
-
-def _plain(number: float) -> str:
-    return f"{number:.6f}".rstrip("0").rstrip(".")
-
-
-def _percent(fraction: float) -> str:
-    """Three significant digits, rounded up: a bound that is printed smaller would be a lie."""
-    shown = f"{fraction * 100:.2e}"
-    if float(shown) < fraction * 100:
-        mantissa, exponent = shown.split("e")
-        shown = f"{float(mantissa) + 0.01:.2f}e{exponent}"
-    return f"{float(shown):.10f}".rstrip("0").rstrip(".") + " %"
-
-
-def record(methods: Sequence[MethodRecord], evidence: Evidence) -> VerificationRecord:
-    """The report's part about reading, sentence included."""
-    result = evidence.result
-    return VerificationRecord(
-        asked=result.asked,
-        done=result.done,
-        seed=result.seed,
-        confidence=result.confidence,
-        residual=result.residual,
-        sampled=result.sampled,
-        canaries_planted=result.canaries_planted,
-        canaries_checked=result.canaries_checked,
-        fingerprints_taken=result.fingerprints_taken,
-        fingerprints_checked=result.fingerprints_checked,
-        expected=Expected.together(evidence.expected).value,
-        namespaces=tuple(
-            replace(namespace, expected=promise.value)
-            for namespace, promise in zip(result.namespaces, evidence.expected, strict=True)
-        ),
-        missing_probes=evidence.missing_probes,
-        sentence=sentence(methods, evidence),
-        seconds=result.seconds,
-        bytes_read=result.bytes_read,
     )

@@ -16,12 +16,10 @@ from eraser.errors import BadInputError, DriveError
 from eraser.proof.counter import Counter, merged
 from eraser.proof.plan import NamespacePlan, VerifyPlan, choose_mode, namespace_seed
 from eraser.proof.reader import Device, Tick
-from eraser.proof.sampling import drawn
+from eraser.proof.summary import summarise
 from eraser.proof.tally import Tally, VerificationResult
-from eraser.proof.windows import NONE, Windows
 from eraser.wire import codec
 from eraser.wire.policy import VerificationMode
-from eraser.wire.report import NamespaceVerification
 
 __all__ = ["NamespacePlan", "Verifier", "VerifyPlan", "choose_mode", "namespace_seed"]
 
@@ -116,7 +114,13 @@ class Verifier:
             self._at += 1
         self._seconds = before + time.monotonic() - started
         progress(1.0, "read")
-        return self._result()
+        return summarise(
+            self.plan,
+            self._tallies,
+            reread=self._reset and not self._stopped,
+            stopped=self._stopped,
+            seconds=self._seconds,
+        )
 
     def _too_many_unreadable(self) -> bool:
         unreadable = sum(max(t.unreadable, t.again.unreadable) for t in self._tallies)
@@ -194,53 +198,6 @@ class Verifier:
                 counter.reread(batch)
                 yield
 
-    def _result(self) -> VerificationResult:
-        plan = self.plan
-        full = plan.done_mode is VerificationMode.FULL
-        nist = plan.done_mode is VerificationMode.NIST
-        canaries = sum(len(n.canaries.positions) for n in plan.namespaces if n.canaries)
-        prints = [n.fingerprints for n in plan.namespaces if n.fingerprints]
-        taken = sum(len(f) for f in prints)
-        # What lies past the end of a namespace that became shorter was not checked, and a block
-        # that was fingerprinted and then took a canary tells nothing about its first content.
-        beyond = [_beyond(n) for n in plan.namespaces]
-        hidden = [_hidden(n) for n in plan.namespaces]
-        lost_canaries = sum(t.canaries_unreadable for t in self._tallies)
-        lost_prints = sum(t.fingerprints_unreadable for t in self._tallies)
-        return VerificationResult(
-            asked=plan.mode,
-            done=plan.done_mode,
-            seed=plan.seed.hex(),
-            confidence=plan.confidence,
-            residual=plan.residual,
-            sampled=sum(
-                n.blocks if full else drawn(n.blocks, plan.share(n)) for n in plan.namespaces
-            ),
-            namespaces=tuple(
-                _verified(
-                    n,
-                    t,
-                    plan.windows(n) if nist else NONE,
-                    reread=self._reset and not self._stopped,
-                )
-                for t, n in self._pairs()
-            ),
-            written=tuple(t.written for t in self._tallies),
-            patterns=tuple(t.patterns for t in self._tallies),
-            canaries_planted=canaries,
-            canaries_checked=canaries - lost_canaries - sum(c for c, _f in beyond),
-            fingerprints_taken=taken,
-            fingerprints_checked=taken - lost_prints - sum(f for _c, f in beyond) - sum(hidden),
-            compared=sum(
-                max(0, n.fingerprints.compared(n.blocks) - hid * n.fingerprints.stride)
-                for n, hid in zip(plan.namespaces, hidden, strict=True)
-                if n.fingerprints
-            ),
-            incomplete=self._stopped,
-            bytes_read=sum(t.bytes_read for t in self._tallies),
-            seconds=self._seconds,
-        )
-
 
 @dataclass(frozen=True)
 class _Checkpoint:
@@ -250,25 +207,6 @@ class _Checkpoint:
     stopped: str
     tallies: tuple[Tally, ...]
     reset: bool = False
-
-
-def _beyond(namespace: NamespacePlan) -> tuple[int, int]:
-    """Canaries and fingerprints past the end of the namespace as it is now."""
-    lost = [
-        len(p.positions) - bisect.bisect_left(p.positions, namespace.blocks) if p else 0
-        for p in (namespace.canaries, namespace.fingerprints)
-    ]
-    return lost[0], lost[1]
-
-
-def _hidden(namespace: NamespacePlan) -> int:
-    """Fingerprints of blocks, within the namespace, that a canary has taken since."""
-    if not namespace.canaries or not namespace.fingerprints:
-        return 0
-    return sum(
-        index < namespace.blocks and namespace.fingerprints.has(index)
-        for index in namespace.canaries.positions
-    )
 
 
 def _took(device: Device, tally: Tally) -> None:
@@ -282,28 +220,3 @@ def _done(tally: Tally, namespace: NamespacePlan, *, halves: bool) -> float:
         return namespace.blocks
     here = min(tally.cursor, namespace.blocks)
     return (here + namespace.blocks * tally.sweep) / 2 if halves else here
-
-
-def _verified(
-    namespace: NamespacePlan, tally: Tally, windows: Windows, *, reread: bool
-) -> NamespaceVerification:
-    looks, again = tally.looks, tally.again
-    return NamespaceVerification(
-        nsid=namespace.nsid,
-        blocks=namespace.blocks,
-        read=looks.total,
-        zeros=looks.zeros,
-        ones=looks.ones,
-        pattern=looks.pattern,
-        random=looks.random,
-        structured=looks.structured,
-        canaries=max(tally.canaries, again.canaries),
-        unchanged=max(tally.unchanged, again.unchanged),
-        unreadable=max(tally.unreadable, again.unreadable),
-        windows=windows.drawn,
-        window_blocks=windows.blocks,
-        reread=again.read,
-        changed=tally.changed if reread else 0,
-        by_passthrough=tally.by_passthrough,
-        statuses=tally.status_counts,
-    )

@@ -90,6 +90,9 @@ class Condition:
     """Replay protected memory: only who has its key can clear it, and a tenant can set the key."""
     logs: tuple[str, ...] = ()
     """Logs that the drive keeps over an erase, by name."""
+    unreadable: tuple[str, ...] = ()
+    """What it answered nonsense about, by name: nothing is known of that, and it is erased all the
+    same."""
 
 
 @dataclass(frozen=True)
@@ -103,3 +106,5 @@ class Expected:
     security: SecurityState = SecurityState()
     boot: BootPartitions | None = None
     lockdown: Lockdown = Lockdown()
+    unreadable: tuple[str, ...] = ()
+    """What drives of this model never answer sensibly about."""

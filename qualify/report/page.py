@@ -65,7 +65,7 @@ def render_comparison(before: Result, after: Result, found: Comparison) -> str:
         _tiles(_verdict(found)),
         _notes(
             (
-                *(f"Not the same question: {difference}." for difference in found.differences),
+                *(f"With care: {difference}." for difference in found.differences),
                 *(f"Missing in B: {name}." for name in found.missing),
             ),
             before.emulated or after.emulated,
@@ -105,7 +105,7 @@ def render_comparison(before: Result, after: Result, found: Comparison) -> str:
         + "</div>",
     ]
     title = f"{_name(before)} and {_name(after)}"
-    return _page(title, f"A: {_heading(before)} B: {_heading(after)}", body)
+    return _page(title, _heading(before, "A: ") + _heading(after, "B: "), body)
 
 
 def _page(title: str, heading: str, body: Iterable[str]) -> str:
@@ -119,10 +119,10 @@ def _name(result: Result) -> str:
     return result.label or f"{result.target.description}, {result.started_at}"
 
 
-def _heading(result: Result) -> str:
+def _heading(result: Result, prefix: str = "") -> str:
     target = result.target
     return (
-        f"<p>{escape(target.path)}: {escape(target.description)}, "
+        f"<p>{prefix}{escape(target.path)}: {escape(target.description)}, "
         f"{escape(words.size(target.capacity))}; preset {escape(result.asked.preset)}, "
         f"{escape(result.started_at)}</p>"
     )
@@ -198,7 +198,7 @@ def _cells(cells: Iterable[CellResult]) -> str:
         f"<td>±{cell.deviation:.1%}</td>{_way(cell.read)}{_way(cell.write)}</tr>"
         for cell in sorted(cells, key=lambda cell: (cell.block, -cell.reads))
     )
-    return f'<div class="scroll"><table>{heads}{rows}</table></div>'
+    return f'<div class="scroll"><table><thead>{heads}</thead><tbody>{rows}</tbody></table></div>'
 
 
 def _way(way: Way | None) -> str:
@@ -221,8 +221,9 @@ def _changes(found: Comparison) -> str:
         for change in sorted(found.changes, key=lambda change: (change.block, -change.reads))
     )
     return (
-        '<div class="scroll"><table><tr><th>Block</th><th>Mix</th><th>A, IOPS</th><th>B, IOPS</th>'
-        f"<th>Change</th><th>p99</th></tr>{rows}</table></div>"
+        '<div class="scroll"><table><thead><tr><th>Block</th><th>Mix</th><th>A, IOPS</th>'
+        "<th>B, IOPS</th><th>Change</th><th>p99</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>"
     )
 
 

@@ -43,7 +43,7 @@ _DAMAGE: Final = (
     ),
     (
         "umount /mnt/nvme; mdadm --stop /dev/md/nvme; "
-        "mdadm --assemble /dev/md/other --name=nvme /dev/nvme0n1 /dev/nvme1n1; udevadm settle",
+        "mdadm --assemble /dev/md/other /dev/nvme0n1 /dev/nvme1n1; udevadm settle",
         [
             "stop /dev/md127, which is not /dev/md/nvme, and assemble /dev/md/nvme of "
             "/dev/nvme0n1, /dev/nvme1n1",
@@ -61,14 +61,14 @@ def test_each_managed_item_is_mended_and_the_data_stays(instance: Instance) -> N
         "echo kept >/mnt/nvme/file; "
         "for file in /etc/fstab /etc/mdadm/mdadm.conf; do echo '# mine' >>$file; done"
     )
-    instance.built()
+    instance.built(initramfs=True)
     for script, steps in _DAMAGE:
         instance.sh(script)
 
-        play = instance.built()
+        play = instance.built(initramfs=True)
 
         assert (play.changed, play.steps) == (1, steps), (script, play.output)
         assert instance.sh("cat /mnt/nvme/file").strip() == "kept"
-    last = instance.built()
+    last = instance.built(initramfs=True)
     assert (last.changed, last.steps) == (0, [])
     assert instance.sh("grep -c '# mine' /etc/fstab /etc/mdadm/mdadm.conf").count(":1") == 2

@@ -28,14 +28,17 @@ def test_fresh_drives_are_built_once_and_outlive_a_reboot(instance: Instance, co
     instance.start(count)
     mark = instance.mark()
 
-    told = instance.play("--check", "--diff")
+    # The whole role once, with all that takes long.
+    whole = {"packages": ["mdadm", "xfsprogs"], "initramfs": True} if count == 2 else {}
+
+    told = instance.play("--check", "--diff", **whole)
 
     assert (told.code, told.changed) == (0, 1), told.output
     assert "x-nvme-raid=nvme" in told.output
     assert instance.written(mark) == []
     assert MOUNT not in instance.sh("cat /etc/fstab")
 
-    first = instance.built(packages=["mdadm", "xfsprogs"] if count == 2 else [])
+    first = instance.built(**whole)
 
     assert first.changed == 1
     assert first.steps == told.steps
@@ -57,14 +60,15 @@ def test_fresh_drives_are_built_once_and_outlive_a_reboot(instance: Instance, co
         assert order == first.result["drives"]
         conf = instance.sh("cat /etc/mdadm/mdadm.conf")
         assert conf.count("\nARRAY") == 1
+    if whole:
         in_initramfs = instance.sh(
             "unmkinitramfs /boot/initrd.img-* /tmp/u; cat /tmp/u/etc/mdadm/mdadm.conf"
         )
-        assert in_initramfs == conf
+        assert next(row for row in conf.splitlines() if row.startswith("ARRAY")) in in_initramfs
 
     instance.sh(f"echo kept >{MOUNT}/file")
-    second = instance.built()
-    assert (second.changed, second.steps) == (0, [])
+    second = instance.built(**whole)
+    assert (second.changed, second.steps) == (0, []), second.output
     again = instance.play("--check")
     assert (again.code, again.changed) == (0, 0)
 

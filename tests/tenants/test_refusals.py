@@ -20,7 +20,7 @@ for slot in range(128):
 """
 _CASES: Final = (
     ("echo ',,' | sfdisk -q {device}; udevadm settle", "nvme1n1p1"),
-    ("sfdisk -q --label gpt {device} </dev/null; udevadm settle", "a gpt partition table"),
+    ("echo 'label: gpt' | sfdisk -q {device}; udevadm settle", "a gpt partition table"),
     ("mke2fs -q -t ext4 {device}", "it holds ext4"),
     ("mkfs.xfs -q -f -L mine {device}", "it holds an XFS labelled mine"),
     ("pvcreate -q {device}", "it holds LVM2_member"),

@@ -64,7 +64,7 @@ class Demo:
             stack.enter_context(site)
             drives = [
                 rack.drive(0, size=DRIVE_BYTES),
-                world.make(rack, 1, self.preset, DRIVE_BYTES, twin_slot=2),
+                world.make(rack, 1, self.preset, DRIVE_BYTES),
             ]
             try:
                 compute = self._set_up(rack, site, nova, drives)
@@ -104,7 +104,7 @@ class Demo:
         nova.start_compute(compute.name, [drive.address for drive in drives])
         site.approve(compute, drives[0])
         site.approve(compute, drives[1], _SECOND)
-        world.begin(compute, drives[1], self.preset)
+        world.begin(rack, compute, drives[1], self.preset)
         if self.preset.event is DriveEvent.RETURN:
             self._slot_of = world.Slot(compute, drives[1])
         site.start_worker(compute)

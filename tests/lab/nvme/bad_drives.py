@@ -6,13 +6,12 @@ from dataclasses import replace
 
 from tests.lab.nvme.faults import EraseFault, Faults, Spared, WriteFault
 from tests.lab.nvme.fill import Fill, FillKind
-from tests.lab.nvme.presetkind import FULL_FEATURED, NO_SANITIZE, PLAIN, Preset
+from tests.lab.nvme.presetkind import NO_SANITIZE, PLAIN, Preset
 from tests.lab.nvme.profile import FormatProfile, NamespaceProfile, SanitizeProfile
 from tests.lab.nvme.spec import DNR, AdminOp, Status
 
 _RANDOM = Fill(FillKind.RANDOM, deallocated=False)
 _TWO = (NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.5))
-_HALF_DETACHED = (NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.4, attached=False))
 
 
 def _spares(what: Spared) -> Faults:
@@ -116,13 +115,6 @@ BAD_DRIVES = (
         "every erase forgets the second namespace",
         replace(PLAIN, namespaces=_TWO),
         _spares(Spared.NAMESPACE),
-        honest=False,
-    ),
-    Preset(
-        "spares-detached",
-        "every erase forgets a namespace that is not attached, and gives its data to the next",
-        replace(FULL_FEATURED, namespaces=_HALF_DETACHED),
-        replace(_spares(Spared.DETACHED), creates_dirty=True),
         honest=False,
     ),
     Preset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.lab.nvme.faults import EraseFault, Faults, Spared
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.presetkind import FULL_FEATURED, PLAIN, Preset
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
@@ -22,6 +23,9 @@ def _left(
     return Preset(name, "a tenant " + about, profile, left=left, unfit=unfit)
 
 
+_HALF_DETACHED = Leftovers(
+    namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.5, attached=False)]
+)
 _FIRMWARE = FULL_FEATURED.firmware
 
 LEFT_DRIVES = (
@@ -39,7 +43,20 @@ LEFT_DRIVES = (
     _left(
         "ns-detached",
         "left half of the drive in a namespace that is not attached",
-        Leftovers(namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.5, attached=False)]),
+        _HALF_DETACHED,
+    ),
+    Preset(
+        "skips-detached",
+        "a tenant left half of the drive in a detached namespace, which no erase of it reaches; "
+        "attached or deleted first, it is erased",
+        FULL_FEATURED,
+        Faults(
+            sanitize=EraseFault.SPARE,
+            format=EraseFault.SPARE,
+            spared=Spared.DETACHED,
+            creates_dirty=True,
+        ),
+        left=_HALF_DETACHED,
     ),
     _left(
         "ns-4k",

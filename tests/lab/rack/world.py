@@ -21,16 +21,22 @@ PRISTINE: Final = ("--pristine", "--faults", "{}")
 _READY_S: Final = 60.0
 
 
-def make(rack: Rack, slot: int, preset: Preset, size: int, *, twin_slot: int) -> RackDrive:
-    """A pristine drive, and its twin in a slot of its own where the preset has one."""
-    made = rack.drive(slot, preset=preset.name, size=size, options=PRISTINE)
+def make(rack: Rack, slot: int, preset: Preset, size: int) -> RackDrive:
+    """A pristine drive; ``begin`` makes it what its preset says."""
+    return rack.drive(slot, preset=preset.name, size=size, options=PRISTINE)
+
+
+def begin(rack: Rack, compute: ComputeGuest, drive: RackDrive, preset: Preset) -> None:
+    """The tenant leaves, the host takes the drive back, the faults begin.
+
+    A twin is plugged into the slot after the last drive's.
+    """
     if preset.event is Event.TWIN:
-        rack.drive(twin_slot, preset=preset.name, size=size, options=PRISTINE, serial=made.serial)
-    return made
-
-
-def begin(compute: ComputeGuest, drive: RackDrive, preset: Preset) -> None:
-    """The tenant leaves, the host takes the drive back, the faults begin."""
+        slot = max(other.slot for other in rack.drives) + 1
+        twin = rack.drive(
+            slot, preset=preset.name, size=drive.size, options=PRISTINE, serial=drive.serial
+        )
+        compute.plug_all([twin])
     if preset.left.names:
         with drive.control() as control:
             control.leave(preset.left)

@@ -146,7 +146,12 @@ class FakeController:
 
     def identify(self) -> Any:
         return SimpleNamespace(
-            can_sanitize=True, can_manage_namespaces=False, oacs=2, fna=4, sanicap=0b11
+            can_sanitize=True,
+            can_manage_namespaces=False,
+            oacs=2,
+            fna=4,
+            sanicap=0b11,
+            warning_kelvin=0,
         )
 
     def identify_namespace(self, _nsid: int) -> Any:

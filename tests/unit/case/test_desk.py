@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eraser import casedesk
+from eraser import casedesk, caseheat
 from eraser.casedesk import Book, Desk
 from eraser.caseentries import Identified
 from eraser.casefiles import CaseFiles
@@ -19,6 +19,7 @@ from eraser.drive.lock import SlotLock
 from eraser.drive.sysfs import Host
 from eraser.errors import DriveError
 from eraser.wire.policy import LimitOverrides, Quirk
+from eraser.wire.report import Step
 from tests.unit.case.fakes import IDENTITY, REQUEST, SLOT
 
 
@@ -142,13 +143,13 @@ def test_a_warm_drive_is_told_and_one_that_does_not_say_is_left_alone(
 ) -> None:
     desk._controller = controller  # type: ignore[assignment]
     now = [time.monotonic()]
-    monkeypatch.setattr(casedesk.time, "monotonic", lambda: now[0])
-    desk.feel()
+    monkeypatch.setattr(caseheat.time, "monotonic", lambda: now[0])
+    desk.heat.feel()
     assert controller.asked == 0, "a short sanitize is not asked at all"
     for _ in range(2):
-        now[0] += casedesk.FEEL_SECONDS
-        desk.feel()
-        desk.feel()
+        now[0] += caseheat.FEEL_SECONDS
+        desk.heat.feel()
+        desk.heat.feel()
     assert desk.files.heat().startswith(said) if said else desk.files.heat() == ""
     assert controller.asked == asked
     desk.close()
@@ -160,14 +161,23 @@ def test_a_full_disk_costs_the_word_about_heat_and_no_case(
 ) -> None:
     controller = KnownController()
     desk._controller = controller  # type: ignore[assignment]
-    now = [time.monotonic() + casedesk.FEEL_SECONDS]
-    monkeypatch.setattr(casedesk.time, "monotonic", lambda: now[0])
+    now = [time.monotonic() + caseheat.FEEL_SECONDS]
+    monkeypatch.setattr(caseheat.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(CaseFiles, "write_heat", _full)
-    desk.feel()
-    now[0] += casedesk.FEEL_SECONDS
-    desk.feel()
+    desk.heat.feel()
+    now[0] += caseheat.FEEL_SECONDS
+    desk.heat.feel()
     assert controller.asked == 1
 
 
 def _full(_files: CaseFiles, _text: str) -> None:
     raise OSError(28, "No space left on device")
+
+
+def test_what_was_said_of_heat_ends_with_its_step_and_with_a_run_that_died(desk: Desk) -> None:
+    with desk.step(Step.ERASE):
+        desk.files.write_heat("is at 80 degrees")
+    assert desk.files.heat() == "", "a verification may begin while it is still warm"
+    desk.files.write_heat("is at 80 degrees")
+    Desk(desk.request, desk.files, Host(), desk.lock, desk.book, lambda *_: None)
+    assert desk.files.heat() == ""

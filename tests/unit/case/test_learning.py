@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import time
+from pathlib import Path
 
 import pytest
 
-from eraser import durationfiles
+from eraser import cli_erase, durationfiles
 from eraser.cli_plan import describe
 from eraser.durations import Row, Sample
 from eraser.erase.plan import Capabilities, FormatTarget
 from eraser.journal import replace_durably
 from eraser.wire import codec
+from eraser.wire.applied import apply
 from eraser.wire.policy import LimitOverrides, Limits, Method, Policy, Quirk
 from eraser.wire.report import Verdict
 from tests.unit.case.fakes import (  # noqa: F401 - a fixture
@@ -100,3 +103,30 @@ def test_the_plan_that_is_shown_is_the_one_that_is_made(bed: Bed) -> None:  # no
     nothing = describe(Policy(), IDENTITY, "FW2", Capabilities(2, 4, 0), ones, bed.files.state_dir)
     assert "allow_clear" in nothing.refusal
     assert nothing.limits == Limits()
+
+
+def test_longer_limits_of_a_quirk_are_no_other_work() -> None:
+    """A limit that was too short is mended by calling again, wherever it stands."""
+
+    def work(*quirks: Quirk) -> str:
+        policy = dataclasses.replace(POLICY, quirks=quirks)
+        return dataclasses.replace(REQUEST, policy=policy).same_work
+
+    longer = Quirk("Model", "r", limits=LimitOverrides(stuck=60))
+    skips = Quirk("Model", "r", skip=(BLOCK,))
+    assert work(longer) == work()
+    assert work(dataclasses.replace(skips, limits=longer.limits)) == work(skips)
+    assert work(skips) != work()
+
+
+def test_what_a_person_says_now_counts_more_than_a_quirk(tmp_path: Path) -> None:
+    quirk = Quirk("*", "slow", limits=LimitOverrides(stuck=60, ready=30))
+    profile, policy = tmp_path / "profile", tmp_path / "policy"
+    profile.write_bytes(codec.canonical(REQUEST.profile))
+    policy.write_bytes(codec.canonical(Policy(quirks=(quirk,))))
+    parser = argparse.ArgumentParser()
+    cli_erase.add_arguments(parser, "erase")
+    words = ["--pci", "0000:01:00.0", "--profile", str(profile), "--policy", str(policy)]
+    request = cli_erase._request(parser.parse_args([*words, "--stuck-after", "5"]))
+    limits = apply(request.policy, 1, "M", "F").limits
+    assert (limits.stuck, limits.ready, request.policy.limits.stuck) == (5, 30, 5)

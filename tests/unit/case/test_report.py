@@ -18,6 +18,7 @@ from eraser.caseentries import (
 from eraser.casereport import AfterLook, Ending, assemble
 from eraser.cli_output import Summary, exit_code
 from eraser.wire import codec
+from eraser.wire.condition import Condition, WriteProtection
 from eraser.wire.policy import Label, Method, Policy
 from eraser.wire.report import EraseReport, MethodRecord, Outcome, Verdict
 from tests.unit.case.fakes import FACTS, HEALTH, RECORD, REQUEST
@@ -149,6 +150,18 @@ def test_a_detached_namespace_is_erased_by_sanitize_alone_and_read_by_nobody() -
     assert found.reasons == (
         "namespace 9 exists and is not attached: nobody has read it; attach or delete it",
     )
+
+
+def test_what_stood_in_the_way_of_an_erase_is_named_with_it() -> None:
+    """Else a person reads a status, and not that the tenant has protected the drive for ever."""
+    protected = Condition(protected=(WriteProtection(1, 3),))
+    facts = dataclasses.replace(FACTS, condition=protected)
+    refused = method(Method.SANITIZE_BLOCK, Verdict.NOT_ERASED, "status 0x020")
+    after = dataclasses.replace(AFTER, facts=facts)
+    found = report(state(refused, verdict=Verdict.NOT_ERASED), after=after)
+    assert any("pull the drive" in reason for reason in found.reasons)
+    assert found.retire
+    assert set(found.retire) <= set(found.reasons)
 
 
 def test_a_case_that_is_interrupted_by_use_claims_nothing_so_that_it_can_come_again() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from eraser import cli_inspect
 from eraser.cli_output import printable
-from eraser.drive import firmware, health, inquiry, manage, profile, statelogs, tcg
+from eraser.drive import firmware, health, inquiry, manage, nvme, profile, statelogs, tcg
 from eraser.drive.features import differing, features
 from eraser.drive.inspect import facts
 from eraser.drive.residues import residues
@@ -51,6 +51,8 @@ def test_firmware_slots() -> None:
     found = firmware.parse(bytes(raw), 3 << 1)
     assert (found.active, found.pending) == (2, 3)
     assert found.revisions == ("FACTORY", "NEWER", "", "", "", "", "HIDDEN")
+    raw[16:24] = b"\xff" * 8
+    assert firmware.parse(bytes(raw), 3 << 1).revisions[1] == ""
     raw[0] = 2 | 2 << 4
     assert firmware.parse(bytes(raw), 3 << 1).pending == 0, "the active one again changes nothing"
     assert firmware.slot_count(0xFF) == 7
@@ -203,6 +205,60 @@ def test_a_drive_that_does_not_answer_is_an_error(
         facts(controller)
 
 
+@pytest.mark.parametrize("opcode", [0x82, 0x0E])
+def test_nonsense_is_a_difference_and_keeps_no_drive_from_its_erase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opcode: int
+) -> None:
+    controller = lab_controller(tmp_path, EVERYTHING)
+    wanted = approved(controller)
+    real = LabController.admin
+
+    def babble(self: LabController, code: int, **words: object) -> object:
+        record, data = real(self, code, **words)  # type: ignore[arg-type]
+        if code != opcode:
+            return record, data
+        short = replace(record, status=0, exit_code=0)
+        return short, b"\xff" * len(data)
+
+    monkeypatch.setattr(LabController, "admin", babble)
+    found = facts(controller).condition
+    assert found is not None
+    if opcode == 0x0E:
+        assert found.unreadable == ("reservations",)
+        assert "sensible answer about reservations" in held_against(controller, wanted)
+        assert held_against(controller, approved(controller)) == "", "a habit of the model"
+    else:
+        assert found.security == SecurityState(), "lengths beyond the answer mean nothing"
+
+
+def test_namespaces_that_are_not_listed_hold_whatever_the_profile_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = lab_controller(tmp_path)
+    wanted = replace(approved(controller), condition=None)
+    assert held_against(controller, wanted) == ""
+    monkeypatch.setattr(nvme, "CNS_ALLOCATED", 0x7F)
+    assert held_against(controller, wanted).startswith("profile: expected a list of all namespaces")
+
+
+def test_a_detached_namespace_that_is_not_described_is_there_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = Leftovers(
+        namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(4, 0.1, attached=False)]
+    )
+    controller = lab_controller(tmp_path, FULL, left)
+    real = LabController.identify_namespace
+
+    def refuse(self: LabController, nsid: int, *, attached: bool = True) -> object:
+        if attached:
+            return real(self, nsid)
+        raise DriveError("Identify Namespace: expected a size, found 0")
+
+    monkeypatch.setattr(LabController, "identify_namespace", refuse)
+    assert [(n.nsid, n.size) for n in facts(controller).detached] == [(4, 0)]
+
+
 def test_a_list_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Firmware could keep us reading four million pages."""
     controller = lab_controller(tmp_path)
@@ -219,14 +275,18 @@ def test_a_list_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.M
         controller.active_namespaces()
 
 
-def test_a_reservation_is_cleared_whoever_holds_it(tmp_path: Path) -> None:
-    controller = lab_controller(tmp_path, FULL, Leftovers(reservation=1))
+@pytest.mark.parametrize("persist", [True, False])
+def test_a_reservation_is_cleared_whoever_holds_it(tmp_path: Path, *, persist: bool) -> None:
+    controller = lab_controller(tmp_path, FULL, Leftovers(reservation=1, persist=persist))
     path = controller.block_devices()[1]
     held = inquiry.reservation(controller, 1, path)
     assert held is not None
     assert controller.admin(0x84, cdw10=2, timeout=5)[0].status == 0x83, "it is in the way"
     assert [r.status for r in manage.clear_reservation(controller, held, path)] == [0, 0]
     assert inquiry.reservation(controller, 1, path) is None
+    assert controller.bench.drive.state.namespaces[0].reservation.persist is False
+    register = next(r for r in controller.records if r.opcode == 0x0D)
+    assert register.cdw10 >> 30 == 2 * persist, "a drive without persistence would refuse it"
 
 
 # Profiles

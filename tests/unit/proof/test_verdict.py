@@ -7,14 +7,13 @@ from dataclasses import replace
 import pytest
 
 from eraser.proof.classify import BlockClass
+from eraser.proof.statement import record, sentence
 from eraser.proof.tally import Looks, VerificationResult
 from eraser.proof.verdict import (
     PROBE_FLOOR,
     Evidence,
     Expected,
     judge,
-    record,
-    sentence,
 )
 from eraser.wire import codec
 from eraser.wire.policy import Method, VerificationMode

@@ -6,19 +6,21 @@ import hashlib
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eraser.proof.windows import NONE, PARTS, SUBSECTIONS, everything, windows
 
 BLOCKS = st.integers(SUBSECTIONS * PARTS, 1 << 40)
 SEEDS = st.binary(min_size=1, max_size=40)
+patient = settings(deadline=None, max_examples=50)
 
 
 def runs(seed: bytes, blocks: int) -> list[tuple[int, int]]:
     return list(windows(seed, blocks).runs(0))
 
 
+@patient
 @given(SEEDS, BLOCKS)
 def test_the_rule_of_4_7_3(seed: bytes, blocks: int) -> None:
     found = windows(seed, blocks)
@@ -44,6 +46,7 @@ def test_the_rule_of_4_7_3(seed: bytes, blocks: int) -> None:
         assert inside >= 2 * -(-(high - low) // PARTS), (low, high)
 
 
+@patient
 @given(SEEDS, BLOCKS, st.floats(0, 1))
 def test_going_on_in_the_middle(seed: bytes, blocks: int, part: float) -> None:
     start = int(part * blocks)
@@ -52,6 +55,7 @@ def test_going_on_in_the_middle(seed: bytes, blocks: int, part: float) -> None:
     assert list(windows(seed, blocks).runs(start)) == rest
 
 
+@patient
 @given(SEEDS, st.integers(1, SUBSECTIONS * PARTS - 1))
 def test_what_is_too_small_for_windows_is_read_whole(seed: bytes, blocks: int) -> None:
     assert runs(seed, blocks) == [(0, blocks)]

@@ -183,7 +183,12 @@ def test_compare_has_an_exit_code_for_ci(
 
 def test_show_prints_what_run_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "r.json"
-    file.write_text(made(description="\x1b[2J a drive").text())
+    evil = "\x1b[2J"
+    result = made(description=f"{evil} a drive")
+    assert result.grades.reads is not None
+    reads = replace(result.grades.reads, name=evil)
+    hostile = replace(result, notes=(evil,), grades=replace(result.grades, reads=reads))
+    file.write_text(hostile.text())
 
     assert cli.main(["show", str(file)]) == 0
     said = capsys.readouterr().out
@@ -292,6 +297,14 @@ def test_a_run_goes_on_where_it_was_interrupted(fakes: Fakes, tmp_path: Path) ->
         bench.run(replace(request, size=2 * MIB), journal, True, Progress(io.StringIO(), 1))
 
 
+def test_an_unfinished_run_is_seen_before_anything_is_written(fakes: Fakes, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "p")
+    journal.begin({})
+    with pytest.raises(BadInputError, match="--resume"):
+        bench.run(fakes.request(), journal, False, Progress(io.StringIO(), 1))
+    assert fakes.calls == []
+
+
 def test_bins_of_old_rounds_are_let_go(fakes: Fakes, tmp_path: Path) -> None:
     kept: list[object] = []
     entries = [
@@ -354,6 +367,7 @@ def test_clocks(seconds: float, text: str) -> None:
         (words.latency, 700, "700 ns"),
         (words.size, 7_200 * 10**9, "7.2 TB"),
         (words.change, 0.888, "-11.2 %"),
+        (words.change, 0.9999, "0.0 %"),
         (words.brief, "75.0k", "75k"),
         (words.brief, "1.50 GB/s", "1.5 GB/s"),
         (words.brief, "100k", "100k"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qualify.errors import FioError
@@ -97,6 +97,7 @@ def test_no_object_is_one_clear_error(text: str) -> None:
         parse(text)
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.integers(0, len(MIXED)), st.binary(max_size=8))
 def test_damaged_answers_never_crash(place: int, junk: bytes) -> None:
     text = MIXED[:place] + junk.decode("latin1") + MIXED[place + len(junk) :]
@@ -125,6 +126,7 @@ DOCUMENT = json.loads(MIXED)
 PATHS = [path for path in _paths(DOCUMENT) if path and "bins" not in path[:-1]]
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.sampled_from(PATHS), JSON)
 def test_any_value_anywhere_is_taken_or_refused(path: tuple[Any, ...], value: object) -> None:
     document = copy.deepcopy(DOCUMENT)

@@ -162,7 +162,7 @@ def test_an_interrupted_run_stops_fio_tidies_up_and_goes_on(room: Path, number: 
     _, said = child.communicate(timeout=30)
 
     assert child.returncode == 128 + number
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert "--resume" in said
     assert list(room.iterdir()) == []
     assert running(room) == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from qualify import reading
 from qualify.compare import compare
-from qualify.report import page, scale
+from qualify.report import page, scale, svg
 from qualify.report.surface import Surface
 from qualify.result import Result
 from qualify.workload import Cell
@@ -154,6 +154,14 @@ def test_cells_without_any_command_have_a_page() -> None:
 def test_an_emulated_result_says_so_in_colour() -> None:
     assert "notes warn" in page.render(replace(made(), emulated=True))
     assert "notes warn" not in page.render(made())
+
+
+def test_words_in_a_picture_stay_words() -> None:
+    drawn = svg.picture(
+        1, 1, EVIL, [svg.text(0, 0, EVIL, title=EVIL), svg.dot((0, 0), 1, "", EVIL)]
+    )
+
+    assert Reader(drawn).tags == ["svg", "text", "title", "circle", "title"]
 
 
 def test_a_higher_value_stands_higher() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qualify
@@ -153,6 +153,7 @@ def test_what_is_no_result_is_named(change: Any, says: str) -> None:
         reading.parse(json.dumps(plain).encode())
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.binary(max_size=64), st.integers(0, len(RESULT.text())))
 def test_damaged_results_never_crash(junk: bytes, place: int) -> None:
     data = RESULT.text().encode()
@@ -209,6 +210,7 @@ def test_a_journal_is_of_one_run(tmp_path: Path) -> None:
         list(journal.load(HEADER))
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.binary(max_size=40), max_size=3))
 def test_any_journal_is_taken_or_refused(tmp_path_factory: Any, lines: list[bytes]) -> None:
     journal = Journal(tmp_path_factory.mktemp("journal") / "run.part")

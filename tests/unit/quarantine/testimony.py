@@ -104,6 +104,7 @@ COUNTS = NamespaceVerification(
     canaries=0,
     unchanged=0,
     unreadable=0,
+    expected="zeros",
     reread=5000,
 )
 VERIFICATION = VerificationRecord(

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from nvme_raid.converge import converge
 from nvme_raid.errors import RaidError, Refusal
-from nvme_raid.model import Filesystem, Machine, Member, Mounted, Platform, Running, Wish
-from nvme_raid.steps import RebuildInitramfs, Step, WriteFile
+from nvme_raid.model import (
+    Content,
+    Filesystem,
+    Machine,
+    Member,
+    Mounted,
+    Platform,
+    Running,
+    Sampled,
+    Wish,
+)
+from nvme_raid.steps import Assemble, RebuildInitramfs, Step, WriteFile
 
-from tests.unit.tenants.simulated import Simulated, drive, fresh
+from tests.unit.tenants.simulated import LIVE, Simulated, drive, fresh
 
 WISH = Wish(drives=4)
 
@@ -212,6 +223,12 @@ def _drives(**facts: object) -> Damage:
     return damage
 
 
+def _five_members(machine: Simulated) -> None:
+    for one in machine.machine.drives:
+        assert one.member is not None
+        machine.set_drive(one.name, member=replace(one.member, devices=5))
+
+
 def _lost(machine: Simulated) -> None:
     machine.set(drives=machine.machine.drives[:3])
 
@@ -228,7 +245,18 @@ def _lost(machine: Simulated) -> None:
         (_drives(partitions=("nvme1n1p1",)), "/dev/nvme1n1 .* partition nvme1n1p1"),
         (_drives(holders=("md127", "dm-0")), "/dev/nvme1n1 .* dm-0 is built on it"),
         (_drives(swap=True), "/dev/nvme1n1 .* swap"),
+        (
+            _drives(filesystem=Filesystem("u", "old", 0, 0, 0)),
+            "/dev/nvme1n1 .* an XFS labelled old",
+        ),
+        (_five_members, "expected the 5 members"),
         (_lost, "expected 4 NVMe drives, found 3"),
+        (
+            lambda m: m.set(
+                arrays=(*m.machine.arrays, Running("md5", members=("nvme3n1",), active=False))
+            ),
+            "expected one array .* found .*/dev/md5 of nvme3n1",
+        ),
         (
             lambda m: m.set_array(signatures=("LVM2_member",), filesystem=None),
             "/dev/md127 .* LVM2_member",
@@ -256,6 +284,56 @@ def test_an_array_that_is_not_whole_or_not_ours_alone_is_refused(damage: Damage,
 
     with pytest.raises(Refusal, match=said):
         converge(WISH, look=machine.look, act=nothing)
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"read_only": True}, "read-only"),
+        ({"busy": True}, "another program has it open"),
+        ({"sampled": Sampled(Content.DATA, 8192)}, "data without a signature, at byte 8192"),
+        ({"sampled": Sampled(Content.UNREADABLE, 4096)}, "cannot be read at byte 4096"),
+        ({"signatures": ("zfs_member",)}, "zfs_member"),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_drive_that_is_not_free_is_refused(count: int, facts: dict[str, Any], said: str) -> None:
+    machine = Simulated(fresh(count))
+    machine.set_drive("nvme0n1", **facts)
+
+    with pytest.raises(Refusal, match=f"/dev/nvme0n1 .*{said}"):
+        converge(replace(WISH, drives=count), look=machine.look, act=nothing)
+
+
+def test_a_mounted_drive_is_refused() -> None:
+    machine = fresh(4)
+    mounted = replace(machine, mounts=(*machine.mounts, Mounted("/srv", "nvme2n1", LIVE)))
+
+    with pytest.raises(Refusal, match=r"/dev/nvme2n1 .* mounted on /srv"):
+        converge(WISH, look=lambda wish: mounted, act=nothing)
+
+
+def test_random_drives_are_free_unless_blank_ones_are_asked_for() -> None:
+    machine = Simulated(fresh(4))
+    machine.set_drive("nvme3n1", sampled=Sampled(Content.NOISE, 0))
+
+    with pytest.raises(Refusal, match=r"nvme3n1 .* random bytes"):
+        converge(replace(WISH, require_blank=True), look=machine.look, act=nothing)
+    assert run(machine)
+    # The array over them is random as well, and the role's own all the same.
+    machine.unmount()
+    machine.set_array(filesystem=None, sampled=Sampled(Content.NOISE, 0))
+    assert run(machine, replace(WISH, require_blank=True))[0].startswith("make an XFS")
+
+
+def test_check_mode_does_not_guess_what_is_on_an_array_that_is_not_up() -> None:
+    machine = built()
+    _half_assembled(machine)
+
+    outcome = converge(WISH, look=machine.look, act=nothing, check=True)
+
+    assert [type(step) for step in outcome.steps] == [Assemble]
+    assert any("shows once the array is assembled" in text for text in outcome.plan.warnings)
 
 
 def test_the_array_of_another_chunk_or_level_is_refused() -> None:
@@ -320,6 +398,14 @@ def test_one_drive_knows_its_own_filesystem_by_the_label() -> None:
         converge(other, look=machine.look, act=nothing)
     machine.set_drive("nvme0n1", signatures=("ext4",))
     with pytest.raises(Refusal, match="holds ext4"):
+        converge(replace(WISH, drives=1), look=machine.look, act=nothing)
+
+
+def test_one_drive_with_our_label_and_a_members_superblock_is_nobodys_business() -> None:
+    machine = built(1)
+    machine.set_drive("nvme0n1", member=Member("u", "db", 1, 2, 0, 0))
+
+    with pytest.raises(Refusal, match="member of the array db"):
         converge(replace(WISH, drives=1), look=machine.look, act=nothing)
 
 

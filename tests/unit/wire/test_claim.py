@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eraser.wire import claim, codec
@@ -100,6 +100,7 @@ PLACES = st.sampled_from(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(PLACES, JSON)
 def test_any_member_spoilt_is_refused_or_read(place: tuple[str, ...], value: Any) -> None:
     body = json.loads(DOCUMENT)["certificate"]
@@ -118,6 +119,7 @@ def test_any_member_spoilt_is_refused_or_read(place: tuple[str, ...], value: Any
     assert found.identity == IDENTITY
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda t: ("{" + t).encode()))
 def test_any_bytes_are_refused_in_one_line(raw: bytes) -> None:
     with pytest.raises(BadInputError) as caught:

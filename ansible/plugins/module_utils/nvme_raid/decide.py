@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import fstab, obstacles
+from . import obstacles
 from .candidates import candidates
 from .errors import Refusal
 from .files import managed_files
@@ -261,11 +261,6 @@ def _refuse_taken_mount_point(machine: Machine, wish: Wish, base: _Base) -> None
         raise Refusal(
             (f"expected {wish.mount} to be free or ours, found {top[-1].device} mounted there",)
         )
-    if base.unknown:
-        return
-    # Before anything is made: is the line in fstab ours to write?
-    uuid = base.filesystem.uuid if base.filesystem else NEW_FILESYSTEM
-    fstab.edited(machine.text(fstab.PATH) or "", wish, uuid, _own_sources(wish, base))
 
 
 def _own_sources(wish: Wish, base: _Base) -> tuple[str, ...]:

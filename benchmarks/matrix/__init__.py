@@ -1,0 +1,1 @@
+"""The bench's whole matrix on an emulated array."""

@@ -1,0 +1,114 @@
+"""What a verification proves, in one sentence and one record. Computed, never written. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from eraser.proof.classify import BlockClass
+from eraser.proof.sampling import bound
+from eraser.proof.tally import VerificationResult
+from eraser.proof.verdict import Basis, Evidence, Expected, finding, judge
+from eraser.wire.policy import VerificationMode
+from eraser.wire.report import MethodRecord, Verdict, VerificationRecord
+
+SMALL = "; a namespace too small for that was read whole"
+
+
+def sentence(methods: Sequence[MethodRecord], evidence: Evidence) -> str:
+    """What this verification proves and no more, for the certificate."""
+    verdict, reasons = judge(methods, evidence)
+    if verdict is not Verdict.ERASED:
+        return f"Nothing is claimed: {reasons[0]}."
+    result = evidence.result
+    looks = result.looks
+    found = ", ".join(f"{looks.of(kind):,} {kind.value}" for kind in BlockClass if looks.of(kind))
+    whole = result.done is VerificationMode.FULL
+    layout = _layout(result) if result.done is VerificationMode.NIST else ""
+    places = (
+        f"All {looks.total:,} blocks of 4096 bytes were read"
+        if whole
+        else f"Of {sum(n.blocks for n in result.namespaces):,} blocks of 4096 bytes"
+        f" {looks.total:,} were read, n = {result.sampled:,} of them at random places"
+        f" (seed {result.seed}){layout}"
+    )
+    probes = (
+        f"None of {result.canaries_checked:,} canaries written before the erase and none of"
+        f" {result.fingerprints_checked:,} fingerprinted blocks was found again"
+    )
+    _verdict, _reason, basis = finding(methods, evidence)
+    trust = "Assuming that the firmware tells the truth"
+    if basis is Basis.PROBES:
+        n = max(result.canaries_checked, result.compared)
+        limit = _percent(bound(n, result.confidence))
+        claim = (
+            f"{trust}, less than {limit} of the blocks kept what they held before the erase, with"
+            f" {_plain(result.confidence * 100)} % confidence from the n = {n:,} places whose"
+            " former content is known; what reads as noise cannot be judged by its look"
+        )
+    elif whole:
+        claim = f"{trust}, no addressable block holds old data"
+    else:
+        limit = _percent(bound(result.sampled, result.confidence))
+        claim = (
+            f"{trust}, less than {limit} of the blocks hold anything else, with"
+            f" {_plain(result.confidence * 100)} % confidence"
+        )
+    again = sum(n.reread for n in result.namespaces)
+    twice = (
+        f" {again:,} were read again after another controller reset, and agreed." if again else ""
+    )
+    return f"{places}: {found}. {probes}.{twice} {claim}."
+
+
+def _layout(result: VerificationResult) -> str:
+    """The NIST layout by its counts; what it read is no measure of what it proves."""
+    blocks = sum(n.blocks for n in result.namespaces)
+    inside = sum(n.window_blocks for n in result.namespaces)
+    share = math.floor(inside / blocks * 1e4) / 100
+    small = any(n.windows == 1 for n in result.namespaces)
+    return (
+        f" and {inside:,} ({_plain(share)} %) in {sum(n.windows for n in result.namespaces):,}"
+        " windows, two of at least 5 % of its subsection in each of 1,000 equal subsections of"
+        f" every namespace, with its first and last block{SMALL if small else ''}"
+    )
+
+
+def _plain(number: float) -> str:
+    return f"{number:.6f}".rstrip("0").rstrip(".")
+
+
+def _percent(fraction: float) -> str:
+    """Three significant digits, rounded up: a bound that is printed smaller would be a lie."""
+    shown = f"{fraction * 100:.2e}"
+    if float(shown) < fraction * 100:
+        mantissa, exponent = shown.split("e")
+        shown = f"{float(mantissa) + 0.01:.2f}e{exponent}"
+    return f"{float(shown):.10f}".rstrip("0").rstrip(".") + " %"
+
+
+def record(methods: Sequence[MethodRecord], evidence: Evidence) -> VerificationRecord:
+    """The report's part about reading, sentence included."""
+    result = evidence.result
+    return VerificationRecord(
+        asked=result.asked,
+        done=result.done,
+        seed=result.seed,
+        confidence=result.confidence,
+        residual=result.residual,
+        sampled=result.sampled,
+        canaries_planted=result.canaries_planted,
+        canaries_checked=result.canaries_checked,
+        fingerprints_taken=result.fingerprints_taken,
+        fingerprints_checked=result.fingerprints_checked,
+        expected=Expected.together(evidence.expected).value,
+        namespaces=tuple(
+            replace(namespace, expected=promise.value)
+            for namespace, promise in zip(result.namespaces, evidence.expected, strict=True)
+        ),
+        missing_probes=evidence.missing_probes,
+        sentence=sentence(methods, evidence),
+        seconds=result.seconds,
+        bytes_read=result.bytes_read,
+    )

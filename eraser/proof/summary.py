@@ -1,0 +1,105 @@
+"""From the tallies of a reading to its result: what was read, and which probes were checked."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+
+from eraser.proof.plan import NamespacePlan, VerifyPlan
+from eraser.proof.sampling import drawn
+from eraser.proof.tally import Tally, VerificationResult
+from eraser.proof.windows import NONE, Windows
+from eraser.wire.policy import VerificationMode
+from eraser.wire.report import NamespaceVerification
+
+
+def summarise(
+    plan: VerifyPlan, tallies: Sequence[Tally], *, reread: bool, stopped: str, seconds: float
+) -> VerificationResult:
+    """The result of ``plan``. ``reread``: the second reading came to its end too."""
+    full = plan.done_mode is VerificationMode.FULL
+    nist = plan.done_mode is VerificationMode.NIST
+    canaries = sum(len(n.canaries.positions) for n in plan.namespaces if n.canaries)
+    prints = [n.fingerprints for n in plan.namespaces if n.fingerprints]
+    taken = sum(len(f) for f in prints)
+    # What lies past the end of a namespace that became shorter was not checked, and a block
+    # that was fingerprinted and then took a canary tells nothing about its first content.
+    beyond = [_beyond(n) for n in plan.namespaces]
+    hidden = [_hidden(n) for n in plan.namespaces]
+    lost_canaries = sum(t.canaries_unreadable for t in tallies)
+    lost_prints = sum(t.fingerprints_unreadable for t in tallies)
+    return VerificationResult(
+        asked=plan.mode,
+        done=plan.done_mode,
+        seed=plan.seed.hex(),
+        confidence=plan.confidence,
+        residual=plan.residual,
+        sampled=sum(n.blocks if full else drawn(n.blocks, plan.share(n)) for n in plan.namespaces),
+        namespaces=tuple(
+            _verified(
+                n,
+                t,
+                plan.windows(n) if nist else NONE,
+                reread=reread,
+            )
+            for t, n in zip(tallies, plan.namespaces, strict=True)
+        ),
+        written=tuple(t.written for t in tallies),
+        patterns=tuple(t.patterns for t in tallies),
+        canaries_planted=canaries,
+        canaries_checked=canaries - lost_canaries - sum(c for c, _f in beyond),
+        fingerprints_taken=taken,
+        fingerprints_checked=taken - lost_prints - sum(f for _c, f in beyond) - sum(hidden),
+        compared=sum(
+            max(0, n.fingerprints.compared(n.blocks) - hid * n.fingerprints.stride)
+            for n, hid in zip(plan.namespaces, hidden, strict=True)
+            if n.fingerprints
+        ),
+        incomplete=stopped,
+        bytes_read=sum(t.bytes_read for t in tallies),
+        seconds=seconds,
+    )
+
+
+def _beyond(namespace: NamespacePlan) -> tuple[int, int]:
+    """Canaries and fingerprints past the end of the namespace as it is now."""
+    lost = [
+        len(p.positions) - bisect.bisect_left(p.positions, namespace.blocks) if p else 0
+        for p in (namespace.canaries, namespace.fingerprints)
+    ]
+    return lost[0], lost[1]
+
+
+def _hidden(namespace: NamespacePlan) -> int:
+    """Fingerprints of blocks, within the namespace, that a canary has taken since."""
+    if not namespace.canaries or not namespace.fingerprints:
+        return 0
+    return sum(
+        index < namespace.blocks and namespace.fingerprints.has(index)
+        for index in namespace.canaries.positions
+    )
+
+
+def _verified(
+    namespace: NamespacePlan, tally: Tally, windows: Windows, *, reread: bool
+) -> NamespaceVerification:
+    looks, again = tally.looks, tally.again
+    return NamespaceVerification(
+        nsid=namespace.nsid,
+        blocks=namespace.blocks,
+        read=looks.total,
+        zeros=looks.zeros,
+        ones=looks.ones,
+        pattern=looks.pattern,
+        random=looks.random,
+        structured=looks.structured,
+        canaries=max(tally.canaries, again.canaries),
+        unchanged=max(tally.unchanged, again.unchanged),
+        unreadable=max(tally.unreadable, again.unreadable),
+        windows=windows.drawn,
+        window_blocks=windows.blocks,
+        reread=again.read,
+        changed=tally.changed if reread else 0,
+        by_passthrough=tally.by_passthrough,
+        statuses=tally.status_counts,
+    )

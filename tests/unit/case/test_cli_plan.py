@@ -1,0 +1,108 @@
+"""``nvme-eraser plan`` and ``durations`` as they are called."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from eraser import cli, cli_plan, durationfiles
+from eraser.wire import codec
+from eraser.wire.identity import ControllerIdentity
+from eraser.wire.policy import Method, Policy, Quirk
+from tests.unit.case.fakes import IDENTITY
+from tests.unit.quarantine.testimony import REPORT
+
+
+class Drive:
+    """A drive that answers questions, and has no way to be told anything else."""
+
+    def __init__(self, sanicap: int) -> None:
+        self.sanicap = sanicap
+
+    def __enter__(self) -> Drive:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def identify(self) -> Any:
+        return SimpleNamespace(firmware="FW1", oacs=2, fna=4, sanicap=self.sanicap)
+
+    def active_namespaces(self) -> tuple[int, ...]:
+        return (1, 2)
+
+    def identify_namespace(self, _nsid: int) -> Any:
+        return SimpleNamespace(lba_format=1, extended_metadata=False, protection=0)
+
+    def identity(self) -> ControllerIdentity:
+        return IDENTITY
+
+
+@pytest.fixture
+def sanicap(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    offered = [3]
+    monkeypatch.setattr(cli_plan, "open_controller", lambda *_a, **_k: Drive(offered[0]))
+    return offered
+
+
+def called(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    code = cli.main([*map(str, words)])
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_the_plan_of_a_drive(
+    capsys: pytest.CaptureFixture[str], sanicap: list[int], tmp_path: Path
+) -> None:
+    words = ("plan", "--pci", "0000:01:00.0", "--state-dir", tmp_path)
+    code, out, _err = called(capsys, *words, "-f", "json")
+    found = json.loads(out)
+    assert (code, found["achieved"]) == (0, "Purge")
+    assert [each["cdw10"] for each in found["commands"]] == [4, 2]
+    assert found["commands"][0]["usual_seconds"] is None
+    lines = called(capsys, *words)[1]
+    assert "sanitize-crypto (opcode 0x84, NSID 0x0, CDW10 0x4), given up after 900 s" in lines
+    assert "{" not in lines
+
+    sanicap[0] = 0
+    code, out, _err = called(capsys, *words, "-f", "json")
+    assert code == 10
+    assert "allow_clear" in json.loads(out)["refusal"]
+
+    file = tmp_path / "policy.json"
+    quirk = Quirk("Mod*", "hangs", skip=(Method.FORMAT_USER_DATA,))
+    file.write_bytes(codec.canonical(Policy(allow_clear=True, quirks=(quirk,))))
+    code, out, _err = called(capsys, *words, "--policy", file, "-f", "json")
+    found = json.loads(out)
+    assert (code, found["downgraded"], found["quirks"]) == (0, True, ["Mod* *: hangs"])
+    assert [(each["nsid"], each["cdw10"]) for each in found["commands"]] == [(1, 0x401), (2, 0x401)]
+
+
+def test_mistakes_are_one_line(
+    capsys: pytest.CaptureFixture[str], sanicap: list[int], tmp_path: Path
+) -> None:
+    file = tmp_path / "policy.json"
+    file.write_text('{"quirks": [{"model": "M", "reason": "r"}]}')
+    for words, said in (
+        (("plan", "--pci", "nonsense"), "nonsense"),
+        (("plan", "--pci", "0000:01:00.0", "--policy", tmp_path / "none"), "none"),
+        (("plan", "--pci", "0000:01:00.0", "--policy", file), "change something"),
+    ):
+        code, _out, err = called(capsys, *words)
+        assert (code, err.count("\n"), said in err) == (2, 1, True), err
+
+
+def test_what_was_learned(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ("durations", "--state-dir", tmp_path)
+    assert called(capsys, *words, "-f", "json")[:2] == (0, "[]\n")
+    durationfiles.learn(tmp_path, REPORT)
+    code, out, _err = called(capsys, *words, "-f", "json")
+    assert code == 0
+    assert [(row["method"], row["p50"], row["drives"]) for row in json.loads(out)] == [
+        ("sanitize-block", 4.2, 1),
+        ("sanitize-crypto", 4.2, 1),
+    ]
+    assert "sanitize-block" in called(capsys, *words)[1]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eraser import cli_inspect
@@ -125,7 +125,6 @@ def test_boot_partitions_lockdown_and_controllers() -> None:
         statelogs.controller_list,
     ],
 )
-@settings(deadline=None)
 @given(data=st.data())
 def test_any_bytes_are_facts_or_a_drive_error(
     parse: Callable[[bytes], object], data: st.DataObject

@@ -43,6 +43,10 @@ _FIRST_LOOK = 10.0
 
 _KNOWN = {known.fid: known for known in FEATURES}
 
+_PROTECTIONS = frozenset({0x84, 0x85})
+"""Write protection of namespaces and of boot partitions: some of their values last for ever, so a
+profile's word is compared and never sent."""
+
 
 def unlock(desk: Desk, found: ControllerFacts) -> None:
     """Takes off what keeps the drive from being written and erased, as far as commands can.
@@ -138,7 +142,7 @@ def mend_features(desk: Desk, found: ControllerFacts, rules: tuple[FeatureRule, 
     wanted = [
         (rule, other)
         for rule, other in differing(profile.features, rules)
-        if other is not None and not rule.digest
+        if other is not None and not rule.digest and rule.fid not in _PROTECTIONS
     ]
     if not wanted or not is_of(profile, controller.identity(), found):
         return False

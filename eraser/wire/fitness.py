@@ -79,8 +79,9 @@ class Health:
     )
     """What the drive itself calls its end. Neither wear nor ``spare-short`` is among them: a
     threshold that somebody mistyped would retire a fleet."""
-    note: tuple[Finding, ...] = (Finding.HOT,)
-    """An erase makes drives warm, and a tenant can have lowered the threshold."""
+    note: tuple[Finding, ...] = (Finding.HOT, Finding.LINK_SLOW)
+    """An erase makes drives warm, and a tenant can have lowered the threshold. And a riser may be
+    of an older generation than the port and the drive at its ends, which both do not know."""
 
     def __post_init__(self) -> None:
         for name, low, high in (

@@ -436,6 +436,21 @@ def test_text_left_in_the_drive_holds_it_and_is_not_tried_to_be_set(
     assert [c for c in report.commands if c.opcode == 0x09] == []
 
 
+def test_a_protection_that_a_profile_asks_for_is_never_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """State 3 lasts for ever: a mistake in a profile would cost a fleet its drives."""
+    made = make_bed(tmp_path, monkeypatch)
+    for_ever = tuple(
+        replace(rule, value=3) if rule.fid == 0x84 else rule for rule in made.profile.features
+    )
+    assert for_ever != made.profile.features
+    made.profile = replace(made.profile, features=for_ever)
+    report = made.run()
+    assert "write protection" in " ".join(report.reasons)
+    assert [c for c in report.commands if c.opcode == 0x09] == []
+
+
 def test_anothers_sanitize_is_waited_for_before_the_layout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

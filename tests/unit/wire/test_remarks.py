@@ -80,15 +80,17 @@ def test_wear_and_media_errors() -> None:
     ("link", "findings"),
     [
         (LinkRecord(16, 4, 16, 4), []),
-        (LinkRecord(16, 2, 16, 4), [Finding.LINK_NARROW]),
-        (LinkRecord(2.5, 4, 16, 4), [Finding.LINK_SLOW]),
-        (LinkRecord(2.5, 1, 16, 4), [Finding.LINK_NARROW, Finding.LINK_SLOW]),
+        (LinkRecord(16, 2, 16, 4), [(Finding.LINK_NARROW, HOLD)]),
+        (LinkRecord(2.5, 4, 16, 4), [(Finding.LINK_SLOW, NOTE)]),
+        (LinkRecord(2.5, 1, 16, 4), [(Finding.LINK_NARROW, HOLD), (Finding.LINK_SLOW, NOTE)]),
         (LinkRecord(16, 4, 0, 0), []),
         (LinkRecord(16, 8, 8, 4), []),
     ],
 )
-def test_a_link_below_what_both_ends_can(link: LinkRecord, findings: list[Finding]) -> None:
-    assert found(link=link) == [(finding, HOLD) for finding in findings]
+def test_a_link_below_what_both_ends_can(
+    link: LinkRecord, findings: list[tuple[Finding, Consequence]]
+) -> None:
+    assert found(link=link) == findings
 
 
 def test_the_table_is_the_policys() -> None:

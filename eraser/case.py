@@ -175,7 +175,7 @@ def _try(desk: Desk) -> Ending:
 
 def _untouched(desk: Desk) -> bool:
     """This run sent nothing destructive to what is in the slot now."""
-    return not desk.opened or not desk.state.attempts
+    return not desk.opened or not (desk.state.attempts or desk.state.rearranged)
 
 
 def _stopped(error: EraserError) -> Ending:
@@ -206,8 +206,14 @@ def _inspect(desk: Desk) -> None:
     """What the drive is before anything is changed, and what will be sent to it."""
     controller = desk.controller
     identify = controller.identify()
-    found = facts(controller)
     state, problems = None, list[str]()
+    try:
+        found = facts(controller)
+    except DriveError as error:
+        # A drive that leaves one question unanswered is erased all the same, then held: the last
+        # look asks again.
+        problems.append(f"inspection before the erase: {error}")
+        found = facts(controller, layout_only=True)
     try:
         state = health.read(controller.smart_log())
     except DriveError as error:

@@ -34,9 +34,10 @@ from eraser.caseentries import (
     WasReset,
     decode,
 )
+from eraser.drive.passthru import FORMAT_NVM, NAMESPACE_MANAGEMENT
 from eraser.journal import Line
 from eraser.wire.identity import ControllerIdentity
-from eraser.wire.profile import NamespaceLayout
+from eraser.wire.profile import NamespaceLayout, layout_differences
 from eraser.wire.report import CommandRecord, MethodRecord
 
 
@@ -122,10 +123,22 @@ class CaseState:
 
     def kept(self, nsid: int) -> bool:
         """Whether a namespace is as the last owner left it: fingerprints speak of its blocks."""
-        found = {} if self.layout is None else {entry.nsid: entry for entry in self.layout}
-        if self.inspected is None or self.inspected.facts is None:
+        if self.layout is None or self.inspected is None or self.inspected.facts is None:
             return False
-        return any(entry == found.get(nsid) for entry in self.inspected.facts.namespaces)
+        before = [entry for entry in self.inspected.facts.namespaces if entry.nsid == nsid]
+        now = [entry for entry in self.layout if entry.nsid == nsid]
+        # Not by equality: an older version's inspection tells less of each.
+        return bool(before) and not layout_differences(tuple(before), tuple(now))
+
+    @property
+    def rearranged(self) -> bool:
+        """Namespaces were deleted, made or given another LBA format: nothing is as it was."""
+        return any(
+            command.opcode in (NAMESPACE_MANAGEMENT, FORMAT_NVM)
+            # Among I/O commands the number of the one is Reservation Register's.
+            and "io-passthru" not in command.argv
+            for command in self.commands
+        )
 
     @property
     def erased(self) -> bool:

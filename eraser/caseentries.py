@@ -90,7 +90,8 @@ class Restored:
     """Something was sent: probes that stood in the layout before say nothing about this one."""
     namespaces: tuple[NamespaceLayout, ...]
     commands: tuple[CommandEntry, ...]
-    """Formats of the new layout, where Format is all that the drive has."""
+    """Formats of the new layout, where Format is all that the drive has; the last sanitize once
+    more, where none was left to follow."""
     problems: tuple[str, ...]
 
 

@@ -15,7 +15,9 @@ from eraser.caseformat import plain_format
 from eraser.casesanitize import wait_for_another
 from eraser.drive import manage
 from eraser.drive.features import FEATURES, differing
-from eraser.drive.inspect import detached, layout_of
+from eraser.drive.inquiry import sensible
+from eraser.drive.inspect import DETACHED, detached, layout_of
+from eraser.drive.nvme import Controller
 from eraser.drive.profile import is_of
 from eraser.erase.layout import (
     Act,
@@ -27,8 +29,8 @@ from eraser.erase.layout import (
 )
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import DriveError
-from eraser.wire.profile import FeatureRule, NamespaceLayout
-from eraser.wire.report import CommandRecord, ControllerFacts, Step
+from eraser.wire.profile import FeatureRule, NamespaceLayout, layout_differences
+from eraser.wire.report import CommandRecord, ControllerFacts, Step, Verdict
 
 _PROTECTED = 1
 """Feature 84h, state 1: the only one that a command takes back."""
@@ -51,19 +53,31 @@ def unlock(desk: Desk, found: ControllerFacts) -> None:
     if condition is None:
         return
     locked = [entry.nsid for entry in condition.protected if entry.state == _PROTECTED]
-    if not locked and not condition.reservations:
+    loose = [each.nsid for each in found.detached if _protected(desk.controller, each.nsid)]
+    if not locked and not loose and not condition.reservations:
         return
     with desk.step(Step.UNLOCK):
         desk.recheck()
+        for nsid in loose:
+            # It keeps the drive from every sanitize, and its feature is an attached one's alone.
+            _attach(desk, nsid)
         for held in condition.reservations:
             path = desk.hold.paths.get(held.nsid)
             for record in manage.clear_reservation(desk.controller, held, path) if path else ():
                 desk.note(Sent(record))
-        for nsid in locked:
+        for nsid in (*locked, *loose):
             desk.note(Sent(manage.unprotect(desk.controller, nsid)))
-        if locked:
+        if locked or loose:
             # The kernel has made the disks read only, and looks again only when it is told to.
             _look_anew(desk)
+
+
+def _protected(controller: Controller, nsid: int) -> bool:
+    """Of a detached namespace, by NSATTR; not of one that the drive does not describe."""
+    try:
+        return controller.identify_namespace(nsid, attached=False).write_protected
+    except DriveError:
+        return False
 
 
 def attach_all(desk: Desk, found: ControllerFacts) -> None:
@@ -81,20 +95,37 @@ def restore(desk: Desk) -> None:
     """The profile's layout, once in a case. Never an error for what the drive refuses."""
     active, loose = _layout(desk)
     steps = _steps(desk, active, loose)
+    if steps and (left := _unerased(desk)):
+        desk.note(Restored(False, active, (), (left,)))
+        return
     if not steps:
-        # A run that died on the way may have done it all.
-        changed = active != _inspected(desk).namespaces
-        desk.note(Restored(changed, active, _formats(desk) if changed else (), ()))
+        # A run that died on the way may have done it all. What the inspection of an older version
+        # did not tell is no change.
+        changed = bool(layout_differences(_inspected(desk).namespaces, active))
+        desk.note(Restored(changed, active, _added(desk) if changed else (), ()))
         return
     with desk.step(Step.RESTORE):
         if desk.controller.identify().can_sanitize:
             wait_for_another(desk, "before the layout is restored")
-        desk.recheck()
         problems = _carry_out(desk, steps)
         active, loose = _read_layout(desk)
         if _steps(desk, active, loose) and not problems:
             problems.append("restore: the drive took every command, and is not as it should be")
-        desk.note(Restored(True, active, _formats(desk), tuple(problems)))
+        desk.note(Restored(True, active, _added(desk), tuple(problems)))
+
+
+def _unerased(desk: Desk) -> str:
+    """Why nothing may be deleted: Format is all that there is, and it did not erase everything.
+
+    It never reaches what a deleted namespace held, and the next case would know nothing of it.
+    """
+    plan = desk.state.plan
+    if plan is None or any(command.method.is_sanitize for command in plan.commands):
+        return ""
+    failed = [str(m.nsid) for m in desk.state.methods if m.verdict is not Verdict.ERASED]
+    if not failed:
+        return ""
+    return f"restore: nothing was changed, because namespaces {', '.join(failed)} were not erased"
 
 
 def mend_features(desk: Desk, found: ControllerFacts, rules: tuple[FeatureRule, ...]) -> bool:
@@ -145,10 +176,14 @@ def _inspected(desk: Desk) -> ControllerFacts:
 def _read_layout(desk: Desk) -> Layouts:
     controller = desk.controller
     active = controller.active_namespaces()
-    return (
-        tuple(layout_of(nsid, controller.identify_namespace(nsid)) for nsid in active),
-        detached(controller, controller.identify(), frozenset(active)),
+    loose: tuple[NamespaceLayout, ...] = ()
+    loose = sensible(
+        DETACHED,
+        lambda: detached(controller, controller.identify(), frozenset(active)),
+        loose,
+        [],  # the last look names it
     )
+    return tuple(layout_of(n, controller.identify_namespace(n)) for n in active), loose
 
 
 def _steps(
@@ -175,9 +210,15 @@ def _carry_out(desk: Desk, steps: tuple[LayoutStep, ...]) -> list[str]:
         # number for the one that went, and it has to know one that is to change its format.
         desk.hold.drop()
         for step in group:
-            desk.check_time()
+            # Each: the disks are not claimed meanwhile, and what is deleted is gone.
+            desk.recheck()
             desk.tell(0.0, f"{act.value} namespace {step.nsid}")
             problems += _one(desk, step)
+            if any(command.status is None for command in desk.state.commands[-1:]):
+                # The kernel has reset the controller, after hours perhaps: the erase is due, and
+                # what is left of the layout is for a person.
+                _look_anew(desk)
+                return problems
         _look_anew(desk)
     return problems
 
@@ -229,8 +270,9 @@ def _look_anew(desk: Desk) -> None:
     desk.hold.drop()
     for seconds in (min(_FIRST_LOOK, desk.limits.ready), desk.limits.ready):
         # Twice: the first look drops a namespace whose identifiers changed, the next one finds it.
-        desk.controller.rescan(timeout=desk.limits.ready)
         try:
+            desk.controller.wait_live(desk.limits.ready, namespaces=False)
+            desk.controller.rescan(timeout=desk.limits.ready)
             desk.controller.wait_namespaces(seconds)
             break
         except DriveError as error:
@@ -240,11 +282,15 @@ def _look_anew(desk: Desk) -> None:
     desk.hold.take()
 
 
-def _formats(desk: Desk) -> tuple[CommandEntry, ...]:
-    """Formats of the layout that there is now, on a drive that is erased by Format."""
+def _added(desk: Desk) -> tuple[CommandEntry, ...]:
+    """What erases the layout that there is now: Formats of it, on a drive that is erased by Format;
+    the last sanitize once more, where none is left to follow (it was adopted, or the journal is of
+    an older version). Namespaces that were made after it read as blank whatever it did."""
     plan = desk.state.plan
-    if plan is None or any(command.method.is_sanitize for command in plan.commands):
+    if plan is None:
         return ()
+    if any(command.method.is_sanitize for command in plan.commands):
+        return plan.commands[-1:] if desk.state.erased else ()
     controller = desk.controller
     targets = tuple(
         FormatTarget.of(nsid, controller.identify_namespace(nsid))

@@ -238,6 +238,11 @@ class Sanitize:
         return f"{name}, {left}" if left else name
 
     def _end(self, intent: Intent, raw: bytes, found: Assessment) -> None:
+        if self._overwritten(raw, found) and intent.attempt <= MAX_OCCUPIED:
+            reason = "it was seen running, and another's sanitize has taken its place in log 81h"
+            self.desk.note(AttemptOver(self.place, reason))
+            self.desk.note(Uprooted(self.place, reason))
+            return
         last = self.place + 1 == len(self.desk.state.steps)
         failed = found.standing is Standing.FAILED
         if failed and last and not self._failed_before():
@@ -254,6 +259,11 @@ class Sanitize:
         if intent.adopted and not reason:
             reason = "adopted: found running with our command dword 10, its end was seen by us"
         self._done(intent, raw, verdict(found), reason, changed=found.changed, halt=failed and last)
+
+    def _overwritten(self, raw: bytes, found: Assessment) -> bool:
+        """Ours ran and its end is not told any more: nobody's fault, least of all the drive's."""
+        seen = self.desk.state.running_seen and found.standing is Standing.STALE
+        return seen and SanitizeLog.parse(raw).cdw10 != self.command.cdw10
 
     def _failed_before(self) -> bool:
         return "SSTAT 3" in self.desk.state.failures.get(self.place, "") or any(

@@ -105,12 +105,12 @@ def run(request: Request, journal: Journal, resume: bool, progress: Progress) ->
             last = f", {entries[-1].sample.iops:,.0f} IOPS" if entries else ""
             sample = measure(cell, _ticker(progress, len(entries), runs, last))
             progress.end()
-            entries.append(Entry(number, cell, sample))
+            wall, cpu = time.monotonic(), machine.own_cpu()
+            entries.append(Entry(number, cell, sample, wall - began, cpu - cpu_before))
+            began, cpu_before = wall, cpu
             journal.add(entries[-1])
             _let_go(entries, cell)
-    wall = time.monotonic() - began
-    cpu = machine.own_cpu() - cpu_before
-    return _result(request, plan, entries, _cost(entries, wall, cpu))
+    return _result(request, plan, entries, _cost(entries))
 
 
 def _ticker(progress: Progress, done: int, runs: int, last: str) -> fiorun.Tick:
@@ -168,7 +168,9 @@ def _let_go(entries: list[Entry], cell: Cell) -> None:
         entries[index] = replace(entries[index], sample=bare)
 
 
-def _cost(entries: list[Entry], wall: float, cpu: float) -> result.Cost:
+def _cost(entries: list[Entry]) -> result.Cost:
+    wall = sum(entry.wall for entry in entries)
+    cpu = sum(entry.own_cpu for entry in entries)
     return result.Cost(
         wall=wall,
         bench_cpu=cpu,

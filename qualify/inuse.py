@@ -6,6 +6,7 @@ the kernel does not count as use: signatures, partitions, and programs that just
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -19,6 +20,8 @@ from qualify.system import System, unescape
 
 _GONE: Final = (errno.ENOENT, errno.ESRCH, errno.EINVAL, errno.ESTALE)
 _TIMEOUT: Final = 60.0
+_SETTLE: Final = 10
+"""Seconds."""
 
 _Test = Callable[[os.stat_result], bool]
 """Whether what a path leads to is the target."""
@@ -65,6 +68,20 @@ def file_reasons(system: System, path: Path) -> Iterator[str]:
     yield from _swaps(system, same)
     yield from _loops(system, same)
     yield from _openers(system, same)
+
+
+def settle() -> None:
+    """Lets udev look at a device that was written to a moment ago: it opens it, and is no user.
+
+    Where there is no udev nobody has to be waited for; one that takes longer is then seen in use.
+    """
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            ["udevadm", "settle", f"--timeout={_SETTLE}"],
+            capture_output=True,
+            timeout=_SETTLE + 5,
+            check=False,
+        )
 
 
 def signatures(path: str) -> tuple[str, ...]:

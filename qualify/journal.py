@@ -24,6 +24,10 @@ class Entry:
     round: int
     cell: Cell
     sample: Sample
+    wall: float = 0.0
+    """Seconds since the entry before, or since the run began or went on."""
+    own_cpu: float = 0.0
+    """CPU seconds of the bench itself in that time."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class Journal:
                 "cpu": entry.sample.cpu,
                 "version": entry.sample.version,
                 "utilization": dict(entry.sample.utilization),
+                "wall": entry.wall,
+                "own_cpu": entry.own_cpu,
             }
         )
 
@@ -144,4 +150,6 @@ def _entry(plain: dict[str, object]) -> Entry:
             str(plain["version"]),
             {str(name): float(busy) for name, busy in disks.items()},
         ),
+        float(str(plain["wall"])),
+        float(str(plain["own_cpu"])),
     )

@@ -147,7 +147,7 @@ class Cost:
     """What measuring took. Shares are of one CPU."""
 
     wall: float
-    """Seconds, those before an interruption left out."""
+    """Seconds of measuring, filling included; pauses after an interruption left out."""
     bench_cpu: float
     """CPU seconds of the bench itself, its children left out."""
     bench_share: float

@@ -151,6 +151,7 @@ def held(
         return
     if system.text(f"/sys/class/block/{os.path.basename(target.path)}/ro") == "1":
         raise BadInputError(f"{target.path} is read-only; measure it with --readonly")
+    inuse.settle()
     with _exclusive(target.path) as (device, busy):
         name = os.path.basename(target.path)
         reasons = tuple(inuse.device_reasons(system, name, device))

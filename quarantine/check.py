@@ -182,6 +182,8 @@ def _failed(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     if order.policy.health.consequence(Finding.ERASE_FAILED) is not Consequence.RETIRE:
         return
     failed = [record for record in report.methods if methods.failed(record)]
-    if sum(record.attempts for record in failed) > 1:
+    # The last: hosts repeat that one, and the attempts of another may only have been interrupted.
+    stands_last = bool(failed) and failed[-1] is report.methods[-1]
+    if stands_last and sum(record.attempts for record in failed) > 1:
         names = " and ".join(dict.fromkeys(record.method.value for record in failed))
         yield f"log 81h says that {names} failed (SSTAT 3), also when it was tried again"

@@ -262,9 +262,8 @@ class Inbox:
     def _order(self, token: str) -> EraseOrder:
         """Our own order, as signed: the database's word alone is not enough."""
         try:
-            return codec.load(
-                EraseOrder, signing.verify(token, self.controller, ORDER_TYPE, "order"), "order"
-            )
+            payload = signing.verify(token, self.controller, ORDER_TYPE, "order")
+            return _as_asked(codec.load(EraseOrder, payload, "order"), payload)
         except BadWireError as error:
             raise BadInputError(f"stored order: {error}; hold the slot") from error
 
@@ -274,6 +273,16 @@ class Inbox:
             self.looker.look(slot)
         except QuarantineError as error:
             LOG.warning("%s: the loop will look again: %s", slot, error)
+
+
+def _as_asked(order: EraseOrder, payload: bytes) -> EraseOrder:
+    """An order that an earlier release signed asked for no second reading, and an honest host's
+    report of it has none; the member's default is what is asked for from now on."""
+    policy = codec.parse(payload, "order")["policy"]
+    if "reread" in policy.get("verification", {}):
+        return order
+    asked = replace(order.policy.verification, reread=0)
+    return replace(order, policy=replace(order.policy, verification=asked))
 
 
 def _slot_host(message: EraseReport | Progress | TicketReceipt) -> str:

@@ -35,6 +35,7 @@ class AdminQueue:
         nsid: int = 0,
         cdw10: int = 0,
         cdw11: int = 0,
+        cdw12: int = 0,
         data_len: int = 0,
         send: bytes = b"",
         io: str = "",
@@ -56,6 +57,7 @@ class AdminQueue:
             nsid=nsid,
             cdw10=cdw10,
             cdw11=cdw11,
+            cdw12=cdw12,
             data_len=data_len,
             send_len=len(send),
             io=bool(io),
@@ -97,6 +99,7 @@ class AdminQueue:
         nsid: int = 0,
         cdw10: int = 0,
         cdw11: int = 0,
+        cdw12: int = 0,
         io: str = "",
     ) -> bytes:
         """``length`` bytes from the drive; ``io`` as in :meth:`admin`. Raises :class:`CommandError`
@@ -106,6 +109,7 @@ class AdminQueue:
             nsid=nsid,
             cdw10=cdw10,
             cdw11=cdw11,
+            cdw12=cdw12,
             data_len=length,
             io=io,
             timeout=self.timeout,

@@ -5,7 +5,9 @@ Every function raises ``DriveError`` where the drive does not answer at all, or 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from eraser.drive import firmware, spec, statelogs, tcg
@@ -41,6 +43,14 @@ _SCOPE_OPCODES, _SCOPE_FEATURES = 0x0, 0x2
 _EXTENDED_STATUS = 1
 """Reservation Report, dword 11 bit 0: asked for where hosts have identifiers of 128 bits."""
 
+_BOOT_LOG = "the Boot Partition log (15h)"
+_BOOT_PART = 64 << 10
+"""Bytes in one command; no drive's MDTS is smaller than that in practice."""
+BOOT_READ_MOST = 4 << 20
+"""Bytes of a boot partition that are worth a second of every look."""
+_LPA_OFFSET = 1 << 2
+"""LPA bit 2: Get Log Page takes an offset."""
+
 _RPMB_UNITS = 0x7
 """RPMBS bits 2:0 (Base 2.0, figure 275, bytes 315:312)."""
 _LPA_TELEMETRY, _LPA_PERSISTENT_EVENTS = 1 << 3, 1 << 4
@@ -63,7 +73,9 @@ def condition(
         ),
         controllers=sensible("controllers", lambda: controllers(controller, identify), 1, nonsense),
         security=sensible("TCG security", lambda: security(controller, identify), None, nonsense),
-        boot=sensible("boot partitions", lambda: boot_partitions(controller), None, nonsense),
+        boot=sensible(
+            "boot partitions", lambda: boot_partitions(controller, identify), None, nonsense
+        ),
         lockdown=sensible("lockdown", lambda: lockdown(controller, identify), None, nonsense),
         reservations=sensible(
             "reservations", lambda: reservations(controller, identify, namespaces), (), nonsense
@@ -103,11 +115,14 @@ def _ask(
     nsid: int = 0,
     cdw10: int,
     cdw11: int = 0,
+    cdw12: int = 0,
     io: str = "",
 ) -> bytes | None:
     """The bytes; None where the drive refused the command with a status."""
     try:
-        return controller.read(opcode, length, what, nsid=nsid, cdw10=cdw10, cdw11=cdw11, io=io)
+        return controller.read(
+            opcode, length, what, nsid=nsid, cdw10=cdw10, cdw11=cdw11, cdw12=cdw12, io=io
+        )
     except CommandError as error:
         if not error.status:
             raise
@@ -115,11 +130,19 @@ def _ask(
 
 
 def _log(
-    controller: Controller, lid: int, length: int, what: str, parameter: int = 0
+    controller: Controller,
+    lid: int,
+    length: int,
+    what: str,
+    parameter: int = 0,
+    offset: int = 0,
 ) -> bytes | None:
-    """A log page with its log specific parameter (dword 10 bits 14:8; Base 2.0, 5.16)."""
+    """A log page from ``offset`` on (dword 12), with its log specific parameter (dword 10 bits
+    14:8; Base 2.0, 5.16)."""
     cdw10 = (length // 4 - 1) << 16 | 1 << 15 | parameter << 8 | lid
-    return _ask(controller, GET_LOG_PAGE, length, what, nsid=ALL_NAMESPACES, cdw10=cdw10)
+    return _ask(
+        controller, GET_LOG_PAGE, length, what, nsid=ALL_NAMESPACES, cdw10=cdw10, cdw12=offset
+    )
 
 
 def firmware_slots(controller: Controller, identify: IdentifyController) -> FirmwareSlots | None:
@@ -159,10 +182,32 @@ def security(controller: Controller, identify: IdentifyController) -> SecuritySt
     return None if raw is None else tcg.parse(raw)
 
 
-def boot_partitions(controller: Controller) -> BootPartitions | None:
-    """The header of log 15h; the partitions themselves are not read."""
-    raw = _log(controller, LOG_BOOT_PARTITION, statelogs.BOOT_BYTES, "the Boot Partition log (15h)")
-    return None if raw is None else statelogs.boot_partitions(raw)
+def boot_partitions(controller: Controller, identify: IdentifyController) -> BootPartitions | None:
+    """Log 15h, with digests of both partitions where they are small enough to be read."""
+    raw = _log(controller, LOG_BOOT_PARTITION, statelogs.BOOT_BYTES, _BOOT_LOG)
+    found = None if raw is None else statelogs.boot_partitions(raw)
+    if found is None or found.size > BOOT_READ_MOST or not identify.lpa & _LPA_OFFSET:
+        return found
+    digests = tuple(_boot_digest(controller, number, found.size) for number in (0, 1))
+    return replace(found, digests=digests if all(digests) else ())
+
+
+def _boot_digest(controller: Controller, number: int, size: int) -> str:
+    """SHA-256 of a boot partition; empty where the drive does not show it."""
+    digest = hashlib.sha256()
+    for offset in range(0, size, _BOOT_PART):
+        raw = _log(
+            controller,
+            LOG_BOOT_PARTITION,
+            min(_BOOT_PART, size - offset),
+            _BOOT_LOG,
+            number,
+            statelogs.BOOT_BYTES + offset,
+        )
+        if raw is None:
+            return ""
+        digest.update(raw)
+    return digest.hexdigest()
 
 
 def lockdown(controller: Controller, identify: IdentifyController) -> Lockdown | None:

@@ -16,23 +16,24 @@ DETACHED = "detached namespaces"
 """Never passed over in silence: they may hold data that Format does not reach."""
 
 
-def facts(controller: Controller) -> ControllerFacts:
+def facts(controller: Controller, *, layout_only: bool = False) -> ControllerFacts:
     """Reads capabilities, every namespace, also detached ones, and the drive's condition.
 
+    With ``layout_only`` no more than an erase needs: neither detached namespaces nor the condition.
     Raises ``DriveError``.
     """
     identify = controller.identify()
     active = controller.active_namespaces()
     namespaces = tuple((nsid, controller.identify_namespace(nsid)) for nsid in active)
-    nonsense: list[str] = []
-    nothing: tuple[NamespaceLayout, ...] = ()
-    loose = inquiry.sensible(
-        DETACHED,
-        lambda: detached(controller, identify, frozenset(active)),
-        nothing,
-        nonsense,
-    )
-    condition = inquiry.condition(controller, identify, namespaces)
+    loose: tuple[NamespaceLayout, ...] = ()
+    condition = None
+    if not layout_only:
+        nonsense: list[str] = []
+        loose = inquiry.sensible(
+            DETACHED, lambda: detached(controller, identify, frozenset(active)), loose, nonsense
+        )
+        condition = inquiry.condition(controller, identify, namespaces)
+        condition = replace(condition, unreadable=(*nonsense, *condition.unreadable))
     return ControllerFacts(
         firmware=identify.firmware,
         nvme_version=identify.version,
@@ -45,7 +46,7 @@ def facts(controller: Controller) -> ControllerFacts:
         namespaces=tuple(layout_of(nsid, namespace) for nsid, namespace in namespaces),
         dlfeat=tuple(namespace.dlfeat for _nsid, namespace in namespaces),
         detached=loose,
-        condition=replace(condition, unreadable=(*nonsense, *condition.unreadable)),
+        condition=condition,
     )
 
 

@@ -31,8 +31,9 @@ from eraser.drive.sysfs import AbsentError, Host, Node, PciFunction, numbers, op
 from eraser.errors import DriveError
 from eraser.wire.identity import ControllerIdentity
 
-MAX_NAMESPACES = 4096
-"""No drive that we know has more than 1,024; firmware that lists them for ever must not keep us."""
+MAX_NAMESPACES = 1024
+"""No drive that we know has more; firmware that lists them for ever must not keep us, and what was
+sent to so many still fits into a report."""
 
 
 class Controller(AdminQueue):

@@ -71,6 +71,7 @@ def passthru_argv(
     nsid: int = 0,
     cdw10: int = 0,
     cdw11: int = 0,
+    cdw12: int = 0,
     data_len: int = 0,
     send_len: int = 0,
     io: bool = False,
@@ -91,6 +92,8 @@ def passthru_argv(
         f"--cdw11={cdw11:#010x}",
         f"--timeout={max(1, int(timeout * 1000))}",
     ]
+    if cdw12:
+        argv.append(f"--cdw12={cdw12:#010x}")
     if data_len:
         argv += [f"--data-len={data_len}", "--read", "--raw-binary"]
     elif send_len:

@@ -10,7 +10,14 @@ from collections.abc import Iterator
 from eraser.drive.features import differing
 from eraser.drive.inspect import DETACHED
 from eraser.errors import BadInputError
-from eraser.wire.condition import Condition, Expected, FirmwareSlots, Lockdown, SecurityState
+from eraser.wire.condition import (
+    BootPartitions,
+    Condition,
+    Expected,
+    FirmwareSlots,
+    Lockdown,
+    SecurityState,
+)
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.profile import FeatureRule, Profile, layout_differences
 from eraser.wire.report import ControllerFacts
@@ -31,6 +38,12 @@ def propose(
         raise BadInputError(
             "profile: expected a drive with an active namespace, found none; "
             "create the namespaces that drives of this model should have, then inspect again"
+        )
+    if facts.detached:
+        names = ", ".join(str(namespace.nsid) for namespace in facts.detached)
+        raise BadInputError(
+            f"profile: expected no detached namespaces, found {names}; what a profile does not "
+            "name is deleted: attach them or delete them, then inspect again"
         )
     found = facts.condition or Condition()
     for problem in (*obstacles(facts), *_pending(found.firmware)):
@@ -180,7 +193,7 @@ def _condition(profile: Profile, wanted: Expected, found: Condition) -> Iterator
         ("locking enabled", wanted.security.locking_enabled, security.locking_enabled),
         ("a shadow MBR", wanted.security.shadow_mbr, security.shadow_mbr),
         ("a changed owner's password", wanted.security.sid_changed, security.sid_changed),
-        ("boot partitions", _boot(wanted), _boot(found)),
+        ("boot partitions", _boot(wanted.boot, wanted), _boot(found.boot, wanted)),
         ("locked opcodes", wanted.lockdown.opcodes, (found.lockdown or Lockdown()).opcodes),
         ("locked features", wanted.lockdown.features, (found.lockdown or Lockdown()).features),
     ):
@@ -199,8 +212,13 @@ def _firmware(profile: Profile, wanted: Expected, found: FirmwareSlots | None) -
             )
 
 
-def _boot(of: Expected | Condition) -> str:
-    return "none" if of.boot is None else f"of {of.boot.size} bytes, {of.boot.active} active"
+def _boot(boot: BootPartitions | None, wanted: Expected) -> str:
+    """What is compared of it: the content only where the profile names it."""
+    if boot is None:
+        return "none"
+    named = wanted.boot is not None and wanted.boot.digests
+    held = " and ".join(digest[:16] for digest in boot.digests) or "unread data"
+    return f"of {boot.size} bytes{f' with {held}' if named else ''}, {boot.active} active"
 
 
 def _shown(value: object) -> str:

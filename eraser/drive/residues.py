@@ -28,7 +28,10 @@ def _condition(found: Condition, running: str) -> Iterator[str]:
             "of the key, which may be a former tenant, can write them."
         )
     if found.boot is not None:
-        yield (f"Boot partitions: two of {found.boot.size} bytes are kept and were not read.")
+        yield (
+            f"Boot partitions: two of {found.boot.size} bytes are kept; they were "
+            f"{'read as far as a digest' if found.boot.digests else 'not read'}."
+        )
     if found.firmware is not None:
         others = sorted(
             {

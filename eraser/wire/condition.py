@@ -64,6 +64,8 @@ class BootPartitions:
     size: int
     """Bytes of each of the two."""
     active: int
+    digests: tuple[str, ...] = ()
+    """SHA-256 of both, in order; empty where they are too large, or cannot be read in parts."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ class Finding(enum.StrEnum):
     """
 
     SPARE_LOW = "spare-low"
-    """Bit 0, or spare below the drive's own threshold or the policy's ``min_available_spare``."""
+    """Bit 0, or spare below the drive's own threshold."""
     HOT = "hot"
     """Bit 1: a temperature is beyond a threshold, which may have been a tenant's to set."""
     UNRELIABLE = "unreliable"
@@ -29,6 +29,8 @@ class Finding(enum.StrEnum):
     """Bit 5: the Persistent Memory Region is read only or unreliable."""
     OTHER_WARNING = "other-warning"
     """Bits 6 and 7, which that edition of the standard reserves."""
+    SPARE_SHORT = "spare-short"
+    """Spare below the policy's ``min_available_spare``, and not below the drive's own threshold."""
     WORN = "worn"
     """Percentage Used above the policy's ``max_percentage_used``."""
     MEDIA_ERRORS = "media-errors"
@@ -75,8 +77,8 @@ class Health:
         Finding.READ_ONLY,
         Finding.ERASE_FAILED,
     )
-    """What the drive itself calls its end. Wear is not among them: a threshold that somebody
-    mistyped would retire a fleet."""
+    """What the drive itself calls its end. Neither wear nor ``spare-short`` is among them: a
+    threshold that somebody mistyped would retire a fleet."""
     note: tuple[Finding, ...] = (Finding.HOT,)
     """An erase makes drives warm, and a tenant can have lowered the threshold."""
 

@@ -77,14 +77,14 @@ def _spare(health: HealthRecord, policy: Health) -> Iterator[tuple[Finding, bool
     if not 0 < spare <= 100:
         return
     threshold = health.spare_threshold if health.spare_threshold <= 100 else 0
-    least = max(threshold, policy.min_available_spare)
-    if spare < least:
-        whose = "the drive's" if least == threshold else "the policy's"
-        yield (
-            Finding.SPARE_LOW,
-            False,
-            f"expected at least {least} % of spare ({whose} threshold), found {spare} %",
-        )
+    if spare < threshold:
+        finding, whose, least = Finding.SPARE_LOW, "the drive's", threshold
+    elif spare < policy.min_available_spare:
+        finding, whose, least = Finding.SPARE_SHORT, "the policy's", policy.min_available_spare
+    else:
+        return
+    text = f"expected at least {least} % of spare ({whose} threshold), found {spare} %"
+    yield finding, False, text
 
 
 def _link(link: LinkRecord) -> Iterator[tuple[Finding, bool, str]]:

@@ -195,10 +195,15 @@ def _cells(cells: Iterable[CellResult]) -> str:
     rows = "".join(
         f"<tr><td>{size_text(cell.block)}</td><td>{cell.cell.mix}</td>"
         f"<td>{words.count(cell.iops)}</td><td>{words.throughput(cell.throughput)}</td>"
-        f"<td>±{cell.deviation:.1%}</td>{_way(cell.read)}{_way(cell.write)}</tr>"
+        f"<td>{_spread(cell)}</td>{_way(cell.read)}{_way(cell.write)}</tr>"
         for cell in sorted(cells, key=lambda cell: (cell.block, -cell.reads))
     )
     return f'<div class="scroll"><table><thead>{heads}</thead><tbody>{rows}</tbody></table></div>'
+
+
+def _spread(cell: CellResult) -> str:
+    """Of one round alone there is none."""
+    return f"±{cell.deviation:.1%}" if len(cell.rounds) > 1 else "one"
 
 
 def _way(way: Way | None) -> str:

@@ -52,33 +52,39 @@ class Surface:
         return _project(u, v, height)
 
     def _sheet(self, height: Axis) -> Iterator[str]:
-        """Back to front, so that what is nearer covers what is behind it."""
+        """Back to front, so that what is nearer covers what is behind it.
+
+        A knot is drawn after the square in front of it, which it lies on, and before all others.
+        """
+        parts: list[tuple[float, int, str]] = []
+        for cell, value in self.values.items():
+            at = self._at(cell.block, cell.reads, height(value))
+            words_ = f"{cell}: {words.count(value)} IOPS"
+            parts.append((self._depth(cell), 1, svg.dot(at, 2.2, "knot", words_)))
+            corners = self._square(cell)
+            if corners:
+                mean = sum(self.values[corner] for corner in corners) / 4
+                colour = step(mean, 0, height.ticks[-1], log=False)
+                points = [
+                    self._at(corner.block, corner.reads, height(self.values[corner]))
+                    for corner in corners
+                ]
+                parts.append((self._depth(cell), 0, svg.polygon(points, f"sheet q{colour}")))
+        yield from (drawn for _depth, _order, drawn in sorted(parts, key=lambda part: part[:2]))
+
+    def _depth(self, cell: Cell) -> float:
+        """0 in the far corner, 2 in the near one."""
+        column, row = self.sizes.index(cell.block), self.mixes.index(cell.reads)
+        return column / (len(self.sizes) - 1) + row / (len(self.mixes) - 1)
+
+    def _square(self, cell: Cell) -> list[Cell]:
+        """The corners of the square whose far corner is ``cell``; none where one is missing."""
         sizes, mixes = self.sizes, self.mixes
-        squares = sorted(
-            ((i, j) for i in range(len(sizes) - 1) for j in range(len(mixes) - 1)),
-            key=lambda square: square[0] / len(sizes) + square[1] / len(mixes),
-        )
-        for i, j in squares:
-            corners = [
-                Cell(sizes[i + a], mixes[j + b]) for a, b in ((0, 0), (1, 0), (1, 1), (0, 1))
-            ]
-            if not all(corner in self.values for corner in corners):
-                continue
-            found = [self.values[corner] for corner in corners]
-            colour = step(sum(found) / 4, 0, height.ticks[-1], log=False)
-            points = [
-                self._at(corner.block, corner.reads, height(value))
-                for corner, value in zip(corners, found, strict=True)
-            ]
-            yield svg.polygon(points, f"sheet q{colour}")
-        for cell in sorted(self.values, key=lambda c: (sizes.index(c.block), -c.reads)):
-            value = self.values[cell]
-            yield svg.dot(
-                self._at(cell.block, cell.reads, height(value)),
-                2.2,
-                "knot",
-                f"{cell}: {words.count(value)} IOPS",
-            )
+        i, j = sizes.index(cell.block), mixes.index(cell.reads)
+        if i + 1 == len(sizes) or j + 1 == len(mixes):
+            return []
+        corners = [Cell(sizes[i + a], mixes[j + b]) for a, b in ((0, 0), (1, 0), (1, 1), (0, 1))]
+        return corners if all(corner in self.values for corner in corners) else []
 
     def _labels(self, height: Axis) -> Iterator[str]:
         sizes, mixes = self.sizes, self.mixes

@@ -21,12 +21,14 @@ def seen(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     if facts is None or report.achieved is None:
         return
     name = f"policy {policy.name!r}"
-    if report.downgraded:
-        yield (
-            f"Clear in place of Purge: the drive offers no method that {name} names for Purge; "
-            "permitted by allow_clear."
-        )
     plain = methods.applied(order, facts)
+    if report.downgraded:
+        kept = [m for m in plain.skipped if m.is_sanitize and methods.offered(m, facts)]
+        other = f"other than {' and '.join(kept)}, which a quirk skips, " if kept else ""
+        yield (
+            f"Clear in place of Purge: the drive offers no method {other}that {name} names for "
+            "Purge; permitted by allow_clear."
+        )
     if report.achieved is Label.PURGE and policy.label is Label.PURGE:
         lacking = [m for m in plain.purge_methods if not methods.offered(m, facts)]
         if lacking:

@@ -17,6 +17,7 @@ from quarantine.evidence.sanitizelog import SanitizeStatus
 
 SANITIZE_OPCODE = 0x84
 FORMAT_OPCODE = 0x80
+NAMESPACE_OPCODE = 0x0D
 """NVM Express Base 2.0, figure 138 (admin opcodes)."""
 
 SANITIZE_MASK = 0x20F

@@ -168,6 +168,8 @@ def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             yield f"{record.method} was found running without a journal; its end was observed."
         if record.attempts > 1:
             yield f"{record.method} took {record.attempts} attempts."
+    if changes := _layout_changes(report):
+        yield f"The layout was not the profile's and was changed by the erase: {changes}."
     if report.resumed:
         yield f"The case was interrupted and taken up again {report.resumed} time(s)."
     if report.verification is not None:
@@ -175,6 +177,20 @@ def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             yield f"Missing probe: {probe}"
     for reason in report.reasons:
         yield f"Remark of the host: {reason}"
+
+
+def _layout_changes(report: EraseReport) -> str:
+    """Commands that changed namespaces, counted; empty for a drive that kept its own."""
+    counts = {"deleted": 0, "created": 0, "given another LBA format": 0}
+    for sent in report.commands:
+        # Among I/O commands the number is Reservation Register's (Base 2.0, 7).
+        if sent.status != 0 or "io-passthru" in sent.argv:
+            continue
+        if sent.opcode == methods.NAMESPACE_OPCODE:
+            counts["deleted" if sent.cdw10 & 0xF else "created"] += 1
+        elif sent.opcode == methods.FORMAT_OPCODE and not sent.cdw10 & methods.FORMAT_SES_MASK:
+            counts["given another LBA format"] += 1
+    return ", ".join(f"{count} namespace(s) {what}" for what, count in counts.items() if count)
 
 
 def not_done(report: EraseReport) -> Iterator[str]:

@@ -9,7 +9,7 @@ from tests.tenants.instance import Instance
 _DAMAGE: Final = (
     # What is done, and the steps that mend it.
     ("umount /mnt/nvme", ["mount /mnt/nvme"]),
-    ("mount -o remount,relatime /mnt/nvme", ["remount /mnt/nvme with noatime"]),
+    ("mount -o remount,relatime /dev/md/nvme /mnt/nvme", ["remount /mnt/nvme with noatime"]),
     ("sed -i '/nvme/d' /etc/fstab", ["write /etc/fstab"]),
     ("sed -i 's/noatime,nofail/defaults/' /etc/fstab", ["write /etc/fstab"]),
     ("grep nvme /etc/fstab >>/etc/fstab.2; cat /etc/fstab.2 >>/etc/fstab", ["write /etc/fstab"]),

@@ -45,7 +45,7 @@ _CASES: Final = (
     (
         "mdadm -q --create /dev/md/db --run --force --metadata=1.0 --level=1 --raid-devices=1 "
         "{device}; udevadm settle; mdadm -q --stop /dev/md/db",
-        "it holds linux_raid_member, md metadata 1.0",
+        "it holds an md superblock, linux_raid_member",
     ),
     (
         "yes 'a table without a signature' | dd of={device} bs=4k count=4 oflag=direct "

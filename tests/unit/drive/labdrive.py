@@ -33,13 +33,14 @@ class LabController(Controller):
         nsid: int = 0,
         cdw10: int = 0,
         cdw11: int = 0,
+        cdw12: int = 0,
         data_len: int = 0,
         send: bytes = b"",
         io: str = "",
         timeout: float,
         note: str = "",
     ) -> tuple[CommandRecord, bytes]:
-        words = {"nsid": nsid, "cdw10": cdw10, "cdw11": cdw11}
+        words = {"nsid": nsid, "cdw10": cdw10, "cdw11": cdw11, "cdw12": cdw12}
         if io:
             assert io == self.block_devices()[nsid]
             memory = Memory(send or bytes(data_len))
@@ -62,6 +63,7 @@ class LabController(Controller):
                 nsid=nsid,
                 cdw10=cdw10,
                 cdw11=cdw11,
+                cdw12=cdw12,
                 data_len=data_len,
                 send_len=len(send),
                 io=bool(io),
@@ -93,6 +95,8 @@ class LabController(Controller):
         return {nsid: f"/dev/nvme0n{nsid}" for nsid in self.active_namespaces()}
 
     def rescan(self, *, timeout: float = 60.0) -> None: ...
+
+    def wait_live(self, timeout: float, *, namespaces: bool = True) -> None: ...
 
     def wait_namespaces(self, timeout: float) -> None: ...
 

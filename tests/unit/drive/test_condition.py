@@ -164,6 +164,7 @@ def test_a_drive_that_has_it_all(tmp_path: Path) -> None:
     assert [(p.nsid, p.state) for p in found.protected] == [(1, 2)]
     assert found.boot is not None
     assert found.boot.size == 256 << 10
+    assert len(set(found.boot.digests)) == 2
     assert found.lockdown is not None
     assert found.lockdown.opcodes == (0x84,)
 
@@ -271,7 +272,7 @@ def test_a_list_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.M
         return struct.pack("<1024I", *range(nsid + 1, nsid + 1025))
 
     monkeypatch.setattr(controller, "read", page)
-    with pytest.raises(DriveError, match="at most 4096"):
+    with pytest.raises(DriveError, match="at most 1024"):
         controller.active_namespaces()
 
 
@@ -311,6 +312,10 @@ def held_against(controller: LabController, wanted: Profile) -> str:
         (Leftovers(security=LabSecurity(enabled=True)), "locking enabled no, found yes"),
         (Leftovers(security=LabSecurity(shadowed=True)), "shadow MBR no, found yes"),
         (Leftovers(security=LabSecurity(locked=True)), "PSID"),
+        (
+            Leftovers(boot=["the tenant's", "vendor image 1"]),
+            "boot partitions of 262144 bytes with",
+        ),
         (Leftovers(lockdown=[0x80]), "locked opcodes none, found 0x80"),
         (Leftovers(reservation=1), "a reservation of type 1 and 1 registrants, kept over"),
         (Leftovers(write_protect={1: 1}), "write protected (state 1)"),
@@ -339,6 +344,27 @@ def test_a_profile_sees_what_was_left(tmp_path: Path, left: Leftovers, said: str
 def test_no_profile_is_made_after_such_a_drive(tmp_path: Path, left: Leftovers) -> None:
     with pytest.raises(BadInputError, match="nobody has used so"):
         approved(lab_controller(tmp_path, EVERYTHING, left))
+
+
+def test_no_profile_is_made_that_would_have_a_namespace_deleted(tmp_path: Path) -> None:
+    left = Leftovers(
+        namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(4, 0.1, attached=False)]
+    )
+    with pytest.raises(BadInputError, match="found 4; what a profile does not name is deleted"):
+        approved(lab_controller(tmp_path, FULL, left))
+
+
+def test_a_profile_without_digests_does_not_compare_what_boots(tmp_path: Path) -> None:
+    controller = lab_controller(tmp_path, EVERYTHING)
+    wanted = approved(controller)
+    assert wanted.condition is not None
+    assert wanted.condition.boot is not None
+    loose = replace(wanted.condition, boot=replace(wanted.condition.boot, digests=()))
+    assert held_against(controller, replace(wanted, condition=loose)) == ""
+    larger = replace(wanted.condition, boot=replace(wanted.condition.boot, size=1))
+    assert "boot partitions of 1 bytes" in held_against(
+        controller, replace(wanted, condition=larger)
+    )
 
 
 def test_older_images_in_slots_are_the_models_and_no_difference(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eraser.drive import spec
@@ -176,6 +176,7 @@ def test_a_hostile_serial_is_kept_as_it_is() -> None:
         spec.namespace_list,
     ],
 )
+@settings(deadline=None)
 @given(data=st.data())
 def test_any_bytes_are_facts_or_a_drive_error(parse, data: st.DataObject) -> None:  # type: ignore[no-untyped-def]
     size = data.draw(st.sampled_from([0, 1, 31, 32, 511, 512, 4095, 4096]))

@@ -47,7 +47,7 @@ def entries(
     rates: Rate = rate, cells: tuple[Cell, ...] = CELLS, rounds: int = 5, latency: int = 100_000
 ) -> list[Entry]:
     return [
-        Entry(number, cell, sample(rates(number, cell), cell, latency))
+        Entry(number, cell, sample(rates(number, cell), cell, latency), 1.5, 0.25)
         for number in range(1, rounds + 1)
         for cell in cells
     ]

@@ -291,6 +291,7 @@ def test_a_run_goes_on_where_it_was_interrupted(fakes: Fakes, tmp_path: Path) ->
     found = bench.run(request, journal, True, Progress(io.StringIO(), 1))
 
     assert [len(cell.rounds) for cell in found.cells] == [5, 5]
+    assert found.cost.wall >= sum(entry.wall for entry in journal.load(request.header())) > 0
     # What was asked for, the one that was cut, and the file of the second try is filled again.
     assert len(fakes.calls) == 2 + 10 + 1
     with pytest.raises(BadInputError, match="another run"):

@@ -150,7 +150,7 @@ def test_an_interrupted_run_stops_fio_tidies_up_and_goes_on(room: Path, number: 
     argv = [sys.executable, "-m", "qualify.cli", "run", "quick", str(room), "--size", "4M"]
     argv += ["--rounds", "1", "--jobs", "1", "--output", str(result)]
     child = subprocess.Popen(
-        [*argv, "--seconds", "2"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        [*argv, "--seconds", "1"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )
     journal = Path(f"{result}.part")
     assert child.stderr is not None
@@ -168,9 +168,11 @@ def test_an_interrupted_run_stops_fio_tidies_up_and_goes_on(room: Path, number: 
     assert running(room) == []
     assert not result.exists()
     assert len(journal.read_text().splitlines()) == 2  # the header, and the first cell
+    if number == signal.SIGTERM:
+        return  # going on is the same
 
     done = subprocess.run(
-        [*argv, "--seconds", "2", "--resume"], capture_output=True, text=True, timeout=60
+        [*argv, "--seconds", "1", "--resume"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
     assert "round 1 1M 100/0" not in done.stderr  # that one was measured before

@@ -171,6 +171,8 @@ def test_a_higher_value_stands_higher() -> None:
     def heights(text: str) -> list[float]:
         return [float(y) for y in re.findall(r'cy="([0-9.]+)"', text)]
 
+    assert len(heights(high.draw(""))) == 4
+
     pairs = zip(heights(high.draw("")), heights(low.draw("")), strict=True)
     assert all(above < below for above, below in pairs)
 

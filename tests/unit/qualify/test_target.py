@@ -137,6 +137,22 @@ def test_a_device_that_the_kernel_keeps_for_another(loop: Loop) -> None:
         os.close(descriptor)
 
 
+def test_udev_may_finish_its_look_first(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for udevadm: what had the device open lets go of it when it is asked to settle."""
+    device = loop(8)
+    with subprocess.Popen(["sleep", "60"], stdin=os.open(device, os.O_RDONLY)) as other:
+        program = tmp_path / "udevadm"
+        program.write_text(f"#!/bin/sh\nkill {other.pid}\nsleep 0.3\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        try:
+            assert take(device).path == device
+        finally:
+            other.kill()
+
+
 def test_while_it_is_held_nobody_can_mount_it(loop: Loop) -> None:
     device = loop(8)
     seen = target.look(device)

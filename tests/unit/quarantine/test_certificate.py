@@ -453,6 +453,37 @@ def test_each_downgrade_names_its_permission_and_each_quirk_its_reason() -> None
     assert issue(Link()).certificate.sanitization.downgrades == ()
 
 
+def test_a_drive_whose_sanitize_a_quirk_skips_is_not_said_to_have_none() -> None:
+    quirk = Quirk("*", "it lies", skip=(Method.SANITIZE_BLOCK, Method.SANITIZE_CRYPTO))
+    report = replace(
+        REPORT, achieved=Label.CLEAR, downgraded=True, methods=(FORMAT,), facts_before=FACTS
+    )
+    order = replace(ORDER, policy=Policy(quirks=(quirk,), allow_clear=True))
+    given = replace(evidence_of(report), order=order)
+    first, *_others = certificate.build(given, ISSUER, Link(), "now").sanitization.downgrades
+    assert first == (
+        "Clear in place of Purge: the drive offers no method other than sanitize-crypto and "
+        "sanitize-block, which a quirk skips, that policy 'purge' names for Purge; permitted by "
+        "allow_clear."
+    )
+
+
+def test_a_layout_that_was_put_back_is_named() -> None:
+    reserve = replace(
+        command(0x0D, 0), argv=("nvme", "io-passthru", "/dev/nvme0n1", "--opcode=0xd")
+    )
+    sent = (
+        command(0x0D, 1), command(0x0D, 1), command(0x0D, 0), command(0x0D, 0, 0x115),
+        command(0x80, 0x1), reserve,
+    )  # fmt: skip
+    said = issue(Link(), replace(REPORT, commands=(*REPORT.commands, *sent))).certificate
+    assert said.exceptions == (
+        "The layout was not the profile's and was changed by the erase: 2 namespace(s) deleted, 1 "
+        "namespace(s) created, 1 namespace(s) given another LBA format.",
+    )
+    assert issue(Link()).certificate.exceptions == ()
+
+
 def test_a_format_that_is_not_the_first_choice_is_named() -> None:
     facts = replace(FACTS, sanicap=0, fna=0)
     wanted = Policy(

@@ -421,6 +421,31 @@ def test_a_failed_method_needs_its_permission() -> None:
     assert ruled(unknown, allowed)[0] is Ruling.HOLD
 
 
+FAILED_CRYPTO = replace(CRYPTO, verdict=Verdict.NOT_ERASED, log_after=log81(3, 4))
+FAILED_BLOCK = replace(BLOCK, verdict=Verdict.NOT_ERASED, log_after=log81(3, 2))
+REFUSED_BLOCK = replace(BLOCK, verdict=Verdict.NOT_ERASED, reason="status 0x020")
+
+
+@pytest.mark.parametrize(
+    ("done", "retires"),
+    [
+        ((FAILED_CRYPTO, FAILED_BLOCK), True),
+        ((replace(FAILED_BLOCK, attempts=2),), True),
+        ((FAILED_BLOCK,), False),
+        # Of two attempts one was interrupted, or met another's sanitize: it failed once.
+        ((replace(FAILED_CRYPTO, attempts=2), REFUSED_BLOCK), False),
+        ((replace(FAILED_CRYPTO, attempts=2), replace(BLOCK, verdict=Verdict.UNKNOWN)), False),
+        ((REFUSED_BLOCK,), False),
+        ((), False),
+    ],
+)
+def test_only_a_sanitize_that_failed_twice_retires(
+    done: tuple[MethodRecord, ...], retires: bool
+) -> None:
+    report = replace(REPORT, verdict=Verdict.UNKNOWN, fit=False, methods=done)
+    assert bool(check(ORDER, report, RECORD).retire) is retires
+
+
 @pytest.mark.parametrize(
     ("changes", "erased", "retires"),
     [

@@ -56,7 +56,14 @@ from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from quarantine.tickets import Tickets
-from tests.unit.quarantine.testimony import IDENTITY, PROFILE, REPORT, SLOT
+from tests.unit.quarantine.testimony import (
+    COUNTS,
+    IDENTITY,
+    PROFILE,
+    REPORT,
+    SLOT,
+    VERIFICATION,
+)
 
 INCARNATION = "incarnation-00001"
 
@@ -205,6 +212,27 @@ def test_an_honest_report_becomes_a_certificate_and_a_look(plane: Plane) -> None
     audit = ledger.audit([("file", raw)], [plane.controller.public])
     assert audit.intact
     assert audit.last == stored.digest
+
+
+def test_a_report_of_an_order_that_an_earlier_release_signed_is_held_for_nothing(
+    plane: Plane,
+) -> None:
+    """It knew of no second reading: none was asked for, and none was made."""
+    older = codec.plain(plane.ordered())
+    del older["policy"]["verification"]["reread"]
+    token = plane.signed(older, ORDER_TYPE, plane.controller)
+    plane.store.amend(plane.record(), SlotChanges(order_token=token))
+    once = replace(VERIFICATION, namespaces=(replace(COUNTS, reread=0),))
+    decision = plane.inbox.report(plane.report(verification=once))
+    assert decision.ruling is Ruling.CERTIFY, decision.reasons
+
+
+def test_a_report_without_the_second_reading_that_was_asked_for_holds(plane: Plane) -> None:
+    plane.ordered()
+    once = replace(VERIFICATION, namespaces=(replace(COUNTS, reread=0),))
+    decision = plane.inbox.report(plane.report(verification=once))
+    assert decision.ruling is Ruling.HOLD
+    assert "read again after another controller reset" in decision.reason
 
 
 def test_certificates_form_a_chain_over_slots(plane: Plane) -> None:

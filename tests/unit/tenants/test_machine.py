@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from nvme_raid.steps import CreateArray, WriteFile
 from nvme_raid.sysfs import Sysfs
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+PACKAGE = REPOSITORY / "ansible/plugins/module_utils/nvme_raid"
 
 
 def put(root: Path, path: str, text: str = "") -> Path:
@@ -257,3 +259,14 @@ def test_user_data_is_yaml_that_nova_takes() -> None:
     assert script["content"].endswith("--drives 4 --mount '/srv/a b'\n")
     # Nova refuses more than 65535 bytes in base64.
     assert len(done.stdout) * 4 / 3 < 65535
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
+def test_what_runs_at_the_tenants_is_old_python_and_its_standard_library(path: Path) -> None:
+    tree = ast.parse(path.read_text(), feature_version=(3, 9))
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            assert {name.name.split(".")[0] for name in node.names} <= sys.stdlib_module_names
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            assert (node.module or "").split(".")[0] in sys.stdlib_module_names

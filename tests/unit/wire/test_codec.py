@@ -6,7 +6,7 @@ import dataclasses
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eraser.errors import BadInputError
@@ -101,12 +101,14 @@ def test_what_is_not_json_is_refused(raw: bytes) -> None:
         codec.load(Policy, raw, "policy")
 
 
+@settings(deadline=None)
 @given(JSON_VALUES)
 def test_any_json_is_an_order_or_refused(value: object) -> None:
     with pytest.raises(BadInputError):
         codec.decode(EraseOrder, value, "order")
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=64))
 def test_any_bytes_are_a_policy_or_refused(raw: bytes) -> None:
     try:
@@ -116,6 +118,7 @@ def test_any_bytes_are_a_policy_or_refused(raw: bytes) -> None:
     assert json.loads(raw) == {} or isinstance(json.loads(raw), dict)
 
 
+@settings(deadline=None)
 @given(st.sampled_from([f.name for f in dataclasses.fields(EraseOrder)]), JSON_VALUES)
 def test_any_member_replaced_is_decoded_or_refused(name: str, value: object) -> None:
     document = json.loads(codec.canonical(ORDER))

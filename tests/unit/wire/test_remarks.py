@@ -41,25 +41,27 @@ def test_each_bit_of_critical_warning(bit: int, finding: Finding, consequence: C
 
 
 @pytest.mark.parametrize(
-    ("spare", "threshold", "least", "held"),
+    ("spare", "threshold", "least", "expected"),
     [
-        (10, 10, 0, False),
-        (9, 10, 0, True),
-        (50, 10, 51, True),
-        (51, 10, 51, False),
-        (0, 10, 0, False),  # without its warning a 0 is a drive that does not count spare
-        (255, 10, 0, False),
-        (5, 255, 0, False),
-        (100, 0, 100, False),
+        (10, 10, 0, []),
+        (9, 10, 0, [(Finding.SPARE_LOW, RETIRE)]),
+        (9, 10, 99, [(Finding.SPARE_LOW, RETIRE)]),
+        # Retired is for good: a policy's number that somebody mistyped does not cost a fleet.
+        (50, 10, 51, [(Finding.SPARE_SHORT, HOLD)]),
+        (51, 10, 51, []),
+        (0, 10, 0, []),  # without its warning a 0 is a drive that does not count spare
+        (255, 10, 0, []),
+        (5, 255, 0, []),
+        (100, 0, 100, []),
     ],
 )
 def test_spare_is_held_against_drive_and_policy(
-    spare: int, threshold: int, least: int, held: bool
+    spare: int, threshold: int, least: int, expected: list[tuple[Finding, Consequence]]
 ) -> None:
     seen = found(
         Health(min_available_spare=least), available_spare=spare, spare_threshold=threshold
     )
-    assert seen == ([(Finding.SPARE_LOW, RETIRE)] if held else [])
+    assert seen == expected
 
 
 def test_one_finding_is_one_remark() -> None:

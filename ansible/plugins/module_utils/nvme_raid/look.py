@@ -12,13 +12,17 @@ from .model import Content, Device, Drive, Machine, Platform, Running, Sampled, 
 from .platforms import platform
 from .sysfs import Sysfs
 
+_SETTLE = ("udevadm", "settle", "--timeout=60")
 _NOTHING_FOUND = 2
 """blkid's exit code for a device without any signature (blkid(8))."""
 _AMBIVALENT = 8
+_MD_MEMBER = "an md superblock"
 
 
 def look(wish: Wish) -> Machine:
     """All facts. Raises :class:`RaidError` where the machine cannot be asked."""
+    # At boot udev may just be assembling the array: half of one would be taken for a broken one.
+    command.run(_SETTLE)
     sysfs = Sysfs()
     mounts = sysfs.mounts()
     system = sysfs.system(mounts)
@@ -73,7 +77,7 @@ def _drive(sysfs: Sysfs, name: str, swaps: frozenset[str], system: frozenset[str
         member=superblocks.md_member(head[at : at + superblocks.MD_LENGTH]),
         filesystem=superblocks.xfs(head),
     )
-    known = {"linux_raid_member"} if drive.member else set()
+    known = {"linux_raid_member", _MD_MEMBER} if drive.member else set()
     known |= {"xfs"} if drive.filesystem else set()
     drive = replace(drive, signatures=_signatures(drive.path, known))
     if drive.member or drive.filesystem or drive.signatures:
@@ -139,7 +143,7 @@ def _sampled(device: Device, size: int, head: bytes) -> Sampled:
 
 def _signatures(path: str, known: set[str]) -> tuple[str, ...]:
     """What the three tools recognise, without what our own parsers know already."""
-    found = _blkid(path) | _wipefs(path) | _mdadm(path, "linux_raid_member" in known)
+    found = _blkid(path) | _wipefs(path) | _mdadm(path)
     return tuple(sorted(found - known))
 
 
@@ -163,14 +167,11 @@ def _wipefs(path: str) -> set[str]:
     return {f"a {kind} partition table" if kind in tables else kind for kind in types}
 
 
-def _mdadm(path: str, known: bool) -> set[str]:
-    """Array members of any other metadata than version 1.2, which blkid may not know."""
+def _mdadm(path: str) -> set[str]:
+    """Members of arrays of any metadata: blkid does not know each of them."""
     done = command.run(["mdadm", "--examine", "--export", path])
-    lines = dict(line.partition("=")[::2] for line in done.output.splitlines())
-    version = lines.get("MD_METADATA", "")
-    if done.code != 0 or not version or (known and version == "1.2"):
-        return set()
-    return {f"md metadata {version}"}
+    member = any(line.startswith("MD_") for line in done.output.splitlines())
+    return {_MD_MEMBER} if done.code == 0 and member else set()
 
 
 def _given_name(path: str) -> str:

@@ -1,0 +1,220 @@
+"""What a review of erasing against hostile tenants found, each held by a test: the machine on the
+lab's drive model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eraser import case, caserestore
+from eraser.casebook import CaseState
+from eraser.casedesk import Desk
+from eraser.drive.inspect import facts
+from eraser.drive.passthru import CommandError
+from eraser.errors import DriveError, InUseError
+from eraser.journal import read
+from eraser.wire.applied import apply
+from eraser.wire.policy import Label, Method, Quirk
+from eraser.wire.report import CommandRecord, ControllerFacts, Outcome, Verdict
+from tests.lab.nvme.faults import EraseFault, Faults
+from tests.lab.nvme.leftovers import Leftovers
+from tests.lab.nvme.profile import NamespaceProfile
+from tests.unit.case.fakes import Crash
+from tests.unit.case.test_restore import (
+    FORMAT_ONLY,
+    ONE_METHOD,
+    OTHER_SECTORS,
+    QUICK,
+    SCATTERED,
+    Hold,
+    Killable,
+    fit,
+    make_bed,
+)
+from tests.unit.drive.labdrive import FULL, LabController
+
+BLOCK = 2
+RESTORE = caserestore.restore
+
+
+def test_a_layout_restored_after_an_adopted_sanitize_is_erased_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal was lost while the last sanitize ran. Fresh namespaces read as blank whatever
+    that sanitize did, so reading them proves nothing of it."""
+    slow = replace(FULL, sanitize=replace(QUICK, block_seconds=0.3))
+    made = make_bed(tmp_path, monkeypatch, slow)
+    made.leave(OTHER_SECTORS)
+    made.bench.admin(0x84, cdw10=BLOCK)
+    report = made.run()
+    assert [m.adopted for m in report.methods] == [True, False], report.methods
+    assert made.planted[-1][1] == (1,)
+    assert "format_nvm" in made.names()
+    fit(report)
+
+
+def test_what_a_quirk_forbids_is_not_sent_to_a_restored_layout_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    lies = Quirk(
+        model="*",
+        reason="its sanitize was seen to lie",
+        skip=(Method.SANITIZE_BLOCK, Method.SANITIZE_CRYPTO),
+    )
+    made.policy = replace(made.policy, quirks=(lies,))
+    monkeypatch.setattr(Desk, "applied", property(lambda desk: apply(desk.policy, 0, "", "")))
+    made.leave(OTHER_SECTORS)
+    report = made.run()
+    assert "sanitize" not in made.names()
+    assert report.achieved is Label.CLEAR
+
+
+def test_a_question_that_is_never_answered_keeps_no_drive_from_being_erased(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel gives up and resets the controller: erased, then held."""
+    made = make_bed(tmp_path, monkeypatch)
+    real = Killable.read
+
+    def read(self: Killable, opcode: int, length: int, what: str, **words: Any) -> bytes:
+        raw = real(self, opcode, length, what, **words)
+        if what.startswith("Reservation Report"):
+            raise CommandError("no completion", replace(self.records[-1], status=None))
+        return raw
+
+    monkeypatch.setattr(Killable, "read", read)
+    report = made.run()
+    assert made.names() == ["sanitize", "sanitize"]
+    assert (report.verdict, report.fit) == (Verdict.ERASED, False)
+    assert "inspection after the erase: no completion" in " ".join(report.reasons)
+
+
+def test_a_drive_that_was_rearranged_is_not_said_to_be_untouched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In use, found after namespaces were deleted: the case was begun and must not begin anew, as
+    if nothing had been sent."""
+    made = make_bed(tmp_path, monkeypatch, ONE_METHOD)
+    made.leave(SCATTERED)
+    real = Hold.take
+
+    def take(hold: Hold) -> None:
+        if "namespace_management" in made.names():
+            raise InUseError("somebody else has it")
+        real(hold)
+
+    monkeypatch.setattr(Hold, "take", take)
+    report = made.run()
+    assert report.outcome is Outcome.COMPLETED
+    assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
+    assert "somebody else has it" in report.reasons[0]
+
+
+def test_each_namespace_is_deleted_only_from_the_drive_of_the_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, ONE_METHOD)
+    made.leave(SCATTERED)
+    real = Killable.identity
+
+    def identity(controller: Killable) -> Any:
+        found = real(controller)
+        deleted = made.names().count("namespace_management")
+        return replace(found, serial="ANOTHER") if deleted else found
+
+    monkeypatch.setattr(Killable, "identity", identity)
+    made.run()
+    assert made.names() == ["namespace_management"]
+
+
+def test_no_namespace_is_deleted_whose_format_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Format reaches nothing that belongs to no namespace: the next case would certify a drive
+    that still has this one's data."""
+    made = make_bed(tmp_path, monkeypatch, FORMAT_ONLY)
+    made.leave(SCATTERED)
+    made.bench.drive.set_faults(Faults(format=EraseFault.FAIL))
+    report = made.run()
+    assert "namespace_management" not in made.names()
+    assert report.fit is False
+    assert {m.verdict for m in report.methods} == {Verdict.NOT_ERASED}
+
+
+def test_what_an_older_version_did_not_write_down_is_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its probes stand, and nothing is erased once more, when this version takes its case up."""
+    made = make_bed(tmp_path, monkeypatch)
+
+    def older(controller: LabController, **options: bool) -> ControllerFacts:
+        found = facts(controller, **options)
+        known = [
+            replace(each, capacity=None, sharing=None, extended_metadata=None)
+            for each in found.namespaces
+        ]
+        return replace(found, namespaces=tuple(known))
+
+    monkeypatch.setattr(case, "facts", older)
+    monkeypatch.setattr(caserestore, "restore", crash)
+    with pytest.raises(Crash):
+        made.run()
+    monkeypatch.setattr(case, "facts", facts)
+    monkeypatch.setattr(caserestore, "restore", RESTORE)
+    fit(made.run())
+    assert made.names() == ["sanitize", "sanitize"]
+    state = CaseState.of(read(made.files.journal))
+    assert state.restored is not None
+    assert not state.restored.changed
+    assert state.kept(1)
+
+
+def crash(_desk: Desk) -> None:
+    raise Crash
+
+
+def test_a_protected_namespace_that_is_not_attached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(
+        Leftovers(
+            namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.2, attached=False)],
+            write_protect={2: 1},
+        )
+    )
+    fit(made.run())
+
+
+def test_a_drive_that_never_answers_a_delete_is_asked_once_and_erased(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would cost the time limit of a Format; a tenant can leave a thousand namespaces."""
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(SCATTERED)
+    real, asked = Killable.admin, []
+
+    def admin(self: Killable, opcode: int, **words: Any) -> Any:
+        if opcode == 0x0D and not words.get("io"):
+            asked.append(words["nsid"])
+            return lost(real(self, 0x06, cdw10=1, timeout=1)[0], opcode), b""
+        return real(self, opcode, **words)
+
+    def lost(record: CommandRecord, opcode: int) -> CommandRecord:
+        return replace(record, opcode=opcode, status=None, exit_code=1, message="Interrupted")
+
+    def rescan(_self: Killable, *, timeout: float) -> None:
+        if asked:
+            raise DriveError("the controller is being reset")
+
+    monkeypatch.setattr(Killable, "admin", admin)
+    monkeypatch.setattr(Killable, "rescan", rescan)
+    report = made.run()
+    assert len(asked) == 1
+    assert [m.verdict for m in report.methods] == [Verdict.ERASED, Verdict.ERASED]
+    assert report.fit is False
+    assert "no completion" in " ".join(report.reasons)

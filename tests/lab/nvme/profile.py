@@ -112,6 +112,7 @@ class DriveProfile:
 
     serial: str = "LAB0000001"
     model: str = "NVMe Lab Drive"
+    salt: str = ""  # of the names that are made from model and serial: another piece of hardware
     firmware: str = "GDC5602Q"
     size: int = 1 << 30
     pci: PciIds = PciIds()
@@ -159,4 +160,4 @@ class DriveProfile:
         return self.pci.oui.to_bytes(3, "big") + self._uuid(name).bytes[:5]
 
     def _uuid(self, what: str) -> uuid.UUID:
-        return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.model}/{self.serial}/{what}")
+        return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.model}/{self.serial}{self.salt}/{what}")

@@ -7,6 +7,7 @@ and a tenant can write; then the preset's leftovers and faults come over it.
 from __future__ import annotations
 
 import contextlib
+import json
 from typing import Final
 
 from tests.lab.errors import LabError
@@ -33,10 +34,13 @@ def begin(rack: Rack, compute: ComputeGuest, drive: RackDrive, preset: Preset) -
     """
     if preset.event is Event.TWIN:
         slot = max(other.slot for other in rack.drives) + 1
+        # With a subsystem name of its own: Linux refuses a second controller of the same name.
+        options = (*PRISTINE, "--profile", json.dumps({"salt": "twin"}))
         twin = rack.drive(
-            slot, preset=preset.name, size=drive.size, options=PRISTINE, serial=drive.serial
+            slot, preset=preset.name, size=drive.size, options=options, serial=drive.serial
         )
-        compute.plug_all([twin])
+        compute.plug_all([twin], wait=False)
+        compute.wait_for(f"/sys/bus/pci/devices/{twin.address}/nvme/nvme*", _READY_S)
     if preset.left.names:
         with drive.control() as control:
             control.leave(preset.left)

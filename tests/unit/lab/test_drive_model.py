@@ -66,6 +66,16 @@ def test_identity_stays_and_differs_between_drives(tmp_path: Path) -> None:
     assert one.identify(1)[768:] != two.identify(1)[768:]
 
 
+def test_another_piece_of_hardware_may_have_the_same_serial(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    one = Bench(tmp_path / "one", PROFILE)
+    two = Bench(tmp_path / "two", replace(PROFILE, salt="twin"))
+    assert one.identify(1)[4:64] == two.identify(1)[4:64]
+    assert one.identify(1)[768:1024] != two.identify(1)[768:1024]
+    assert one.identify(3, 1) != two.identify(3, 1)
+
+
 def test_namespace_descriptors_agree_with_identify_namespace(made: Bench) -> None:
     raw, listed = made.identify(0, 1), made.identify(3, 1)
     found, at = {}, 0

@@ -156,7 +156,7 @@ def test_a_release_is_seen_although_the_generation_stood_still(floor: Floor) -> 
     floor.end(stay)
 
 
-@pytest.mark.parametrize("journal", ["kept", "deleted"])
+@pytest.mark.parametrize("journal", [pytest.param("kept", marks=pytest.mark.campaign), "deleted"])
 def test_a_killed_worker_is_succeeded_by_one_that_sends_nothing_again(
     floor: Floor, journal: str
 ) -> None:
@@ -180,6 +180,7 @@ def test_a_killed_worker_is_succeeded_by_one_that_sends_nothing_again(
         assert "Missing probe" in said
 
 
+@pytest.mark.campaign
 def test_redis_dies_in_mid_erase_and_comes_back_empty(floor: Floor) -> None:
     site = floor.site
     worker = site.workers[floor.compute.name]
@@ -199,6 +200,7 @@ def test_redis_dies_in_mid_erase_and_comes_back_empty(floor: Floor) -> None:
     assert worker.poll() is None
 
 
+@pytest.mark.campaign
 def test_control_plane_killed_between_custody_and_dispatch(floor: Floor) -> None:
     site, drive = floor.site, floor.drive
     stay = floor.stay()
@@ -279,7 +281,11 @@ def ghost_guest(compute: ComputeGuest, address: str) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("use", "named"),
     [
-        pytest.param(defined_domain, "libvirt domain 'instance-0000002a'", id="defined"),
+        pytest.param(
+            *(defined_domain, "libvirt domain 'instance-0000002a'"),
+            id="defined",
+            marks=pytest.mark.campaign,
+        ),
         pytest.param(ghost_guest, "vfio user", id="ghost"),
     ],
 )

@@ -44,7 +44,16 @@ def test_an_honest_drive_is_erased_and_fit(rack: Rack, preset: str, sanitizes: l
     assert made.drive.commands("format_nvm") == []
 
 
-@pytest.mark.parametrize("preset", ["lying", "lying-stale", "partial", "sanitize-rejected"])
+@pytest.mark.parametrize(
+    "preset",
+    [
+        *("lying", "partial"),
+        *(
+            pytest.param(name, marks=pytest.mark.campaign)
+            for name in ("lying-stale", "sanitize-rejected")
+        ),
+    ],
+)
 def test_a_drive_that_keeps_data_is_not_erased(rack: Rack, preset: str) -> None:
     made = bench(rack, preset)
     erased = made.erase()
@@ -80,6 +89,7 @@ def test_a_failed_sanitize_is_repeated_once_by_the_other_method(rack: Rack) -> N
     assert made.sanitizes() == [CRYPTO, BLOCK]
 
 
+@pytest.mark.campaign
 def test_a_failed_single_sanitize_is_repeated_once(rack: Rack) -> None:
     made = bench(rack, "block-only", faults=Faults(sanitize=EraseFault.FAIL))
     erased = made.erase()
@@ -96,6 +106,7 @@ def test_a_stuck_sanitize_ends_as_unknown(rack: Rack) -> None:
     assert made.sanitizes() == [CRYPTO]
 
 
+@pytest.mark.campaign
 def test_a_sanitize_command_without_an_answer_does_not_hang(rack: Rack) -> None:
     made = bench(rack, "sanitize-hangs", policy=QUICK | {"limits": {"command": 4, "poll": 0.1}})
     erased = made.erase()

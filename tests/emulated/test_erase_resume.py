@@ -67,8 +67,8 @@ def _long(*values: str) -> object:
 @pytest.mark.parametrize(
     ("during", "journal"),
     [
-        ("crypto", "kept"),
         ("block", "state deleted"),
+        _long("crypto", "kept"),
         _long("block", "kept"),
         _long("crypto", "journal deleted"),
         _long("block", "journal deleted"),
@@ -97,6 +97,7 @@ def test_a_killed_worker_is_succeeded_by_one_that_sends_nothing_again(
         assert [m["method"] for m in methods][-1] == "sanitize-block"
 
 
+@pytest.mark.campaign
 def test_probes_lost_with_the_journal_are_planted_for_a_second_round(rack: Rack) -> None:
     """DLFEAT promises nothing, so content alone would hold an honest drive."""
     made = bench(rack, "block-pattern", faults=SLOW)
@@ -110,8 +111,8 @@ def test_probes_lost_with_the_journal_are_planted_for_a_second_round(rack: Rack)
 @pytest.mark.parametrize(
     "entry",
     [
-        *("Intent", "WasReset"),
-        *map(_long, ("Identified", "Planned", "Fingerprinted", "Planted")),
+        "Intent",
+        *map(_long, ("WasReset", "Identified", "Planned", "Fingerprinted", "Planted")),
         *map(_long, ("SeenRunning", "MethodDone", "Verified")),
     ],
 )
@@ -128,6 +129,7 @@ def test_a_power_cut_at_any_step_is_resumed(rack: Rack, entry: str) -> None:
     assert made.leaked == 0
 
 
+@pytest.mark.campaign
 def test_two_runners_exclude_each_other(rack: Rack) -> None:
     made = bench(rack, faults=SLOW)
     process = made.compute.spawn(made.argv())
@@ -140,6 +142,7 @@ def test_two_runners_exclude_each_other(rack: Rack) -> None:
     assert made.sanitizes() == [CRYPTO, BLOCK]
 
 
+@pytest.mark.campaign
 def test_sigterm_leaves_the_drive_going_and_says_how_to_resume(rack: Rack) -> None:
     made = bench(rack, faults=SLOW)
     process = made.compute.spawn(made.argv())
@@ -164,6 +167,7 @@ def test_a_damaged_journal_touches_nothing(rack: Rack) -> None:
     assert len(made.destructive()) == sent
 
 
+@pytest.mark.campaign
 def test_a_format_slower_than_the_kernels_timeout_is_not_reset(rack: Rack) -> None:
     made = bench(rack, "format-only", faults=Faults(format_seconds=9), policy=CLEAR,
                  flavour=SHORT_TIMEOUTS)  # fmt: skip

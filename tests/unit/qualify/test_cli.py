@@ -51,14 +51,22 @@ def test_a_run_leaves_a_result_a_page_and_nothing_else(
     assert found.steady is None  # one round says nothing
     schema = json.loads(Path(qualify.__file__).with_name("result.schema.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(json.loads(result.read_text()))
-    # The bench is no load of its own: it waits for fio.
-    assert found.cost.bench_memory < 128 * MIB
     assert found.cost.bench_cpu < found.cost.wall
 
     before = result.read_bytes()
     assert cli.main(argv) == 2
     assert "is there already" in capsys.readouterr().err
     assert result.read_bytes() == before
+
+
+def test_the_bench_is_no_load_of_its_own(room: Path, tmp_path: Path) -> None:
+    """It waits for fio; a process of its own, because what this one needs is pytest's."""
+    result = tmp_path / "r.json"
+    argv = ["run", "quick", str(room), *SHORT, "-o", str(result)]
+    program = "import sys; from qualify.cli import main; sys.exit(main(sys.argv[1:]))"
+    subprocess.run([sys.executable, "-c", program, *argv], check=True, capture_output=True)
+    cost = reading.read(result).cost
+    assert 0 < cost.bench_memory < 64 * MIB
 
 
 def test_a_device_is_read_only_where_that_is_asked_for(

@@ -502,7 +502,7 @@ def test_health_is_printed_with_what_follows_from_it() -> None:
     seen = issue(Link(), replace(REPORT, health=worn)).certificate.condition
     assert seen.link == "PCI Express, 2 lanes at 8 GT/s; drive and slot can 4 at 16 GT/s"
     assert [line.rpartition(" ")[2] for line in seen.remarks] == [
-        "(note)", "(hold)", "(hold)", "(hold)",
+        "(note)", "(hold)", "(hold)", "(note)",
     ]  # fmt: skip
     assert seen.spare_threshold == HEALTH.spare_threshold
 

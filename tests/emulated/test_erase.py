@@ -135,6 +135,7 @@ def test_a_changed_layout_is_erased_and_held(rack: Rack) -> None:
     assert made.leaked == 0
 
 
+@pytest.mark.campaign
 def test_blocks_that_cannot_be_read_make_it_unknown(rack: Rack) -> None:
     made = bench(rack, "bad-blocks")
     erased = made.erase()

@@ -205,7 +205,7 @@ def test_a_format_cut_off_by_a_power_loss_is_repeated(rack: Rack) -> None:
     assert made.leaked == 0
 
 
-@pytest.mark.parametrize("preset", ["lying-format", "format-fails"])
+@pytest.mark.parametrize("preset", ["lying-format", _long("format-fails")])
 def test_a_format_that_keeps_data_is_not_erased(rack: Rack, preset: str) -> None:
     made = bench(rack, preset, policy=CLEAR)
     erased = made.erase()
@@ -222,6 +222,7 @@ def test_a_format_without_an_answer_ends_as_unknown_or_worse(rack: Rack) -> None
     assert made.leaked > 0
 
 
+@pytest.mark.campaign
 def test_every_namespace_is_formatted_with_its_own_lba_format(rack: Rack) -> None:
     made = bench(rack, "namespaces", policy=CLEAR | {"label": "Clear"}, mib=4)
     erased = made.erase()

@@ -56,11 +56,11 @@ def certified(made: Bench, erased: Erased, policy: dict[str, Any]) -> certificat
 @pytest.mark.parametrize(
     "preset",
     [
-        *("honest", "honest-4k", "namespaces", "crypto-only-random"),
+        *("namespaces", "crypto-only-random"),
         # The default run is to stay short.
         *(
             pytest.param(name, marks=pytest.mark.campaign)
-            for name in ("block-pattern", "reads-ones")
+            for name in ("honest", "honest-4k", "block-pattern", "reads-ones")
         ),
     ],
 )

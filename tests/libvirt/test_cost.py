@@ -63,4 +63,5 @@ def test_cost(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
 
     assert seconds["plain"] < 0.5 * seconds["python"]
     per_drive = (seconds["eight"] - seconds["one"]) / 6
-    assert per_drive < 0.3 * seconds["python"]
+    # Each is read by a process of its own, which is forked and no new Python.
+    assert per_drive < seconds["python"]

@@ -120,6 +120,11 @@ def _translated() -> Iterator[None]:
             f"database: expected values that fit their columns, found {_line(error)}"
         ) from error
     except (exc.DatabaseError, exc.InterfaceError, exc.TimeoutError) as error:
+        if _lost_to_another(error):
+            raise ConflictError(
+                f"database: expected to write alone, found another writer ({_line(error)}); "
+                "re-read and decide again"
+            ) from error
         if isinstance(error, exc.ProgrammingError) or "no such" in _line(error):
             raise UnavailableError(
                 f"database: expected the schema of this release, found {_line(error)}; "
@@ -128,6 +133,18 @@ def _translated() -> Iterator[None]:
         raise UnavailableError(
             f"database: expected an answer, found {_line(error)}; nothing was changed"
         ) from error
+
+
+def _lost_to_another(error: exc.SQLAlchemyError) -> bool:
+    """Whether the server rolled this transaction back in favour of another.
+
+    PostgreSQL: serialization failure, deadlock. MariaDB: record changed since it was read (1020),
+    lock wait timeout (1205), deadlock, which is also what Galera says at a commit (1213).
+    """
+    cause = getattr(error, "orig", None)
+    state = getattr(cause, "sqlstate", None)
+    number = cause.args[0] if cause is not None and cause.args else None
+    return state in ("40001", "40P01") or number in (1020, 1205, 1213)
 
 
 def _line(error: exc.SQLAlchemyError) -> str:

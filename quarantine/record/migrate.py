@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -13,6 +15,9 @@ from alembic.script import ScriptDirectory
 from quarantine.errors import UnavailableError
 
 _SCRIPTS = Path(__file__).with_name("migrations")
+
+_LOCK = 0x6E_76_6D_65  # "nvme"; the databases name a lock by a number or by a text
+_LOCK_SECONDS = 60
 
 
 def configuration() -> Config:
@@ -62,8 +67,48 @@ def require_current(revision: str | None) -> None:
 
 
 def upgrade(connection: sa.Connection) -> None:
-    """Runs what is missing within the caller's transaction."""
-    require_known(current(connection))
-    config = configuration()
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    """Runs what is missing within the caller's transaction, while nobody else does.
+
+    MariaDB ends a transaction at each CREATE TABLE: an upgrade that is cut off there has to be
+    repeated on a restored backup, or on an empty database.
+    """
+    with _alone(connection):
+        revision = current(connection)
+        require_known(revision)
+        if revision is None and connection.dialect.name in ("mysql", "mariadb"):
+            _compare_exactly(connection)
+        config = configuration()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+@contextlib.contextmanager
+def _alone(connection: sa.Connection) -> Iterator[None]:
+    match connection.dialect.name:
+        case "postgresql":
+            # Ends with the transaction.
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+            yield
+        case "mysql" | "mariadb":
+            got = connection.scalar(sa.select(sa.func.get_lock(str(_LOCK), _LOCK_SECONDS)))
+            if got != 1:
+                raise UnavailableError(
+                    "database: expected to upgrade it alone, found another upgrade that still runs "
+                    f"after {_LOCK_SECONDS} s; wait for its end, then repeat"
+                )
+            try:
+                yield
+            finally:
+                connection.execute(sa.select(sa.func.release_lock(str(_LOCK))))
+        case _:
+            yield  # SQLite: the transaction holds the whole file
+
+
+def _compare_exactly(connection: sa.Connection) -> None:
+    """Makes new tables compare text byte by byte, as every other database does.
+
+    By default they would take Compute-1 for compute-1, and "x " for "x".
+    """
+    is_mariadb = getattr(connection.dialect, "is_mariadb", False)
+    exact = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
+    connection.exec_driver_sql(f"ALTER DATABASE CHARACTER SET utf8mb4 COLLATE {exact}")

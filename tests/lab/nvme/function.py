@@ -47,6 +47,7 @@ class Function:
         self._events: list[int] = []
         self._epoch = 0
         self._ready_at = self._absent_until = 0.0  # time.monotonic()
+        self._was_enabled = False  # since it has power
         drive.listeners.append(self)
 
     # Life
@@ -65,12 +66,18 @@ class Function:
     def power_lost(self) -> None:
         """Power is gone: registers too."""
         self.reset("power")
+        self._was_enabled = False
         self._cc = self._aqa = self._asq = self._acq = self._mask = 0
 
     def hard_reset(self, reason: str) -> None:
-        """A function level or PCI reset: like power, but the drive stays on."""
+        """A function level or PCI reset: like power, but the drive stays on.
+
+        QEMU resets a function when it is plugged in. Nothing was enabled then, so nothing takes
+        time: a guest that saw no answer there would not believe that there is a drive at all.
+        """
         self.reset(reason)
-        self._absent_until = time.monotonic() + self.drive.profile.flr_seconds
+        if self._was_enabled:
+            self._absent_until = time.monotonic() + self.drive.profile.flr_seconds
         self._cc = self._aqa = self._asq = self._acq = self._mask = 0
 
     def sanitize_ended(self) -> None:
@@ -153,6 +160,7 @@ class Function:
         self._sqs[0] = SubmissionQueue(0, self._asq & ~0xFFF, sq_size, completion=0)
         self._cqs[0] = CompletionQueue(0, self._acq & ~0xFFF, cq_size, vector=0, interrupts=True)
         self._csts = _CSTS_READY
+        self._was_enabled = True
         self._ready_at = time.monotonic() + self.drive.profile.ready_seconds
         self.drive.recent.clear()
         self.drive.counters[Counter.POWERED_UNCLEANLY] = 1

@@ -55,6 +55,12 @@ def test_it_answers_some_time_after_a_function_level_reset(tmp_path: Path) -> No
         guest.enable()
 
 
+def test_a_function_that_was_never_enabled_answers_at_once_after_a_reset(tmp_path: Path) -> None:
+    with plugged(tmp_path, replace(PROFILE, flr_seconds=30)) as guest:
+        guest.write_region(7, EXPRESS + 8, struct.pack("<H", 1 << 15))
+        assert guest.register(CSTS) == 0
+
+
 def test_boot_partitions_are_in_the_registers(tmp_path: Path) -> None:
     with plugged(tmp_path, replace(PROFILE, boot_partition_units=3)) as guest:
         assert guest.register(0, 8) >> 45 & 1

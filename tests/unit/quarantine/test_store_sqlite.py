@@ -15,7 +15,6 @@ from quarantine.errors import BadInputError, UnavailableError
 from quarantine.record import engine as door
 from quarantine.record.facts import SlotChanges
 from quarantine.record.store import Store
-from tests.unit.quarantine import store_racers
 from tests.unit.quarantine.store_suite import SLOT, StoreSuite, current, enrol
 
 
@@ -26,14 +25,6 @@ def url(tmp_path: Path) -> str:
 
 class TestSqlite(StoreSuite):
     """All that every database must do."""
-
-
-def test_eight_processes_may_make_the_database_at_once(url: str) -> None:
-    revisions = store_racers.run(store_racers.migrate, url)
-    assert len(set(revisions)) == 1
-    store = Store.open(url)
-    assert len(store.hosts()) == store_racers.PROCESSES
-    store.close()
 
 
 def test_the_connection_keeps_what_it_commits(url: str) -> None:

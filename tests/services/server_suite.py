@@ -1,0 +1,89 @@
+"""What every database server behind the store must do beyond what a file does."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import Protocol
+
+import pytest
+import sqlalchemy as sa
+
+from eraser.wire.identity import Slot
+from quarantine.errors import ConflictError, UnavailableError
+from quarantine.record import engine as door
+from quarantine.record import models
+from quarantine.record.facts import SlotChanges
+from quarantine.record.store import Store
+from tests.unit.quarantine.store_suite import OTHER, SLOT, StoreSuite, current, enrol
+
+
+class Server(Protocol):
+    """A real server of the lab."""
+
+    def new_database(self, name: str) -> str:
+        """An empty database, as a URL."""
+
+    def down(self) -> None:
+        """End it."""
+
+    def up(self) -> None:
+        """Serve the same data again."""
+
+
+class ServerSuite(StoreSuite):
+    """Give it a fixture ``server`` of the module's scope."""
+
+    _numbers = itertools.count()
+
+    @pytest.fixture
+    def url(self, server: Server) -> str:
+        """An empty database for each test."""
+        return server.new_database(f"record_{next(self._numbers)}")
+
+    def test_a_server_that_is_gone_is_unavailable_and_comes_back(
+        self, server: Server, store: Store
+    ) -> None:
+        record = enrol(store)
+        server.down()
+        with pytest.raises(UnavailableError, match="nothing was changed"):
+            store.slots()
+        server.up()
+        # The pool notices by itself that its connections are from before.
+        assert store.amend(record, SlotChanges(attempts=1)).attempts == 1
+
+    def test_of_two_writers_in_each_others_way_one_decides_again(
+        self, url: str, store: Store
+    ) -> None:
+        enrol(store)
+        enrol(store, OTHER)
+        both = threading.Barrier(2, timeout=60)
+        outcomes: list[str] = []
+
+        def write(first: Slot, second: Slot) -> None:
+            engine = door.make_engine(url)
+            try:
+                with door.writing(engine) as db:
+                    for slot, wait in ((first, True), (second, False)):
+                        db.execute(
+                            sa.update(models.slots)
+                            .where(models.slots.c.host == slot.host)
+                            .values(attempts=models.slots.c.attempts + 1)
+                        )
+                        if wait:
+                            both.wait()
+                outcomes.append("written")
+            except ConflictError:
+                outcomes.append("again")
+            finally:
+                engine.dispose()
+
+        writers = [
+            threading.Thread(target=write, args=order) for order in ((SLOT, OTHER), (OTHER, SLOT))
+        ]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        assert sorted(outcomes) == ["again", "written"]
+        assert [current(store, slot).attempts for slot in (SLOT, OTHER)] == [1, 1]

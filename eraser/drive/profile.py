@@ -158,7 +158,7 @@ def _differences(
         return
     yield from _nonsense(profile.condition, facts.condition.unreadable)
     if profile.condition is not None:
-        yield from _condition(profile, profile.condition, facts.condition)
+        yield from _condition(profile, profile.condition, facts.condition, facts.firmware)
 
 
 def value_of(rule: FeatureRule) -> str:
@@ -199,8 +199,9 @@ def _nonsense(wanted: Expected | None, unreadable: tuple[str, ...]) -> Iterator[
             yield f"profile: expected a sensible answer about {what}, found nonsense"
 
 
-def _condition(profile: Profile, wanted: Expected, found: Condition) -> Iterator[str]:
-    yield from _firmware(profile, wanted, found.firmware)
+def _condition(profile: Profile, wanted: Expected, found: Condition, running: str) -> Iterator[str]:
+    trusted = {*profile.firmware, *wanted.slot_firmware}
+    yield from _firmware(trusted, found.firmware, running)
     security = found.security or SecurityState()
     for what, expected, other in (
         ("controllers in the subsystem", wanted.controllers, found.controllers),
@@ -216,21 +217,20 @@ def _condition(profile: Profile, wanted: Expected, found: Condition) -> Iterator
             yield f"profile: expected {what} {_shown(expected)}, found {_shown(other)}"
 
 
-def _firmware(profile: Profile, wanted: Expected, found: FirmwareSlots | None) -> Iterator[str]:
-    """The slot that runs, and any image that waits. What lies in another slot runs only when
-    somebody commits it: the control plane compares it with the drive's last certificate."""
+def _firmware(trusted: set[str], found: FirmwareSlots | None, running: str) -> Iterator[str]:
+    """An image that waits for a reset, announced or in the place of the one that runs.
+
+    What lies in another slot runs only when somebody commits it: the control plane compares it
+    with the drive's last certificate.
+    """
     yield from _pending(found)
     if found is None or not 1 <= found.active <= len(found.revisions):
         return
-    # Not the running revision again: an image in the place of the one that runs waits unannounced.
-    trusted, held = (
-        {*profile.firmware, *wanted.slot_firmware, ""},
-        found.revisions[found.active - 1],
-    )
-    if held not in trusted:
+    held = found.revisions[found.active - 1]
+    if held not in ("", running, *trusted):
         yield (
             f"profile: expected in the active firmware slot {found.active} one of "
-            f"{', '.join(map(repr, sorted(trusted - {''})))}, found {held!r}"
+            f"{', '.join(map(repr, sorted(trusted)))}, found {held!r}"
         )
 
 

@@ -338,7 +338,7 @@ def held_against(controller: LabController, wanted: Profile) -> str:
 @pytest.mark.parametrize(
     ("left", "said"),
     [
-        (Leftovers(firmware=FirmwareState(["EVIL0001", "GDC5602Q", ""], 1)), "firmware slot 1"),
+        (Leftovers(firmware=FirmwareState(["EVIL0001", "GDC5602Q", ""], 1)), "found 'EVIL0001'"),
         (Leftovers(firmware=FirmwareState(["EVIL0001"] * 3, 1)), "expected firmware 'GDC5602Q'"),
         (Leftovers(firmware=FirmwareState(["GDC5602Q"] * 3, 1, 2)), "slot 2 ('GDC5602Q') to be"),
         (Leftovers(security=LabSecurity(owned=True)), "changed owner's password no, found yes"),

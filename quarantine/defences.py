@@ -28,7 +28,12 @@ _FINE: Final = frozenset({Standing.PRESENT, Standing.NOT_APPLICABLE})
 def weigh(record: SlotRecord, host: HostRecord | None, limits: Limits) -> Past:
     """What the host adds to the past of one of its slots."""
     if host is None:
-        return Past(greeted=False)
+        # Nobody's word counts there any more: what it testified keeps no drive on offer.
+        offered = record.state is State.AVAILABLE and limits.tickets
+        return Past(
+            greeted=False,
+            recall=f"host {record.slot.host} is registered no more" if offered else "",
+        )
     hello, heard = host.hello, host.heard_at
     since = _seconds(record.entered_at, heard)
     domains = hello.gate.domains if hello and hello.gate and since >= 0 else ()

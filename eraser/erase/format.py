@@ -1,7 +1,7 @@
-"""Format NVM in a child that outlives us.
+"""Format NVM, and what rearranges namespaces, in a child that outlives us.
 
-Format is one long blocking command without any promise of resumption: killing the sender must
-not leave nobody who knows how it ended. The child has its own session, holds the slot's lock
+These are blocking commands without any promise of resumption: killing the sender must not leave
+nobody who knows how they ended. The child has its own session, holds the slot's lock
 through the descriptor that it inherited, and writes the result file before it ends.
 
 The command goes through ``nvme admin-passthru --timeout``: ``nvme format -t`` is ignored before
@@ -59,15 +59,16 @@ def send(
     lock: int,
     timeout: float,
     tick: Callable[[float], None],
+    stdin: bytes = b"",
 ) -> FormatResult | None:
-    """Sends one Format and waits for its end; None where none was seen in time.
+    """Sends one command and waits for its end; None where none was seen in time.
 
     ``lock`` is the slot lock's descriptor. ``tick`` is called with the seconds so far. When this
     process dies the child goes on, and the next one reads ``result``. When the child outlives
-    ``timeout`` it is left alone and keeps the lock: a Format may still be running.
+    ``timeout`` it is left alone and keeps the lock: the command may still be running.
     """
     result.unlink(missing_ok=True)
-    child = _fork(argv, result, lock, timeout + GRACE)
+    child = _fork(argv, result, lock, timeout + GRACE, stdin)
     began = time.monotonic()
     while True:
         pid, _status = os.waitpid(child, os.WNOHANG)
@@ -86,14 +87,14 @@ def send(
         raise DriveError(f"format: {error}; its end is unknown") from error
 
 
-def _fork(argv: tuple[str, ...], result: Path, lock: int, timeout: float) -> int:
+def _fork(argv: tuple[str, ...], result: Path, lock: int, timeout: float, stdin: bytes) -> int:
     child = os.fork()
     if child:
         return child
     code = 1
     try:
         _be_alone(lock)
-        _write(run(argv, timeout=timeout, pass_fds=(lock,)), result)
+        _write(run(argv, timeout=timeout, stdin=stdin or None, pass_fds=(lock,)), result)
         code = 0
     finally:
         # Never back into the parent's code: its journal and progress are not ours.

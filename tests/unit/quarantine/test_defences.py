@@ -68,7 +68,11 @@ def test_a_host_with_everything_is_no_trouble() -> None:
 
 def test_a_host_that_nobody_registered_has_not_greeted() -> None:
     past = defences.weigh(ON_OFFER, None, LIMITS)
-    assert (past.incarnation, past.greeted, past.recall) == (None, False, "")
+    assert (past.incarnation, past.greeted) == (None, False)
+    assert past.recall == "host cmp1 is registered no more", "what it testified counts no more"
+    assert defences.weigh(ON_OFFER, None, replace(LIMITS, tickets=False)).recall == ""
+    for state in set(State) - {State.AVAILABLE}:
+        assert defences.weigh(replace(ON_OFFER, state=state), None, LIMITS).recall == ""
 
 
 @pytest.mark.parametrize("how", Standing)

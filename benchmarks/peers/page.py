@@ -20,6 +20,9 @@ released*: with or without data left. *Honest, refused*: drives that erase what 
 tool did not finish. Seconds are medians over the honest drives that it finished, in an emulated
 guest; the drives are a model of {mib} MiB.
 
+Overwriting tools (nwipe, blkdiscard and its zeros) look better here than on flash: a write to the
+model replaces the block, where a drive keeps the old page until it collects it. Purge asks for more.
+
 """
 
 

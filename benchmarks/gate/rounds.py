@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import eraser
 from eraser import hostcard
 from eraser.casefiles import CaseFiles
 from eraser.drive.sysfs import Host
@@ -69,13 +70,12 @@ def domain(name: str, addresses: list[str]) -> bytes:
 
 def install() -> None:
     """The hook with more time for an emulated host."""
-    settings = hookfile.HookSettings(
-        os.path.realpath(sys.executable), "/usr/local/bin/nvme-eraser", str(STATE), str(RUN)
-    )
-    text = hookfile.text(settings)
+    library = Path(eraser.__file__).parents[1]
+    python = os.path.realpath(sys.executable)
+    text = hookfile.text(hookfile.HookSettings(python, str(library), str(STATE), str(RUN)))
     for before, after in (
         ("\nTIMEOUT = 10.0", f"\nTIMEOUT = {PATIENCE}"),
-        ('"check"', f'"check", "--deadline", "{PATIENCE}"'),
+        ("\nDEADLINE = 4.0", f"\nDEADLINE = {PATIENCE}"),
     ):
         assert text.count(before) == 1, before
         text = text.replace(before, after)

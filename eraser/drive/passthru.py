@@ -9,9 +9,12 @@ nvme-cli's own sub-commands are not used, because their text and JSON change bet
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from eraser.errors import DriveError
-from eraser.wire.report import CommandRecord
+
+if TYPE_CHECKING:
+    from eraser.wire.report import CommandRecord
 
 IDENTIFY = 0x06
 GET_LOG_PAGE = 0x02

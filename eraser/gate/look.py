@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from eraser.drive import unique
 from eraser.drive.adminioctl import AdminReader
-from eraser.drive.nvme import open_controller
+from eraser.drive.held import hold
 from eraser.drive.spec import SanitizeLog, SmartLog
 from eraser.drive.sysfs import Host, PciFunction
 from eraser.errors import BadInputError, DriveError, EraserError, IdentityError
@@ -143,7 +143,7 @@ def read_drive(host: Host, address: str, seconds: float) -> DriveSeen:
         return DriveSeen(driver)
     timeout = min(seconds, COMMAND_SECONDS)
     try:
-        with open_controller(host, address, timeout=timeout) as controller:
+        with hold(host, address, timeout=timeout) as controller:
             reader = AdminReader(controller.descriptor, address, timeout)
             identify = reader.identify()
             identity = controller.identity_of(identify)

@@ -79,6 +79,19 @@ def load(cls: type[T], raw: bytes | str, what: str) -> T:
     return decode(cls, parse(raw, what), what)
 
 
+def load_part(cls: type[T], raw: bytes | str, what: str) -> T:
+    """Some members of a document that was checked as a whole when it was written.
+
+    For files of this machine only: what ``cls`` does not name is not looked at. Raises
+    :class:`BadInputError`.
+    """
+    value = parse(raw, what)
+    if isinstance(value, dict):
+        names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        value = {name: value[name] for name in names if name in value}
+    return decode(cls, value, what)
+
+
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a number")
 

@@ -10,33 +10,12 @@ from eraser.wire.identity import ControllerIdentity, Slot, pci_address
 from eraser.wire.policy import Label, Method, VerificationMode
 from eraser.wire.profile import NamespaceLayout
 from eraser.wire.ticket import GateTestimony, LastOwner
+from eraser.wire.verdict import Outcome as Outcome
+from eraser.wire.verdict import Verdict as Verdict
 
 REPORT_TYPE = "nvme-quarantine.erase-report+json"
 PROGRESS_TYPE = "nvme-quarantine.progress+json"
 HELLO_TYPE = "nvme-quarantine.hello+json"
-
-
-class Verdict(enum.StrEnum):
-    """Three-valued on purpose (promise 6): unknown holds the drive."""
-
-    ERASED = "erased"
-    NOT_ERASED = "not_erased"
-    UNKNOWN = "unknown"
-
-
-class Outcome(enum.StrEnum):
-    """How the case ended on the host."""
-
-    COMPLETED = "completed"
-    """The plan was carried out as far as the drive let it; the verdict says with what result."""
-    IN_USE = "in_use"
-    """The drive is or may be in use: nothing was sent; the order may come again."""
-    WRONG_DRIVE = "wrong_drive"
-    """Another controller than ordered is in the slot, or one that is not unique: nothing sent."""
-    NO_METHOD = "no_method"
-    """The policy allows no method that this drive offers: nothing destructive was sent."""
-    ABSENT = "absent"
-    """No NVMe controller answers at the slot."""
 
 
 class Step(enum.StrEnum):

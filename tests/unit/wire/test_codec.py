@@ -139,3 +139,16 @@ def test_a_number_beyond_arithmetic_is_refused_in_one_line(member: str, number: 
     target[member] = int(number)
     with pytest.raises(BadInputError, match=member):
         codec.load(type(ORDER), json.dumps(plain), "order")
+
+
+def test_a_part_of_a_document_is_checked_and_the_rest_of_it_is_not() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Head:
+        order_id: str
+        generation: int
+
+    raw = codec.canonical(ORDER)
+    assert codec.load_part(Head, raw, "order") == Head(ORDER.order_id, ORDER.generation)
+    for wrong in (b'{"order_id":"x"}', b'{"order_id":1,"generation":1}', b"[]", b"{"):
+        with pytest.raises(BadInputError, match="order"):
+            codec.load_part(Head, wrong, "order")

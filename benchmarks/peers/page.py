@@ -21,7 +21,8 @@ tool did not finish. Seconds are medians over the honest drives that it finished
 guest; the drives are a model of {mib} MiB.
 
 Overwriting tools (nwipe, blkdiscard and its zeros) look better here than on flash: a write to the
-model replaces the block, where a drive keeps the old page until it collects it. Purge asks for more.
+model replaces the block, where a drive keeps the old page until it collects it. Purge asks for
+more.
 
 """
 

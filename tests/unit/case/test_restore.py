@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from eraser.drive import hostmetadata
 from eraser.drive import profile as profiles
 from eraser.drive.features import features
 from eraser.drive.inspect import facts
+from eraser.drive.spec import SanitizeState
 from eraser.drive.sysfs import Host
 from eraser.erase.format import FormatResult
 from eraser.erase.layout import create_data, layout_steps, reformat_cdw10
@@ -609,6 +611,28 @@ def test_locks_beside_a_running_sanitize_are_taken_off_after_it(
     fit(report)
     assert report.methods[0].adopted is (cdw10 == 2)
     assert all(command.status == 0 for command in report.commands), "none was sent in vain"
+
+
+@pytest.mark.parametrize("drive", [DRIVE, ONE_METHOD], ids=["two", "one"])
+def test_locks_are_taken_off_where_the_sanitize_ends_before_it_is_adopted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile
+) -> None:
+    """A lost journal, and a sanitize of which the inspection saw no more than the last moments."""
+    slow = replace(drive.sanitize, block_seconds=0.3)
+    made = make_bed(tmp_path, monkeypatch, replace(drive, sanitize=slow))
+    assert made.bench.admin(0x84, cdw10=2).status == 0
+    made.leave(Leftovers(reservation=1, write_protect={1: 1}))
+    real = caseprobes.fingerprint
+
+    def fingerprint(desk: Desk) -> None:
+        real(desk)
+        while desk.sanitize_log()[1].state is SanitizeState.RUNNING:
+            time.sleep(0.05)
+
+    monkeypatch.setattr(caseprobes, "fingerprint", fingerprint)
+    report = made.run()
+    fit(report)
+    assert not any(method.adopted for method in report.methods)
 
 
 GAPS = (NamespaceProfile(2, 0.25), NamespaceProfile(5, 0.25), NamespaceProfile(6, 0.25))

@@ -93,7 +93,7 @@ def restore(desk: Desk) -> None:
     """The profile's layout, once in a case. Never an error for what the drive refuses."""
     if any(record.adopted for record in desk.state.methods):
         # While it ran, the drive took none of what unlocks it, and did not tell all that locks it.
-        unlock(desk, facts(desk.controller))
+        _unlock_late(desk)
     active, loose = _layout(desk)
     steps = _steps(desk, active, loose)
     if steps and (left := _unerased(desk)):
@@ -117,6 +117,16 @@ def restore(desk: Desk) -> None:
         if _steps(desk, active, loose) and not problems:
             problems.append("restore: the drive took every command, and is not as it should be")
         desk.note(Restored(True, active, _added(desk), tuple(problems)))
+
+
+def _unlock_late(desk: Desk) -> None:
+    try:
+        found = facts(desk.controller)
+    except DriveError as error:
+        # No reason not to go on: the last look asks again, and names what is left.
+        desk.tell(0.0, str(error))
+        return
+    unlock(desk, found)
 
 
 def _unerased(desk: Desk) -> str:

@@ -26,7 +26,8 @@ from eraser.wire import codec
 GRACE = 5.0
 """Seconds for nvme-cli beyond the command's own timeout, which the kernel watches."""
 
-_POLL = 0.1
+_FIRST_POLL, _POLL = 0.005, 0.1
+"""Seconds: a namespace is deleted in milliseconds, and a tenant may have left a thousand."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def send(
     """
     result.unlink(missing_ok=True)
     child = _fork(argv, result, lock, timeout + GRACE, stdin)
-    began = time.monotonic()
+    began, pause = time.monotonic(), _FIRST_POLL
     while True:
         pid, _status = os.waitpid(child, os.WNOHANG)
         if pid:
@@ -78,7 +79,8 @@ def send(
         if seconds > timeout + 2 * GRACE:
             return None
         tick(seconds)
-        time.sleep(_POLL)
+        time.sleep(pause)
+        pause = min(2 * pause, _POLL)
     try:
         return read_result(result) or FormatResult(
             argv, None, "its sender died without a word", utc_now(), time.monotonic() - began

@@ -41,6 +41,14 @@ LEFT_DRIVES = (
         Leftovers(namespaces=[NamespaceProfile(n, 0.125) for n in range(1, 9)]),
     ),
     _left(
+        "ns-gaps",
+        "deleted the namespaces 1 and 3, between which there is none",
+        Leftovers(no_namespaces=True),
+        profile=replace(
+            FULL_FEATURED, namespaces=(NamespaceProfile(1, 0.4), NamespaceProfile(3, 0.4))
+        ),
+    ),
+    _left(
         "ns-detached",
         "left half of the drive in a namespace that is not attached",
         _HALF_DETACHED,

@@ -48,7 +48,7 @@ from tests.lab.nvme import features as labfeatures
 from tests.lab.nvme import hostmetadata as lab_metadata
 from tests.lab.nvme.leftovers import Leftovers, apply
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SanitizeProfile
-from tests.lab.nvme.spec import Fid
+from tests.lab.nvme.spec import Fid, Status, refused
 from tests.unit.case.fakes import FACTS, RECORD, SLOT, Crash, Plug
 from tests.unit.drive.labdrive import FULL, LabController
 from tests.unit.lab.model import Bench
@@ -513,6 +513,18 @@ def test_text_left_in_the_drive_is_deleted(tmp_path: Path, monkeypatch: pytest.M
     assert [c.sent for c in sent[::2]] == ["010001", "010010", "010001", "01000a", "010003"]
     assert all(c.argv[6] == "--cdw11=0x00002000" for c in sent), "delete entry multiple"
     assert [c.status for c in sent[:2]] == [0x10D, 0], "it may not be saveable"
+
+
+def test_text_goes_from_a_drive_that_calls_saving_an_invalid_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(TEXT)
+    said = {Status.FEATURE_NOT_SAVEABLE: Status.INVALID_FIELD}
+    monkeypatch.setattr(labfeatures, "refused", lambda status: refused(said.get(status, status)))
+    report = made.run()
+    fit(report)
+    assert [c.status for c in report.commands if c.opcode == 0x09][:2] == [0x02, 0]
 
 
 def test_text_of_the_profile_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

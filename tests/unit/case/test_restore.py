@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from eraser import case, caseformat, caseprobes, caseproof, caserestore, casesanitize
+from eraser import case, caseformat, caseprobes, caseproof, caserestore, casesanitize, caseunlock
 from eraser.casebook import CaseState
 from eraser.casedesk import Book, Desk
 from eraser.caseentries import (
@@ -33,6 +34,7 @@ from eraser.drive import hostmetadata
 from eraser.drive import profile as profiles
 from eraser.drive.features import features
 from eraser.drive.inspect import facts
+from eraser.drive.spec import SanitizeState
 from eraser.drive.sysfs import Host
 from eraser.erase.format import FormatResult
 from eraser.erase.layout import create_data, layout_steps, reformat_cdw10
@@ -626,8 +628,30 @@ def test_a_question_without_an_answer_after_an_adopted_sanitize_is_the_last_look
     def mute(_controller: LabController) -> Any:
         raise DriveError("expected an answer, found none")
 
-    monkeypatch.setattr(caserestore, "facts", mute)
+    monkeypatch.setattr(caseunlock, "facts", mute)
     fit(made.run())
+
+
+@pytest.mark.parametrize("drive", [DRIVE, ONE_METHOD], ids=["two", "one"])
+def test_locks_are_taken_off_where_the_sanitize_ends_before_it_is_adopted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile
+) -> None:
+    """A lost journal, and a sanitize of which the inspection saw no more than the last moments."""
+    slow = replace(drive.sanitize, block_seconds=0.3)
+    made = make_bed(tmp_path, monkeypatch, replace(drive, sanitize=slow))
+    assert made.bench.admin(0x84, cdw10=2).status == 0
+    made.leave(Leftovers(reservation=1, write_protect={1: 1}))
+    real = caseprobes.fingerprint
+
+    def fingerprint(desk: Desk) -> None:
+        real(desk)
+        while desk.sanitize_log()[1].state is SanitizeState.RUNNING:
+            time.sleep(0.05)
+
+    monkeypatch.setattr(caseprobes, "fingerprint", fingerprint)
+    report = made.run()
+    fit(report)
+    assert not any(method.adopted for method in report.methods)
 
 
 GAPS = (NamespaceProfile(2, 0.25), NamespaceProfile(5, 0.25), NamespaceProfile(6, 0.25))

@@ -12,6 +12,7 @@ from eraser.caseentries import (
     Again,
     AttemptOver,
     Began,
+    Changing,
     CommandEntry,
     Entry,
     Fingerprinted,
@@ -69,12 +70,18 @@ class CaseState:
     failures: dict[int, str] = field(default_factory=dict)
     """The last attempt that had to be given up, by place."""
     commands: list[CommandRecord] = field(default_factory=list)
+    changes: int = 0
+    """Commands that rearrange the drive, so far."""
+    changing: Changing | None = None
+    """The last of them, where its end is not in the journal."""
     done: dict[int, MethodDone] = field(default_factory=dict)
     reset: WasReset | None = None
     seed: str = ""
     verified: Verified | None = None
     rounds: int = 1
     again: str = ""
+    retried: bool = False
+    """A reading has asked for another round already."""
     seconds: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -137,8 +144,14 @@ class CaseState:
             command.opcode in (NAMESPACE_MANAGEMENT, FORMAT_NVM)
             # Among I/O commands the number of the one is Reservation Register's.
             and "io-passthru" not in command.argv
-            for command in self.commands
+            for command in self.sent
         )
+
+    @property
+    def sent(self) -> tuple[CommandRecord, ...]:
+        """All commands, also one whose end is not known yet."""
+        last = () if self.changing is None else (self.changing.command,)
+        return (*self.commands, *last)
 
     @property
     def erased(self) -> bool:
@@ -221,8 +234,11 @@ class CaseState:
                 self.attempts[entry.place] = entry.attempt
                 if entry.adopted:
                     self.first = max(self.first, entry.place)
+            case Changing():
+                self.changes, self.changing = entry.number, entry
             case Sent():
                 self.commands.append(entry.command)
+                self.changing = None
             case SeenRunning():
                 self.running_seen = True
             case AttemptOver():
@@ -240,6 +256,7 @@ class CaseState:
             case Again():
                 self.rounds += 1
                 self.again = entry.reason
+                self.retried = self.retried or entry.read
                 self.reset, self.seed, self.verified = None, "", None
             case Spent():
                 name = entry.step.value

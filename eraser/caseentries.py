@@ -150,6 +150,17 @@ class Sent:
 
 
 @dataclass(frozen=True)
+class Changing:
+    """A command that rearranges the drive is about to be sent; :class:`Sent` closes it."""
+
+    number: int
+    """From 1, within the case."""
+    note: str
+    command: CommandRecord
+    """As the report has it where nothing is ever known of its end."""
+
+
+@dataclass(frozen=True)
 class SeenRunning:
     """Log 81h showed our command running: its end, whenever it comes, is ours."""
 
@@ -204,6 +215,8 @@ class Again:
     the drive may have been written to between two runs."""
 
     reason: str
+    read: bool = True
+    """The reading asked for it, which it does once; not what came between two runs."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +240,7 @@ Entry = (
     | Planted
     | Uprooted
     | Intent
+    | Changing
     | Sent
     | SeenRunning
     | AttemptOver
@@ -253,6 +267,7 @@ _KINDS: dict[str, type[Entry]] = {
         Planted,
         Uprooted,
         Intent,
+        Changing,
         Sent,
         SeenRunning,
         AttemptOver,

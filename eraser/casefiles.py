@@ -93,9 +93,9 @@ class CaseFiles(CasePlace):
         """What the detached child that sends one Format writes."""
         return self.directory / f"format-{place}-{attempt}.json"
 
-    def reformat_result(self, nsid: int) -> Path:
-        """The same of one that erases nothing: it only sets an LBA format."""
-        return self.directory / f"reformat-{nsid}.json"
+    def change_result(self, number: int) -> Path:
+        """The same of a command that rearranges the drive."""
+        return self.directory / f"change-{number}.json"
 
     def make(self) -> None:
         """Makes the directories, durably. Raises :class:`BadInputError` where that fails."""

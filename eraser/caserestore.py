@@ -1,5 +1,5 @@
 """Bringing a drive back to its profile: locks off before the erase, the layout before its last
-command, features at the end (docs/decisions/restore.md).
+command (docs/decisions/restore.md); features at the end are :mod:`eraser.casefeatures`'.
 
 Everything is decided from what is there now and from the profile, and is sent only where the two
 differ: a run that was killed half way is followed by one that does the rest.
@@ -11,13 +11,13 @@ import itertools
 
 from eraser.casedesk import Desk
 from eraser.caseentries import CommandEntry, Restored, Sent
-from eraser.caseformat import plain_format
+from eraser.caselayout import change
 from eraser.casesanitize import wait_for_another
 from eraser.drive import manage
-from eraser.drive.features import FEATURES, differing
 from eraser.drive.inquiry import sensible
-from eraser.drive.inspect import DETACHED, detached, layout_of
+from eraser.drive.inspect import DETACHED, detached, facts, layout_of
 from eraser.drive.nvme import Controller
+from eraser.drive.passthru import FORMAT_NVM, NAMESPACE_ATTACHMENT, NAMESPACE_MANAGEMENT
 from eraser.drive.profile import is_of
 from eraser.erase.layout import (
     Act,
@@ -29,23 +29,16 @@ from eraser.erase.layout import (
 )
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import DriveError
-from eraser.wire.profile import FeatureRule, NamespaceLayout, layout_differences
+from eraser.wire.profile import NamespaceLayout, layout_differences
 from eraser.wire.report import CommandRecord, ControllerFacts, Step, Verdict
 
 _PROTECTED = 1
 """Feature 84h, state 1: the only one that a command takes back."""
-_NOT_SAVEABLE = 0x10D
 _NO_CAPACITY = 0x115
 """Command specific status (Base 2.0, figure 128)."""
 
 _FIRST_LOOK = 10.0
 """Seconds for the kernel's first look at changed namespaces."""
-
-_KNOWN = {known.fid: known for known in FEATURES}
-
-_PROTECTIONS = frozenset({0x84, 0x85})
-"""Write protection of namespaces and of boot partitions: some of their values last for ever, so a
-profile's word is compared and never sent."""
 
 
 def unlock(desk: Desk, found: ControllerFacts) -> None:
@@ -62,13 +55,14 @@ def unlock(desk: Desk, found: ControllerFacts) -> None:
         return
     with desk.step(Step.UNLOCK):
         desk.recheck()
-        for nsid in loose:
-            # It keeps the drive from every sanitize, and its feature is an attached one's alone.
-            _attach(desk, nsid)
         for held in condition.reservations:
+            # First: what holds one namespace may keep the drive from attaching another.
             path = desk.hold.paths.get(held.nsid)
             for record in manage.clear_reservation(desk.controller, held, path) if path else ():
                 desk.note(Sent(record))
+        for nsid in loose:
+            # It keeps the drive from every sanitize, and its feature is an attached one's alone.
+            _attach(desk, nsid)
         for nsid in (*locked, *loose):
             desk.note(Sent(manage.unprotect(desk.controller, nsid)))
         if locked or loose:
@@ -97,6 +91,9 @@ def attach_all(desk: Desk, found: ControllerFacts) -> None:
 
 def restore(desk: Desk) -> None:
     """The profile's layout, once in a case. Never an error for what the drive refuses."""
+    if any(record.adopted for record in desk.state.methods):
+        # While it ran, the drive took none of what unlocks it, and did not tell all that locks it.
+        _unlock_late(desk)
     active, loose = _layout(desk)
     steps = _steps(desk, active, loose)
     if steps and (left := _unerased(desk)):
@@ -113,9 +110,23 @@ def restore(desk: Desk) -> None:
             wait_for_another(desk, "before the layout is restored")
         problems = _carry_out(desk, steps)
         active, loose = _read_layout(desk)
+        if any(step.act is Act.PLACE for step in steps) and not _lost(desk):
+            gone = (s for s in _steps(desk, active, loose) if s.act is Act.DELETE)
+            problems += _carry_out(desk, tuple(gone))
+            active, loose = _read_layout(desk)
         if _steps(desk, active, loose) and not problems:
             problems.append("restore: the drive took every command, and is not as it should be")
         desk.note(Restored(True, active, _added(desk), tuple(problems)))
+
+
+def _unlock_late(desk: Desk) -> None:
+    try:
+        found = facts(desk.controller)
+    except DriveError as error:
+        # No reason not to go on: the last look asks again, and names what is left.
+        desk.tell(0.0, str(error))
+        return
+    unlock(desk, found)
 
 
 def _unerased(desk: Desk) -> str:
@@ -130,32 +141,6 @@ def _unerased(desk: Desk) -> str:
     if not failed:
         return ""
     return f"restore: nothing was changed, because namespaces {', '.join(failed)} were not erased"
-
-
-def mend_features(desk: Desk, found: ControllerFacts, rules: tuple[FeatureRule, ...]) -> bool:
-    """Sets features back to the profile's values, saved where the drive saves them.
-
-    Whether anything was sent. Data that comes with a feature is compared and not set: the
-    profile has its digest only.
-    """
-    controller, profile = desk.controller, desk.request.profile
-    wanted = [
-        (rule, other)
-        for rule, other in differing(profile.features, rules)
-        if other is not None and not rule.digest and rule.fid not in _PROTECTIONS
-    ]
-    if not wanted or not is_of(profile, controller.identity(), found):
-        return False
-    saves = controller.identify().saves_features
-    for rule, other in wanted:
-        save = saves and (rule.fid not in _KNOWN or _KNOWN[rule.fid].saved)
-        record = manage.set_feature(controller, rule.fid, rule.value, other.nsid, save=save)
-        desk.note(Sent(record))
-        if save and record.status == _NOT_SAVEABLE:
-            desk.note(
-                Sent(manage.set_feature(controller, rule.fid, rule.value, other.nsid, save=False))
-            )
-    return True
 
 
 Layouts = tuple[tuple[NamespaceLayout, ...], tuple[NamespaceLayout, ...]]
@@ -218,7 +203,7 @@ def _carry_out(desk: Desk, steps: tuple[LayoutStep, ...]) -> list[str]:
             desk.recheck()
             desk.tell(0.0, f"{act.value} namespace {step.nsid}")
             problems += _one(desk, step)
-            if any(command.status is None for command in desk.state.commands[-1:]):
+            if _lost(desk):
                 # The kernel has reset the controller, after hours perhaps: the erase is due, and
                 # what is left of the layout is for a person.
                 _look_anew(desk)
@@ -227,42 +212,74 @@ def _carry_out(desk: Desk, steps: tuple[LayoutStep, ...]) -> list[str]:
     return problems
 
 
+def _lost(desk: Desk) -> bool:
+    """The last command had no completion: each more might cost as long."""
+    return any(command.status is None for command in desk.state.commands[-1:])
+
+
 def _one(desk: Desk, step: LayoutStep) -> list[str]:
-    controller, timeout = desk.controller, desk.limits.format
+    layout = step.layout
     if step.act is Act.DELETE:
-        return _noted(desk, manage.delete_namespace(controller, step.nsid, timeout))
-    if step.act is Act.ATTACH or step.layout is None:
+        return _wrong(_manage(desk, manage.DELETE, f"delete namespace {step.nsid}", nsid=step.nsid))
+    if step.act is Act.ATTACH or layout is None:
         return _attach(desk, step.nsid)
     if step.act is Act.REFORMAT:
-        return _noted(desk, plain_format(desk, step.nsid, reformat_cdw10(step.layout)))
-    record, nsid = manage.create_namespace(
-        controller,
-        create_data(step.layout),
-        f"create namespace {step.nsid} of {step.layout.blocks} blocks",
-        timeout,
-    )
-    problems = _noted(desk, record)
+        return _wrong(
+            change(
+                desk,
+                FORMAT_NVM,
+                nsid=step.nsid,
+                cdw10=reformat_cdw10(layout),
+                timeout=desk.limits.format,
+                note=f"LBA format of namespace {step.nsid}",
+            )
+        )
+    note = f"{step.act.value} namespace {step.nsid} of {layout.blocks} blocks"
+    record = _manage(desk, manage.CREATE, note, send=create_data(layout))
+    problems = _wrong(record)
     if record.status == _NO_CAPACITY:
-        free = controller.identify().unallocated_bytes
-        problems[-1] += f"; {free} bytes are unallocated, {step.layout.size} are needed"
+        free = desk.controller.identify().unallocated_bytes
+        problems[-1] += f"; {free} bytes are unallocated, {layout.size} are needed"
+    nsid = manage.created(record)
     if not nsid:
         return problems
     if nsid != step.nsid:
         problems.append(
             f"restore: expected the new namespace to be number {step.nsid}, found {nsid}"
         )
-    return problems + _attach(desk, nsid)
+    return problems if step.act is Act.PLACE else problems + _attach(desk, nsid)
+
+
+def _manage(
+    desk: Desk, select: int, note: str, *, nsid: int = 0, send: bytes = b""
+) -> CommandRecord:
+    return change(
+        desk,
+        NAMESPACE_MANAGEMENT,
+        nsid=nsid,
+        cdw10=select,
+        send=send,
+        timeout=desk.limits.format,
+        note=note,
+    )
 
 
 def _attach(desk: Desk, nsid: int) -> list[str]:
-    controller = desk.controller
-    mine = controller_list(controller.identify().controller_id)
-    return _noted(desk, manage.attach_namespace(controller, nsid, mine, desk.limits.command))
+    return _wrong(
+        change(
+            desk,
+            NAMESPACE_ATTACHMENT,
+            nsid=nsid,
+            cdw10=manage.ATTACH,
+            send=controller_list(desk.controller.identify().controller_id),
+            timeout=desk.limits.command,
+            note=f"attach namespace {nsid}",
+        )
+    )
 
 
-def _noted(desk: Desk, record: CommandRecord) -> list[str]:
-    """Into the journal, and what is wrong with it."""
-    desk.note(Sent(record))
+def _wrong(record: CommandRecord) -> list[str]:
+    """What is wrong with it, in at most one line."""
     if record.status == 0:
         return []
     status = "no completion" if record.status is None else f"status {record.status:#05x}"

@@ -67,6 +67,23 @@ def adopt(desk: Desk) -> None:
     desk.note(Intent(place, 1, adopted=True, log_before=_text(raw)))
 
 
+def ours_runs(desk: Desk, cdw10s: tuple[int, ...]) -> bool:
+    """Whether a sanitize is running that will be adopted. Another's end is waited for: it keeps
+    most commands from the drive, and what is told meanwhile is not the whole truth.
+
+    Raises :class:`DriveError` when patience is over.
+    """
+    if not desk.controller.identify().can_sanitize:
+        return False
+    _raw, now = desk.sanitize_log()
+    if now.state is not SanitizeState.RUNNING:
+        return False
+    if attach(cdw10s, now) is not None:
+        return True
+    wait_for_another(desk, "before anything is asked")
+    return False
+
+
 def wait_for_another(desk: Desk, why: str) -> None:
     """Until no sanitize is running. Raises :class:`DriveError` when patience is over."""
     dog = _watchdog(desk)

@@ -232,7 +232,7 @@ class Inbox:
                 return Decision(Ruling.POSTPONE, ("postponed before",))
             # Called overdue, or sent by a dispatcher that died before it said so.
             record = self.store.transition(record, Event.ORDERED, reason="the host has the order")
-        decision = check(order, report, record)
+        decision = check(order, report, record, self.registrar.images(order.identity))
         if decision.ruling is Ruling.REFUSE:
             self._letters.refuse("report", host.name, f"{report.slot}: {decision.reason}", raw)
         given = Testimony(order, report, token, digest, host.key.thumbprint)

@@ -12,6 +12,7 @@ import pytest
 
 from eraser.hoststate import CONTROLLER_FILE, HostState, OrderRefusedError, keygen
 from eraser.wire import codec
+from eraser.wire.condition import Condition, Expected, FirmwareSlots
 from eraser.wire.identity import ControllerIdentity, Slot
 from eraser.wire.order import ORDER_TYPE, EraseOrder
 from eraser.wire.report import (
@@ -427,6 +428,34 @@ def test_a_drive_that_is_erased_and_unfit_is_held_with_a_certificate(plane: Plan
     assert again is not None
     assert again.previous == stored.digest
     assert plane.record().certificate == again.digest
+
+
+def test_what_was_loaded_into_a_drive_since_its_certificate_holds_it(plane: Plane) -> None:
+    """By identity, until a person approves the revision; a hold's certificate is no witness."""
+
+    def images(*held: str) -> str:
+        found = Condition(firmware=FirmwareSlots(1, 0, held))
+        return plane.report(facts_after=replace(REPORT.facts_after, condition=found))
+
+    def again() -> None:
+        record = plane.store.transition(plane.record(), Event.RELEASED_BY_OPERATOR, reason="a test")
+        plane.dispatcher.order(plane.store.transition(record, Event.CUSTODY_TAKEN))
+
+    plane.ordered()
+    assert plane.inbox.report(images("VDV10131", "OLDER")).ruling is Ruling.CERTIFY
+    stored = plane.store.last_certificate()
+    assert stored is not None
+    assert certificate.installed(stored.token, "x") == ("VDV10131", "OLDER")
+    plane.store.transition(plane.record(), Event.HELD, reason="a test")
+    for _ in range(2):
+        again()
+        decision = plane.inbox.report(images("VDV10131", "EVIL"))
+        assert "found 'EVIL': somebody loaded it" in decision.reason
+        assert plane.record().state is State.HELD
+    known = replace(PROFILE, condition=Expected(slot_firmware=("EVIL",)))
+    plane.store.put_profile(known, "a person")
+    again()
+    assert plane.inbox.report(images("VDV10131", "EVIL")).ruling is Ruling.CERTIFY
 
 
 @pytest.mark.parametrize("verdict", [Verdict.ERASED, Verdict.NOT_ERASED])

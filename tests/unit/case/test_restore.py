@@ -48,7 +48,7 @@ from tests.lab.nvme import features as labfeatures
 from tests.lab.nvme import hostmetadata as lab_metadata
 from tests.lab.nvme.leftovers import Leftovers, apply
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SanitizeProfile
-from tests.lab.nvme.spec import Fid
+from tests.lab.nvme.spec import Fid, Status, refused
 from tests.unit.case.fakes import FACTS, RECORD, SLOT, Crash, Plug
 from tests.unit.drive.labdrive import FULL, LabController
 from tests.unit.lab.model import Bench
@@ -515,6 +515,18 @@ def test_text_left_in_the_drive_is_deleted(tmp_path: Path, monkeypatch: pytest.M
     assert [c.status for c in sent[:2]] == [0x10D, 0], "it may not be saveable"
 
 
+def test_text_goes_from_a_drive_that_calls_saving_an_invalid_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(TEXT)
+    said = {Status.FEATURE_NOT_SAVEABLE: Status.INVALID_FIELD}
+    monkeypatch.setattr(labfeatures, "refused", lambda status: refused(said.get(status, status)))
+    report = made.run()
+    fit(report)
+    assert [c.status for c in report.commands if c.opcode == 0x09][:2] == [0x02, 0]
+
+
 def test_text_of_the_profile_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_bed(tmp_path, monkeypatch)
     made.leave(Leftovers(metadata={0x7D: {1: "one"}, 0x7E: {1: "two", 2: "three"}}))
@@ -618,20 +630,6 @@ def test_locks_beside_a_running_sanitize_are_taken_off_after_it(
     assert all(command.status == 0 for command in report.commands), "none was sent in vain"
 
 
-def test_a_question_without_an_answer_after_an_adopted_sanitize_is_the_last_looks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slow = replace(QUICK, crypto=False, block_seconds=0.3)
-    made = make_bed(tmp_path, monkeypatch, replace(ONE_METHOD, sanitize=slow))
-    assert made.bench.admin(0x84, cdw10=2).status == 0
-
-    def mute(_controller: LabController) -> Any:
-        raise DriveError("expected an answer, found none")
-
-    monkeypatch.setattr(caseunlock, "facts", mute)
-    fit(made.run())
-
-
 @pytest.mark.parametrize("drive", [DRIVE, ONE_METHOD], ids=["two", "one"])
 def test_locks_are_taken_off_where_the_sanitize_ends_before_it_is_adopted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile
@@ -652,6 +650,20 @@ def test_locks_are_taken_off_where_the_sanitize_ends_before_it_is_adopted(
     report = made.run()
     fit(report)
     assert not any(method.adopted for method in report.methods)
+
+
+def test_a_question_without_an_answer_after_an_adopted_sanitize_is_the_last_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = replace(QUICK, crypto=False, block_seconds=0.3)
+    made = make_bed(tmp_path, monkeypatch, replace(ONE_METHOD, sanitize=slow))
+    assert made.bench.admin(0x84, cdw10=2).status == 0
+
+    def mute(_controller: LabController) -> Any:
+        raise DriveError("expected an answer, found none")
+
+    monkeypatch.setattr(caseunlock, "facts", mute)
+    fit(made.run())
 
 
 GAPS = (NamespaceProfile(2, 0.25), NamespaceProfile(5, 0.25), NamespaceProfile(6, 0.25))

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise BadInputError(str(error)) from error
     controller = open_controller(
-        Host(), address, timeout=limits.command, command_timeout=limits.command
+        Host(), address, timeout=limits.command, command_timeout=limits.command, by_ioctl=True
     )
     with controller:
         identify, identity = controller.identify(), controller.identity()

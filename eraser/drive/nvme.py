@@ -7,6 +7,7 @@ from pathlib import Path
 
 from eraser.drive import command, spec
 from eraser.drive.adminqueue import AdminQueue
+from eraser.drive.asker import Asker
 from eraser.drive.held import HeldController, hold
 from eraser.drive.passthru import (
     ALL_NAMESPACES,
@@ -41,6 +42,17 @@ class Controller(HeldController, AdminQueue):
         """Takes over what is held; ``command_timeout`` in seconds is for an ordinary command."""
         HeldController.__init__(self, held.function, held.name, held.take())
         AdminQueue.__init__(self, held.host.nvme, held.address, held.path, timeout=command_timeout)
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """Who has the controller open on this object's account."""
+        return frozenset({os.getpid(), self.asker.pid} if self.asker else {os.getpid()})
+
+    def close(self) -> None:
+        """Lets go of the controller. Its name may belong to another one from now on."""
+        if self.asker is not None:
+            self.asker.close()
+        super().close()
 
     def identify(self) -> spec.IdentifyController:
         """Identify Controller. Raises :class:`DriveError`."""
@@ -261,11 +273,20 @@ class Controller(HeldController, AdminQueue):
 
 
 def open_controller(
-    host: Host, address: str, *, timeout: float, command_timeout: float = 30.0
+    host: Host,
+    address: str,
+    *,
+    timeout: float,
+    command_timeout: float = 30.0,
+    by_ioctl: bool = False,
 ) -> Controller:
     """:func:`eraser.drive.held.hold`, for commands. ``command_timeout`` is for ordinary ones.
 
+    With ``by_ioctl`` a child of this process sends what only reads; not where threads run.
     Raises :class:`AbsentError` where no function or no ``nvme`` driver is there,
     :class:`DriveError` for anything else.
     """
-    return Controller(hold(host, address, timeout=timeout), command_timeout=command_timeout)
+    controller = Controller(hold(host, address, timeout=timeout), command_timeout=command_timeout)
+    if by_ioctl:
+        controller.asker = Asker(controller.descriptor)
+    return controller

@@ -37,6 +37,7 @@ class Step(enum.StrEnum):
 class CommandRecord:
     """One command as it was sent, and what came back.
 
+    ``argv`` is nvme-cli's; empty where a reading command went to the kernel by ioctl.
     ``status`` is the NVMe status (SCT in bits 10:8, SC in 7:0; 0 is success), None where none was
     seen: killed, timed out, or lost with the power.
     """
@@ -52,6 +53,8 @@ class CommandRecord:
     seconds: float
     sent: str = ""
     """Bytes that went to the drive with the command, hexadecimal, without the zeros at the end."""
+    cdw11: int = 0
+    cdw12: int = 0
 
 
 @dataclass(frozen=True)

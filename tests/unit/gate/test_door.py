@@ -19,8 +19,9 @@ __all__ = ["world"]
 TOP = Path(__file__).resolve().parents[3]
 
 OURS = """
-eraser eraser.caseplace eraser.clock eraser.drive eraser.drive.adminioctl eraser.drive.domains
-eraser.drive.held eraser.drive.lock eraser.drive.passthru eraser.drive.processes eraser.drive.spec
+eraser eraser.caseplace eraser.clock eraser.drive eraser.drive.adminioctl eraser.drive.alone
+eraser.drive.domains eraser.drive.held eraser.drive.lock eraser.drive.passthru
+eraser.drive.processes eraser.drive.spec
 eraser.drive.sysfs eraser.drive.unique eraser.errors eraser.gate eraser.gate.book eraser.gate.cases
 eraser.gate.counters eraser.gate.desk eraser.gate.door eraser.gate.facts eraser.gate.look
 eraser.gate.people eraser.gate.records eraser.gate.revocation eraser.gate.rules eraser.hostcard

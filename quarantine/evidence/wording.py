@@ -154,6 +154,11 @@ def _percent(fraction: float) -> str:
     return f"{math.ceil(fraction * 1e8) / 1e6:.6f} %"
 
 
+_DELETED, _CREATED = "namespace(s) deleted", "namespace(s) created"
+_FORMATTED = "namespace(s) given another LBA format"
+_CUT_OFF = "such command(s) cut off, their end unknown"
+
+
 def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     """What went otherwise than an auditor would take for granted."""
     for line in downgrades.seen(order, report):
@@ -180,17 +185,21 @@ def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
 
 
 def _layout_changes(report: EraseReport) -> str:
-    """Commands that changed namespaces, counted; empty for a drive that kept its own."""
-    counts = {"deleted": 0, "created": 0, "given another LBA format": 0}
+    """Commands that changed namespaces, or may have, counted; empty for a drive that kept its
+    own."""
+    counts = dict.fromkeys((_DELETED, _CREATED, _FORMATTED, _CUT_OFF), 0)
     for sent in report.commands:
         # Among I/O commands the number is Reservation Register's (Base 2.0, 7).
-        if sent.status != 0 or "io-passthru" in sent.argv:
+        if sent.status or "io-passthru" in sent.argv:
             continue
         if sent.opcode == methods.NAMESPACE_OPCODE:
-            counts["deleted" if sent.cdw10 & 0xF else "created"] += 1
+            what = _DELETED if sent.cdw10 & 0xF else _CREATED
         elif sent.opcode == methods.FORMAT_OPCODE and not sent.cdw10 & methods.FORMAT_SES_MASK:
-            counts["given another LBA format"] += 1
-    return ", ".join(f"{count} namespace(s) {what}" for what, count in counts.items() if count)
+            what = _FORMATTED
+        else:
+            continue
+        counts[_CUT_OFF if sent.status is None else what] += 1
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
 def not_done(report: EraseReport) -> Iterator[str]:

@@ -482,6 +482,9 @@ def test_a_layout_that_was_put_back_is_named() -> None:
         "namespace(s) created, 1 namespace(s) given another LBA format.",
     )
     assert issue(Link()).certificate.exceptions == ()
+    sent = tuple(replace(command(op, 1), status=None, exit_code=None) for op in (0x0D, 0x80))
+    said = issue(Link(), replace(REPORT, commands=(*REPORT.commands, *sent))).certificate
+    assert said.exceptions[0].endswith("erase: 2 such command(s) cut off, their end unknown.")
 
 
 def test_a_format_that_is_not_the_first_choice_is_named() -> None:

@@ -11,7 +11,17 @@ import platform
 import time
 from pathlib import Path
 
-from eraser import VERSION, caseerase, caseprobes, caseproof, caserestore, durationfiles
+from eraser import (
+    VERSION,
+    caseerase,
+    casefeatures,
+    caselayout,
+    caseprobes,
+    caseproof,
+    casesanitize,
+    caseunlock,
+    durationfiles,
+)
 from eraser.casebook import CaseState
 from eraser.casedesk import Book, Desk, OnProgress, OutOfTimeError
 from eraser.caseentries import Began, CommandEntry, Inspected, Planned, Resumed
@@ -93,7 +103,8 @@ def _orphaned_format(lock: SlotLock, files: CaseFiles) -> bool:
     try:
         if _alive(int(lock.path.read_text())):
             return False
-        return CaseState.of(read(files.journal)).intent is not None
+        state = CaseState.of(read(files.journal))
+        return state.intent is not None or state.changing is not None
     except (ValueError, OSError, JournalError):
         return False
 
@@ -121,6 +132,7 @@ def _locked(
         return _end(request, files, CaseState(), Ending(Outcome.COMPLETED, str(error)), AfterLook())
     desk = Desk(request, files, host, lock, book, on_progress)
     try:
+        caselayout.settle(desk)
         ending = _try(desk)
         with desk.step(Step.REPORT):
             after = _look_again(desk)
@@ -205,7 +217,10 @@ def _steps(desk: Desk) -> None:
 def _inspect(desk: Desk) -> None:
     """What the drive is before anything is changed, and what will be sent to it."""
     controller = desk.controller
-    identify = controller.identify()
+    capabilities = Capabilities.of(controller.identify())
+    plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
+    sanitizes = tuple(c.cdw10 for c in plan.commands if c.method.is_sanitize)
+    busy = not plan.refusal and casesanitize.ours_runs(desk, sanitizes)
     state, problems = None, list[str]()
     try:
         found = facts(controller)
@@ -220,16 +235,14 @@ def _inspect(desk: Desk) -> None:
         problems.append(f"health before the erase: {error}")
     if desk.state.inspected is None:
         desk.note(Inspected(found, state, tuple(problems)))
-    capabilities = Capabilities.of(identify)
-    plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
-    if not plan.refusal:
-        caserestore.unlock(desk, found)
+    if not plan.refusal and not busy:
+        caseunlock.unlock(desk, found)
         if found.detached and plan.achieved is Label.CLEAR:
             # Each has data of its own, and will be erased by its own command.
-            caserestore.attach_all(desk, found)
+            caseunlock.attach_all(desk, found)
             plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
     commands = tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in plan.commands)
-    desk.note(Planned(commands, plan.achieved, plan.downgraded, plan.refusal))
+    desk.note(Planned(commands, plan.achieved, plan.downgraded, plan.refusal, locked=busy))
 
 
 def _targets(controller: Controller) -> tuple[FormatTarget, ...]:
@@ -252,7 +265,7 @@ def _look_again(desk: Desk) -> AfterLook:
         identity = controller.identity()
         rules = features(controller)
         # Only at a case's end: one that was stopped at once may be of a drive in use.
-        if desk.state.verified is not None and caserestore.mend_features(desk, found, rules):
+        if desk.state.verified is not None and casefeatures.mend(desk, found, rules):
             rules = features(controller)
         differences = compare(desk.request.profile, identity, found, rules)
     except DriveError as error:

@@ -12,6 +12,7 @@ from eraser.caseentries import (
     Again,
     AttemptOver,
     Began,
+    Changing,
     CommandEntry,
     Entry,
     Fingerprinted,
@@ -29,6 +30,7 @@ from eraser.caseentries import (
     SeenRunning,
     Sent,
     Spent,
+    Unlocked,
     Uprooted,
     Verified,
     WasReset,
@@ -51,6 +53,8 @@ class CaseState:
     revoked: Revoked | None = None
     inspected: Inspected | None = None
     plan: Planned | None = None
+    locked: bool = False
+    """A sanitize kept the inspection from unlocking the drive, and nobody has done it since."""
     restored: Restored | None = None
     fingerprinted: Fingerprinted | None = None
     key: str = ""
@@ -69,12 +73,18 @@ class CaseState:
     failures: dict[int, str] = field(default_factory=dict)
     """The last attempt that had to be given up, by place."""
     commands: list[CommandRecord] = field(default_factory=list)
+    changes: int = 0
+    """Commands that rearrange the drive, so far."""
+    changing: Changing | None = None
+    """The last of them, where its end is not in the journal."""
     done: dict[int, MethodDone] = field(default_factory=dict)
     reset: WasReset | None = None
     seed: str = ""
     verified: Verified | None = None
     rounds: int = 1
     again: str = ""
+    retried: bool = False
+    """A reading has asked for another round already."""
     seconds: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -137,8 +147,14 @@ class CaseState:
             command.opcode in (NAMESPACE_MANAGEMENT, FORMAT_NVM)
             # Among I/O commands the number of the one is Reservation Register's.
             and "io-passthru" not in command.argv
-            for command in self.commands
+            for command in self.sent
         )
+
+    @property
+    def sent(self) -> tuple[CommandRecord, ...]:
+        """All commands, also one whose end is not known yet."""
+        last = () if self.changing is None else (self.changing.command,)
+        return (*self.commands, *last)
 
     @property
     def erased(self) -> bool:
@@ -203,7 +219,9 @@ class CaseState:
                 if entry.changed:
                     self.uprooted.update(self.planted)
             case Planned():
-                self.plan = entry
+                self.plan, self.locked = entry, entry.locked
+            case Unlocked():
+                self.locked = False
             case Keyed():
                 self.key_lost = bool(self.key)
                 self.key = entry.digest
@@ -221,8 +239,11 @@ class CaseState:
                 self.attempts[entry.place] = entry.attempt
                 if entry.adopted:
                     self.first = max(self.first, entry.place)
+            case Changing():
+                self.changes, self.changing = entry.number, entry
             case Sent():
                 self.commands.append(entry.command)
+                self.changing = None
             case SeenRunning():
                 self.running_seen = True
             case AttemptOver():
@@ -240,6 +261,7 @@ class CaseState:
             case Again():
                 self.rounds += 1
                 self.again = entry.reason
+                self.retried = self.retried or entry.read
                 self.reset, self.seed, self.verified = None, "", None
             case Spent():
                 name = entry.step.value

@@ -185,6 +185,7 @@ class Desk:
             address,
             timeout=self.limits.ready,
             command_timeout=self.limits.command,
+            by_ioctl=True,
         )
         self._know()
         self._learn_quirks()
@@ -194,7 +195,8 @@ class Desk:
         # its is no reason to end a case that has erased already.
         self._hold.patience = self.limits.ready
         # Between the first look and the claim anybody may have come: from here on nobody can.
-        prove_idle(self.host, address, own_pids=me, claimed=self._hold.claimed)
+        ours = self._controller.pids
+        prove_idle(self.host, address, own_pids=ours, claimed=self._hold.claimed)
 
     def revoke(self) -> None:
         """Takes the slot from its last owner: nobody starts on the drive from here on.

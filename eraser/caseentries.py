@@ -80,6 +80,13 @@ class Planned:
     achieved: Label | None
     downgraded: bool
     refusal: str
+    locked: bool = False
+    """A sanitize was running: what locks the drive still stands, and :class:`Unlocked` follows."""
+
+
+@dataclass(frozen=True)
+class Unlocked:
+    """What was put off beside a running sanitize has been taken off."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +157,17 @@ class Sent:
 
 
 @dataclass(frozen=True)
+class Changing:
+    """A command that rearranges the drive is about to be sent; :class:`Sent` closes it."""
+
+    number: int
+    """From 1, within the case."""
+    note: str
+    command: CommandRecord
+    """As the report has it where nothing is ever known of its end."""
+
+
+@dataclass(frozen=True)
 class SeenRunning:
     """Log 81h showed our command running: its end, whenever it comes, is ours."""
 
@@ -204,6 +222,8 @@ class Again:
     the drive may have been written to between two runs."""
 
     reason: str
+    read: bool = True
+    """The reading asked for it, which it does once; not what came between two runs."""
 
 
 @dataclass(frozen=True)
@@ -221,12 +241,14 @@ Entry = (
     | Revoked
     | Inspected
     | Planned
+    | Unlocked
     | Restored
     | Keyed
     | Fingerprinted
     | Planted
     | Uprooted
     | Intent
+    | Changing
     | Sent
     | SeenRunning
     | AttemptOver
@@ -247,12 +269,14 @@ _KINDS: dict[str, type[Entry]] = {
         Revoked,
         Inspected,
         Planned,
+        Unlocked,
         Restored,
         Keyed,
         Fingerprinted,
         Planted,
         Uprooted,
         Intent,
+        Changing,
         Sent,
         SeenRunning,
         AttemptOver,

@@ -1,8 +1,4 @@
-"""Where a case lives on the host's disk. Every name is a digest: a serial is 20 hostile bytes.
-
-``STATE_DIR/cases/<key>/`` holds what a resumed case needs; ``STATE_DIR/reports/`` keeps every
-report, by its own digest. A finished case stays until whoever started it has taken the report.
-"""
+"""What a case keeps on the host's disk (:mod:`eraser.caseplace`), and how it is read back."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from eraser.caseplace import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR, CasePlace
 from eraser.errors import BadInputError
 from eraser.journal import replace_durably, sync_directory
 from eraser.wire import codec
@@ -20,9 +17,7 @@ from eraser.wire.policy import LimitOverrides, Limits, Policy
 from eraser.wire.profile import Profile
 from eraser.wire.report import EraseReport, Step
 
-DEFAULT_STATE_DIR = Path("/var/lib/nvme-eraser")
-DEFAULT_RUN_DIR = Path("/run/nvme-quarantine")
-"""Shared by eraser and gate: the slot locks."""
+__all__ = ["DEFAULT_RUN_DIR", "DEFAULT_STATE_DIR", "CaseFiles", "CaseProgress", "CaseRequest"]
 
 
 @dataclass(frozen=True)
@@ -70,23 +65,8 @@ class CaseProgress:
     sequence: int
 
 
-class CaseFiles:
-    """The files of one case."""
-
-    def __init__(self, state_dir: Path, key: str) -> None:
-        self.state_dir = state_dir
-        self.key = key
-        self.directory = state_dir / "cases" / key
-
-    @classmethod
-    def of_order(cls, state_dir: Path, order_id: str) -> CaseFiles:
-        """The case of an order."""
-        return cls(state_dir, codec.digest(["order", order_id]))
-
-    @classmethod
-    def of_slot(cls, state_dir: Path, slot: Slot) -> CaseFiles:
-        """The stand-alone case of a slot."""
-        return cls(state_dir, codec.digest(["stand-alone", slot]))
+class CaseFiles(CasePlace):
+    """The files of one case, and what is in them."""
 
     @classmethod
     def of(cls, state_dir: Path, request: CaseRequest) -> CaseFiles:
@@ -94,11 +74,6 @@ class CaseFiles:
         if request.order_id:
             return cls.of_order(state_dir, request.order_id)
         return cls.of_slot(state_dir, request.slot)
-
-    @property
-    def journal(self) -> Path:
-        """The journal (:mod:`eraser.journal`)."""
-        return self.directory / "journal.jsonl"
 
     @property
     def probe_key(self) -> Path:
@@ -118,9 +93,9 @@ class CaseFiles:
         """What the detached child that sends one Format writes."""
         return self.directory / f"format-{place}-{attempt}.json"
 
-    def reformat_result(self, nsid: int) -> Path:
-        """The same of one that erases nothing: it only sets an LBA format."""
-        return self.directory / f"reformat-{nsid}.json"
+    def change_result(self, number: int) -> Path:
+        """The same of a command that rearranges the drive."""
+        return self.directory / f"change-{number}.json"
 
     def make(self) -> None:
         """Makes the directories, durably. Raises :class:`BadInputError` where that fails."""
@@ -198,25 +173,17 @@ class CaseFiles:
         except OSError:
             return ""
 
-    def finished(self) -> bool:
-        """Whether the case has ended with a report."""
-        return self._report_path.exists()
-
-    @property
-    def _report_path(self) -> Path:
-        return self.directory / "report.json"
-
     def report(self) -> EraseReport | None:
         """The report of a finished case. Raises :class:`BadInputError` where it is damaged."""
         try:
-            raw = self._report_path.read_bytes()
+            raw = self.report_file.read_bytes()
         except FileNotFoundError:
             return None
         return codec.load(EraseReport, raw, "report.json")
 
     def write_report(self, report: EraseReport) -> Path:
         """Ends the case. Both copies are on the disk when this returns."""
-        replace_durably(self._report_path, codec.canonical(report) + b"\n")
+        replace_durably(self.report_file, codec.canonical(report) + b"\n")
         return self.keep_report(report)
 
     def keep_report(self, report: EraseReport) -> Path:

@@ -17,36 +17,6 @@ MAX_ATTEMPTS = 2
 """Of one Format that failed; one whose end was lost with the power does not count as failed."""
 
 
-def plain_format(desk: Desk, nsid: int, cdw10: int) -> CommandRecord:
-    """A Format that erases nothing and sets an LBA format, sent as carefully as one that erases.
-
-    Raises :class:`DriveError` where it has no end in time.
-    """
-    desk.hold.drop()
-    result = format_nvm.send(
-        passthru_argv(
-            desk.host.nvme,
-            desk.controller.path,
-            OPCODE_FORMAT,
-            nsid=nsid,
-            cdw10=cdw10,
-            timeout=desk.limits.format,
-        ),
-        desk.files.reformat_result(nsid),
-        lock=desk.lock.share(),
-        timeout=desk.limits.format,
-        tick=lambda seconds: desk.tell(
-            min(seconds / desk.limits.format, 0.99), f"LBA format of {nsid}, {seconds:.0f} s"
-        ),
-    )
-    if result is None:
-        raise DriveError(
-            f"expected the LBA format of namespace {nsid} to be set within "
-            f"{desk.limits.format:g} s, found no end; it may still be running in the drive"
-        )
-    return _record(result, nsid, cdw10)
-
-
 def _record(result: format_nvm.FormatResult, nsid: int, cdw10: int) -> CommandRecord:
     return CommandRecord(
         argv=result.argv,

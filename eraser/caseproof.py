@@ -64,7 +64,8 @@ def reconsider(desk: Desk) -> None:
     if not state.resumed or not state.erased or state.halted or _unwritten(desk):
         return
     desk.files.verify_state.unlink(missing_ok=True)
-    desk.note(Again("the drive may have been written to between the erase and this run"))
+    reason = "the drive may have been written to between the erase and this run"
+    desk.note(Again(reason, read=False))
 
 
 def written_after(desk: Desk) -> bool:
@@ -127,7 +128,7 @@ def _again(desk: Desk, word: Verdict, result: VerificationResult) -> str:
     """Why a second round is due. An honest drive is not held for a journal that we lost, nor for
     blocks that another erase makes readable; what still fails after it is a person's to decide."""
     state = desk.state
-    if word is not Verdict.UNKNOWN or state.rounds > 1:
+    if word is not Verdict.UNKNOWN or state.retried:
         return ""
     if doubt := judging.unreadable(result) or judging.unstable(result):
         return doubt

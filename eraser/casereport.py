@@ -12,6 +12,7 @@ from eraser.drive.profile import obstacles, unmendable
 from eraser.drive.residues import residues
 from eraser.wire.applied import tolerated
 from eraser.wire.policy import Label
+from eraser.wire.profile import Profile
 from eraser.wire.report import (
     ControllerFacts,
     EraseReport,
@@ -131,6 +132,12 @@ def hold_reasons(
     return tuple(dict.fromkeys(found))
 
 
+def _revisions(profile: Profile) -> frozenset[str]:
+    """Those that an operator knows, running or not."""
+    others = () if profile.condition is None else profile.condition.slot_firmware
+    return frozenset((*profile.firmware, *others))
+
+
 def assemble(
     request: CaseRequest,
     state: CaseState,
@@ -172,7 +179,7 @@ def assemble(
         facts_before=None if inspected is None else inspected.facts,
         facts_after=after.facts,
         profile_differences=after.differences,
-        commands=tuple(state.commands),
+        commands=state.sent,
         methods=() if again else state.methods,
         verification=None if state.verified is None else state.verified.record,
         health=after.health,
@@ -181,7 +188,12 @@ def assemble(
         finished_at=finished_at,
         seconds={step: round(spent, 3) for step, spent in state.seconds.items()},
         tools=after.tools,
-        residues=residues(None if inspected is None else inspected.facts, after.facts, label),
+        residues=residues(
+            None if inspected is None else inspected.facts,
+            after.facts,
+            label,
+            _revisions(request.profile),
+        ),
         retire=retire,
         last_owner=None if state.revoked is None else state.revoked.last_owner,
     )

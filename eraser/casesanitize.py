@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import time
 
-from eraser import caseprobes, durations
+from eraser import caseprobes, caseunlock, durations
 from eraser.casedesk import Desk
 from eraser.caseentries import (
     AttemptOver,
@@ -65,6 +65,23 @@ def adopt(desk: Desk) -> None:
         return
     place = list(waiting)[found]
     desk.note(Intent(place, 1, adopted=True, log_before=_text(raw)))
+
+
+def ours_runs(desk: Desk, cdw10s: tuple[int, ...]) -> bool:
+    """Whether a sanitize is running that will be adopted. Another's end is waited for: it keeps
+    most commands from the drive, and what is told meanwhile is not the whole truth.
+
+    Raises :class:`DriveError` when patience is over.
+    """
+    if not desk.controller.identify().can_sanitize:
+        return False
+    _raw, now = desk.sanitize_log()
+    if now.state is not SanitizeState.RUNNING:
+        return False
+    if attach(cdw10s, now) is not None:
+        return True
+    wait_for_another(desk, "before anything is asked")
+    return False
 
 
 def wait_for_another(desk: Desk, why: str) -> None:
@@ -150,6 +167,7 @@ class Sanitize:
     def _send(self) -> None:
         desk, cdw10 = self.desk, self.command.cdw10
         wait_for_another(desk, "before ours")
+        caseunlock.unlock_late(desk)
         caseprobes.plant(desk, self.place)
         desk.recheck()
         raw, _before = desk.sanitize_log()

@@ -1,6 +1,6 @@
 """``nvme-eraser gate``: the last gate before a guest starts, and what people tell it.
 
-``check`` is called by libvirt's hook while the guest waits: each command loads what it needs.
+``check`` answers what libvirt's hook asks :mod:`eraser.gate.door`, for people who want to know.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 DEFAULT_STATE_DIR = Path("/var/lib/nvme-eraser")
 DEFAULT_RUN_DIR = Path("/run/nvme-quarantine")
 
-MAX_DOMAIN_BYTES = 16 << 20
-
 _HELP = {
-    "check": "let the domain on standard input start on its drives, or refuse (libvirt's hook)",
+    "check": "let the domain on standard input start on its drives, or refuse, as the hook does",
     "status": "what of this host's defences stands; exit code 1 where one does not",
     "show": "show owners, tickets, allowances and exemptions",
     "adopt": "first installation: record who has which drive now",
@@ -127,28 +125,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    import syslog
+    from eraser.gate import door
 
-    from eraser.gate import desk
-
-    document = sys.stdin.buffer.read(MAX_DOMAIN_BYTES + 1)
-    syslog.openlog("nvme-eraser", syslog.LOG_PID, syslog.LOG_DAEMON)
-    try:
-        if len(document) > MAX_DOMAIN_BYTES:
-            raise desk.GateRefusedError(
-                f"refused the start of domain {arguments.domain!r}: expected at most "
-                f"{MAX_DOMAIN_BYTES} bytes, found more"
-            )
-        passed = desk.check(
-            arguments.state_dir, arguments.run_dir, Host(), document, arguments.deadline
-        )
-    except desk.GateRefusedError as error:
-        syslog.syslog(syslog.LOG_WARNING, f"gate {str(error)!r}")
-        raise
-    for each in passed.admissions:
-        syslog.syslog(
-            syslog.LOG_NOTICE, f"gate let {passed.domain!r} in on {each.address} by {each.way}"
-        )
+    document = sys.stdin.buffer.read(door.MAX_DOMAIN_BYTES + 1)
+    directories = (arguments.state_dir, arguments.run_dir)
+    door.let_in(arguments.domain, document, *directories, Host(), arguments.deadline)
     return 0
 
 

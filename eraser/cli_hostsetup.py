@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import eraser
 from eraser import hostsetup
 from eraser.casefiles import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR
 from eraser.cli_output import add_format, show
@@ -18,6 +18,8 @@ from eraser.gate import defencefacts, defences, setup
 from eraser.gate.hookfile import HookSettings
 from eraser.wire.identity import pci_address
 from eraser.wire.ticket import Standing
+
+_LIBRARY = Path(eraser.__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
         help="without the hook that lets guests start on certified drives only; removes it",
     )
     parser.add_argument(
-        "--eraser",
-        metavar="PATH",
-        help="the nvme-eraser that libvirt's hook runs (default: this one)",
+        "--library",
+        metavar="DIR",
+        help="holds the package of the eraser that libvirt's hook loads (default: this one)",
     )
     parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE_DIR, metavar="DIR")
     parser.add_argument("--run-dir", type=Path, default=DEFAULT_RUN_DIR, metavar="DIR")
@@ -102,28 +104,12 @@ def _settings(arguments: argparse.Namespace) -> HookSettings | None:
     try:
         return HookSettings(
             python=os.path.abspath(sys.executable),
-            eraser=os.path.abspath(arguments.eraser or _this_program()),
+            library=os.path.abspath(arguments.library or _LIBRARY),
             state_dir=str(arguments.state_dir),
             run_dir=str(arguments.run_dir),
         )
     except ValueError as error:
         raise BadInputError(f"host-setup: {error}") from error
-
-
-def _this_program() -> str:
-    """The nvme-eraser that was called; one on the PATH where it was called as a module."""
-    called = Path(sys.argv[0])
-    beside = Path(sys.executable).with_name("nvme-eraser")
-    for path in (called, beside):
-        if path.name == "nvme-eraser" and os.access(path, os.X_OK):
-            return str(path)
-    found = shutil.which("nvme-eraser")
-    if found is None:
-        raise BadInputError(
-            "host-setup: expected a program nvme-eraser for libvirt's hook, found none on the "
-            "PATH; name it with --eraser, or do without the hook (--no-gate)"
-        )
-    return found
 
 
 def _remember(arguments: argparse.Namespace, made: setup.Setup) -> tuple[setup.Told, ...]:

@@ -12,7 +12,7 @@ from eraser.drive import health
 from eraser.drive.features import features
 from eraser.drive.inspect import facts
 from eraser.drive.nvme import open_controller
-from eraser.drive.profile import obstacles, propose
+from eraser.drive.profile import obstacles, propose, value_of
 from eraser.drive.residues import residues
 from eraser.drive.spec import SanitizeLog
 from eraser.drive.sysfs import Host
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise BadInputError(str(error)) from error
     controller = open_controller(
-        Host(), address, timeout=limits.command, command_timeout=limits.command
+        Host(), address, timeout=limits.command, command_timeout=limits.command, by_ioctl=True
     )
     with controller:
         identify, identity = controller.identify(), controller.identity()
@@ -147,7 +147,7 @@ def lines(inspection: Inspection) -> Iterator[tuple[str, str]]:
     yield from _condition_lines(found.condition or Condition())
     for rule in inspection.features:
         where = f", namespace {rule.nsid}" if rule.nsid else ""
-        value = f"data {rule.digest[:16]}..." if rule.digest else f"{rule.value:#x}"
+        value = value_of(rule)
         yield f"feature {rule.fid:#04x}", f"{value} ({rule.name}{where}, {rule.comparator})"
     yield (
         "health",

@@ -135,7 +135,7 @@ def _look(
     me = frozenset({os.getpid()})
     prove_idle(host, address, own_pids=me)
     with open_controller(
-        host, address, timeout=limits.ready, command_timeout=limits.command
+        host, address, timeout=limits.ready, command_timeout=limits.command, by_ioctl=True
     ) as controller:
         identity = controller.identity()
         if differences := claim.identity.differences(identity):
@@ -149,7 +149,7 @@ def _look(
             controller.reset(timeout=limits.ready)
             controller.wait_live(limits.ready)
         with NamespaceHold(controller, writable=False) as hold:
-            prove_idle(host, address, own_pids=me, claimed=hold.claimed)
+            prove_idle(host, address, own_pids=controller.pids, claimed=hold.claimed)
             return _compare(controller, hold.paths, claim, limits, full=full)
 
 

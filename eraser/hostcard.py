@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from eraser.errors import BadInputError
 from eraser.wire import codec
-from eraser.wire.order import EraseOrder
+
+if TYPE_CHECKING:
+    from eraser.wire.order import EraseOrder
 
 CARD_FILE = "host.json"
 
@@ -45,13 +48,33 @@ def order_file(state_dir: Path, address: str) -> Path:
     return state_dir / "orders" / f"{codec.digest(address)[:32]}.json"
 
 
-def accepted(state_dir: Path, address: str) -> EraseOrder | None:
-    """The newest order that was accepted for the slot, done or not.
+@dataclass(frozen=True)
+class OrderHead:
+    """Which order it is."""
+
+    order_id: str
+    generation: int
+
+
+def newest(state_dir: Path, address: str) -> OrderHead | None:
+    """Which order was accepted last for the slot, done or not; without a look at the rest of it.
 
     Raises :class:`BadInputError` where its file is damaged.
     """
+    raw = _order(state_dir, address)
+    return None if raw is None else codec.load_part(OrderHead, raw, f"accepted order of {address}")
+
+
+def accepted(state_dir: Path, address: str) -> EraseOrder | None:
+    """The whole of that order. Raises :class:`BadInputError` where its file is damaged."""
+    from eraser.wire.order import EraseOrder  # policies and profiles: too much for the last gate
+
+    raw = _order(state_dir, address)
+    return None if raw is None else codec.load(EraseOrder, raw, f"accepted order of {address}")
+
+
+def _order(state_dir: Path, address: str) -> bytes | None:
     try:
-        raw = order_file(state_dir, address).read_bytes()
+        return order_file(state_dir, address).read_bytes()
     except FileNotFoundError:
         return None
-    return codec.load(EraseOrder, raw, f"accepted order of {address}")

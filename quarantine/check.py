@@ -15,7 +15,7 @@ from eraser.wire.order import EraseOrder
 from eraser.wire.profile import layout_differences
 from eraser.wire.remarks import remarks
 from eraser.wire.report import EraseReport, Outcome, Verdict
-from quarantine.evidence import methods, reading
+from quarantine.evidence import images, methods, reading
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import WORKING
 
@@ -52,8 +52,17 @@ class Decision:
         return "; ".join(self.reasons)
 
 
-def check(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Decision:
-    """Decides on a report whose signature already held."""
+def check(
+    order: EraseOrder,
+    report: EraseReport,
+    record: SlotRecord,
+    installed: tuple[str, ...] = (),
+) -> Decision:
+    """Decides on a report whose signature already held.
+
+    ``installed`` are the firmware revisions by slot in the drive's last certificate; empty where it
+    has none, or where that does not tell.
+    """
     stale = tuple(_stale(order, report, record))
     if stale:
         return Decision(Ruling.REFUSE, stale)
@@ -71,11 +80,15 @@ def check(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Decisio
     if report.verdict is not Verdict.ERASED:
         reasons = (f"verdict {report.verdict}", *report.reasons)
         return Decision(Ruling.HOLD, reasons, retire=(*retire, *_failed(order, report)))
-    claims = tuple(_claims(order, report))
+    claims, loaded = tuple(_claims(order, report)), tuple(images.loaded(installed, order, report))
     if not report.fit:
-        reasons = ("erased, but not fit to be handed out", *report.reasons, *claims)
+        reasons = ("erased, but not fit to be handed out", *report.reasons, *claims, *loaded)
         return Decision(Ruling.HOLD, reasons, erased=_provable(claims, report), retire=retire)
-    reasons = (*claims, *_unfit(order, report), *report.retire)
+    wrong = (*claims, *_unfit(order, report), *report.retire)
+    if loaded and not wrong:
+        # Its host is honest and cannot know: the erase itself stands.
+        return Decision(Ruling.HOLD, loaded, erased=_provable(claims, report))
+    reasons = (*wrong, *loaded)
     return Decision(Ruling.HOLD if reasons else Ruling.CERTIFY, reasons, retire=retire)
 
 

@@ -16,10 +16,11 @@ from eraser.wire.policy import Policy
 from eraser.wire.profile import Profile
 from eraser.wire.signing import PrivateKey, PublicKey
 from quarantine.assembly import Assembly, read_file
-from quarantine.cliout import age, show_fields, show_json, show_table
+from quarantine.cliout import age, show_fields, show_json, show_table, warn
 from quarantine.cliverb import Verb
 from quarantine.errors import BadInputError
 from quarantine.record.facts import Approved, HostRecord
+from quarantine.record.states import FREE_TO_SCHEDULE
 
 T = TypeVar("T")
 
@@ -131,8 +132,12 @@ def _host_show(assembly: Assembly, args: argparse.Namespace) -> int:
 def _host_remove(assembly: Assembly, args: argparse.Namespace) -> int:
     if not assembly.store.remove_host(args.host):
         raise BadInputError(f"host {args.host}: expected a registered host, found none")
+    offered = assembly.store.slots(host=args.host, states=FREE_TO_SCHEDULE)
     if args.format == "json":
-        show_json({"host": args.host, "removed": True})
+        names = [str(record.slot) for record in offered]
+        show_json({"host": args.host, "removed": True, "taken_back": names})
+    for record in offered:
+        warn(f"{record.slot} is on offer: taken back by the running service with its next sweep")
     return 0
 
 

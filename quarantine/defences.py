@@ -28,7 +28,12 @@ _FINE: Final = frozenset({Standing.PRESENT, Standing.NOT_APPLICABLE})
 def weigh(record: SlotRecord, host: HostRecord | None, limits: Limits) -> Past:
     """What the host adds to the past of one of its slots."""
     if host is None:
-        return Past(greeted=False)
+        # Nobody's word counts there any more: what it testified keeps no drive on offer.
+        offered = record.state is State.AVAILABLE and limits.tickets
+        return Past(
+            greeted=False,
+            recall=f"host {record.slot.host} is registered no more" if offered else "",
+        )
     hello, heard = host.hello, host.heard_at
     since = _seconds(record.entered_at, heard)
     domains = hello.gate.domains if hello and hello.gate and since >= 0 else ()
@@ -37,7 +42,7 @@ def weigh(record: SlotRecord, host: HostRecord | None, limits: Limits) -> Past:
         incarnation=host.incarnation,
         greeted=hello is not None,
         unguarded=_unguarded(hello, limits) if hello and limits.tickets else "",
-        recall=_recall(record, host, limits) if limits.tickets else "",
+        recall=_recall(record, host, limits, since) if limits.tickets else "",
         claimed=(
             f"domain {named[0].name!r} ({named[0].uuid}) names the drive on its host; the order "
             "waits until it is gone"
@@ -99,7 +104,7 @@ def _unguarded(hello: Hello, limits: Limits) -> str:
     )
 
 
-def _recall(record: SlotRecord, host: HostRecord, limits: Limits) -> str:
+def _recall(record: SlotRecord, host: HostRecord, limits: Limits, since: float) -> str:
     gate = host.hello.gate if host.hello else None
     if record.state is State.CERTIFIED and record.ticket_ready:
         # Its receipt said valid; since then it waits for something else.
@@ -118,7 +123,26 @@ def _recall(record: SlotRecord, host: HostRecord, limits: Limits) -> str:
     for seen in gate.defences if gate else ():
         if seen.defence in limits.defences and seen.standing is Standing.ABSENT:
             return f"on host {host.name} {_name(seen)}"
-    return _dead(record, gate)
+    if dead := _dead(record, gate):
+        return dead
+    return _forgotten(record, gate) if since > _SETTLED_SECONDS else ""
+
+
+def _forgotten(record: SlotRecord, gate: GateTestimony | None) -> str:
+    """The host's book was put aside or is an older one: its gate lets nobody in on the drive.
+
+    Not where the book cannot be read: then the gate's hook is unknown, and no ticket is named.
+    """
+    known = gate and any(
+        seen.defence is Defence.HOOK and seen.standing is not Standing.UNKNOWN
+        for seen in gate.defences
+    )
+    if gate is None or not known:
+        return ""
+    case = (record.slot.address, record.order_id, record.generation)
+    if any((each.address, each.order_id, each.generation) == case for each in gate.tickets):
+        return ""
+    return "its host's gate has no ticket for it any more"
 
 
 def _dead(record: SlotRecord, gate: GateTestimony | None) -> str:

@@ -174,7 +174,7 @@ class Reconciler:
         What is on offer without a certificate is reserved, enrolled or not.
         """
         providers = self._placement.one_time_use()
-        records = self._store.slots()
+        records, hosts = self._store.slots(), self._store.last_heard().keys()
         generations = {provider.uuid: provider.generation for provider in providers}
         self._watch.refill(r for r in records if r.state is State.IN_USE)
         offered = self._offered(records)
@@ -187,6 +187,9 @@ class Reconciler:
         for record in records:
             if record.state in FREE_TO_SCHEDULE and record.provider not in generations:
                 hold_unburnt(self._store, self._placement, record)
+        wrong |= {
+            r.slot for r in records if r.state in FREE_TO_SCHEDULE and r.slot.host not in hosts
+        }
         due = [r for r in records if r.slot in wrong or self._is_due(r, generations)]
         due.sort(key=lambda r: (r.slot not in wrong, r.state in _WORK, r.slot))
         return self._each(r.slot for r in due)

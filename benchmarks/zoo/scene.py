@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.lab.errors import LabError
-from tests.lab.guest.argv import SHORT_TIMEOUTS
+from tests.lab.guest.argv import SHORT_TIMEOUTS, Flavour
+from tests.lab.guest.build import Images
 from tests.lab.nvme.presetkind import Preset
 from tests.lab.nvme.profile import DriveProfile
 from tests.lab.rack import Rack, world
@@ -77,21 +78,23 @@ class Scene:
 
 
 @contextlib.contextmanager
-def scene(preset: Preset) -> Iterator[Scene]:
+def scene(
+    preset: Preset, *, images: Images | None = None, flavour: Flavour = SHORT_TIMEOUTS
+) -> Iterator[Scene]:
     """Set it: an approved profile, a tenant's day, what the tenant left, and the drive's faults.
 
     Raises ``LabError`` where the rack does not do its part.
     """
     with (
         tempfile.TemporaryDirectory(prefix="nvq-zoo-") as directory,
-        Rack(Path(directory) / "rack") as rack,
+        Rack(Path(directory) / "rack", images) as rack,
     ):
-        yield _set(rack, preset)
+        yield _set(rack, preset, flavour)
 
 
-def _set(rack: Rack, preset: Preset) -> Scene:
+def _set(rack: Rack, preset: Preset, flavour: Flavour) -> Scene:
     drive = world.make(rack, 0, preset, SIZE)
-    compute = rack.compute(flavour=SHORT_TIMEOUTS)
+    compute = rack.compute(flavour=flavour)
     _approve(compute, drive, preset)
     _write(compute, drive, preset)
     known = drive.fingerprints()

@@ -67,23 +67,44 @@ class AdminReader:
         does more than read."""
         if opcode not in READS:
             raise DriveError(f"{self._address}: expected a reading command, found {opcode:#04x}")
-        data = array.array("B", bytes(length))
-        place, _items = data.buffer_info()
-        command = bytearray(
-            _COMMAND.pack(
-                opcode, 0, 0, nsid, 0, 0, 0, place, 0, length, cdw10, 0, 0, 0, 0, 0,
-                max(1, int(self._timeout * 1000)), 0,
-            )
-        )  # fmt: skip
         try:
-            status = fcntl.ioctl(self._descriptor, _ADMIN_CMD, command, True)
+            status, _result, data = submit(
+                self._descriptor, opcode, length, nsid=nsid, cdw10=cdw10, timeout=self._timeout
+            )
         except OSError as error:
             raise DriveError(
                 f"{self._address}: expected {what}, found {error.strerror}; see the kernel's log"
             ) from error
         if status:
             raise DriveError(
-                f"{self._address}: expected {what}, found status {status & STATUS_MASK:#05x}; "
+                f"{self._address}: expected {what}, found status {status:#05x}; "
                 "see the kernel's log"
             )
-        return data.tobytes()
+        return data
+
+
+def submit(
+    descriptor: int,
+    opcode: int,
+    length: int,
+    *,
+    nsid: int,
+    cdw10: int,
+    cdw11: int = 0,
+    cdw12: int = 0,
+    timeout: float,
+) -> tuple[int, int, bytes]:
+    """One reading command: its status (SCT and SC), dword 0 of the completion, and the data.
+
+    ``timeout`` in seconds is the kernel's. Raises ``OSError`` where no completion was seen.
+    """
+    data = array.array("B", bytes(length))
+    place = data.buffer_info()[0] if length else 0
+    command = bytearray(
+        _COMMAND.pack(
+            opcode, 0, 0, nsid, 0, 0, 0, place, 0, length, cdw10, cdw11, cdw12, 0, 0, 0,
+            max(1, int(timeout * 1000)), 0,
+        )
+    )  # fmt: skip
+    status = fcntl.ioctl(descriptor, _ADMIN_CMD, command, True)
+    return status & STATUS_MASK, _COMMAND.unpack(command)[-1], data.tobytes()

@@ -1,14 +1,22 @@
-"""Admin commands to one controller through nvme-cli, each remembered as it was sent."""
+"""Admin commands to one controller, each remembered as it was sent.
+
+nvme-cli sends them; those that only read go by ioctl where there is an :class:`Asker`.
+"""
 
 from __future__ import annotations
 
+import os
+import time
+
+from eraser.clock import utc_now
 from eraser.drive import command
-from eraser.drive.passthru import READS, CommandError, message, passthru_argv, status_of
+from eraser.drive.asker import ASKS, Asker, Question
+from eraser.drive.passthru import READS, CommandError, message, passthru_argv, status_of, success
 from eraser.wire.report import CommandRecord
 
 EXIT_GRACE = 10.0
-"""Seconds that nvme-cli gets beyond the command's own timeout: the kernel resets the controller at
-that timeout, and only then does the call return."""
+"""Seconds that nvme-cli, or the asker's child, gets beyond the command's own timeout: the kernel
+resets the controller at that timeout, and only then does the call return."""
 
 
 class AdminQueue:
@@ -24,6 +32,8 @@ class AdminQueue:
         """Every admin command, as sent. Reads that repeat the one before them with the same
         outcome (polls) are not listed again, they are counted in :attr:`repeats`."""
         self.repeats = 0
+        self.asker: Asker | None = None
+        """By whom reading commands go; None where all go by nvme-cli."""
 
     def check_open(self) -> None:
         """Raises ``DriveError`` where nothing may be sent any more."""
@@ -50,6 +60,9 @@ class AdminQueue:
         Raises :class:`DriveError` where the controller is closed or nvme-cli cannot run.
         """
         self.check_open()
+        if self.asker is not None and opcode in ASKS and not io and not send:
+            question = Question(opcode, nsid, cdw10, cdw11, cdw12, data_len, timeout)
+            return self._ask(self.asker, question, note)
         argv = passthru_argv(
             self.program,
             io or self.path,
@@ -75,17 +88,42 @@ class AdminQueue:
             started_at=done.started_at,
             seconds=round(done.seconds, 6),
             sent=send.rstrip(b"\0").hex(),
+            cdw11=cdw11,
+            cdw12=cdw12,
         )
         self._remember(record)
         return record, done.stdout if record.status == 0 else b""
 
+    def _ask(self, asker: Asker, question: Question, note: str) -> tuple[CommandRecord, bytes]:
+        started_at, began = utc_now(), time.monotonic()
+        answer = asker.ask(question, question.timeout + EXIT_GRACE)
+        if answer is None:
+            exit_code, status, said = None, None, "no answer"
+        elif answer.error:
+            exit_code, status, said = 1, None, os.strerror(answer.error)
+        elif answer.status:
+            exit_code, status, said = 1, answer.status, f"status {answer.status:#05x}"
+        else:
+            exit_code, status, said = 0, 0, success(answer.result)
+        record = CommandRecord(
+            argv=(),
+            opcode=question.opcode,
+            nsid=question.nsid,
+            cdw10=question.cdw10,
+            status=status,
+            exit_code=exit_code,
+            message=message(note, said),
+            started_at=started_at,
+            seconds=round(time.monotonic() - began, 6),
+            cdw11=question.cdw11,
+            cdw12=question.cdw12,
+        )
+        self._remember(record)
+        return record, b"" if answer is None else answer.data
+
     def _remember(self, record: CommandRecord) -> None:
         last = self.records[-1] if self.records else None
-        if (
-            last is not None
-            and record.opcode in READS
-            and (record.argv, record.status) == (last.argv, last.status)
-        ):
+        if last is not None and record.opcode in READS and _same(record, last):
             self.repeats += 1
         else:
             self.records.append(record)
@@ -133,3 +171,9 @@ class AdminQueue:
             "see the kernel's log",
             record,
         )
+
+
+def _same(one: CommandRecord, other: CommandRecord) -> bool:
+    """The same command with the same outcome."""
+    names = ("argv", "opcode", "nsid", "cdw10", "cdw11", "cdw12", "status")
+    return all(getattr(one, name) == getattr(other, name) for name in names)

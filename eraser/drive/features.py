@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from eraser.drive import hostmetadata
 from eraser.drive.nvme import Controller
 from eraser.drive.passthru import CommandError
-from eraser.wire.profile import Comparator, FeatureRule
+from eraser.wire.profile import FEATURE_DATA_BYTES, Comparator, FeatureRule
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,9 @@ class KnownFeature:
     saved: bool = True
     """Read as saved where the drive saves features. Not for a state that lasts by itself: a drive
     answers a question for its saved value with the default."""
-    data_length: int = 0
-    """Bytes that come with it; they are compared as a digest."""
+    data: bool = False
+    """Host metadata comes with it: compared by digest, element by element in any order."""
 
-
-HOST_METADATA_BYTES = 4096
 
 FEATURES = (
     KnownFeature(0x01, "arbitration"),
@@ -44,10 +43,13 @@ FEATURES = (
     KnownFeature(0x83, "reservation persistence", per_namespace=True, saved=False),
     KnownFeature(0x84, "namespace write protection", per_namespace=True, saved=False),
     KnownFeature(0x85, "boot partition write protection", saved=False),
-    # Text that a host leaves in the drive: a message from one tenant to the next.
-    KnownFeature(0x7D, "enhanced controller metadata", data_length=HOST_METADATA_BYTES),
-    KnownFeature(0x7E, "controller metadata", data_length=HOST_METADATA_BYTES),
-    KnownFeature(0x7F, "namespace metadata", per_namespace=True, data_length=HOST_METADATA_BYTES),
+    # Text that a host leaves in the drive: a message from one tenant to the next. By the standard
+    # it is neither saved nor outlives a reset; what counts is what a drive has kept.
+    KnownFeature(hostmetadata.ENHANCED, "enhanced controller metadata", saved=False, data=True),
+    KnownFeature(hostmetadata.CONTROLLER, "controller metadata", saved=False, data=True),
+    KnownFeature(
+        hostmetadata.NAMESPACE, "namespace metadata", per_namespace=True, saved=False, data=True
+    ),
 )
 """What the driver sets anew with every start (queues, power states, host memory, events), and what
 belongs to no single drive (NVM sets, endurance groups), is left out."""
@@ -80,10 +82,10 @@ def _read(
 ) -> FeatureRule | None:
     for kind in (True, False) if saved else (False,):
         try:
-            value, digest = 0, ""
-            if known.data_length:
-                data = controller.feature_data(
-                    known.fid, nsid, length=known.data_length, saved=kind
+            value, digest, data = 0, "", b""
+            if known.data:
+                data = hostmetadata.in_order(
+                    controller.feature_data(known.fid, nsid, length=FEATURE_DATA_BYTES, saved=kind)
                 )
                 digest = hashlib.sha256(data).hexdigest()
             else:
@@ -92,7 +94,15 @@ def _read(
             if error.status is None:
                 raise
         else:
-            return FeatureRule(known.fid, known.name, value, known.comparator, nsid, digest)
+            return FeatureRule(
+                known.fid,
+                known.name,
+                value,
+                known.comparator,
+                nsid,
+                digest,
+                data.rstrip(b"\0").hex(),
+            )
     return None
 
 

@@ -37,6 +37,10 @@ from eraser.wire.condition import (
 
 FEATURE_WRITE_PROTECTION = 0x84
 
+_SECURITY, _RESERVATIONS, _PROTECTION = "TCG security", "reservations", "write protection"
+LOCKS = frozenset({_SECURITY, _RESERVATIONS, _PROTECTION})
+"""Answers that say whether somebody keeps the next user from the drive, by name."""
+
 _LOCKDOWN_PROHIBITED = 1 << 4
 """Log 14h, log specific parameter bits 5:4: list what is prohibited now. Bits 3:0 are the scope."""
 _SCOPE_OPCODES, _SCOPE_FEATURES = 0x0, 0x2
@@ -72,16 +76,16 @@ def condition(
             "firmware slots", lambda: firmware_slots(controller, identify), None, nonsense
         ),
         controllers=sensible("controllers", lambda: controllers(controller, identify), 1, nonsense),
-        security=sensible("TCG security", lambda: security(controller, identify), None, nonsense),
+        security=sensible(_SECURITY, lambda: security(controller, identify), None, nonsense),
         boot=sensible(
             "boot partitions", lambda: boot_partitions(controller, identify), None, nonsense
         ),
         lockdown=sensible("lockdown", lambda: lockdown(controller, identify), None, nonsense),
         reservations=sensible(
-            "reservations", lambda: reservations(controller, identify, namespaces), (), nonsense
+            _RESERVATIONS, lambda: reservations(controller, identify, namespaces), (), nonsense
         ),
         protected=sensible(
-            "write protection", lambda: protected(controller, identify, namespaces), (), nonsense
+            _PROTECTION, lambda: protected(controller, identify, namespaces), (), nonsense
         ),
         rpmb_units=identify.rpmbs & _RPMB_UNITS,
         logs=logs(identify),

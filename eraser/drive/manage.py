@@ -1,4 +1,4 @@
-"""Commands that change a drive's layout or take a lock off it; each gives its record back.
+"""Commands that set a drive's features or take a lock off it; each gives its record back.
 
 A bad status is a result: the caller goes on, and says what could not be done. Everything raises
 ``DriveError`` where the controller is closed or nvme-cli cannot run.
@@ -9,19 +9,16 @@ from __future__ import annotations
 from eraser.drive.inquiry import FEATURE_WRITE_PROTECTION
 from eraser.drive.nvme import Controller
 from eraser.drive.passthru import (
-    FORMAT_NVM,
     IO_RESERVATION_REGISTER,
     IO_RESERVATION_RELEASE,
-    NAMESPACE_ATTACHMENT,
-    NAMESPACE_MANAGEMENT,
     SET_FEATURES,
     result_of,
 )
 from eraser.wire.condition import Reservation
 from eraser.wire.report import CommandRecord
 
-_SELECT_CREATE, _SELECT_DELETE, _SELECT_ATTACH = 0, 1, 0
-"""SEL, dword 10 bits 3:0 (Base 2.0, 5.22, 5.23)."""
+CREATE, DELETE, ATTACH = 0, 1, 0
+"""SEL, dword 10 bits 3:0, of Namespace Management and Attachment (Base 2.0, 5.22, 5.23)."""
 
 _RELEASE_CLEAR = 1
 """RRELA, dword 10 bits 2:0 (Base 2.0, 7.5): unregisters every host and ends the reservation."""
@@ -35,56 +32,30 @@ OUR_KEY = (0x6E766D65_71756172).to_bytes(8, "little")
 FEATURE_RESERVATION_PERSISTENCE = 0x83
 
 
-def create_namespace(
-    controller: Controller, data: bytes, note: str, timeout: float
-) -> tuple[CommandRecord, int]:
-    """The record, and the NSID that the drive chose (dword 0); 0 where it failed."""
-    record, _data = controller.admin(
-        NAMESPACE_MANAGEMENT, cdw10=_SELECT_CREATE, send=data, timeout=timeout, note=note
-    )
-    return record, (result_of(record.message) or 0) if record.status == 0 else 0
-
-
-def delete_namespace(controller: Controller, nsid: int, timeout: float) -> CommandRecord:
-    """Deletes one; what it held is out of reach then, and not erased."""
-    note = f"delete namespace {nsid}"
-    return controller.admin(
-        NAMESPACE_MANAGEMENT, nsid=nsid, cdw10=_SELECT_DELETE, timeout=timeout, note=note
-    )[0]
-
-
-def attach_namespace(
-    controller: Controller, nsid: int, controllers: bytes, timeout: float
-) -> CommandRecord:
-    """Attaches one to the controllers of the list."""
-    note = f"attach namespace {nsid}"
-    return controller.admin(
-        NAMESPACE_ATTACHMENT,
-        nsid=nsid,
-        cdw10=_SELECT_ATTACH,
-        send=controllers,
-        timeout=timeout,
-        note=note,
-    )[0]
-
-
-def reformat(controller: Controller, nsid: int, cdw10: int, timeout: float) -> CommandRecord:
-    """Format NVM with SES 000b; what dword 10 says is the caller's."""
-    note = f"format namespace {nsid} without erase"
-    return controller.admin(FORMAT_NVM, nsid=nsid, cdw10=cdw10, timeout=timeout, note=note)[0]
+def created(record: CommandRecord) -> int:
+    """The NSID that the drive chose (dword 0) for :data:`CREATE`; 0 where it failed."""
+    return (result_of(record.message) or 0) if record.status == 0 else 0
 
 
 def set_feature(
-    controller: Controller, fid: int, value: int, nsid: int, *, save: bool
+    controller: Controller,
+    fid: int,
+    value: int,
+    nsid: int,
+    *,
+    save: bool,
+    send: bytes = b"",
+    note: str = "",
 ) -> CommandRecord:
-    """Set Features; SV is bit 31 of dword 10 (Base 2.0, 5.27)."""
+    """Set Features, dword 11 being ``value``; SV is bit 31 of dword 10 (Base 2.0, 5.27)."""
     return controller.admin(
         SET_FEATURES,
         nsid=nsid,
         cdw10=fid | (1 << 31 if save else 0),
         cdw11=value,
+        send=send,
         timeout=controller.timeout,
-        note=f"feature {fid:#04x} to {value:#x}",
+        note=note or f"feature {fid:#04x} to {value:#x}",
     )[0]
 
 

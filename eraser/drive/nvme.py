@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from eraser.drive import command, spec
 from eraser.drive.adminqueue import AdminQueue
+from eraser.drive.asker import Asker
+from eraser.drive.held import HeldController, hold
 from eraser.drive.passthru import (
     ALL_NAMESPACES,
     CNS_ACTIVE,
@@ -27,7 +26,7 @@ from eraser.drive.passthru import (
     CommandError,
     result_of,
 )
-from eraser.drive.sysfs import AbsentError, Host, Node, PciFunction, numbers, open_node, wait_for
+from eraser.drive.sysfs import Host, Node, numbers, wait_for
 from eraser.errors import DriveError
 from eraser.wire.identity import ControllerIdentity
 
@@ -36,38 +35,24 @@ MAX_NAMESPACES = 1024
 sent to so many still fits into a report."""
 
 
-class Controller(AdminQueue):
-    """An opened controller. Made by :func:`open_controller`.
+class Controller(HeldController, AdminQueue):
+    """A controller that is held open, and what it is asked. Made by :func:`open_controller`."""
 
-    The descriptor of ``/dev/nvmeN`` stays open until :meth:`close`: as long as it does, the kernel
-    cannot give the instance number to another controller, so the path in each argv names this one.
-    """
-
-    def __init__(
-        self, function: PciFunction, name: str, descriptor: int, *, command_timeout: float
-    ) -> None:
-        path = str(function.host.path(f"/dev/{name}"))
-        super().__init__(function.host.nvme, function.address, path, timeout=command_timeout)
-        self.function = function
-        self.name = name
-        self._descriptor: int | None = descriptor
+    def __init__(self, held: HeldController, *, command_timeout: float) -> None:
+        """Takes over what is held; ``command_timeout`` in seconds is for an ordinary command."""
+        HeldController.__init__(self, held.function, held.name, held.take())
+        AdminQueue.__init__(self, held.host.nvme, held.address, held.path, timeout=command_timeout)
 
     @property
-    def host(self) -> Host:
-        """The host that the controller is on."""
-        return self.function.host
+    def pids(self) -> frozenset[int]:
+        """Who has the controller open on this object's account."""
+        return frozenset({os.getpid(), self.asker.pid} if self.asker else {os.getpid()})
 
-    @property
-    def state(self) -> str:
-        """The kernel's word: live, resetting, connecting, deleting, dead, gone."""
-        return self.function.state(self.name)
-
-    @property
-    def descriptor(self) -> int:
-        """Of ``/dev/nvmeN``, for :mod:`eraser.drive.adminioctl`. Raises :class:`DriveError`."""
-        self.check_place()
-        assert self._descriptor is not None
-        return self._descriptor
+    def close(self) -> None:
+        """Lets go of the controller. Its name may belong to another one from now on."""
+        if self.asker is not None:
+            self.asker.close()
+        super().close()
 
     def identify(self) -> spec.IdentifyController:
         """Identify Controller. Raises :class:`DriveError`."""
@@ -83,40 +68,6 @@ class Controller(AdminQueue):
         """
         self.check_place()
         return self.identity_of(self.identify())
-
-    def identity_of(self, found: spec.IdentifyController) -> ControllerIdentity:
-        """Who this is, from what it answered just now. Raises :class:`DriveError`."""
-        return ControllerIdentity(
-            vendor_id=self.function.pci_id("vendor"),
-            device_id=self.function.pci_id("device"),
-            subsystem_vendor_id=self.function.pci_id("subsystem_vendor"),
-            subsystem_device_id=self.function.pci_id("subsystem_device"),
-            serial=found.serial,
-            model=found.model,
-            subnqn=found.subnqn,
-        )
-
-    def check_open(self) -> None:
-        """Raises :class:`DriveError` after :meth:`close`."""
-        if self._descriptor is None:
-            raise DriveError(f"{self.address}: expected an open controller, found it closed")
-
-    def check_place(self) -> None:
-        """The open descriptor leads to the controller of this address, not to a namesake.
-
-        Raises :class:`DriveError`.
-        """
-        if self._descriptor is None:
-            raise DriveError(f"{self.address}: expected an open controller, found it closed")
-        if self.name not in self.function.controllers:
-            raise DriveError(
-                f"{self.address}: expected controller {self.name}, found it gone; open it again"
-            )
-        if os.fstat(self._descriptor).st_rdev != _node(self.function, self.name).rdev:
-            raise DriveError(
-                f"{self.address}: expected {self.path} to be its controller, found another's; "
-                "open it again"
-            )
 
     def identify_namespace(self, nsid: int, *, attached: bool = True) -> spec.IdentifyNamespace:
         """Identify Namespace of an active one, or (CNS 11h) of one that is not ``attached``.
@@ -320,76 +271,22 @@ class Controller(AdminQueue):
             for nsid, node in self.block_nodes().items()
         }
 
-    def close(self) -> None:
-        """Lets go of the controller. Its name may belong to another one from now on."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-def _node(function: PciFunction, name: str) -> Node:
-    path = f"{function.controller_directory(name)}/dev"
-    try:
-        major, minor = numbers(function.host.text(path), path)
-    except OSError as error:
-        raise DriveError(
-            f"{function.address}: expected {path}, found {error.strerror}; open it again"
-        ) from error
-    return Node(name, major, minor, block=False)
-
-
-def _single(names: Sequence[str], address: str) -> str:
-    if len(names) != 1:
-        raise DriveError(
-            f"{address}: expected one NVMe controller, found {', '.join(names) or 'none'}"
-        )
-    return names[0]
-
 
 def open_controller(
-    host: Host, address: str, *, timeout: float, command_timeout: float = 30.0
+    host: Host,
+    address: str,
+    *,
+    timeout: float,
+    command_timeout: float = 30.0,
+    by_ioctl: bool = False,
 ) -> Controller:
-    """Opens the controller at a PCI address and holds it open.
+    """:func:`eraser.drive.held.hold`, for commands. ``command_timeout`` is for ordinary ones.
 
-    Waits up to ``timeout`` seconds until it is live: the driver lets nobody open one that is not.
-    ``command_timeout`` is for its ordinary commands. Raises :class:`AbsentError` where no function
-    or no ``nvme`` driver is there, :class:`DriveError` for anything else.
+    With ``by_ioctl`` a child of this process sends what only reads; not where threads run.
+    Raises :class:`AbsentError` where no function or no ``nvme`` driver is there,
+    :class:`DriveError` for anything else.
     """
-    function = PciFunction(host, address)
-    if not function.present or function.driver != "nvme":
-        raise AbsentError(
-            f"expected an NVMe controller at {function.address}, found "
-            f"{function.driver or 'no driver' if function.present else 'no PCI function'}; "
-            "is the drive in its slot and on the nvme driver?"
-        )
-    wait_for(
-        f"a live NVMe controller at {function.address}",
-        timeout,
-        lambda: any(function.state(name) == "live" for name in function.controllers),
-    )
-    name = _single(function.controllers, function.address)
-    try:
-        descriptor = open_node(host, _node(function, name), os.O_RDONLY)
-    except OSError as error:
-        raise DriveError(
-            f"{function.address}: expected to open /dev/{name}, found {error.strerror}; "
-            "run as root with udev running"
-        ) from error
-    controller = Controller(function, name, descriptor, command_timeout=command_timeout)
-    try:
-        controller.check_place()
-    except BaseException:
-        controller.close()
-        raise
+    controller = Controller(hold(host, address, timeout=timeout), command_timeout=command_timeout)
+    if by_ioctl:
+        controller.asker = Asker(controller.descriptor)
     return controller

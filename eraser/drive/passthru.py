@@ -9,9 +9,12 @@ nvme-cli's own sub-commands are not used, because their text and JSON change bet
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from eraser.errors import DriveError
-from eraser.wire.report import CommandRecord
+
+if TYPE_CHECKING:
+    from eraser.wire.report import CommandRecord
 
 IDENTIFY = 0x06
 GET_LOG_PAGE = 0x02
@@ -47,7 +50,7 @@ STATUS_MASK = 0x7FF
 READS = frozenset({IDENTIFY, GET_LOG_PAGE, GET_FEATURES, SECURITY_RECEIVE})
 """Admin opcodes that change nothing."""
 _STATUS = re.compile(r"\(0x([0-9a-fA-F]+)\)")
-_RESULT = re.compile(r"is Success and result: 0x([0-9a-fA-F]{1,8})\b")
+_RESULT = re.compile(r"\bSuccess and result: 0x([0-9a-fA-F]{1,8})\b")
 
 
 class CommandError(DriveError):
@@ -115,6 +118,11 @@ def result_of(stderr: str) -> int | None:
     """Dword 0 of the completion, which nvme-cli prints after a success; None where it did not."""
     match = _RESULT.search(stderr)
     return int(match[1], 16) if match else None
+
+
+def success(result: int) -> str:
+    """nvme-cli's words for a success, which :func:`result_of` reads."""
+    return f"Success and result: {result:#010x}"
 
 
 def message(note: str, stderr: str) -> str:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from eraser.drive import hostmetadata
 from eraser.drive.features import differing
+from eraser.drive.inquiry import LOCKS
 from eraser.drive.inspect import DETACHED
 from eraser.errors import BadInputError
 from eraser.wire.condition import (
@@ -146,18 +148,25 @@ def _differences(
     for rule, other in differing(profile.features, features):
         # Write protection has a line of its own, whatever the profile says.
         where = f" of namespace {rule.nsid}" if rule.nsid else ""
-        expected, found = _value(rule), "none" if other is None else _value(other)
+        expected, found = value_of(rule), "none" if other is None else value_of(other)
         yield (
             f"profile: expected feature {rule.fid:#04x} ({rule.name}){where} {expected}, "
             f"found {found}"
         )
     yield from obstacles(facts)
-    if profile.condition is not None and facts.condition is not None:
-        yield from _condition(profile, profile.condition, facts.condition)
+    if facts.condition is None:
+        return
+    yield from _nonsense(profile.condition, facts.condition.unreadable)
+    if profile.condition is not None:
+        yield from _condition(profile, profile.condition, facts.condition, facts.firmware)
 
 
-def _value(rule: FeatureRule) -> str:
-    return f"data {rule.digest[:16]}" if rule.digest else f"{rule.value:#x}"
+def value_of(rule: FeatureRule) -> str:
+    """A feature's value for people: of text that was left, which types there are."""
+    if not rule.digest:
+        return f"{rule.value:#x}"
+    held = f" ({hostmetadata.types(rule.content)})" if rule.complete else ""
+    return f"data {rule.digest[:16]}{held}"
 
 
 def _protection(nsid: int, state: int) -> str:
@@ -177,15 +186,22 @@ def _pending(firmware: FirmwareSlots | None) -> Iterator[str]:
         held = revisions[firmware.pending - 1] if firmware.pending <= len(revisions) else ""
         yield (
             f"profile: expected no firmware waiting for a reset, found slot {firmware.pending} "
-            f"({held!r}) to be activated by the next one"
+            f"({held!r}) to be activated by the next one; power-cycle the slot and order again"
         )
 
 
-def _condition(profile: Profile, wanted: Expected, found: Condition) -> Iterator[str]:
-    for what in found.unreadable:
-        if what not in (*wanted.unreadable, DETACHED):
+def _nonsense(wanted: Expected | None, unreadable: tuple[str, ...]) -> Iterator[str]:
+    """An older profile names nothing of it; behind nonsense about locks may stand one all the same,
+    and no drive is handed out with that."""
+    for what in unreadable:
+        named = what not in LOCKS if wanted is None else what in wanted.unreadable
+        if not named and what != DETACHED:
             yield f"profile: expected a sensible answer about {what}, found nonsense"
-    yield from _firmware(profile, wanted, found.firmware)
+
+
+def _condition(profile: Profile, wanted: Expected, found: Condition, running: str) -> Iterator[str]:
+    trusted = {*profile.firmware, *wanted.slot_firmware}
+    yield from _firmware(trusted, found.firmware, running)
     security = found.security or SecurityState()
     for what, expected, other in (
         ("controllers in the subsystem", wanted.controllers, found.controllers),
@@ -201,15 +217,21 @@ def _condition(profile: Profile, wanted: Expected, found: Condition) -> Iterator
             yield f"profile: expected {what} {_shown(expected)}, found {_shown(other)}"
 
 
-def _firmware(profile: Profile, wanted: Expected, found: FirmwareSlots | None) -> Iterator[str]:
+def _firmware(trusted: set[str], found: FirmwareSlots | None, running: str) -> Iterator[str]:
+    """An image that waits for a reset, announced or in the place of the one that runs.
+
+    What lies in another slot runs only when somebody commits it: the control plane compares it
+    with the drive's last certificate.
+    """
     yield from _pending(found)
-    trusted = {*profile.firmware, *wanted.slot_firmware, ""}
-    for slot, held in enumerate(() if found is None else found.revisions, start=1):
-        if held not in trusted:
-            yield (
-                f"profile: expected in firmware slot {slot} nothing or one of "
-                f"{', '.join(map(repr, sorted(trusted - {''})))}, found {held!r}"
-            )
+    if found is None or not 1 <= found.active <= len(found.revisions):
+        return
+    held = found.revisions[found.active - 1]
+    if held not in ("", running, *trusted):
+        yield (
+            f"profile: expected in the active firmware slot {found.active} one of "
+            f"{', '.join(map(repr, sorted(trusted)))}, found {held!r}"
+        )
 
 
 def _boot(boot: BootPartitions | None, wanted: Expected) -> str:

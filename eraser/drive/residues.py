@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from eraser.wire.condition import Condition
+from eraser.wire.condition import Condition, FirmwareSlots
 from eraser.wire.policy import Label
 from eraser.wire.report import ControllerFacts
 
 
 def residues(
-    before: ControllerFacts | None, after: ControllerFacts | None, achieved: Label | None
+    before: ControllerFacts | None,
+    after: ControllerFacts | None,
+    achieved: Label | None,
+    trusted: Collection[str] | None = None,
 ) -> tuple[str, ...]:
-    """A sentence for each thing that no command of ours clears; empty where nothing was read."""
+    """A sentence for each thing that no command of ours clears; empty where nothing was read.
+
+    ``trusted`` are the revisions that a profile names; None where there is none.
+    """
     facts = after or before
     if facts is None:
         return ()
     return tuple(
-        (*_condition(facts.condition or Condition(), facts.firmware), *_capacity(before, achieved))
+        (
+            *_condition(facts.condition or Condition(), facts.firmware, trusted),
+            *_capacity(before, achieved),
+        )
     )
 
 
-def _condition(found: Condition, running: str) -> Iterator[str]:
+def _condition(found: Condition, running: str, trusted: Collection[str] | None) -> Iterator[str]:
     if found.rpmb_units:
         yield (
             f"RPMB: {found.rpmb_units} units of replay protected memory are kept; only the holder "
@@ -33,18 +42,7 @@ def _condition(found: Condition, running: str) -> Iterator[str]:
             f"{'read as far as a digest' if found.boot.digests else 'not read'}."
         )
     if found.firmware is not None:
-        others = sorted(
-            {
-                f"{slot} ({held})"
-                for slot, held in enumerate(found.firmware.revisions, start=1)
-                if held and slot != found.firmware.active
-            }
-        )
-        if others:
-            yield (
-                f"Firmware: slots {', '.join(others)} hold images beside the running "
-                f"{running}; of an image only its revision can be read."
-            )
+        yield from _images(found.firmware, running, trusted)
     if found.security is not None and found.security.sets:
         yield (
             f"TCG tables ({', '.join(found.security.sets)}): what an owner wrote into the data "
@@ -52,6 +50,28 @@ def _condition(found: Condition, running: str) -> Iterator[str]:
         )
     if found.logs:
         yield f"Logs that the drive keeps: {', '.join(found.logs)}."
+
+
+def _images(
+    firmware: FirmwareSlots, running: str, trusted: Collection[str] | None
+) -> Iterator[str]:
+    others = [
+        (slot, held)
+        for slot, held in enumerate(firmware.revisions, start=1)
+        if held and slot != firmware.active
+    ]
+    if others:
+        named = ", ".join(f"{slot} ({held})" for slot, held in others)
+        yield (
+            f"Firmware: slots {named} hold images beside the running "
+            f"{running}; of an image only its revision can be read."
+        )
+    unknown = [slot for slot, held in others if trusted is not None and held not in trusted]
+    if unknown:
+        yield (
+            f"Firmware: the images in slots {', '.join(map(str, unknown))} have revisions that the "
+            "profile does not name; they do not run, and a command of the next user may start one."
+        )
 
 
 def _capacity(before: ControllerFacts | None, achieved: Label | None) -> Iterator[str]:

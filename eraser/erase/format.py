@@ -1,7 +1,7 @@
-"""Format NVM in a child that outlives us.
+"""Format NVM, and what rearranges namespaces, in a child that outlives us.
 
-Format is one long blocking command without any promise of resumption: killing the sender must
-not leave nobody who knows how it ended. The child has its own session, holds the slot's lock
+These are blocking commands without any promise of resumption: killing the sender must not leave
+nobody who knows how they ended. The child has its own session, holds the slot's lock
 through the descriptor that it inherited, and writes the result file before it ends.
 
 The command goes through ``nvme admin-passthru --timeout``: ``nvme format -t`` is ignored before
@@ -26,7 +26,8 @@ from eraser.wire import codec
 GRACE = 5.0
 """Seconds for nvme-cli beyond the command's own timeout, which the kernel watches."""
 
-_POLL = 0.1
+_FIRST_POLL, _POLL = 0.005, 0.1
+"""Seconds: a namespace is deleted in milliseconds, and a tenant may have left a thousand."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +60,17 @@ def send(
     lock: int,
     timeout: float,
     tick: Callable[[float], None],
+    stdin: bytes = b"",
 ) -> FormatResult | None:
-    """Sends one Format and waits for its end; None where none was seen in time.
+    """Sends one command and waits for its end; None where none was seen in time.
 
     ``lock`` is the slot lock's descriptor. ``tick`` is called with the seconds so far. When this
     process dies the child goes on, and the next one reads ``result``. When the child outlives
-    ``timeout`` it is left alone and keeps the lock: a Format may still be running.
+    ``timeout`` it is left alone and keeps the lock: the command may still be running.
     """
     result.unlink(missing_ok=True)
-    child = _fork(argv, result, lock, timeout + GRACE)
-    began = time.monotonic()
+    child = _fork(argv, result, lock, timeout + GRACE, stdin)
+    began, pause = time.monotonic(), _FIRST_POLL
     while True:
         pid, _status = os.waitpid(child, os.WNOHANG)
         if pid:
@@ -77,7 +79,8 @@ def send(
         if seconds > timeout + 2 * GRACE:
             return None
         tick(seconds)
-        time.sleep(_POLL)
+        time.sleep(pause)
+        pause = min(2 * pause, _POLL)
     try:
         return read_result(result) or FormatResult(
             argv, None, "its sender died without a word", utc_now(), time.monotonic() - began
@@ -86,14 +89,14 @@ def send(
         raise DriveError(f"format: {error}; its end is unknown") from error
 
 
-def _fork(argv: tuple[str, ...], result: Path, lock: int, timeout: float) -> int:
+def _fork(argv: tuple[str, ...], result: Path, lock: int, timeout: float, stdin: bytes) -> int:
     child = os.fork()
     if child:
         return child
     code = 1
     try:
         _be_alone(lock)
-        _write(run(argv, timeout=timeout, pass_fds=(lock,)), result)
+        _write(run(argv, timeout=timeout, stdin=stdin or None, pass_fds=(lock,)), result)
         code = 0
     finally:
         # Never back into the parent's code: its journal and progress are not ours.

@@ -8,11 +8,16 @@ NVM Command Set 1.0, 5.8 (Namespace Management).
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from eraser.wire.profile import NamespaceLayout
 
 CREATE_BYTES = 4096
+PLACEHOLDER_BYTES = 64 << 10
+"""Drives round up to what they can give."""
+MAX_PLACEHOLDERS = 32
+"""Each is two commands; a profile with wider gaps was made by other means, and is a person's."""
 
 _FORMAT_MEMBERS = frozenset(
     {"lba_format", "block_bytes", "metadata_bytes", "protection", "extended_metadata"}
@@ -25,6 +30,9 @@ class Act(enum.StrEnum):
     """One kind of command."""
 
     DELETE = "delete"
+    PLACE = "place"
+    """Create a small namespace under a number that the profile does not have: a drive gives a new
+    one the lowest number that is free. It is deleted again when the others stand."""
     CREATE = "create"
     ATTACH = "attach"
     REFORMAT = "reformat"
@@ -51,7 +59,7 @@ def layout_steps(
     """In the order in which they are sent; empty where all is well, or where nothing can be done.
 
     What Format can set right is not deleted. Namespaces go first, because a new one may need
-    their room.
+    their room. What a placeholder leaves is another run's to delete, as any that is not wanted.
     """
     expected = {namespace.nsid: namespace for namespace in wanted}
     found = {namespace.nsid: namespace for namespace in (*active, *detached)}
@@ -75,7 +83,29 @@ def layout_steps(
             gone.append(LayoutStep(Act.DELETE, nsid))
         if layout is not None:
             made.append(LayoutStep(Act.CREATE, nsid, layout))
-    return (*gone, *made, *mended)
+    return (*gone, *_in_place(made, frozenset(expected)), *mended)
+
+
+def _in_place(made: list[LayoutStep], expected: frozenset[int]) -> Iterator[LayoutStep]:
+    """With placeholders under the numbers that nobody wants, as far as a new one is above them."""
+    last = max((step.nsid for step in made if step.act is Act.CREATE), default=0)
+    gaps = last - sum(nsid <= last for nsid in expected)
+    below = 0 if gaps <= MAX_PLACEHOLDERS else last
+    for step in made:
+        if step.act is Act.CREATE:
+            for nsid in range(below + 1, step.nsid):
+                if nsid not in expected:
+                    yield LayoutStep(Act.PLACE, nsid, placeholder(step.layout))
+            below = max(below, step.nsid)
+        yield step
+
+
+def placeholder(layout: NamespaceLayout | None) -> NamespaceLayout | None:
+    """The smallest namespace worth asking for, in the format of the one that it is for."""
+    if layout is None:
+        return None
+    blocks = PLACEHOLDER_BYTES // layout.block_bytes
+    return replace(layout, blocks=blocks, capacity=blocks, protection=0)
 
 
 def _formats(

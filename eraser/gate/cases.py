@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from eraser import hostcard
-from eraser.casefiles import CaseFiles
+from eraser.caseplace import CasePlace
 from eraser.errors import BadInputError
 from eraser.gate.facts import CaseSeen, CaseStanding
-from eraser.wire.report import Outcome, Verdict
+from eraser.wire import codec
+from eraser.wire.identity import ControllerIdentity
+from eraser.wire.verdict import Outcome, Verdict
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What the gate needs of a case's report; the rest of it is long, and a guest waits."""
+
+    outcome: Outcome
+    verdict: Verdict
+    fit: bool
+    identity: ControllerIdentity | None
 
 
 def read_case(state_dir: Path, address: str) -> CaseSeen:
@@ -17,11 +30,10 @@ def read_case(state_dir: Path, address: str) -> CaseSeen:
     What cannot be read counts as open: it may be an erase that was interrupted.
     """
     try:
-        order = hostcard.accepted(state_dir, address)
+        order = hostcard.newest(state_dir, address)
         seen = CaseSeen()
         if order is not None:
-            files = CaseFiles.of_order(state_dir, order.order_id)
-            seen = _of_order(files, order.order_id, order.generation)
+            seen = _of_order(state_dir, order.order_id, order.generation)
         by_hand = "" if seen.standing is CaseStanding.OPEN else _by_hand(state_dir, address)
     except (BadInputError, OSError) as error:
         return CaseSeen(CaseStanding.OPEN, detail=str(error))
@@ -30,10 +42,12 @@ def read_case(state_dir: Path, address: str) -> CaseSeen:
     return seen
 
 
-def _of_order(files: CaseFiles, order_id: str, generation: int) -> CaseSeen:
-    report = files.report()
-    if report is None:
+def _of_order(state_dir: Path, order_id: str, generation: int) -> CaseSeen:
+    try:
+        raw = CasePlace.of_order(state_dir, order_id).report_file.read_bytes()
+    except FileNotFoundError:
         return CaseSeen(CaseStanding.OPEN, order_id, generation, detail=f"order {order_id}")
+    report = codec.load_part(Ending, raw, "report.json")
     standing = CaseStanding.ENDED
     if report.outcome is Outcome.IN_USE:
         standing = CaseStanding.IN_USE
@@ -46,11 +60,13 @@ def _by_hand(state_dir: Path, address: str) -> str:
     """The directory of an interrupted stand-alone case of this slot; empty where there is none."""
     cases = state_dir / "cases"
     for path in sorted(cases.iterdir()) if cases.is_dir() else ():
-        files = CaseFiles(state_dir, path.name)
-        if files.finished() or not files.journal.exists():
+        place = CasePlace(state_dir, path.name)
+        if place.finished() or not place.journal.exists():
             continue
+        from eraser.casefiles import CaseFiles  # seldom, and much to load
+
         try:
-            request = files.request()
+            request = CaseFiles(state_dir, path.name).request()
         except BadInputError:
             # Its slot is not known. It was revoked before the case began, which keeps guests away.
             continue

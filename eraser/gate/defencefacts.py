@@ -132,12 +132,14 @@ def _view(host: Host, root: str, settings: hookfile.HookSettings | None) -> View
                 data = opened.read(_MAX_HOOK)
         except OSError:
             data = None
-    programs = () if settings is None else (settings.python, settings.eraser)
+    programs = () if settings is None else (settings.python,)
+    library = () if settings is None else (settings.door,)
     return ViewSeen(
         directories={path: _lstat(host.path(f"{root}{path}")) for path in defences.DIRECTORIES},
         file=file,
         data=data,
         programs={path: _stat(host.path(f"{root}{path}")) for path in programs},
+        library={path: _stat(host.path(f"{root}{path}")) for path in library},
     )
 
 

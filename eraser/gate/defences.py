@@ -44,7 +44,9 @@ class ViewSeen:
     file: FileSeen | None
     data: bytes | None
     programs: dict[str, FileSeen | None]
-    """What the hook runs: the interpreter and nvme-eraser, links followed."""
+    """What the hook runs: the interpreter, links followed."""
+    library: dict[str, FileSeen | None]
+    """What it loads: the gate, links followed."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def _hook_trouble(view: ViewSeen, expected: bytes | None) -> str:
         return f"{HOOK}: expected it to be executable, found mode {view.file.mode & 0o7777:o}: " + (
             f"libvirt passes it by and guests start unchecked; {SETUP}"
         )
-    owned = {HOOK: view.file, **view.directories, **view.programs}
+    owned = {HOOK: view.file, **view.directories, **view.programs, **view.library}
     for path, seen in owned.items():
         if seen is None:
             return f"expected {path}, which the hook needs, found none; {SETUP}"

@@ -1,17 +1,21 @@
 """What our file in libvirt's qemu.d does once its shell part found that Python is needed.
 
-Never imported by a running program: ``hookfile`` writes it out, with the two settings below put in.
+Never imported by a running program: ``hookfile`` writes it out, with the settings below put in.
 Hence the standard library only, and as little of that as a start of a guest needs.
 """
 
 import os
 import sys
 
-ERASER: list[str] = ["nvme-eraser", "gate", "check"]
+LIBRARY = "/usr/lib/python3/dist-packages"
+STATE_DIR = "/var/lib/nvme-eraser"
 RUN_DIR = "/run/nvme-quarantine"
 
+DEADLINE = 4.0
+"""Seconds for the gate to read all drives of a guest; libvirt waits meanwhile."""
+
 TIMEOUT = 10.0
-"""Seconds for the gate's answer; it has a shorter deadline of its own for drives that are mute."""
+"""Seconds for the gate's answer."""
 
 NO_ANSWER = (1, 2, 126, 127)
 """Exit codes of a program that is broken or was not understood. All others but 0 are a refusal."""
@@ -45,31 +49,23 @@ def refusal(name: str, xml: bytes) -> str:
         return ""
     return (
         f"nvme-quarantine: guest {name} does not start: it has an NVMe drive, and expected an "
-        f"answer from '{' '.join(ERASER)}', found: {last_line(words) or f'exit code {code}'}\n"
+        f"answer from the gate in {LIBRARY}, found: {last_line(words) or f'exit code {code}'}\n"
     )
 
 
 def ask(name: str, xml: bytes) -> tuple[int, str]:
-    """The gate's exit code and words; 127 where there is no such program, 1 without an answer.
+    """The gate's exit code and words; 1 without an answer.
 
-    Files in memory in place of pipes: nothing can block on them, and nobody who is stuck and holds
-    one keeps us. And subprocess would take longer to load than all the rest of us.
+    It runs in a fork of ours: another Python would take longer to start than the gate to decide.
+    It talks through a file in memory: nothing can block on that, and nobody who is stuck and holds
+    it keeps us.
     """
     import select
 
-    domain, words = os.memfd_create("domain"), os.memfd_create("words")
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.pwrite(domain, xml, 0)
-    ends = ((domain, 0), (nothing, 1), (words, 2))
-    try:
-        child = os.posix_spawn(
-            ERASER[0],
-            [*ERASER, "--", name],
-            os.environ,
-            file_actions=[(os.POSIX_SPAWN_DUP2, ours, theirs) for ours, theirs in ends],
-        )
-    except OSError as error:
-        return 127, str(error)
+    words = os.memfd_create("words")
+    child = os.fork()
+    if not child:
+        gate(name, xml, words)
     poll = select.poll()
     poll.register(os.pidfd_open(child), select.POLLIN)
     if not poll.poll(TIMEOUT * 1000):
@@ -79,6 +75,25 @@ def ask(name: str, xml: bytes) -> tuple[int, str]:
         return 1, f"none within {TIMEOUT:g} s"
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code, os.pread(words, 1 << 16, 0).decode("utf-8", "replace")
+
+
+def gate(name: str, xml: bytes, words: int) -> None:
+    """The gate's own judgement, in a child that holds no pipe of libvirt's. Does not return."""
+    code = 1
+    try:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for ours, theirs in ((nothing, 0), (nothing, 1), (words, 2)):
+            os.dup2(ours, theirs)
+        # Behind the standard library: nothing that lies beside the eraser may stand for that.
+        sys.path.append(LIBRARY)
+        from eraser.gate.door import main as judge
+
+        code = judge(name, xml, STATE_DIR, RUN_DIR, DEADLINE)
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def last_line(words: str) -> str:

@@ -23,8 +23,13 @@ CALLED_FILE = "gate-called"
 """In the run directory: process id and start time (clock ticks since boot, proc(5)) of the libvirt
 daemon that called the hook last."""
 
-_ERASER_LINE = 'ERASER: list[str] = ["nvme-eraser", "gate", "check"]'
-_RUN_DIR_LINE = 'RUN_DIR = "/run/nvme-quarantine"'
+_SETTINGS = {
+    "library": 'LIBRARY = "/usr/lib/python3/dist-packages"',
+    "state_dir": 'STATE_DIR = "/var/lib/nvme-eraser"',
+    "run_dir": 'RUN_DIR = "/run/nvme-quarantine"',
+}
+"""A setting, and the line of ``hook.py`` that it replaces the value of."""
+
 _SAFE = re.compile(r"/[A-Za-z0-9_./+-]+")
 
 # dash and Python read one file: to the shell the third line is the command ":", to Python it opens
@@ -62,12 +67,18 @@ class HookSettings:
     """What the file says of this host: absolute paths."""
 
     python: str
-    eraser: str
+    library: str
+    """The directory that holds the package of the eraser."""
     state_dir: str
     run_dir: str
 
+    @property
+    def door(self) -> str:
+        """What the hook loads."""
+        return f"{self.library}/eraser/gate/door.py"
+
     def __post_init__(self) -> None:
-        for path in (self.python, self.eraser, self.state_dir, self.run_dir):
+        for path in (self.python, self.library, self.state_dir, self.run_dir):
             if _SAFE.fullmatch(path) is None:
                 raise ValueError(
                     "expected an absolute path of letters, digits and _ . / + - for libvirt's "
@@ -77,16 +88,12 @@ class HookSettings:
 
 def text(settings: HookSettings) -> str:
     """The whole file, the same for the same settings and version."""
-    command = [settings.eraser, "gate", "check"]
-    command += ["--state-dir", settings.state_dir, "--run-dir", settings.run_dir]
     body = Path(__file__).with_name("hook.py").read_text()
-    for line, value in (
-        (_ERASER_LINE, f"ERASER: list[str] = {json.dumps(command)}"),
-        (_RUN_DIR_LINE, f"RUN_DIR = {json.dumps(settings.run_dir)}"),
-    ):
+    for setting, line in _SETTINGS.items():
         if body.count(line) != 1:
             raise AssertionError(f"expected hook.py to say {line!r} once")
-        body = body.replace(line, value)
+        name = line.partition(" ")[0]
+        body = body.replace(line, f"{name} = {json.dumps(getattr(settings, setting))}")
     shell = _SHELL.format(run_dir=settings.run_dir, called=CALLED_FILE, python=settings.python)
     return shell + body
 

@@ -7,7 +7,6 @@ up. It holds nothing of ours: no lock, no pipe of libvirt's.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import select
@@ -18,7 +17,8 @@ from dataclasses import dataclass
 
 from eraser.drive import unique
 from eraser.drive.adminioctl import AdminReader
-from eraser.drive.nvme import open_controller
+from eraser.drive.alone import alone
+from eraser.drive.held import hold
 from eraser.drive.spec import SanitizeLog, SmartLog
 from eraser.drive.sysfs import Host, PciFunction
 from eraser.errors import BadInputError, DriveError, EraserError, IdentityError
@@ -80,26 +80,13 @@ def _start(host: Host, address: str, seconds: float) -> _Child:
         return _Child(address, pid, pipe)
     code = 1
     try:
-        # Locks and pipes that a stuck child kept would be held for as long as it is stuck.
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for number in range(3):
-            os.dup2(nothing, number)
-        _close_all_but(theirs)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
+        alone(theirs)
         said = codec.canonical(read_drive(host, address, seconds))
         while said:
             said = said[os.write(theirs, said) :]
         code = 0
     finally:
         os._exit(code)
-
-
-def _close_all_but(kept: int) -> None:
-    for number in map(int, os.listdir("/proc/self/fd")):
-        if number > 2 and number != kept:
-            with contextlib.suppress(OSError):  # the listing's own is gone by now
-                os.close(number)
 
 
 def _listen(children: list[_Child], deadline: float) -> None:
@@ -143,7 +130,7 @@ def read_drive(host: Host, address: str, seconds: float) -> DriveSeen:
         return DriveSeen(driver)
     timeout = min(seconds, COMMAND_SECONDS)
     try:
-        with open_controller(host, address, timeout=timeout) as controller:
+        with hold(host, address, timeout=timeout) as controller:
             reader = AdminReader(controller.descriptor, address, timeout)
             identify = reader.identify()
             identity = controller.identity_of(identify)

@@ -103,7 +103,7 @@ class Expected:
     never wanted, so they have no place here."""
 
     slot_firmware: tuple[str, ...] = ()
-    """Revisions that may lie in a firmware slot, besides those that the profile trusts to run."""
+    """Revisions that may come to lie in a firmware slot, besides those that may run."""
     controllers: int = 1
     security: SecurityState = SecurityState()
     boot: BootPartitions | None = None

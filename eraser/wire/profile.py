@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from eraser.wire.codec import LATE
 from eraser.wire.condition import Expected
 
 
@@ -73,6 +75,10 @@ def _layout_differences(
                 yield f"expected namespace {nsid} with {name} {mine}, found {theirs}"
 
 
+FEATURE_DATA_BYTES = 4096
+"""The data structure of a host metadata feature (Base 2.0, 5.27.1.23); no other one is compared."""
+
+
 class Comparator(enum.StrEnum):
     """How a feature's value is held against the profile's."""
 
@@ -93,6 +99,25 @@ class FeatureRule:
     """The namespace that it is of; 0 for the controller, and in older profiles for any."""
     digest: str = ""
     """SHA-256 of the data that comes with the feature, empty for one that has only a dword."""
+    data: str = field(default="", metadata=LATE)
+    """That data, hexadecimal, without the zeros at its end. Empty where there is none, and in older
+    profiles: they can only be compared, unless the digest is that of zeros."""
+
+    def __post_init__(self) -> None:
+        if self.data and hashlib.sha256(self.content).hexdigest() != self.digest:
+            raise ValueError(
+                f"feature {self.fid:#04x}: expected the digest of its data, found {self.digest!r}"
+            )
+
+    @property
+    def content(self) -> bytes:
+        """The data as the drive has it. Raises ``ValueError`` where it is not hexadecimal."""
+        return bytes.fromhex(self.data).ljust(FEATURE_DATA_BYTES, b"\0")
+
+    @property
+    def complete(self) -> bool:
+        """Whether :attr:`content` is what the digest is of."""
+        return bool(self.digest) and hashlib.sha256(self.content).hexdigest() == self.digest
 
 
 @dataclass(frozen=True)

@@ -10,33 +10,12 @@ from eraser.wire.identity import ControllerIdentity, Slot, pci_address
 from eraser.wire.policy import Label, Method, VerificationMode
 from eraser.wire.profile import NamespaceLayout
 from eraser.wire.ticket import GateTestimony, LastOwner
+from eraser.wire.verdict import Outcome as Outcome
+from eraser.wire.verdict import Verdict as Verdict
 
 REPORT_TYPE = "nvme-quarantine.erase-report+json"
 PROGRESS_TYPE = "nvme-quarantine.progress+json"
 HELLO_TYPE = "nvme-quarantine.hello+json"
-
-
-class Verdict(enum.StrEnum):
-    """Three-valued on purpose (promise 6): unknown holds the drive."""
-
-    ERASED = "erased"
-    NOT_ERASED = "not_erased"
-    UNKNOWN = "unknown"
-
-
-class Outcome(enum.StrEnum):
-    """How the case ended on the host."""
-
-    COMPLETED = "completed"
-    """The plan was carried out as far as the drive let it; the verdict says with what result."""
-    IN_USE = "in_use"
-    """The drive is or may be in use: nothing was sent; the order may come again."""
-    WRONG_DRIVE = "wrong_drive"
-    """Another controller than ordered is in the slot, or one that is not unique: nothing sent."""
-    NO_METHOD = "no_method"
-    """The policy allows no method that this drive offers: nothing destructive was sent."""
-    ABSENT = "absent"
-    """No NVMe controller answers at the slot."""
 
 
 class Step(enum.StrEnum):
@@ -58,6 +37,7 @@ class Step(enum.StrEnum):
 class CommandRecord:
     """One command as it was sent, and what came back.
 
+    ``argv`` is nvme-cli's; empty where a reading command went to the kernel by ioctl.
     ``status`` is the NVMe status (SCT in bits 10:8, SC in 7:0; 0 is success), None where none was
     seen: killed, timed out, or lost with the power.
     """
@@ -73,6 +53,8 @@ class CommandRecord:
     seconds: float
     sent: str = ""
     """Bytes that went to the drive with the command, hexadecimal, without the zeros at the end."""
+    cdw11: int = 0
+    cdw12: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from eraser.wire.remarks import remarks
 from eraser.wire.report import ControllerFacts, EraseReport, HealthRecord, VerificationRecord
 from eraser.wire.signing import PrivateKey, PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import downgrades, methods, reading, wording
+from quarantine.evidence import downgrades, images, methods, reading, wording
 from quarantine.evidence.sections import (
     FORMAT,
     Case,
@@ -214,6 +214,21 @@ def _said(token: str) -> Any:
     return codec.parse(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), "certificate")
 
 
+@dataclass(frozen=True)
+class _Slots:
+    firmware_slots: tuple[str, ...] = ()
+
+
+def installed(token: str, what: str) -> tuple[str, ...]:
+    """The firmware revisions by slot in a certificate of the record's, whichever release made it;
+    the earlier ones' have none. Raises :class:`BadInputError`."""
+    try:
+        drive = codec.canonical(_said(token)["drive"])
+        return codec.load_part(_Slots, drive, what).firmware_slots
+    except (BadWireError, ValueError, LookupError, TypeError) as error:
+        raise BadInputError(f"{what}: expected a certificate of the record's: {error}") from error
+
+
 def token_digest(token: str) -> str:
     """SHA-256 of a signed message as it was sent, 64 hexadecimal digits."""
     return _sha256(token.encode())
@@ -261,6 +276,7 @@ def _drive(
         fna=before.fna,
         sanicap=before.sanicap,
         dlfeat=after.dlfeat,
+        firmware_slots=images.revisions(after),
     )
 
 

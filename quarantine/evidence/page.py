@@ -100,6 +100,8 @@ def _medium(body: Certificate) -> Iterator[Row]:
         f"{human.size(drive.capacity_bytes)}, unallocated {drive.unallocated_bytes:,} bytes",
     )
     yield "Firmware, NVMe", f"{drive.firmware}, {drive.nvme_version}"
+    if drive.firmware_slots:
+        yield "Firmware slots", ", ".join(held or "empty" for held in drive.firmware_slots)
     yield (
         "PCI ids",
         f"{ids.vendor_id:04x}:{ids.device_id:04x}, subsystem "

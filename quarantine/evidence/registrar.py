@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from eraser.wire.identity import ControllerIdentity
 from eraser.wire.order import EraseOrder
 from eraser.wire.report import EraseReport
 from eraser.wire.signing import PrivateKey
@@ -83,6 +84,19 @@ class Registrar:
         LOG.info("%s: certified, certificate %s", record.slot, signed.digest)
         self._write(signed)
         return signed
+
+    def images(self, drive: ControllerIdentity) -> tuple[str, ...]:
+        """What lay in a drive's firmware slots when it was last certified, wherever that was.
+
+        Raises :class:`BadInputError` for a stored certificate that cannot be read.
+        """
+        known = self.store.drive(drive.digest)
+        if known is None or known.certificate is None:
+            return ()
+        stored = self.store.certificate(known.certificate)
+        if stored is None:
+            return ()
+        return certificate.installed(stored.token, f"certificate {stored.digest}")
 
     def withhold(
         self,

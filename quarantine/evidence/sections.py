@@ -56,6 +56,8 @@ class Drive:
     fna: int
     sanicap: int
     dlfeat: tuple[int, ...]
+    firmware_slots: tuple[str, ...] = ()
+    """Revisions by slot; empty where the drive does not tell, and on older certificates."""
 
 
 @dataclass(frozen=True)

@@ -139,9 +139,8 @@ class Host:
         some ten times slower than a real one, on a busy machine slower still. The file is not ours
         as it was made then, so this is for tests that do not ask for its state."""
         self.compute.sh(
-            f"sed -i -e 's/^TIMEOUT = .*/TIMEOUT = {PATIENCE}/' "
-            f"""-e 's/"gate", "check"/&, "--deadline", "{PATIENCE}"/' {OUR_HOOK};"""
-            f"grep -q 'TIMEOUT = {PATIENCE}' {OUR_HOOK}; grep -q deadline {OUR_HOOK}"
+            f"sed -i -E 's/^(TIMEOUT|DEADLINE) = .*/\\1 = {PATIENCE}/' {OUR_HOOK};"
+            f"test $(grep -cE '^(TIMEOUT|DEADLINE) = {PATIENCE}$' {OUR_HOOK}) = 2"
         )
 
     def gate(self, *words: str, check: bool = True) -> Completed:

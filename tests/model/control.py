@@ -295,6 +295,10 @@ class _Registrar:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def images(self, _drive: ControllerIdentity) -> tuple[str, ...]:
+        """The model's drives have no firmware slots."""
+        return ()
+
     def certify(self, record: SlotRecord, **evidence: Any) -> None:
         digest = certificate(int(record.slot.host[-1]))
         made = tickets.build(evidence["order"], evidence["report"], digest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,22 @@ def test_placement_keeps_its_data_over_a_kill(tmp_path: Path) -> None:
         server.start()
         found = http("GET", "/resource_providers?name=cmp", "1.39").body["resource_providers"]
         assert [p["name"] for p in found] == ["cmp"]
+
+
+def test_placement_takes_many_writers_at_once(placement_server: PlacementServer) -> None:
+    http = PlacementHttp(placement_server.url)
+    names = [f"CUSTOM_CROWD_{number}" for number in range(16)]
+
+    def write(name: str) -> set[int]:
+        put = [http("PUT", f"/traits/{name}_{turn}", "1.39").status for turn in range(8)]
+        made = http("POST", "/resource_providers", "1.20", {"name": name})
+        uuid, generation = made.body["uuid"], made.body["generation"]
+        body = {"resource_provider_generation": generation, "traits": [f"{name}_0"]}
+        traits = http("PUT", f"/resource_providers/{uuid}/traits", "1.39", body)
+        return {*put, made.status, traits.status}
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        assert set().union(*pool.map(write, names)) == {200, 201}
 
 
 def test_the_proxy_spoils_only_what_it_was_told_to(placement_server: PlacementServer) -> None:

@@ -587,6 +587,17 @@ def test_a_host_that_lost_its_state_has_its_drives_erased_again(pool: Pool) -> N
     assert [a.consumer for a in pool.view.allocations] == [pool.record.custody]
 
 
+def test_what_is_on_offer_on_a_host_that_was_removed_is_taken_back(pool: Pool) -> None:
+    """With the sweep, although nothing moved in Placement; and erased under the next one."""
+    pool.make_available()
+    pool.reconciler.sweep()
+    assert pool.on_offer
+    pool.store.remove_host(pool.slot.host)
+    pool.reconciler.sweep()
+    assert not pool.on_offer
+    assert pool.record.generation == 2
+
+
 def test_what_a_ghost_forbids_is_done_when_it_is_gone(pool: Pool) -> None:
     haunts = HauntedBy(("server s runs here",))
     reconciler = pool.new_reconciler(haunts=haunts)

@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.tenants.instance import Instance
 
+_REBUILD: Final = "rebuild the initramfs (update-initramfs -u)"
 _DAMAGE: Final = (
     # What is done, and the steps that mend it.
     ("umount /mnt/nvme", ["mount /mnt/nvme"]),
@@ -13,11 +14,14 @@ _DAMAGE: Final = (
     ("sed -i '/nvme/d' /etc/fstab", ["write /etc/fstab"]),
     ("sed -i 's/noatime,nofail/defaults/' /etc/fstab", ["write /etc/fstab"]),
     ("grep nvme /etc/fstab >>/etc/fstab.2; cat /etc/fstab.2 >>/etc/fstab", ["write /etc/fstab"]),
-    ("sed -i '/^ARRAY/d' /etc/mdadm/mdadm.conf", ["write /etc/mdadm/mdadm.conf"]),
+    (
+        "sed -i '/^ARRAY/d' /etc/mdadm/mdadm.conf",
+        ["write /etc/mdadm/mdadm.conf", _REBUILD],
+    ),
     (
         # As many guides say; the array gets a second line, by another name.
         "mdadm --detail --scan | sed s,/dev/md/nvme,/dev/md127, >>/etc/mdadm/mdadm.conf",
-        ["write /etc/mdadm/mdadm.conf"],
+        ["write /etc/mdadm/mdadm.conf", _REBUILD],
     ),
     ("xfs_io -c 'label -s wrong' /mnt/nvme", ["label the XFS on /dev/md/nvme nvme"]),
     (
@@ -31,7 +35,7 @@ _DAMAGE: Final = (
     ("rm /dev/md/nvme", ["make the link /dev/md/nvme to /dev/md127 again"]),
     (
         "rm /var/lib/nvme-raid/initramfs",
-        ["rebuild the initramfs (update-initramfs -u)"],
+        [_REBUILD],
     ),
     ("systemctl disable fstrim.timer", ["enable fstrim.timer"]),
     (

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -45,11 +45,14 @@ def guest_requirements(pyproject: str, names: Iterable[str]) -> list[str]:
     return sorted(stated[name] for name in names)
 
 
-def site_image(cache: Cache) -> Path:
-    """Return the image of the installed third-party distributions (mounted at /opt/site)."""
+def site_image(cache: Cache, more: Sequence[str] = ()) -> Path:
+    """Return the image of the installed third-party distributions (mounted at /opt/site).
+
+    ``more`` are requirements of a benchmark's own, on top of the project's.
+    """
     pyproject = (REPOSITORY / "pyproject.toml").read_text()
     requirements = guest_requirements(pyproject, packages.GUEST_DISTRIBUTIONS)
-    requirements += packages.GUEST_MARKED
+    requirements += [*packages.GUEST_MARKED, *more]
 
     def build(part: Path) -> None:
         tree = part / "tree"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import struct
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tests.lab.nvme import hostmetadata
 from tests.lab.nvme.memory import Host, pull
 from tests.lab.nvme.spec import BROADCAST_NSID, Command, Fid, Reply, Status, refused
 from tests.lab.nvme.state import SavedFeature
@@ -28,7 +30,11 @@ class FeatureRule:
     per_namespace: bool = False
     data_length: int = 0
     changeable: bool = True
+    metadata: bool = False
+    """Set Features adds and deletes elements of the data; a drive may keep them unasked."""
 
+
+_METADATA = FeatureRule(saveable=False, data_length=hostmetadata.SIZE, metadata=True)
 
 RULES: dict[int, FeatureRule] = {
     Fid.ARBITRATION: FeatureRule(),
@@ -44,9 +50,9 @@ RULES: dict[int, FeatureRule] = {
     Fid.TIMESTAMP: FeatureRule(saveable=False, data_length=8),
     Fid.KEEP_ALIVE: FeatureRule(saveable=False),
     Fid.SANITIZE_CONFIG: FeatureRule(),
-    Fid.ENHANCED_CONTROLLER_METADATA: FeatureRule(data_length=4096),
-    Fid.CONTROLLER_METADATA: FeatureRule(data_length=4096),
-    Fid.NAMESPACE_METADATA: FeatureRule(data_length=4096, per_namespace=True),
+    Fid.ENHANCED_CONTROLLER_METADATA: _METADATA,
+    Fid.CONTROLLER_METADATA: _METADATA,
+    Fid.NAMESPACE_METADATA: replace(_METADATA, per_namespace=True),
     Fid.PROGRESS_MARKER: FeatureRule(),
     Fid.HOST_IDENTIFIER: FeatureRule(saveable=False, data_length=16),
 }
@@ -95,7 +101,10 @@ class Features:
         default = SavedFeature(rule.default)
         found = {
             _SELECT_DEFAULT: default,
-            _SELECT_SAVED: self._drive.state.features.get(key, default),
+            # Of what is not saveable the default (Base 4.4), whatever the drive keeps of it.
+            _SELECT_SAVED: self._drive.state.features.get(key, default)
+            if not rule.metadata
+            else default,
         }.get(select) or self._lookup(key, rule)
         data = bytes.fromhex(found.data).ljust(rule.data_length, b"\0")
         return Reply(dw0=found.value, data=data if rule.data_length else None)
@@ -122,13 +131,21 @@ class Features:
         if fid == Fid.NUMBER_OF_QUEUES:
             return Reply(dw0=_QUEUES)
         data = pull(host, rule.data_length).hex() if rule.data_length else ""
+        keep = save or (rule.metadata and self._drive.profile.keeps_metadata)
+        values = {}
         for nsid in targets:
             key = _key(fid, nsid, command.cdw11)
-            value = SavedFeature(_stored(fid, command.cdw11), data)
-            self._current[key] = value
-            if save:
-                self._drive.state.features[key] = value
-        if save:
+            values[key] = SavedFeature(_stored(fid, command.cdw11), data)
+            if rule.metadata:
+                present = bytes.fromhex(self._lookup(key, rule).data)
+                try:
+                    text = hostmetadata.act(Fid(fid), command.cdw11, bytes.fromhex(data), present)
+                except (ValueError, struct.error):
+                    return refused(Status.INVALID_FIELD)
+                values[key] = SavedFeature(0, text.hex())
+        self._current |= values
+        if keep:
+            self._drive.state.features |= values
             self._drive.save()
         return Reply()
 

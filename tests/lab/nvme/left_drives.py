@@ -41,6 +41,14 @@ LEFT_DRIVES = (
         Leftovers(namespaces=[NamespaceProfile(n, 0.125) for n in range(1, 9)]),
     ),
     _left(
+        "ns-gaps",
+        "deleted the namespaces 1 and 3, between which there is none",
+        Leftovers(no_namespaces=True),
+        profile=replace(
+            FULL_FEATURED, namespaces=(NamespaceProfile(1, 0.4), NamespaceProfile(3, 0.4))
+        ),
+    ),
+    _left(
         "ns-detached",
         "left half of the drive in a namespace that is not attached",
         _HALF_DETACHED,
@@ -95,6 +103,17 @@ LEFT_DRIVES = (
         Leftovers(features={Fid.POWER_MANAGEMENT: 3, Fid.WRITE_CACHE: 0}),
     ),
     _left(
+        "metadata-left",
+        "left text in the drive's host metadata, which keeps it over every reset",
+        Leftovers(
+            metadata={
+                Fid.ENHANCED_CONTROLLER_METADATA: {0x0A: "another system", 0x10: "broken, honest"},
+                Fid.CONTROLLER_METADATA: {0x01: "meet me at block 7", 0x0B: "a product"},
+                Fid.NAMESPACE_METADATA: {0x01: "my volume"},
+            }
+        ),
+    ),
+    _left(
         "opal-locked",
         "took ownership and locked the drive",
         Leftovers(security=SecurityState(owned=True, enabled=True, locked=True)),
@@ -117,6 +136,11 @@ LEFT_DRIVES = (
         "stored another firmware that the next power cycle activates",
         Leftovers(firmware=FirmwareState([_FIRMWARE, "EVIL0001", _FIRMWARE], 1, 2)),
         unfit="the firmware is not trusted",
+    ),
+    _left(
+        "firmware-history",
+        "left an older firmware in a slot that does not run, as fleets have them",
+        Leftovers(firmware=FirmwareState([_FIRMWARE, "OLDER001", _FIRMWARE], 1)),
     ),
     _left(
         "sanitize-prohibited",

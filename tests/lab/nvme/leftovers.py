@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
+from tests.lab.nvme import hostmetadata
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.errors import DriveError
 from tests.lab.nvme.profile import NamespaceProfile
+from tests.lab.nvme.spec import Fid
 from tests.lab.nvme.state import (
     FirmwareState,
     NamespaceState,
@@ -27,7 +29,8 @@ class Leftovers:
 
     ``namespaces`` replaces the layout; the media keeps its data. ``write_protect`` is the state of
     feature 84h by namespace id, ``reservation`` the type (1 to 6) of one that the tenant holds on
-    namespace 1, ``features`` are saved values by feature id. ``firmware`` replaces the slots,
+    namespace 1, ``features`` are saved values by feature id, ``metadata`` is text by element type
+    in a host metadata feature (of namespace 1 where it is 7Fh). ``firmware`` replaces the slots,
     ``boot`` what the boot partitions are made from, ``lockdown`` are prohibited opcodes.
     """
 
@@ -37,6 +40,7 @@ class Leftovers:
     reservation: int = 0
     persist: bool = True
     features: dict[int, int] = field(default_factory=dict)
+    metadata: dict[int, dict[int, str]] = field(default_factory=dict)
     firmware: FirmwareState | None = None
     security: SecurityState | None = None
     lockdown: list[int] = field(default_factory=list)
@@ -71,6 +75,10 @@ def apply(drive: Drive, left: Leftovers) -> None:
             )
         for fid, value in left.features.items():
             state.features[f"{fid:02x}/0/0"] = SavedFeature(value)
+        for fid, texts in left.metadata.items():
+            nsid = int(fid == Fid.NAMESPACE_METADATA)
+            data = hostmetadata.pack((kind, 0, text.encode()) for kind, text in texts.items())
+            state.features[f"{fid:02x}/{nsid}/0"] = SavedFeature(0, data.hex())
         state.firmware = left.firmware or state.firmware
         state.security = left.security or state.security
         state.lockdown = list(left.lockdown) or state.lockdown

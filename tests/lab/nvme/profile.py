@@ -133,6 +133,7 @@ class DriveProfile:
     security: SecurityProfile | None = None
     boot_partition_units: int = 0  # of 128 KiB; 0 is a drive without boot partitions
     lockdown: bool = False  # OACS bit 10
+    keeps_metadata: bool = True  # host metadata outlives a reset, which no standard asks for
     ready_seconds: float = 0.0  # from CC.EN to CSTS.RDY
     flr_seconds: float = 0.0  # a function level reset: until registers answer again
     sanitize: SanitizeProfile = field(default_factory=SanitizeProfile)

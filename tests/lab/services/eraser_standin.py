@@ -43,6 +43,7 @@ from eraser.wire.ticket import (
     Standing,
     Ticket,
     TicketReceipt,
+    TicketSeen,
     TicketState,
 )
 from tests.lab.guest.payload import REPOSITORY
@@ -105,6 +106,7 @@ class _Host:
         self.controller = PublicKey.from_jwk(jwk, "controller")
         self.app: Celery = messaging.make_app(conf["broker"], messaging.host_queue(self.name))
         self.accepted: dict[str, EraseOrder] = {}
+        self.tickets: dict[str, TicketSeen] = {}
 
     def order(self, token: str) -> None:
         """Task: "erase" and report."""
@@ -131,6 +133,9 @@ class _Host:
         """Task: the gate would let a guest start on it."""
         payload = signing.verify(token, self.controller, TICKET_TYPE, "ticket")
         ticket = codec.load(Ticket, payload, "ticket")
+        self.tickets[ticket.slot.address] = TicketSeen(
+            ticket.slot.address, ticket.order_id, ticket.generation, TicketState.VALID, ""
+        )
         receipt = TicketReceipt(
             order_id=ticket.order_id,
             slot=ticket.slot,
@@ -163,7 +168,7 @@ class _Host:
         )
         # Grows over restarts, as the real one's does.
         sequence = time.time_ns() // 1_000_000
-        gate = GateTestimony(defences, (), (), ())
+        gate = GateTestimony(defences, (), tuple(self.tickets.values()), ())
         return Hello(self.name, self.incarnation, sequence, "0", drives, (), accepted, gate)
 
     def _progress(self, order: EraseOrder) -> Progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,9 +23,13 @@ from eraser.wire.policy import LimitOverrides, Quirk
 from eraser.wire.report import Step
 from tests.unit.case.fakes import IDENTITY, REQUEST, SLOT
 
+EMPTY: frozenset[str] = frozenset()
+
 
 class LateController:
     """Live at once; its disk comes when it is waited for, when the kernel looks again, or never."""
+
+    pids = frozenset({os.getpid(), 77})
 
     def __init__(self, when: str = "late") -> None:
         self.disks: set[str] = set()
@@ -66,13 +71,17 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
 ) -> None:
     never = when == "never"
     proofs: list[frozenset[str]] = []
+    ours: list[frozenset[int]] = []
     monkeypatch.setattr(casedesk, "ensure_nvme_driver", lambda *_a, **_k: False)
     monkeypatch.setattr(casedesk, "check_unique", lambda *_a: None)
     monkeypatch.setattr(casedesk, "open_controller", lambda *_a, **_k: LateController(when))
     monkeypatch.setattr(casedesk, "NamespaceHold", Hold)
-    monkeypatch.setattr(
-        casedesk, "prove_idle", lambda *_a, **k: proofs.append(k.get("claimed", frozenset()))
-    )
+
+    def prove(*_given: object, own_pids: frozenset[int], claimed: frozenset[str] = EMPTY) -> None:
+        proofs.append(claimed)
+        ours.append(own_pids)
+
+    monkeypatch.setattr(casedesk, "prove_idle", prove)
     files = CaseFiles.of(tmp_path, REQUEST)
     files.make()
     book = Book(files)
@@ -83,6 +92,7 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
     )  # fmt: skip
     desk.open()
     assert proofs == [frozenset(), frozenset() if never else frozenset({"nvme0n1"})]
+    assert ours == [{os.getpid()}, {os.getpid(), 77}], "the child that asks is no stranger"
     assert sum("block devices" in text for text in told) == {"late": 0, "looked for": 1}.get(
         when, 2
     )

@@ -51,6 +51,20 @@ def test_the_result_comes_back(tmp_path: Path, tool: Path) -> None:
     assert format_nvm.read_result(tmp_path / "r.json") == result
 
 
+def test_what_goes_with_a_command_reaches_it(tmp_path: Path) -> None:
+    with SlotLock(ADDRESS, tmp_path) as lock:
+        result = format_nvm.send(
+            ("/bin/sh", "-c", "cat >&2"),
+            tmp_path / "r.json",
+            lock=lock.fd,
+            timeout=30,
+            tick=lambda _seconds: None,
+            stdin=b"one controller",
+        )
+    assert result is not None
+    assert (result.exit_code, result.stderr) == (0, "one controller")
+
+
 def test_the_child_goes_on_when_the_sender_is_killed(tmp_path: Path, tool: Path) -> None:
     sender = subprocess.Popen(
         [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from types import SimpleNamespace
 
 import pytest
 
@@ -53,6 +54,7 @@ def test_what_was_written_after_the_erase_is_erased_again(bed: Bed, step: str) -
     report = bed.run()
     assert bed.drive.started == [CRYPTO, BLOCK, BLOCK]
     assert not bed.drive.written
+    assert not CaseState.of(read(bed.files.journal)).retried, "the reading has its own round yet"
     assert (report.verdict, report.fit) == (Verdict.ERASED, True), report.reasons
 
 
@@ -196,3 +198,20 @@ def test_canaries_that_no_command_of_ours_followed_are_planted_anew(bed: Bed) ->
     assert bed.run().verdict is Verdict.ERASED
     planted = [line for line in read(bed.files.journal) if line.kind == "Planted"]
     assert [line.payload["place"] for line in planted] == [0, 1], "ours followed these"
+
+
+def test_a_round_for_what_came_between_leaves_the_readings_own(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that the one more erase would make readable hold no honest drive."""
+    state = CaseState()
+    desk = SimpleNamespace(state=state, policy=bed.request.policy)
+    monkeypatch.setattr(caseproof.judging, "unreadable", lambda _result: "8 blocks cannot be read")
+
+    def again() -> str:
+        return caseproof._again(desk, Verdict.UNKNOWN, None)  # type: ignore[arg-type]
+
+    state.apply(Again("written to between two runs", read=False))
+    assert (state.rounds, again()) == (2, "8 blocks cannot be read")
+    state.apply(Again("8 blocks cannot be read"))
+    assert (state.rounds, again()) == (3, "")

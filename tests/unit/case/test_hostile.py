@@ -9,22 +9,27 @@ from typing import Any
 
 import pytest
 
-from eraser import case, caserestore
+from eraser import case, caselayout, caserestore
 from eraser.casebook import CaseState
 from eraser.casedesk import Desk
 from eraser.drive.inspect import facts
+from eraser.drive.lock import SlotLock
 from eraser.drive.passthru import CommandError
+from eraser.erase.format import FormatResult
 from eraser.errors import DriveError, InUseError
 from eraser.journal import read
 from eraser.wire.applied import apply
 from eraser.wire.policy import Label, Method, Quirk
-from eraser.wire.report import CommandRecord, ControllerFacts, Outcome, Verdict
+from eraser.wire.report import ControllerFacts, Outcome, Verdict
 from tests.lab.nvme.faults import EraseFault, Faults
 from tests.lab.nvme.leftovers import Leftovers
-from tests.lab.nvme.profile import NamespaceProfile
-from tests.unit.case.fakes import Crash
+from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
+from tests.unit.case.fakes import SLOT, Crash
 from tests.unit.case.test_restore import (
+    CHANGES,
+    DRIVE,
     FORMAT_ONLY,
+    GAPS,
     ONE_METHOD,
     OTHER_SECTORS,
     QUICK,
@@ -190,31 +195,65 @@ def test_a_protected_namespace_that_is_not_attached(
     fit(made.run())
 
 
+@pytest.mark.parametrize(
+    ("drive", "left"),
+    [
+        (DRIVE, SCATTERED),
+        (replace(DRIVE, namespaces=GAPS), Leftovers(namespaces=[NamespaceProfile(3, 0.1)])),
+    ],
+    ids=["scattered", "gaps"],
+)
 def test_a_drive_that_never_answers_a_delete_is_asked_once_and_erased(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile, left: Leftovers
 ) -> None:
     """Each would cost the time limit of a Format; a tenant can leave a thousand namespaces."""
-    made = make_bed(tmp_path, monkeypatch)
-    made.leave(SCATTERED)
-    real, asked = Killable.admin, []
+    made = make_bed(tmp_path, monkeypatch, drive)
+    made.leave(left)
+    real, asked = caselayout.detached.send, []
 
-    def admin(self: Killable, opcode: int, **words: Any) -> Any:
-        if opcode == 0x0D and not words.get("io"):
-            asked.append(words["nsid"])
-            return lost(real(self, 0x06, cdw10=1, timeout=1)[0], opcode), b""
-        return real(self, opcode, **words)
-
-    def lost(record: CommandRecord, opcode: int) -> CommandRecord:
-        return replace(record, opcode=opcode, status=None, exit_code=1, message="Interrupted")
+    def send(argv: tuple[str, ...], *words: Any, **options: Any) -> FormatResult | None:
+        if "--opcode=0x0d" not in argv:
+            return real(argv, *words, **options)
+        asked.append(argv)
+        return FormatResult(argv, 1, "Interrupted", "", 0.0)
 
     def rescan(_self: Killable, *, timeout: float) -> None:
         if asked:
             raise DriveError("the controller is being reset")
 
-    monkeypatch.setattr(Killable, "admin", admin)
+    monkeypatch.setattr(caselayout.detached, "send", send)
     monkeypatch.setattr(Killable, "rescan", rescan)
     report = made.run()
     assert len(asked) == 1
     assert [m.verdict for m in report.methods] == [Verdict.ERASED, Verdict.ERASED]
     assert report.fit is False
     assert "no completion" in " ".join(report.reasons)
+
+
+def test_the_child_of_a_change_is_waited_for_as_that_of_a_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the lock for as long as the drive may still be deleting."""
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(SCATTERED)
+    made.cut = CHANGES["delete"]
+    with pytest.raises(Crash):
+        made.run()
+    lock = SlotLock(SLOT.address, tmp_path / "run")
+    assert not case._orphaned_format(lock, made.files), "its sender lives"
+    lock.path.write_text(str(1 << 30))
+    assert case._orphaned_format(lock, made.files)
+
+
+def test_a_change_without_end_is_in_the_report_and_was_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its child lives on and may still move namespaces: no later run says that nothing was sent."""
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(SCATTERED)
+    monkeypatch.setattr(caselayout.detached, "send", lambda *_words, **_options: None)
+    report = made.run()
+    assert (report.outcome, report.verdict) == (Outcome.COMPLETED, Verdict.UNKNOWN)
+    assert "delete namespace" in report.reasons[0]
+    assert report.commands[-1].message.endswith("interrupted; its end is unknown")
+    assert CaseState.of(read(made.files.journal)).rearranged

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eraser import case, caseformat, caseprobes, caseproof, caserestore, casesanitize
+from eraser import case, caseformat, caseprobes, caseproof, caserestore, casesanitize, caseunlock
 from eraser.casebook import CaseState
 from eraser.casedesk import Book, Desk
 from eraser.caseentries import (
@@ -28,20 +30,25 @@ from eraser.caseentries import (
     WasReset,
 )
 from eraser.casefiles import CaseFiles, CaseRequest
+from eraser.drive import hostmetadata
 from eraser.drive import profile as profiles
 from eraser.drive.features import features
 from eraser.drive.inspect import facts
+from eraser.drive.spec import SanitizeState
 from eraser.drive.sysfs import Host
 from eraser.erase.format import FormatResult
 from eraser.erase.layout import create_data, layout_steps, reformat_cdw10
+from eraser.errors import DriveError
+from eraser.journal import read, replace_durably
 from eraser.wire import codec
 from eraser.wire.policy import Label, Limits, Method, Policy
 from eraser.wire.profile import NamespaceLayout, Profile
 from eraser.wire.report import EraseReport, Outcome, Verdict
 from tests.lab.nvme import features as labfeatures
+from tests.lab.nvme import hostmetadata as lab_metadata
 from tests.lab.nvme.leftovers import Leftovers, apply
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SanitizeProfile
-from tests.lab.nvme.spec import Fid
+from tests.lab.nvme.spec import Fid, Status, refused
 from tests.unit.case.fakes import FACTS, RECORD, SLOT, Crash, Plug
 from tests.unit.drive.labdrive import FULL, LabController
 from tests.unit.lab.model import Bench
@@ -103,6 +110,12 @@ class Bed:
     plug: Plug = field(default_factory=Plug)
     planted: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     """Place of the command, and the namespaces that canaries were put on for it."""
+    cut: tuple[int, int] | None = None
+    """Opcode and dword 10 of the command that the process does not see the end of."""
+    cut_nth: int = 1
+    """The how many-th of its kind."""
+    child_writes: bool = True
+    """False: the power goes with the process, and nobody writes down how a command ended."""
 
     @property
     def request(self) -> CaseRequest:
@@ -137,6 +150,35 @@ class Bed:
             for entry in self.bench.commands(name)
             if entry.succeeded
         ]
+
+
+def sender(made: Bed) -> Callable[..., FormatResult]:
+    """The detached child, which outlives its process and not the power."""
+
+    def send(argv: Sequence[str], result: Path, stdin: bytes = b"", **_: Any) -> FormatResult:
+        options = dict(word.removeprefix("--").partition("=")[::2] for word in argv[3:])
+        opcode, nsid, cdw10 = (
+            int(options[name], 0) for name in ("opcode", "namespace-id", "cdw10")
+        )
+
+        def child() -> FormatResult:
+            reply = made.bench.admin(opcode, stdin, nsid=nsid, cdw10=cdw10)
+            said = f"Admin Command X is Success and result: {reply.dw0:#010x}"
+            said = f"NVMe status: X({reply.status:#x})" if reply.status else said
+            done = FormatResult(tuple(argv), int(bool(reply.status)), said, "", 0.0)
+            if made.child_writes:
+                replace_durably(result, codec.canonical(done))
+            return done
+
+        done: FormatResult = made.plug.act(child)
+        if (opcode, cdw10) == made.cut:
+            made.cut_nth -= 1
+            if not made.cut_nth:
+                made.cut, made.plug.dead = None, True
+                raise Crash
+        return done
+
+    return send
 
 
 def make_bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile = DRIVE) -> Bed:
@@ -181,21 +223,11 @@ def make_bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfil
         if desk.state.verified is None:
             desk.note(Verified(RECORD, Verdict.ERASED, ()))
 
-    def send(argv: Sequence[str], _result: Path, **_options: Any) -> FormatResult:
-        options = dict(word.removeprefix("--").partition("=")[::2] for word in argv[3:])
-        reply = made.plug.act(
-            lambda: made.bench.admin(
-                0x80, nsid=int(options["namespace-id"], 0), cdw10=int(options["cdw10"], 0)
-            )
-        )
-        said = f"NVMe status: X({reply.status:#x})" if reply.status else ""
-        return FormatResult(tuple(argv), int(bool(reply.status)), said, "", 0.0)
-
     monkeypatch.setattr(Book, "note", note)
     monkeypatch.setattr(Desk, "open", open_)
     monkeypatch.setattr(Desk, "reclaim", lambda desk: desk.hold.take())
     monkeypatch.setattr(Desk, "revoke", lambda _desk: None)
-    monkeypatch.setattr(caseformat.format_nvm, "send", send)
+    monkeypatch.setattr(caseformat.format_nvm, "send", sender(made))
     monkeypatch.setattr(caseprobes, "plant", plant)
     monkeypatch.setattr(caseprobes, "fingerprint", fingerprint)
     monkeypatch.setattr(caseproof, "reset", reset)
@@ -267,13 +299,45 @@ def test_killed_at_any_act_it_is_put_right_all_the_same(
         place.mkdir()
         made = make_bed(place, monkeypatch, drive)
         made.leave(SCATTERED)
-        with pytest.raises(Crash):
-            made.run(Plug(at, after))
+        plug = Plug(at, after)
+        with contextlib.suppress(Crash):
+            made.run(plug)
+        # A busy machine asks a running sanitize a little more often than an idle one.
+        assert plug.dead or at > acts - 20, "nobody died"
         report = made.run()
         fit(report)
         if drive is not FORMAT_ONLY:
             assert made.names() == whole, at
         made.bench.drive.close()
+
+
+CHANGES = {"delete": (0x0D, 1), "create": (0x0D, 0), "attach": (0x15, 0), "LBA format": (0x80, 0)}
+
+
+@pytest.mark.parametrize("lives", [True, False], ids=["killed", "power"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_that_a_crash_cut_off_is_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, lives: bool
+) -> None:
+    """With its end where its sender outlived us, else as a command whose end nobody knows."""
+    made = make_bed(tmp_path, monkeypatch, ONE_METHOD)
+    made.child_writes, made.cut = lives, CHANGES[name]
+    made.leave(OTHER_SECTORS if name == "LBA format" else SCATTERED)
+    with pytest.raises(Crash):
+        made.run()
+    state = CaseState.of(read(made.files.journal))
+    assert state.changing is not None
+    wanted = CHANGES[name]
+    assert wanted not in [(c.opcode, c.cdw10) for c in state.commands]
+    report = made.run()
+    fit(report)
+    cut = next(c for c in report.commands if (c.opcode, c.cdw10) == wanted)
+    assert cut.status == (0 if lives else None)
+    assert cut.message.startswith(name)
+    assert (cut.nsid, cut.sent) == (state.changing.command.nsid, state.changing.command.sent)
+    done = [each for each in made.names() if each.startswith("namespace")]
+    told = [c for c in report.commands if c.opcode in (0x0D, 0x15) and c.argv[1][:5] == "admin"]
+    assert len([c for c in told if not c.status]) == len(done)
 
 
 def test_an_untouched_drive_is_sent_nothing_but_its_erase(
@@ -426,14 +490,92 @@ def test_a_feature_that_cannot_be_saved_is_set_for_now(
     assert sent == [1 << 31 | 0x06, 0x06]
 
 
-def test_text_left_in_the_drive_holds_it_and_is_not_tried_to_be_set(
+TEXT = Leftovers(metadata={0x7D: {1: "a", 16: "b"}, 0x7E: {1: "hello", 10: "x"}, 0x7F: {3: "y"}})
+
+
+def text(made: Bed, fid: int, nsid: int = 0) -> bytes:
+    reply = made.bench.admin(0x0A, nsid=nsid, cdw10=fid)
+    assert reply.data is not None
+    return reply.data
+
+
+def test_text_left_in_the_drive_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every element by its type, in each of the three features; a refusal to save is no end."""
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(TEXT)
+    assert b"hello" in text(made, 0x7E)
+    report = made.run()
+    fit(report)
+    assert [any(text(made, fid, nsid)) for fid, nsid in ((0x7D, 0), (0x7E, 0), (0x7F, 1))] == [
+        False
+    ] * 3
+    sent = [c for c in report.commands if c.opcode == 0x09]
+    assert [c.sent for c in sent[::2]] == ["010001", "010010", "010001", "01000a", "010003"]
+    assert all(c.argv[6] == "--cdw11=0x00002000" for c in sent), "delete entry multiple"
+    assert [c.status for c in sent[:2]] == [0x10D, 0], "it may not be saveable"
+
+
+def test_text_goes_from_a_drive_that_calls_saving_an_invalid_field(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_bed(tmp_path, monkeypatch)
-    made.bench.admin(0x09, b"hello".ljust(4096, b"\0"), cdw10=1 << 31 | 0x7E)
+    made.leave(TEXT)
+    said = {Status.FEATURE_NOT_SAVEABLE: Status.INVALID_FIELD}
+    monkeypatch.setattr(labfeatures, "refused", lambda status: refused(said.get(status, status)))
     report = made.run()
-    assert "controller metadata" in " ".join(report.reasons)
-    assert [c for c in report.commands if c.opcode == 0x09] == []
+    fit(report)
+    assert [c.status for c in report.commands if c.opcode == 0x09][:2] == [0x02, 0]
+
+
+def test_text_of_the_profile_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(Leftovers(metadata={0x7D: {1: "one"}, 0x7E: {1: "two", 2: "three"}}))
+    fresh = LabController(made.bench)
+    made.profile = profiles.propose(fresh.identity(), facts(fresh), features(fresh), "approved")
+    wanted = text(made, 0x7D), text(made, 0x7E)
+    made.leave(Leftovers(metadata={0x7D: {1: "another"}, 0x7E: {2: "three", 5: "five"}}))
+    fit(made.run())
+    found = text(made, 0x7D), text(made, 0x7E)
+    assert found[0] == wanted[0]
+    assert hostmetadata.in_order(found[1]) == wanted[1]
+    assert found[1] != wanted[1], "in another order, which is no difference"
+
+
+def test_text_that_a_drive_does_not_let_go_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(TEXT)
+    real = lab_metadata.act
+
+    def stubborn(fid: Fid, cdw11: int, asked: bytes, present: bytes) -> bytes:
+        if asked[2] == 10:
+            raise ValueError
+        return real(fid, cdw11, asked, present)
+
+    monkeypatch.setattr(lab_metadata, "act", stubborn)
+    report = made.run()
+    [reason] = report.reasons
+    assert report.verdict is Verdict.ERASED
+    assert "feature 0x7e (controller metadata) data" in reason
+    assert reason.endswith("(types 0x0a)"), "the others are gone"
+
+
+def test_of_an_older_profiles_text_only_the_digest_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None at all is known by it too; anything else is compared, and nothing is sent."""
+    made = make_bed(tmp_path, monkeypatch)
+    old = tuple(replace(rule, data="") for rule in made.profile.features)
+    made.leave(TEXT)
+    other = tuple(replace(rule, digest="5" * 64) if rule.fid == 0x7E else rule for rule in old)
+    made.profile = replace(made.profile, features=other)
+    report = made.run()
+    assert "controller metadata) data 5555555555555555, found" in " ".join(report.reasons)
+    assert b"hello" in text(made, 0x7E)
+    made.files.clear()
+    made.profile = replace(made.profile, features=old)
+    fit(made.run())
 
 
 def test_a_protection_that_a_profile_asks_for_is_never_sent(
@@ -470,6 +612,106 @@ def test_anothers_sanitize_is_waited_for_before_the_layout(
 
     monkeypatch.setattr(caserestore, "layout_steps", meanwhile)
     fit(made.run())
+
+
+@pytest.mark.parametrize("cdw10", [2, 3 | 1 << 4], ids=["adopted", "anothers"])
+def test_locks_beside_a_running_sanitize_are_taken_off_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cdw10: int
+) -> None:
+    """A lost journal: while the sanitize runs the drive takes no reservation command, nor tells."""
+    slow = replace(QUICK, crypto=False, block_seconds=0.3, overwrite_seconds=0.3)
+    made = make_bed(tmp_path, monkeypatch, replace(ONE_METHOD, sanitize=slow))
+    assert made.bench.admin(0x84, cdw10=cdw10).status == 0
+    loose = [NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.2, attached=False)]
+    made.leave(Leftovers(namespaces=loose, reservation=1, write_protect={1: 1, 2: 1}))
+    report = made.run()
+    fit(report)
+    assert report.methods[0].adopted is (cdw10 == 2)
+    assert all(command.status == 0 for command in report.commands), "none was sent in vain"
+
+
+@pytest.mark.parametrize("drive", [DRIVE, ONE_METHOD], ids=["two", "one"])
+def test_locks_are_taken_off_where_the_sanitize_ends_before_it_is_adopted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile
+) -> None:
+    """A lost journal, and a sanitize of which the inspection saw no more than the last moments."""
+    slow = replace(drive.sanitize, block_seconds=0.3)
+    made = make_bed(tmp_path, monkeypatch, replace(drive, sanitize=slow))
+    assert made.bench.admin(0x84, cdw10=2).status == 0
+    made.leave(Leftovers(reservation=1, write_protect={1: 1}))
+    real = caseprobes.fingerprint
+
+    def fingerprint(desk: Desk) -> None:
+        real(desk)
+        while desk.sanitize_log()[1].state is SanitizeState.RUNNING:
+            time.sleep(0.05)
+
+    monkeypatch.setattr(caseprobes, "fingerprint", fingerprint)
+    report = made.run()
+    fit(report)
+    assert not any(method.adopted for method in report.methods)
+
+
+def test_a_question_without_an_answer_after_an_adopted_sanitize_is_the_last_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = replace(QUICK, crypto=False, block_seconds=0.3)
+    made = make_bed(tmp_path, monkeypatch, replace(ONE_METHOD, sanitize=slow))
+    assert made.bench.admin(0x84, cdw10=2).status == 0
+
+    def mute(_controller: LabController) -> Any:
+        raise DriveError("expected an answer, found none")
+
+    monkeypatch.setattr(caseunlock, "facts", mute)
+    fit(made.run())
+
+
+GAPS = (NamespaceProfile(2, 0.25), NamespaceProfile(5, 0.25), NamespaceProfile(6, 0.25))
+
+
+@pytest.mark.parametrize("drive", [DRIVE, FORMAT_ONLY], ids=["two", "format"])
+@pytest.mark.parametrize(
+    "left",
+    [
+        EMPTIED,
+        Leftovers(namespaces=[NamespaceProfile(1, 1.0)]),
+        Leftovers(namespaces=[NamespaceProfile(2, 0.25), NamespaceProfile(6, 0.5)]),
+        Leftovers(namespaces=[NamespaceProfile(5, 0.25), NamespaceProfile(3, 0.1)]),
+    ],
+    ids=["emptied", "one", "last", "middle"],
+)
+def test_numbers_with_gaps_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile, left: Leftovers
+) -> None:
+    """A new namespace has the lowest number that is free."""
+    made = make_bed(tmp_path, monkeypatch, replace(drive, namespaces=GAPS))
+    made.leave(left)
+    report = made.run()
+    fit(report)
+    assert report.facts_after is not None
+    assert report.facts_after.namespaces == made.profile.namespaces
+
+
+@pytest.mark.parametrize(("nth", "lives"), [(1, True), (2, False), (4, True)])
+def test_killed_between_placeholders_numbers_come_back_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int, lives: bool
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, replace(ONE_METHOD, namespaces=GAPS))
+    made.leave(EMPTIED)
+    made.child_writes, made.cut, made.cut_nth = lives, CHANGES["create"], nth
+    with pytest.raises(Crash):
+        made.run()
+    fit(made.run())
+
+
+def test_a_gap_without_room_for_a_placeholder_holds_with_the_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, replace(DRIVE, namespaces=(NamespaceProfile(2, 1.0),)))
+    made.leave(EMPTIED)
+    report = made.run()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, False)
+    assert "create namespace 2" in " ".join(report.reasons)
 
 
 LAYOUT = FACTS.namespaces[0]
@@ -559,6 +801,28 @@ def test_what_is_sent_for_a_layout(
     planned = layout_steps(
         (WANTED,), tuple(found), tuple(loose), can_manage=manage, can_format=True
     )
+    assert [f"{step.act} {step.nsid}" for step in planned] == steps
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "steps"),
+    [
+        ((1, 3), (), ["create 1", "place 2", "create 3"]),
+        ((1, 3), (1, 3), []),
+        ((1, 3), (1,), ["place 2", "create 3"]),
+        ((1, 3), (3,), ["create 1"]),
+        ((3,), (2,), ["delete 2", "place 1", "place 2", "create 3"]),
+        ((2, 4), (1, 3, 4), ["delete 1", "delete 3", "place 1", "create 2"]),
+        ((40,), (), ["create 40"]),
+    ],
+)
+def test_what_is_sent_for_numbers_with_gaps(
+    wanted: tuple[int, ...], found: tuple[int, ...], steps: list[str]
+) -> None:
+    layouts, there = (
+        tuple(replace(WANTED, nsid=nsid) for nsid in each) for each in (wanted, found)
+    )
+    planned = layout_steps(layouts, there, (), can_manage=True, can_format=True)
     assert [f"{step.act} {step.nsid}" for step in planned] == steps
 
 

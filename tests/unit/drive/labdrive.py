@@ -23,7 +23,7 @@ class LabController(Controller):
         self.bench = bench
         self.address, self.path, self.name = "0000:01:00.0", "/dev/nvme0", "nvme0"
         self.program, self.timeout = "nvme", 30.0
-        self.records, self.repeats = [], 0
+        self.records, self.repeats, self.asker = [], 0, None
         self._descriptor = None
 
     def admin(

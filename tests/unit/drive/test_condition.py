@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,17 @@ from hypothesis import strategies as st
 
 from eraser import cli_inspect
 from eraser.cli_output import printable
-from eraser.drive import firmware, health, inquiry, manage, nvme, profile, statelogs, tcg
+from eraser.drive import (
+    firmware,
+    health,
+    hostmetadata,
+    inquiry,
+    manage,
+    nvme,
+    profile,
+    statelogs,
+    tcg,
+)
 from eraser.drive.features import differing, features
 from eraser.drive.inspect import facts
 from eraser.drive.residues import residues
@@ -123,6 +134,7 @@ def test_boot_partitions_lockdown_and_controllers() -> None:
         statelogs.boot_partitions,
         statelogs.prohibited,
         statelogs.controller_list,
+        hostmetadata.types,
     ],
 )
 @given(data=st.data())
@@ -232,6 +244,26 @@ def test_nonsense_is_a_difference_and_keeps_no_drive_from_its_erase(
         assert found.security == SecurityState(), "lengths beyond the answer mean nothing"
 
 
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [("reservations", True), ("write protection", True), ("TCG security", True),
+     ("firmware slots", False), ("boot partitions", False)],
+)  # fmt: skip
+def test_nonsense_about_locks_holds_under_an_older_profile_too(
+    tmp_path: Path, what: str, said: bool
+) -> None:
+    """It names nothing of the kind; and yet no drive goes out with a lock, seen or not."""
+    controller = lab_controller(tmp_path)
+    wanted, found = approved(controller), facts(controller)
+    assert found.condition is not None
+    found = replace(found, condition=replace(found.condition, unreadable=(what,)))
+    identity, rules = controller.identity(), features(controller)
+    lines = profile.compare(replace(wanted, condition=None), identity, found, rules)
+    assert [f"answer about {what}" in line for line in lines] == [True] * said
+    known = replace(wanted, condition=replace(wanted.condition or Expected(), unreadable=(what,)))
+    assert profile.compare(known, identity, found, rules) == (), "a habit of the model"
+
+
 def test_namespaces_that_are_not_listed_hold_whatever_the_profile_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,7 +338,8 @@ def held_against(controller: LabController, wanted: Profile) -> str:
 @pytest.mark.parametrize(
     ("left", "said"),
     [
-        (Leftovers(firmware=FirmwareState(["GDC5602Q", "EVIL0001", ""], 1)), "firmware slot 2"),
+        (Leftovers(firmware=FirmwareState(["EVIL0001", "GDC5602Q", ""], 1)), "found 'EVIL0001'"),
+        (Leftovers(firmware=FirmwareState(["EVIL0001"] * 3, 1)), "expected firmware 'GDC5602Q'"),
         (Leftovers(firmware=FirmwareState(["GDC5602Q"] * 3, 1, 2)), "slot 2 ('GDC5602Q') to be"),
         (Leftovers(security=LabSecurity(owned=True)), "changed owner's password no, found yes"),
         (Leftovers(security=LabSecurity(enabled=True)), "locking enabled no, found yes"),
@@ -367,6 +400,36 @@ def test_a_profile_without_digests_does_not_compare_what_boots(tmp_path: Path) -
     )
 
 
+@pytest.mark.parametrize("others", [["OLDER001", ""], ["", "OLDER001"], ["EVIL0001"] * 2])
+def test_what_lies_in_other_slots_is_disclosed_and_no_difference(
+    tmp_path: Path, others: list[str]
+) -> None:
+    """Fleets have histories. Who loaded what since when is the control plane's question."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    wanted = approved(lab_controller(tmp_path / "a", EVERYTHING))
+    left = Leftovers(firmware=FirmwareState(["GDC5602Q", *others], 1))
+    controller = lab_controller(tmp_path / "b", EVERYTHING, left)
+    assert held_against(controller, wanted) == ""
+    found = facts(controller)
+    said = " ".join(residues(None, found, Label.PURGE, wanted.firmware))
+    assert "a command of the next user may start one" in said
+    trusted = (*wanted.firmware, *others)
+    assert "does not name" not in " ".join(residues(None, found, Label.PURGE, trusted))
+
+
+def test_an_image_in_the_place_of_the_one_that_runs_is_a_difference(tmp_path: Path) -> None:
+    """The drive runs the old one until its next reset, and says that nothing is waiting."""
+    controller = lab_controller(tmp_path, EVERYTHING)
+    wanted, found = approved(controller), facts(controller)
+    assert found.condition is not None
+    assert found.condition.firmware is not None
+    slots = replace(found.condition.firmware, revisions=("EVIL0001", "GDC5602Q"))
+    found = replace(found, condition=replace(found.condition, firmware=slots))
+    [line] = profile.compare(wanted, controller.identity(), found, features(controller))
+    assert "active firmware slot 1 one of 'GDC5602Q', found 'EVIL0001'" in line
+
+
 def test_older_images_in_slots_are_the_models_and_no_difference(tmp_path: Path) -> None:
     left = Leftovers(firmware=FirmwareState(["OLDER001", "GDC5602Q", ""], 2))
     controller = lab_controller(tmp_path, EVERYTHING, left)
@@ -379,9 +442,23 @@ def test_older_images_in_slots_are_the_models_and_no_difference(tmp_path: Path) 
 def test_text_in_the_drives_metadata_is_seen(tmp_path: Path) -> None:
     controller = lab_controller(tmp_path, EVERYTHING)
     wanted = approved(controller)
-    text = b"\x01\x00meet me at block 7".ljust(4096, b"\0")
-    assert controller.bench.admin(0x09, text, cdw10=1 << 31 | 0x7E).status == 0
-    assert "feature 0x7e (controller metadata) data" in held_against(controller, wanted)
+    text = b"\x01\x00\x01\x00\x12\x00meet me at block 7".ljust(4096, b"\0")
+    assert controller.bench.admin(0x09, text, cdw10=0x7E).status == 0
+    found = held_against(controller, wanted)
+    assert "feature 0x7e (controller metadata) data" in found
+    assert found.endswith("(types 0x01)")
+    loud = approved(controller)
+    assert codec.load(Profile, codec.canonical(loud), "profile") == loud
+    assert held_against(controller, loud) == ""
+
+
+def test_a_rules_data_is_what_its_digest_is_of() -> None:
+    rule = FeatureRule(0x7E, "x", 0, digest=sha256(bytes(4096)).hexdigest())
+    assert rule.complete
+    assert not replace(rule, digest="5" * 64).complete
+    for data in ("01", "no"):
+        with pytest.raises(ValueError, match=r"expected the digest|hexadecimal"):
+            replace(rule, data=data)
 
 
 def test_a_rule_of_an_older_profile_is_held_against_the_first_namespace() -> None:

@@ -30,7 +30,8 @@ VIEW = ViewSeen(
     directories=dict.fromkeys(defences.DIRECTORIES, DIRECTORY),
     file=FILE,
     data=TEXT,
-    programs={"/usr/bin/python3": FILE, "/usr/bin/nvme-eraser": FILE},
+    programs={"/usr/bin/python3": FILE},
+    library={"/usr/lib/eraser/gate/door.py": replace(FILE, mode=0o100644)},
 )
 DAEMON = DaemonSeen(50, "libvirtd", NOW, None, (), VIEW)
 LIBVIRT = LibvirtSeen(True, TEXT, (DAEMON,), VIEW, ())
@@ -65,8 +66,10 @@ def test_all_as_it_should_be() -> None:
         (view(data=None), "another text"),
         (view(directories=WIDE_OPEN), "/etc/libvirt/hooks: expected it to be root's"),
         (view(directories=SOMEBODYS), "/etc/libvirt: expected it to be root's"),
-        (view(programs={"/usr/bin/nvme-eraser": None}), "expected /usr/bin/nvme-eraser"),
-        (view(programs={"/usr/bin/nvme-eraser": NO_PROGRAM}), "expected a program"),
+        (view(programs={"/usr/bin/python3": None}), "expected /usr/bin/python3"),
+        (view(programs={"/usr/bin/python3": NO_PROGRAM}), "expected a program"),
+        (view(library={"/usr/lib/eraser/gate/door.py": None}), "expected /usr/lib/eraser"),
+        (view(library={"/usr/lib/eraser/gate/door.py": EVERYBODYS}), "writable by root alone"),
         (view(programs={"/usr/bin/python3": EVERYBODYS}), "writable by root alone"),
         (replace(LIBVIRT, expected=None), "record"),
         (replace(LIBVIRT, daemons=(DAEMON, replace(DAEMON, view=NOWHERE))), "found none"),
@@ -171,12 +174,12 @@ class Machine:
         self.run = root / "run" / "nvme-quarantine"
         self.run.mkdir(parents=True)
         self.state = root / "var" / "lib" / "nvme-eraser"
-        for name in ("python", "nvme-eraser"):
-            self.put(f"/usr/bin/{name}", "").chmod(0o755)
+        self.put("/usr/bin/python", "").chmod(0o755)
+        self.put("/usr/lib/eraser/gate/door.py", "")
         self.put("/proc/stat", f"cpu 1\nbtime {self.BTIME}\n")
         self.put("/proc/sys/kernel/random/boot_id", "boot-1\n")
         (root / "etc" / "libvirt").mkdir(parents=True)
-        self.settings = HookSettings("/usr/bin/python", "/usr/bin/nvme-eraser", "/s", "/r")
+        self.settings = HookSettings("/usr/bin/python", "/usr/lib", "/s", "/r")
 
     def put(self, absolute: str, text: str) -> Path:
         path = self.root / absolute.lstrip("/")
@@ -378,7 +381,7 @@ def test_host_setup_installs_checks_and_removes_the_hook(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root)]
-    argv += ["--eraser", "/usr/bin/nvme-eraser"]
+    argv += ["--library", "/usr/lib"]
     assert cli.main([*argv, "--check"]) == 1
     assert f"{HOOK}: expected the one for these slots, found none" in capsys.readouterr().err
     assert not machine.hook_file.exists()

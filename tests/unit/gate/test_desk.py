@@ -180,7 +180,7 @@ def test_a_damaged_book_refuses_and_says_what_helps(world: World) -> None:
 
 def test_a_damaged_order_or_report_refuses(world: World) -> None:
     ticket = world.certified()
-    CaseFiles.of_order(world.state, ticket.order_id)._report_path.write_bytes(b"{")
+    CaseFiles.of_order(world.state, ticket.order_id).report_file.write_bytes(b"{")
     refused(world, domain(ADDRESS), "not ended", "report.json")
     hostcard.order_file(world.state, ADDRESS).write_bytes(b"{")
     refused(world, domain(ADDRESS), "not ended")

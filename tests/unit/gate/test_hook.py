@@ -33,6 +33,16 @@ USB = (
     b"</hostdev></devices></domain>"
 )
 
+DOOR = """\
+import os
+
+def main(name, document, *rest):
+    domain = os.memfd_create("domain")
+    os.pwrite(domain, document, 0)
+    os.dup2(domain, 0)
+    os.execv("/bin/sh", ["sh", "-c", {script!r}, "gate", name, *map(str, rest)])
+"""
+
 
 @dataclass
 class Hook:
@@ -50,10 +60,14 @@ class Hook:
         return self.directory / "run" / hookfile.CALLED_FILE
 
     def gate(self, script: str) -> None:
-        """What nvme-eraser does; its standard input is the domain."""
-        program = Path(self.settings.eraser)
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
+        """What the gate does; its arguments are the door's, its standard input the domain."""
+        door = Path(self.settings.door)
+        door.parent.mkdir(parents=True, exist_ok=True)
+        door.write_text(DOOR.format(script=script))
+
+    def remove_gate(self) -> None:
+        """No eraser is installed any more."""
+        shutil.rmtree(self.settings.library, ignore_errors=True)
 
     def run(
         self, operation: str, xml: bytes = PLAIN, name: str = "guest"
@@ -68,7 +82,7 @@ class Hook:
 def hook(tmp_path: Path) -> Hook:
     (tmp_path / "run").mkdir()
     settings = HookSettings(
-        sys.executable, f"{tmp_path}/nvme-eraser", f"{tmp_path}/state", f"{tmp_path}/run"
+        sys.executable, f"{tmp_path}/library", f"{tmp_path}/state", f"{tmp_path}/run"
     )
     made = Hook(tmp_path, settings)
     hookfile.install(made.path, hookfile.text(settings).encode())
@@ -81,13 +95,26 @@ def test_the_gate_gets_the_domain_and_its_word_counts(hook: Hook) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert (hook.directory / "xml").read_bytes() == ABSENT
     state, run = hook.settings.state_dir, hook.settings.run_dir
-    assert (hook.directory / "argv").read_text() == (
-        f"gate check --state-dir {state} --run-dir {run} -- -guest\n"
-    )
+    assert (hook.directory / "argv").read_text() == (f"-guest {state} {run} {hooking.DEADLINE}\n")
     hook.gate("cat >/dev/null; echo 'the drive was written to; release it' >&2; exit 11")
     done = hook.run("prepare", ABSENT)
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == b"the drive was written to; release it\n"
+
+
+def test_the_real_gate_answers_through_it(tmp_path: Path) -> None:
+    """Nothing of an environment, no site: what the hook names is all that it needs."""
+    (tmp_path / "state").mkdir()
+    library = Path(__file__).resolve().parents[3]
+    settings = HookSettings(sys.executable, str(library), f"{tmp_path}/state", f"{tmp_path}/run")
+    real = Hook(tmp_path, settings)
+    hookfile.install(real.path, hookfile.text(settings).encode())
+    uuid = b"<domain><uuid>11111111-1111-1111-1111-111111111111</uuid>"
+    done = real.run("prepare", ABSENT.replace(b"<domain>", uuid))
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"nvme-eraser: refused the start of domain")
+    assert b"0000:fe:00.0: expected a drive, found no PCI function" in done.stderr
+    assert real.run("prepare", USB).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -98,7 +125,7 @@ def test_no_other_operation_is_ever_refused(hook: Hook, operation: str) -> None:
     hook.gate(f"touch {hook.directory}/asked; exit 11")
     assert hook.run(operation, ABSENT).returncode == 0
     assert not (hook.directory / "asked").exists()
-    Path(hook.settings.eraser).unlink()
+    hook.remove_gate()
     assert hook.run(operation, ABSENT).returncode == 0
     broken = hook.path.read_text().replace(f'"{sys.executable}" -IS', '"/no/python" -IS')
     hook.path.write_text(broken)

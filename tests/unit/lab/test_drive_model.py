@@ -203,8 +203,8 @@ def test_saved_features_come_back_and_others_do_not(made: Bench) -> None:
 
 
 def test_features_with_data(made: Bench) -> None:
-    content = os.urandom(4096)
-    assert made.admin(9, content, cdw10=0x7E | 1 << 31).status == 0
+    content = b"\x01\0\x0a\0\x09\0" + os.urandom(9) + bytes(4096 - 15)
+    assert made.admin(9, content, cdw10=0x7E).status == 0
     assert made.reborn().admin(10, cdw10=0x7E).data == content
 
 

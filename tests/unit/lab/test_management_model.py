@@ -353,3 +353,38 @@ def test_a_deleted_namespaces_features_go_with_it(made: Bench) -> None:
     create(made, 16)
     attach(made, 1)
     assert made.admin(0x0A, nsid=1, cdw10=0x05 | 2 << 8).dw0 == 0
+
+
+def test_host_metadata_takes_elements_by_their_actions(made: Bench) -> None:
+    """Base 2.0, 5.27.1.23: EA is dword 11 bits 14:13; 00b is not for 7Dh, 10b for it alone."""
+
+    def put(fid: int, action: int, *elements: tuple[int, bytes], nsid: int = 0, sv: int = 0) -> int:
+        body = b"".join(struct.pack("<BBH", k, 0, len(v)) + v for k, v in elements)
+        raw = (bytes([len(elements), 0]) + body).ljust(4096, b"\0")
+        words = {"nsid": nsid, "cdw10": fid | sv << 31, "cdw11": action << 13}
+        return status(made.admin(0x09, raw, **words).status)
+
+    def get(fid: int, nsid: int = 0, select: int = 0) -> bytes:
+        return (made.admin(0x0A, nsid=nsid, cdw10=fid | select << 8).data or b"").rstrip(b"\0")
+
+    assert put(0x7D, 0, (1, b"a")) == put(0x7E, 2, (1, b"a")) == INVALID_FIELD
+    assert put(0x7E, 1, (1, b"a")) == put(0x7E, 0, (1, b"a"), (1, b"b")) == INVALID_FIELD
+    assert put(0x7E, 0, (1, b"a"), sv=1) == 0x10D
+    assert [put(0x7D, 2, (1, b"a")), put(0x7D, 2, (1, b"b"))] == [0, 0]
+    assert get(0x7D) == b"\x02\0\1\0\1\0a\1\0\1\0b"
+    assert [put(0x7F, 0, (3, b"x"), nsid=1), put(0x7F, 0, (3, b"yz"), nsid=1)] == [0, 0]
+    assert get(0x7F, 1) == b"\x01\0\3\0\2\0yz"
+    assert get(0x7F, 1, select=2) == b"", "of what is not saveable the default"
+    made.controller.reset()
+    assert get(0x7F, 1) == b"\x01\0\3\0\2\0yz", "kept all the same"
+    assert put(0x7D, 1, (1, b"")) == put(0x7D, 1, (9, b"")) == 0
+    assert get(0x7D) == b""
+
+
+def test_host_metadata_of_a_drive_that_goes_by_the_book(tmp_path: Path) -> None:
+    made = Bench(tmp_path, replace(FULL, keeps_metadata=False))
+    raw = b"\x01\0\1\0\1\0a".ljust(4096, b"\0")
+    assert made.admin(0x09, raw, cdw10=0x7E).status == 0
+    assert made.admin(0x0A, cdw10=0x7E).data == raw
+    made.controller.reset()
+    assert made.admin(0x0A, cdw10=0x7E).data == bytes(4096)

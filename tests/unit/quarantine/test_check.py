@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from eraser.wire.condition import Condition, Expected, FirmwareSlots
 from eraser.wire.fitness import Health
 from eraser.wire.identity import Slot
 from eraser.wire.order import EraseOrder
@@ -93,6 +94,41 @@ def test_an_adopted_sanitize_needs_no_record_of_those_before_it() -> None:
     adopted = replace(BLOCK, adopted=True, log_before="")
     report = replace(REPORT, methods=(adopted,), commands=())
     assert ruled(report)[0] is Ruling.CERTIFY
+
+
+def images(*held: str) -> EraseReport:
+    found = Condition(firmware=FirmwareSlots(1, 0, held))
+    return replace(REPORT, facts_after=replace(FACTS, condition=found))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "loaded"),
+    [
+        ((), ("VDV10131", "EVIL"), ""),
+        (("VDV10131", "OLD"), ("VDV10131", "OLD"), ""),
+        (("VDV10131", "OLD"), ("VDV10131", ""), ""),
+        (("VDV10131", "OLD"), ("VDV10131", "VDV10131"), ""),
+        (("VDV10131", "OLD"), ("VDV10131", "KNOWN"), ""),
+        (("VDV10131", "OLD"), ("VDV10131", "EVIL"), "slot 2 'OLD' as"),
+        (("VDV10131", ""), ("VDV10131", "EVIL"), "slot 2 'nothing' as"),
+        (("VDV10131",), ("VDV10131", "EVIL"), "slot 2 'nothing' as"),
+        (("VDV10131", "OLD", "OTHER"), ("VDV10131", "OTHER", "OTHER"), "slot 2 'OLD' as"),
+        (("VDV10131", "OLD"), (), ""),
+    ],
+)
+def test_an_image_that_was_loaded_since_the_last_certificate_holds(
+    before: tuple[str, ...], now: tuple[str, ...], loaded: str
+) -> None:
+    """What lay there before holds nothing: fleets have histories."""
+    profile = replace(ORDER.profile, condition=Expected(slot_firmware=("KNOWN",)))
+    decision = check(replace(ORDER, profile=profile), images(*now), RECORD, before)
+    assert decision.ruling is (Ruling.HOLD if loaded else Ruling.CERTIFY)
+    assert loaded in decision.reason
+    assert decision.erased is bool(loaded), "its certificate says so"
+    unfit = replace(images(*now), fit=False, reasons=("worn",))
+    decision = check(replace(ORDER, profile=profile), unfit, RECORD, before)
+    assert loaded in decision.reason
+    assert decision.erased, "the erase itself stands"
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from quarantine.errors import BadInputError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link
 from quarantine.evidence.sections import Issuer
-from quarantine.record.facts import SlotChanges
+from quarantine.record.facts import NewCertificate, SlotChanges
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from tests.unit.quarantine.test_certificate import KEY, evidence_of, issue
@@ -206,6 +206,23 @@ def test_a_host_is_registered_once_and_replaced_on_purpose(ready: Cli, tmp_path:
     assert "cmp1" in ready("host", "list")[1]
     assert ready("host", "remove", "cmp1")[0] == 0
     refused(ready("host", "show", "cmp1"), 2, "registered")
+
+
+def test_what_is_on_offer_on_a_host_that_is_removed_is_named(
+    ready: Cli, conf: Path, tmp_path: Path
+) -> None:
+    """Nobody's word keeps it on offer: the service takes it back."""
+    ready("host", "register", card(tmp_path / "host.json"))
+    record = enrolled(conf).slots()[0]
+    store = Store.open(f"sqlite:///{conf.parent}/record.db")
+    ordered = SlotChanges(order_id="o" * 16, nonce="n" * 16, order_token="jws")
+    record = store.transition(record, Event.ORDERED, changes=ordered)
+    paper = NewCertificate("token", "5" * 64, "")
+    record = store.transition(record, Event.CERTIFIED, certificate=paper)
+    store.transition(record, Event.RETURNED)
+    code, out, err = ready("host", "remove", "cmp1", "-f", "json")
+    assert (code, json.loads(out)["taken_back"]) == (0, [str(SLOT)])
+    assert f"{SLOT} is on offer" in err
 
 
 def test_documents_are_approved_by_a_person(ready: Cli, tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ from tests.unit.quarantine.testimony import NOW, ORDER, RECORD, SLOT
 LIFE = "incarnation-00001"
 LIMITS = Limits()
 ALL_WELL = tuple(DefenceSeen(name, Standing.PRESENT, "") for name in Defence)
-GATE = GateTestimony(ALL_WELL, (), (), ())
 TICKET = TicketSeen(SLOT.address, ORDER.order_id, ORDER.generation, TicketState.VALID, "")
+GATE = GateTestimony(ALL_WELL, (), (TICKET,), ())
 DOMAIN = DomainSeen(RECORD.consumer or "", "instance-1", (SLOT.address,), True, True)
 ON_OFFER = replace(RECORD, state=State.AVAILABLE, ticket_ready=True, ticket_incarnation=LIFE)
 
@@ -68,7 +68,11 @@ def test_a_host_with_everything_is_no_trouble() -> None:
 
 def test_a_host_that_nobody_registered_has_not_greeted() -> None:
     past = defences.weigh(ON_OFFER, None, LIMITS)
-    assert (past.incarnation, past.greeted, past.recall) == (None, False, "")
+    assert (past.incarnation, past.greeted) == (None, False)
+    assert past.recall == "host cmp1 is registered no more", "what it testified counts no more"
+    assert defences.weigh(ON_OFFER, None, replace(LIMITS, tickets=False)).recall == ""
+    for state in set(State) - {State.AVAILABLE}:
+        assert defences.weigh(replace(ON_OFFER, state=state), None, LIMITS).recall == ""
 
 
 @pytest.mark.parametrize("how", Standing)
@@ -150,8 +154,22 @@ def test_a_slot_given_back_before_there_were_tickets_waits_for_its_hosts_gate() 
     [{"generation": ORDER.generation - 1}, {"order_id": "other"}, {"address": "0000:7f:00.0"}],
 )
 def test_another_cases_ticket_says_nothing(changes: dict[str, Any]) -> None:
-    void = replace(TICKET, state=TicketState.VOID, **changes)
-    assert weigh(known=host(replace(GATE, tickets=(void,)))).recall == ""
+    void = replace(GATE, tickets=(replace(TICKET, state=TicketState.VOID, **changes),))
+    assert "void" not in weigh(known=host(void)).recall
+    certified = replace(ON_OFFER, state=State.CERTIFIED)
+    assert weigh(certified, known=host(void)).recall == ""
+
+
+def test_a_ticket_that_the_hosts_book_has_lost_takes_its_slot_back() -> None:
+    """``gate adopt --renew``, or a book from a backup: no guest would start on what is on offer."""
+    lost = replace(GATE, tickets=())
+    assert "no ticket for it any more" in weigh(known=host(lost)).recall
+    assert weigh(known=host(lost, after=30)).recall == "", "told before the slot was given back"
+    for word in (Standing.UNKNOWN, Standing.ABSENT):
+        unread = replace(standing(Defence.HOOK, word), tickets=())
+        assert bool(weigh(known=host(unread)).recall) is (word is Standing.ABSENT)
+    older = replace(GATE, tickets=(replace(TICKET, generation=ORDER.generation - 1),))
+    assert weigh(known=host(older)).recall
 
 
 @pytest.mark.parametrize(

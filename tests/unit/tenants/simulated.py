@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from nvme_raid import files
 from nvme_raid.model import (
     Drive,
     Filesystem,
@@ -134,6 +135,10 @@ class Simulated:
                 self.set_array(filesystem=replace(found, label=step.label))
             case WriteFile():
                 assert machine.text(step.path) == step.before
+                if step.voids:
+                    assert step.voids == files.STAMP
+                    self.set(initramfs_stamp="")
+                    machine = self.machine
                 self.set(files=tuple({**dict(machine.files), step.path: step.after}.items()))
             case RebuildInitramfs():
                 self.initramfs = machine.text(machine.platform.mdadm_conf)

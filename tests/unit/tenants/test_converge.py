@@ -135,7 +135,10 @@ def _other_name(machine: Simulated) -> None:
 @pytest.mark.parametrize(
     ("damage", "mended"),
     [
-        (_lose_file("/etc/mdadm/mdadm.conf"), ["write /etc/mdadm/mdadm.conf"]),
+        (
+            _lose_file("/etc/mdadm/mdadm.conf"),
+            ["write /etc/mdadm/mdadm.conf", "rebuild the initramfs (update-initramfs -u)"],
+        ),
         (_lose_file("/etc/fstab"), ["write /etc/fstab"]),
         (_lose_mark, ["write /etc/fstab"]),
         (_wrong_label, ["label the XFS on /dev/md/nvme nvme"]),
@@ -383,6 +386,27 @@ def test_an_interrupted_run_is_finished_by_the_next() -> None:
         assert machine.initramfs == whole.initramfs
 
 
+@pytest.mark.parametrize("survived", [0, 1])
+def test_an_initramfs_that_others_made_of_a_damaged_mdadm_conf_is_made_anew(survived: int) -> None:
+    machine = built()
+    wanted = machine.initramfs
+    _lose_file("/etc/mdadm/mdadm.conf")(machine)
+    machine.initramfs = None  # a new kernel's, made while the line was missing
+    done: list[Step] = []
+
+    def act(step: Step) -> None:
+        if len(done) == survived:
+            raise RaidError("the power went")
+        done.append(step)
+        machine.act(step)
+
+    with pytest.raises(RaidError, match="the power went"):
+        converge(WISH, look=machine.look, act=act)
+    run(machine)
+
+    assert machine.initramfs == wanted is not None
+
+
 def test_a_step_that_does_not_help_is_an_error_and_not_a_loop() -> None:
     machine = Simulated(fresh(4))
 
@@ -440,7 +464,8 @@ def test_enterprise_linux_gets_its_own_paths_and_dracut_is_told_to_take_mdadm_co
     assert kinds.index(dracut) < kinds.index(RebuildInitramfs)
     assert 'mdadmconf="yes"' in (machine.machine.text(dracut) or "")
     machine.set(files=tuple(pair for pair in machine.machine.files if pair[0] != dracut))
-    assert run(machine, replace(WISH, drives=2)) == [f"write {dracut}"]
+    mended = run(machine, replace(WISH, drives=2))
+    assert mended == [f"write {dracut}", "rebuild the initramfs (dracut --force)"]
 
 
 def test_what_the_machine_lacks_is_told_of() -> None:

@@ -223,6 +223,18 @@ def test_a_file_is_replaced_in_one_stroke_and_keeps_mode_and_link(tmp_path: Path
         act.write_file(str(tmp_path / "file/below"), "x")
 
 
+def test_what_a_file_voids_is_gone_before_it_is_written(tmp_path: Path) -> None:
+    stamp, conf = put(tmp_path, "stamp"), tmp_path / "conf"
+
+    for _ in range(2):
+        act.act(WriteFile(str(conf), None, "x", voids=str(stamp)))
+        assert (conf.read_text(), stamp.exists()) == ("x", False)
+    put(tmp_path, "file")
+    with pytest.raises(RaidError, match="expected to remove"):
+        act.act(WriteFile(str(conf), "x", "y", voids=str(tmp_path / "file/below")))
+    assert conf.read_text() == "x"
+
+
 def test_a_diff_shows_files_line_by_line_and_steps_in_words() -> None:
     steps = (
         CreateArray("/dev/md/nvme", "nvme", 1 << 19, ("/dev/nvme0n1", "/dev/nvme1n1")),

@@ -102,6 +102,13 @@ def _relabel(step: Relabel) -> None:
 
 @_act.register
 def _write(step: WriteFile) -> None:
+    if step.voids:
+        try:
+            os.unlink(step.voids)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise RaidError(f"expected to remove {step.voids}, found {error.strerror}") from error
     write_file(step.path, step.after)
     if step.path == fstab.PATH and os.path.isdir(_RUNNING_SYSTEMD):
         command.must(["systemctl", "daemon-reload"])

@@ -14,8 +14,9 @@ _DRACUT_TEXT = (
     '# Written by nvme_raid: without this dracut leaves mdadm.conf out.\nmdadmconf="yes"\n'
 )
 STAMP = "/var/lib/nvme-raid/initramfs"
-"""Says with which mdadm.conf the initramfs was made last: a run that was cut short between the two
-is mended by the next one."""
+"""Says with which mdadm.conf we made the initramfs last: a run that was cut short between the two
+is mended by the next one. Whoever changed mdadm.conf since may have made another initramfs with it,
+so the stamp is void as soon as a file has to be written."""
 
 
 def managed_files(
@@ -29,9 +30,11 @@ def managed_files(
         wanted = [(path, before, mdadmconf.edited(before, wish.node, array))]
         if machine.platform.dracut:
             wanted.append((DRACUT, machine.text(DRACUT), _DRACUT_TEXT))
-        steps += [WriteFile(*file) for file in wanted if file[1] != file[2]]
+        written = [WriteFile(*file, voids=STAMP) for file in wanted if file[1] != file[2]]
+        steps += written
         stamp = hashlib.sha256("\0".join(after for _, _, after in wanted).encode()).hexdigest()
-        if wish.initramfs and machine.platform.rebuild and stamp != machine.initramfs_stamp:
+        stale = bool(written) or stamp != machine.initramfs_stamp
+        if wish.initramfs and machine.platform.rebuild and stale:
             steps.append(RebuildInitramfs(machine.platform.rebuild, stamp))
     before = machine.text(fstab.PATH)
     after = fstab.edited(before or "", wish, uuid, own)

@@ -81,11 +81,13 @@ class Relabel:
 
 @dataclass(frozen=True)
 class WriteFile:
-    """Replace a file, in one stroke."""
+    """Replace a file, in one stroke. ``voids``: a file that says no longer what is so, removed
+    first; an interrupted run leaves none that lies."""
 
     path: str
     before: str | None
     after: str
+    voids: str = ""
 
     @property
     def text(self) -> str:

@@ -1,0 +1,1 @@
+"""What the last gate costs a start."""

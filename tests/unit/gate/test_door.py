@@ -1,0 +1,80 @@
+"""What a guest waits for when libvirt's hook asks the gate: the modules that are loaded for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eraser.gate import door
+from eraser.gate.hookfile import HookSettings
+from tests.unit.gate.parts import ADDRESS, MINE
+from tests.unit.gate.world import World, domain, world
+
+__all__ = ["world"]
+
+TOP = Path(__file__).resolve().parents[3]
+
+OURS = """
+eraser eraser.caseplace eraser.clock eraser.drive eraser.drive.adminioctl eraser.drive.alone
+eraser.drive.domains eraser.drive.held eraser.drive.lock eraser.drive.passthru
+eraser.drive.processes eraser.drive.spec
+eraser.drive.sysfs eraser.drive.unique eraser.errors eraser.gate eraser.gate.book eraser.gate.cases
+eraser.gate.counters eraser.gate.desk eraser.gate.door eraser.gate.facts eraser.gate.look
+eraser.gate.people eraser.gate.records eraser.gate.revocation eraser.gate.rules eraser.hostcard
+eraser.journal eraser.wire eraser.wire.codec eraser.wire.errors eraser.wire.identity
+eraser.wire.ticket eraser.wire.verdict
+"""
+"""Orders, reports, policies, profiles, nvme-cli and the command line are not among them."""
+
+SLOW = ("argparse", "asyncio", "logging", "socket", "ssl", "subprocess", "tempfile", "threading")
+"""Of the standard library: each takes as long to load as a good part of a bare Python."""
+
+PROBE = """
+import sys
+sys.path.append({top!r})
+from eraser.gate.door import main
+code = main("guest", {document!r}, {state!r}, {run!r}, 4.0)
+print(code, *sorted(sys.modules))
+"""
+
+
+def test_a_start_loads_no_more_than_it_was_found_to_need(tmp_path: Path) -> None:
+    """With a drive that is not there: the whole way but for the ioctl."""
+    probe = PROBE.format(
+        top=str(TOP), document=domain(ADDRESS), state=str(tmp_path / "s"), run=str(tmp_path / "r")
+    )
+    (tmp_path / "s").mkdir()
+    argv = [sys.executable, "-IS", "-c", probe]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    code, *loaded = done.stdout.split()
+    assert code == "11", done.stderr
+    assert ADDRESS in done.stderr
+    ours = {name for name in loaded if name.partition(".")[0] == "eraser"}
+    assert sorted(ours - set(OURS.split())) == []
+    assert [name for name in SLOW if name in loaded] == []
+    third = {"cryptography", "celery", "oslo_config", "kombu", "pyudev", "qualify"}
+    assert third.isdisjoint(loaded)
+
+
+def test_the_door_says_in_one_line_why_it_stays_shut(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(door, "Host", lambda: world.host)
+    world.certified()
+    directories = (str(world.state), str(world.run))
+    assert door.main("instance-1", domain(ADDRESS), *directories, 4.0) == 0
+    assert capsys.readouterr() == ("", "")
+    other = domain(ADDRESS, uuid="3" * 8 + MINE[8:], name="other")
+    assert door.main("other", other, *directories, 4.0) == 11
+    said = capsys.readouterr()
+    assert said.err.startswith("nvme-eraser: refused the start of domain 'other': ")
+    assert said.err.count("\n") == 1
+
+
+def test_the_hook_finds_the_door_where_it_was_installed() -> None:
+    settings = HookSettings("/usr/bin/python3", str(TOP), "/s", "/r")
+    assert os.path.samefile(settings.door, door.__file__)

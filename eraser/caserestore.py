@@ -83,9 +83,12 @@ Layouts = tuple[tuple[NamespaceLayout, ...], tuple[NamespaceLayout, ...]]
 
 
 def _layout(desk: Desk) -> Layouts:
-    """As this run inspected it, else as it is now: nobody but us had the drive within a run."""
-    inspected = _inspected(desk)
-    if desk.state.resumed or inspected.detached:
+    """As this run inspected it, else as it is now: nobody but us had the drive within a run.
+
+    A sanitize that ran meanwhile may have kept the drive from telling of all namespaces.
+    """
+    inspected, plan = _inspected(desk), desk.state.plan
+    if desk.state.resumed or inspected.detached or (plan is not None and plan.locked):
         return _read_layout(desk)
     return inspected.namespaces, inspected.detached
 

@@ -132,7 +132,9 @@ def _host_show(assembly: Assembly, args: argparse.Namespace) -> int:
 def _host_remove(assembly: Assembly, args: argparse.Namespace) -> int:
     if not assembly.store.remove_host(args.host):
         raise BadInputError(f"host {args.host}: expected a registered host, found none")
-    offered = assembly.store.slots(host=args.host, states=FREE_TO_SCHEDULE)
+    offered = []
+    if assembly.conf.gate.required:  # else it needs no word of its host, and stays
+        offered = assembly.store.slots(host=args.host, states=FREE_TO_SCHEDULE)
     if args.format == "json":
         names = [str(record.slot) for record in offered]
         show_json({"host": args.host, "removed": True, "taken_back": names})

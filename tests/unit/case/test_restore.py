@@ -652,6 +652,24 @@ def test_locks_are_taken_off_where_the_sanitize_ends_before_it_is_adopted(
     assert not any(method.adopted for method in report.methods)
 
 
+def test_namespaces_that_were_not_told_beside_a_running_sanitize_are_found_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = replace(QUICK, crypto=False, block_seconds=0.3)
+    made = make_bed(tmp_path, monkeypatch, replace(ONE_METHOD, sanitize=slow))
+    assert made.bench.admin(0x84, cdw10=2).status == 0
+    made.leave(
+        Leftovers(namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.2, attached=False)])
+    )
+    looks = iter([lambda found: replace(found, detached=())])
+
+    def busy(controller: LabController, **options: Any) -> Any:
+        return next(looks, lambda found: found)(facts(controller, **options))
+
+    monkeypatch.setattr(case, "facts", busy)
+    fit(made.run())
+
+
 def test_a_question_without_an_answer_after_an_adopted_sanitize_is_the_last_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

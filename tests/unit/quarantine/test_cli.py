@@ -208,10 +208,13 @@ def test_a_host_is_registered_once_and_replaced_on_purpose(ready: Cli, tmp_path:
     refused(ready("host", "show", "cmp1"), 2, "registered")
 
 
+@pytest.mark.parametrize("required", [True, False])
 def test_what_is_on_offer_on_a_host_that_is_removed_is_named(
-    ready: Cli, conf: Path, tmp_path: Path
+    ready: Cli, conf: Path, tmp_path: Path, *, required: bool
 ) -> None:
-    """Nobody's word keeps it on offer: the service takes it back."""
+    """Nobody's word keeps it on offer: the service takes it back, where tickets are required."""
+    if not required:
+        conf.write_text(conf.read_text() + "[gate]\nrequired = false\n")
     ready("host", "register", card(tmp_path / "host.json"))
     record = enrolled(conf).slots()[0]
     store = Store.open(f"sqlite:///{conf.parent}/record.db")
@@ -221,8 +224,8 @@ def test_what_is_on_offer_on_a_host_that_is_removed_is_named(
     record = store.transition(record, Event.CERTIFIED, certificate=paper)
     store.transition(record, Event.RETURNED)
     code, out, err = ready("host", "remove", "cmp1", "-f", "json")
-    assert (code, json.loads(out)["taken_back"]) == (0, [str(SLOT)])
-    assert f"{SLOT} is on offer" in err
+    assert (code, json.loads(out)["taken_back"]) == (0, [str(SLOT)] * required)
+    assert (f"{SLOT} is on offer" in err) is required
 
 
 def test_documents_are_approved_by_a_person(ready: Cli, tmp_path: Path) -> None:

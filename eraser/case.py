@@ -18,8 +18,8 @@ from eraser import (
     caselayout,
     caseprobes,
     caseproof,
-    caserestore,
     casesanitize,
+    caseunlock,
     durationfiles,
 )
 from eraser.casebook import CaseState
@@ -236,13 +236,13 @@ def _inspect(desk: Desk) -> None:
     if desk.state.inspected is None:
         desk.note(Inspected(found, state, tuple(problems)))
     if not plan.refusal and not busy:
-        caserestore.unlock(desk, found)
+        caseunlock.unlock(desk, found)
         if found.detached and plan.achieved is Label.CLEAR:
             # Each has data of its own, and will be erased by its own command.
-            caserestore.attach_all(desk, found)
+            caseunlock.attach_all(desk, found)
             plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
     commands = tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in plan.commands)
-    desk.note(Planned(commands, plan.achieved, plan.downgraded, plan.refusal))
+    desk.note(Planned(commands, plan.achieved, plan.downgraded, plan.refusal, locked=busy))
 
 
 def _targets(controller: Controller) -> tuple[FormatTarget, ...]:

@@ -30,6 +30,7 @@ from eraser.caseentries import (
     SeenRunning,
     Sent,
     Spent,
+    Unlocked,
     Uprooted,
     Verified,
     WasReset,
@@ -52,6 +53,8 @@ class CaseState:
     revoked: Revoked | None = None
     inspected: Inspected | None = None
     plan: Planned | None = None
+    locked: bool = False
+    """A sanitize kept the inspection from unlocking the drive, and nobody has done it since."""
     restored: Restored | None = None
     fingerprinted: Fingerprinted | None = None
     key: str = ""
@@ -216,7 +219,9 @@ class CaseState:
                 if entry.changed:
                     self.uprooted.update(self.planted)
             case Planned():
-                self.plan = entry
+                self.plan, self.locked = entry, entry.locked
+            case Unlocked():
+                self.locked = False
             case Keyed():
                 self.key_lost = bool(self.key)
                 self.key = entry.digest

@@ -80,6 +80,13 @@ class Planned:
     achieved: Label | None
     downgraded: bool
     refusal: str
+    locked: bool = False
+    """A sanitize was running: what locks the drive still stands, and :class:`Unlocked` follows."""
+
+
+@dataclass(frozen=True)
+class Unlocked:
+    """What was put off beside a running sanitize has been taken off."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +241,7 @@ Entry = (
     | Revoked
     | Inspected
     | Planned
+    | Unlocked
     | Restored
     | Keyed
     | Fingerprinted
@@ -261,6 +269,7 @@ _KINDS: dict[str, type[Entry]] = {
         Revoked,
         Inspected,
         Planned,
+        Unlocked,
         Restored,
         Keyed,
         Fingerprinted,

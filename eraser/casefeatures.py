@@ -13,8 +13,9 @@ from eraser.errors import DriveError
 from eraser.wire.profile import FeatureRule
 from eraser.wire.report import ControllerFacts
 
-_NOT_SAVEABLE = 0x10D
-"""Command specific status (Base 2.0, figure 128)."""
+_NOT_SAVED = frozenset({0x02, 0x10D})
+"""Invalid Field, Feature Identifier Not Saveable (Base 2.0, figures 126 and 128): drives that save
+none of a feature answer the one or the other."""
 
 _KNOWN = {known.fid: known for known in FEATURES}
 
@@ -64,5 +65,5 @@ def _set(desk: Desk, fid: int, value: int, nsid: int, *, save: bool, **words: An
     """Also for now alone, where the drive does not save this feature."""
     record = manage.set_feature(desk.controller, fid, value, nsid, save=save, **words)
     desk.note(Sent(record))
-    if save and record.status == _NOT_SAVEABLE:
+    if save and record.status in _NOT_SAVED:
         _set(desk, fid, value, nsid, save=False, **words)

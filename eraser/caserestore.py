@@ -1,5 +1,6 @@
-"""Bringing a drive back to its profile: locks off before the erase, the layout before its last
-command (docs/decisions/restore.md); features at the end are :mod:`eraser.casefeatures`'.
+"""Bringing a drive back to its profile: the layout before its last command
+(docs/decisions/restore.md); locks before the erase are :mod:`eraser.caseunlock`'s, features at the
+end :mod:`eraser.casefeatures`'.
 
 Everything is decided from what is there now and from the profile, and is sent only where the two
 differ: a run that was killed half way is followed by one that does the rest.
@@ -10,19 +11,18 @@ from __future__ import annotations
 import itertools
 
 from eraser.casedesk import Desk
-from eraser.caseentries import CommandEntry, Restored, Sent
+from eraser.caseentries import CommandEntry, Restored
 from eraser.caselayout import change
 from eraser.casesanitize import wait_for_another
+from eraser.caseunlock import attach, look_anew, unlock_late, wrong
 from eraser.drive import manage
 from eraser.drive.inquiry import sensible
-from eraser.drive.inspect import DETACHED, detached, facts, layout_of
-from eraser.drive.nvme import Controller
-from eraser.drive.passthru import FORMAT_NVM, NAMESPACE_ATTACHMENT, NAMESPACE_MANAGEMENT
+from eraser.drive.inspect import DETACHED, detached, layout_of
+from eraser.drive.passthru import FORMAT_NVM, NAMESPACE_MANAGEMENT
 from eraser.drive.profile import is_of
 from eraser.erase.layout import (
     Act,
     LayoutStep,
-    controller_list,
     create_data,
     layout_steps,
     reformat_cdw10,
@@ -32,68 +32,13 @@ from eraser.errors import DriveError
 from eraser.wire.profile import NamespaceLayout, layout_differences
 from eraser.wire.report import CommandRecord, ControllerFacts, Step, Verdict
 
-_PROTECTED = 1
-"""Feature 84h, state 1: the only one that a command takes back."""
 _NO_CAPACITY = 0x115
 """Command specific status (Base 2.0, figure 128)."""
-
-_FIRST_LOOK = 10.0
-"""Seconds for the kernel's first look at changed namespaces."""
-
-
-def unlock(desk: Desk, found: ControllerFacts) -> None:
-    """Takes off what keeps the drive from being written and erased, as far as commands can.
-
-    What is left is named by the last look. Raises ``DriveError`` where the drive is gone.
-    """
-    condition = found.condition
-    if condition is None:
-        return
-    locked = [entry.nsid for entry in condition.protected if entry.state == _PROTECTED]
-    loose = [each.nsid for each in found.detached if _protected(desk.controller, each.nsid)]
-    if not locked and not loose and not condition.reservations:
-        return
-    with desk.step(Step.UNLOCK):
-        desk.recheck()
-        for held in condition.reservations:
-            # First: what holds one namespace may keep the drive from attaching another.
-            path = desk.hold.paths.get(held.nsid)
-            for record in manage.clear_reservation(desk.controller, held, path) if path else ():
-                desk.note(Sent(record))
-        for nsid in loose:
-            # It keeps the drive from every sanitize, and its feature is an attached one's alone.
-            _attach(desk, nsid)
-        for nsid in (*locked, *loose):
-            desk.note(Sent(manage.unprotect(desk.controller, nsid)))
-        if locked or loose:
-            # The kernel has made the disks read only, and looks again only when it is told to.
-            _look_anew(desk)
-
-
-def _protected(controller: Controller, nsid: int) -> bool:
-    """Of a detached namespace, by NSATTR; not of one that the drive does not describe."""
-    try:
-        return controller.identify_namespace(nsid, attached=False).write_protected
-    except DriveError:
-        return False
-
-
-def attach_all(desk: Desk, found: ControllerFacts) -> None:
-    """Attaches every namespace that is not: Format reaches no other."""
-    if not found.detached:
-        return
-    with desk.step(Step.UNLOCK, "attaching namespaces"):
-        desk.recheck()
-        for layout in found.detached:
-            _attach(desk, layout.nsid)
-        _look_anew(desk)
 
 
 def restore(desk: Desk) -> None:
     """The profile's layout, once in a case. Never an error for what the drive refuses."""
-    if any(record.adopted for record in desk.state.methods):
-        # While it ran, the drive took none of what unlocks it, and did not tell all that locks it.
-        _unlock_late(desk)
+    unlock_late(desk)
     active, loose = _layout(desk)
     steps = _steps(desk, active, loose)
     if steps and (left := _unerased(desk)):
@@ -117,16 +62,6 @@ def restore(desk: Desk) -> None:
         if _steps(desk, active, loose) and not problems:
             problems.append("restore: the drive took every command, and is not as it should be")
         desk.note(Restored(True, active, _added(desk), tuple(problems)))
-
-
-def _unlock_late(desk: Desk) -> None:
-    try:
-        found = facts(desk.controller)
-    except DriveError as error:
-        # No reason not to go on: the last look asks again, and names what is left.
-        desk.tell(0.0, str(error))
-        return
-    unlock(desk, found)
 
 
 def _unerased(desk: Desk) -> str:
@@ -206,9 +141,9 @@ def _carry_out(desk: Desk, steps: tuple[LayoutStep, ...]) -> list[str]:
             if _lost(desk):
                 # The kernel has reset the controller, after hours perhaps: the erase is due, and
                 # what is left of the layout is for a person.
-                _look_anew(desk)
+                look_anew(desk)
                 return problems
-        _look_anew(desk)
+        look_anew(desk)
     return problems
 
 
@@ -220,11 +155,11 @@ def _lost(desk: Desk) -> bool:
 def _one(desk: Desk, step: LayoutStep) -> list[str]:
     layout = step.layout
     if step.act is Act.DELETE:
-        return _wrong(_manage(desk, manage.DELETE, f"delete namespace {step.nsid}", nsid=step.nsid))
+        return wrong(_manage(desk, manage.DELETE, f"delete namespace {step.nsid}", nsid=step.nsid))
     if step.act is Act.ATTACH or layout is None:
-        return _attach(desk, step.nsid)
+        return attach(desk, step.nsid)
     if step.act is Act.REFORMAT:
-        return _wrong(
+        return wrong(
             change(
                 desk,
                 FORMAT_NVM,
@@ -236,7 +171,7 @@ def _one(desk: Desk, step: LayoutStep) -> list[str]:
         )
     note = f"{step.act.value} namespace {step.nsid} of {layout.blocks} blocks"
     record = _manage(desk, manage.CREATE, note, send=create_data(layout))
-    problems = _wrong(record)
+    problems = wrong(record)
     if record.status == _NO_CAPACITY:
         free = desk.controller.identify().unallocated_bytes
         problems[-1] += f"; {free} bytes are unallocated, {layout.size} are needed"
@@ -247,7 +182,7 @@ def _one(desk: Desk, step: LayoutStep) -> list[str]:
         problems.append(
             f"restore: expected the new namespace to be number {step.nsid}, found {nsid}"
         )
-    return problems if step.act is Act.PLACE else problems + _attach(desk, nsid)
+    return problems if step.act is Act.PLACE else problems + attach(desk, nsid)
 
 
 def _manage(
@@ -262,45 +197,6 @@ def _manage(
         timeout=desk.limits.format,
         note=note,
     )
-
-
-def _attach(desk: Desk, nsid: int) -> list[str]:
-    return _wrong(
-        change(
-            desk,
-            NAMESPACE_ATTACHMENT,
-            nsid=nsid,
-            cdw10=manage.ATTACH,
-            send=controller_list(desk.controller.identify().controller_id),
-            timeout=desk.limits.command,
-            note=f"attach namespace {nsid}",
-        )
-    )
-
-
-def _wrong(record: CommandRecord) -> list[str]:
-    """What is wrong with it, in at most one line."""
-    if record.status == 0:
-        return []
-    status = "no completion" if record.status is None else f"status {record.status:#05x}"
-    return [f"restore: expected success, found {status} ({record.message[:200]})"]
-
-
-def _look_anew(desk: Desk) -> None:
-    """Makes the kernel see the namespaces that there are, and claims their disks."""
-    desk.hold.drop()
-    for seconds in (min(_FIRST_LOOK, desk.limits.ready), desk.limits.ready):
-        # Twice: the first look drops a namespace whose identifiers changed, the next one finds it.
-        try:
-            desk.controller.wait_live(desk.limits.ready, namespaces=False)
-            desk.controller.rescan(timeout=desk.limits.ready)
-            desk.controller.wait_namespaces(seconds)
-            break
-        except DriveError as error:
-            # A disk that the kernel cannot make is no reason not to erase; what cannot be read
-            # is named by the verification.
-            desk.tell(0.0, str(error))
-    desk.hold.take()
 
 
 def _added(desk: Desk) -> tuple[CommandEntry, ...]:

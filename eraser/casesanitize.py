@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import time
 
-from eraser import caseprobes, durations
+from eraser import caseprobes, caseunlock, durations
 from eraser.casedesk import Desk
 from eraser.caseentries import (
     AttemptOver,
@@ -167,6 +167,7 @@ class Sanitize:
     def _send(self) -> None:
         desk, cdw10 = self.desk, self.command.cdw10
         wait_for_another(desk, "before ours")
+        caseunlock.unlock_late(desk)
         caseprobes.plant(desk, self.place)
         desk.recheck()
         raw, _before = desk.sanitize_log()

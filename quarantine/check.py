@@ -84,7 +84,11 @@ def check(
     if not report.fit:
         reasons = ("erased, but not fit to be handed out", *report.reasons, *claims, *loaded)
         return Decision(Ruling.HOLD, reasons, erased=_provable(claims, report), retire=retire)
-    reasons = (*claims, *_unfit(order, report), *loaded, *report.retire)
+    wrong = (*claims, *_unfit(order, report), *report.retire)
+    if loaded and not wrong:
+        # Its host is honest and cannot know: the erase itself stands.
+        return Decision(Ruling.HOLD, loaded, erased=_provable(claims, report))
+    reasons = (*wrong, *loaded)
     return Decision(Ruling.HOLD if reasons else Ruling.CERTIFY, reasons, retire=retire)
 
 

@@ -232,12 +232,22 @@ class Inbox:
                 return Decision(Ruling.POSTPONE, ("postponed before",))
             # Called overdue, or sent by a dispatcher that died before it said so.
             record = self.store.transition(record, Event.ORDERED, reason="the host has the order")
-        decision = check(order, report, record, self.registrar.images(order.identity))
+        decision = self._checked(order, report, record)
         if decision.ruling is Ruling.REFUSE:
             self._letters.refuse("report", host.name, f"{report.slot}: {decision.reason}", raw)
         given = Testimony(order, report, token, digest, host.key.thumbprint)
         self._endings.carry_out(record, given, decision)
         return decision
+
+    def _checked(self, order: EraseOrder, report: EraseReport, record: SlotRecord) -> Decision:
+        """A record that is damaged holds: the very report would only be refused again."""
+        try:
+            return check(order, report, record, self.registrar.images(order.identity))
+        except BadInputError as error:
+            decision = check(order, report, record)
+            if decision.ruling is not Ruling.CERTIFY:
+                return decision
+            return Decision(Ruling.HOLD, (f"{error}; restore the database, then release",))
 
     def _take_receipt(self, host: HostRecord, receipt: TicketReceipt, raw: bytes) -> None:
         record = self.store.slot(receipt.slot)

@@ -24,13 +24,22 @@ MAX_DOCUMENT_BYTES = 4 << 20
 MAX_NUMBER = 1 << 128
 """NVMe counts in 128 bits at most (TNVMCAP, data units); larger numbers break arithmetic."""
 
+LATE = types.MappingProxyType({"late": True})
+"""``field(default=..., metadata=LATE)``: a member that came after the first readers did. It is left
+out where it has its default, so that they take every message that makes no use of it."""
+
 T = TypeVar("T")
 
 
 def plain(value: Any) -> Any:
     """A dataclass (or a value of one) as plain JSON values; enums become their strings."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        members = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
+        return {
+            f.name: plain(held)
+            for f, held in members
+            if held != f.default or not f.metadata.get("late")
+        }
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, dict):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from eraser.wire.codec import LATE
 from eraser.wire.condition import Expected
 
 
@@ -98,7 +99,7 @@ class FeatureRule:
     """The namespace that it is of; 0 for the controller, and in older profiles for any."""
     digest: str = ""
     """SHA-256 of the data that comes with the feature, empty for one that has only a dword."""
-    data: str = ""
+    data: str = field(default="", metadata=LATE)
     """That data, hexadecimal, without the zeros at its end. Empty where there is none, and in older
     profiles: they can only be compared, unless the digest is that of zeros."""
 

@@ -214,12 +214,18 @@ def _said(token: str) -> Any:
     return codec.parse(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), "certificate")
 
 
+@dataclass(frozen=True)
+class _Slots:
+    firmware_slots: tuple[str, ...] = ()
+
+
 def installed(token: str, what: str) -> tuple[str, ...]:
-    """The firmware revisions by slot in a certificate of the record's; the earlier releases' have
-    none. Raises :class:`BadInputError`."""
+    """The firmware revisions by slot in a certificate of the record's, whichever release made it;
+    the earlier ones' have none. Raises :class:`BadInputError`."""
     try:
-        return codec.decode(Certificate, _said(token), what).drive.firmware_slots
-    except (BadWireError, ValueError, IndexError) as error:
+        drive = codec.canonical(_said(token)["drive"])
+        return codec.load_part(_Slots, drive, what).firmware_slots
+    except (BadWireError, ValueError, LookupError, TypeError) as error:
         raise BadInputError(f"{what}: expected a certificate of the record's: {error}") from error
 
 

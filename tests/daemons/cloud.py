@@ -221,8 +221,9 @@ class Cloud:
         )
 
     def wait_all_available(self, seconds: float = 180.0) -> None:
-        """Until every slot is in the pool again, in our record and in Placement."""
+        """Until every slot is in the pool again, and nova-compute knows that it is."""
         self.wait(self.slots, State.AVAILABLE, seconds=seconds)
+        self.nova.wait_unclaimed()
 
     def events(self, slot: Slot, since: int = 0) -> list[Event]:
         """The events of a slot after its first ``since`` lines of history."""

@@ -27,6 +27,7 @@ state_path = {directory}
 compute_driver = lab_nvme.NvmeDriver
 report_interval = 2
 service_down_time = 20
+update_resources_interval = 5
 rpc_response_timeout = 15
 sync_power_state_interval = -1
 periodic_fuzzy_delay = 0
@@ -180,6 +181,17 @@ def create_databases(directory: Path, python: Path, ends: Endpoints) -> None:
             "VALUES (%s, %s, %s, %s, %s)",
             rows,
         )
+
+
+def claimed_devices(ends: Endpoints) -> set[str]:
+    """Addresses that some nova-compute's own tracker gives to a server (``nova/pci/manager.py``).
+
+    It may lag behind Placement: of a server that came by a migration, and is deleted before the
+    next run of ``update_available_resource``, that run lets go (``ResourceTracker.update_usage``).
+    """
+    with psycopg.connect(ends.cell) as database:
+        query = "SELECT address FROM pci_devices WHERE deleted = 0 AND status <> 'available'"
+        return {address for (address,) in database.execute(query)}
 
 
 def mapped_hosts(ends: Endpoints) -> set[str]:

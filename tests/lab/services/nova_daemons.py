@@ -148,6 +148,12 @@ class NovaDaemons:
         self.client.delete(server.uuid)
         self.client.wait(server.uuid, "DELETED")
 
+    def wait_unclaimed(self) -> None:
+        """Until every nova-compute has let go of all drives. The next claim fails before that."""
+        wait_until(
+            lambda: not nova_conf.claimed_devices(self._ends), "Nova's own trackers to let go", 60
+        )
+
     def described(self, uuid: str) -> Server:
         """Which drives Placement says that a consumer has, and where."""
         held = self._placement("GET", f"/allocations/{uuid}", "1.28").body["allocations"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from eraser import case, caseprobes, caseproof, caserestore, casesanitize
+from eraser import case, caseprobes, caseproof, casesanitize, caseunlock
 from eraser.casedesk import Book, Desk
 from eraser.caseentries import Entry, Fingerprinted, Identified, Planted, Verified, WasReset
 from eraser.casefiles import CaseFiles, CaseRequest
@@ -263,7 +263,7 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
     monkeypatch.setattr(caseproof, "reset", reset)
     monkeypatch.setattr(caseproof, "verify", verify)
     monkeypatch.setattr(casesanitize, "SETTLE_SECONDS", 0.02)
-    for module in (case, caserestore):
+    for module in (case, caseunlock):
         monkeypatch.setattr(module, "facts", lambda _controller: FACTS)
     monkeypatch.setattr(case.health, "read", lambda _raw: HEALTH)
     monkeypatch.setattr(

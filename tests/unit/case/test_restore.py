@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from eraser import case, caseformat, caseprobes, caseproof, caserestore, casesanitize
+from eraser import case, caseformat, caseprobes, caseproof, caserestore, casesanitize, caseunlock
 from eraser.casebook import CaseState
 from eraser.casedesk import Book, Desk
 from eraser.caseentries import (
@@ -33,6 +34,7 @@ from eraser.drive import hostmetadata
 from eraser.drive import profile as profiles
 from eraser.drive.features import features
 from eraser.drive.inspect import facts
+from eraser.drive.spec import SanitizeState
 from eraser.drive.sysfs import Host
 from eraser.erase.format import FormatResult
 from eraser.erase.layout import create_data, layout_steps, reformat_cdw10
@@ -46,7 +48,7 @@ from tests.lab.nvme import features as labfeatures
 from tests.lab.nvme import hostmetadata as lab_metadata
 from tests.lab.nvme.leftovers import Leftovers, apply
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SanitizeProfile
-from tests.lab.nvme.spec import Fid
+from tests.lab.nvme.spec import Fid, Status, refused
 from tests.unit.case.fakes import FACTS, RECORD, SLOT, Crash, Plug
 from tests.unit.drive.labdrive import FULL, LabController
 from tests.unit.lab.model import Bench
@@ -513,6 +515,18 @@ def test_text_left_in_the_drive_is_deleted(tmp_path: Path, monkeypatch: pytest.M
     assert [c.status for c in sent[:2]] == [0x10D, 0], "it may not be saveable"
 
 
+def test_text_goes_from_a_drive_that_calls_saving_an_invalid_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch)
+    made.leave(TEXT)
+    said = {Status.FEATURE_NOT_SAVEABLE: Status.INVALID_FIELD}
+    monkeypatch.setattr(labfeatures, "refused", lambda status: refused(said.get(status, status)))
+    report = made.run()
+    fit(report)
+    assert [c.status for c in report.commands if c.opcode == 0x09][:2] == [0x02, 0]
+
+
 def test_text_of_the_profile_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_bed(tmp_path, monkeypatch)
     made.leave(Leftovers(metadata={0x7D: {1: "one"}, 0x7E: {1: "two", 2: "three"}}))
@@ -616,6 +630,28 @@ def test_locks_beside_a_running_sanitize_are_taken_off_after_it(
     assert all(command.status == 0 for command in report.commands), "none was sent in vain"
 
 
+@pytest.mark.parametrize("drive", [DRIVE, ONE_METHOD], ids=["two", "one"])
+def test_locks_are_taken_off_where_the_sanitize_ends_before_it_is_adopted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile
+) -> None:
+    """A lost journal, and a sanitize of which the inspection saw no more than the last moments."""
+    slow = replace(drive.sanitize, block_seconds=0.3)
+    made = make_bed(tmp_path, monkeypatch, replace(drive, sanitize=slow))
+    assert made.bench.admin(0x84, cdw10=2).status == 0
+    made.leave(Leftovers(reservation=1, write_protect={1: 1}))
+    real = caseprobes.fingerprint
+
+    def fingerprint(desk: Desk) -> None:
+        real(desk)
+        while desk.sanitize_log()[1].state is SanitizeState.RUNNING:
+            time.sleep(0.05)
+
+    monkeypatch.setattr(caseprobes, "fingerprint", fingerprint)
+    report = made.run()
+    fit(report)
+    assert not any(method.adopted for method in report.methods)
+
+
 def test_a_question_without_an_answer_after_an_adopted_sanitize_is_the_last_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -626,7 +662,7 @@ def test_a_question_without_an_answer_after_an_adopted_sanitize_is_the_last_look
     def mute(_controller: LabController) -> Any:
         raise DriveError("expected an answer, found none")
 
-    monkeypatch.setattr(caserestore, "facts", mute)
+    monkeypatch.setattr(caseunlock, "facts", mute)
     fit(made.run())
 
 

@@ -124,6 +124,7 @@ def test_an_image_that_was_loaded_since_the_last_certificate_holds(
     decision = check(replace(ORDER, profile=profile), images(*now), RECORD, before)
     assert decision.ruling is (Ruling.HOLD if loaded else Ruling.CERTIFY)
     assert loaded in decision.reason
+    assert decision.erased is bool(loaded), "its certificate says so"
     unfit = replace(images(*now), fit=False, reasons=("worn",))
     decision = check(replace(ORDER, profile=profile), unfit, RECORD, before)
     assert loaded in decision.reason

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import sqlalchemy as sa
 
 from eraser.hoststate import CONTROLLER_FILE, HostState, OrderRefusedError, keygen
 from eraser.wire import codec
@@ -48,10 +49,12 @@ from quarantine.custody import Door
 from quarantine.dispatch import Dispatcher
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
 from quarantine.evidence import certificate, ledger
+from quarantine.evidence.certificate import CERTIFICATE_TYPE as TYPE
 from quarantine.evidence.registrar import Registrar
 from quarantine.evidence.sections import Issuer
 from quarantine.hands import Hands
 from quarantine.inbox import Inbox
+from quarantine.record import models
 from quarantine.record.base import utc_now
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
@@ -452,10 +455,34 @@ def test_what_was_loaded_into_a_drive_since_its_certificate_holds_it(plane: Plan
         decision = plane.inbox.report(images("VDV10131", "EVIL"))
         assert "found 'EVIL': somebody loaded it" in decision.reason
         assert plane.record().state is State.HELD
+        held = plane.store.last_certificate()
+        assert held is not None
+        signed = certificate.verify(held.token, [plane.controller.public], "x")
+        assert "'EVIL'" in signed.certificate.withheld[0]
     known = replace(PROFILE, condition=Expected(slot_firmware=("EVIL",)))
     plane.store.put_profile(known, "a person")
     again()
     assert plane.inbox.report(images("VDV10131", "EVIL")).ruling is Ruling.CERTIFY
+
+
+@pytest.mark.parametrize("damage", [False, True], ids=["newer", "damaged"])
+def test_a_drive_is_not_lost_to_the_certificate_that_it_has(plane: Plane, damage: bool) -> None:
+    """One of a newer release is read, as after a step back; one that cannot be read holds."""
+    plane.ordered()
+    assert plane.inbox.report(plane.report()).ruling is Ruling.CERTIFY
+    stored = plane.store.last_certificate()
+    assert stored is not None
+    payload = codec.parse(verify(stored.token, plane.controller.public, TYPE, "x"), "x")
+    payload["drive"] |= {"firmware_slots": ["VDV10131"], "of_a_newer_release": 1}
+    token = "x.y.z" if damage else plane.controller.sign(codec.canonical(payload), TYPE)
+    with plane.store._writing() as db:
+        db.execute(sa.update(models.certificates).values(token=token))
+    record = plane.store.transition(plane.record(), Event.HELD, reason="a test")
+    record = plane.store.transition(record, Event.RELEASED_BY_OPERATOR, reason="a test")
+    plane.dispatcher.order(plane.store.transition(record, Event.CUSTODY_TAKEN))
+    decision = plane.inbox.report(plane.report())
+    assert decision.ruling is (Ruling.HOLD if damage else Ruling.CERTIFY)
+    assert ("certificate of the record's" in decision.reason) is damage
 
 
 @pytest.mark.parametrize("verdict", [Verdict.ERASED, Verdict.NOT_ERASED])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 
 import pytest
@@ -14,7 +15,7 @@ from eraser.wire import codec
 from eraser.wire.identity import ControllerIdentity, Slot
 from eraser.wire.order import EraseOrder
 from eraser.wire.policy import Method, Policy
-from eraser.wire.profile import NamespaceLayout, Profile
+from eraser.wire.profile import FeatureRule, NamespaceLayout, Profile
 
 IDENTITY = ControllerIdentity(0x144D, 0xA824, 0x144D, 0xA801, "S1", "Model", "nqn.2014-08.x:1")
 PROFILE = Profile("p", 0x144D, 0xA824, "Model", ("FW1",), (NamespaceLayout(1, 100, 4096, 0),))
@@ -152,3 +153,14 @@ def test_a_part_of_a_document_is_checked_and_the_rest_of_it_is_not() -> None:
     for wrong in (b'{"order_id":"x"}', b'{"order_id":1,"generation":1}', b"[]", b"{"):
         with pytest.raises(BadInputError, match="order"):
             codec.load_part(Head, wrong, "order")
+
+
+def test_a_late_member_that_is_not_used_is_not_sent() -> None:
+    """A host of the release before it takes the order, as long as its profile has no such data."""
+    rule = FeatureRule(0x7E, "controller metadata", 0)
+    assert "data" not in codec.plain(rule)
+    text = bytes.fromhex("0100010001").ljust(4096, b"\0")
+    used = dataclasses.replace(rule, digest=hashlib.sha256(text).hexdigest(), data="0100010001")
+    assert codec.plain(used)["data"] == "0100010001"
+    for each in (rule, used):
+        assert codec.decode(FeatureRule, codec.plain(each), "rule") == each

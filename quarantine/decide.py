@@ -272,7 +272,9 @@ def _available(look: Look) -> Action:
         return move(
             Event.RELEASE_SEEN,
             wrong or "reserved without an allocation: used and let go between two looks",
-            alarm=bool(wrong),
+            # Of a recall people heard when we reserved the slot for it. Where Nova did, its ticket
+            # is used as it should be: a short use is no alarm.
+            alarm=bool(look.lacks or intruder(look)),
         )
     if wrong:
         return reserve(f"on offer although {wrong}; reserved first", alarm=True)

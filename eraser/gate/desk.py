@@ -86,8 +86,12 @@ def _check(
     if not starting.uuid:
         raise refused(starting, "expected a uuid in its definition, found none")
     with locked_slots(needed, run_dir) as locked:
-        drives = look(host, [each for each in needed if each not in locked], seconds)
-        cases = {address: read_case(state_dir, address) for address in needed}
+        cases: dict[str, CaseSeen] = {}
+
+        def read_cases() -> None:
+            cases.update({address: read_case(state_dir, address) for address in needed})
+
+        drives = look(host, [each for each in needed if each not in locked], seconds, read_cases)
         with books.opened(state_dir) as book:
             facts = [
                 facts_of(book.book, address, drives.get(address), cases[address], locked)

@@ -12,7 +12,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from eraser.drive import unique
@@ -43,25 +43,43 @@ class _Child:
     ended: bool = False
 
 
-def look(host: Host, addresses: Iterable[str], seconds: float) -> dict[str, DriveSeen]:
-    """What each drive says of itself; one that does not within ``seconds`` is in trouble."""
+def look(
+    host: Host,
+    addresses: Iterable[str],
+    seconds: float,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> dict[str, DriveSeen]:
+    """What each drive says of itself; one that does not within ``seconds`` is in trouble.
+
+    ``meanwhile`` is called while the drives are at it.
+    """
     deadline = time.monotonic() + seconds
     children = [_start(host, address, seconds) for address in addresses]
     try:
+        others = _others(host)
+        meanwhile()
         _listen(children, deadline)
     finally:
         for child in children:
             _leave(child)
     seen = {child.address: _seen(child, seconds) for child in children}
-    return _with_namesakes(host, seen)
+    return _with_namesakes(seen, others)
 
 
-def _with_namesakes(host: Host, seen: dict[str, DriveSeen]) -> dict[str, DriveSeen]:
-    """Each drive with why it cannot be told from another, read from sysfs once for all."""
+def _others(host: Host) -> tuple[unique.Seen, ...] | IdentityError:
+    """Every controller of the host, read from sysfs once for all drives; or why that failed."""
     try:
-        others = unique.controllers(host)
+        return unique.controllers(host)
     except IdentityError as error:
-        return {a: dataclasses.replace(each, namesake=str(error)) for a, each in seen.items()}
+        return error
+
+
+def _with_namesakes(
+    seen: dict[str, DriveSeen], others: tuple[unique.Seen, ...] | IdentityError
+) -> dict[str, DriveSeen]:
+    """Each drive with why it cannot be told from another."""
+    if isinstance(others, IdentityError):
+        return {a: dataclasses.replace(each, namesake=str(others)) for a, each in seen.items()}
     found = dict(seen)
     for address, drive in seen.items():
         if drive.identity is not None:

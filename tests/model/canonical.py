@@ -9,10 +9,11 @@ from typing import Any
 
 from eraser.gate.records import Entry
 from eraser.wire.report import Hello
+from eraser.wire.ticket import TicketState
 from quarantine.record.facts import SlotRecord
-from tests.model import control
-from tests.model.control import ENTRIES, HELLOS, NOW, RECORDS, instance, order, order_token, ticket
+from tests.model import papers
 from tests.model.host import domain
+from tests.model.papers import ENTRIES, HELLOS, NOW, RECORDS, instance, order, order_token, ticket
 from tests.model.world import CLEAN, GONE, NOWHERE, Known, Mail, Place, World, ghost, server
 
 Ranks = tuple[tuple[int, int], ...]
@@ -84,8 +85,8 @@ def _placement(p: int, provider: str, number: int) -> tuple[str, int]:
     """The provider is known by the uuid that the record has of it."""
     if number == NOWHERE:
         return ("other" if provider else ""), NOWHERE
-    record, known = RECORDS[number], f"{control.UUIDS['known']}-{p}"
-    same = bool(provider) and record.provider == f"{control.UUIDS[provider]}-{p}"
+    record, known = RECORDS[number], f"{papers.UUIDS['known']}-{p}"
+    same = bool(provider) and record.provider == f"{papers.UUIDS[provider]}-{p}"
     if record.provider != known:
         # Its name is always the record's; what is not called that is another one.
         number = RECORDS.number(dataclasses.replace(record, provider=known))
@@ -133,7 +134,7 @@ def _record(p: int, number: int, registered: bool, alive: bool, spelt: Ranks) ->
     record, ranks = RECORDS[number], dict(spelt)
     token, order_id, nonce = record.order_token, None, None
     if token is not None:
-        _place_number, mail = control.order_mail(token)
+        _place_number, mail = papers.order_mail(token)
         mail = mail._replace(
             generation=ranks[mail.generation],
             present=mail.present and registered,
@@ -142,7 +143,7 @@ def _record(p: int, number: int, registered: bool, alive: bool, spelt: Ranks) ->
         token, order_id, nonce = order_token(p, mail), made.order_id, made.nonce
     paper = record.ticket_token
     if paper is not None:
-        _place_number, mail = control.order_mail(paper)
+        _place_number, mail = papers.order_mail(paper)
         mail = mail._replace(
             generation=ranks[mail.generation],
             present=mail.present and registered,
@@ -180,7 +181,7 @@ def _record(p: int, number: int, registered: bool, alive: bool, spelt: Ranks) ->
 def _incarnation(name: str | None, registered: bool) -> str | None:
     if name is None:
         return None
-    return control.incarnation(name == control.incarnation(True) and registered)
+    return papers.incarnation(name == papers.incarnation(True) and registered)
 
 
 @functools.cache
@@ -194,11 +195,16 @@ def _entry(p: int, number: int, spelt: Ranks, alive: frozenset[str]) -> int:
         mail = Mail(
             "ticket",
             ranks[kept.ticket.generation],
-            control.drive_of(kept.ticket.identity),
-            kept.ticket.incarnation == control.incarnation(True),
+            papers.drive_of(kept.ticket.identity),
+            kept.ticket.incarnation == papers.incarnation(True),
         )
         paper = ticket(p, mail)
-        kept = dataclasses.replace(kept, ticket=paper, reason="", counters=paper.counters)
+        counters = paper.counters
+        if kept.state is TicketState.VALID and kept.counters is not None:
+            # The seal as it was read at the intake; whether anybody wrote since is ticket_fresh.
+            seal = kept.counters.global_data_erased
+            counters = dataclasses.replace(counters, global_data_erased=seal)
+        kept = dataclasses.replace(kept, ticket=paper, reason="", counters=counters)
     after: Entry = dataclasses.replace(entry, owner=owner, ticket=kept)
     return ENTRIES.number(after)
 

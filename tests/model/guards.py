@@ -1,118 +1,138 @@
-"""Every guard turned around, one at a time: what the search says to that.
+"""Every guard turned around, one at a time: a history that breaks a promise without it.
 
-``python -m tests.model.guards [--module NAME]`` runs them all and prints each search's answer. What
-no search shows is printed last: such a guard keeps no promise of the model's (docs/model.md says
-what the model leaves out), or the model is too small for it. Hours, most of them for those.
+``witnesses.json`` has the histories, ``tests/model/test_guards.py`` replays them. ``--find NAME``
+looks for those of the guards with NAME in their name (anew, where one is there), ``--missing`` for
+all that are neither witnessed nor explained in ``unwitnessed.json``; minutes for each.
 """
 
 from __future__ import annotations
 
 import argparse
+import enum
+import json
 import logging
 import sys
 import time
-from collections.abc import Iterator
-from types import ModuleType
+from dataclasses import asdict
+from pathlib import Path
 
-from eraser.gate import counters, intake, rest, revocation, rules
-from quarantine import decide, receipts
-from tests.model import mutate
-from tests.model.control import Control
-from tests.model.host import Host
+from tests.model.hunt import Hunt, Witness
 from tests.model.mutate import Guard
-from tests.model.protocol import Config, Protocol
-from tests.model.search import Found
+from tests.model.parts import WiredParts
+from tests.model.protocol import ALL, Config, Protocol
+from tests.model.replay import replay
 
-MODULES: tuple[ModuleType, ...] = (
-    *(decide, receipts),
-    *(rules, intake, revocation, counters, rest),
-)
-"""Where it is decided who gets a drive, and which drive is erased."""
+HERE = Path(__file__).parent
+WITNESSES = HERE / "witnesses.json"
+UNWITNESSED = HERE / "unwitnessed.json"
 
-SEARCHES: tuple[Config, ...] = (
-    Config("nothing goes wrong"),
-    Config("suspend", frozenset({"suspend"}), 1),
-    Config("ghost", frozenset({"ghost"}), 1),
-    Config("elsewhere", frozenset({"absence", "elsewhere"}), 2),
-    Config("exchange", frozenset({"absence"}), 1, drives=2),
-    Config("typo", frozenset({"typo"}), 1),
-    Config("operator", frozenset({"operator"}), 1),
-    Config("reinstall", frozenset({"reinstall"}), 1),
-    Config("amnesia", frozenset({"amnesia"}), 1),
-)
-"""In the order of their size. All guards go through one before the undecided go through the next:
-most are decided in seconds, and a run that is broken off has said what it could."""
+CONFIGS: dict[str, Config] = {
+    config.name: config
+    for config in (
+        Config("nothing goes wrong"),
+        Config("suspend", frozenset({"suspend"}), 1),
+        Config("ghost", frozenset({"ghost"}), 1),
+        Config("elsewhere", frozenset({"absence", "elsewhere"}), 2),
+        Config("exchange", frozenset({"absence"}), 1, drives=2),
+        Config("typo", frozenset({"typo", "absence", "operator"}), 2),
+        Config("operator", frozenset({"operator"}), 2),
+        Config("reinstall", frozenset({"reinstall"}), 1),
+        Config("amnesia", frozenset({"amnesia"}), 1),
+        Config("moved", frozenset({"absence"}), 2, hosts=2, coarse=frozenset({1})),
+        Config("everything", ALL, 3, drives=2),
+    )
+}
+"""What the histories are in, and are looked for in this order."""
 
 
-def protocol(config: Config, guard: Guard) -> Protocol:
-    """The protocol with that one guard turned around."""
-    changed = {m.__name__: m for m in MODULES}
-    copy = mutate.inverted(changed[guard.module], guard)
-    if guard.module == decide.__name__:
-        return Protocol(config, control=Control(copy.decide))
-    if guard.module == receipts.__name__:
-        return Protocol(config, control=Control(decide.decide, judge=copy))
-    if guard.module == counters.__name__:
-        gate, tickets = mutate.copied(rules), mutate.copied(intake)
-        gate.since_intake = copy.since_intake  # type: ignore[attr-defined]
-        gate.since_rest = copy.since_rest  # type: ignore[attr-defined]
-        tickets.since_report = copy.since_report  # type: ignore[attr-defined]
-        return Protocol(config, host=Host(gate, tickets))
-    parts = {
-        rules.__name__: "gate",
-        intake.__name__: "tickets",
-        revocation.__name__: "taking",
-        rest.__name__: "resting",
+def witnesses() -> dict[str, Witness]:
+    """The histories that were found, by the names of their guards."""
+    kept = json.loads(WITNESSES.read_text(encoding="utf-8"))
+    return {
+        name: Witness(each["config"], each["broken"], tuple(each["history"]))
+        for name, each in kept.items()
     }
-    return Protocol(config, host=Host(**{parts[guard.module]: copy}))
 
 
-def verdict(config: Config, guard: Guard) -> str:
-    """The counter-example that the search finds without the guard; empty where it finds none."""
-    try:
-        tried = protocol(config, guard)
-        found = tried.run()
-    except Exception as error:
-        # A guard that keeps the code from its own mistake is one too.
-        return f"the code breaks: {type(error).__name__}: {error}"
-    if isinstance(found, Found):
-        return str(found)
-    stuck = next(found.stuck(tried.good), None)
-    if stuck is None:
-        return ""
-    return "\n".join(["no way back to the pool after:", *found.trace(stuck)])
+class Reason(enum.StrEnum):
+    """Why the model has no history for a guard."""
+
+    EQUIVALENT = "equivalent"
+    """Turned around it changes nothing, in the model or outside: other guards are there first."""
+    WORDS = "words"
+    """It changes what people read, and no step."""
+    COST = "cost"
+    """It saves work or time; what happens in the end is the same."""
+    OUTSIDE = "outside"
+    """It is about something that the model does not have; the line says what, and what tests it."""
 
 
-def every() -> Iterator[Guard]:
-    """All guards of all modules."""
-    for module in MODULES:
-        yield from mutate.guards(module)
+def unwitnessed() -> dict[str, dict[str, str]]:
+    """The guards without a history: a reason each, and in a line why."""
+    found: dict[str, dict[str, str]] = json.loads(UNWITNESSED.read_text(encoding="utf-8"))
+    return found
+
+
+def keep(found: dict[str, Witness]) -> None:
+    """Writes them down."""
+    kept = {name: asdict(found[name]) for name in sorted(found)}
+    text = json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
+    WITNESSES.write_text(text, encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.model.guards", description=__doc__)
-    parser.add_argument("--module", help="only guards of the module whose name ends so")
-    parser.add_argument("--traces", action="store_true", help="print the counter-examples")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--find", metavar="NAME", help="guards with this in their name")
+    which.add_argument(
+        "--missing", action="store_true", help="guards with neither history nor reason"
+    )
+    parser.add_argument("--pool", type=int, default=6000, help="states to begin at")
+    parser.add_argument("--limit", type=int, default=1500, help="states beyond them, of each guard")
+    parser.add_argument("--config", choices=CONFIGS, help="look in this one alone")
     chosen = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
-    undecided = [g for g in every() if g.module.endswith(chosen.module or "")]
-    for config in SEARCHES:
-        undecided = [g for g in undecided if not shown(config, g, chosen.traces)]
-    for guard in undecided:
-        print(f"NOTHING FOUND  {guard}")
-    return 1 if undecided else 0
+    parts, found = WiredParts(), witnesses()
+    if chosen.missing:
+        found = {name: each for name, each in found.items() if holds(parts, name, each)}
+    explained = unwitnessed()
+    wanted = [
+        guard
+        for guard in parts.guards
+        if (chosen.find in str(guard) if chosen.find else str(guard) not in {*found, *explained})
+    ]
+    for config in [CONFIGS[chosen.config]] if chosen.config else CONFIGS.values():
+        if wanted:
+            hunt = Hunt(parts, config, chosen.pool)
+            print(f"{len(wanted)} guards: {config.name}", flush=True)
+            wanted = [guard for guard in wanted if not hunted(hunt, guard, found, chosen.limit)]
+    keep(found)
+    return 1 if wanted else 0
 
 
-def shown(config: Config, guard: Guard, traces: bool) -> bool:
-    """Whether this search shows what the guard is worth; prints what it found."""
+def holds(parts: WiredParts, name: str, witness: Witness) -> bool:
+    """Whether a history that was kept still breaks the same without its guard."""
+    bits = {str(guard): bit for guard, bit in parts.guards.items()}
+    parts.switch.turned = bits.get(name, 0)
+    try:
+        found = replay(Protocol(CONFIGS[witness.config], parts), witness.history)
+    finally:
+        parts.switch.turned = 0
+    return found.broken == witness.broken and found.took == len(witness.history)
+
+
+def hunted(hunt: Hunt, guard: Guard, found: dict[str, Witness], limit: int) -> bool:
+    """Whether a history was found; it is kept, and printed in one line."""
     began = time.process_time()
-    found = verdict(config, guard)
-    first = found.splitlines()[0] if found else "nothing"
-    print(f"{time.process_time() - began:6.1f} s  {config.name:20} {guard}: {first}", flush=True)
-    if traces and found:
-        print(found, flush=True)
-    return bool(found)
+    witness = hunt.find(hunt.parts.guards[guard], limit)
+    if witness is not None:
+        found[str(guard)] = witness
+        keep(found)
+    took = time.process_time() - began
+    what = f"{witness.broken}, {len(witness.history)} events" if witness else "nothing"
+    print(f"{took:5.1f} s  {hunt.differs:4} differ  {guard}: {what}", flush=True)
+    return witness is not None
 
 
 if __name__ == "__main__":

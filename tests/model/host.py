@@ -7,22 +7,26 @@ while it runs, and a runner may die at any point.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 from eraser.drive.spec import SanitizeState
 from eraser.gate import intake, records, rest, revocation, rules
 from eraser.gate.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
 from eraser.hoststate import HostState, OrderRefusedError
 from eraser.wire.ticket import Counters, TicketState
-from tests.model import control
-from tests.model.control import ADDRESS, ENTRIES, identity, order, ticket
+from tests.model import papers
+from tests.model.mutate import Memo, Switch
+from tests.model.papers import ADDRESS, ENTRIES, identity, order, ticket
 from tests.model.search import Slip
-from tests.model.world import CLEAN, NOWHERE, Mail, Place, World, ghost, server
+from tests.model.world import CLEAN, NOWHERE, Drive, Mail, Place, World, ghost, server
 
 Steps = Iterator[tuple[str, World]]
 
 LATER = records.Moment("boot", 1000.0)
+SOON = records.Moment("boot", 1.0)
 THEN = records.Moment("boot", 0.0)
 AT_REST = Counters(1000, 1000, 10, None)
 _FAR = 1_000_000
@@ -39,6 +43,19 @@ _STANDING = {
 }
 
 
+_SEEN = (
+    *("drive", "instance", "ghost", "accepted", "case", "fresh"),
+    *("entry", "ticket_drive", "ticket_fresh", "rest_drive", "rest_fresh", "mail"),
+)
+"""All of a place that its host sees."""
+_seen = operator.attrgetter(*_SEEN)
+_ELSEWHERE = Place()
+_UNSEEN = Drive()
+
+Seen = tuple[Any, ...]
+Changes = dict[str, Any]
+
+
 def domain(number: int) -> str:
     """The UUID of a domain."""
     return f"instance-{number}"
@@ -51,7 +68,7 @@ def entry_of(place: Place) -> records.Entry:
 
 def book_of(place: Place) -> records.Book:
     """The gate's book of the host's present incarnation."""
-    return records.Book(control.incarnation(True), (entry_of(place),))
+    return records.Book(papers.incarnation(True), (entry_of(place),))
 
 
 def written_down(world: World, p: int, book: records.Book) -> World:
@@ -61,8 +78,8 @@ def written_down(world: World, p: int, book: records.Book) -> World:
     return world.at(
         p,
         entry=ENTRIES.number(entry),
-        ticket_drive=NOWHERE if kept is None else control.drive_of(kept.ticket.identity),
-        rest_drive=NOWHERE if owner is None else control.drive_of(owner.identity),
+        ticket_drive=NOWHERE if kept is None else papers.drive_of(kept.ticket.identity),
+        rest_drive=NOWHERE if owner is None else papers.drive_of(owner.identity),
     )
 
 
@@ -80,7 +97,10 @@ def counters(world: World, p: int, base: Counters, fresh: bool) -> Counters:
 
 
 class Host:
-    """The steps of a host, with one version of its rules."""
+    """The steps of a host, with one version of its rules.
+
+    They depend on little of the world: each answer is kept, under just what it may depend on.
+    """
 
     def __init__(
         self,
@@ -88,16 +108,30 @@ class Host:
         tickets: ModuleType = intake,
         taking: ModuleType = revocation,
         resting: ModuleType = rest,
+        switch: Switch | None = None,
     ) -> None:
         self._rules = gate
         self._intake = tickets
         self._revocation = taking
         self._resting = resting
+        switch = switch or Switch()
+        self._stepped: Memo[Any, tuple[tuple[str, Changes], ...]] = Memo(switch)
+        self._started: Memo[Any, Changes | None] = Memo(switch)
 
     # The last gate
 
     def start(self, world: World, p: int, number: int) -> World | None:
         """Whether a domain may start on the slot's drive, and what is written down then."""
+        small = _small(world, p)
+        found = self._started((p, number, small), lambda: self._answer(p, number, *small))
+        return None if found is None else world.at(p, **found)
+
+    def _answer(self, p: int, number: int, here: Seen, drive: Drive) -> Changes | None:
+        alone = _alone(p, here, drive)
+        after = self._start(alone, p, number)
+        return None if after is None else _changes(alone, after, p)
+
+    def _start(self, world: World, p: int, number: int) -> World | None:
         here = world.places[p]
         starting = Starting(domain(number), domain(number))
         kept, owner = entry_of(here).ticket, entry_of(here).owner
@@ -136,7 +170,7 @@ class Host:
             entry_of(here),
             drive,
             case,
-            control.incarnation(True),
+            papers.incarnation(True),
             locked="a runner" if here.case == "running" else "",
         )
 
@@ -144,6 +178,19 @@ class Host:
 
     def steps(self, world: World, p: int) -> Steps:
         """Everything that the eraser does by itself."""
+        small = _small(world, p)
+        for name, changes in self._stepped((p, small), lambda: self._all(p, *small)):
+            yield name, world.at(p, **changes)
+        here = world.places[p]
+        if here.case == "running" and here.accepted and here.drive == here.accepted.drive:
+            yield self._erase(world, p)
+
+    def _all(self, p: int, here: Seen, drive: Drive) -> tuple[tuple[str, Changes], ...]:
+        """All but the erase, which others may notice who know the drive's counters."""
+        alone = _alone(p, here, drive)
+        return tuple((name, _changes(alone, after, p)) for name, after in self._steps(alone, p))
+
+    def _steps(self, world: World, p: int) -> Steps:
         yield from self._orders(world, p)
         yield from self._tickets(world, p)
         yield from self._rest(world, p)
@@ -155,13 +202,11 @@ class Host:
             if here.accepted is None or here.drive != here.accepted.drive:
                 # What the runner holds open is the controller that went.
                 yield self._ended(world, p, "failed")
-            else:
-                yield self._erase(world, p)
 
     def _orders(self, world: World, p: int) -> Steps:
         here = world.places[p]
         known = None if here.accepted is None else order(p, here.accepted)
-        card = SimpleNamespace(host=f"host{p}", incarnation=control.incarnation(True))
+        card = SimpleNamespace(host=f"host{p}", incarnation=papers.incarnation(True))
         for mail in sorted(here.mail):
             if mail.kind != "order":
                 continue
@@ -190,8 +235,9 @@ class Host:
         if here.instance == "suspended":
             # Its domain exists, and no longer names the drive.
             domains = {domain(server(p)): "/etc/libvirt/qemu"}
+        now = SOON if here.instance == "starting" else LATER
         found = self._revocation.revoke(
-            book_of(here), ADDRESS, identity(here.drive), domains, LATER, ""
+            book_of(here), ADDRESS, identity(here.drive), domains, now, ""
         )
         if isinstance(found, revocation.StillOwned | self._revocation.StillOwned):
             return self._ended(world, p, "in_use")
@@ -247,14 +293,30 @@ class Host:
             return
         if not here.instance and not here.ghost:
             return  # whoever had it starts no more
+        if here.instance == "starting":
+            return  # restdesk: "its owner was let in a moment ago"
         driver = "vfio-pci" if here.instance == "on" or here.ghost == "on" else "nvme"
-        wanted = self._resting.wish(owner, driver, control.incarnation(True))
+        wanted = self._resting.wish(owner, driver, papers.incarnation(True))
+        self._needed(world, p, driver, wanted)
         if wanted is None or owner is None or owner.identity != identity(here.drive):
             return
-        noted = AT_REST if wanted is rest.Wish.NOTE else None
+        noted = AT_REST if wanted is self._resting.Wish.NOTE else None
         after = written_down(world, p, self._resting.rested(book_of(here), ADDRESS, noted))
+        if after == world:
+            raise Slip(f"host {p} writes nothing of its owner's counters")
         what = "notes" if noted else "forgets"
         yield f"host {p} {what} its owner's counters", after.at(p, rest_fresh=noted is not None)
+
+    def _needed(self, world: World, p: int, driver: str, wanted: object) -> None:
+        """An owner that is off can come back to a drive that was away, and one that runs writes."""
+        here, owner = world.places[p], entry_of(world.places[p]).owner
+        if owner is None or owner.incarnation != papers.incarnation(True):
+            return
+        lacks = owner.rest is None and not owner.left
+        if here.instance == "off" and driver == "nvme" and lacks and wanted != rest.Wish.NOTE:
+            raise Slip(f"host {p} never notes what the drive of an owner that is off has counted")
+        if driver == "vfio-pci" and owner.rest is not None and wanted != rest.Wish.FORGET:
+            raise Slip(f"host {p} holds against its owner what the drive had counted before")
 
     def vanished(self, world: World, p: int) -> World:
         """What the watcher writes when the drive has left its slot."""
@@ -282,11 +344,30 @@ class Host:
         )
 
 
+def _small(world: World, p: int) -> tuple[Seen, Drive]:
+    """What a host sees."""
+    here = world.places[p]
+    return _seen(here), _UNSEEN if here.drive == NOWHERE else world.drives[here.drive]
+
+
+def _alone(p: int, seen: Seen, drive: Drive) -> World:
+    """A world of one host and its drive."""
+    here = Place(**dict(zip(_SEEN, seen, strict=True)))
+    drives = (*[_UNSEEN] * here.drive, drive)
+    return World(drives, (*[_ELSEWHERE] * p, here), (), 0)
+
+
+def _changes(before: World, after: World, p: int) -> Changes:
+    """What became of a place."""
+    pairs = zip(Place._fields, before.places[p], after.places[p], strict=True)
+    return {name: new for name, old, new in pairs if new != old}
+
+
 def _nobody_has(world: World, p: int) -> None:
     """Promise 2, from outside."""
     here = world.places[p]
     data = world.drives[here.drive].data
-    if here.instance == "on" or here.ghost == "on":
+    if here.instance in ("starting", "on") or here.ghost == "on":
         raise Slip(f"host {p} erases a drive that a guest runs on")
     if data == server(p) and here.instance in ("off", "suspended"):
         raise Slip(f"host {p} erases the drive of an instance that is {here.instance}")

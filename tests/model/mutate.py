@@ -1,12 +1,24 @@
-"""Guards turned around, one at a time: a module of the product with one condition inverted."""
+"""Guards turned around, one at a time: modules of the product with every condition on a switch.
+
+All guards of a module go through one switch, so that one copy of it serves for all of them: the
+switch says which one is inverted now, and notes which were asked. What was found without asking a
+guard is what would be found with it inverted, and need not be found again.
+"""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from types import ModuleType
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+_SWITCH = "_guard_asked"
+"""The name of the switch in a copied module."""
 
 
 @dataclass(frozen=True)
@@ -16,17 +28,14 @@ class Guard:
     module: str
     function: str
     number: int
-    """Counts the guards of the function, in the order of the source."""
+    """Counts the guards of the function that read the same, in the order of the source."""
     line: int
     text: str
 
     def __str__(self) -> str:
-        return f"{self.module}:{self.function}#{self.number} ({self.text})"
-
-    @property
-    def key(self) -> str:
-        """Names the guard wherever its line moves to."""
-        return f"{self.function}: {self.text}"
+        """Names the guard wherever its line moves to, and whichever guards come before it."""
+        again = f" [{self.number}]" if self.number > 1 else ""
+        return f"{self.module.rpartition('.')[2]}.{self.function}: {self.text}{again}"
 
 
 def _source(module: ModuleType) -> str:
@@ -35,12 +44,12 @@ def _source(module: ModuleType) -> str:
         return handle.read()
 
 
-class _Inverter(ast.NodeTransformer):
-    """Visits every condition; inverts the one whose position is asked for."""
+class _Wiring(ast.NodeTransformer):
+    """Visits every condition; leads those within functions through the switch where it has bits."""
 
-    def __init__(self, wanted: int | None = None) -> None:
+    def __init__(self, bits: Iterator[int] | None = None) -> None:
         self.found: list[tuple[str, int, str]] = []
-        self._wanted = wanted
+        self._bits = bits
         self._functions: list[str] = []
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -57,12 +66,13 @@ class _Inverter(ast.NodeTransformer):
         return self._one(test)
 
     def _one(self, test: ast.expr) -> ast.expr:
-        place = len(self.found)
-        name = self._functions[-1] if self._functions else ""
-        self.found.append((name, test.lineno, ast.unparse(test)))
-        if place != self._wanted:
+        if not self._functions:
             return test
-        return ast.copy_location(ast.UnaryOp(ast.Not(), test), test)
+        self.found.append((self._functions[-1], test.lineno, ast.unparse(test)))
+        if self._bits is None:
+            return test
+        asked = [ast.Constant(next(self._bits)), test]
+        return ast.copy_location(ast.Call(ast.Name(_SWITCH, ast.Load()), asked, []), test)
 
     def visit_If(self, node: ast.If) -> ast.AST:
         node.test = self._condition(node.test)
@@ -83,24 +93,102 @@ class _Inverter(ast.NodeTransformer):
 
 def guards(module: ModuleType) -> Iterator[Guard]:
     """Every condition of the module's functions: ``if``, conditional expressions, returned ones."""
-    visitor = _Inverter()
+    visitor = _Wiring()
     visitor.visit(ast.parse(_source(module)))
-    counts: dict[str, int] = {}
+    counts: dict[tuple[str, str], int] = {}
     for function, line, text in visitor.found:
-        if function:
-            number = counts[function] = counts.get(function, 0) + 1
-            yield Guard(module.__name__, function, number, line, text)
+        number = counts[function, text] = counts.get((function, text), 0) + 1
+        yield Guard(module.__name__, function, number, line, text)
 
 
-def inverted(module: ModuleType, guard: Guard) -> ModuleType:
-    """A copy of the module in which that one guard says the opposite."""
-    every = list(guards(module))
-    tree = ast.parse(_source(module))
-    finder = _Inverter()
-    finder.visit(ast.parse(_source(module)))
-    inside = [place for place, (function, _l, _t) in enumerate(finder.found) if function]
-    ast.fix_missing_locations(_Inverter(inside[every.index(guard)]).visit(tree))
-    return _executed(module, tree)
+@dataclass
+class Switch:
+    """Which guard is inverted now, and which guards were asked. Sets of guards are bits."""
+
+    asked: int = 0
+    turned: int = 0
+    """One bit, or none: the code as it is."""
+
+    def __call__(self, bit: int, value: Any) -> Any:
+        self.asked |= bit
+        return not value if self.turned & bit else value
+
+
+class Memo(Generic[K, V]):
+    """Answers of a function by its arguments: those of the code as it is serve for every guard that
+    was not asked on the way, the others until another guard is turned."""
+
+    def __init__(self, switch: Switch) -> None:
+        self._switch = switch
+        self._plain: dict[K, tuple[V, int]] = {}
+        self._other: dict[K, tuple[V, int]] = {}
+        self._turned = 0
+
+    def __call__(self, key: K, answer: Callable[[], V]) -> V:
+        """What ``answer`` says, asked once."""
+        switch = self._switch
+        found = self._plain.get(key)
+        if found is None or found[1] & switch.turned:
+            if self._turned != switch.turned:
+                self._other, self._turned = {}, switch.turned
+            found = self._other.get(key)
+        if found is None:
+            before, switch.asked = switch.asked, 0
+            try:
+                value = answer()
+            finally:
+                asked, switch.asked = switch.asked, switch.asked | before
+            found = (value, asked)
+            if asked & switch.turned:
+                self._other[key] = found
+            else:
+                self._plain[key] = found
+        switch.asked |= found[1]
+        return found[0]
+
+    def asked(self, key: K) -> int:
+        """The guards that the answer of the code as it is depends on, as bits."""
+        found = self._plain.get(key)
+        return 0 if found is None else found[1]
+
+
+@dataclass
+class Wired:
+    """Copies of modules, with all their guards on one switch, that call each other's copies."""
+
+    modules: tuple[ModuleType, ...]
+    switch: Switch = field(default_factory=Switch)
+    guards: dict[Guard, int] = field(init=False)
+    """Each guard's bit."""
+    copies: dict[str, ModuleType] = field(init=False)
+    """By the name of the original."""
+
+    def __post_init__(self) -> None:
+        every = [guard for module in self.modules for guard in guards(module)]
+        self.guards = {guard: 1 << number for number, guard in enumerate(every)}
+        bits = iter(self.guards.values())
+        self.copies = {}
+        for module in self.modules:
+            tree = ast.fix_missing_locations(_Wiring(bits).visit(ast.parse(_source(module))))
+            self.copies[module.__name__] = _executed(module, tree)
+        for copy in self.copies.values():
+            vars(copy)[_SWITCH] = self.switch
+            for name, value in list(vars(copy).items()):
+                if isinstance(value, FunctionType) and value.__module__ in self.copies:
+                    vars(copy)[name] = vars(self.copies[value.__module__])[value.__name__]
+
+    def turn(self, guard: Guard | None) -> None:
+        """Inverts that guard and no other; None: the code as it is."""
+        self.switch.turned = 0 if guard is None else self.guards[guard]
+
+
+def turn_in_place(module: ModuleType, guard: Guard) -> None:
+    """Inverts a guard in the module itself, for whoever imports from it later."""
+    every = {each: 1 << number for number, each in enumerate(guards(module))}
+    tree = _Wiring(iter(every.values())).visit(ast.parse(_source(module)))
+    vars(module)[_SWITCH] = Switch(turned=every[guard])
+    code = compile(ast.fix_missing_locations(tree), str(module.__file__), "exec")
+    exec(code, vars(module))  # noqa: S102 - our own source
 
 
 def copied(module: ModuleType) -> ModuleType:

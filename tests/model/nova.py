@@ -14,6 +14,9 @@ from tests.model.world import CLEAN, GONE, NOWHERE, World, ghost, server
 Start = Callable[[World, int, int], World | None]
 """The last gate: lets a domain start on a place's drive (the world after), or refuses (None)."""
 
+REFUSED = "the gate refuses"
+"""Begins the name of a start that was not let in."""
+
 Steps = Iterator[tuple[str, World]]
 
 
@@ -48,14 +51,20 @@ def nova(world: World, p: int, start: Start, *, born_reserved: bool = True) -> S
         yield from _starting(world, p, server(p), start)
     elif here.instance == "burned":
         yield f"libvirt cannot start the new instance on {p}", world.at(p, instance="", holder="")
-    if here.ghost == "off" and here.instance != "on" and present:
+    if here.ghost == "off" and here.instance not in ("starting", "on") and present:
         after = start(world, p, ghost(p))
         if after is not None:
             after = written(after, p, ghost(p)).at(p, ghost="on")
             yield f"the deleted instance's domain starts again on {p}", after
-    if here.instance == "on":
+    if here.instance == "starting":
+        yield f"instance on {p} runs", written(world, p, server(p)).at(p, instance="on")
+    if here.instance == "suspended" and _startable(world, p):
+        # Free of cost, or it would stay so for ever where one misfortune may happen.
+        after = written(world, p, server(p)).at(p, instance="on")
+        yield f"instance on {p} is resumed, past the hook", after
+    if here.instance in ("starting", "on"):
         yield f"instance on {p} is shut off", world.at(p, instance="off")
-    if here.instance in ("on", "off", "suspended"):
+    if here.instance in ("starting", "on", "off", "suspended"):
         yield f"delete on {p}", world.at(p, instance="", holder="")
     if here.ghost:
         yield f"nova-compute {p} removes the domain that it forgot", world.at(p, ghost="")
@@ -71,10 +80,13 @@ def _starting(world: World, p: int, domain: int, start: Start) -> Steps:
     here = world.places[p]
     after = start(world, p, domain)
     if after is not None:
-        yield f"instance starts on {p}", written(after, p, domain).at(p, instance="on")
+        # A moment passes before libvirt's files name it, and before it writes.
+        yield f"the gate lets the instance start on {p}", after.at(p, instance="starting")
     elif here.instance == "burned":
-        yield f"the gate refuses the new instance on {p}", world.at(p, instance="", holder="")
-    # An instance that is shut off stays shut off when its start is refused: nothing changes.
+        yield f"{REFUSED} the new instance on {p}", world.at(p, instance="", holder="")
+    else:
+        # It stays shut off: nothing changes.
+        yield f"{REFUSED} the instance on {p}", world
 
 
 def misfortunes(world: World, p: int, kinds: frozenset[str]) -> Steps:
@@ -98,14 +110,11 @@ def _suspends(world: World, p: int) -> Steps:
     here = world.places[p]
     if here.instance == "on":
         yield f"instance on {p} is suspended", world.at(p, instance="suspended")
-    if here.instance == "suspended" and _startable(world, p):
-        after = written(world, p, server(p)).at(p, instance="on")
-        yield f"instance on {p} is resumed, past the hook", after
 
 
 def _absences(world: World, p: int) -> Steps:
     here = world.places[p]
-    running = here.instance == "on" or here.ghost == "on"
+    running = here.instance in ("starting", "on") or here.ghost == "on"
     if here.drive != NOWHERE and not running:
         yield f"the drive in {p} vanishes", world.at(p, drive=NOWHERE)
     if here.drive == NOWHERE and here.provider and not here.holder:

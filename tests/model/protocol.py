@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from quarantine import decide
 from quarantine.record.states import State
 from tests.model import nova
 from tests.model.canonical import canonical
-from tests.model.control import RECORDS, Control, fresh_record
-from tests.model.host import Host
-from tests.model.search import Found, Graph, search
+from tests.model.control import ALARM
+from tests.model.mutate import Memo
+from tests.model.names import Names
+from tests.model.papers import RECORDS
+from tests.model.parts import Parts
+from tests.model.search import Found, Graph, Step, search, short
+from tests.model.tables import fresh_record
 from tests.model.world import CLEAN, NOWHERE, Drive, Place, World
 
 ALL = frozenset(
@@ -41,15 +45,21 @@ class Config:
     limit: int = 3_000_000
 
 
-@dataclass(frozen=True)
 class Protocol:
-    """One configuration with one version of the product's decisions."""
+    """One configuration with one version of the product's decisions.
 
-    config: Config
-    control: Control = field(default_factory=lambda: Control(decide.decide))
-    host: Host = field(default_factory=Host)
+    States go by numbers: each is spelt out, compared and hashed once.
+    """
 
-    def start(self) -> World:
+    def __init__(self, config: Config, parts: Parts | None = None) -> None:
+        parts = parts or Parts()
+        self.config = config
+        self.control, self.host = parts.control, parts.host
+        self._worlds: Names[World] = Names()
+        self._steps_of: Memo[int, tuple[Step[int], ...]] = Memo(parts.switch)
+        self._held: dict[int, str] = {}
+
+    def start(self) -> int:
         """Every slot just enrolled, every drive unknown."""
         places = []
         for p in range(self.config.hosts):
@@ -57,16 +67,30 @@ class Protocol:
             drive = p if p < self.config.drives else NOWHERE
             places.append(Place(drive=drive, provider="known", reserved=True, record=record))
         drives = tuple(Drive() for _ in range(self.config.drives))
-        return canonical(
-            World(drives, tuple(places), (None,) * self.config.drives, self.config.budget)
+        unknown = (None,) * self.config.drives
+        return self._worlds.number(
+            canonical(World(drives, tuple(places), unknown, self.config.budget))
         )
 
-    def steps(self, world: World) -> Iterator[tuple[str, World]]:
-        """Everything that may happen next."""
-        for name, after in self._steps(world):
-            after = canonical(after)
-            if after != world:
-                yield name, after
+    def world(self, number: int) -> World:
+        """The state spelt out."""
+        return self._worlds[number]
+
+    def steps(self, number: int) -> tuple[Step[int], ...]:
+        """Everything that may happen next. Raises :class:`Slip` where that breaks a promise."""
+        return self._steps_of(number, lambda: self._all_steps(number))
+
+    def asked(self, number: int) -> int:
+        """The guards that say what may happen next, as bits."""
+        return self._steps_of.asked(number)
+
+    def _all_steps(self, number: int) -> tuple[Step[int], ...]:
+        found: dict[Step[int], None] = {}
+        for name, after in self._steps(self._worlds[number]):
+            following = self._worlds.number(canonical(after))
+            if following != number or name.startswith(nova.REFUSED) or ALARM in name:
+                found[sys.intern(name), following] = None
+        return tuple(found)
 
     def _steps(self, world: World) -> Iterator[tuple[str, World]]:
         kinds = self.config.kinds
@@ -98,7 +122,7 @@ class Protocol:
     def _large(self, world: World, p: int) -> Iterator[tuple[str, World]]:
         """A tenant's start as a whole, and all that we do until nothing is left to do."""
         for name, after in self._tenant(world, p):
-            while after.places[p].instance in ("claimed", "burned"):
+            while after.places[p].instance in ("claimed", "burned", "starting"):
                 name, after = next(iter(self._tenant(canonical(after), p)))
             yield name, after
         settled = self._settled(world, p)
@@ -111,7 +135,7 @@ class Protocol:
         while True:
             for name, after in self._ours(world, p):
                 after = canonical(after)
-                if after not in seen and not name.endswith(_MISHAPS):
+                if after not in seen and not short(name).endswith(_MISHAPS):
                     seen.add(after)
                     world = after
                     break
@@ -143,16 +167,27 @@ class Protocol:
                 lost = lost.at(q, record=NOWHERE)
             yield "the control plane's database is lost", lost
 
-    def broken(self, before: World, name: str, after: World) -> str:
+    def broken(self, before: int, name: str, after: int) -> str:
         """What is wrong with a step, besides what was noticed within it."""
-        if after.budget == self.config.budget:
-            for place in after.places:
+        if self._worlds[before].budget == self.config.budget:
+            if ALARM in name:
+                return "people are called although nothing went wrong"
+            if name.startswith(nova.REFUSED):
+                return "an honest guest is refused although nothing went wrong"
+        if after not in self._held:
+            self._held[after] = self._honest_held(self._worlds[after])
+        return self._held[after]
+
+    def _honest_held(self, world: World) -> str:
+        if world.budget == self.config.budget:
+            for place in world.places:
                 if place.record != NOWHERE and RECORDS[place.record].state is State.HELD:
                     return "an honest drive is held although nothing went wrong"
         return ""
 
-    def good(self, world: World) -> bool:
+    def good(self, number: int) -> bool:
         """Every slot is on offer again, with a clean drive and a ticket for it."""
+        world = self._worlds[number]
         return all(self._offered(world, place) for place in world.places if place.drive != NOWHERE)
 
     @staticmethod
@@ -165,6 +200,6 @@ class Protocol:
             and world.drives[place.drive].data == CLEAN
         )
 
-    def run(self) -> Found[World] | Graph[World]:
+    def run(self) -> Found[int] | Graph[int]:
         """Searches it all."""
         return search([self.start()], self.steps, self.broken, self.config.limit)

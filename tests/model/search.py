@@ -13,6 +13,11 @@ Step = tuple[str, S]
 """What happens, in words, and the state after it."""
 
 
+def short(name: str) -> str:
+    """What happens, without the reason that the code gives for it."""
+    return name.partition(" (")[0]
+
+
 @dataclass(frozen=True)
 class Found(Generic[S]):
     """A counter-example: the shortest trace to a state or step that breaks a promise."""

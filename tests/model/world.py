@@ -61,7 +61,8 @@ class Place(NamedTuple):
     """Empty, ``server`` or the uuid of one of our consumers."""
     # Nova and libvirt
     instance: str = ""
-    """Empty, claimed, burned, on, off or suspended: the instance that Nova has here."""
+    """Empty, claimed, burned, starting (let in by the gate, not in libvirt's files yet), on, off or
+    suspended: the instance that Nova has here."""
     ghost: str = ""
     """Empty, on, off: a domain that Nova forgot."""
     # The host's own files

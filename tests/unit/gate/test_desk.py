@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -154,7 +155,10 @@ def test_the_locks_are_held_until_the_book_is_written(
     world.certified()
     seen = []
 
-    def look(*_args: object) -> dict[str, DriveSeen]:
+    def look(
+        _host: object, _addresses: object, _seconds: float, meanwhile: Callable[[], None]
+    ) -> dict[str, DriveSeen]:
+        meanwhile()
         probe = SlotLock(ADDRESS, world.run)
         try:
             probe.acquire()

@@ -34,6 +34,13 @@ def test_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert time.monotonic() - began < 8 * 0.3
 
 
+def test_something_else_is_done_while_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads(monkeypatch, {ADDRESS: 1})
+    began = time.monotonic()
+    assert look(Host(), [ADDRESS], 5, lambda: time.sleep(1)) == {ADDRESS: SEEN}
+    assert time.monotonic() - began < 1.9
+
+
 def test_a_mute_drive_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     reads(monkeypatch, {ADDRESS: 60, OTHER_ADDRESS: 0})
     began = time.monotonic()

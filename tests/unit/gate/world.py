@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,7 +68,14 @@ class World:
         self.fake.put(f"/sys/bus/pci/devices/{address}/class", code)
         self.drives[address] = seen
 
-    def look(self, _host: Host, addresses: Iterable[str], _seconds: float) -> dict[str, DriveSeen]:
+    def look(
+        self,
+        _host: Host,
+        addresses: Iterable[str],
+        _seconds: float,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> dict[str, DriveSeen]:
+        meanwhile()
         found = {address: self.drives.get(address, DriveSeen(None)) for address in addresses}
         self.looked += found
         return found

@@ -347,6 +347,15 @@ TABLE = (
     Row("claimed", (State.AVAILABLE,), USED, MOVE, Event.CLAIM_SEEN),
     Row("claimed, to be burned", (State.AVAILABLE,), LOWERED, MOVE, Event.CLAIM_SEEN),
     Row("used between two looks", (State.AVAILABLE,), LOCKED, MOVE, Event.RELEASE_SEEN),
+    Row(
+        "used between two looks, uncertified",
+        (State.AVAILABLE,),
+        LOCKED,
+        MOVE,
+        Event.RELEASE_SEEN,
+        alarm=True,
+        past=FIRST,
+    ),
     Row("custody there", (State.AVAILABLE,), HELD_BY_US, MOVE, Event.RELEASE_SEEN, alarm=True),
     # What the host itself says.
     Row(
@@ -374,15 +383,8 @@ TABLE = (
     # Only a plain word takes back what is on offer: a look that failed is told.
     Row("unguarded on offer", (State.AVAILABLE,), FREE, Act.AMEND, alarm=True, past=LACKING),
     Row("recalled", (State.AVAILABLE,), FREE, Act.RESERVE, alarm=True, past=RECALLED),
-    Row(
-        "recalled, reserved",
-        (State.AVAILABLE,),
-        LOCKED,
-        MOVE,
-        Event.RELEASE_SEEN,
-        alarm=True,
-        past=RECALLED,
-    ),
+    # People heard of it when it was reserved.
+    Row("recalled, reserved", (State.AVAILABLE,), LOCKED, MOVE, Event.RELEASE_SEEN, past=RECALLED),
     Row("recalled in time", (State.CERTIFIED,), HELD_BY_US, MOVE, Event.RECALLED, past=RECALLED),
     Row("recalled, claimed", (State.AVAILABLE,), USED, MOVE, Event.CLAIM_SEEN, past=RECALLED),
     Row("named by a domain", (State.QUARANTINED,), HELD_BY_US, Act.WAIT, past=CLAIMED),

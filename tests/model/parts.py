@@ -1,0 +1,41 @@
+"""The product's decisions that the model drives: as they are, or with every guard on a switch."""
+
+from __future__ import annotations
+
+from eraser.gate import counters, intake, rest, revocation, rules
+from quarantine import decide, receipts
+from tests.model.control import Control
+from tests.model.host import Host
+from tests.model.mutate import Switch, Wired
+
+MODULES = (decide, receipts, rules, intake, revocation, counters, rest)
+"""Where it is decided who gets a drive, and which drive is erased."""
+
+
+class Parts:
+    """The code as it is."""
+
+    def __init__(self) -> None:
+        self.switch = Switch()
+        self.control = Control(decide.decide, switch=self.switch)
+        self.host = Host(switch=self.switch)
+
+
+class WiredParts(Parts):
+    """The same, every guard of which can be turned around."""
+
+    def __init__(self) -> None:
+        wired = Wired(MODULES)
+        copies = wired.copies
+        self.guards = wired.guards
+        self.switch = wired.switch
+        self.control = Control(
+            copies[decide.__name__].decide, copies[receipts.__name__], self.switch
+        )
+        self.host = Host(
+            copies[rules.__name__],
+            copies[intake.__name__],
+            copies[revocation.__name__],
+            copies[rest.__name__],
+            self.switch,
+        )

@@ -1,0 +1,89 @@
+"""Each guard of the decisions: turned around it breaks a promise, by a history that is replayed.
+
+``witnesses.json`` has the histories; ``unwitnessed.json`` says of every other guard why the model
+has none. A guard that is in neither is a gap, and so is a reason for a guard that is not there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.model.guards import CONFIGS, Reason, unwitnessed, witnesses
+from tests.model.hunt import Hunt
+from tests.model.parts import Parts, WiredParts
+from tests.model.protocol import Protocol
+from tests.model.replay import replay
+
+WIRED = WiredParts()
+AS_IT_IS = Parts()
+GUARDS = {str(guard): guard for guard in WIRED.guards}
+FOUND = witnesses()
+AGAIN = "find one anew with 'python -m tests.model.guards --find {!r}'"
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Many messages are refused; each would be a line in the log."""
+    logging.disable(logging.CRITICAL)
+    yield
+    WIRED.switch.turned = 0
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(scope="module")
+def turned() -> dict[str, Protocol]:
+    """The protocol with its guards on a switch, by configuration."""
+    return {name: Protocol(config, WIRED) for name, config in CONFIGS.items()}
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, Protocol]:
+    """The protocol with the product's own modules."""
+    return {name: Protocol(config, AS_IT_IS) for name, config in CONFIGS.items()}
+
+
+def test_each_guard_is_witnessed_or_explained() -> None:
+    known = {*FOUND, *unwitnessed()}
+    gaps = sorted(GUARDS.keys() - known)
+    assert not gaps, "\n".join(f"neither history nor reason: {AGAIN.format(gap)}" for gap in gaps)
+    assert not known - GUARDS.keys(), "expected guards of the code as it is, found former ones"
+    assert not FOUND.keys() & unwitnessed().keys(), "expected one of history and reason, found both"
+    assert all(Reason(each["reason"]) and each["why"] for each in unwitnessed().values())
+
+
+@pytest.mark.parametrize("name", sorted(FOUND.keys() & GUARDS.keys()))
+def test_without_the_guard_the_history_breaks_a_promise_and_with_it_none(
+    name: str, turned: dict[str, Protocol], plain: dict[str, Protocol]
+) -> None:
+    witness = FOUND[name]
+    WIRED.switch.turned = WIRED.guards[GUARDS[name]]
+    without = replay(turned[witness.config], witness.history)
+    assert without.took == len(witness.history), (
+        f"event {without.took + 1} of {len(witness.history)} "
+        f"({witness.history[without.took]}) is not possible any more: {AGAIN.format(name)}"
+    )
+    assert without.broken == witness.broken, AGAIN.format(name)
+    assert not replay(plain[witness.config], witness.history).broken
+
+
+@pytest.mark.campaign
+def test_a_guard_with_a_reason_has_no_history() -> None:
+    hunt = Hunt(WIRED, CONFIGS["everything"], 5000)
+    found = {name: hunt.find(WIRED.guards[GUARDS[name]], 1000) for name in unwitnessed()}
+    assert not {name: witness for name, witness in found.items() if witness is not None}
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", sorted(n for n, why in unwitnessed().items() if "test" in why))
+def test_a_guard_without_history_has_its_own_tests(name: str) -> None:
+    turned = {**os.environ, "NVME_QUARANTINE_TURNED": name}
+    plugin = ["-x", "-q", "-p", "no:cacheprovider", "-p", "tests.model.turned"]
+    command = [sys.executable, "-m", "pytest", *plugin, unwitnessed()[name]["test"]]
+    found = subprocess.run(command, env=turned, capture_output=True, text=True, timeout=300)
+    assert found.returncode == pytest.ExitCode.TESTS_FAILED, f"still green:\n{found.stdout[-2000:]}"

@@ -13,7 +13,7 @@ from datetime import datetime
 from types import ModuleType
 from typing import Any
 
-from eraser.wire.identity import Slot
+from eraser.wire.identity import ControllerIdentity, Slot
 from quarantine import dispatch, inbox, letters, receipts, reconcile, tickets
 from quarantine.cloud.facts import View
 from quarantine.errors import ConflictError, QuarantineError

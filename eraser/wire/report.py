@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from eraser.wire.codec import LATE
 from eraser.wire.condition import Condition
 from eraser.wire.identity import ControllerIdentity, Slot, pci_address
 from eraser.wire.policy import Label, Method, VerificationMode
@@ -53,8 +54,8 @@ class CommandRecord:
     seconds: float
     sent: str = ""
     """Bytes that went to the drive with the command, hexadecimal, without the zeros at the end."""
-    cdw11: int = 0
-    cdw12: int = 0
+    cdw11: int = field(default=0, metadata=LATE)
+    cdw12: int = field(default=0, metadata=LATE)
 
 
 @dataclass(frozen=True)

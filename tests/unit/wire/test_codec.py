@@ -16,6 +16,7 @@ from eraser.wire.identity import ControllerIdentity, Slot
 from eraser.wire.order import EraseOrder
 from eraser.wire.policy import Method, Policy
 from eraser.wire.profile import FeatureRule, NamespaceLayout, Profile
+from eraser.wire.report import CommandRecord
 
 IDENTITY = ControllerIdentity(0x144D, 0xA824, 0x144D, 0xA801, "S1", "Model", "nqn.2014-08.x:1")
 PROFILE = Profile("p", 0x144D, 0xA824, "Model", ("FW1",), (NamespaceLayout(1, 100, 4096, 0),))
@@ -164,3 +165,6 @@ def test_a_late_member_that_is_not_used_is_not_sent() -> None:
     assert codec.plain(used)["data"] == "0100010001"
     for each in (rule, used):
         assert codec.decode(FeatureRule, codec.plain(each), "rule") == each
+    record = CommandRecord(("nvme",), 0x84, 0, 2, 0, 0, "", "", 0.0)
+    assert not {"cdw11", "cdw12"} & codec.plain(record).keys(), "a control plane of before takes it"
+    assert codec.plain(dataclasses.replace(record, cdw11=5))["cdw11"] == 5

@@ -50,6 +50,9 @@ STATUS_MASK = 0x7FF
 READS = frozenset({IDENTIFY, GET_LOG_PAGE, GET_FEATURES, SECURITY_RECEIVE})
 """Admin opcodes that change nothing."""
 _STATUS = re.compile(r"\(0x([0-9a-fA-F]+)\)")
+_HOST_PATH = range(0x370, 0x380)
+"""Path Related Status 70h to 7Fh, by the host (Base 2.0, figure 131): the drive has said nothing,
+so it has refused nothing either."""
 _RESULT = re.compile(r"\bSuccess and result: 0x([0-9a-fA-F]{1,8})\b")
 
 
@@ -62,8 +65,9 @@ class CommandError(DriveError):
 
     @property
     def status(self) -> int | None:
-        """SCT and SC as :data:`STATUS_MASK` has them, None where no completion was seen."""
-        return self.record.status
+        """SCT and SC as :data:`STATUS_MASK` has them, None where no completion was seen: also
+        where the kernel, resetting the controller, answered in the drive's place."""
+        return None if self.record.status in _HOST_PATH else self.record.status
 
 
 def passthru_argv(

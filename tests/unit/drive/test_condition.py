@@ -244,6 +244,24 @@ def test_nonsense_is_a_difference_and_keeps_no_drive_from_its_erase(
         assert found.security == SecurityState(), "lengths beyond the answer mean nothing"
 
 
+@pytest.mark.parametrize("opcode", [0x02, 0x0A, 0x0E, 0x82], ids=hex)
+@pytest.mark.parametrize("status", [0x370, 0x371], ids=hex)
+def test_the_kernels_own_word_is_no_refusal_of_the_drive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opcode: int, status: int
+) -> None:
+    """While it resets the controller: behind "no such lock" one could stand all the same."""
+    controller = lab_controller(tmp_path, EVERYTHING)
+    real = LabController.admin
+
+    def resetting(self: LabController, code: int, **words: object) -> object:
+        record, data = real(self, code, **words)  # type: ignore[arg-type]
+        return (replace(record, status=status), b"") if code == opcode else (record, data)
+
+    monkeypatch.setattr(LabController, "admin", resetting)
+    with pytest.raises(DriveError):
+        facts(controller)
+
+
 @pytest.mark.parametrize(
     ("what", "said"),
     [("reservations", True), ("write protection", True), ("TCG security", True),

@@ -23,8 +23,9 @@ from eraser.gate.records import Book, Moment
 LOOK_SECONDS = 4.0
 """For all drives of a guest: libvirt waits meanwhile, and so does everything about that guest."""
 
-LOCK_PATIENCE = 0.3
-"""Seconds. The worker looks whether a slot is locked by locking it for a moment."""
+LOCK_PATIENCE = 1.0
+"""Seconds. The worker holds a slot's lock for moments: to see whether it is held, and to note the
+counters of a drive whose owner is off."""
 
 _POLL = 0.01
 

@@ -111,7 +111,7 @@ def test_an_owners_drive_that_may_have_served_another(
 ) -> None:
     """Its owner was off, it was pulled and used elsewhere, and came back."""
     given = facts(OWNED, entry__owner=mine, **changes)
-    refused(given, said, "gate allow --once")
+    refused(given, said, "another's data may be on it", "gate allow --once")
     word = facts(given, entry__allowance=ALLOWED)
     admission = admit(word, STARTING)
     assert admission == Admission(ADDRESS, Way.ALLOWANCE, DRIVE), "after a person looked"
@@ -143,6 +143,12 @@ def test_an_owners_drive_that_stood_still(seal: bool | None) -> None:
 )
 def test_only_the_owner_of_this_very_drive(changes: dict[str, object], said: str) -> None:
     refused(facts(OWNED, entry__owner=owner(**changes)), said)
+
+
+def test_an_owner_who_finds_another_drive_is_told_to_put_its_own_back() -> None:
+    said = str(refused(facts(OWNED, entry__owner=owner(identity=ANOTHER))))
+    assert "put its drive back" in said
+    assert "another's data" not in said
 
 
 @pytest.mark.parametrize("pci", [None, PciIds.of(DRIVE)])

@@ -552,6 +552,15 @@ def decided(row: Row, state: State) -> Action:
     return decide(record_of(row, state), row.seen, NOW, LIMITS, row.past)
 
 
+def test_a_hold_says_whether_the_provider_is_gone_or_empty() -> None:
+    record = replace(RECORD, state=State.RELEASED)
+    empty = replace(LOCKED, inventories=())
+    for seen, said in ((None, "no resource provider"), (empty, "a provider without inventory")):
+        action = decide(record, seen, NOW, LIMITS)
+        assert action.event is Event.HELD
+        assert action.reason.startswith(f"Placement has {said} for the slot")
+
+
 @pytest.mark.parametrize(("row", "state"), CASES, ids=lambda x: x.what if isinstance(x, Row) else x)
 def test_the_step(row: Row, state: State) -> None:
     action = decided(row, state)

@@ -1,8 +1,8 @@
 """The protocol, searched: no interleaving and no misfortune leads a guest to another's data.
 
-Each search is complete: every reachable state of its configuration, or with a depth all that so many
-steps lead to. What a configuration leaves out stands in its line; docs/model.md says what the model
-leaves out altogether.
+Each search is complete: every reachable state of its configuration, or with a depth all that so
+many steps lead to. What a configuration leaves out stands in its line; docs/model.md says what the
+model leaves out altogether.
 """
 
 from __future__ import annotations

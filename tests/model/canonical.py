@@ -12,7 +12,7 @@ from eraser.wire.report import Hello
 from eraser.wire.ticket import TicketState
 from quarantine.record.facts import SlotRecord
 from tests.model import papers
-from tests.model.host import domain
+from tests.model.books import domain
 from tests.model.papers import ENTRIES, HELLOS, NOW, RECORDS, instance, order, order_token, ticket
 from tests.model.world import CLEAN, GONE, NOWHERE, Known, Mail, Place, World, ghost, server
 

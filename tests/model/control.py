@@ -22,9 +22,9 @@ from quarantine.record.facts import (
     SlotChanges,
     SlotRecord,
 )
-from quarantine.record.states import WAITING_FOR_PEOPLE, Event, State
+from quarantine.record.states import Event, State
 from quarantine.step import Act, Action, Past
-from tests.model import mutate
+from tests.model import duties, mutate
 from tests.model.hellos import hello
 from tests.model.lowered import (
     excess,
@@ -153,9 +153,9 @@ class Control:
         elif action.act in (Act.ORDER, Act.RESEND):
             raise Slip(f"an order for host {p} goes out before Nova was asked for ghosts")
         if not late:
-            _hasty(p, record, view, action)
-        _told(p, record, view, past, action)
-        _open(p, record, view, action, late)
+            duties.hasty(p, record, view, action)
+        duties.told(p, record, view, past, action)
+        duties.locked(p, record, view, action, late)
         try:
             if action.act in (Act.ORDER, Act.RESEND):
                 loop._hands.send(record)
@@ -172,7 +172,7 @@ class Control:
         for token in sent:
             place, mail = order_mail(token)
             after = after.at(place, mail=after.places[place].mail | {mail})
-        if not last and writes.count and not sent and _same(record, world, store, placement):
+        if not last and writes.count and not sent and duties.same(record, world, store, placement):
             raise Slip(f"a look at the slot of host {p} writes and changes nothing, for ever")
         name = f"control {p}{', much later' if late else ''}: {action.event or action.act}"
         alarm = ALARM if action.alarm and not late else " ("
@@ -241,44 +241,6 @@ class Control:
             store = Store(world, Writes(None))
             store.transition(record, Event.RELEASED_BY_OPERATOR, reason="settled", changes=changes)
             yield f"an operator releases the slot of host {p}{name}", store.result(world)
-
-
-def _hasty(p: int, record: SlotRecord, view: View | None, action: Action) -> None:
-    """What must not be done a moment after the last step."""
-    again = {Act.RESEND: record.ordered_at, Act.TICKET: record.ticket_at}.get(action.act)
-    if again is not None:
-        raise Slip(f"host {p} is sent again what it was sent a moment ago")
-    claimed = view is not None and not view.locked and view.foreign(record.custody)
-    if action.act is Act.RESERVE and record.state is State.IN_USE and claimed:
-        raise Slip(f"slot of host {p} is reserved between Nova's claim and its burn")
-
-
-def _told(p: int, record: SlotRecord, view: View | None, past: Past, action: Action) -> None:
-    """People hear of a guest that runs with a drive which no server has."""
-    quiet = action.act in (Act.NOTHING, Act.WAIT) and not record.alarm
-    ours = view is not None and view.provider.uuid == record.provider
-    if quiet and ours and past.running and record.state is not State.IN_USE:
-        raise Slip(f"nobody is told of the guest that runs with the drive of host {p}")
-    if quiet and view is None and record.state not in WAITING_FOR_PEOPLE:
-        raise Slip(f"nobody is told that the provider of host {p} is gone")
-
-
-def _open(p: int, record: SlotRecord, view: View | None, action: Action, late: bool) -> None:
-    """Each look puts the lock back, but for the moment between Nova's claim and its burn."""
-    if view is None or view.provider.uuid != record.provider or view.locked:
-        return
-    calm = (Act.NOTHING, Act.WAIT, Act.ORDER, Act.RESEND, Act.TICKET)
-    offered = record.state is State.AVAILABLE or (record.state is State.IN_USE and not late)
-    if action.act in calm and not offered:
-        raise Slip(f"a look leaves the slot of host {p} without its lock")
-    if action.act is Act.TRANSITION and action.event is not Event.RETURNED and not view.allocations:
-        raise Slip(f"slot of host {p} is on offer, and its record moves on before it is reserved")
-
-
-def _same(record: SlotRecord, world: World, store: Store, placement: Placement) -> bool:
-    """Nothing is different after a look but how often the record was written."""
-    after = dataclasses.replace(store.records[record.slot], revision=record.revision)
-    return after == record and placement.world == world
 
 
 def _spelt(p: int, said: int | Mail, by: int) -> str:

@@ -6,8 +6,6 @@ while it runs, and a runner may die at any point.
 
 from __future__ import annotations
 
-import dataclasses
-import operator
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -18,10 +16,12 @@ from eraser.gate.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Star
 from eraser.hoststate import HostState, OrderRefusedError
 from eraser.wire.ticket import Counters, TicketState
 from tests.model import papers
+from tests.model.books import book_of, counters, domain, entry_of, written_down
 from tests.model.mutate import Memo, Switch
-from tests.model.papers import ADDRESS, ENTRIES, identity, order, ticket
+from tests.model.papers import ADDRESS, identity, order, ticket
 from tests.model.search import Slip
-from tests.model.world import CLEAN, NOWHERE, Drive, Mail, Place, World, ghost, server
+from tests.model.sight import Changes, Seen, alone, changes, seen_by
+from tests.model.world import CLEAN, NOWHERE, Drive, Mail, World, ghost, server
 
 Steps = Iterator[tuple[str, World]]
 
@@ -29,8 +29,6 @@ LATER = records.Moment("boot", 1000.0)
 SOON = records.Moment("boot", 1.0)
 THEN = records.Moment("boot", 0.0)
 AT_REST = Counters(1000, 1000, 10, None)
-_FAR = 1_000_000
-"""More writes than any slack forgives."""
 
 _STANDING = {
     "": CaseStanding.NONE,
@@ -41,59 +39,6 @@ _STANDING = {
     "failed": CaseStanding.ENDED,
     "wrong": CaseStanding.ENDED,
 }
-
-
-_SEEN = (
-    *("drive", "instance", "ghost", "accepted", "case", "fresh"),
-    *("entry", "ticket_drive", "ticket_fresh", "rest_drive", "rest_fresh", "mail"),
-)
-"""All of a place that its host sees."""
-_seen = operator.attrgetter(*_SEEN)
-_ELSEWHERE = Place()
-_UNSEEN = Drive()
-
-Seen = tuple[Any, ...]
-Changes = dict[str, Any]
-
-
-def domain(number: int) -> str:
-    """The UUID of a domain."""
-    return f"instance-{number}"
-
-
-def entry_of(place: Place) -> records.Entry:
-    """What the host's gate has of its slot."""
-    return records.Entry(ADDRESS) if place.entry == NOWHERE else ENTRIES[place.entry]
-
-
-def book_of(place: Place) -> records.Book:
-    """The gate's book of the host's present incarnation."""
-    return records.Book(papers.incarnation(True), (entry_of(place),))
-
-
-def written_down(world: World, p: int, book: records.Book) -> World:
-    """The world after the gate's book was replaced."""
-    entry = dataclasses.replace(book.entry(ADDRESS), last_owner=None, last_identity=None)
-    kept, owner = entry.ticket, entry.owner
-    return world.at(
-        p,
-        entry=ENTRIES.number(entry),
-        ticket_drive=NOWHERE if kept is None else papers.drive_of(kept.ticket.identity),
-        rest_drive=NOWHERE if owner is None else papers.drive_of(owner.identity),
-    )
-
-
-def counters(world: World, p: int, base: Counters, fresh: bool) -> Counters:
-    """The drive's counters now, by whether anybody wrote since ``base`` was read."""
-    drive = world.drives[world.places[p].drive]
-    seal = None if base.global_data_erased is None else drive.sealed
-    moved = 0 if fresh else _FAR
-    return Counters(
-        base.host_write_commands + moved,
-        base.data_units_written + moved,
-        base.power_cycles,
-        seal,
-    )
 
 
 class Host:
@@ -122,14 +67,14 @@ class Host:
 
     def start(self, world: World, p: int, number: int) -> World | None:
         """Whether a domain may start on the slot's drive, and what is written down then."""
-        small = _small(world, p)
+        small = seen_by(world, p)
         found = self._started((p, number, small), lambda: self._answer(p, number, *small))
         return None if found is None else world.at(p, **found)
 
     def _answer(self, p: int, number: int, here: Seen, drive: Drive) -> Changes | None:
-        alone = _alone(p, here, drive)
-        after = self._start(alone, p, number)
-        return None if after is None else _changes(alone, after, p)
+        small = alone(p, here, drive)
+        after = self._start(small, p, number)
+        return None if after is None else changes(small, after, p)
 
     def _start(self, world: World, p: int, number: int) -> World | None:
         here = world.places[p]
@@ -178,17 +123,17 @@ class Host:
 
     def steps(self, world: World, p: int) -> Steps:
         """Everything that the eraser does by itself."""
-        small = _small(world, p)
-        for name, changes in self._stepped((p, small), lambda: self._all(p, *small)):
-            yield name, world.at(p, **changes)
+        small = seen_by(world, p)
+        for name, new in self._stepped((p, small), lambda: self._all(p, *small)):
+            yield name, world.at(p, **new)
         here = world.places[p]
         if here.case == "running" and here.accepted and here.drive == here.accepted.drive:
             yield self._erase(world, p)
 
     def _all(self, p: int, here: Seen, drive: Drive) -> tuple[tuple[str, Changes], ...]:
         """All but the erase, which others may notice who know the drive's counters."""
-        alone = _alone(p, here, drive)
-        return tuple((name, _changes(alone, after, p)) for name, after in self._steps(alone, p))
+        small = alone(p, here, drive)
+        return tuple((name, changes(small, after, p)) for name, after in self._steps(small, p))
 
     def _steps(self, world: World, p: int) -> Steps:
         yield from self._orders(world, p)
@@ -342,25 +287,6 @@ class Host:
             rest_fresh=False,
             mail=old,
         )
-
-
-def _small(world: World, p: int) -> tuple[Seen, Drive]:
-    """What a host sees."""
-    here = world.places[p]
-    return _seen(here), _UNSEEN if here.drive == NOWHERE else world.drives[here.drive]
-
-
-def _alone(p: int, seen: Seen, drive: Drive) -> World:
-    """A world of one host and its drive."""
-    here = Place(**dict(zip(_SEEN, seen, strict=True)))
-    drives = (*[_UNSEEN] * here.drive, drive)
-    return World(drives, (*[_ELSEWHERE] * p, here), (), 0)
-
-
-def _changes(before: World, after: World, p: int) -> Changes:
-    """What became of a place."""
-    pairs = zip(Place._fields, before.places[p], after.places[p], strict=True)
-    return {name: new for name, old, new in pairs if new != old}
 
 
 def _nobody_has(world: World, p: int) -> None:

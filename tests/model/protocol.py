@@ -43,6 +43,8 @@ class Config:
     apart. The other hosts' steps are taken one by one, between any two of theirs."""
     born_reserved: bool = True
     limit: int = 3_000_000
+    depth: int | None = None
+    """Steps of a history at most, where the search does not end by itself."""
 
 
 class Protocol:
@@ -202,4 +204,5 @@ class Protocol:
 
     def run(self) -> Found[int] | Graph[int]:
         """Searches it all."""
-        return search([self.start()], self.steps, self.broken, self.config.limit)
+        bounds = self.config.limit, self.config.depth
+        return search([self.start()], self.steps, self.broken, *bounds)

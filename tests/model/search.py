@@ -33,7 +33,7 @@ class Found(Generic[S]):
 
 @dataclass(frozen=True)
 class Graph(Generic[S]):
-    """All reachable states, when nothing was found."""
+    """All reachable states, when nothing was found; those of the last depth without successors."""
 
     parents: dict[S, tuple[S, str] | None]
     successors: dict[S, tuple[S, ...]]
@@ -57,7 +57,8 @@ class Graph(Generic[S]):
         for state, following in self.successors.items():
             for after in following:
                 backward.setdefault(after, []).append(state)
-        todo = deque(state for state in self.parents if good(state))
+        # Where it was not searched on, a way back is taken for granted.
+        todo = deque(s for s in self.parents if s not in self.successors or good(s))
         reached = set(todo)
         while todo:
             for before in backward.get(todo.popleft(), ()):
@@ -85,16 +86,20 @@ def search(
     steps: Callable[[S], Iterable[tuple[str, S]]],
     broken: Callable[[S, str, S], str],
     limit: int,
+    depth: int | None = None,
 ) -> Found[S] | Graph[S]:
     """Every state reachable from ``starts``, or the first step that ``broken`` has a word for.
 
-    Raises ``RuntimeError`` beyond ``limit`` states: a model that does not end proves nothing.
+    With ``depth``, every state that so many steps lead to. Raises ``RuntimeError`` beyond ``limit``
+    states: a model that does not end proves nothing.
     """
     parents: dict[S, tuple[S, str] | None] = dict.fromkeys(starts)
     successors: dict[S, tuple[S, ...]] = {}
-    todo = deque(parents)
+    todo = deque((state, 0) for state in parents)
     while todo:
-        state = todo.popleft()
+        state, far = todo.popleft()
+        if far == depth:
+            break
         following: list[S] = []
         for name, after in _guarded(steps, state):
             if isinstance(after, Slip):
@@ -107,7 +112,7 @@ def search(
             following.append(after)
             if after not in parents:
                 parents[after] = (state, name)
-                todo.append(after)
+                todo.append((after, far + 1))
                 if len(parents) > limit:
                     raise RuntimeError(f"expected at most {limit} states, found more")
         successors[state] = tuple(following)

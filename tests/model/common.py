@@ -43,7 +43,9 @@ class Common(NamedTuple):
 
     def mirrored(self) -> Common:
         """The same as the other one sees it."""
-        drives = tuple(each._replace(data=_DOMAINS.get(each.data, each.data)) for each in self.drives)
+        drives = tuple(
+            each._replace(data=_DOMAINS.get(each.data, each.data)) for each in self.drives
+        )
         known = tuple(
             each
             and Known(
@@ -58,7 +60,7 @@ class Common(NamedTuple):
 
 @functools.cache
 def like(state: State) -> State:
-    """One state for all to which another host's word does the same; test_rely.py holds it to that."""
+    """One state for all that another host's word does the same to (test_rely.py)."""
     kinds = {
         each: (each in WAITING_FOR_PEOPLE and each, Event.HELD in events(each)) for each in State
     }

@@ -1,4 +1,4 @@
-"""A slot's record as the other hosts' slots get to know it: its drive and its state, nothing else."""
+"""A slot's record as other hosts' slots get to know it: its drive and its state, nothing else."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Unseen:
     def _used(self, *_: object) -> NoReturn:
         raise UnseenError
 
-    __bool__ = __eq__ = __lt__ = __gt__ = __add__ = __sub__ = __index__ = _used  # type: ignore[assignment]
-    __str__ = __repr__ = __iter__ = __len__ = __getattr__ = _used  # type: ignore[assignment]
+    __bool__ = __eq__ = __lt__ = __gt__ = __add__ = __sub__ = __index__ = _used
+    __str__ = __repr__ = __iter__ = __len__ = __getattr__ = _used
     __hash__ = object.__hash__
 
 

@@ -38,7 +38,7 @@ CONFIGS: dict[str, Config] = {
         Config("operator", frozenset({"operator"}), 2),
         Config("reinstall", frozenset({"reinstall"}), 1),
         Config("amnesia", frozenset({"amnesia"}), 1),
-        Config("moved", frozenset({"absence"}), 2, hosts=2, coarse=frozenset({1})),
+        Config("moved", frozenset({"absence"}), 2, hosts=2),
         Config("everything", ALL, 3, drives=2),
     )
 }

@@ -26,13 +26,13 @@ class Parts:
 class WiredParts(Parts):
     """The same, every guard of which can be turned around."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = LIMITS) -> None:
         wired = Wired(MODULES)
         copies = wired.copies
         self.guards = wired.guards
         self.switch = wired.switch
         self.control = Control(
-            copies[decide.__name__].decide, copies[receipts.__name__], self.switch
+            copies[decide.__name__].decide, copies[receipts.__name__], self.switch, limits
         )
         self.host = Host(
             copies[rules.__name__],

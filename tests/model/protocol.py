@@ -14,7 +14,7 @@ from tests.model.mutate import Memo
 from tests.model.names import Names
 from tests.model.papers import RECORDS
 from tests.model.parts import Parts
-from tests.model.search import Found, Graph, Step, search, short
+from tests.model.search import Found, Graph, Step, search
 from tests.model.tables import fresh_record
 from tests.model.world import CLEAN, NOWHERE, Drive, Place, World
 
@@ -22,10 +22,6 @@ ALL = frozenset(
     {"ghost", "suspend", "absence", "elsewhere", "typo", "operator", "reinstall", "amnesia"}
 )
 """Every kind of misfortune."""
-
-
-_MISHAPS = ("dies", *(f"after write {number}" for number in range(1, 10)))
-"""Steps that only set back; where steps are taken many at once they are left out."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +34,8 @@ class Config:
     """How many misfortunes may happen in one history."""
     hosts: int = 1
     drives: int = 1
-    coarse: frozenset[int] = frozenset()
-    """Hosts whose steps are taken many at once: only what they are between two of them is told
-    apart. The other hosts' steps are taken one by one, between any two of theirs."""
     born_reserved: bool = True
     limit: int = 3_000_000
-    depth: int | None = None
-    """Steps of a history at most, where the search does not end by itself."""
 
 
 class Protocol:
@@ -61,12 +52,13 @@ class Protocol:
         self._steps_of: Memo[int, tuple[Step[int], ...]] = Memo(parts.switch)
         self._held: dict[int, str] = {}
 
-    def start(self) -> int:
-        """Every slot just enrolled, every drive unknown."""
+    def start(self, first: int = 0) -> int:
+        """Every slot just enrolled, every drive unknown; the drives lie from host ``first`` on."""
         places = []
         for p in range(self.config.hosts):
             record = RECORDS.number(fresh_record(p, in_use=False))
-            drive = p if p < self.config.drives else NOWHERE
+            drive = (p - first) % self.config.hosts
+            drive = drive if drive < self.config.drives else NOWHERE
             places.append(Place(drive=drive, provider="known", reserved=True, record=record))
         drives = tuple(Drive() for _ in range(self.config.drives))
         unknown = (None,) * self.config.drives
@@ -100,11 +92,11 @@ class Protocol:
 
     def steps_of(self, world: World, p: int) -> Iterator[tuple[str, World]]:
         """What may happen next at one host, to it, and between it and the control plane."""
-        if p in self.config.coarse:
-            yield from self._large(world, p)
-        else:
-            yield from self.tenant(world, p)
-            yield from self._ours(world, p)
+        yield from self.tenant(world, p)
+        yield from self.control.looks(world, p)
+        yield from self.host.steps(world, p)
+        yield from self.control.hello(world, p)
+        yield from self.control.letters(world, p)
         yield from nova.returns(world, p)
         yield from self.people(world, p)
         yield from self.misfortunes(world, p)
@@ -114,35 +106,6 @@ class Protocol:
         """What Nova does for tenants."""
         born = self.config.born_reserved
         return nova.nova(world, p, self.host.start, born_reserved=born)
-
-    def _ours(self, world: World, p: int) -> Iterator[tuple[str, World]]:
-        yield from self.control.looks(world, p)
-        yield from self.host.steps(world, p)
-        yield from self.control.hello(world, p)
-        yield from self.control.letters(world, p)
-
-    def _large(self, world: World, p: int) -> Iterator[tuple[str, World]]:
-        """A tenant's start as a whole, and all that we do until nothing is left to do."""
-        for name, after in self.tenant(world, p):
-            while after.places[p].instance in ("claimed", "burned", "starting"):
-                name, after = next(iter(self.tenant(canonical(after), p)))
-            yield name, after
-        settled = self._settled(world, p)
-        if settled != world:
-            yield f"host {p} and the control plane get on until nothing is left to do", settled
-
-    def _settled(self, world: World, p: int) -> World:
-        """Each kind of step in turn, the first one that leads to where we were not yet."""
-        seen = {world}
-        while True:
-            for name, after in self._ours(world, p):
-                after = canonical(after)
-                if after not in seen and not short(name).endswith(_MISHAPS):
-                    seen.add(after)
-                    world = after
-                    break
-            else:
-                return world
 
     def people(self, world: World, p: int) -> Iterator[tuple[str, World]]:
         """What an operator does when told to: none of it can be taken for granted or excluded."""
@@ -217,5 +180,4 @@ class Protocol:
 
     def run(self) -> Found[int] | Graph[int]:
         """Searches it all."""
-        bounds = self.config.limit, self.config.depth
-        return search([self.start()], self.steps, self.broken, *bounds)
+        return search([self.start()], self.steps, self.broken, self.config.limit)

@@ -1,4 +1,4 @@
-"""One host's steps by what they see of the world: what they did there once serves wherever it is so.
+"""One host's steps by what they see of the world: what they do there serves wherever it is so.
 
 All else is hidden while a step is worked out, so that one which depends on more ends in an error
 (:class:`tests.model.glimpse.UnseenError`) and in no wrong answer. Little is shown at first.
@@ -31,7 +31,7 @@ _SPOKEN_OF = ("drive", "instance", "ghost", "accepted", "case", "entry")
 _PLACEMENT = ("provider", "reserved", "holder")
 
 _EVERYTHING = frozenset({"drives", "known", "budget", "drive", "record"})
-_LITTLE = (frozenset(), frozenset({"known"}), frozenset({"known", "record"}))
+_LITTLE: tuple[Shown, ...] = (frozenset(), frozenset({"known"}), frozenset({"known", "record"}))
 """``drive`` and ``record`` are the other host's."""
 
 

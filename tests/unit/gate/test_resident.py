@@ -234,6 +234,40 @@ def test_changed_code_gives_no_answer(served: Served, module: str) -> None:
     assert served.asked() == ["fork", "fork", "resident"]
 
 
+def test_code_that_was_exchanged_while_it_was_loaded_gives_no_answer(served: Served) -> None:
+    """What was loaded is not what is there, whichever of the two came first."""
+    served.door()
+    door = Path(served.settings.door)
+    rules = door.with_name("rules.py")
+    exchange = (
+        "if sys.argv[0].endswith('resident.py'):\n"
+        f"    os.rename({str(rules)!r}, {str(rules)!r} + '.old')\n"
+        f"    open({str(rules)!r}, 'w').write(open({str(rules)!r} + '.old').read())\n"
+    )
+    door.write_text(door.read_text().replace("\n\nMAX_", f"\n{exchange}\nMAX_"))
+    served.serve()
+    assert served.run("prepare", ABSENT).stderr == b"the word of the fork\n"
+    assert served.gate_process is not None
+    assert served.gate_process.wait(20) == 0
+
+
+def test_a_fork_that_takes_long_keeps_the_socket_from_nobody(served: Served) -> None:
+    """What waits at a socket that nobody serves any more would wait for its whole patience."""
+    os.mkfifo(served.directory / "run" / "held")
+    served.door('name == "held" and open(run_dir + "/held").read()')
+    served.serve()
+    with ThreadPoolExecutor() as pool:
+        held = pool.submit(served.run, "prepare", ABSENT, "held")
+        with open(served.directory / "run" / "held", "w"):
+            Path(served.settings.door).touch()
+            assert served.run("prepare", ABSENT).stderr == b"the word of the fork\n"
+            assert served.gate_process is not None
+            assert served.gate_process.wait(20) == 0
+            with pytest.raises(ConnectionRefusedError):
+                served.connect()
+        assert held.result().stderr == b"the word of the resident\n"
+
+
 def test_code_that_is_gone_or_was_never_seen_is_stale(tmp_path: Path) -> None:
     (tmp_path / "eraser").mkdir()
     path = tmp_path / "eraser" / "a.py"
@@ -312,6 +346,7 @@ def test_one_that_took_the_question_and_stays_mute_refuses_in_time(served: Serve
     """A fork of the hook would be late as well, and two must not decide at once."""
     served.door()
     served.change("TIMEOUT = 10.0", "TIMEOUT = 0.5")
+    served.change("max(0.0, ends - time.monotonic())", "30")  # a fork would have all the time
     over = threading.Event()
 
     def part(client: socket.socket) -> None:

@@ -72,8 +72,8 @@ def main(argv: list[str]) -> int:
         signal.setitimer(signal.ITIMER_REAL, hook.TIMEOUT)
         connection.sendall(hook.greeting(state_dir, run_dir, library))
         name, seconds, left, document = question(connection, door.MAX_DOMAIN_BYTES)
-        # Whoever asked gives up then, and has the guest refused: nothing may be decided later.
-        signal.setitimer(signal.ITIMER_REAL, left)
+        # Before whoever asked gives up and has the guest refused: nothing may be decided later.
+        signal.setitimer(signal.ITIMER_REAL, 0.9 * left)
         with contextlib.redirect_stderr(io.StringIO()) as words:
             code = door.main(name, document, state_dir, run_dir, seconds)
         said = words.getvalue().encode("utf-8", "backslashreplace")

@@ -377,18 +377,17 @@ def test_one_that_never_greets_is_not_waited_for(served: Served) -> None:
 
 
 def test_a_late_fork_decides_nothing_more(served: Served) -> None:
-    """The guest was refused by then."""
-    served.door("import time; time.sleep(30)")
+    """When the guest was refused it is dead."""
+    served.door('who == "fork" or __import__("time").sleep(30)')
     served.serve()
-    served.change("TIMEOUT = 10.0", "TIMEOUT = 1.0")
-    began = time.monotonic()
-    assert b"none within 1 s" in served.run("prepare", ABSENT).stderr
+    served.change("TIMEOUT = 10.0", "TIMEOUT = 3.0")
+    served.change(
+        "def ask_fork(", "def ask_fork(name, xml, ends): return 1, 'not let in'\ndef fork("
+    )
+    assert b"not let in" in served.run("prepare", ABSENT).stderr
     (line,) = (served.directory / "run" / "asked").read_text().splitlines()
-    who, _name, pid = line.split()
-    assert who == "resident"
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < began + 8, "its own limit is 10 s"
-        time.sleep(0.01)
+    stat = Path("/proc", line.split()[2], "stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
 def test_a_start_that_takes_long_keeps_no_other(served: Served) -> None:

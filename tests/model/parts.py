@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from eraser.gate import counters, intake, rest, revocation, rules
 from quarantine import decide, receipts
+from quarantine.step import Limits
 from tests.model.control import Control
 from tests.model.host import Host
 from tests.model.mutate import Switch, Wired
+from tests.model.papers import LIMITS
 
 MODULES = (decide, receipts, rules, intake, revocation, counters, rest)
 """Where it is decided who gets a drive, and which drive is erased."""
@@ -15,9 +17,9 @@ MODULES = (decide, receipts, rules, intake, revocation, counters, rest)
 class Parts:
     """The code as it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = LIMITS) -> None:
         self.switch = Switch()
-        self.control = Control(decide.decide, switch=self.switch)
+        self.control = Control(decide.decide, switch=self.switch, limits=limits)
         self.host = Host(switch=self.switch)
 
 

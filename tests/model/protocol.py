@@ -95,23 +95,23 @@ class Protocol:
         return tuple(found)
 
     def _steps(self, world: World) -> Iterator[tuple[str, World]]:
-        kinds = self.config.kinds
         for p in range(self.config.hosts):
-            if p in self.config.coarse:
-                yield from self._large(world, p)
-            else:
-                yield from self._tenant(world, p)
-                yield from self._ours(world, p)
-            yield from nova.returns(world, p)
-            yield from self._people(world, p)
-            if world.budget:
-                for name, after in nova.misfortunes(world, p, kinds):
-                    if after.places[p].drive == NOWHERE != world.places[p].drive:
-                        after = self.host.vanished(after, p)
-                    yield name, after
-                yield from self._losses(world, p, kinds)
+            yield from self.steps_of(world, p)
 
-    def _tenant(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+    def steps_of(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+        """What may happen next at one host, to it, and between it and the control plane."""
+        if p in self.config.coarse:
+            yield from self._large(world, p)
+        else:
+            yield from self.tenant(world, p)
+            yield from self._ours(world, p)
+        yield from nova.returns(world, p)
+        yield from self.people(world, p)
+        yield from self.misfortunes(world, p)
+        yield from self.losses(world, p)
+
+    def tenant(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+        """What Nova does for tenants."""
         born = self.config.born_reserved
         return nova.nova(world, p, self.host.start, born_reserved=born)
 
@@ -123,9 +123,9 @@ class Protocol:
 
     def _large(self, world: World, p: int) -> Iterator[tuple[str, World]]:
         """A tenant's start as a whole, and all that we do until nothing is left to do."""
-        for name, after in self._tenant(world, p):
+        for name, after in self.tenant(world, p):
             while after.places[p].instance in ("claimed", "burned", "starting"):
-                name, after = next(iter(self._tenant(canonical(after), p)))
+                name, after = next(iter(self.tenant(canonical(after), p)))
             yield name, after
         settled = self._settled(world, p)
         if settled != world:
@@ -144,7 +144,7 @@ class Protocol:
             else:
                 return world
 
-    def _people(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+    def people(self, world: World, p: int) -> Iterator[tuple[str, World]]:
         """What an operator does when told to: none of it can be taken for granted or excluded."""
         here = world.places[p]
         if not here.registered:
@@ -159,7 +159,19 @@ class Protocol:
             return
         yield from self.control.released(world, p)
 
-    def _losses(self, world: World, p: int, kinds: frozenset[str]) -> Iterator[tuple[str, World]]:
+    def misfortunes(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+        """Those that befall Nova, a drive, or what people do by hand."""
+        if world.budget:
+            for name, after in nova.misfortunes(world, p, self.config.kinds):
+                if after.places[p].drive == NOWHERE != world.places[p].drive:
+                    after = self.host.vanished(after, p)
+                yield name, after
+
+    def losses(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+        """Those that lose files or tables of ours."""
+        if not world.budget:
+            return
+        kinds = self.config.kinds
         spent = world._replace(budget=world.budget - 1)
         if "reinstall" in kinds and world.places[p].registered:
             yield f"host {p} is installed anew", self.host.reinstalled(spent, p)
@@ -190,10 +202,11 @@ class Protocol:
     def good(self, number: int) -> bool:
         """Every slot is on offer again, with a clean drive and a ticket for it."""
         world = self._worlds[number]
-        return all(self._offered(world, place) for place in world.places if place.drive != NOWHERE)
+        return all(self.offered(world, place) for place in world.places if place.drive != NOWHERE)
 
     @staticmethod
-    def _offered(world: World, place: Place) -> bool:
+    def offered(world: World, place: Place) -> bool:
+        """The slot is on offer, with a clean drive."""
         return (
             place.record != NOWHERE
             and RECORDS[place.record].state is State.AVAILABLE

@@ -6,7 +6,7 @@ from eraser.gate import counters, intake, rest, revocation, rules
 from quarantine import decide, receipts
 from tests.model.control import Control
 from tests.model.host import Host
-from tests.model.mutate import Switch, Wired
+from tests.model.mutate import Switch, Wired, copied
 
 MODULES = (decide, receipts, rules, intake, revocation, counters, rest)
 """Where it is decided who gets a drive, and which drive is erased."""
@@ -17,7 +17,9 @@ class Parts:
 
     def __init__(self) -> None:
         self.switch = Switch()
-        self.control = Control(decide.decide, switch=self.switch)
+        self.rules, self.intake, self.revocation = rules, intake, revocation
+        self.receipts = copied(receipts)
+        self.control = Control(decide.decide, self.receipts, self.switch)
         self.host = Host(switch=self.switch)
 
 
@@ -29,13 +31,14 @@ class WiredParts(Parts):
         copies = wired.copies
         self.guards = wired.guards
         self.switch = wired.switch
-        self.control = Control(
-            copies[decide.__name__].decide, copies[receipts.__name__], self.switch
-        )
+        self.rules, self.intake = copies[rules.__name__], copies[intake.__name__]
+        self.revocation = copies[revocation.__name__]
+        self.receipts = copies[receipts.__name__]
+        self.control = Control(copies[decide.__name__].decide, self.receipts, self.switch)
         self.host = Host(
-            copies[rules.__name__],
-            copies[intake.__name__],
-            copies[revocation.__name__],
+            self.rules,
+            self.intake,
+            self.revocation,
             copies[rest.__name__],
             self.switch,
         )

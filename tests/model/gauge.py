@@ -61,6 +61,8 @@ class Gauge(NamedTuple):
     late: int = 0
     """Portions that are not counted yet."""
     reported: Counters | None = None
+    use: Use | None = None
+    """What somebody elsewhere did with it since its report."""
     there: bool = True
     away: str = ""
     """Since its report it left its slot: empty (never), early (before its ticket came), late."""
@@ -84,7 +86,9 @@ def reported(gauge: Gauge) -> Gauge:
     said = Counters(*count, habit.seals)
     # The case resets the controller after the last log that it reports.
     after = Counters(*count, False) if habit is Habit.UNSEALS else said
-    return gauge._replace(data=CLEAN, now=after, late=habit.late, reported=said, stage="reported")
+    return gauge._replace(
+        data=CLEAN, use=None, now=after, late=habit.late, reported=said, stage="reported"
+    )
 
 
 def caught_up(gauge: Gauge) -> Gauge:
@@ -101,7 +105,7 @@ def used(gauge: Gauge, use: Use) -> Gauge:
     elif gauge.habit is not Habit.MUTE:
         now = _more(now, *_WRITES[use])
     now = Counters(now.host_write_commands, now.data_units_written, now.power_cycles, seal)
-    return gauge._replace(now=now, data=GONE)
+    return gauge._replace(now=now, data=GONE, use=use)
 
 
 def _more(now: Counters, writes: int, units: int) -> Counters:

@@ -43,6 +43,7 @@ CONFIGS: dict[str, AnyConfig] = {
         Config("moved", frozenset({"absence"}), 2, hosts=2, coarse=frozenset({1})),
         meter.Config("counters"),
         meter.Config("counters of a drive that was away", 1),
+        meter.Config("a blind host", 1, blind=True),
         house.Config("two drives"),
         house.Config("drives attached by hand", frozenset({"attach"}), 1),
         house.Config("words of people", frozenset({"word", "by hand"}), 2, guests=2, slots=1),

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from eraser.drive.spec import SanitizeState
 from eraser.gate.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
-from eraser.gate.records import Book, Entry
-from eraser.wire.ticket import Ticket
+from eraser.gate.records import Book, Entry, KeptTicket
+from eraser.wire.ticket import Ticket, TicketState
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
 from tests.model import gauge, papers
@@ -41,6 +41,9 @@ class Config:
     name: str
     budget: int = 0
     """How often the drive may be away from its slot."""
+    blind: bool = False
+    """The host's gate calls each ticket valid and lets every guest in. It still tells truthfully
+    what it read of the drive, and the control plane has nothing else."""
 
 
 class Meter(System[Gauge]):
@@ -92,7 +95,7 @@ class Meter(System[Gauge]):
             yield from self._taken(here)
         elif here.stage == "taken":
             yield from self._receipt(here)
-        elif here.stage == "offered" and here.there:
+        elif here.stage == "offered" and here.there and not self.config.blind:
             yield self._started(here)
 
     def _away(self, here: Gauge) -> Steps:
@@ -100,30 +103,39 @@ class Meter(System[Gauge]):
             yield "the drive is put into its slot", here.with_(there=True)
             for use in Use if here.data == CLEAN else ():
                 yield f"somebody elsewhere {use}", gauge.used(here, use)
-        elif here.budget:
+        elif here.budget and not (self.config.blind and here.stage in ("taken", "offered")):
             away = _AWAY.get(here.stage, "late")
             gone = here.with_(there=False, budget=here.budget - 1, away=here.away or away)
             yield "the drive leaves its slot while nobody looks", gone
             standing = CaseStanding.OPEN if here.stage == "erasing" else CaseStanding.ERASED
             book = self._revocation.gone(_book(here), ADDRESS, standing, "it was away")
-            yield "the drive leaves its slot", _entered(gone.with_(seen=bool(away)), book)
+            yield (
+                "the drive leaves its slot",
+                _entered(gone.with_(seen=bool(away) and not self.config.blind), book),
+            )
 
     def _taken(self, here: Gauge) -> Steps:
-        paper = _ticket(here)
+        paper, book = _ticket(here), _book(here)
+        if self.config.blind:
+            if here.there:
+                kept = KeptTicket(paper, TicketState.VALID, "", here.now, "")
+                book = book.with_entry(Entry(ADDRESS, ticket=kept))
+                yield "the host calls the ticket valid", _entered(here, book).with_(stage="taken")
+            return
         unread = dataclasses.replace(_facts(here), case=CaseSeen(CaseStanding.OPEN))
         for facts, how in ((_facts(here), ""), (unread, ", which cannot read its case this time")):
-            taken = self._intake.take_ticket(_book(here), paper, facts, "")
+            taken = self._intake.take_ticket(book, paper, facts, "")
             if not isinstance(taken, self._intake.Later):
-                yield (
-                    f"the host takes the ticket in{how}",
-                    _entered(here, taken).with_(stage="taken"),
-                )
+                after = _entered(here, taken).with_(stage="taken")
+                yield f"the host takes the ticket in{how}", after
 
     def _receipt(self, here: Gauge) -> Steps:
         """The host says what the ticket is worth to it, and the control plane what it hears."""
         said = self._intake.answer(_book(here), _ticket(here))
         ruling, _why = self._receipts.judge(_record(here), said, Key.public)
         if ruling == self._receipts.Ruling.READY:
+            if self.config.blind and here.use and not _unknowable(here):
+                raise Slip("the slot is given back although the host told of writes to the drive")
             yield "the slot is given back", here.with_(stage="offered")
         elif not here.away:
             raise Slip(_HELD)
@@ -144,12 +156,14 @@ def _unknowable(here: Gauge) -> bool:
     counts nothing, or what it counted might be the case's own."""
     if here.seen:
         return False
-    return here.habit is Habit.MUTE or (here.habit in _SEALLESS and here.away == "early")
+    if here.habit is Habit.MUTE:
+        return True
+    little = here.use is Use.BLOCK and here.away == "early"
+    return little and here.habit in (Habit.BARE, Habit.BARE_LATE)
 
 
 _AWAY = {"erasing": "", "reported": "early"}
 """What is read before the report is read whatever became of the drive until then."""
-_SEALLESS = (Habit.BARE, Habit.BARE_LATE)
 
 
 def _entered(here: Gauge, book: Book) -> Gauge:

@@ -23,6 +23,7 @@ SEARCHES = (
     Config("a domain that Nova forgot", frozenset({"ghost"}), 1),
     meter.Config("what honest drives count"),
     meter.Config("a drive that was away, by what it counts", 2),
+    meter.Config("a host that is blind to what it reads", 2, blind=True),
     house.Config("drives of one guest", frozenset({"reboot"}), 1, slots=3),
     house.Config("drives attached by hand", frozenset({"attach"}), 1),
     house.Config("words of people", frozenset({"word", "by hand"}), 2, guests=2),

@@ -1,7 +1,8 @@
 """On the host that has the drives: ``rounds.py ROUNDS ADDRESS...`` prints one JSON.
 
 Makes a host whose gate knows each drive's owner and the case that it was certified by, and calls
-libvirt's hook as libvirt does: for one drive, for all of them, for a guest without any.
+libvirt's hook as libvirt does: for one drive, for all of them, for a guest without any. A resident
+gate answers, and beside it a second hook that cannot find that has a fork of its own answer.
 """
 
 import dataclasses
@@ -16,7 +17,7 @@ import eraser
 from eraser import hostcard
 from eraser.casefiles import CaseFiles
 from eraser.drive.sysfs import Host
-from eraser.gate import adopting, hookfile
+from eraser.gate import adopting, hook, hookfile
 from eraser.wire import codec
 from eraser.wire.identity import Slot
 from eraser.wire.order import EraseOrder
@@ -26,6 +27,7 @@ from eraser.wire.report import EraseReport
 
 STATE, RUN = Path("/var/lib/nvme-eraser"), Path("/run/nvme-quarantine")
 HOOK = Path("/etc/libvirt/hooks/qemu.d/50-nvme-quarantine")
+FORKING = Path("/run/forking/qemu.d/50-nvme-quarantine")
 PROFILE = Path("/run/profile.json")
 PATIENCE = 600.0
 """Seconds, for the hook and its gate: an emulated host is slower than any real one."""
@@ -68,21 +70,36 @@ def domain(name: str, addresses: list[str]) -> bytes:
     return f"<domain>{head}<devices>{devices}</devices></domain>".encode()
 
 
-def install() -> None:
-    """The hook with more time for an emulated host."""
-    library = Path(eraser.__file__).parents[1]
-    python = os.path.realpath(sys.executable)
-    text = hookfile.text(hookfile.HookSettings(python, str(library), str(STATE), str(RUN)))
-    for before, after in (
-        ("\nTIMEOUT = 10.0", f"\nTIMEOUT = {PATIENCE}"),
-        ("\nDEADLINE = 4.0", f"\nDEADLINE = {PATIENCE}"),
+def install(answered: Path, forking: Path, settings: hookfile.HookSettings) -> None:
+    """Both hooks, with more time for an emulated host."""
+    text = hookfile.text(settings)
+    for name, value in (
+        ("TIMEOUT", PATIENCE),
+        ("DEADLINE", PATIENCE),
+        ("GREETING", PATIENCE),
+        ("ROOT", os.getuid()),
     ):
+        before = f"\n{name} = {getattr(hook, name)}\n"
         assert text.count(before) == 1, before
-        text = text.replace(before, after)
-    hookfile.install(HOOK, text.encode())
+        text = text.replace(before, f"\n{name} = {value}\n")
+    hookfile.install(answered, text.encode())
+    assert text.count(hook.SOCKET) == 1
+    hookfile.install(forking, text.replace(hook.SOCKET, "nobody.sock").encode())
 
 
-def quickest(rounds: int, calls: dict[str, tuple[list[str], bytes]]) -> dict[str, float]:
+def resident(program: list[str], state: Path, run: Path) -> subprocess.Popen[bytes]:
+    """A gate that listens by now."""
+    directories = ["--state-dir", str(state), "--run-dir", str(run)]
+    started = subprocess.Popen([*program, "gate", "serve", *directories])
+    while not (run / hook.SOCKET).exists():
+        assert started.poll() is None
+        time.sleep(0.1)
+    return started
+
+
+def quickest(
+    rounds: int, calls: dict[str, tuple[list[str], bytes]], refused: tuple[str, ...] = ()
+) -> dict[str, float]:
     """Seconds of the quickest of some rounds of each; they take turns, others work here too."""
     found: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
@@ -90,7 +107,7 @@ def quickest(rounds: int, calls: dict[str, tuple[list[str], bytes]]) -> dict[str
             began = time.perf_counter()
             done = subprocess.run(argv, input=text, capture_output=True)
             found[name].append(time.perf_counter() - began)
-            if done.returncode:
+            if done.returncode != (name in refused):
                 raise SystemExit(f"{name}: {done.stderr.decode()}")
     return {name: min(times) for name, times in found.items()}
 
@@ -102,7 +119,10 @@ def main() -> None:
     certified(addresses)
     libvirt = Path("/etc/libvirt/qemu")
     libvirt.mkdir(parents=True, exist_ok=True)
-    install()
+    library = str(Path(eraser.__file__).parents[1])
+    python = os.path.realpath(sys.executable)
+    install(HOOK, FORKING, hookfile.HookSettings(python, library, str(STATE), str(RUN)))
+    serving = resident(["nvme-eraser"], STATE, RUN)
     found = {}
     for name in ("one", "all"):
         # Its drives are its own from here on: the other guest's records go first.
@@ -115,10 +135,14 @@ def main() -> None:
             "python": (["python3", "-IS", "-c", ""], b""),
             "plain": ([str(HOOK), "plain", "prepare", "begin", "-"], domain("plain", [])),
             name: ([str(HOOK), name, "prepare", "begin", "-"], xml),
+            f"{name}, forked": ([str(FORKING), name, "prepare", "begin", "-"], xml),
         }
         times = quickest(rounds, calls)
-        found.update({kind: times[kind] / times["python"] for kind in ("plain", name)})
-        found["seconds"] = times["python"]
+        seconds = times.pop("python")
+        found.update({kind: time / seconds for kind, time in times.items()})
+        found["seconds"] = seconds
+    assert serving.poll() is None
+    serving.kill()
     print(json.dumps(found))
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Final
 
 from eraser.casefiles import DEFAULT_RUN_DIR
+from eraser.gate.hook import SOCKET
 from eraser.wire import codec
 from eraser.wire.ticket import Defence, DomainSeen, GateTestimony, Standing
 from tests.lab.errors import LabError
-from tests.lab.guest.commands import Completed
+from tests.lab.guest.commands import Completed, GuestProcess
 from tests.lab.libvirt.control import ControlStandIn
 from tests.lab.libvirt.domains import Domain
 from tests.lab.libvirt.flavour import LIBVIRT
@@ -30,6 +33,7 @@ FAST: Final = Faults(sanitize_seconds=0.2)
 SLOW: Final = Faults(sanitize_seconds=600)
 """Until a test has seen what it waited for."""
 PATIENCE: Final = 600.0
+SAMPLES: Final = Path(__file__).parents[2] / "docs" / "samples"
 OUR_HOOK: Final = f"{HOOKS}/50-nvme-quarantine"
 
 
@@ -129,6 +133,24 @@ class Host:
         slots = [f"--pci={drive.address}" for drive in self.drives]
         self.compute.run(["nvme-eraser", "host-setup", *slots], timeout=PATIENCE)
 
+    @contextmanager
+    def resident_gate(self) -> Iterator[GuestProcess]:
+        """One with no more rights than its unit gives it; and a hook that cannot help itself."""
+        unit = (SAMPLES / "nvme-eraser-gate.service").read_text()
+        (rights,) = re.findall(r"^CapabilityBoundingSet=(.*)$", unit, re.MULTILINE)
+        bounds = "-all," + ",".join(
+            f"+{each.lower().removeprefix('cap_')}" for each in rights.split()
+        )
+        confined = ["setpriv", "--no-new-privs", f"--bounding-set={bounds}"]
+        serving = self.compute.spawn([*confined, "nvme-eraser", "gate", "serve"])
+        self.compute.wait_for(str(DEFAULT_RUN_DIR / SOCKET), PATIENCE)
+        self.compute.sh(f"sed -i 's/^def ask_fork(/def no_fork(/' {OUR_HOOK}")
+        try:
+            yield serving
+        finally:
+            self.compute.sh(f"sed -i 's/^def no_fork(/def ask_fork(/' {OUR_HOOK}")
+            serving.kill()
+
     def start_watcher(self) -> None:
         """What tells of drives that vanish; libvirt's binding and unbinding must not look so."""
         self.compute.spawn(["nvme-eraser", "watcher"])
@@ -139,8 +161,8 @@ class Host:
         some ten times slower than a real one, on a busy machine slower still. The file is not ours
         as it was made then, so this is for tests that do not ask for its state."""
         self.compute.sh(
-            f"sed -i -E 's/^(TIMEOUT|DEADLINE) = .*/\\1 = {PATIENCE}/' {OUR_HOOK};"
-            f"test $(grep -cE '^(TIMEOUT|DEADLINE) = {PATIENCE}$' {OUR_HOOK}) = 2"
+            f"sed -i -E 's/^(TIMEOUT|DEADLINE|GREETING) = .*/\\1 = {PATIENCE}/' {OUR_HOOK};"
+            f"test $(grep -cE '^(TIMEOUT|DEADLINE|GREETING) = {PATIENCE}$' {OUR_HOOK}) = 3"
         )
 
     def gate(self, *words: str, check: bool = True) -> Completed:

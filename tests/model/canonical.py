@@ -33,14 +33,19 @@ def canonical(world: World) -> World:
     return World(drives, places, known, world.budget)
 
 
+def canonical_place(p: int, place: Place) -> Place:
+    """One host spelt in the one way."""
+    return _place(p, place, domains(p, place))
+
+
+def domains(p: int, place: Place) -> frozenset[int]:
+    """The domains that a host has."""
+    found = {server(p): place.instance, ghost(p): place.ghost}
+    return frozenset(number for number, there in found.items() if there)
+
+
 def _alive(world: World) -> frozenset[int]:
-    found = set()
-    for p, place in enumerate(world.places):
-        if place.instance:
-            found.add(server(p))
-        if place.ghost:
-            found.add(ghost(p))
-    return frozenset(found)
+    return frozenset().union(*(domains(p, place) for p, place in enumerate(world.places)))
 
 
 def _known(places: tuple[Place, ...], known: Known | None) -> Known | None:

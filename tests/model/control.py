@@ -23,7 +23,7 @@ from quarantine.record.facts import (
     SlotRecord,
 )
 from quarantine.record.states import Event, State
-from quarantine.step import Act, Action, Past
+from quarantine.step import Act, Action, Limits, Past
 from tests.model import duties, mutate
 from tests.model.hellos import hello
 from tests.model.lowered import (
@@ -66,8 +66,10 @@ class Control:
         decide: Callable[..., Any],
         judge: ModuleType = receipts,
         switch: mutate.Switch | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
         self._decide = decide
+        self._limits = limits
         self._dispatch = mutate.copied(dispatch)
         self._tickets = mutate.copied(tickets)
         self._receipts = mutate.copied(judge) if judge is receipts else judge
@@ -136,7 +138,7 @@ class Control:
             store,  # type: ignore[arg-type]
             placement,  # type: ignore[arg-type]
             dispatcher,
-            LIMITS,
+            self._limits,
             _now,
             tickets=papers,
         )
@@ -147,7 +149,7 @@ class Control:
             store.records[slot(p)] = record
         view = loop._view(record)
         past = dataclasses.replace(loop._past(record), ghosts=None)
-        action = self._decide(record, view, NOW, LIMITS, past)
+        action = self._decide(record, view, NOW, self._limits, past)
         if action.act is Act.ASK:
             action = self._asked(record, view, past, p)
         elif action.act in (Act.ORDER, Act.RESEND):
@@ -181,10 +183,10 @@ class Control:
     def _asked(self, record: SlotRecord, view: View | None, past: Past, p: int) -> Action:
         """The decision where Nova knows of no ghost; where it does, nothing may be sent."""
         haunted = dataclasses.replace(past, ghosts=("a server without its allocation",))
-        if self._decide(record, view, NOW, LIMITS, haunted).act is not Act.WAIT:
+        if self._decide(record, view, NOW, self._limits, haunted).act is not Act.WAIT:
             raise Slip(f"an order for host {p} does not wait although Nova names a ghost")
         found = dataclasses.replace(past, ghosts=())
-        answered: Action = self._decide(record, view, NOW, LIMITS, found)
+        answered: Action = self._decide(record, view, NOW, self._limits, found)
         return answered
 
     def _hears(self, world: World, p: int, kind: str, said: int | Mail) -> World | None:

@@ -40,7 +40,7 @@ CONFIGS: dict[str, AnyConfig] = {
         Config("operator", frozenset({"operator"}), 2),
         Config("reinstall", frozenset({"reinstall"}), 1),
         Config("amnesia", frozenset({"amnesia"}), 1),
-        Config("moved", frozenset({"absence"}), 2, hosts=2, coarse=frozenset({1})),
+        Config("moved", frozenset({"absence"}), 2, hosts=2),
         meter.Config("counters"),
         meter.Config("counters of a drive that was away", 1),
         meter.Config("a blind host", 1, blind=True),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from eraser.gate import counters, intake, rest, revocation, rules
 from quarantine import decide, receipts
+from quarantine.step import Limits
 from tests.model.control import Control
 from tests.model.host import Host
 from tests.model.mutate import Switch, Wired, copied
+from tests.model.papers import LIMITS
 
 MODULES = (decide, receipts, rules, intake, revocation, counters, rest)
 """Where it is decided who gets a drive, and which drive is erased."""
@@ -15,18 +17,18 @@ MODULES = (decide, receipts, rules, intake, revocation, counters, rest)
 class Parts:
     """The code as it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = LIMITS) -> None:
         self.switch = Switch()
         self.rules, self.intake, self.revocation = rules, intake, revocation
         self.receipts = copied(receipts)
-        self.control = Control(decide.decide, self.receipts, self.switch)
+        self.control = Control(decide.decide, self.receipts, self.switch, limits)
         self.host = Host(switch=self.switch)
 
 
 class WiredParts(Parts):
     """The same, every guard of which can be turned around."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = LIMITS) -> None:
         wired = Wired(MODULES)
         copies = wired.copies
         self.guards = wired.guards
@@ -34,7 +36,8 @@ class WiredParts(Parts):
         self.rules, self.intake = copies[rules.__name__], copies[intake.__name__]
         self.revocation = copies[revocation.__name__]
         self.receipts = copies[receipts.__name__]
-        self.control = Control(copies[decide.__name__].decide, self.receipts, self.switch)
+        judge = copies[decide.__name__].decide
+        self.control = Control(judge, self.receipts, self.switch, limits)
         self.host = Host(
             self.rules,
             self.intake,

@@ -12,7 +12,7 @@ from tests.model.canonical import canonical
 from tests.model.control import ALARM
 from tests.model.papers import RECORDS
 from tests.model.parts import Parts
-from tests.model.search import Step, short
+from tests.model.search import Step
 from tests.model.system import REFUSED, System
 from tests.model.tables import fresh_record
 from tests.model.world import CLEAN, NOWHERE, Drive, Place, World
@@ -21,10 +21,6 @@ ALL = frozenset(
     {"ghost", "suspend", "absence", "elsewhere", "typo", "operator", "reinstall", "amnesia"}
 )
 """Every kind of misfortune."""
-
-
-_MISHAPS = ("dies", *(f"after write {number}" for number in range(1, 10)))
-"""Steps that only set back; where steps are taken many at once they are left out."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +33,8 @@ class Config:
     """How many misfortunes may happen in one history."""
     hosts: int = 1
     drives: int = 1
-    coarse: frozenset[int] = frozenset()
-    """Hosts whose steps are taken many at once: only what they are between two of them is told
-    apart. The other hosts' steps are taken one by one, between any two of theirs."""
     born_reserved: bool = True
     limit: int = 3_000_000
-    depth: int | None = None
-    """Steps of a history at most, where the search does not end by itself."""
 
 
 class Protocol(System[World]):
@@ -53,16 +44,17 @@ class Protocol(System[World]):
         parts = parts or Parts()
         super().__init__(parts.switch)
         self.config, self.name = config, config.name
-        self.limit, self.depth = config.limit, config.depth
+        self.limit = config.limit
         self.control, self.host = parts.control, parts.host
         self._held: dict[int, str] = {}
 
-    def start(self) -> int:
-        """Every slot just enrolled, every drive unknown."""
+    def start(self, first: int = 0) -> int:
+        """Every slot just enrolled, every drive unknown; the drives lie from host ``first`` on."""
         places = []
         for p in range(self.config.hosts):
             record = RECORDS.number(fresh_record(p, in_use=False))
-            drive = p if p < self.config.drives else NOWHERE
+            drive = (p - first) % self.config.hosts
+            drive = drive if drive < self.config.drives else NOWHERE
             places.append(Place(drive=drive, provider="known", reserved=True, record=record))
         drives = tuple(Drive() for _ in range(self.config.drives))
         unknown = (None,) * self.config.drives
@@ -79,56 +71,27 @@ class Protocol(System[World]):
         return tuple(found)
 
     def _steps(self, world: World) -> Iterator[tuple[str, World]]:
-        kinds = self.config.kinds
         for p in range(self.config.hosts):
-            if p in self.config.coarse:
-                yield from self._large(world, p)
-            else:
-                yield from self._tenant(world, p)
-                yield from self._ours(world, p)
-            yield from nova.returns(world, p)
-            yield from self._people(world, p)
-            if world.budget:
-                for name, after in nova.misfortunes(world, p, kinds):
-                    if after.places[p].drive == NOWHERE != world.places[p].drive:
-                        after = self.host.vanished(after, p)
-                    yield name, after
-                yield from self._losses(world, p, kinds)
+            yield from self.steps_of(world, p)
 
-    def _tenant(self, world: World, p: int) -> Iterator[tuple[str, World]]:
-        born = self.config.born_reserved
-        return nova.nova(world, p, self.host.start, born_reserved=born)
-
-    def _ours(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+    def steps_of(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+        """What may happen next at one host, to it, and between it and the control plane."""
+        yield from self.tenant(world, p)
         yield from self.control.looks(world, p)
         yield from self.host.steps(world, p)
         yield from self.control.hello(world, p)
         yield from self.control.letters(world, p)
+        yield from nova.returns(world, p)
+        yield from self.people(world, p)
+        yield from self.misfortunes(world, p)
+        yield from self.losses(world, p)
 
-    def _large(self, world: World, p: int) -> Iterator[tuple[str, World]]:
-        """A tenant's start as a whole, and all that we do until nothing is left to do."""
-        for name, after in self._tenant(world, p):
-            while after.places[p].instance in ("claimed", "burned", "starting"):
-                name, after = next(iter(self._tenant(canonical(after), p)))
-            yield name, after
-        settled = self._settled(world, p)
-        if settled != world:
-            yield f"host {p} and the control plane get on until nothing is left to do", settled
+    def tenant(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+        """What Nova does for tenants."""
+        born = self.config.born_reserved
+        return nova.nova(world, p, self.host.start, born_reserved=born)
 
-    def _settled(self, world: World, p: int) -> World:
-        """Each kind of step in turn, the first one that leads to where we were not yet."""
-        seen = {world}
-        while True:
-            for name, after in self._ours(world, p):
-                after = canonical(after)
-                if after not in seen and not short(name).endswith(_MISHAPS):
-                    seen.add(after)
-                    world = after
-                    break
-            else:
-                return world
-
-    def _people(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+    def people(self, world: World, p: int) -> Iterator[tuple[str, World]]:
         """What an operator does when told to: none of it can be taken for granted or excluded."""
         here = world.places[p]
         if not here.registered:
@@ -143,7 +106,19 @@ class Protocol(System[World]):
             return
         yield from self.control.released(world, p)
 
-    def _losses(self, world: World, p: int, kinds: frozenset[str]) -> Iterator[tuple[str, World]]:
+    def misfortunes(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+        """Those that befall Nova, a drive, or what people do by hand."""
+        if world.budget:
+            for name, after in nova.misfortunes(world, p, self.config.kinds):
+                if after.places[p].drive == NOWHERE != world.places[p].drive:
+                    after = self.host.vanished(after, p)
+                yield name, after
+
+    def losses(self, world: World, p: int) -> Iterator[tuple[str, World]]:
+        """Those that lose files or tables of ours."""
+        if not world.budget:
+            return
+        kinds = self.config.kinds
         spent = world._replace(budget=world.budget - 1)
         if "reinstall" in kinds and world.places[p].registered:
             yield f"host {p} is installed anew", self.host.reinstalled(spent, p)
@@ -178,10 +153,11 @@ class Protocol(System[World]):
     def good(self, number: int) -> bool:
         """Every slot is on offer again, with a clean drive and a ticket for it."""
         world = self._worlds[number]
-        return all(self._offered(world, place) for place in world.places if place.drive != NOWHERE)
+        return all(self.offered(world, place) for place in world.places if place.drive != NOWHERE)
 
     @staticmethod
-    def _offered(world: World, place: Place) -> bool:
+    def offered(world: World, place: Place) -> bool:
+        """The slot is on offer, with a clean drive."""
         return (
             place.record != NOWHERE
             and RECORDS[place.record].state is State.AVAILABLE

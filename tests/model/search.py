@@ -33,7 +33,7 @@ class Found(Generic[S]):
 
 @dataclass(frozen=True)
 class Graph(Generic[S]):
-    """All reachable states, when nothing was found; those of the last depth without successors."""
+    """All reachable states, when nothing was found."""
 
     parents: dict[S, tuple[S, str] | None]
     successors: dict[S, tuple[S, ...]]
@@ -57,8 +57,7 @@ class Graph(Generic[S]):
         for state, following in self.successors.items():
             for after in following:
                 backward.setdefault(after, []).append(state)
-        # Where it was not searched on, a way back is taken for granted.
-        todo = deque(s for s in self.parents if s not in self.successors or good(s))
+        todo = deque(filter(good, self.parents))
         reached = set(todo)
         while todo:
             for before in backward.get(todo.popleft(), ()):
@@ -86,20 +85,16 @@ def search(
     steps: Callable[[S], Iterable[tuple[str, S]]],
     broken: Callable[[S, str, S], str],
     limit: int,
-    depth: int | None = None,
 ) -> Found[S] | Graph[S]:
     """Every state reachable from ``starts``, or the first step that ``broken`` has a word for.
 
-    With ``depth``, every state that so many steps lead to. Raises ``RuntimeError`` beyond ``limit``
-    states: a model that does not end proves nothing.
+    Raises ``RuntimeError`` beyond ``limit`` states: a model that does not end proves nothing.
     """
     parents: dict[S, tuple[S, str] | None] = dict.fromkeys(starts)
     successors: dict[S, tuple[S, ...]] = {}
-    todo = deque((state, 0) for state in parents)
+    todo = deque(parents)
     while todo:
-        state, far = todo.popleft()
-        if far == depth:
-            break
+        state = todo.popleft()
         following: list[S] = []
         for name, after in _guarded(steps, state):
             if isinstance(after, Slip):
@@ -112,7 +107,7 @@ def search(
             following.append(after)
             if after not in parents:
                 parents[after] = (state, name)
-                todo.append((after, far + 1))
+                todo.append(after)
                 if len(parents) > limit:
                     raise RuntimeError(f"expected at most {limit} states, found more")
         successors[state] = tuple(following)

@@ -23,8 +23,6 @@ class System(ABC, Generic[W]):
     name: str
     limit = 3_000_000
     """States at most: a search that does not end proves nothing."""
-    depth: int | None = None
-    """Steps of a history at most, where the search does not end by itself."""
 
     def __init__(self, switch: Switch) -> None:
         self._worlds: Names[W] = Names()
@@ -64,4 +62,4 @@ class System(ABC, Generic[W]):
 
     def run(self) -> Found[int] | Graph[int]:
         """Searches it all."""
-        return search([self.start()], self.steps, self.broken, self.limit, self.depth)
+        return search([self.start()], self.steps, self.broken, self.limit)

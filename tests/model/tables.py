@@ -22,6 +22,7 @@ from quarantine.record.facts import (
     SlotRecord,
 )
 from quarantine.record.states import Event, State
+from tests.model.glimpse import Glimpse
 from tests.model.papers import (
     CLASS,
     HELLOS,
@@ -37,7 +38,7 @@ from tests.model.papers import (
     slot,
 )
 from tests.model.seals import Key
-from tests.model.world import GONE, NOWHERE, Known, World
+from tests.model.world import GONE, NOWHERE, Known, Place, World
 from tests.unit.quarantine.testimony import POLICY, PROFILE
 
 
@@ -163,6 +164,8 @@ class Store:
         nonce: object = None,
     ) -> SlotRecord:
         state = lifecycle.target(record.state, event)
+        if isinstance(record, Glimpse):
+            return self._held_unseen(record, state, event)
         table._require(record, event, reason, certificate)
         if event is Event.RETURNED:
             self._require_returnable(record)
@@ -202,6 +205,16 @@ class Store:
         self.records[record.slot] = after
         return after
 
+    def _held_unseen(self, record: Glimpse, state: State, event: Event) -> Glimpse:
+        """Of another host's slot only that it is held, and what becomes of its drive."""
+        if event is not Event.HELD:
+            raise AssertionError(f"{record.slot}: another host's word led to {event}")
+        after = dataclasses.replace(record, state=state)
+        self.records[record.slot] = after
+        self._drive_after(after, event, None)
+        self._writes.done()
+        return after
+
     def _require_returnable(self, record: SlotRecord) -> None:
         known = None if record.identity is None else self.known[drive_of(record.identity)]
         if known is None or known.dirty or _certificate(known.certificate) != record.certificate:
@@ -233,6 +246,13 @@ class Store:
 
 def _certificate(place: int) -> str | None:
     return None if place == NOWHERE else certificate(place)
+
+
+def held_elsewhere(number: int) -> int:
+    """A slot's record after another host's word: that its drive was seen there."""
+    store = Store(World((), (Place(record=number),), (None, None), 0), Writes(None))
+    after = store.transition(RECORDS[number], Event.HELD, reason="seen elsewhere")
+    return RECORDS.number(after)
 
 
 def fresh_record(place: int, *, in_use: bool, generation: int = 0) -> SlotRecord:

@@ -78,6 +78,30 @@ def test_a_guest_gets_all_its_drives_once(world: World) -> None:
     refused(world, domain(ADDRESS, uuid=THEIRS, name="other"), "'other'", "'instance-1'", MINE)
 
 
+@pytest.mark.parametrize("way", Way)
+def test_who_was_let_in_and_is_asked_about_again_is_let_in(world: World, way: Way) -> None:
+    """The hook does so where the connection to a resident gate breaks: it may have decided."""
+    if way is Way.TICKET:
+        world.certified()
+    else:
+        world.slot(ADDRESS)
+        word = Entry(ADDRESS, allowance=ALLOWED)
+        world.know(Entry(ADDRESS, owner=OWNER) if way is Way.OWNER else word)
+    (first,) = world.check(domain(ADDRESS)).admissions
+    assert first.way is way
+    given = world.book.entry(ADDRESS)
+    (again,) = world.check(domain(ADDRESS)).admissions
+    assert again.way is Way.OWNER
+    assert given.owner is not None
+    entry = world.book.entry(ADDRESS)
+    assert entry.owner == dataclasses.replace(
+        given.owner, let_in=entry.owner and entry.owner.let_in
+    )
+    assert dataclasses.replace(entry, owner=None) == dataclasses.replace(given, owner=None)
+    assert len(world.book.used_allowances) == (way is Way.ALLOWANCE)
+    refused(world, domain(ADDRESS, uuid=THEIRS, name="other"), MINE)
+
+
 def test_all_or_none(world: World) -> None:
     world.certified(ADDRESS)
     world.slot(OTHER_ADDRESS)

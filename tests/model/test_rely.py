@@ -1,0 +1,139 @@
+"""Two hosts, searched to the end; and that the search of one beside another leaves nothing out."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from quarantine import census
+from quarantine.record.states import State
+from tests.model.beside import Beside
+from tests.model.common import ME, OTHER, like
+from tests.model.glimpse import UNSEEN, UnseenError, glimpse
+from tests.model.hellos import hello
+from tests.model.papers import LIMITS, NOW, RECORDS, slot
+from tests.model.parts import Parts, WiredParts
+from tests.model.protocol import Config, Protocol
+from tests.model.rely import QUESTIONS, Question, Ways, search
+from tests.model.search import Found
+from tests.model.slices import changes, sight, slices, views
+from tests.model.tables import Store, Writes, fresh_record
+from tests.model.world import Place, World
+
+PATIENT = dataclasses.replace(LIMITS, overdue_after=math.inf)
+"""That something takes long is said in the searches of one host; it doubles the states of two."""
+
+MOVED = Config("a drive that comes to another host", frozenset({"absence"}), 1, hosts=2)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(scope="module")
+def moved() -> tuple[Beside, Ways | Found[int]]:
+    beside = Beside(Protocol(MOVED, Parts(PATIENT)))
+    return beside, search(beside, MOVED.limit)
+
+
+def test_no_history_of_two_hosts_breaks_a_promise(moved: tuple[Beside, Ways | Found[int]]) -> None:
+    _beside, ways = moved
+    assert not isinstance(ways, Found), f"\n{ways}"
+    assert len(ways.parents) > 100_000, "expected a search, found next to nothing to search"
+    assert ways.deeds > 100, "expected hosts that have to do with one another"
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.text)
+def test_there_is_a_way_back_to_the_pool(
+    question: Question, moved: tuple[Beside, Ways | Found[int]]
+) -> None:
+    _beside, ways = moved
+    assert isinstance(ways, Ways)
+    stuck = next(ways.stuck(question), None)
+    assert stuck is None, "\n".join([f"not so: {question.text}, after:", *ways.trace(stuck)])
+
+
+@pytest.mark.parametrize("first", [ME, OTHER], ids=["with the drive", "without the drive"])
+def test_what_both_hosts_do_step_by_step_was_found(
+    first: int, moved: tuple[Beside, Ways | Found[int]]
+) -> None:
+    beside, ways = moved
+    assert isinstance(ways, Ways)
+    protocol = Protocol(MOVED, Parts(PATIENT))
+    begin = protocol.start(first)
+    dice = random.Random(first)
+    seen = set()
+    for _ in range(60):
+        state = begin
+        for _step in range(80):
+            following = protocol.steps(state)
+            spent = [s for s in following if not protocol.world(s[1]).budget]
+            _name, state = dice.choice(spent if spent and dice.random() < 0.1 else following)
+            view = beside.view(protocol.world(state))
+            assert view in ways.parents, protocol.world(state)
+            seen.add(view)
+    assert len(seen) > 400, "expected walks that lead somewhere"
+
+
+@pytest.mark.parametrize("mine", State)
+@pytest.mark.parametrize("state", State)
+def test_states_that_are_alike_are_alike_to_another_hosts_word(state: State, mine: State) -> None:
+    def held(theirs: State) -> tuple[State, State, int]:
+        """What becomes of both slots when the drive that one record names is seen in the other."""
+        record = dataclasses.replace(fresh_record(ME, in_use=False), state=mine)
+        here = Place(drive=0, provider="known", record=RECORDS.number(record))
+        there = Place(record=glimpse(OTHER, theirs, 0))
+        store = Store(World((), (here, there), (None,), 0), Writes(None))
+        census.take(store, hello(World((), (here, there), (None,), 0), ME), lambda: NOW)  # type: ignore[arg-type]
+        after = store.records[slot(OTHER)]
+        moved = State.HELD if after.state is not theirs else theirs
+        return store.records[slot(ME)].state, like(moved), len(store.known)
+
+    assert held(state) == held(like(state))
+
+
+def test_a_step_that_sees_more_than_it_is_shown_is_an_error() -> None:
+    protocol = Protocol(MOVED, Parts(PATIENT))
+    beside = Beside(protocol)
+    state = next(beside.starts())
+    _host, look, *_others = slices(protocol)
+    blind = dataclasses.replace(look, place=("record", "provider"))
+    (view,) = views(blind, beside.place(state))
+    with pytest.raises(UnseenError):
+        list(changes(blind, protocol, view, sight(frozenset(), beside.common(state))))
+
+
+@pytest.mark.parametrize(
+    "used", [bool, str, hash, iter, len, repr, lambda x: x == 1, lambda x: x.y]
+)
+def test_what_is_hidden_cannot_be_used(used: Callable[[Any], object]) -> None:
+    if used is hash:
+        assert hash(UNSEEN) == hash(UNSEEN)
+        return
+    with pytest.raises(UnseenError):
+        used(UNSEEN)
+
+
+@pytest.mark.parametrize(
+    ("guard", "broken"),
+    [
+        ("rules._by_ticket: kept.counters is None", "started on a drive with the data of domain"),
+    ],
+)
+def test_a_guard_that_is_turned_around_is_missed(guard: str, broken: str) -> None:
+    parts = WiredParts(PATIENT)
+    bits = {str(each): bit for each, bit in parts.guards.items()}
+    print([each for each in bits if guard in each])
+    parts.switch.turned = bits[guard]
+    found = search(Beside(Protocol(MOVED, parts)), MOVED.limit)
+    assert isinstance(found, Found)
+    assert broken in found.broken

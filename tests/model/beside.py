@@ -162,7 +162,8 @@ class Beside:
             _named(old if said is UNSEEN else said, shown.certified)
             for old, said in zip(before.known, new.get("known", before.known), strict=True)
         )
-        theirs = Face(before.theirs.drive, *new.get("record", before.theirs[1:]))
+        drive, *record = before.theirs
+        theirs = Face(new.get("drive", drive), *new.get("record", record))
         budget = new.get("budget", before.budget)
         return self._commons.number(Common(drives, known, budget, shown.face, theirs))
 
@@ -174,13 +175,14 @@ class Beside:
         """The state after something that the other host did."""
         place, common = divmod(state, _COMMONS)
         before, after = self._commons[common].mine, self._commons[deed.after].mine
-        fate = "" if before == after else "lost" if after.state is None else "held"
-        hit = self._hit(place, fate, deed.touched)
+        same = before.state is after.state
+        fate = "" if same else "lost" if after.state is None else "held"
+        hit = self._hit(place, after.drive, fate, deed.touched)
         assert face(self._places[hit]) == after, "expected of a deed what its doer saw"
         return hit * _COMMONS + deed.after
 
-    def _strike(self, number: int, fate: str, touched: tuple[int, ...]) -> int:
-        place = self._places[number]
+    def _strike(self, number: int, drive: int, fate: str, touched: tuple[int, ...]) -> int:
+        place = self._places[number]._replace(drive=drive)
         if fate == "lost":
             place = place._replace(record=NOWHERE)
         elif fate == "held":

@@ -122,6 +122,16 @@ def _absences(world: World, p: int) -> Steps:
         )
 
 
+def _moves(world: World, p: int) -> Steps:
+    """A drive goes from one host straight into another's empty slot."""
+    here = world.places[p]
+    running = here.instance in ("starting", "on") or here.ghost == "on"
+    for q, there in enumerate(world.places):
+        if here.drive != NOWHERE and not running and q != p and there.drive == NOWHERE:
+            after = world.at(p, drive=NOWHERE).at(q, drive=here.drive)
+            yield f"the drive in {p} is put into {q}", after
+
+
 def _returns(world: World, p: int) -> Steps:
     """Putting a drive back where there is room: free, or nothing would ever come back."""
     inside = {place.drive for place in world.places}
@@ -166,6 +176,7 @@ _MISFORTUNES = {
     "ghost": _ghosts,
     "suspend": _suspends,
     "absence": _absences,
+    "move": _moves,
     "elsewhere": _elsewhere,
     "typo": _typos,
     "operator": _operators,

@@ -141,6 +141,8 @@ def _change(name: str, before: World, after: World) -> Change:
         for field in ("drives", "known", "budget")
         if _differ(getattr(before, field), getattr(after, field))
     ]
+    if _differ(before.places[OTHER].drive, after.places[OTHER].drive):
+        common.append(("drive", after.places[OTHER].drive))
     if after.places[OTHER].record != before.places[OTHER].record:
         common.append(("record", face(after.places[OTHER])[1:]))
     return Change(

@@ -62,7 +62,7 @@ class PatchEnvironment:
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
         """A program of that environment, to its end."""
         return subprocess.run(
-            argv, capture_output=True, text=True, timeout=120, check=False, env=_environ()
+            argv, capture_output=True, text=True, timeout=600, check=False, env=_environ()
         )
 
     def code(self, text: str) -> str:

@@ -53,3 +53,21 @@ def test_no_history_breaks_a_promise(config: Config) -> None:
     assert len(found) > 1000, "expected a search, found next to nothing to search"
     stuck = next(found.stuck(protocol.good), None)
     assert stuck is None, "\n".join(["no way back to the pool after:", *found.trace(stuck)])
+
+
+def test_a_domain_that_nova_forgot_starts_again_as_the_drives_owner() -> None:
+    """Or what is searched of ghosts would be of such as never come back."""
+    protocol = Protocol(SEARCHES[2])
+    state = protocol.start()
+    for name in (
+        *("control 0: take", "control 0: custody_taken", "host 0 says hello", "control 0: order"),
+        *("host 0 accepts", "host 0: idle", "host 0 has erased", "report of host 0: erased"),
+        *("control 0: ticket", "host 0 takes ticket", "host 0 answers ticket", "receipt of host 0"),
+        *("control 0: give_back", "claim on 0", "burn on 0", "the gate lets the instance start"),
+        *("instance on 0 runs", "instance on 0 is shut off", "instance on 0 deleted while its"),
+        "the deleted instance's domain starts again on 0",
+    ):
+        following = [s for n, s in protocol.steps(state) if n.startswith(name)]
+        assert following, name
+        state = following[0]
+    assert protocol.world(state).places[0].ghost == "on"

@@ -12,8 +12,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.model.papers import RECORDS
+from tests.model.parts import Parts
 from tests.model.protocol import Config, Protocol
 from tests.model.search import Found
+from tests.model.tables import fresh_record
+from tests.model.world import Place, World
 
 SEARCHES = (
     Config("nothing goes wrong"),
@@ -71,3 +75,14 @@ def test_a_domain_that_nova_forgot_starts_again_as_the_drives_owner() -> None:
         assert following, name
         state = following[0]
     assert protocol.world(state).places[0].ghost == "on"
+
+
+def test_a_look_at_one_slot_is_no_answer_about_another() -> None:
+    """What is kept of looks is kept by slot: these two see the same of Placement, nothing."""
+    control = Parts().control
+    places = (Place(record=RECORDS.number(fresh_record(p, in_use=False))) for p in (0, 1))
+    world = World((), tuple(places), (None,), 0)
+    for p in (0, 1):
+        names = [name for name, _after in control.looks(world, p)]
+        assert names
+        assert {name.partition(":")[0].partition(",")[0] for name in names} == {f"control {p}"}

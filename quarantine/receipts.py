@@ -9,7 +9,7 @@ import enum
 from collections.abc import Iterator
 
 from eraser.wire.signing import PublicKey
-from eraser.wire.ticket import Ticket, TicketReceipt, TicketState
+from eraser.wire.ticket import Ticket, TicketReceipt, TicketState, units_of
 from quarantine import tickets
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
@@ -61,12 +61,17 @@ def _contradictions(ticket: Ticket, receipt: TicketReceipt) -> Iterator[str]:
         yield "expected the drive's counters as read when the ticket was taken, found none"
         return
     before, after = ticket.counters, receipt.counters
-    written = after.host_write_commands - before.host_write_commands
-    if not 0 <= written <= ticket.own_writes:
-        yield (
-            f"expected 0 to {ticket.own_writes} host write commands since the report (the case's "
-            f"own, counted late), found {written}"
-        )
-    if written and before.global_data_erased and not after.global_data_erased:
+    written = (
+        after.host_write_commands - before.host_write_commands,
+        after.data_units_written - before.data_units_written,
+    )
+    own = (ticket.own_writes, units_of(ticket.own_writes))
+    for what, more, most in zip(("host write commands", "data units"), written, own, strict=True):
+        if not 0 <= more <= most:
+            yield (
+                f"expected 0 to {most} {what} since the report (the case's own, counted late), "
+                f"found {more}"
+            )
+    if any(written) and before.global_data_erased and not after.global_data_erased:
         # Either alone may be a habit of the drive: counters lag, and a reset may clear the bit.
         yield "expected Global Data Erased as at the report, found it cleared and writes counted"

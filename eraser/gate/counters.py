@@ -5,13 +5,7 @@ The reasoning, for honest drives and for ones that were used elsewhere: docs/dec
 
 from __future__ import annotations
 
-from eraser.wire.ticket import Counters
-
-_SECTORS_PER_CANARY = 8
-"""512-byte sectors of the 4 KiB that one of our own writes has."""
-
-_SECTORS_PER_UNIT = 1000
-"""Data Units Written counts thousands of 512 bytes, rounded up (Base 2.0, 5.16.1.3)."""
+from eraser.wire.ticket import Counters, units_of
 
 
 def since_report(then: Counters, now: Counters, own_writes: int) -> str:
@@ -75,13 +69,9 @@ def _pairs(then: Counters, now: Counters) -> tuple[tuple[str, int, int], ...]:
 
 
 def _too_much(then: Counters, now: Counters, own_writes: int) -> str:
-    units = -(-own_writes * _SECTORS_PER_CANARY // _SECTORS_PER_UNIT)
     more = now.host_write_commands - then.host_write_commands > own_writes
-    return (
-        _shown(then, now)
-        if more or now.data_units_written - then.data_units_written > units
-        else ""
-    )
+    units = now.data_units_written - then.data_units_written
+    return _shown(then, now) if more or units > units_of(own_writes) else ""
 
 
 def _shown(then: Counters, now: Counters) -> str:

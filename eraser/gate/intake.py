@@ -73,6 +73,10 @@ def _never(ticket: Ticket, facts: SlotFacts) -> str:
         return "expected the drive of this host's own report, found another on the ticket"
     if owner is not None:
         return f"domain {owner.name!r} was let in on it since {owner.since}"
+    if facts.entry.away:
+        return (
+            f"expected a drive that stayed in its slot, found: {facts.entry.away}; erase it again"
+        )
     return ""
 
 

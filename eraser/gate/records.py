@@ -107,6 +107,9 @@ class Entry:
     """The drive that ``last_owner`` had; None where nobody ever read it."""
     ticket: KeptTicket | None = None
     allowance: Allowance | None = None
+    away: str = ""
+    """Why the drive may have been elsewhere since its newest erase was reported. It speaks against
+    a ticket that comes later."""
 
     def __post_init__(self) -> None:
         if pci_address(self.address) != self.address:

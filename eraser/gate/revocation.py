@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from eraser.gate.facts import CaseStanding
 from eraser.gate.records import Book, Entry, Moment, Owner
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.ticket import LastOwner, TicketState
@@ -36,6 +37,15 @@ def void(book: Book, address: str, reason: str) -> Book:
     entry = book.entry(address)
     found = voided(entry, reason)
     return book if found == entry else book.with_entry(found)
+
+
+def gone(book: Book, address: str, standing: CaseStanding, reason: str) -> Book:
+    """The book after the slot's drive may have been elsewhere: its ticket is void, and so is one
+    that comes later for an erase whose case stands at its end. What is still erased, is read."""
+    book = void(book, address, reason)
+    if standing is not CaseStanding.ERASED:
+        return book
+    return book.with_entry(dataclasses.replace(book.entry(address), away=reason))
 
 
 @dataclass(frozen=True)
@@ -102,7 +112,7 @@ def revoke(
         if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
             return StillOwned(owner, "its start was let in a moment ago")
         entry = parted(entry, owner, at)
-    entry = dataclasses.replace(voided(entry, "an erase began"), allowance=None)
+    entry = dataclasses.replace(voided(entry, "an erase began"), allowance=None, away="")
     if entry != book.entry(address):
         book = book.with_entry(entry)
     about_this = entry.last_identity in (None, identity)

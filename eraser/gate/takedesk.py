@@ -13,25 +13,29 @@ from eraser.drive.sysfs import Host
 from eraser.errors import EraserError, InUseError
 from eraser.gate import book as books
 from eraser.gate import rest, revocation
+from eraser.gate.cases import read_case
+from eraser.gate.facts import CaseStanding
 from eraser.gate.records import Moment
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.ticket import LastOwner
 
 
 def vanished(state_dir: Path, address: str, reason: str) -> bool:
-    """The slot's drive may have been away: its ticket is void, and its owner's record says so.
+    """The slot's drive may have been away: its ticket is void, one that has not come yet as well,
+    and its owner's record says so.
 
     Whoever works on the slot. Returns whether there was a valid ticket. Raises ``EraserError`` and
     ``OSError``: the ticket may then still be valid, and the gate's own look at the drive is what is
     left.
     """
-    if not books.exists(state_dir):
+    standing = read_case(state_dir, address).standing
+    if not books.exists(state_dir) and standing is not CaseStanding.ERASED:
         return False
     with books.opened(state_dir) as book:
-        found = revocation.void(book.book, address, reason)
-        changed = found != book.book
+        before = book.book
+        found = revocation.gone(before, address, standing, reason)
         book.write(rest.left(found, address, reason))
-    return changed
+    return before.entry(address).ticket != found.entry(address).ticket
 
 
 def revoke(

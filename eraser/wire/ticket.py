@@ -14,6 +14,12 @@ from eraser.wire.identity import ControllerIdentity, Slot, pci_address
 TICKET_TYPE = "nvme-quarantine.ticket+json"
 RECEIPT_TYPE = "nvme-quarantine.ticket-receipt+json"
 
+_SECTORS_PER_CANARY = 8
+"""512-byte sectors of the 4 KiB that one of our own writes has."""
+
+_SECTORS_PER_UNIT = 1000
+"""Data Units Written counts thousands of 512 bytes, rounded up (Base 2.0, 5.16.1.3)."""
+
 MAX_DOMAINS = 4096
 """Libvirt domains of one host, defined and running. A host that names more makes them up."""
 
@@ -29,6 +35,11 @@ class Counters:
     data_units_written: int
     power_cycles: int
     global_data_erased: bool | None
+
+
+def units_of(own_writes: int) -> int:
+    """The data units that so many of a case's own writes count as, at most."""
+    return -(-own_writes * _SECTORS_PER_CANARY // _SECTORS_PER_UNIT)
 
 
 @dataclass(frozen=True)

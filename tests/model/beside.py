@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from quarantine.record.states import State
-from tests.model import nova
 from tests.model.canonical import canonical_place, domains
 from tests.model.common import ME, OTHER, Common, Face, face
 from tests.model.control import ALARM
@@ -17,6 +16,7 @@ from tests.model.papers import RECORDS
 from tests.model.protocol import Protocol
 from tests.model.search import Slip
 from tests.model.slices import Change, changes, sight, slices, views
+from tests.model.system import REFUSED
 from tests.model.tables import held_elsewhere
 from tests.model.world import GONE, NOWHERE, Known, Place, World, ghost, server
 
@@ -99,7 +99,7 @@ class Beside:
                     raise change
                 after, deed = self._taken(place, common, change)
                 name = self._changes[change].name
-                if after != state or name.startswith(nova.REFUSED) or ALARM in name:
+                if after != state or name.startswith(REFUSED) or ALARM in name:
                     yield name, after, deed
 
     def _of_slice(self, number: int, place: int, common: int) -> Iterator[int | Slip]:
@@ -196,7 +196,7 @@ class Beside:
         if self.common(before).budget == config.budget:
             if ALARM in name:
                 return "people are called although nothing went wrong"
-            if name.startswith(nova.REFUSED):
+            if name.startswith(REFUSED):
                 return "an honest guest is refused although nothing went wrong"
         held = self.common(after).mine.state is State.HELD
         if held and self.common(after).budget == config.budget:

@@ -16,17 +16,19 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.model import house, meter
 from tests.model.hunt import Hunt, Witness
 from tests.model.mutate import Guard
 from tests.model.parts import WiredParts
-from tests.model.protocol import ALL, Config, Protocol
+from tests.model.protocol import ALL, Config
 from tests.model.replay import replay
+from tests.model.systems import AnyConfig, made
 
 HERE = Path(__file__).parent
 WITNESSES = HERE / "witnesses.json"
 UNWITNESSED = HERE / "unwitnessed.json"
 
-CONFIGS: dict[str, Config] = {
+CONFIGS: dict[str, AnyConfig] = {
     config.name: config
     for config in (
         Config("nothing goes wrong"),
@@ -39,6 +41,13 @@ CONFIGS: dict[str, Config] = {
         Config("reinstall", frozenset({"reinstall"}), 1),
         Config("amnesia", frozenset({"amnesia"}), 1),
         Config("moved", frozenset({"absence"}), 2, hosts=2),
+        meter.Config("counters"),
+        meter.Config("counters of a drive that was away", 1),
+        meter.Config("a blind host", 1, blind=True),
+        house.Config("two drives"),
+        house.Config("drives attached by hand", frozenset({"attach"}), 1),
+        house.Config("words of people", frozenset({"word", "by hand"}), 2, guests=2, slots=1),
+        house.Config("guests before the gate", frozenset({"unseen"}), 1, adopted=True),
         Config("everything", ALL, 3, drives=2),
     )
 }
@@ -116,7 +125,7 @@ def holds(parts: WiredParts, name: str, witness: Witness) -> bool:
     bits = {str(guard): bit for guard, bit in parts.guards.items()}
     parts.switch.turned = bits.get(name, 0)
     try:
-        found = replay(Protocol(CONFIGS[witness.config], parts), witness.history)
+        found = replay(made(CONFIGS[witness.config], parts), witness.history)
     finally:
         parts.switch.turned = 0
     return found.broken == witness.broken and found.took == len(witness.history)

@@ -11,11 +11,13 @@ import random
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from tests.model.parts import WiredParts
-from tests.model.protocol import Config, Protocol
 from tests.model.replay import following, replay, way_back
 from tests.model.search import Slip, short
+from tests.model.system import System
+from tests.model.systems import AnyConfig, made
 
 _WALK = 100
 """Steps of one walk."""
@@ -31,16 +33,16 @@ class Witness:
 
 
 class Pool:
-    """States of the code as it is, each with a short way to it."""
+    """States of the code as it is, each with a short way to it: so many, or all that there are."""
 
-    def __init__(self, protocol: Protocol, size: int, seed: int = 0) -> None:
+    def __init__(self, protocol: System[Any], size: int, seed: int = 0) -> None:
         self.protocol = protocol
         start = protocol.start()
         self._before: dict[int, tuple[int, str] | None] = {start: None}
         self._depth = {start: 0}
         self._visits: dict[int, int] = {}
         dice = random.Random(seed)
-        while len(self._visits) < size:
+        while len(self._visits) < min(size, len(self._depth)):
             self._walk(start, dice)
 
     def _walk(self, state: int, dice: random.Random) -> None:
@@ -50,10 +52,10 @@ class Pool:
             steps = self.protocol.steps(state)
             for name, after in steps:
                 self._noted(state, name, after)
-            budget = self.protocol.world(state).budget
+            budget = self.protocol.budget(state)
             if taken < calm:
                 # Misfortunes are new at any time: taken as they come they would all be early.
-                steps = tuple(s for s in steps if self.protocol.world(s[1]).budget == budget)
+                steps = tuple(s for s in steps if self.protocol.budget(s[1]) == budget)
             if not steps:
                 return
             state = min(steps, key=lambda step: self._weight(step[1], dice))[1]
@@ -86,11 +88,11 @@ class Pool:
 class Hunt:
     """Looks for witnesses of one guard after another in one configuration."""
 
-    def __init__(self, parts: WiredParts, config: Config, size: int) -> None:
+    def __init__(self, parts: WiredParts, config: AnyConfig, size: int) -> None:
         self.parts = parts
         self.config = config
         parts.switch.turned = 0
-        self.protocol = Protocol(config, parts)
+        self.protocol = made(config, parts)
         self.pool = Pool(self.protocol, size)
         self._plain = {state: frozenset(self.protocol.steps(state)) for state in self.pool.states()}
         self.differs = 0

@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterator
 
 from tests.model.books import renamed
 from tests.model.search import Slip
+from tests.model.system import REFUSED
 from tests.model.world import CLEAN, GONE, NOWHERE, World, ghost, server
 
 Start = Callable[[World, int, int], World | None]
 """The last gate: lets a domain start on a place's drive (the world after), or refuses (None)."""
-
-REFUSED = "the gate refuses"
-"""Begins the name of a start that was not let in."""
 
 Steps = Iterator[tuple[str, World]]
 

@@ -45,6 +45,8 @@ RECORDS: Names[SlotRecord] = Names()
 HELLOS: Names[Hello] = Names()
 ENTRIES: Names[Entry] = Names()
 """What a gate has of its slot."""
+PAPERS: Names[Ticket] = Names()
+"""Tickets that no :class:`Mail` spells out."""
 
 
 def slot(place: int) -> Slot:
@@ -168,6 +170,8 @@ def spoken(token: str) -> Any:
     kind, _, rest = token.partition(" ")
     if kind == "hello":
         return HELLOS[int(rest)]
+    if kind == "paper":
+        return PAPERS[int(rest)]
     place, generation, drive, present, *says = rest.split()
     mail = Mail(kind, int(generation), int(drive), bool(int(present)), *says)
     return _SPOKEN[kind](int(place), mail)

@@ -7,7 +7,7 @@ from quarantine import decide, receipts
 from quarantine.step import Limits
 from tests.model.control import Control
 from tests.model.host import Host
-from tests.model.mutate import Switch, Wired
+from tests.model.mutate import Switch, Wired, copied
 from tests.model.papers import LIMITS
 
 MODULES = (decide, receipts, rules, intake, revocation, counters, rest)
@@ -19,7 +19,9 @@ class Parts:
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self.switch = Switch()
-        self.control = Control(decide.decide, switch=self.switch, limits=limits)
+        self.rules, self.intake, self.revocation = rules, intake, revocation
+        self.receipts = copied(receipts)
+        self.control = Control(decide.decide, self.receipts, self.switch, limits)
         self.host = Host(switch=self.switch)
 
 
@@ -31,13 +33,15 @@ class WiredParts(Parts):
         copies = wired.copies
         self.guards = wired.guards
         self.switch = wired.switch
-        self.control = Control(
-            copies[decide.__name__].decide, copies[receipts.__name__], self.switch, limits
-        )
+        self.rules, self.intake = copies[rules.__name__], copies[intake.__name__]
+        self.revocation = copies[revocation.__name__]
+        self.receipts = copies[receipts.__name__]
+        judge = copies[decide.__name__].decide
+        self.control = Control(judge, self.receipts, self.switch, limits)
         self.host = Host(
-            copies[rules.__name__],
-            copies[intake.__name__],
-            copies[revocation.__name__],
+            self.rules,
+            self.intake,
+            self.revocation,
             copies[rest.__name__],
             self.switch,
         )

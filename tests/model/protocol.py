@@ -10,11 +10,10 @@ from quarantine.record.states import State
 from tests.model import nova
 from tests.model.canonical import canonical
 from tests.model.control import ALARM
-from tests.model.mutate import Memo
-from tests.model.names import Names
 from tests.model.papers import RECORDS
 from tests.model.parts import Parts
-from tests.model.search import Found, Graph, Step, search
+from tests.model.search import Step
+from tests.model.system import REFUSED, System
 from tests.model.tables import fresh_record
 from tests.model.world import CLEAN, NOWHERE, Drive, Place, World
 
@@ -38,18 +37,15 @@ class Config:
     limit: int = 3_000_000
 
 
-class Protocol:
-    """One configuration with one version of the product's decisions.
-
-    States go by numbers: each is spelt out, compared and hashed once.
-    """
+class Protocol(System[World]):
+    """One configuration with one version of the product's decisions."""
 
     def __init__(self, config: Config, parts: Parts | None = None) -> None:
         parts = parts or Parts()
-        self.config = config
+        super().__init__(parts.switch)
+        self.config, self.name = config, config.name
+        self.limit = config.limit
         self.control, self.host = parts.control, parts.host
-        self._worlds: Names[World] = Names()
-        self._steps_of: Memo[int, tuple[Step[int], ...]] = Memo(parts.switch)
         self._held: dict[int, str] = {}
 
     def start(self, first: int = 0) -> int:
@@ -66,23 +62,11 @@ class Protocol:
             canonical(World(drives, tuple(places), unknown, self.config.budget))
         )
 
-    def world(self, number: int) -> World:
-        """The state spelt out."""
-        return self._worlds[number]
-
-    def steps(self, number: int) -> tuple[Step[int], ...]:
-        """Everything that may happen next. Raises :class:`Slip` where that breaks a promise."""
-        return self._steps_of(number, lambda: self._all_steps(number))
-
-    def asked(self, number: int) -> int:
-        """The guards that say what may happen next, as bits."""
-        return self._steps_of.asked(number)
-
     def _all_steps(self, number: int) -> tuple[Step[int], ...]:
         found: dict[Step[int], None] = {}
         for name, after in self._steps(self._worlds[number]):
             following = self._worlds.number(canonical(after))
-            if following != number or name.startswith(nova.REFUSED) or ALARM in name:
+            if following != number or name.startswith(REFUSED) or ALARM in name:
                 found[sys.intern(name), following] = None
         return tuple(found)
 
@@ -149,7 +133,7 @@ class Protocol:
         if self._worlds[before].budget == self.config.budget:
             if ALARM in name:
                 return "people are called although nothing went wrong"
-            if name.startswith(nova.REFUSED):
+            if name.startswith(REFUSED):
                 return "an honest guest is refused although nothing went wrong"
         if after not in self._held:
             self._held[after] = self._honest_held(self._worlds[after])
@@ -161,6 +145,10 @@ class Protocol:
                 if place.record != NOWHERE and RECORDS[place.record].state is State.HELD:
                     return "an honest drive is held although nothing went wrong"
         return ""
+
+    def budget(self, number: int) -> int:
+        """How many misfortunes may still happen."""
+        return self.world(number).budget
 
     def good(self, number: int) -> bool:
         """Every slot is on offer again, with a clean drive and a ticket for it."""
@@ -177,7 +165,3 @@ class Protocol:
             and not place.holder
             and world.drives[place.drive].data == CLEAN
         )
-
-    def run(self) -> Found[int] | Graph[int]:
-        """Searches it all."""
-        return search([self.start()], self.steps, self.broken, self.config.limit)

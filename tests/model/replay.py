@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from tests.model.protocol import Protocol
 from tests.model.search import Slip, Step, short
+from tests.model.system import System
 
 NO_WAY_BACK = "no way leads back to the pool"
 CLOSURE = 3000
@@ -27,7 +28,7 @@ class Replayed:
     """Events that happened; all of them, unless one was not possible or something broke."""
 
 
-def following(protocol: Protocol, state: int) -> tuple[Step[int], ...]:
+def following(protocol: System[Any], state: int) -> tuple[Step[int], ...]:
     """What may happen next. Raises :class:`Slip` where it breaks something on the way."""
     try:
         return protocol.steps(state)
@@ -38,7 +39,7 @@ def following(protocol: Protocol, state: int) -> tuple[Step[int], ...]:
         raise BrokenCode(f"the code breaks: {type(error).__name__}") from error
 
 
-def replay(protocol: Protocol, history: Sequence[str]) -> Replayed:
+def replay(protocol: System[Any], history: Sequence[str]) -> Replayed:
     """The history from the start, to what it breaks first. Events that one name has go together."""
     states = {protocol.start()}
     for took, name in enumerate(history):
@@ -59,7 +60,7 @@ def replay(protocol: Protocol, history: Sequence[str]) -> Replayed:
     return Replayed(ending(protocol, states), len(history))
 
 
-def ending(protocol: Protocol, states: Iterable[int]) -> str:
+def ending(protocol: System[Any], states: Iterable[int]) -> str:
     """What is wrong with states in which nothing was broken yet: the next step, or all of them."""
     for state in sorted(states):
         try:
@@ -71,7 +72,7 @@ def ending(protocol: Protocol, states: Iterable[int]) -> str:
     return ""
 
 
-def way_back(protocol: Protocol, start: int, limit: int = CLOSURE) -> bool:
+def way_back(protocol: System[Any], start: int, limit: int = CLOSURE) -> bool:
     """Whether some way leads back to the pool, or more states than ``limit`` were looked at.
 
     A way that breaks something is none.

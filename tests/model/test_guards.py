@@ -11,14 +11,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.model.guards import CONFIGS, Reason, unwitnessed, witnesses
 from tests.model.hunt import Hunt
 from tests.model.parts import Parts, WiredParts
-from tests.model.protocol import Protocol
 from tests.model.replay import replay
+from tests.model.system import System
+from tests.model.systems import made
 
 WIRED = WiredParts()
 AS_IT_IS = Parts()
@@ -37,15 +39,15 @@ def _quiet() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def turned() -> dict[str, Protocol]:
+def turned() -> dict[str, System[Any]]:
     """The protocol with its guards on a switch, by configuration."""
-    return {name: Protocol(config, WIRED) for name, config in CONFIGS.items()}
+    return {name: made(config, WIRED) for name, config in CONFIGS.items()}
 
 
 @pytest.fixture(scope="module")
-def plain() -> dict[str, Protocol]:
+def plain() -> dict[str, System[Any]]:
     """The protocol with the product's own modules."""
-    return {name: Protocol(config, AS_IT_IS) for name, config in CONFIGS.items()}
+    return {name: made(config, AS_IT_IS) for name, config in CONFIGS.items()}
 
 
 def test_each_guard_is_witnessed_or_explained() -> None:
@@ -59,7 +61,7 @@ def test_each_guard_is_witnessed_or_explained() -> None:
 
 @pytest.mark.parametrize("name", sorted(FOUND.keys() & GUARDS.keys()))
 def test_without_the_guard_the_history_breaks_a_promise_and_with_it_none(
-    name: str, turned: dict[str, Protocol], plain: dict[str, Protocol]
+    name: str, turned: dict[str, System[Any]], plain: dict[str, System[Any]]
 ) -> None:
     witness = FOUND[name]
     WIRED.switch.turned = WIRED.guards[GUARDS[name]]

@@ -12,17 +12,28 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.model import house, meter
 from tests.model.papers import RECORDS
 from tests.model.parts import Parts
 from tests.model.protocol import Config, Protocol
 from tests.model.search import Found
+from tests.model.systems import AnyConfig, made
 from tests.model.tables import fresh_record
 from tests.model.world import Place, World
+
+FORGOTTEN = Config("a domain that Nova forgot", frozenset({"ghost"}), 1)
 
 SEARCHES = (
     Config("nothing goes wrong"),
     Config("a suspended instance", frozenset({"suspend"}), 1),
-    Config("a domain that Nova forgot", frozenset({"ghost"}), 1),
+    FORGOTTEN,
+    meter.Config("what honest drives count"),
+    meter.Config("a drive that was away, by what it counts", 2),
+    meter.Config("a host that is blind to what it reads", 2, blind=True),
+    house.Config("drives of one guest", frozenset({"reboot"}), 1, slots=3),
+    house.Config("drives attached by hand", frozenset({"attach"}), 1),
+    house.Config("words of people", frozenset({"word", "by hand"}), 2, guests=2),
+    house.Config("a guest before the gate", frozenset({"unseen", "reboot"}), 2, adopted=True),
 )
 
 LONG = (
@@ -30,6 +41,9 @@ LONG = (
     Config("a provider that is deleted", frozenset({"typo"}), 1),
     Config("an operator's slip", frozenset({"operator"}), 1),
     Config("a host installed anew", frozenset({"reinstall"}), 1),
+    house.Config(
+        "all of a house", frozenset({"attach", "by hand", "reboot", "unseen", "word"}), 3, guests=2
+    ),
     Config("the database lost", frozenset({"amnesia"}), 1),
     Config("a drive that served elsewhere", frozenset({"absence", "elsewhere"}), 2),
     Config("a drive exchanged for another", frozenset({"absence"}), 1, drives=2),
@@ -50,18 +64,20 @@ def _quiet() -> Iterator[None]:
     [*SEARCHES, *(pytest.param(config, marks=pytest.mark.campaign) for config in LONG)],
     ids=lambda config: config.name,
 )
-def test_no_history_breaks_a_promise(config: Config) -> None:
-    protocol = Protocol(config)
+def test_no_history_breaks_a_promise(config: AnyConfig) -> None:
+    protocol = made(config)
     found = protocol.run()
     assert not isinstance(found, Found), f"\n{found}"
-    assert len(found) > 1000, "expected a search, found next to nothing to search"
+    assert len(found) > (1000 if isinstance(config, Config) else 40), (
+        "expected a search, found next to nothing to search"
+    )
     stuck = next(found.stuck(protocol.good), None)
     assert stuck is None, "\n".join(["no way back to the pool after:", *found.trace(stuck)])
 
 
 def test_a_domain_that_nova_forgot_starts_again_as_the_drives_owner() -> None:
     """Or what is searched of ghosts would be of such as never come back."""
-    protocol = Protocol(SEARCHES[2])
+    protocol = Protocol(FORGOTTEN)
     state = protocol.start()
     for name in (
         *("control 0: take", "control 0: custody_taken", "host 0 says hello", "control 0: order"),

@@ -306,6 +306,47 @@ def test_void_from_outside(world: World) -> None:
     refused(world, domain(ADDRESS), "it vanished")
 
 
+def come(world: World) -> TicketState:
+    """The ticket of the newest order comes."""
+    pending.put(world.state, TICKET)
+    found = intakedesk.take_in(world.state, world.run, world.host, ADDRESS)
+    assert isinstance(found, TicketReceipt)
+    return found.state
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_drive_that_was_away_before_its_ticket_came(world: World, known: bool) -> None:
+    """One without a seal may have been written to, and what it counts might be the case's own."""
+    if known:
+        world.know(Entry(ADDRESS))
+    world.slot(ADDRESS)
+    world.end(world.order())
+    assert not takedesk.vanished(world.state, ADDRESS, "it vanished"), "there is no ticket yet"
+    assert come(world) is TicketState.VOID
+    kept = world.book.entry(ADDRESS).ticket
+    assert kept is not None
+    assert "it vanished" in kept.reason
+
+
+def test_a_drive_that_was_away_before_its_case_had_ended(world: World) -> None:
+    """What the case has read since is what counts."""
+    world.know(Entry(ADDRESS))
+    world.slot(ADDRESS)
+    order = world.order()
+    assert not takedesk.vanished(world.state, ADDRESS, "it vanished")
+    world.end(order)
+    assert come(world) is TicketState.VALID
+
+
+def test_what_the_next_erase_has_proved_is_not_held_against_the_drive(world: World) -> None:
+    world.know(Entry(ADDRESS))
+    world.slot(ADDRESS)
+    world.end(world.order())
+    takedesk.vanished(world.state, ADDRESS, "it vanished")
+    revoke(world)
+    assert come(world) is TicketState.VALID
+
+
 def revoke(world: World) -> object:
     return takedesk.revoke(world.state, world.host, ADDRESS, DRIVE)
 

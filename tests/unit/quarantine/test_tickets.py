@@ -157,6 +157,14 @@ def test_a_stored_ticket_of_another_key_or_case_is_not_sent(changes: dict[str, A
             counted(host_write_commands=HEALTH.host_write_commands + 1, global_data_erased=False),
             Ruling.HOLD,
         ),
+        # Some drives count commands late or never, and units at once: 16,384 sectors are theirs.
+        (counted(data_units_written=HEALTH.data_units_written + 17), Ruling.READY),
+        (counted(data_units_written=HEALTH.data_units_written + 18), Ruling.HOLD),
+        (counted(data_units_written=HEALTH.data_units_written - 1), Ruling.HOLD),
+        (
+            counted(data_units_written=HEALTH.data_units_written + 1, global_data_erased=False),
+            Ruling.HOLD,
+        ),
         (replace(VALID, counters=None), Ruling.HOLD),
         (replace(VALID, state=TicketState.VOID, reason="vanished"), Ruling.HOLD),
         (replace(VALID, state=TicketState.USED), Ruling.HOLD),

@@ -13,12 +13,14 @@ Run by its path, without anything of ours loaded.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import select
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +58,8 @@ def main(argv: list[str]) -> int:
     state_dir, run_dir = argv
     library = str(Path(__file__).parents[2])
     before = sources(library)
+    # A compiled file is taken by its source's time and size: it may be of another version.
+    sys.pycache_prefix, sys.dont_write_bytecode = os.devnull, True
     # Behind the standard library, as in the hook.
     sys.path.append(library)
     from eraser import casefiles  # noqa: F401 - the gate loads it seldom, and then too late
@@ -69,11 +73,17 @@ def main(argv: list[str]) -> int:
 
     def answer(connection: socket.socket) -> None:
         alone(connection.fileno())
+        # Whoever started us may have left it ignored.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+        begun = time.monotonic()
         signal.setitimer(signal.ITIMER_REAL, hook.TIMEOUT)
         connection.sendall(hook.greeting(state_dir, run_dir, library))
         name, seconds, left, document = question(connection, door.MAX_DOMAIN_BYTES)
         # Before whoever asked gives up and has the guest refused: nothing may be decided later.
-        signal.setitimer(signal.ITIMER_REAL, 0.9 * left)
+        # They looked at their clock after our greeting, and we may have been stopped since.
+        left = begun + 0.9 * left - time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, max(1e-6, left))
         with contextlib.redirect_stderr(io.StringIO()) as words:
             code = door.main(name, document, state_dir, run_dir, seconds)
         said = words.getvalue().encode("utf-8", "backslashreplace")
@@ -106,7 +116,14 @@ def question(connection: socket.socket, limit: int) -> tuple[str, float, float, 
 
 
 def listen(path: Path) -> socket.socket:
-    """A socket at its final name only once nobody but root may connect. Raises ``OSError``."""
+    """A socket at its final name only once nobody but root may connect. Raises ``OSError``.
+
+    Also where one listens there already: that one would be deaf, and nobody be told.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        other.setblocking(False)
+        if other.connect_ex(str(path)) in (0, errno.EAGAIN):
+            raise OSError(errno.EADDRINUSE, "another resident gate; stop that one first")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -41,6 +41,15 @@ def written_down(world: World, p: int, book: records.Book) -> World:
     )
 
 
+def renamed(place: Place, before: int, after: int) -> Place:
+    """The place with another number for a domain that owns its drive."""
+    entry = entry_of(place)
+    if entry.owner is None or entry.owner.domain != domain(before):
+        return place
+    owner = dataclasses.replace(entry.owner, domain=domain(after), name=domain(after))
+    return place._replace(entry=ENTRIES.number(dataclasses.replace(entry, owner=owner)))
+
+
 def counters(world: World, p: int, base: Counters, fresh: bool) -> Counters:
     """The drive's counters now, by whether anybody wrote since ``base`` was read."""
     drive = world.drives[world.places[p].drive]

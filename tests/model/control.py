@@ -87,8 +87,8 @@ class Control:
             Letters=self._letters.Letters,
         )
         switch = switch or mutate.Switch()
-        self._looked: mutate.Memo[World, Following] = mutate.Memo(switch)
-        self._looked_low: mutate.Memo[World, Following] = mutate.Memo(switch)
+        self._looked: mutate.Memo[tuple[int, World], Following] = mutate.Memo(switch)
+        self._looked_low: mutate.Memo[tuple[int, World], Following] = mutate.Memo(switch)
         self._heard: mutate.Memo[tuple[World, str], World | None] = mutate.Memo(switch)
 
     def looks(self, world: World, p: int) -> Steps:
@@ -96,7 +96,7 @@ class Control:
         if world.places[p].record == NOWHERE:
             return
         small = _small(world, p, _LOOKED_AT)
-        for name, after in self._looked(small, lambda: self._looks(small, p)):
+        for name, after in self._looked((p, small), lambda: self._looks(small, p)):
             seen, mine = world.places[p], after.places[p]
             yield (
                 name,
@@ -109,7 +109,7 @@ class Control:
         here = small.places[p]
         by = excess(oldest_in_record(here.record), oldest_in_hello(here.hello))
         low = lowered(small, p, by)
-        found = self._looked_low(low, lambda: tuple(self._all_looks(low, p)))
+        found = self._looked_low((p, low), lambda: tuple(self._all_looks(low, p)))
         return tuple((name, lowered(after, p, -by)) for name, after in found)
 
     def _all_looks(self, world: World, p: int) -> Steps:

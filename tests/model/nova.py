@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from tests.model.books import renamed
 from tests.model.search import Slip
 from tests.model.system import REFUSED
 from tests.model.world import CLEAN, GONE, NOWHERE, World, ghost, server
@@ -99,7 +100,9 @@ def _ghosts(world: World, p: int) -> Steps:
     here = world.places[p]
     if here.instance in ("on", "off") and not here.ghost:
         after = world.renamed(server(p), ghost(p))
-        after = after.at(p, instance="", ghost=here.instance, holder="")
+        # The gate knows the domain as it did: it is still the drive's owner.
+        entry = renamed(here, server(p), ghost(p)).entry
+        after = after.at(p, instance="", ghost=here.instance, holder="", entry=entry)
         yield f"instance on {p} deleted while its host is down: the domain stays", after
 
 

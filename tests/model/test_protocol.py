@@ -13,14 +13,20 @@ from collections.abc import Iterator
 import pytest
 
 from tests.model import house, meter
-from tests.model.protocol import Config
+from tests.model.papers import RECORDS
+from tests.model.parts import Parts
+from tests.model.protocol import Config, Protocol
 from tests.model.search import Found
 from tests.model.systems import AnyConfig, made
+from tests.model.tables import fresh_record
+from tests.model.world import Place, World
+
+FORGOTTEN = Config("a domain that Nova forgot", frozenset({"ghost"}), 1)
 
 SEARCHES = (
     Config("nothing goes wrong"),
     Config("a suspended instance", frozenset({"suspend"}), 1),
-    Config("a domain that Nova forgot", frozenset({"ghost"}), 1),
+    FORGOTTEN,
     meter.Config("what honest drives count"),
     meter.Config("a drive that was away, by what it counts", 2),
     meter.Config("a host that is blind to what it reads", 2, blind=True),
@@ -67,3 +73,32 @@ def test_no_history_breaks_a_promise(config: AnyConfig) -> None:
     )
     stuck = next(found.stuck(protocol.good), None)
     assert stuck is None, "\n".join(["no way back to the pool after:", *found.trace(stuck)])
+
+
+def test_a_domain_that_nova_forgot_starts_again_as_the_drives_owner() -> None:
+    """Or what is searched of ghosts would be of such as never come back."""
+    protocol = Protocol(FORGOTTEN)
+    state = protocol.start()
+    for name in (
+        *("control 0: take", "control 0: custody_taken", "host 0 says hello", "control 0: order"),
+        *("host 0 accepts", "host 0: idle", "host 0 has erased", "report of host 0: erased"),
+        *("control 0: ticket", "host 0 takes ticket", "host 0 answers ticket", "receipt of host 0"),
+        *("control 0: give_back", "claim on 0", "burn on 0", "the gate lets the instance start"),
+        *("instance on 0 runs", "instance on 0 is shut off", "instance on 0 deleted while its"),
+        "the deleted instance's domain starts again on 0",
+    ):
+        following = [s for n, s in protocol.steps(state) if n.startswith(name)]
+        assert following, name
+        state = following[0]
+    assert protocol.world(state).places[0].ghost == "on"
+
+
+def test_a_look_at_one_slot_is_no_answer_about_another() -> None:
+    """What is kept of looks is kept by slot: these two see the same of Placement, nothing."""
+    control = Parts().control
+    places = (Place(record=RECORDS.number(fresh_record(p, in_use=False))) for p in (0, 1))
+    world = World((), tuple(places), (None,), 0)
+    for p in (0, 1):
+        names = [name for name, _after in control.looks(world, p)]
+        assert names
+        assert {name.partition(":")[0].partition(",")[0] for name in names} == {f"control {p}"}

@@ -139,7 +139,7 @@ class World(NamedTuple):
         return self._replace(places=tuple(places))
 
     def renamed(self, before: int, after: int) -> World:
-        """The same with another number for a domain; the gate's entries are renamed by the host."""
+        """The drives with another number for a domain; the gate's entry is ``books.renamed``."""
         drives = tuple(
             drive._replace(data=after) if drive.data == before else drive for drive in self.drives
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import shutil
 import signal
 import socket
@@ -388,6 +389,63 @@ def test_a_late_fork_decides_nothing_more(served: Served) -> None:
     (line,) = (served.directory / "run" / "asked").read_text().splitlines()
     stat = Path("/proc", line.split()[2], "stat")
     assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+def test_time_counts_from_its_greeting(served: Served) -> None:
+    """A fork that was stopped, or a question that came slowly: whoever asked has less time left."""
+    served.door()
+    served.serve()
+    with served.connect() as client:
+        assert client.recv(1 << 12)
+        client.sendall(b"guest\x004.0\x001.0\x007\0")
+        time.sleep(1)
+        client.sendall(b"<domain")
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+    assert served.asked() == []
+
+
+def test_its_forks_die_in_time_whoever_started_it(served: Served) -> None:
+    """What a parent does with signals is handed down."""
+    served.door('open(run_dir + "/signals", "w").write(open("/proc/self/status").read())')
+    before = signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+    try:
+        served.serve()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    served.run("prepare", ABSENT)
+    status = (served.directory / "run" / "signals").read_text().splitlines()
+    seen = dict(line.split(":", 1) for line in status)
+    alarm = 1 << (signal.SIGALRM - 1)
+    assert [int(seen[each], 16) & alarm for each in ("SigBlk", "SigIgn", "SigCgt")] == [0, 0, 0]
+
+
+def test_a_compiled_file_of_another_version_is_not_loaded(served: Served) -> None:
+    """Python takes one by its source's time and size, which two versions may have in common."""
+    served.door()
+    door = Path(served.settings.door)
+    text = door.read_text()
+    door.write_text(text.replace("the word", "old word"))
+    py_compile.compile(str(door))
+    before = door.stat()
+    door.write_text(text)
+    os.utime(door, ns=(before.st_atime_ns, before.st_mtime_ns))
+    served.serve()
+    assert served.run("prepare", ABSENT).stderr == b"the word of the resident\n"
+
+
+def test_a_second_one_does_not_take_its_place(served: Served) -> None:
+    """The first would be deaf from then on, and nobody there once the second ends."""
+    served.door()
+    served.serve()
+    argv = [sys.executable, "-IS", f"{served.settings.library}/eraser/gate/resident.py"]
+    argv += [served.settings.state_dir, served.settings.run_dir]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "found [Errno 98] another resident gate; stop that one first" in done.stderr
+    assert served.run("prepare", ABSENT).stderr == b"the word of the resident\n"
 
 
 def test_a_start_that_takes_long_keeps_no_other(served: Served) -> None:

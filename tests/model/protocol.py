@@ -34,7 +34,7 @@ class Config:
     hosts: int = 1
     drives: int = 1
     born_reserved: bool = True
-    limit: int = 3_000_000
+    limit: int = 6_000_000
 
 
 class Protocol(System[World]):

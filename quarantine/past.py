@@ -17,8 +17,7 @@ def past_of(store: Store, record: SlotRecord, limits: Limits) -> Past:
     if record.state in (State.CERTIFIED, State.AVAILABLE):
         return replace(past, lacks=_lacks(store, record))
     if record.state is State.QUARANTINED and record.attempts:
-        rows = store.history(record.slot)
-        case = [r for r in rows if r.generation == record.generation]
+        case = store.history(record.slot, record.generation)
         return replace(past, postponed=sum(r.event is Event.POSTPONED for r in case))
     return past
 

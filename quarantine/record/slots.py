@@ -185,14 +185,16 @@ class SlotRoom(Room):
                 drives.note(db, after.identity, after.slot, dirty=False, reason=note, now=now)
             return after
 
-    def history(self, slot: Slot) -> list[HistoryRow]:
-        """The slot's life, oldest line first. Lines are only ever added."""
+    def history(self, slot: Slot, generation: int | None = None) -> list[HistoryRow]:
+        """The slot's life, or one case of it, oldest line first. Lines are only ever added."""
         query = (
             sa.select(_HISTORY, _SLOTS.c.host, _SLOTS.c.address)
             .join(_SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id)
             .where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
             .order_by(_HISTORY.c.seq)
         )
+        if generation is not None:
+            query = query.where(_HISTORY.c.generation == generation)
         with self._reading() as db:
             return [rows.history_row(row) for row in db.execute(query).mappings()]
 

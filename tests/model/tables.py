@@ -133,7 +133,7 @@ class Store:
     def policy(self, name: str) -> None:
         return None
 
-    def history(self, place: Slot) -> list[Any]:
+    def history(self, place: Slot, generation: int | None = None) -> list[Any]:
         return []
 
     def nonce(self, nonce: str) -> None:

@@ -332,6 +332,17 @@ class StoreSuite:
         line = store.history(SLOT)[-1]
         assert line.reason == record.reason
 
+    def test_the_history_of_one_case(self, store: Store) -> None:
+        record = erasing(store)
+        record = store.transition(record, Event.POSTPONED, reason="in use")
+        later = store.amend(record, SlotChanges(new_case=True))
+        store.transition(later, Event.ORDERED)
+        assert {row.generation for row in store.history(SLOT)} > {1, 2}
+        assert store.history(SLOT, 1)[-1].event is Event.POSTPONED
+        assert [row.event for row in store.history(SLOT, 2)][-1] is Event.ORDERED
+        for generation in (1, 2):
+            assert {row.generation for row in store.history(SLOT, generation)} == {generation}
+
     # Certificates
 
     def test_certified_and_its_certificate_are_one(self, store: Store) -> None:

@@ -18,6 +18,7 @@ import pytest
 from tests.model.guards import CONFIGS, Reason, unwitnessed, witnesses
 from tests.model.hunt import Hunt
 from tests.model.parts import Parts, WiredParts
+from tests.model.protocol import Config
 from tests.model.replay import replay
 from tests.model.system import System
 from tests.model.systems import made
@@ -74,9 +75,12 @@ def test_without_the_guard_the_history_breaks_a_promise_and_with_it_none(
     assert not replay(plain[witness.config], witness.history).broken
 
 
-@pytest.mark.campaign
-def test_a_guard_with_a_reason_has_no_history() -> None:
-    hunt = Hunt(WIRED, CONFIGS["everything"], 5000)
+SMALL = [name for name, config in CONFIGS.items() if not isinstance(config, Config)]
+
+
+@pytest.mark.parametrize("config", [pytest.param("everything", marks=pytest.mark.campaign), *SMALL])
+def test_a_guard_with_a_reason_has_no_history(config: str) -> None:
+    hunt = Hunt(WIRED, CONFIGS[config], 5000 if config == "everything" else 500)
     found = {name: hunt.find(WIRED.guards[GUARDS[name]], 1000) for name in unwitnessed()}
     assert not {name: witness for name, witness in found.items() if witness is not None}
 

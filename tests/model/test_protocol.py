@@ -32,7 +32,7 @@ SEARCHES = (
     meter.Config("a host that is blind to what it reads", 2, blind=True),
     house.Config("drives of one guest", frozenset({"reboot"}), 1, slots=3),
     house.Config("drives attached by hand", frozenset({"attach"}), 1),
-    house.Config("words of people", frozenset({"word", "by hand"}), 2, guests=2),
+    house.Config("words of people", frozenset({"word", "by hand"}), 3, guests=2, slots=1),
     house.Config("a guest before the gate", frozenset({"unseen", "reboot"}), 2, adopted=True),
 )
 
@@ -41,12 +41,13 @@ LONG = (
     Config("a provider that is deleted", frozenset({"typo"}), 1),
     Config("an operator's slip", frozenset({"operator"}), 1),
     Config("a host installed anew", frozenset({"reinstall"}), 1),
-    house.Config(
-        "all of a house", frozenset({"attach", "by hand", "reboot", "unseen", "word"}), 3, guests=2
-    ),
     Config("the database lost", frozenset({"amnesia"}), 1),
     Config("a drive that served elsewhere", frozenset({"absence", "elsewhere"}), 2),
     Config("a drive exchanged for another", frozenset({"absence"}), 1, drives=2),
+    house.Config("words about two slots", frozenset({"word", "by hand"}), 2, guests=2),
+    house.Config(
+        "all of a house", frozenset({"attach", "by hand", "reboot", "unseen", "word"}), 3, guests=2
+    ),
 )
 """Up to some hundred thousand states each: for ``tools/test -e model``."""
 

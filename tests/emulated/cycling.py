@@ -38,6 +38,9 @@ HANDLING: Final = LOOKING | {
     "keep_alive",
 }
 """And what the kernel sends of itself when it takes a drive."""
+_SLOT: Final = 0
+"""Where the drive of these tests belongs."""
+
 LOGGING: Final = Faults(log_io=True)
 """The drive's log names each read and write as well."""
 
@@ -178,6 +181,7 @@ class Floor:
     def mend(self) -> None:
         """Everything runs, nobody has the drive, and it is available. Does nothing when it is."""
         self.drive.set_faults(HEALTHY)
+        self._put_back()
         for service in (self.site.redis, self.site.placement, self.site.control):
             _run(service)
         if not self._worker_runs():
@@ -192,6 +196,19 @@ class Floor:
             slot = f"{self.drive.host}/{self.drive.address}"
             self.site.cli("release", slot, "--reason", f"another test {secrets.token_hex(2)}")
             self.site.wait([self.drive], [State.AVAILABLE], seconds=PATIENCE)
+
+    def _put_back(self) -> None:
+        """The drive into its slot, and whatever is there into a free one."""
+        rack, home = self.site.rack, self.compute.name
+        if self.drive.host == home:
+            return
+        rack.power_cut(self.compute)
+        taken = {each.slot: each for each in rack.drives if each.host == home}
+        if _SLOT in taken:
+            free = next(slot for slot in range(len(taken) + 1) if slot not in taken)
+            rack.move(taken[_SLOT], free)
+        rack.move(self.drive, _SLOT, host=home)
+        rack.power_on(self.compute)
 
     def _worker_runs(self) -> bool:
         worker = self.site.workers.get(self.compute.name)

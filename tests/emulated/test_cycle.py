@@ -76,8 +76,8 @@ def floor(whole: Floor) -> Floor:
     return whole
 
 
-def test_unknown_drives_are_erased_first_and_the_liar_is_held(whole: Floor) -> None:
-    site, (honest, lying, _) = whole.site, whole.site.rack.drives
+def test_unknown_drives_are_erased_first_and_the_liar_is_held(floor: Floor) -> None:
+    site, (honest, lying, _) = floor.site, floor.site.rack.drives
     site.wait([honest, lying], SETTLED, seconds=PATIENCE)
     assert site.slot(honest).state is State.AVAILABLE, site.slot(honest).reason
     assert not honest.audit_blocks(blocks_of)
@@ -328,7 +328,6 @@ def test_a_hosts_power_cut_in_mid_erase(floor: Floor) -> None:
 
 
 def test_another_drive_in_the_slot_is_not_touched(floor: Floor) -> None:
-    """The last test: afterwards the drives are not where they were."""
     site, drive, stranger = floor.site, floor.drive, floor.site.rack.drives[2]
     stay = floor.stay()
     floor.begin_erase(stay)

@@ -330,6 +330,8 @@ class Site:
                 text = f"not to be had: {error}"
             report.append((f"worker of {name}", text[-20000:]))
         for drive in self.rack.drives:
+            if drive.host not in self.workers:
+                continue  # it lies on a shelf
             slot = Slot(drive.host, drive.address)
             try:
                 rows = "\n".join(

@@ -99,7 +99,7 @@ class Beside:
                     raise change
                 after, deed = self._taken(place, common, change)
                 name = self._changes[change].name
-                if after != state or name.startswith(REFUSED) or ALARM in name:
+                if after != state or deed or name.startswith(REFUSED) or ALARM in name:
                     yield name, after, deed
 
     def _of_slice(self, number: int, place: int, common: int) -> Iterator[int | Slip]:
@@ -200,8 +200,9 @@ class Beside:
                 return "people are called although nothing went wrong"
             if name.startswith(REFUSED):
                 return "an honest guest is refused although nothing went wrong"
-        held = self.common(after).mine.state is State.HELD
-        if held and self.common(after).budget == config.budget:
+        then = self.common(after)
+        held = State.HELD in (then.mine.state, then.theirs.state)
+        if held and then.budget == config.budget:
             return "an honest drive is held although nothing went wrong"
         return ""
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from quarantine.record.lifecycle import events
 from quarantine.record.states import WAITING_FOR_PEOPLE, Event, State
-from tests.model.glimpse import glimpse
+from tests.model.glimpse import UNSEEN, glimpse
 from tests.model.papers import RECORDS, drive_of
 from tests.model.world import NOWHERE, Drive, Known, Place, ghost, server
 
@@ -76,16 +76,20 @@ def face(place: Place) -> Face:
 
 
 def as_seen(other: Face) -> Place:
-    """The other host in this one's world. It has noted what two drives counted: a write shows."""
+    """The other host in this one's world, and nothing else of it. It has noted what two drives
+    counted, so that a write shows."""
     record = NOWHERE if other.state is None else glimpse(OTHER, other.state, other.names)
-    return Place(
-        drive=other.drive,
-        record=record,
-        ticket_drive=0,
-        ticket_fresh=True,
-        rest_drive=1,
-        rest_fresh=True,
-    )
+    shown = {
+        "drive": other.drive,
+        "record": record,
+        "heard": False,
+        "accepted": None,
+        "ticket_drive": 0,
+        "ticket_fresh": True,
+        "rest_drive": 1,
+        "rest_fresh": True,
+    }
+    return Place(**dict.fromkeys(Place._fields, UNSEEN) | shown)
 
 
 def touched(other: Place) -> tuple[int, ...]:

@@ -85,7 +85,8 @@ class Store:
         identity: ControllerIdentity | None = None,
         consumer: str | None = None,
     ) -> list[SlotRecord]:
-        wanted = None if states is None else set(states)
+        # No set: what is hidden of a record would not be in it, and no error either.
+        wanted = None if states is None else tuple(states)
         return [
             record
             for record in self.records.values()
@@ -226,7 +227,7 @@ class Store:
         if record.identity is None:
             return
         number, p = drive_of(record.identity), int(record.slot.host[-1])
-        if event in lifecycle.DIRTIES_DRIVE or self.known[number] is None:
+        if event in lifecycle.DIRTIES_DRIVE or not self.known[number]:
             self.note_drive(record.identity, record.slot, True, event.value)
         if certificate is not None:
             # The place's older certificates are of other cases now.

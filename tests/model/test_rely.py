@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from quarantine import census
-from quarantine.record.states import State
-from tests.model.beside import Beside
-from tests.model.common import ME, OTHER, like
-from tests.model.glimpse import UNSEEN, UnseenError, glimpse
+from quarantine.record.states import Event, State
+from tests.model.beside import Beside, Deed
+from tests.model.common import ME, OTHER, as_seen, face, like
+from tests.model.glimpse import UNSEEN, UnseenError, glimpse, hidden
 from tests.model.hellos import hello
-from tests.model.papers import LIMITS, NOW, RECORDS, slot
+from tests.model.papers import LIMITS, NOW, RECORDS, identity, slot
 from tests.model.parts import Parts, WiredParts
 from tests.model.protocol import Config, Protocol
 from tests.model.rely import QUESTIONS, Ways, search
 from tests.model.search import Found
-from tests.model.slices import changes, sight, slices, views
+from tests.model.slices import Slice, changes, sight, slices, views
 from tests.model.tables import Store, Writes, fresh_record
 from tests.model.world import Place, World
 
@@ -120,6 +120,43 @@ def test_a_step_that_sees_more_than_it_is_shown_is_an_error() -> None:
 def test_what_is_hidden_cannot_be_used(used: Callable[[Any], object]) -> None:
     with pytest.raises(UnseenError):
         used(UNSEEN)
+
+
+def test_a_write_is_a_deed_although_nothing_else_comes_of_it() -> None:
+    beside = Beside(Protocol(MOVED, Parts(PATIENT)))
+    seen = Place._fields, (frozenset[str](),)
+    again = Slice(lambda _protocol, now: iter([("writes", now.stale(0))]), *seen)
+    beside._slices = (again,)
+    state = next(beside.starts())
+    deed = Deed(beside.mirrored(beside.shared(state)), (0,))
+    assert list(beside.steps(state)) == [("writes", state, deed)]
+
+
+def test_a_drive_of_the_other_host_that_is_held_for_nothing_is_missed() -> None:
+    beside = Beside(Protocol(MOVED, Parts(PATIENT)))
+    start = beside.protocol.world(beside.protocol.start(ME))
+    before = beside.view(start)
+    record = dataclasses.replace(fresh_record(OTHER, in_use=False), state=State.HELD)
+    after = beside.view(start.at(OTHER, record=RECORDS.number(record)))
+    assert beside.broken(before, "host 0 says hello", before) == ""
+    assert "held" in beside.broken(before, "host 0 says hello", after)
+
+
+def test_what_is_hidden_of_another_host_is_not_passed_over() -> None:
+    """A decision that would leave it out, or take it for nothing, is an error as well."""
+    held = dataclasses.replace(fresh_record(ME, in_use=False), state=State.HELD)
+    mine = dataclasses.replace(held, identity=identity(0))
+    places = (Place(record=RECORDS.number(mine)), Place(record=hidden(OTHER)))
+    store = Store(World((), places, (UNSEEN,), 0), Writes(None))
+    with pytest.raises(UnseenError):
+        store.slots(states=[State.HELD])
+    with pytest.raises(UnseenError):
+        store._drive_after(mine, Event.HELD, None)
+    other = as_seen(face(Place(drive=0, instance="on")))
+    for name in set(Place._fields) - {"drive", "record", "accepted", "heard"}:
+        if not name.startswith(("ticket_", "rest_")):
+            with pytest.raises(UnseenError):
+                bool(getattr(other, name))
 
 
 def test_a_guard_that_is_turned_around_is_missed() -> None:

@@ -421,12 +421,15 @@ def test_a_damaged_record_is_an_error_and_host_setup_mends_it(machine: Machine) 
 def daemon() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
     """A real process that is called libvirtd and ends at SIGHUP."""
     made: list[subprocess.Popen[bytes]] = []
+    # It inherits what becomes of signals: whoever runs the tests may have left this one ignored.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
     def start() -> subprocess.Popen[bytes]:
         made.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]))
         return made[-1]
 
     yield start
+    signal.signal(signal.SIGHUP, before)
     for process in made:
         process.kill()
         process.wait()

@@ -6,6 +6,8 @@ holds no lock and reads no drive, so a mute drive keeps a fork and nobody else.
 
 Old rules are a leak. So it remembers each of our files as it was before it was loaded, and where
 one is another now, it gives no answer and ends; it is started anew, and the hook helps itself.
+It also looks now and then unasked: an upgrade then makes no guest's start slow, and where its
+socket's name is gone nobody would ever ask.
 
 Run by its path, without anything of ours loaded.
 """
@@ -26,6 +28,9 @@ from pathlib import Path
 
 FORKS = 32
 """At once. Each may hold a domain of ``door.MAX_DOMAIN_BYTES`` until its time is up."""
+
+LOOK_EVERY = 30.0
+"""Seconds after which it looks at its files where nobody asked."""
 
 _HEAD_BYTES = 1 << 12
 """Of a question, before the domain."""
@@ -89,13 +94,15 @@ def main(argv: list[str]) -> int:
         said = words.getvalue().encode("utf-8", "backslashreplace")
         connection.sendall(b"%d\0%s" % (code, said))
 
+    path = Path(run_dir, hook.SOCKET)
     try:
-        listener = listen(Path(run_dir, hook.SOCKET))
+        listener = listen(path)
+        loaded[str(path)] = identity(str(path))
     except OSError as error:
         print(f"nvme-eraser: expected to listen in {run_dir}, found {error}", file=sys.stderr)
         return 1
-    serve(listener, lambda: stale(loaded), answer)
-    print("nvme-eraser: the resident gate ends: its files were changed", file=sys.stderr)
+    serve(listener, lambda: stale(loaded), answer, LOOK_EVERY)
+    print("nvme-eraser: the resident gate ends: its files or socket were changed", file=sys.stderr)
     return 0
 
 
@@ -136,14 +143,24 @@ def listen(path: Path) -> socket.socket:
 
 
 def serve(
-    listener: socket.socket, ended: Callable[[], bool], answer: Callable[[socket.socket], None]
+    listener: socket.socket,
+    ended: Callable[[], bool],
+    answer: Callable[[socket.socket], None],
+    look_every: float,
 ) -> None:
-    """Forks for whoever connects, until ``ended`` says so. Raises ``OSError``."""
+    """Forks for whoever connects, until ``ended`` says so.
+
+    It asks that for whoever connects, and after ``look_every`` seconds without anything to do.
+    Raises ``OSError``.
+    """
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     forks: dict[int, int] = {}
     while True:
-        for descriptor, _event in poll.poll():
+        events = poll.poll(look_every * 1000)
+        if not events and ended():
+            return
+        for descriptor, _event in events:
             if descriptor in forks:
                 os.waitpid(forks.pop(descriptor), 0)
                 poll.unregister(descriptor)

@@ -284,6 +284,25 @@ def test_code_that_is_gone_or_was_never_seen_is_stale(tmp_path: Path) -> None:
     assert resident.stale({**seen})
 
 
+@pytest.mark.parametrize("gone", ["its socket", "its directory", "a file of ours"])
+def test_it_looks_unasked_and_ends_where_nobody_will_ask_it(served: Served, gone: str) -> None:
+    path = Path(served.settings.library, "eraser", "gate", "resident.py")
+    text = path.read_text()
+    assert text.count("LOOK_EVERY = 30.0") == 1
+    path.write_text(text.replace("LOOK_EVERY = 30.0", "LOOK_EVERY = 0.1"))
+    served.serve()
+    assert served.gate_process is not None
+    with pytest.raises(subprocess.TimeoutExpired):
+        served.gate_process.wait(1)
+    if gone == "its socket":
+        served.socket.unlink()
+    elif gone == "its directory":
+        shutil.rmtree(served.socket.parent)
+    else:
+        path.with_name("rules.py").touch()
+    assert served.gate_process.wait(20) == 0
+
+
 def test_a_fork_that_breaks_off_has_the_hook_decide(served: Served) -> None:
     """Before its answer; whom it let in before that is known by then (test_desk)."""
     served.door('who == "fork" or os.kill(os.getpid(), 9)')

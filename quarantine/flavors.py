@@ -171,6 +171,8 @@ def nova_conf(
             "# On a host with servers: restart once with this line alone, then add the others.",
             "report_in_placement = true",
             *(f"device_spec = {_device(terms, slot, drive)}" for slot, drive in members),
+            # Nova >= 32 does not start nova-compute with an alias of a class alone without it.
+            *placing,
         ]
     if any(len(members) > MANY_DRIVES for _host, members in hosts):
         texts["placement"] = [

@@ -27,6 +27,18 @@ def _refused(facts: Facts) -> Iterator[Finding]:
                 yield Finding(
                     str(conf.source), f"alias {name} is given {count} times, with pci_in_placement"
                 )
+        for alias in conf.aliases:
+            if alias.ids is None and not conf.pci_in_placement and _wants_ids(facts):
+                yield Finding(
+                    str(conf.source),
+                    f"alias {alias.name} has no vendor_id and product_id, and "
+                    "[filter_scheduler]pci_in_placement is false in the same file",
+                )
+
+
+def _wants_ids(facts: Facts) -> bool:
+    """From Nova 32 on nova-api and nova-compute look at all aliases first (``request.py``)."""
+    return facts.nova_release is None or facts.nova_release >= 32
 
 
 def _same(facts: Facts) -> Iterator[Finding]:
@@ -127,9 +139,11 @@ ALIAS_CHECKS: Final = (
         "aliases that Nova takes",
         Level.FAILURE,
         (),
-        "Every request with a flavor of any alias fails. With PCI in Placement an alias stands for "
-        "one resource class: it cannot be given twice.",
-        "Correct the alias; give drives of two models the same resource_class, or two aliases.",
+        "Every request with a flavor of any alias fails; from Nova 32 on nova-api and nova-compute "
+        "do not start. With PCI in Placement an alias stands for one resource class: it cannot be "
+        "given twice. Without it an alias needs ids.",
+        "Correct the alias; give drives of two models the same resource_class, or two aliases; set "
+        "pci_in_placement wherever an alias has a resource_class alone, nova-compute included.",
         _refused,
     ),
     Check(

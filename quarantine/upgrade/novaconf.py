@@ -40,7 +40,9 @@ _NOVA: Final[Mapping[str, list[cfg.Opt]]] = {
         cfg.BoolOpt("pci_in_placement", default=False),
         cfg.ListOpt("enabled_filters", default=[]),
     ],
-    "notifications": [cfg.StrOpt("notification_format", default="unversioned")],
+    "notifications": [
+        cfg.StrOpt("notification_format", default="unversioned", deprecated_group="DEFAULT")
+    ],
     "oslo_messaging_notifications": [
         cfg.MultiStrOpt(
             "driver", default=[], deprecated_name="notification_driver", deprecated_group="DEFAULT"

@@ -79,6 +79,20 @@ def _unmatched(facts: Facts) -> Iterator[Finding]:
             )
 
 
+def _reclassed(facts: Facts) -> Iterator[Finding]:
+    for drive, conf in _configured(facts):
+        if isinstance(conf, Finding):
+            yield conf
+            continue
+        spec, certain = first(conf.device_specs, drive.device)
+        if drive.record is None or spec is None or not spec.one_time_use:
+            continue
+        name, old = spec.class_of(drive.device), drive.record.resource_class
+        if name is not None and name != old:
+            words = f"{line(spec)} puts it into {name}, and it is in {old} ({conf.source})"
+            yield Finding(str(drive.slot), words, unknown=not certain)
+
+
 def _managed(facts: Facts) -> Iterator[Finding]:
     yield from _lines(facts, lambda spec: not spec.managed, "managed: no")
 
@@ -192,6 +206,18 @@ SPEC_CHECKS: Final = (
         "when the line comes back the drive is on offer, unless nova_patch is there.",
         "Restore the line before nova-compute is restarted; without physical_network.",
         _unmatched,
+        of_slots=True,
+    ),
+    Check(
+        "device-spec-class",
+        "every drive stays in its resource class",
+        Level.FAILURE,
+        (3,),
+        "At its next start nova-compute gives the drive the other class, and the reservation goes "
+        "with the old one, unless nova_patch is there. Where a server or our custody has it in the "
+        "old class, Placement refuses that, and nova-compute does not start.",
+        "Keep the class; or rename it, in the alias too, when every drive of the host is on offer.",
+        _reclassed,
         of_slots=True,
     ),
     Check(

@@ -171,6 +171,18 @@ CASES: list[tuple[str, str, Break, str]] = [
         conf(specs=(WHOLE[0], spec(FREE.address, physical_network="physnet1"))),
         "physical_network",
     ),
+    (
+        "other",
+        "device-spec-class",
+        conf(specs=(WHOLE[0], spec(FREE.address, resource_class="nvme.i2"))),
+        f"{FREE}: device_spec 2",
+    ),
+    (
+        "of-its-ids",
+        "device-spec-class",
+        conf(specs=(WHOLE[0], spec(FREE.address, resource_class=None))),
+        f"puts it into CUSTOM_PCI_144D_A824, and it is in {CLASS}",
+    ),
     ("no", "managed", conf(specs=(WHOLE[0], spec(FREE.address, managed="no"))), "managed: no"),
     (
         "line",
@@ -195,6 +207,7 @@ CASES: list[tuple[str, str, Break, str]] = [
     ),
     ("member", "alias-valid", conf(aliases=(alias(), alias(name="x", colour="red"))), "colour"),
     ("twice", "alias-valid", conf(aliases=(alias(), alias(traits="b"))), "2 times"),
+    ("class-alone", "alias-valid", split(scheduling=""), "alias i1-nvme has no vendor_id"),
     ("other", "alias-same", split(aliases=(alias(numa_policy="required"),)), "numa_policy"),
     ("absent", "alias-same", split(aliases=()), "none in compute"),
     ("pf", "alias-type", seeing(FREE, sriov=True), f"asks for type-PCI, {FREE} is not"),
@@ -455,6 +468,14 @@ def test_devices_that_are_none_of_ours_are_left_alone(cloud: Cloud) -> None:
     host = host_record(tuple(seen(slot) for slot in (SYSTEM, USED, FREE, STRANGER)))
     facts = cloud.facts(confs=(cloud.nova(specs=(*WHOLE, scratch)),), hosts=(host,))
     assert "device-spec-one-time-use" not in found(facts)
+
+
+def test_an_alias_without_ids_is_fine_where_nova_does_not_ask_for_them(cloud: Cloud) -> None:
+    ids = alias(vendor_id="144d", product_id="a824")
+    named = (cloud.nova(), cloud.nova(Role.COMPUTE, HOST, scheduling="", aliases=(ids,)))
+    assert "alias-valid" not in found(cloud.facts(confs=named))
+    old = replace(split(scheduling="")(cloud), nova_release=29)
+    assert "alias-valid" not in found(old)
 
 
 def test_many_drives_are_fine_where_placement_is_ready_and_unknown_where_nobody_says(

@@ -18,6 +18,7 @@ from quarantine.census import misplaced
 from quarantine.cloud.facts import ONE_TIME_USE, Provider, View, provider_name
 from quarantine.errors import BadInputError, ConflictError
 from quarantine.record.facts import SlotRecord
+from quarantine.record.states import State
 from quarantine.record.store import Store
 
 _ATTEMPTS: Final = 3
@@ -123,6 +124,13 @@ def enrol(store: Store, placement: Cloud, slot: Slot, *, profile: str, policy: s
     """
 
     def look() -> Planned:
+        old = store.slot(slot)
+        if old is not None and old.state is not State.RETIRED:
+            # Before anything is written to Placement: a certified drive would be erased again.
+            raise ConflictError(
+                f"{slot}: expected a slot that is not enrolled, found it {old.state}; "
+                "retire it first or leave it"
+            )
         provider = placement.by_slot(slot)
         view = placement.view(provider.uuid, "") if provider else None
         if view is None:

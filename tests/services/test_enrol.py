@@ -15,7 +15,7 @@ from eraser.wire.report import Hello, SeenDrive
 from eraser.wire.signing import PrivateKey
 from quarantine import cli
 from quarantine.enrol import Fate, enrol, enrol_all, survey
-from quarantine.errors import BadInputError, UnavailableError
+from quarantine.errors import BadInputError, ConflictError, UnavailableError
 from quarantine.record.states import Event, State
 from tests.lab.services.faults import Fault, Kind
 from tests.services.pool import ADDRESS, Pool
@@ -78,6 +78,15 @@ def test_doing_it_again_changes_nothing(pool: Pool) -> None:
     assert set(take(pool, host=pool.slot.host).values()) == {Fate.KNOWN}
     assert len(pool.proxy.changes()) == before
     assert pool.store.slots() == records
+
+
+def test_one_slot_again_takes_nothing_from_the_pool(pool: Pool) -> None:
+    pool.make_available()
+    before = len(pool.proxy.changes())
+    with pytest.raises(ConflictError, match="found it available"):
+        enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+    assert len(pool.proxy.changes()) == before
+    assert pool.on_offer
 
 
 def test_a_plan_changes_nothing(pool: Pool) -> None:

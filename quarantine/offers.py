@@ -30,8 +30,8 @@ def hold_unburnt(store: Store, placement: custody.Door, record: SlotRecord) -> N
         LOG.error("ALARM %s: %s", record.slot, reason)
         changes = SlotChanges(new_case=True)
         store.transition(record, Event.HELD, reason=reason, changes=changes)
-    except QuarantineError as error:
-        LOG.warning("%s: %s", record.slot, error)
+    except Exception as error:
+        _tell(str(record.slot), error)
 
 
 def reserve_stranger(placement: custody.Door, provider: Provider) -> None:
@@ -41,5 +41,13 @@ def reserve_stranger(placement: custody.Door, provider: Provider) -> None:
         if view is not None and not view.locked and not view.allocations:
             custody.reserve(placement, view)
             LOG.error("ALARM %s: on offer and not enrolled; reserved, enrol it", provider.name)
-    except QuarantineError as error:
-        LOG.warning("%s: %s", provider.name, error)
+    except Exception as error:
+        _tell(provider.name, error)
+
+
+def _tell(what: str, error: Exception) -> None:
+    """One odd slot, or a mistake of ours about it, must not end the sweep of all the others."""
+    if isinstance(error, QuarantineError):
+        LOG.warning("%s: %s", what, error)
+    else:
+        LOG.error("%s: unexpected", what, exc_info=error)

@@ -175,7 +175,7 @@ class Reconciler:
         """
         providers = self._placement.one_time_use()
         records, hosts = self._store.slots(), self._store.last_heard().keys()
-        generations = {provider.uuid: provider.generation for provider in providers}
+        listed = {provider.uuid: provider for provider in providers}
         self._watch.refill(r for r in records if r.state is State.IN_USE)
         offered = self._offered(records)
         known = {record.slot for record in records}
@@ -185,12 +185,12 @@ class Reconciler:
         # Who is on offer without a right to it comes first.
         wrong = {p.slot for p in offered} - {r.slot for r in records if r.state in FREE_TO_SCHEDULE}
         for record in records:
-            if record.state in FREE_TO_SCHEDULE and record.provider not in generations:
+            if record.state in FREE_TO_SCHEDULE and record.provider not in listed:
                 hold_unburnt(self._store, self._placement, record)
         wrong |= {
             r.slot for r in records if r.state in FREE_TO_SCHEDULE and r.slot.host not in hosts
         }
-        due = [r for r in records if r.slot in wrong or self._is_due(r, generations)]
+        due = [r for r in records if r.slot in wrong or self._is_due(r, listed)]
         due.sort(key=lambda r: (r.slot not in wrong, r.state in _WORK, r.slot))
         return self._each(r.slot for r in due)
 
@@ -258,10 +258,11 @@ class Reconciler:
         classes = sorted({record.resource_class for record in records})
         return [p for name in classes for p in self._placement.offered(name)]
 
-    def _is_due(self, record: SlotRecord, generations: dict[str, int]) -> bool:
-        if record.state in _WORK or record.provider not in generations:
+    def _is_due(self, record: SlotRecord, listed: dict[str, Provider]) -> bool:
+        found = listed.get(record.provider)
+        if record.state in _WORK or found is None or found.slot != record.slot:
             return True
-        return generations[record.provider] != record.provider_generation
+        return found.generation != record.provider_generation
 
     def _still_used(self, record: SlotRecord) -> bool:
         held = self._placement.holders(record.provider)
@@ -314,11 +315,13 @@ class Reconciler:
 
     def _view(self, record: SlotRecord) -> View | None:
         view = self._placement.view(record.provider, record.resource_class)
-        if view is not None:
+        named = None if view is None else view.provider.slot
+        if named == record.slot:
             return view
+        # Nova goes by the name: one that was renamed by hand stands for another drive now.
         provider = self._placement.by_slot(record.slot)
         if provider is None:
-            return None
+            return view if named is None else None
         return self._placement.view(provider.uuid, record.resource_class)
 
     def _past(self, record: SlotRecord) -> Past:

@@ -357,6 +357,28 @@ def test_a_drive_that_comes_back_under_another_provider_is_reserved_and_erased(
     assert pool.record.generation == 2
 
 
+def test_providers_whose_names_are_swapped_stand_for_each_other_s_drives(pool: Pool) -> None:
+    """What nova-compute would give out as the second slot is the first one's provider now."""
+    second = Slot(pool.slot.host, "0000:82:00.0")
+    pool.make_available()
+    pool.nova.start_compute(pool.slot.host, [ADDRESS, second.address])
+    enrol(pool.store, pool.placement, second, profile="p", policy="q")
+    pool.reconciler.sweep()
+    clean, dirty = (pool.placement.by_slot(slot) for slot in (pool.slot, second))
+    assert clean is not None
+    assert dirty is not None
+    for provider, name in ((clean, "between"), (dirty, clean.name), (clean, dirty.name)):
+        path = f"/resource_providers/{provider.uuid}"
+        body = {"name": name, "parent_provider_uuid": provider.parent}
+        assert pool.raw("PUT", path, "1.39", body).status == 200
+    assert {p.slot for p in pool.placement.offered(pool.resource_class)} == {second}
+    pool.reconciler.sweep()
+    assert pool.placement.offered(pool.resource_class) == []
+    record = pool.store.slot(second)
+    assert record is not None
+    assert record.provider == clean.uuid
+
+
 def test_a_held_slot_that_comes_back_free_is_reserved_and_stays_held(pool: Pool) -> None:
     pool.make_available()
     pool.nova.start_compute(pool.slot.host, [])

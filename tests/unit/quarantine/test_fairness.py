@@ -11,6 +11,7 @@ import pytest
 from eraser.wire.identity import Slot
 from quarantine.cloud.facts import Allocation, Inventory, Provider, View, provider_name
 from quarantine.errors import UnavailableError
+from quarantine.offers import hold_unburnt
 from quarantine.reconcile import Reconciler
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
@@ -31,6 +32,7 @@ class Cloud:
     free: bool = False
     """Whether the servers have let go of their drives."""
     asked: list[str] = field(default_factory=list)
+    offers: list[Provider] = field(default_factory=list)
 
     def _ask(self, uuid: str) -> None:
         self.asked.append(uuid)
@@ -52,7 +54,7 @@ class Cloud:
         return []
 
     def offered(self, resource_class: str) -> list[Provider]:
-        return []
+        return self.offers
 
     def by_slot(self, slot: Slot) -> Provider | None:
         return None
@@ -146,6 +148,20 @@ def test_a_placement_that_is_away_is_asked_little_and_served_at_once_when_back(
     cloud.errors.clear()
     reconciler.tend()
     assert all(record.state is State.IN_USE for record in store.slots())
+
+
+@pytest.mark.parametrize("error", [AWAY, STRANGE], ids=["away", "strange"])
+def test_what_is_odd_about_an_offer_ends_no_sweep(store: Store, error: Exception) -> None:
+    fill(store, in_use=False)
+    stranger, unburnt = SERVERS, 0
+    cloud = Cloud({str(n): error for n in (stranger, unburnt)})
+    cloud.offers = [Provider(str(stranger), provider_name(slot(stranger)), 1)]
+    record = store.slot(slot(unburnt))
+    assert record is not None
+    hold_unburnt(store, cloud, record)
+    assert store.slot(slot(unburnt)) == record
+    Reconciler(store, cloud, NoDispatcher(), Limits(), tickets=NoTickets()).sweep()
+    assert [r.state for r in store.slots()][1:] == [State.IN_USE] * (SERVERS - 1)
 
 
 @dataclass

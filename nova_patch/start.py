@@ -7,6 +7,9 @@ from pathlib import Path
 
 from . import compat, plug, presence, tree
 
+KEPT = "kept"
+"""The mechanism that every release needs."""
+
 
 def admit() -> compat.Release:
     """The table's row of the Nova that is installed.
@@ -21,6 +24,9 @@ def apply() -> None:
     """Patches the running Nova, or raises ``PatchError`` before anything was changed."""
     row = admit()
     compat.check_sources(row, compat.installed_top())
-    mechanism = importlib.import_module(f".{row.mechanism}", __package__)
-    plug.put(mechanism.replacements())
+    # Not before: they import Nova.
+    mechanisms = [
+        importlib.import_module(f".{name}", __package__) for name in (row.mechanism, KEPT)
+    ]
+    plug.put([made for mechanism in mechanisms for made in mechanism.replacements()])
     presence.announce(row.version)

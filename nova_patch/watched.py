@@ -68,6 +68,7 @@ WATCHED: dict[str, list[str]] = {
     # How the picture is drawn, and how what differs from it goes to Placement.
     "nova/scheduler/client/report.py": [
         "SchedulerReportClient._associations_stale",
+        "SchedulerReportClient._delete_provider",
         "SchedulerReportClient._ensure_resource_provider",
         "SchedulerReportClient._refresh_and_get_inventory",
         "SchedulerReportClient._refresh_associations",

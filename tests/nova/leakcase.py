@@ -5,7 +5,7 @@ from __future__ import annotations
 import fixtures
 
 from eraser.wire.identity import Slot
-from nova_patch import born_reserved
+from nova_patch import born_reserved, kept
 from quarantine.record.states import State
 from quarantine.step import Limits
 from tests.lab.services.placement import write_clouds_yaml
@@ -39,8 +39,8 @@ class LeakCase(NovaCase):
     # Our parts
 
     def patch_nova(self) -> None:
-        """Puts born reserved into nova-compute's class; before a host is started."""
-        for made in born_reserved.replacements():
+        """Puts the patch into nova-compute's classes; before a host is started."""
+        for made in (*born_reserved.replacements(), *kept.replacements()):
             self.useFixture(fixtures.MockPatchObject(made.owner, made.name, made.value))
         self._patched = True
 

@@ -19,6 +19,7 @@ from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.tests.functional.libvirt import test_pci_in_placement
 
 import nova_patch.compat
+from nova_patch.start import KEPT
 
 CLASS = "CUSTOM_NVME_I1"
 HOST = "compute1"
@@ -52,12 +53,12 @@ class PatchCase(test_pci_in_placement.PlacementPCIReportingTests):
     def setUp(self) -> None:
         super().setUp()
         if not WITHOUT:
-            mechanism = importlib.import_module(f"nova_patch.{RELEASE.mechanism}")
-            for made in mechanism.replacements():
-                # The backport adds one attribute to a class.
-                self.useFixture(
-                    fixtures.MockPatchObject(made.owner, made.name, made.value, create=True)
-                )
+            for name in (RELEASE.mechanism, KEPT):
+                for made in importlib.import_module(f"nova_patch.{name}").replacements():
+                    # The backport adds one attribute to a class.
+                    self.useFixture(
+                        fixtures.MockPatchObject(made.owner, made.name, made.value, create=True)
+                    )
         self.flags(group="filter_scheduler", pci_in_placement=True)
         self.set_spec(self.spec())
         alias = {"name": ALIAS, "resource_class": CLASS, "device_type": "type-PCI"}

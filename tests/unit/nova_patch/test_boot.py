@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nova_patch import boot, start
+from nova_patch import VERSION, boot, start
 from nova_patch.errors import PatchError
 
 TOP = Path(__file__).resolve().parents[3]
@@ -118,5 +118,5 @@ def test_the_sign_is_for_this_process_and_not_for_what_it_executes() -> None:
         env=os.environ | {"PYTHONPATH": str(TOP)},
     )
     own, executed = done.stdout.splitlines()
-    assert own == "['/memfd:nvme-quarantine-patch:1:34.0.0 (deleted)']"
+    assert own == f"['/memfd:nvme-quarantine-patch:{VERSION}:34.0.0 (deleted)']"
     assert executed == "[]"

@@ -41,11 +41,29 @@ def _order(facts: Facts) -> Iterator[Finding]:
             if not spec.one_time_use:
                 continue
             for earlier in specs[:place]:
-                if not earlier.one_time_use and earlier.overlaps(spec):
+                if not earlier.one_time_use and _takes_from(facts, conf, earlier, spec):
                     yield Finding(
                         str(conf.source),
                         f"{line(earlier)} is not one_time_use and takes devices of {line(spec)}",
                     )
+
+
+def _takes_from(facts: Facts, conf: NovaConf, earlier: DeviceSpec, spec: DeviceSpec) -> bool:
+    """Whether devices of ``spec`` fall under a line before it.
+
+    A line by address alone overlaps with each line by ids alone: there the drive that sits at the
+    address decides, where its host has named it.
+    """
+    if not earlier.overlaps(spec):
+        return False
+    if not all(part is not None and len(part) == 1 for part in spec.address):
+        return True
+    there = [
+        drive.device
+        for drive in facts.drives
+        if facts.compute_conf(drive.slot.host) is conf and spec.matches(drive.device)
+    ]
+    return not there or any(earlier.matches(device) is not False for device in there)
 
 
 def _not_one_time(facts: Facts) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import copy
 import itertools
 import json
 import random
+from pathlib import Path
 
 import nova.conf
 import pytest
@@ -14,6 +15,8 @@ from nova.objects.request_spec import RequestSpec
 from nova.pci import devspec as nova_devspec
 from nova.pci import request as nova_request
 
+from eraser.wire.identity import Slot
+from quarantine.flavors import Terms, nova_conf
 from quarantine.upgrade import alias, devicespec
 
 CONF = nova.conf.CONF
@@ -146,3 +149,16 @@ def test_the_same_aliases_are_taken_and_ask_for_the_same() -> None:
         assert ours[0].traits == RequestSpec._traits_from_request(spec)
         assert ours[0].device_type == spec.get("dev_type")
     assert taken > 100
+
+
+def test_nova_takes_the_aliases_that_flavors_prints(tmp_path: Path) -> None:
+    """Nova 32 and later look at them as nova-api and nova-compute start, each with its own file."""
+    for name, text in nova_conf(Terms(), [(Slot("cmp1", "0000:81:00.0"), None)]).items():
+        file = tmp_path / f"{name}.conf"
+        file.write_text(text)
+        CONF.reset()
+        CONF.clear_override("pci_in_placement", group="filter_scheduler")
+        CONF.clear_override("alias", group="pci")
+        CONF([], project="nova", default_config_files=[str(file)], default_config_dirs=[])
+        nova_request.get_alias_from_config.cache_clear()
+        assert list(nova_request.get_alias_from_config()) == [Terms().alias], name

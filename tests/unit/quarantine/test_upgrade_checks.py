@@ -470,6 +470,19 @@ def test_devices_that_are_none_of_ours_are_left_alone(cloud: Cloud) -> None:
     assert "device-spec-one-time-use" not in found(facts)
 
 
+def test_a_line_by_address_stands_behind_lines_of_other_ids(cloud: Cloud) -> None:
+    """What ``flavors --slot`` prints has no ids; a GPU's line before it takes no drive."""
+    gpu = '{"vendor_id": "10de", "product_id": "25b6"}'
+    plain = tuple(spec(s.address, vendor_id=None, product_id=None) for s in (USED, FREE))
+    assert found(cloud.facts(confs=(cloud.nova(specs=(gpu, *plain)),))) == {}
+    ours = '{"vendor_id": "144d", "product_id": "a824"}'
+    nobody = spec(STRANGER.address, vendor_id=None, product_id=None)
+    for lines in ((ours, *plain), (gpu, *plain, nobody)):
+        assert "device-spec-order" in found(cloud.facts(confs=(cloud.nova(specs=lines),)))
+    unread = with_slot(cloud.facts(confs=(cloud.nova(specs=(gpu, *plain)),)), USED, identity=None)
+    assert "device-spec-order" in found(unread)
+
+
 def test_an_alias_without_ids_is_fine_where_nova_does_not_ask_for_them(cloud: Cloud) -> None:
     ids = alias(vendor_id="144d", product_id="a824")
     named = (cloud.nova(), cloud.nova(Role.COMPUTE, HOST, scheduling="", aliases=(ids,)))

@@ -185,7 +185,7 @@ def enrol_all(
     Nothing is undone when it ends early (``UnavailableError``): what is reserved stays reserved,
     and the same command goes on from there.
     """
-    reserved = [_reserved(placement, one, _again(store, placement, one)) for one in planned]
+    reserved = [_reserved_or_refused(store, placement, one) for one in planned]
     done: list[Planned] = []
     for one in reserved:
         if one.fate in (Fate.FREE, Fate.IN_USE):
@@ -211,6 +211,14 @@ def _reserved(placement: Cloud, planned: Planned, look: Callable[[], Planned]) -
             continue
         return planned
     raise ConflictError(f"{planned.slot}: expected it to stand still for a moment; try again")
+
+
+def _reserved_or_refused(store: Store, placement: Cloud, planned: Planned) -> Planned:
+    """One slot that never stands still must not keep all the others out of our care."""
+    try:
+        return _reserved(placement, planned, _again(store, placement, planned))
+    except ConflictError as error:
+        return replace(planned, fate=Fate.REFUSED, reason=str(error))
 
 
 def _again(store: Store, placement: Cloud, planned: Planned) -> Callable[[], Planned]:

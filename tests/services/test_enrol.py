@@ -131,6 +131,20 @@ def test_a_death_half_way_leaves_everything_reserved_and_is_taken_up_again(pool:
     assert on_offer(pool) == set()
 
 
+def test_a_slot_that_never_stands_still_keeps_no_other_out(pool: Pool) -> None:
+    running(pool)
+    planned = survey(pool.store, pool.placement, host=pool.slot.host)
+    restless, other = (one for one in planned if one.fate is Fate.FREE)
+    assert restless.view is not None
+    path = f"/resource_providers/{restless.view.provider.uuid}/inventories"
+    pool.proxy.inject(Fault(Kind.STATUS, "PUT", path, status=409))
+    done = enrol_all(pool.store, pool.placement, planned, profile="p", policy="q")
+    fates = {one.slot: one.fate for one in done}
+    assert (fates[restless.slot], fates[other.slot]) == (Fate.REFUSED, Fate.FREE)
+    assert pool.store.slot(restless.slot) is None
+    assert pool.store.slot(other.slot) is not None
+
+
 def test_a_slot_that_is_claimed_under_us_is_in_use(pool: Pool) -> None:
     pool.nova.start_compute(pool.slot.host, [ADDRESS])
     planned = survey(pool.store, pool.placement, host=pool.slot.host)

@@ -140,6 +140,10 @@ def test_an_exempt_drive_needs_nothing_until_it_is_taken_back(world: World) -> N
         "</disk>",
         "<q:commandline xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'>"
         "<q:arg value='vfio-pci,host=01:00.0'/></q:commandline>",
+        "<q:override xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'>"
+        "<q:device alias='hostdev0'><q:frontend>"
+        "<q:property name='host' type='string' value='0000:01:00.0'/></q:frontend>"
+        "</q:device></q:override>",
     ],
 )
 def test_every_way_to_name_a_drive_counts(world: World, more: str) -> None:

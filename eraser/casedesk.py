@@ -206,7 +206,9 @@ class Desk:
         """
         identity = self.controller.identity()
         files, address = self.files, self.request.slot.address
-        last_owner = takedesk.revoke(files.state_dir, self.host, address, identity)
+        last_owner = takedesk.revoke(
+            files.state_dir, self.host, address, identity, by_hand=not self.request.order_id
+        )
         if self.state.revoked is None:
             self.note(Revoked(last_owner))
 

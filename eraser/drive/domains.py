@@ -80,7 +80,8 @@ def named(document: bytes) -> Named:
             if (address := _numerical(element)) is not None:
                 found.add(address)
     for element in domain.iter():
-        if element.tag.endswith("}arg"):
+        # QEMU's own arguments, and libvirt's override of one property of a device.
+        if element.tag.endswith(("}arg", "}property")):
             found.update(_in_argument(element.get("value", "")))
         for value in element.attrib.values():
             paths.update(_PATH.findall(value))

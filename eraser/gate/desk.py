@@ -63,8 +63,14 @@ def check(
         return _check(state_dir, run_dir, host, starting, named.addresses, seconds)
     except GateRefusedError:
         raise
-    except (EraserError, OSError) as error:
+    except EraserError as error:
         raise refused(starting, str(error)) from error
+    except OSError as error:
+        raise refused(
+            starting,
+            f"expected to read the host's files, and to write to {state_dir} and {run_dir}, found "
+            f"{error}; is a disk full?",
+        ) from error
 
 
 def refused(starting: Starting, why: str) -> GateRefusedError:

@@ -75,7 +75,7 @@ def _never(ticket: Ticket, facts: SlotFacts) -> str:
         return f"domain {owner.name!r} was let in on it since {owner.since}"
     if facts.entry.away:
         return (
-            f"expected a drive that stayed in its slot, found: {facts.entry.away}; erase it again"
+            f"expected a drive as its erase left it, found: {facts.entry.away}; erase it again"
         )
     return ""
 

@@ -108,8 +108,8 @@ class Entry:
     ticket: KeptTicket | None = None
     allowance: Allowance | None = None
     away: str = ""
-    """Why the drive may have been elsewhere since its newest erase was reported. It speaks against
-    a ticket that comes later."""
+    """Why the drive may have been elsewhere, or was worked on, since its newest ordered erase was
+    reported. It speaks against a ticket that comes later."""
 
     def __post_init__(self) -> None:
         if pci_address(self.address) != self.address:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 
-from eraser.gate.records import Book, Owner
+from eraser.gate.records import Book, Entry, Owner
 from eraser.wire.ticket import Counters
 
 
@@ -33,6 +33,19 @@ def wish(owner: Owner | None, driver: str | None, incarnation: str) -> Wish | No
     if driver == "nvme":
         return Wish.NOTE if owner.rest is None and not owner.left else None
     return Wish.FORGET if driver and owner.rest is not None else None
+
+
+def stand_still(entry: Entry, now: Counters) -> bool:
+    """The drive shows nothing of its owner's writes: its counters would show no other's either.
+
+    Noted, they would outweigh a vanish that the watcher sees. An owner that never wrote looks the
+    same, and loses nothing by it but that.
+    """
+    written = (now.host_write_commands, now.data_units_written)
+    before = [(0, 0)]
+    if entry.ticket is not None and (then := entry.ticket.counters) is not None:
+        before.append((then.host_write_commands, then.data_units_written))
+    return written in before
 
 
 def rested(book: Book, address: str, counters: Counters | None) -> Book:

@@ -42,6 +42,8 @@ def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
             return drive.trouble or "the drive is not its owner's"
         if drive.counters is None:
             return "the drive did not tell its counters (log 02h)"
+        if rest.stand_still(book.entry(address), drive.counters):
+            return "the drive counts nothing, so its counters would tell of no use"
         # After the look: what was read is at rest only if nobody had begun to use it by then.
         if owner.let_in is not None and Moment.now().within(START_GRACE_SECONDS, owner.let_in):
             return "its owner was let in a moment ago"

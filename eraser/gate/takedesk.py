@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from eraser import hostcard
 from eraser.clock import utc_now
 from eraser.drive import domains
 from eraser.drive.sysfs import Host
@@ -39,16 +40,22 @@ def vanished(state_dir: Path, address: str, reason: str) -> bool:
 
 
 def revoke(
-    state_dir: Path, host: Host, address: str, identity: ControllerIdentity
+    state_dir: Path,
+    host: Host,
+    address: str,
+    identity: ControllerIdentity,
+    *,
+    by_hand: bool = False,
 ) -> LastOwner | None:
     """Takes the slot from its owner and voids what would let another in, before an erase.
 
-    Needs the slot's lock. Returns who had this drive last. Raises :class:`InUseError` where the
-    owner's domain still exists, and where the gate's book cannot say.
+    Needs the slot's lock. Returns who had this drive last. An erase by hand brings no ticket, and
+    an older one's that has not come yet says nothing of the drive any more. Raises
+    :class:`InUseError` where the owner's domain still exists, and where the gate's book cannot say.
     """
-    if not books.exists(state_dir):
-        return None
     try:
+        if not books.exists(state_dir) and not (by_hand and hostcard.newest(state_dir, address)):
+            return None
         listed = domains.listed(host)
         known = {each.named.uuid: each.file for each in listed}
         running = {
@@ -60,7 +67,14 @@ def revoke(
         }
         with books.opened(state_dir) as book:
             found = revocation.revoke(
-                book.book, address, identity, known, Moment.now(), utc_now(), running
+                book.book,
+                address,
+                identity,
+                known,
+                Moment.now(),
+                utc_now(),
+                running,
+                away="it was erased by hand since" if by_hand else "",
             )
             if isinstance(found, revocation.StillOwned):
                 owner = found.owner

@@ -203,6 +203,8 @@ class Floor:
         if self.drive.host == home:
             return
         rack.power_cut(self.compute)
+        # Its process was of the guest's life that ended.
+        self.site.workers.pop(home, None)
         taken = {each.slot: each for each in rack.drives if each.host == home}
         if _SLOT in taken:
             free = next(slot for slot in range(len(taken) + 1) if slot not in taken)

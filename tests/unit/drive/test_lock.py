@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -34,6 +35,23 @@ def test_a_locked_slot_names_its_holder(tmp_path: Path) -> None:
     assert second.held
     with pytest.raises(BusyError):
         first.fd  # noqa: B018 - the property raises
+
+
+def test_a_full_disk_keeps_no_slot_locked(tmp_path: Path) -> None:
+    """The worker locks each slot for a moment, again and again: a lock that it lost sight of would
+    be held until it ends."""
+    lock = SlotLock(ADDRESS, tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(OSError, match="large"):
+            (tmp_path / "nothing fits").write_text("x")
+        lock.acquire()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert lock.held
+    lock.release()
+    SlotLock(ADDRESS, tmp_path).acquire()
 
 
 def test_a_child_holds_the_slot_after_its_parent_let_go(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from eraser.gate import takedesk as gate
 from eraser.gate.records import Book, Entry
 from eraser.wire.report import Outcome, Verdict
 from eraser.wire.ticket import LastOwner, TicketState
-from tests.unit.case.fakes import IDENTITY, RUNNING, SLOT, Bed, Crash, Plug, bed
+from tests.unit.case.fakes import IDENTITY, RUNNING, SLOT, Bed, Crash, Plug, bed, ordered
 from tests.unit.gate.parts import ALLOWED, KEPT, OWNER
 
 __all__ = ["bed"]
@@ -91,3 +91,13 @@ def test_a_machine_without_a_gate_is_erased_as_ever(bed: Bed) -> None:
     assert report.verdict is Verdict.ERASED
     assert report.last_owner is None
     assert not books.exists(bed.directory / "state")
+
+
+def test_an_erase_by_hand_speaks_against_an_older_ticket_and_an_ordered_one_does_not(
+    bed: Bed, state: Path
+) -> None:
+    bed.run()
+    assert "by hand" in books.load(state).entry(SLOT.address).away
+    bed.request = ordered()
+    bed.run()
+    assert books.load(state).entry(SLOT.address).away == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import resource
 import threading
 import time
 from collections.abc import Callable
@@ -140,6 +141,10 @@ def test_an_exempt_drive_needs_nothing_until_it_is_taken_back(world: World) -> N
         "</disk>",
         "<q:commandline xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'>"
         "<q:arg value='vfio-pci,host=01:00.0'/></q:commandline>",
+        "<q:override xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'>"
+        "<q:device alias='hostdev0'><q:frontend>"
+        "<q:property name='host' type='string' value='0000:01:00.0'/></q:frontend>"
+        "</q:device></q:override>",
     ],
 )
 def test_every_way_to_name_a_drive_counts(world: World, more: str) -> None:
@@ -336,6 +341,43 @@ def test_a_drive_that_was_away_before_its_case_had_ended(world: World) -> None:
     assert not takedesk.vanished(world.state, ADDRESS, "it vanished")
     world.end(order)
     assert come(world) is TicketState.VALID
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_an_erase_by_hand_outdates_a_ticket_that_has_not_come(world: World, known: bool) -> None:
+    """It may have failed, and left the drive otherwise than it is certified."""
+    if known:
+        world.know(Entry(ADDRESS))
+    world.slot(ADDRESS)
+    world.end(world.order())
+    takedesk.revoke(world.state, world.host, ADDRESS, DRIVE, by_hand=True)
+    assert come(world) is TicketState.VOID
+    world.end(world.order(order_id="order-0000-0000-0006", generation=6))
+    revoke(world)
+    world.end(world.order(order_id="order-0000-0000-0006", generation=6))
+    assert world.book.entry(ADDRESS).away == ""
+
+
+def test_an_erase_by_hand_without_any_order_makes_no_book(world: World) -> None:
+    world.slot(ADDRESS)
+    takedesk.revoke(world.state, world.host, ADDRESS, DRIVE, by_hand=True)
+    assert not books.exists(world.state)
+
+
+def test_a_full_disk_refuses_and_changes_nothing(world: World) -> None:
+    world.certified()
+    before = books.book_file(world.state).read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(GateRefusedError) as found:
+            world.check(domain(ADDRESS))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(world.state) in str(found.value)
+    assert "is a disk full?" in str(found.value)
+    assert books.book_file(world.state).read_bytes() == before
+    assert world.check(domain(ADDRESS)).admissions
 
 
 def test_what_the_next_erase_has_proved_is_not_held_against_the_drive(world: World) -> None:

@@ -19,7 +19,7 @@ from eraser.gate.records import Book, Entry, Moment, Owner
 from eraser.gate.rest import Wish, wish
 from eraser.restpump import LOOK_SECONDS, RETRY_SECONDS, SETTLE_SECONDS, RestPump
 from eraser.ticketpump import MAX_RUNNING
-from eraser.wire.ticket import Counters
+from eraser.wire.ticket import Counters, TicketState
 from tests.unit.gate.parts import (
     ADDRESS,
     ANOTHER,
@@ -132,6 +132,24 @@ def test_it_is_noted_once_and_tells_of_a_use_elsewhere(off: World) -> None:
     assert owner_of(off).rest is None
 
 
+def test_a_drive_that_counts_nothing_and_was_away_is_not_given_back(off: World) -> None:
+    """Its counters at rest would say that nobody used it, whatever the watcher saw."""
+    off.slot(ADDRESS, replace(SEEN, counters=Counters(0, 0, 7, None)))
+    note(off)
+    takedesk.vanished(off.state, ADDRESS, "the drive vanished from its slot and came back")
+    off.slot(ADDRESS, replace(SEEN, counters=Counters(0, 0, 8, None)))
+    with pytest.raises(GateRefusedError, match="vanished"):
+        off.check(domain(ADDRESS))
+
+
+def test_a_drive_that_counts_and_was_away_is_judged_by_that(off: World) -> None:
+    used = replace(KEPT, state=TicketState.USED, counters=Counters(900, 30, 7, True))
+    off.know(Entry(ADDRESS, owner=OWNER, ticket=used))
+    assert note(off) == ""
+    takedesk.vanished(off.state, ADDRESS, "the drive vanished from its slot and came back")
+    assert off.check(domain(ADDRESS)).admissions
+
+
 def book_of(changed: Owner) -> Callable[[World], None]:
     return lambda world: world.know(Entry(ADDRESS, owner=changed))
 
@@ -150,6 +168,11 @@ NOT_NOW: list[tuple[Callable[[World], object], str]] = [
     (lambda world: world.slot(ADDRESS, replace(SEEN, identity=ANOTHER)), "not its owner's"),
     (lambda world: world.slot(ADDRESS, DriveSeen("nvme", trouble="mute")), "mute"),
     (lambda world: world.slot(ADDRESS, replace(SEEN, counters=None)), "log 02h"),
+    (
+        lambda world: world.slot(ADDRESS, replace(SEEN, counters=Counters(0, 0, 9, None))),
+        "counts nothing",
+    ),
+    (lambda world: world.know(Entry(ADDRESS, owner=OWNER, ticket=KEPT)), "counts nothing"),
     # Built when the test runs: a moment of the collection is long ago by then.
     (lambda world: book_of(owner(let_in=Moment.now()))(world), "a moment ago"),
     (lambda world: running(world, domain()), "its owner runs"),

@@ -121,6 +121,18 @@ class PciFunction:
         return self.host.path(self.directory).exists()
 
     @property
+    def place(self) -> str:
+        """``BOOT/NUMBER``: the kernel numbers what it finds, and no number twice in one boot.
+
+        So it is another one once the function was gone. Empty where that cannot be read.
+        """
+        try:
+            boot = self.host.text("/proc/sys/kernel/random/boot_id").strip()
+            return f"{boot}/{self.host.path(self.directory).stat().st_ino}"
+        except OSError:
+            return ""
+
+    @property
     def driver(self) -> str | None:
         """The bound driver's name."""
         return self.host.link(f"{self.directory}/driver")

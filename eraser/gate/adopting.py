@@ -13,7 +13,7 @@ from eraser.drive import domains
 from eraser.drive.sysfs import Host, PciFunction
 from eraser.errors import BadInputError, DriveError
 from eraser.gate import book as books
-from eraser.gate import people, rules
+from eraser.gate import pending, people, rules
 from eraser.gate.adoption import Adopted, Having, SlotNow, adopt
 from eraser.gate.cases import read_case
 from eraser.gate.desk import LOOK_SECONDS, pci_class
@@ -40,6 +40,8 @@ def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) 
             aside = books.book_file(state_dir).with_name(f"book.damaged.{at}.json")
             # Under a second name, not away: without any book owners would count as nobody.
             os.link(books.book_file(state_dir), aside)
+            # Which of them were used is not known any more; taken in again they would be unused.
+            pending.forget(state_dir)
         for address, owner in found.owners:
             reason = "running" if owner.identity is None else "defined"
             people.account(state_dir, Word(at, by, "adopt", address, owner.domain, reason))

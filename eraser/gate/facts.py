@@ -24,6 +24,8 @@ class DriveSeen:
     """Why it could not be read as far as every start needs."""
     namesake: str = ""
     """Why the drive cannot be told from another of this host; empty where it can."""
+    place: str = ""
+    """Where sysfs has the function (:attr:`eraser.drive.sysfs.PciFunction.place`)."""
 
 
 class CaseStanding(enum.StrEnum):
@@ -68,6 +70,13 @@ class SlotFacts:
     """``gate adopt`` was run on this host."""
     locked: str = ""
     """Who holds the slot's lock; empty where we do."""
+
+    @property
+    def came_back(self) -> bool:
+        """The drive was gone from its slot since its newest erase began, in one boot."""
+        then, now = self.entry.place, self.drive.place
+        boots = {place.partition("/")[0] for place in (then, now)}
+        return then != now and len(boots) == 1
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,7 @@ def _never(ticket: Ticket, facts: SlotFacts) -> str:
     if owner is not None:
         return f"domain {owner.name!r} was let in on it since {owner.since}"
     if facts.entry.away:
-        return (
-            f"expected a drive as its erase left it, found: {facts.entry.away}; erase it again"
-        )
+        return f"expected a drive as its erase left it, found: {facts.entry.away}; erase it again"
     return ""
 
 
@@ -105,6 +103,8 @@ def _wrong(ticket: Ticket, facts: SlotFacts) -> str:
         return "the drive could not be read"
     if differences := ticket.identity.differences(drive.identity):
         return f"another drive is in the slot: {'; '.join(differences)}"
+    if facts.came_back:
+        return "the drive left its slot since its erase began, and came back; erase it again"
     if drive.namesake:
         return drive.namesake
     if drive.sanitize in (SanitizeState.RUNNING, SanitizeState.FAILED):

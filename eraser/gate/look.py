@@ -154,7 +154,9 @@ def read_drive(host: Host, address: str, seconds: float) -> DriveSeen:
             identity = controller.identity_of(identify)
             log = SanitizeLog.parse(reader.sanitize_log()) if identify.can_sanitize else None
             counters = _counters(reader, log)
-            return DriveSeen(driver, identity, counters, None if log is None else log.state)
+            state = None if log is None else log.state
+            # The controller is held open: nothing else can be there by now.
+            return DriveSeen(driver, identity, counters, state, place=function.place)
     except (EraserError, OSError) as error:
         return DriveSeen(driver, trouble=str(error).removeprefix(f"{address}: "))
 

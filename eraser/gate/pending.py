@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eraser.errors import BadInputError
 from eraser.gate import book
-from eraser.journal import replace_durably
+from eraser.journal import replace_durably, sync_directory
 from eraser.wire import codec
 from eraser.wire.ticket import Ticket
 
@@ -42,6 +42,15 @@ def everything(state_dir: Path) -> tuple[Ticket, ...]:
     """The newest ticket of every slot."""
     found = (_load(path) for path in sorted(_directory(state_dir).glob("[0-9a-f]*.json")))
     return tuple(ticket for ticket in found if ticket is not None)
+
+
+def forget(state_dir: Path) -> None:
+    """Removes them all, durably. Raises ``OSError``."""
+    if not _directory(state_dir).is_dir():
+        return
+    for path in _directory(state_dir).iterdir():
+        path.unlink()
+    sync_directory(_directory(state_dir))
 
 
 def _load(path: Path) -> Ticket | None:

@@ -110,6 +110,9 @@ class Entry:
     away: str = ""
     """Why the drive may have been elsewhere, or was worked on, since its newest ordered erase was
     reported. It speaks against a ticket that comes later."""
+    place: str = ""
+    """Where sysfs had the drive when its newest erase took the slot (``PciFunction.place``). The
+    watcher may be down while a drive is away; this tells all the same, until the next boot."""
 
     def __post_init__(self) -> None:
         if pci_address(self.address) != self.address:

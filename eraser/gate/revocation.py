@@ -96,14 +96,15 @@ def revoke(
     at: str,
     running: Mapping[str, Collection[str]] | None = None,
     away: str = "",
+    place: str = "",
 ) -> Revoked | StillOwned:
     """Takes the slot from its owner before its drive is erased.
 
     ``domains`` has every domain that is defined or running, by uuid, and where it was found: a
     suspended server's no longer names the address. ``running`` has those that run, and every
     address that any definition of theirs names. An owner of an earlier incarnation is not let in,
-    and counts here all the same. ``away`` speaks against the tickets of earlier erases (see
-    :class:`Entry`).
+    and counts here all the same. ``away`` speaks against the tickets of earlier erases, and
+    ``place`` is where the drive is now (see :class:`Entry`).
     """
     entry = book.entry(address)
     owner = entry.owner
@@ -114,7 +115,9 @@ def revoke(
         if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
             return StillOwned(owner, "its start was let in a moment ago")
         entry = parted(entry, owner, at)
-    entry = dataclasses.replace(voided(entry, "an erase began"), allowance=None, away=away)
+    entry = dataclasses.replace(
+        voided(entry, "an erase began"), allowance=None, away=away, place=place
+    )
     if entry != book.entry(address):
         book = book.with_entry(entry)
     about_this = entry.last_identity in (None, identity)

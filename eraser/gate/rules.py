@@ -212,6 +212,8 @@ def _by_ticket(facts: SlotFacts, identity: ControllerIdentity) -> Refusal | None
     if ticket.identity != identity:
         differences = "; ".join(ticket.identity.differences(identity))
         return _void(facts, f"not the certified drive is in the slot ({differences})")
+    if facts.came_back:
+        return _void(facts, "the drive left its slot since its erase began, and came back")
     if facts.drive.namesake:
         return _refused(facts, facts.drive.namesake, "take one of the two out of this host")
     if kept.counters is None or facts.drive.counters is None:

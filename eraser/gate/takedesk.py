@@ -10,7 +10,7 @@ from pathlib import Path
 from eraser import hostcard
 from eraser.clock import utc_now
 from eraser.drive import domains
-from eraser.drive.sysfs import Host
+from eraser.drive.sysfs import Host, PciFunction
 from eraser.errors import EraserError, InUseError
 from eraser.gate import book as books
 from eraser.gate import rest, revocation
@@ -54,7 +54,7 @@ def revoke(
     :class:`InUseError` where the owner's domain still exists, and where the gate's book cannot say.
     """
     try:
-        if not books.exists(state_dir) and not (by_hand and hostcard.newest(state_dir, address)):
+        if not books.exists(state_dir) and hostcard.newest(state_dir, address) is None:
             return None
         listed = domains.listed(host)
         known = {each.named.uuid: each.file for each in listed}
@@ -75,6 +75,7 @@ def revoke(
                 utc_now(),
                 running,
                 away="it was erased by hand since" if by_hand else "",
+                place=PciFunction(host, address).place,
             )
             if isinstance(found, revocation.StillOwned):
                 owner = found.owner

@@ -11,7 +11,7 @@ import pytest
 
 from eraser.errors import BadInputError
 from eraser.gate import book as books
-from eraser.gate import people
+from eraser.gate import intakedesk, people
 from eraser.gate.adopting import adopt_all, allow
 from eraser.gate.adoption import Adopted
 from eraser.gate.book import BookError
@@ -187,6 +187,17 @@ def test_a_damaged_book_is_put_aside_when_asked(world: World) -> None:
     (aside,) = books.directory(world.state).glob("book.damaged.*")
     assert aside.read_bytes() == b"damage"
     assert world.check(domain(ADDRESS)).admissions
+
+
+def test_a_used_ticket_is_not_taken_in_again_after_the_book_was_put_aside(world: World) -> None:
+    """What its guest wrote may be less than the erase did, and its domain is gone."""
+    world.certified()
+    world.check(domain(ADDRESS))
+    books.book_file(world.state).write_bytes(b"damage")
+    adopt(world, renew=True)
+    with pytest.raises(BadInputError, match="found none"):
+        intakedesk.take_in(world.state, world.run, world.host, ADDRESS)
+    refused(world, domain(ADDRESS, uuid=THEIRS), "no ticket")
 
 
 def test_a_crash_while_it_is_put_aside_leaves_owners_their_drives(

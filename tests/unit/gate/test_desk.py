@@ -13,6 +13,7 @@ import pytest
 from eraser import hostcard
 from eraser.casefiles import CaseFiles
 from eraser.drive.lock import SlotLock
+from eraser.drive.sysfs import PciFunction
 from eraser.errors import InUseError
 from eraser.gate import book as books
 from eraser.gate import desk, intake, intakedesk, pending, people, takedesk
@@ -356,6 +357,28 @@ def test_an_erase_by_hand_outdates_a_ticket_that_has_not_come(world: World, know
     revoke(world)
     world.end(world.order(order_id="order-0000-0000-0006", generation=6))
     assert world.book.entry(ADDRESS).away == ""
+
+
+def test_an_erase_writes_down_where_the_drive_is(world: World) -> None:
+    """Also on a host whose gate knew of nothing so far."""
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-1")
+    world.slot(ADDRESS)
+    place = PciFunction(world.host, ADDRESS).place
+    assert place.startswith("boot-1/")
+    world.end(world.order())
+    revoke(world)
+    assert world.book.entry(ADDRESS).place == place
+    world.slot(ADDRESS, dataclasses.replace(SEEN, place=place))
+    assert come(world) is TicketState.VALID
+    directory = world.fake.path(f"/sys/bus/pci/devices/{ADDRESS}")
+    directory.rename(world.directory / "pulled")
+    assert PciFunction(world.host, ADDRESS).place == ""
+    world.slot(ADDRESS)
+    again = PciFunction(world.host, ADDRESS).place
+    assert again not in ("", place)
+    world.slot(ADDRESS, dataclasses.replace(SEEN, place=again))
+    refused(world, domain(ADDRESS), "left its slot")
+    assert state_of(world) is TicketState.VOID
 
 
 def test_an_erase_by_hand_without_any_order_makes_no_book(world: World) -> None:

@@ -154,3 +154,22 @@ def test_a_newer_one_takes_the_place_of_an_older() -> None:
     found = taken(given, newer, used).entry(ADDRESS).ticket
     assert found is not None
     assert (found.ticket, found.state) == (newer, TicketState.VALID)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "valid"),
+    [
+        ("boot-1/70", "boot-1/70", True),
+        ("boot-1/70", "boot-1/71", False),
+        ("boot-1/70", "boot-2/9", True),
+        ("", "boot-1/71", True),
+        ("boot-1/70", "", True),
+    ],
+)
+def test_a_drive_that_came_back_although_nobody_saw_it_leave(
+    then: str, now: str, valid: bool
+) -> None:
+    found = taken(facts(NEW, entry__place=then, drive__place=now)).entry(ADDRESS).ticket
+    assert found is not None
+    assert (found.state is TicketState.VALID) is valid
+    assert ("left its slot" in found.reason) is not valid

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -99,6 +101,23 @@ def test_a_drive_that_answers_no_command_is_in_trouble(tmp_path: Path) -> None:
     found = read_drive(fake.host, ADDRESS, 1)
     assert (found.driver, found.identity) == ("nvme", None)
     assert "Identify Controller" in found.trouble
+
+
+def test_where_the_drive_is_read_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def reader(_descriptor: int, _address: str, _timeout: float) -> SimpleNamespace:
+        return SimpleNamespace(
+            identify=lambda: SimpleNamespace(can_sanitize=False), smart_log=lambda: bytes(512)
+        )
+
+    held = SimpleNamespace(descriptor=0, identity_of=lambda _found: DRIVE)
+    monkeypatch.setattr(looking, "hold", lambda *_a, **_k: contextlib.nullcontext(held))
+    monkeypatch.setattr(looking, "AdminReader", reader)
+    fake = FakeHost(tmp_path)
+    fake.put("/proc/sys/kernel/random/boot_id", "boot-1")
+    found = look(fake.host, [ADDRESS], 30)[ADDRESS]
+    assert found.identity == DRIVE
+    number = fake.path(f"/sys/bus/pci/devices/{ADDRESS}").stat().st_ino
+    assert found.place == f"boot-1/{number}"
 
 
 def test_a_namesake_is_seen_beside_what_the_drive_says(

@@ -182,6 +182,7 @@ TICKET_FAULTS = [
     ({"case__standing": CaseStanding.IN_USE}, "stands at in_use", True),
     ({"case__standing": CaseStanding.NONE}, "stands at none", True),
     ({"drive__identity": ANOTHER}, "'SN2'", True),
+    ({"entry__place": "boot-1/70", "drive__place": "boot-1/71"}, "left its slot", True),
     ({"drive__namesake": "another SN1 at 0000:03:00.0"}, "another SN1", False),
     ({"drive__counters": None}, "log 02h", False),
     ({"entry__ticket": kept(counters=None)}, "log 02h", False),

@@ -50,10 +50,14 @@ class Memory:
 
 @dataclass(frozen=True)
 class Change:
-    """What to do about a slot: void its ticket for this reason (empty: leave it), ring the bell."""
+    """What to do about a slot: void its ticket for this reason (empty: leave it), ring the bell.
+
+    ``returned``: the reason is that it vanished, and it is there again.
+    """
 
     void: str = ""
     ring: bool = False
+    returned: bool = False
 
 
 def compare(before: Known | None, now: Known, *, same_boot: bool) -> tuple[Change, Known]:
@@ -65,18 +69,19 @@ def compare(before: Known | None, now: Known, *, same_boot: bool) -> tuple[Chang
     if before is None:
         return Change(), now
     kept = dataclasses.replace(now, ids=now.ids or before.ids, drive=now.drive or before.drive)
-    void = ""
+    void, returned = "", False
     if before.ids and now.ids and before.ids != now.ids:
         void = f"another drive appeared in the slot (PCI ids {now.ids} after {before.ids})"
     elif before.drive and now.drive and before.drive != now.drive:
         void = "another drive appeared in the slot"
     elif same_boot and before.directory and before.directory != now.directory:
-        void = "the drive vanished from its slot" + (" and came back" if now.directory else "")
+        returned = bool(now.directory)
+        void = "the drive vanished from its slot" + (" and came back" if returned else "")
     # Nothing of an earlier drive may be kept beside what is seen of its successor.
     if void and now.directory:
         kept = dataclasses.replace(now, ids=now.ids, drive=now.drive)
     moved = (before.driver, before.directory) != (now.driver, now.directory)
-    return Change(void, ring=bool(void) or (same_boot and moved)), kept
+    return Change(void, bool(void) or (same_boot and moved), returned), kept
 
 
 def see(host: Host, address: str) -> Known:

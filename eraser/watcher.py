@@ -21,7 +21,7 @@ from typing import Protocol
 import pyudev
 
 from eraser import bell, slotwatch
-from eraser.drive.sysfs import Host
+from eraser.drive.sysfs import Host, PciFunction
 from eraser.errors import BadInputError, BusyError, EraserError
 from eraser.gate import book as books
 from eraser.gate import daemons, setup, takedesk
@@ -91,7 +91,7 @@ class Watcher:
         state_dir: Path,
         run_dir: Path,
         host: Host | None = None,
-        void: Callable[[Path, str, str], bool] = takedesk.vanished,
+        void: Callable[[Path, str, str, str], bool] = takedesk.vanished,
     ) -> None:
         self._state_dir = state_dir
         self._run_dir = run_dir
@@ -136,7 +136,8 @@ class Watcher:
     def _act(self, address: str, change: Change) -> None:
         if change.void:
             LOG.warning("%s: %s", address, change.void)
-            if self._void(self._state_dir, address, change.void):
+            place = PciFunction(self._host, address).place if change.returned else ""
+            if self._void(self._state_dir, address, change.void, place):
                 LOG.warning("%s: its ticket is void", address)
 
     def _slots(self) -> set[str]:

@@ -21,19 +21,22 @@ from eraser.wire.identity import ControllerIdentity
 from eraser.wire.ticket import LastOwner
 
 
-def vanished(state_dir: Path, address: str, reason: str) -> bool:
+def vanished(state_dir: Path, address: str, reason: str, place: str = "") -> bool:
     """The slot's drive may have been away: its ticket is void, one that has not come yet as well,
     and its owner's record says so.
 
-    Whoever works on the slot. Returns whether there was a valid ticket. Raises ``EraserError`` and
-    ``OSError``: the ticket may then still be valid, and the gate's own look at the drive is what is
-    left.
+    Whoever works on the slot. ``place`` is where the drive is, if it vanished and came back: where
+    its newest erase found it at that very place, it was away before that and not since. Returns
+    whether there was a valid ticket. Raises ``EraserError`` and ``OSError``: the ticket may then
+    still be valid, and the gate's own look at the drive is what is left.
     """
     standing = read_case(state_dir, address).standing
     if not books.exists(state_dir) and standing is not CaseStanding.ERASED:
         return False
     with books.opened(state_dir) as book:
         before = book.book
+        if place and before.entry(address).place == place:
+            return False
         found = revocation.gone(before, address, standing, reason)
         book.write(rest.left(found, address, reason))
     return before.entry(address).ticket != found.entry(address).ticket

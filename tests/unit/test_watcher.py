@@ -104,8 +104,9 @@ class Rig:
         for address, serial in ((A, "S1"), (B, "S2")):
             self.plug(address, serial)
 
-    def void(self, state: Path, address: str, reason: str) -> bool:
+    def void(self, state: Path, address: str, reason: str, place: str) -> bool:
         assert state == self.state
+        assert bool(place) == ("came back" in reason)
         if self.failing:
             raise BusyError("the book is locked")
         self.voided.append((address, reason))
@@ -315,6 +316,49 @@ def test_the_gates_own_book_is_what_is_voided(rig: Rig) -> None:
     owner = books.load(rig.state).entry(B).owner
     assert owner is not None
     assert owner.left == "the drive vanished from its slot and came back"
+
+
+def test_a_drive_that_came_back_before_its_erase_keeps_its_ticket(rig: Rig) -> None:
+    """The watcher did not run when it was away, and looks when all is over."""
+    rig.watcher().look()
+    rig.plug(A, "S1")
+    rig.plug(B, "S2")
+    card = keygen(rig.state, "cmp1")
+    erased, other = (PciFunction(rig.host, each).place for each in (A, B))
+    with books.opened(rig.state) as book:
+        book.write(
+            Book(card.incarnation)
+            .with_entry(Entry(A, ticket=KEPT, place=erased))
+            .with_entry(Entry(B, ticket=KEPT, place=erased))
+        )
+    assert erased != other
+
+    def standing(address: str) -> TicketState:
+        kept = books.load(rig.state).entry(address).ticket
+        assert kept is not None
+        return kept.state
+
+    watching = watcher.Watcher(rig.state, rig.run, rig.host)
+    watching.look()
+    assert [standing(each) for each in (A, B)] == [TicketState.VALID, TicketState.VOID]
+    # Another one at the very place is no return, and neither is one that is gone again.
+    rig.bind(A, "nvme", "S9")
+    watching.look()
+    assert standing(A) is TicketState.VOID
+
+
+def test_a_drive_that_came_back_before_its_erase_and_left_after_it(rig: Rig) -> None:
+    rig.watcher().look()
+    rig.plug(A, "S1")
+    card = keygen(rig.state, "cmp1")
+    place = PciFunction(rig.host, A).place
+    with books.opened(rig.state) as book:
+        book.write(Book(card.incarnation).with_entry(Entry(A, ticket=KEPT, place=place)))
+    rig.pull(A)
+    watcher.Watcher(rig.state, rig.run, rig.host).look()
+    kept = books.load(rig.state).entry(A).ticket
+    assert kept is not None
+    assert kept.state is TicketState.VOID
 
 
 class Script:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,7 @@ class CommandLog:
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._closed = weakref.finalize(self, os.close, self._fd)
 
     def command(
         self,
@@ -125,7 +127,7 @@ class CommandLog:
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._fd)
+        self._closed()
 
     def _append(self, record: dict[str, object]) -> None:
         os.write(self._fd, json.dumps(record, separators=(",", ":")).encode() + b"\n")

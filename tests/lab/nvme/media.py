@@ -11,6 +11,7 @@ import ctypes
 import errno
 import hashlib
 import os
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -38,18 +39,20 @@ class Media:
         self.fills = fills or FillMap.uniform(size)
         self._plain = self.fills.plain
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # Tests make drives by the thousand, and not all are closed.
+        self._closed = weakref.finalize(self, os.close, self._fd)
         found = os.fstat(self._fd).st_size
         if found == 0:
             os.ftruncate(self._fd, size)
         elif found != size:
-            os.close(self._fd)
+            self.close()
             raise DriveError(
                 f"{path} should be {size} bytes, is {found}: give it a file of its own"
             )
 
     def close(self) -> None:
         """Close the backing file."""
-        os.close(self._fd)
+        self._closed()
 
     def read(self, offset: int, length: int) -> bytes:
         """``length`` bytes from ``offset``."""

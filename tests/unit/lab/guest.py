@@ -195,8 +195,9 @@ class TinyGuest:
     def wait(self, queue: int) -> Completion:
         """The next completion; waits for the interrupt as a kernel would."""
         while (done := self.poll(queue)) is None:
-            ready, _, _ = select.select([self.events[queue]], [], [], TIMEOUT_SECONDS)
-            assert ready, "no completion and no interrupt"
+            interrupt = select.poll()  # select(2) knows no descriptor above 1023
+            interrupt.register(self.events[queue], select.POLLIN)
+            assert interrupt.poll(1000 * TIMEOUT_SECONDS), "no completion and no interrupt"
             os.eventfd_read(self.events[queue])
         return done
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import os
 import struct
@@ -347,3 +348,24 @@ def test_the_effects_log_agrees_with_what_is_supported(made: Bench) -> None:
     # Queues and events are the function's business, not the model's.
     own = {AdminOp.CREATE_SQ, AdminOp.DELETE_SQ, AdminOp.CREATE_CQ, AdminOp.DELETE_CQ}
     assert refused == own | {AdminOp.ASYNC_EVENT}
+
+
+def test_a_drive_that_nobody_closes_keeps_no_descriptor(tmp_path: Path) -> None:
+    """A run makes thousands of them."""
+
+    def held() -> list[str]:
+        gc.collect()
+        links = (Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
+        return [to for link in links if (to := _target(link)).startswith(str(tmp_path))]
+
+    made = Bench(tmp_path, PROFILE)
+    assert len(held()) > 1
+    del made
+    assert held() == []
+
+
+def _target(link: Path) -> str:
+    try:
+        return os.readlink(link)
+    except OSError:  # the listing's own
+        return ""

@@ -98,6 +98,9 @@ def _alone(connection: sa.Connection) -> Iterator[None]:
                 )
             try:
                 yield
+                # What CREATE and ALTER did is committed by now, and the revision has to be before
+                # the next one looks: it would repeat the last step.
+                connection.exec_driver_sql("COMMIT")
             finally:
                 connection.execute(sa.select(sa.func.release_lock(str(_LOCK))))
         case _:

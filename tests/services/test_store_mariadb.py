@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from quarantine.record import migrate
+from quarantine.record.store import Store
 from tests.lab.services.mariadb import Mariadb
 from tests.services.server_suite import ServerSuite
 
@@ -20,3 +22,13 @@ def server() -> Iterator[Mariadb]:
 
 class TestMariadb(ServerSuite):
     """All that every database must do."""
+
+    def test_the_next_upgrade_sees_what_this_one_did(self, url: str) -> None:
+        """Its lock is gone before the transaction is, and what made tables stays either way."""
+        one, two = Store.open(url), Store.open(url)
+        with one._writing() as db:
+            migrate.upgrade(db)
+            two.require_schema()
+            assert two.migrate() == migrate.head()
+        one.close()
+        two.close()

@@ -76,7 +76,7 @@ def _migrating(cloud: Cloud, attempts: int = 3) -> tuple[Server, tuple[Slot, ...
     """A server that waits for its migration to be confirmed, and the slots that it came from.
 
     Now and then nova-compute's own tracker claims another drive than the scheduler has allocated,
-    and its claim ends in Placement's 409: Nova 34 leaves the server where it was.
+    and its claim ends in Placement's 409: Nova 34 leaves the server where it was, or in ERROR.
     """
     for _ in range(attempts):
         server = cloud.nova.boot(1, host="cmp1")

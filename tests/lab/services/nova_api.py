@@ -87,9 +87,12 @@ class NovaApi:
             nonlocal seen
             found = self.server(uuid)
             seen = found["status"] if found else "DELETED"
+            # One that is in ERROR and is being deleted may well become DELETED.
+            if found and found["OS-EXT-STS:task_state"]:
+                return False
             if seen == "ERROR" and "ERROR" not in statuses and found:
                 raise LabError(f"expected {uuid} to become {statuses}: {found.get('fault')}")
-            return seen in statuses and not (found and found["OS-EXT-STS:task_state"])
+            return seen in statuses
 
         wait_until(there, f"server {uuid} to be {' or '.join(statuses)}", seconds, every=0.1)
         return seen
@@ -107,7 +110,7 @@ class NovaApi:
             return bool(found) and found[0]["status"] in ("finished", "error")
 
         wait_until(ended, f"the migration of {uuid} to end", 180.0, every=0.1)
-        return self.wait(uuid, "VERIFY_RESIZE", "ACTIVE") == "VERIFY_RESIZE"
+        return self.wait(uuid, "VERIFY_RESIZE", "ACTIVE", "ERROR") == "VERIFY_RESIZE"
 
     def compute_states(self) -> dict[str, str]:
         """``up`` or ``down`` of each nova-compute, by host."""

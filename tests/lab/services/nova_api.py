@@ -87,12 +87,10 @@ class NovaApi:
             nonlocal seen
             found = self.server(uuid)
             seen = found["status"] if found else "DELETED"
-            # One that is in ERROR and is being deleted may well become DELETED.
-            if found and found["OS-EXT-STS:task_state"]:
-                return False
-            if seen == "ERROR" and "ERROR" not in statuses and found:
+            # What is in ERROR may well become DELETED.
+            if seen == "ERROR" and not {"ERROR", "DELETED"} & set(statuses) and found:
                 raise LabError(f"expected {uuid} to become {statuses}: {found.get('fault')}")
-            return seen in statuses
+            return seen in statuses and not (found and found["OS-EXT-STS:task_state"])
 
         wait_until(there, f"server {uuid} to be {' or '.join(statuses)}", seconds, every=0.1)
         return seen

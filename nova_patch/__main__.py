@@ -43,7 +43,11 @@ def _parser() -> argparse.ArgumentParser:
                 "--check", action="store_true", help="only say whether it could be installed"
             )
         if name == "digests":
-            command.add_argument("--mechanism", choices=compat.MECHANISMS, default="born_reserved")
+            command.add_argument(
+                "--mechanism",
+                choices=compat.MECHANISMS,
+                help="what the release needs (default: the table's; of a new one born_reserved)",
+            )
             command.add_argument(
                 "--write", action="store_true", help="put the row into this package's table"
             )
@@ -82,10 +86,12 @@ def _digests(options: Any) -> int:
     environment = install.look(options.python)
     if environment.nova is None or environment.top is None:
         raise PatchError(f"expected nova in the environment of {options.python}, found none")
-    row = asdict(compat.measure(environment.nova, options.mechanism, environment.top))
+    rows = json.loads(compat.TABLE.read_text()) if compat.TABLE.exists() else {}
+    known = rows.get(environment.nova, {}).get("mechanism", "born_reserved")
+    mechanism = options.mechanism or known
+    row = asdict(compat.measure(environment.nova, mechanism, environment.top))
     version = row.pop("version")
     if options.write:
-        rows = json.loads(compat.TABLE.read_text()) if compat.TABLE.exists() else {}
         rows[version] = row
         ordered = dict(sorted(rows.items(), key=lambda item: _numbers(item[0]), reverse=True))
         compat.TABLE.write_text(json.dumps(ordered, indent=1) + "\n")

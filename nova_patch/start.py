@@ -7,8 +7,8 @@ from pathlib import Path
 
 from . import compat, plug, presence, tree
 
-KEPT = "kept"
-"""The mechanism that every release needs."""
+EVERYWHERE = ("kept", "allocated")
+"""The mechanisms that every release needs."""
 
 
 def admit() -> compat.Release:
@@ -26,7 +26,7 @@ def apply() -> None:
     compat.check_sources(row, compat.installed_top())
     # Not before: they import Nova.
     mechanisms = [
-        importlib.import_module(f".{name}", __package__) for name in (row.mechanism, KEPT)
+        importlib.import_module(f".{name}", __package__) for name in (row.mechanism, *EVERYWHERE)
     ]
     plug.put([made for mechanism in mechanisms for made in mechanism.replacements()])
     presence.announce(row.version)

@@ -16,6 +16,22 @@ WATCHED: dict[str, list[str]] = {
         "PciDeviceSpec._normalize_device_spec_tag",
         "PciDeviceSpec.get_tags",
     ],
+    # Which devices a claim may take, and which it takes.
+    "nova/pci/manager.py": ["PciDevTracker.claim_instance", "PciDevTracker._claim_instance"],
+    "nova/pci/stats.py": [
+        "PciDeviceStats.add_device",
+        "PciDeviceStats._create_pool_keys_from_dev",
+        "PciDeviceStats.populate_pools_metadata_from_assigned_devices",
+        "PciDeviceStats.consume_requests",
+        "PciDeviceStats._allocate_devs",
+        "PciDeviceStats._apply_request",
+        "PciDeviceStats._filter_pools",
+        "PciDeviceStats._filter_pools_based_on_placement_allocation",
+        "PciDeviceStats._get_rp_uuids_for_request",
+        "PciDeviceStats.apply_requests",
+        "PciDeviceStats.support_requests",
+    ],
+    "nova/compute/claims.py": ["Claim._claim_test", "Claim._test_pci", "MoveClaim.__init__"],
     # That a claimed device carries its instance before Placement is told.
     "nova/objects/pci_device.py": ["PciDevice.claim", "PciDevice.allocate"],
     # Devices to providers. The heart of it.
@@ -47,6 +63,8 @@ WATCHED: dict[str, list[str]] = {
     "nova/compute/resource_tracker.py": [
         "ResourceTracker._invalidate_pci_in_placement_cached_rps",
         "ResourceTracker.instance_claim",
+        "ResourceTracker.rebuild_claim",
+        "ResourceTracker.resize_claim",
         "ResourceTracker._move_claim",
         "ResourceTracker._claim_resources",
         "ResourceTracker._update_to_placement",

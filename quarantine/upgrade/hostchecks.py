@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -14,6 +15,12 @@ from quarantine.upgrade.slotchecks import enrolled
 
 _LOCKS: Final = (Defence.HOOK, Defence.LOADED, Defence.PATCH)
 _HYGIENE: Final = (Defence.RULES, Defence.WATCHER)
+PATCH_VERSION: Final = 3
+"""Of ``nova_patch``, the one that this release's promises are made with (docs/nova-patch.md)."""
+
+_SIGN: Final = re.compile(r"nvme-quarantine-patch:(?P<version>\d+):(?P<nova>[^\s,]+)")
+"""What a patched nova-compute shows and its host repeats (docs/nova-patch.md, Is it there?)."""
+
 _GOOD: Final = frozenset({Standing.PRESENT, Standing.NOT_APPLICABLE})
 
 
@@ -50,6 +57,20 @@ def _defences(facts: Facts, wanted: tuple[Defence, ...]) -> Iterator[Finding]:
                 yield unknown(host.name, f"{defence}: the host could not tell{detail}")
             elif found.standing not in _GOOD:
                 yield Finding(host.name, f"{defence} is {found.standing}: {found.detail}")
+
+
+def _old_patches(facts: Facts) -> Iterator[Finding]:
+    for host in facts.hosts:
+        for seen in host.hello.gate.defences if host.hello and host.hello.gate else ():
+            if seen.defence is not Defence.PATCH or seen.standing is not Standing.PRESENT:
+                continue
+            signs = list(_SIGN.finditer(seen.detail))
+            if not signs:
+                yield unknown(host.name, f"the host does not say which patch: {seen.detail}")
+            for sign in signs:
+                if int(sign["version"]) < PATCH_VERSION:
+                    found = f"version {sign['version']} in nova-compute of Nova {sign['nova']}"
+                    yield Finding(host.name, f"{found}, expected {PATCH_VERSION}")
 
 
 def _unrecorded(facts: Facts) -> Iterator[Finding]:
@@ -112,6 +133,18 @@ HOST_CHECKS: Final = (
         "nvme-eraser host-setup, reload libvirtd; python3 -m nova_patch install, restart "
         "nova-compute (docs/operators.md).",
         lambda facts: _defences(facts, _LOCKS),
+        of_hosts=True,
+    ),
+    Check(
+        "host-patch-version",
+        "nova-compute has the patch of this release",
+        Level.WARNING,
+        (27,),
+        "Before version 3 a server that moves got whatever drive nova-compute called free: "
+        "resized on its own host a dirty one, which only the gate stops; elsewhere the move "
+        "fails. Before version 2 a held drive that is absent stops its host.",
+        "python3 -m nova_patch install, restart nova-compute (docs/nova-patch.md).",
+        _old_patches,
         of_hosts=True,
     ),
     Check(

@@ -276,6 +276,11 @@ class NovaCase(PlacementHands, test_pci_in_placement.PlacementPCIReportingTests)
         found = objects.PciDeviceList.get_by_compute_node(admin, node.id)
         return [(row.address, row.status, row.instance_uuid) for row in found]
 
+    def free_devices(self, host: str) -> list[str]:
+        """The addresses that nova-compute's tracker calls free, in the order it takes them."""
+        pools = self.computes[host].manager.rt.pci_tracker.stats.pools
+        return [device.address for pool in pools for device in pool["devices"]]
+
 
 def _devices(drives: int) -> fakelibvirt.HostPCIDevicesInfo:
     return fakelibvirt.HostPCIDevicesInfo(num_pci=drives, num_pfs=0, num_vfs=0)

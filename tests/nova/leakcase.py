@@ -5,7 +5,7 @@ from __future__ import annotations
 import fixtures
 
 from eraser.wire.identity import Slot
-from nova_patch import born_reserved, kept
+from nova_patch import allocated, born_reserved, kept
 from quarantine.record.states import State
 from quarantine.step import Limits
 from tests.lab.services.placement import write_clouds_yaml
@@ -40,8 +40,9 @@ class LeakCase(NovaCase):
 
     def patch_nova(self) -> None:
         """Puts the patch into nova-compute's classes; before a host is started."""
-        for made in (*born_reserved.replacements(), *kept.replacements()):
-            self.useFixture(fixtures.MockPatchObject(made.owner, made.name, made.value))
+        for half in (born_reserved, kept, allocated):
+            for made in half.replacements():
+                self.useFixture(fixtures.MockPatchObject(made.owner, made.name, made.value))
         self._patched = True
 
     def take_care(self, *slots: Slot, limits: Limits = LIMITS) -> None:

@@ -17,7 +17,7 @@ _BAD: Final = frozenset({NOT_RUN, FAILED, Saw.LEAKED, Saw.DESTROYED, Saw.STRANDE
 """What our side must not show."""
 
 _HEAD: Final = """\
-# The 26 leaks
+# The 27 leaks
 
 How a released drive could reach the next guest, or be erased under the present one: each was made
 to happen on the real Nova 34 without our part, and again with it. Written by

@@ -19,7 +19,7 @@ from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.tests.functional.libvirt import test_pci_in_placement
 
 import nova_patch.compat
-from nova_patch.start import KEPT
+from nova_patch.start import EVERYWHERE
 
 CLASS = "CUSTOM_NVME_I1"
 HOST = "compute1"
@@ -53,7 +53,7 @@ class PatchCase(test_pci_in_placement.PlacementPCIReportingTests):
     def setUp(self) -> None:
         super().setUp()
         if not WITHOUT:
-            for name in (RELEASE.mechanism, KEPT):
+            for name in (RELEASE.mechanism, *EVERYWHERE):
                 for made in importlib.import_module(f"nova_patch.{name}").replacements():
                     # The backport adds one attribute to a class.
                     self.useFixture(
@@ -125,9 +125,9 @@ class PatchCase(test_pci_in_placement.PlacementPCIReportingTests):
         """The drive's traits."""
         return set(self.get(f"/resource_providers/{self.provider()}/traits")["traits"])
 
-    def set_reserved(self, reserved: int, host: str = HOST) -> None:
+    def set_reserved(self, reserved: int, host: str = HOST, address: str = ADDRESS) -> None:
         """What the control plane does with a certified drive (0), or an operator with any."""
-        path = f"/resource_providers/{self.provider(host=host)}/inventories/{CLASS}"
+        path = f"/resource_providers/{self.provider(address, host)}/inventories/{CLASS}"
         record = dict(self.get(path), reserved=reserved)
         answer = self.placement.put(path, record, version=MICROVERSION)
         assert answer.status == 200, answer.body

@@ -1,4 +1,5 @@
-"""Leaks 10, 11, 12 and 25: a drive is burned or released, and no ``instance.delete`` says so."""
+"""Leaks 10, 11, 12, 25 and 27: a drive is burned or released and no ``instance.delete`` says so, or
+Nova gives a server that moves another drive than Placement did."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from quarantine.record.states import State
 from tests.nova.harness import Server
 from tests.nova.leakcase import LeakCase
 from tests.nova.leaks import Saw
+from tests.nova.shelf import STUCK
 
 
 class TestMoves(LeakCase):
@@ -137,6 +139,58 @@ class TestMoves(LeakCase):
             self.admin_api.post_server_action(server.id, forced)
         self.observe()
         assert (self.shelf.leaks, self.slots_of(server.id)) == ([], [source])
+
+    def _used_in_turn(self, slots: tuple[Slot, ...]) -> tuple[Slot, Slot]:
+        """Two tenants came and went; first the slot that Nova's own tracker would take next."""
+        tenants = [self.tenant(), self.tenant()]
+        assert {slot for server in tenants for slot in server.slots} == set(slots)
+        for server in tenants:
+            self.delete(server)
+        first, second = (Slot("compute1", address) for address in self.free_devices("compute1"))
+        return first, second
+
+    def _resized_on_its_host(self) -> Saw:
+        """A server without drives becomes one with a drive, and stays where it is."""
+        self.flags(allow_resize_to_same_host=True)
+        server = self.tenant(flavor=self.new_flavor(0))
+        self.act(server, "resize", {"flavorRef": self.flavor}, "VERIFY_RESIZE", "ERROR")
+        if self.shelf.leaks:
+            return Saw.LEAKED
+        return Saw.CLOSED if self.slots_of(server.id) else Saw.REFUSED
+
+    def test_leak_27_resize_on_its_host_without(self) -> None:
+        """The first drive waits for its erase, the second was erased and is on offer."""
+        dirty, clean = self._used_in_turn(self.add_host(drives=2))
+        self.shelf.erase(clean)
+        self.set_reserved(clean, 0)
+        assert (self.stock(dirty), self.stock(clean)) == ((1, 1, 0), (1, 0, 0))
+        self.saw(self._resized_on_its_host(), Saw.LEAKED)
+
+    def test_leak_27_resize_on_its_host_with(self) -> None:
+        slots = self.cared_for(drives=2)
+        dirty, clean = self._used_in_turn(slots)
+        self.shelf.drives[dirty].faults = frozenset({STUCK})
+        self.plane.turn()
+        assert self.plane.state(clean) is State.AVAILABLE
+        assert self.shelf.dirty(dirty)
+        self.saw(self._resized_on_its_host(), Saw.CLOSED)
+        assert self.stock(clean) == (1, 1, 1)
+
+    def test_no_clean_drive_is_burned_where_a_migration_goes(self) -> None:
+        """Leak 27 again, elsewhere: there Placement refuses what Nova took, and Nova gives up."""
+        self.patch_nova()
+        (source,) = self.add_host("compute1")
+        targets = self.add_host("compute2", 2)
+        self.take_care(source, *targets)
+        server = self.tenant(host="compute1")
+        self.plane.turn()
+        for offered, kept in (targets, targets[::-1]):
+            self.set_reserved(kept, 1)
+            self.act(server, "migrate", None, "VERIFY_RESIZE", "ERROR", "ACTIVE")
+            assert (self.stock(offered), self.stock(kept)) == ((1, 1, 1), (1, 1, 0))
+            self._revert_resize({"id": server.id})
+            for slot in targets:
+                self.set_reserved(slot, 0)
 
     def _two_hosts(self) -> tuple[Slot, Slot, Server]:
         """Two hosts under our care, and a tenant on the first one's drive."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nova_patch import VERSION, compat, install, tree
+from nova_patch import VERSION, __main__, compat, install, tree
 from nova_patch.errors import PatchError
 from tests.nova.patchenv import PatchEnvironment
 
@@ -94,6 +94,14 @@ print(json.dumps([
 """
     copy = install.look(patched.python).copies[0].name
     assert json.loads(patched.code(code)) == [[copy, f"{copy}.boot"], False]
+
+
+def test_what_is_measured_anew_is_the_table_s_row(
+    environment: PatchEnvironment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert __main__.main(["digests", "--python", environment.python]) == 0
+    rows = json.loads(compat.TABLE.read_text())
+    assert json.loads(capsys.readouterr().out) == {NOVA: rows[NOVA]}
 
 
 @once

@@ -100,16 +100,6 @@ class NovaApi:
         found = self.ask("GET", "/servers?all_tenants=1")["servers"]
         return [str(each["id"]) for each in found]
 
-    def migrated(self, uuid: str) -> bool:
-        """Once a migration of the server has ended: whether it waits to be confirmed."""
-
-        def ended() -> bool:
-            found = self.ask("GET", f"/os-migrations?instance_uuid={uuid}")["migrations"]
-            return bool(found) and found[0]["status"] in ("finished", "error")
-
-        wait_until(ended, f"the migration of {uuid} to end", 180.0, every=0.1)
-        return self.wait(uuid, "VERIFY_RESIZE", "ACTIVE", "ERROR") == "VERIFY_RESIZE"
-
     def compute_states(self) -> dict[str, str]:
         """``up`` or ``down`` of each nova-compute, by host."""
         return {each["host"]: each["state"] for each in self._computes()}

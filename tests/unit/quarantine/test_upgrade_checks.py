@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+import nova_patch
 from eraser.wire.identity import Slot
 from eraser.wire.ticket import Defence, DomainSeen, Standing
 from quarantine.record.states import State
-from quarantine.upgrade import page
+from quarantine.upgrade import hostchecks, page
 from quarantine.upgrade.catalogue import CHECKS, judge
 from quarantine.upgrade.facts import Facts, Role
 from quarantine.upgrade.finding import Finding, Level
+from tests.nova.leaks import LEAKS
 from tests.unit.quarantine.upgradefacts import (
     AVAILABLE,
     CLASS,
@@ -351,6 +353,12 @@ CASES: list[tuple[str, str, Break, str]] = [
         for defence in Defence
     ),
     (
+        "an older patch",
+        "host-patch-version",
+        lambda cloud: cloud.facts(hosts=(host_record(testimony=gate(patch="2")),)),
+        "version 2 in nova-compute of Nova 34.0.0, expected 3",
+    ),
+    (
         "hotplug",
         "guests-recorded",
         lambda cloud: cloud.facts(hosts=(host_record(testimony=gate(domains=(DOMAIN,))),)),
@@ -388,7 +396,7 @@ def test_every_check_has_a_case_and_says_what_to_do() -> None:
     for check in CHECKS:
         assert check.why.endswith(".")
         assert check.do.rstrip(")").endswith((".", ";"))
-        assert all(1 <= leak <= 26 for leak in check.leaks)
+        assert all(1 <= leak <= len(LEAKS) for leak in check.leaks)
 
 
 def test_nothing_given_is_not_known_rather_than_good(cloud: Cloud) -> None:
@@ -416,6 +424,13 @@ def test_a_host_that_says_nothing_of_a_drive_is_not_taken_for_good(cloud: Cloud)
     assert HOST in names["iommu-group"][0].where
     unsure = host_record(testimony=gate({Defence.HOOK: Standing.UNKNOWN}))
     assert "hook" in unknowns(cloud.facts(hosts=(unsure,)))["host-defences"][0].found
+
+
+def test_a_patch_of_unknown_version_is_not_taken_for_good(cloud: Cloud) -> None:
+    mute = host_record(testimony=gate(patch="mute"))
+    names = unknowns(cloud.facts(hosts=(mute,)))
+    assert "nvme-quarantine-patch:mute" in names["host-patch-version"][0].found
+    assert int(nova_patch.VERSION) == hostchecks.PATCH_VERSION
 
 
 def test_a_host_s_own_configuration_stands_before_the_one_of_all(cloud: Cloud) -> None:

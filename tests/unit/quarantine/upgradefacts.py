@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import nova_patch
 from eraser.wire.identity import ControllerIdentity, Slot
 from eraser.wire.report import Hello, SeenDrive
 from eraser.wire.signing import PrivateKey
@@ -129,11 +130,17 @@ def seen(slot: Slot, **changes: Any) -> SeenDrive:
 
 
 def gate(
-    standings: dict[Defence, Standing] | None = None, domains: tuple[DomainSeen, ...] = ()
+    standings: dict[Defence, Standing] | None = None,
+    domains: tuple[DomainSeen, ...] = (),
+    patch: str = nova_patch.VERSION,
 ) -> GateTestimony:
     """The last gate of a host, complete unless told otherwise."""
     given = {defence: Standing.PRESENT for defence in Defence} | (standings or {})
-    defences = tuple(DefenceSeen(d, s, f"detail of {d}") for d, s in given.items())
+    sign = f"process 7: nvme-quarantine-patch:{patch}:34.0.0"
+    details = {defence: f"detail of {defence}" for defence in Defence}
+    if given[Defence.PATCH] is Standing.PRESENT:
+        details[Defence.PATCH] = sign
+    defences = tuple(DefenceSeen(d, s, details[d]) for d, s in given.items())
     return GateTestimony(defences, domains, (), ())
 
 

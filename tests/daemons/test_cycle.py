@@ -123,7 +123,7 @@ def test_without_a_listener_the_bound_holds(cloud: Cloud) -> None:
     server = cloud.nova.boot(1)
     slots = cloud.slots_of(server)
     cloud.wait(slots, State.IN_USE)
-    bound = 10.0
+    bound = 5.0
     cloud.listener.kill()
     cloud.kill_control()
     try:

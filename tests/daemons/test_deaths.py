@@ -91,8 +91,8 @@ def test_redis_dies_and_the_bell_rings_when_it_is_back(cloud: Cloud) -> None:
 
 
 def test_a_soft_deleted_server_keeps_its_drive_until_it_is_reclaimed(cloud: Cloud) -> None:
-    """Leak 13. Last in this file: Nova goes on with a shorter interval."""
-    cloud.nova.reconfigure(reclaim_instance_interval=8)
+    """Leak 13."""
+    cloud.nova.delete_softly(softly=True)
     server = cloud.nova.boot(1, host="cmp2")
     (slot,) = cloud.slots_of(server)
     cloud.wait([slot], State.IN_USE)
@@ -104,7 +104,7 @@ def test_a_soft_deleted_server_keeps_its_drive_until_it_is_reclaimed(cloud: Clou
     cloud.nova.client.wait(server.uuid, "DELETED")
     cloud.wait([slot], *OUT)
     cloud.wait([slot], State.AVAILABLE)
-    cloud.nova.reconfigure(reclaim_instance_interval=0)
+    cloud.nova.delete_softly(softly=False)
 
 
 def _delete_at_last(cloud: Cloud, uuid: str) -> None:

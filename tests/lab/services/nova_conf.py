@@ -16,6 +16,8 @@ from tests.lab.errors import LabError
 from tests.lab.services.nova_standin import RESOURCE_CLASS
 
 ALIAS: Final = "i1-nvme"
+RECLAIM_INTERVAL: Final = 8
+"""Seconds after which nova-compute reclaims what was deleted softly."""
 
 # What an operator's guide for i1 flavors says (report_in_placement, one_time_use,
 # pci_in_placement); intervals are short, so that a dead service is soon seen as down.
@@ -73,6 +75,7 @@ auth_type = none
 [glance]
 endpoint_override = {glance}
 enable_rbd_download = false
+num_retries = 0
 """
 
 # Not for nova-compute, which has no business in the database.
@@ -146,7 +149,9 @@ def write_host(directory: Path, host: str) -> Path:
     # Nova pins the node's uuid there; the fake driver's restart wants it to be the driver's own.
     (state / "compute_id").write_text(f"{uuid.uuid5(uuid.NAMESPACE_DNS, host)}\n")
     path = directory / f"{host}.conf"
-    path.write_text(f"[DEFAULT]\nhost = {host}\nstate_path = {state}\n")
+    # Whether a delete is a soft one is nova-api's decision: without its option this one does nothing.
+    own = f"host = {host}\nstate_path = {state}\nreclaim_instance_interval = {RECLAIM_INTERVAL}\n"
+    path.write_text(f"[DEFAULT]\n{own}")
     return path
 
 

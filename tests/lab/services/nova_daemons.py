@@ -121,16 +121,12 @@ class NovaDaemons:
         """Until nova-api says that the host is up."""
         wait_until(lambda: self._is_up(host), f"{host} to be up", START_SECONDS, 0.1)
 
-    def reconfigure(self, **options: object) -> None:
-        """Options of ``[DEFAULT]`` for all; nova-api and every nova-compute start again."""
+    def delete_softly(self, *, softly: bool) -> None:
+        """Whether servers that are deleted from now on wait to be reclaimed; nova-api restarts."""
+        interval = nova_conf.RECLAIM_INTERVAL if softly else 0
         with (self.directory / "nova.conf").open("a") as conf:
-            conf.write("[DEFAULT]\n" + "".join(f"{k} = {v}\n" for k, v in options.items()))
-        # At once: what takes long is that each of them loads Nova.
-        for compute in self.computes.values():
-            compute.restart()
+            conf.write(f"[DEFAULT]\nreclaim_instance_interval = {interval}\n")
         self.api.restart()
-        for host in self.computes:
-            self.wait_up(host)
 
     def boot(self, drives: int = 1, *, host: str | None = None, name: str = "vm") -> Server:
         """A server with that many drives, ACTIVE.

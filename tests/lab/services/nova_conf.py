@@ -149,7 +149,7 @@ def write_host(directory: Path, host: str) -> Path:
     # Nova pins the node's uuid there; the fake driver's restart wants it to be the driver's own.
     (state / "compute_id").write_text(f"{uuid.uuid5(uuid.NAMESPACE_DNS, host)}\n")
     path = directory / f"{host}.conf"
-    # Whether a delete is a soft one is nova-api's decision: without its option this one does nothing.
+    # Whether a delete is a soft one is for nova-api to say; without its word this does nothing.
     own = f"host = {host}\nstate_path = {state}\nreclaim_instance_interval = {RECLAIM_INTERVAL}\n"
     path.write_text(f"[DEFAULT]\n{own}")
     return path

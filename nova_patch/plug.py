@@ -25,15 +25,22 @@ def unbroken(owner: type, name: str) -> Callable[..., Any]:
     Raises ``PatchError`` when something else that was loaded has replaced it already.
     """
     function = vars(owner).get(name)
-    code = getattr(function, "__code__", None)
-    home = sys.modules[owner.__module__].__file__
-    if code is None or code.co_filename != home:
+    # Claims stand under Nova's lock, which keeps what it wraps.
+    lock = sys.modules.get("oslo_concurrency.lockutils")
+    inner = function
+    if lock is not None and _source(function) == lock.__file__:
+        inner = getattr(function, "__wrapped__", None)
+    if _source(inner) != sys.modules[owner.__module__].__file__:
         raise PatchError(
             f"expected Nova's own {owner.__module__}.{owner.__name__}.{name}, found another one: "
             "some other patch is loaded; remove that one"
         )
     method: Callable[..., Any] = vars(owner)[name]
     return method
+
+
+def _source(function: Any) -> str | None:
+    return getattr(getattr(function, "__code__", None), "co_filename", None)
 
 
 def put(replacements: Iterable[Replacement]) -> None:

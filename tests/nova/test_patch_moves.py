@@ -1,4 +1,4 @@
-"""A server that moves gets the drive that Placement allocated, whatever else is free to Nova.
+"""A claim gets the drive that Placement allocated, whatever else is free to Nova.
 
 Nova makes the requests of a move anew from the flavor (``ResourceTracker._move_claim``), and loses
 what the scheduler chose. Here one drive of two is on offer, each once: a claim that takes whichever
@@ -10,12 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 import fixtures
-from nova import context, objects
+import pytest
+from nova import context, exception, objects
+from nova.pci import request as pci_request
+from nova.tests.fixtures import libvirt as fakelibvirt
 
 from tests.nova.patchcase import ALIAS, HOST, RELEASE, PatchCase
 
 OTHER = "compute2"
 FIRST, SECOND = "0000:81:00.0", "0000:81:01.0"
+SERVER = "0b8f4f3c-2b1c-4a7e-9d43-6c7f6d1f5e21"
 BACKPORT = RELEASE.mechanism == "one_time_use"
 
 
@@ -63,6 +67,8 @@ class Moves(PatchCase):
         self._resized_in_place(SECOND)
 
     def _two_hosts(self, offered: str) -> dict[str, Any]:
+        if BACKPORT:
+            self.skipTest("placement < 14 refuses to move reserved devices")
         self.start()
         self.start(drives=2, host=OTHER)
         self.certify()
@@ -71,8 +77,6 @@ class Moves(PatchCase):
         return server
 
     def _migrated(self, offered: str) -> None:
-        if BACKPORT:
-            self.skipTest("placement < 14 refuses to move reserved devices")
         server = self._two_hosts(offered)
         self._migrate_server(server)
         server = self._wait_for_state_change(server, "VERIFY_RESIZE")
@@ -112,3 +116,76 @@ class Moves(PatchCase):
         server = self._resize_server(server, two)
         assert sorted(self._claimed(server, HOST)) == [SECOND, fourth]
         assert self.drive(third) == (1, 1, 0)
+
+    def _unshelved(self, offered: str) -> None:
+        """After a move: the new ids of the server's requests are in no mapping of the scheduler."""
+        self.flags(allow_resize_to_same_host=True, shelved_offload_time=0)
+        self.start(drives=2)
+        self.set_reserved(0, address=FIRST)
+        server = self._create_server(flavor_id=self._create_flavor(), networks=[])
+        server = self._resize_server(server, self.flavor)
+        server = self._confirm_resize(server)
+        server = self._shelve_server(server, expected_state="SHELVED_OFFLOADED")
+        self._run_periodics()
+        self.set_reserved(0, address=offered)
+        self._unshelve_server(server)
+        self._is_given(server, offered, HOST)
+
+    def test_unshelved_after_a_move_to_the_first(self) -> None:
+        self._unshelved(FIRST)
+
+    def test_unshelved_after_a_move_to_the_second(self) -> None:
+        self._unshelved(SECOND)
+
+
+class Untold(PatchCase):
+    """Claims that are told of no allocations: live migrations, and ports that are attached."""
+
+    def _claim(self, request: Any) -> list[str]:
+        requests = objects.InstancePCIRequests(requests=[request], instance_uuid=SERVER)
+        tracker = self.computes[HOST].manager.rt
+        taken = tracker.claim_pci_devices(context.get_admin_context(), requests, None)
+        return [device.address for device in taken]
+
+    def _of_the_flavor(self) -> Any:
+        """As ``_move_claim`` leaves it to the server; a live migration claims it as it is."""
+        flavor = objects.Flavor(extra_specs={"pci_passthrough:alias": f"{ALIAS}:1"})
+        (request,) = pci_request.get_pci_requests_from_flavor(flavor).requests
+        return request
+
+    def test_a_request_that_names_no_provider_gets_no_drive(self) -> None:
+        self.start(drives=2)
+        with pytest.raises(exception.PciDeviceRequestFailed):
+            self._claim(self._of_the_flavor())
+
+    def test_a_request_that_names_its_provider_gets_that_drive(self) -> None:
+        self.start(drives=2)
+        for address in (FIRST, SECOND):
+            request = self._of_the_flavor()
+            request.spec[0]["rp_uuids"] = self.provider(address)
+            assert self._claim(request) == [address]
+
+    def test_other_devices_are_claimed_as_ever(self) -> None:
+        self.set_spec(self.spec(one_time_use="false"))
+        self.start()
+        assert self._claim(self._of_the_flavor()) == [FIRST]
+
+    def test_a_port_gets_no_drive(self) -> None:
+        """``direct-physical`` on a tunnelled network, as Nova asks for it: any physical function
+        that has no network will do."""
+        self.set_spec(self.spec(product_id=fakelibvirt.PF_PROD_ID))
+        self.start_with_virtual_functions()
+        assert self.drive() == (1, 1, 0)
+        port = {"physical_network": None, "remote_managed": "False", "dev_type": "type-PF"}
+        request = objects.InstancePCIRequest(count=1, spec=[port], request_id=SERVER)
+        with pytest.raises(exception.PciDeviceRequestFailed):
+            self._claim(request)
+
+    def test_a_claim_that_failed_tells_the_next_one_nothing(self) -> None:
+        self.start()
+        server = objects.Instance(uuid=SERVER)
+        told = {self.provider(): {"resources": {}}}
+        with pytest.raises(exception.ComputeResourcesUnavailable):
+            self.computes[HOST].manager.rt.instance_claim(None, server, "nowhere", told)
+        with pytest.raises(exception.PciDeviceRequestFailed):
+            self._claim(self._of_the_flavor())

@@ -5,9 +5,12 @@ What nova-compute makes of it is tested with the real Nova: ``tests/nova/test_pa
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
+import sys
+import types
 import venv
 from pathlib import Path
 
@@ -183,6 +186,17 @@ def test_a_copy_knows_that_it_was_changed(tmp_path: Path) -> None:
         tree.check(copy)
 
 
+LOCK = """
+import functools
+
+def synchronized(function):
+    @functools.wraps(function)
+    def inner(*args, **kwargs):
+        return function(*args, **kwargs)
+    return inner
+"""
+
+
 class Theirs:
     def method(self) -> str:
         return "theirs"
@@ -201,3 +215,23 @@ def test_only_a_function_that_nobody_replaced_is_replaced(
         plug.unbroken(Theirs, "method")
     with pytest.raises(PatchError, match="some other patch is loaded"):
         plug.unbroken(Theirs, "gone")
+
+
+def test_a_function_under_nova_s_lock_is_nova_s(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its claims are ``utils.synchronized``, of oslo.concurrency."""
+    source = tmp_path / "lockutils.py"
+    source.write_text(LOCK)
+    lock = types.ModuleType("lockutils")
+    vars(lock)["__file__"] = str(source)
+    exec(compile(LOCK, str(source), "exec"), vars(lock))  # noqa: S102
+    monkeypatch.setattr(Theirs, "method", lock.synchronized(Theirs.method))
+    with pytest.raises(PatchError, match="some other patch is loaded"):
+        plug.unbroken(Theirs, "method")
+    monkeypatch.setitem(sys.modules, "oslo_concurrency.lockutils", lock)
+    assert plug.unbroken(Theirs, "method") is Theirs.method
+    for wrong in (lock.synchronized(json.dumps), functools.wraps(Theirs.method)(json.dumps)):
+        monkeypatch.setattr(Theirs, "method", wrong)
+        with pytest.raises(PatchError, match="some other patch is loaded"):
+            plug.unbroken(Theirs, "method")

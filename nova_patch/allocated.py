@@ -61,6 +61,8 @@ def _wrap_filter_pools(original: Callable[..., Any]) -> Callable[..., Any]:
         told = _allocated.get()
         allocated = rp_uuids if told is None else told
         pools = [pool for pool in pools if _may_take(pool, allocated)]
+        # Nova takes the first that fits; an alias with a class alone fits any device of its type.
+        pools.sort(key=lambda pool: pool.get("rp_uuid") not in allocated)
         return original(self, pools, request, numa_cells, rp_uuids)
 
     return _filter_pools

@@ -66,6 +66,17 @@ class Moves(PatchCase):
     def test_resized_on_its_host_to_the_second(self) -> None:
         self._resized_in_place(SECOND)
 
+    def test_a_drive_is_given_and_no_other_device(self) -> None:
+        """The tracker does not know classes: our alias fits every device without functions."""
+        self.flags(allow_resize_to_same_host=True)
+        other = {"address": FIRST, "resource_class": "CUSTOM_GPU"}
+        self.set_spec(other, self.spec())
+        self.start(drives=2)
+        self.set_reserved(0, address=SECOND)
+        server = self._create_server(flavor_id=self._create_flavor(), networks=[])
+        server = self._resize_server(server, self.flavor)
+        assert self._claimed(server, HOST) == [SECOND]
+
     def _two_hosts(self, offered: str) -> dict[str, Any]:
         if BACKPORT:
             self.skipTest("placement < 14 refuses to move reserved devices")

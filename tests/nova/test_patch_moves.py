@@ -63,6 +63,8 @@ class Moves(PatchCase):
         self._resized_in_place(SECOND)
 
     def _two_hosts(self, offered: str) -> dict[str, Any]:
+        if BACKPORT:
+            self.skipTest("placement < 14 refuses to move reserved devices")
         self.start()
         self.start(drives=2, host=OTHER)
         self.certify()
@@ -71,8 +73,6 @@ class Moves(PatchCase):
         return server
 
     def _migrated(self, offered: str) -> None:
-        if BACKPORT:
-            self.skipTest("placement < 14 refuses to move reserved devices")
         server = self._two_hosts(offered)
         self._migrate_server(server)
         server = self._wait_for_state_change(server, "VERIFY_RESIZE")

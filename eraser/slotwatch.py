@@ -24,7 +24,7 @@ _IDS = ("vendor", "device", "subsystem_vendor", "subsystem_device")
 class Known:
     """A slot at one look.
 
-    ``directory`` is the number (st_ino) of the function's place in sysfs, 0 where none is there.
+    ``directory`` is ``PciFunction.number``: 0 where none is there.
     ``ids`` are the four PCI ids. ``drive`` is a digest of serial, model and subsystem NQN, empty
     where they cannot be read; both stay as they were last seen while nothing else is seen.
     """
@@ -87,12 +87,12 @@ def compare(before: Known | None, now: Known, *, same_boot: bool) -> tuple[Chang
 def see(host: Host, address: str) -> Known:
     """A slot as it is now. Raises :class:`DriveError` and ``OSError``, but not where it is gone."""
     function = PciFunction(host, address)
+    directory = function.number
     try:
-        directory = host.path(function.directory).stat().st_ino
         ids = ":".join(f"{function.pci_id(name):04x}" for name in _IDS)
         known = Known(function.address, directory, function.driver or "", ids, _drive(function))
         # It may have gone and come back between the first line and here.
-        if host.path(function.directory).stat().st_ino == directory:
+        if directory and function.number == directory:
             return known
     except FileNotFoundError:
         pass

@@ -105,18 +105,16 @@ class Hands:
             return view, _same_class(action)
         if view is None:
             return None, False
-        if action.act is Act.RESERVE:
+        if action.act in (Act.RESERVE, Act.ENSURE):
             # The note first: it fails where the record is older than the view, and then what is
             # found in Placement may be the work of a look beside this one.
             self._store.amend(record, SlotChanges(), note=action.reason)
+            if action.act is Act.ENSURE:
+                return custody.ensure(self._placement, view, record.custody), True
             custody.reserve(self._placement, view)
             return None, False
         if action.act is Act.TAKE:
             return self._take(record, view), True
-        if action.act is Act.ENSURE:
-            after = custody.ensure(self._placement, view, record.custody)
-            self._store.amend(record, SlotChanges(), note=action.reason)
-            return after, True
         if action.act is not Act.GIVE_BACK:
             raise ValueError(f"expected a step on the record or in Placement, found {action.act}")
         self._give_back(record, view)

@@ -8,10 +8,11 @@ was decided on; whoever loses looks again and decides again.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
@@ -137,17 +138,17 @@ class Reconciler:
             if action.act is Act.ASK:
                 past = replace(past, ghosts=self._ghosts(record))
                 action = decide(record, view, self._clock(), self._limits, past)
-            _tell(record, action)
             try:
-                if action.act is Act.NOTHING:
-                    return self._noted(record, view)
-                if action.act is Act.WAIT:
-                    return self._noted(self._hands.wait(record, action.reason), view)
-                if action.act is Act.TICKET:
-                    return self._noted(self._hands.send_ticket(record), view)
-                if action.act in (Act.ORDER, Act.RESEND):
-                    return self._noted(self._hands.send(record), view)
-                view, fresh = self._hands.carry_out(record, view, action)
+                with _told(record, action):
+                    if action.act is Act.NOTHING:
+                        return self._noted(record, view)
+                    if action.act is Act.WAIT:
+                        return self._noted(self._hands.wait(record, action.reason), view)
+                    if action.act is Act.TICKET:
+                        return self._noted(self._hands.send_ticket(record), view)
+                    if action.act in (Act.ORDER, Act.RESEND):
+                        return self._noted(self._hands.send(record), view)
+                    view, fresh = self._hands.carry_out(record, view, action)
             except ConflictError as error:
                 LOG.info("%s: %s", slot, error)
         LOG.warning("%s: still changing after %d steps; the next look goes on", slot, _STEPS)
@@ -351,13 +352,31 @@ def _warn(slot: Slot, error: Exception) -> None:
         LOG.error("%s: unexpected", slot, exc_info=error)
 
 
-def _tell(record: SlotRecord, action: Action) -> None:
-    if action.alarm:
-        LOG.error("ALARM %s (%s): %s", record.slot, record.state, action.reason)
-    elif action.act not in (Act.NOTHING, Act.WAIT):
-        LOG.info(
-            "%s (%s): %s %s", record.slot, record.state, action.event or action.act, action.reason
-        )
+@contextlib.contextmanager
+def _told(record: SlotRecord, action: Action) -> Iterator[None]:
+    """Tells of a step as it begins, and of an alarm once it was more than a look at an old record.
+
+    Looks run side by side: one that read the record before another one's step, and Placement after
+    it, finds what nobody did. Its first write is refused then, and the next look decides again.
+    """
+    if not action.alarm:
+        if action.act not in (Act.NOTHING, Act.WAIT):
+            what = action.event or action.act
+            LOG.info("%s (%s): %s %s", record.slot, record.state, what, action.reason)
+        yield
+        return
+    try:
+        yield
+    except ConflictError:
+        raise
+    except BaseException:
+        _alarm(record, action)
+        raise
+    _alarm(record, action)
+
+
+def _alarm(record: SlotRecord, action: Action) -> None:
+    LOG.error("ALARM %s (%s): %s", record.slot, record.state, action.reason)
 
 
 def worst_case_detection(config: Limits, slots: int, read_seconds: float = 0.05) -> float:

@@ -121,16 +121,24 @@ class PciFunction:
         return self.host.path(self.directory).exists()
 
     @property
-    def place(self) -> str:
-        """``BOOT/NUMBER``: the kernel numbers what it finds, and no number twice in one boot.
+    def number(self) -> int:
+        """Of its directory (st_ino): the kernel numbers what it finds, no number twice in one boot.
 
-        So it is another one once the function was gone. Empty where that cannot be read.
+        So it is another one once the function was gone. 0 where there is none.
         """
         try:
-            boot = self.host.text("/proc/sys/kernel/random/boot_id").strip()
-            return f"{boot}/{self.host.path(self.directory).stat().st_ino}"
+            return self.host.path(self.directory).stat().st_ino
+        except FileNotFoundError:
+            return 0
+
+    @property
+    def place(self) -> str:
+        """``BOOT/NUMBER`` (:attr:`number`). Empty where that cannot be read."""
+        try:
+            boot, number = self.host.text("/proc/sys/kernel/random/boot_id").strip(), self.number
         except OSError:
             return ""
+        return f"{boot}/{number}" if number else ""
 
     @property
     def driver(self) -> str | None:

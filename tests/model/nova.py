@@ -130,7 +130,8 @@ def _moves(world: World, p: int) -> Steps:
     here = world.places[p]
     running = here.instance in ("starting", "on") or here.ghost == "on"
     for q, there in enumerate(world.places):
-        if here.drive != NOWHERE and not running and q != p and there.drive == NOWHERE:
+        free = there.drive == NOWHERE and _resumable(world, here.drive, q)
+        if here.drive != NOWHERE and not running and q != p and free:
             after = world.at(p, drive=NOWHERE).at(q, drive=here.drive)
             yield f"the drive in {p} is put into {q}", after
 
@@ -140,8 +141,14 @@ def _returns(world: World, p: int) -> Steps:
     inside = {place.drive for place in world.places}
     if world.places[p].drive == NOWHERE:
         for drive in range(len(world.drives)):
-            if drive not in inside:
+            if drive not in inside and _resumable(world, drive, p):
                 yield f"drive {drive} is put into {p}", world.at(p, drive=drive)
+
+
+def _resumable(world: World, drive: int, p: int) -> bool:
+    """A suspended server gets what is in its slot past every hook: whoever puts a drive with other
+    data there has given it away (docs/decisions/gate.md, Given up)."""
+    return world.places[p].instance != "suspended" or world.drives[drive].data in (CLEAN, server(p))
 
 
 def returns(world: World, p: int) -> Steps:

@@ -129,7 +129,9 @@ def test_two_looks_that_give_back_at_once_hold_nothing(pool: Pool) -> None:
     assert pool.on_offer
 
 
-def test_a_look_with_an_old_record_takes_nothing_from_the_pool(pool: Pool) -> None:
+def test_a_look_with_an_old_record_takes_nothing_from_the_pool(
+    pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
     """Another look gave the slot back after this one had read its record: that is no alarm."""
     pool.enrol()
     pool.reconciler.look(pool.slot)
@@ -148,6 +150,21 @@ def test_a_look_with_an_old_record_takes_nothing_from_the_pool(pool: Pool) -> No
     assert pool.record.state is State.AVAILABLE
     assert pool.on_offer
     assert pool.states().count(State.ERASING) == 1
+    assert "ALARM" not in caplog.text
+
+
+def test_an_alarm_is_told_though_placement_fails_in_mid_step(
+    pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool.make_used()
+    pool.put_reserved(0)
+    pool.clock.forward(pool.limits.burn_grace + 1)
+    pool.proxy.inject(Fault(Kind.STATUS, "PUT", status=500, left=1))
+    with pytest.raises(UnavailableError):
+        pool.reconciler.look(pool.slot)
+    assert "lowered reserved" in caplog.text
+    pool.reconciler.look(pool.slot)
+    assert pool.view.locked
 
 
 def test_a_placement_that_does_not_answer_decides_nothing(

@@ -105,10 +105,11 @@ class Dispatcher:
             f"the host accepted order {accepted.order_id}, generation {accepted.generation}, which "
             f"is not in this record: was the database lost or restored? Going on above it"
         )
+        changes = SlotChanges(new_case=True, above=accepted.generation)
+        # Refused where a look beside this one gave that order: then nothing was lost.
+        after = self.store.amend(record, changes, note=reason)
         LOG.error("ALARM: %s: %s", record.slot, reason)
-        return self.store.amend(
-            record, SlotChanges(new_case=True, above=accepted.generation), note=reason
-        )
+        return after
 
     def _prepare(self, record: SlotRecord, host: HostRecord | None) -> EraseOrder | _Wait:
         if host is None:

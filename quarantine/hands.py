@@ -73,8 +73,9 @@ class Hands:
         except BadInputError as error:
             # Damaged, or signed by a key that was replaced since: it stays so, and no other ticket
             # can be made of this case.
+            after = self._store.transition(record, Event.RECALLED, reason=str(error))
             LOG.error("ALARM %s", error)
-            return self._store.transition(record, Event.RECALLED, reason=str(error))
+            return after
 
     def send(self, record: SlotRecord) -> SlotRecord:
         """Have the order sent; the time of sending is on the record afterwards."""

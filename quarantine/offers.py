@@ -27,9 +27,9 @@ def hold_unburnt(store: Store, placement: custody.Door, record: SlotRecord) -> N
             f"on offer without the trait {ONE_TIME_USE}: Nova would hand the drive on without "
             "an erase; restore one_time_use in device_spec, then release the slot"
         )
-        LOG.error("ALARM %s: %s", record.slot, reason)
         changes = SlotChanges(new_case=True)
         store.transition(record, Event.HELD, reason=reason, changes=changes)
+        LOG.error("ALARM %s: %s", record.slot, reason)
     except Exception as error:
         _tell(str(record.slot), error)
 

@@ -857,6 +857,22 @@ def test_after_a_lost_record_orders_go_on_above_what_the_host_accepted(
     assert plane.dispatcher.order(plane.record()).order_token == again.order_token
 
 
+def test_an_order_that_another_look_gave_meanwhile_is_no_lost_record(
+    plane: Plane, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = host_of(plane, tmp_path / "host")
+    before = plane.enrol()
+    greet(plane, state)
+    given = plane.dispatcher.order(before)
+    assert given.order_token is not None
+    state.accept(given.order_token)
+    greet(plane, state)
+    with pytest.raises(ConflictError):
+        plane.dispatcher.order(before)
+    assert "ALARM" not in caplog.text
+    assert plane.dispatcher.order(plane.record()).order_token == given.order_token
+
+
 def test_after_a_new_signing_key_the_host_takes_orders_again(plane: Plane, tmp_path: Path) -> None:
     state = host_of(plane, tmp_path / "host")
     plane.ordered()

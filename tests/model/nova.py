@@ -130,8 +130,7 @@ def _moves(world: World, p: int) -> Steps:
     here = world.places[p]
     running = here.instance in ("starting", "on") or here.ghost == "on"
     for q, there in enumerate(world.places):
-        free = there.drive == NOWHERE and _resumable(world, here.drive, q)
-        if here.drive != NOWHERE and not running and q != p and free:
+        if here.drive != NOWHERE and not running and q != p and there.drive == NOWHERE:
             after = world.at(p, drive=NOWHERE).at(q, drive=here.drive)
             yield f"the drive in {p} is put into {q}", after
 

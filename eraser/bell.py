@@ -1,8 +1,9 @@
 """The host's bell: whoever saw that a slot may have changed says its address, here and now.
 
-libvirt's hook and the watcher ring it with one datagram of PCI addresses; the worker passes it on,
-and the control plane looks at that slot at once. A bell that is lost costs the time until the next
-regular look and nothing else, so nobody waits for one and nothing is tried twice.
+libvirt's hook, the watcher and the patch in nova-compute ring it with one datagram of PCI
+addresses; the worker passes it on, and the control plane looks at that slot at once. A bell that is
+lost costs the time until the next regular look and nothing else, so nobody waits for one and
+nothing is tried twice.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import select
+import shutil
 import socket
 import threading
 import time
@@ -21,13 +23,16 @@ from eraser.wire.identity import pci_address
 LOG = logging.getLogger(__name__)
 
 SOCKET = "bell.sock"
-"""In the run directory; root's alone."""
+"""In the run directory; for root and one group."""
 
 MAX_BYTES = 1024
 """Of one datagram: more addresses than one guest has drives."""
 
 PAUSE = 1.0
 """Seconds between two bells for one slot: the second is passed on later, not dropped."""
+
+MAX_WAITING = 256
+"""Slots that are rung for and not passed on yet; more than a host has are no bells."""
 
 _NAP = 0.5
 """Seconds until a listener notices that it is to end."""
@@ -58,9 +63,11 @@ def parse(data: bytes) -> tuple[str, ...]:
 class Listener:
     """Hears the bell in a thread of its own and calls ``tell`` for each slot."""
 
-    def __init__(self, run_dir: Path, tell: Callable[[str], None]) -> None:
-        """Takes over from an earlier listener. Raises ``OSError``."""
+    def __init__(self, run_dir: Path, tell: Callable[[str], None], group: str = "") -> None:
+        """Takes over from an earlier listener; ``group`` may ring besides root. Raises
+        ``OSError``."""
         self._path = run_dir / SOCKET
+        self._group = group
         self._tell = tell
         self._waiting: dict[str, float] = {}
         """When each slot that was rung for is due."""
@@ -72,13 +79,14 @@ class Listener:
         self._thread.start()
 
     def _bind(self) -> socket.socket:
-        """At its final name only once nobody but root may write to it."""
+        """At its final name only once nobody but root and the group may write to it."""
         made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         temporary = self._path.with_name(f".{SOCKET}.{os.getpid()}")
         try:
             temporary.unlink(missing_ok=True)
             made.bind(str(temporary))
             temporary.chmod(0o600)
+            self._admit(temporary)
             temporary.replace(self._path)
             made.setblocking(False)
         except BaseException:
@@ -86,6 +94,15 @@ class Listener:
             temporary.unlink(missing_ok=True)
             raise
         return made
+
+    def _admit(self, path: Path) -> None:
+        if not self._group:
+            return
+        try:
+            shutil.chown(path, group=self._group)
+            path.chmod(0o660)
+        except (LookupError, PermissionError) as error:
+            LOG.warning("group %s may not ring the bell: %s", self._group, error)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -119,6 +136,8 @@ class Listener:
                 return
             try:
                 for address in parse(data):
+                    if len(self._waiting) >= MAX_WAITING and address not in self._waiting:
+                        raise ValueError(f"{MAX_WAITING} slots are waiting already")
                     due = self._told.get(address, -PAUSE) + PAUSE
                     self._waiting.setdefault(address, due)
             except ValueError as error:

@@ -19,6 +19,7 @@ from eraser import (
     caseprobes,
     caseproof,
     casesanitize,
+    casesubsystem,
     caseunlock,
     durationfiles,
 )
@@ -30,13 +31,14 @@ from eraser.casereport import AfterLook, Ending, assemble
 from eraser.clock import utc_now
 from eraser.drive import command, health
 from eraser.drive.features import features
-from eraser.drive.inspect import facts
+from eraser.drive.inspect import described, facts
 from eraser.drive.lock import SlotLock
 from eraser.drive.nvme import Controller
 from eraser.drive.profile import compare
 from eraser.drive.sysfs import AbsentError, Host, PciFunction
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
+from eraser.gate.records import Moment
 from eraser.journal import JournalError, read
 from eraser.wire.policy import Label
 from eraser.wire.report import EraseReport, Outcome, Step
@@ -147,7 +149,7 @@ def _book(request: CaseRequest, files: CaseFiles) -> Book:
     book = Book(files)
     began = book.state.began
     if began is not None and began.work == request.same_work:
-        book.note(Resumed(utc_now()))
+        book.note(Resumed(utc_now(), Moment.now()))
         return book
     # No journal, or one of other work (another policy): what stands beside it means nothing. A
     # sanitize that runs on from there is adopted by its command dword 10.
@@ -155,7 +157,7 @@ def _book(request: CaseRequest, files: CaseFiles) -> Book:
     files.sweep()
     files.write_request(request)
     book = Book(files)
-    book.note(Began(request.same_work, utc_now(), time.time()))
+    book.note(Began(request.same_work, utc_now(), time.time(), Moment.now()))
     return book
 
 
@@ -197,6 +199,7 @@ def _stopped(error: EraserError) -> Ending:
 def _steps(desk: Desk) -> None:
     with desk.step(Step.PROVE_IDLE):
         desk.open()
+        casesubsystem.check(desk)
         desk.revoke()
     if desk.state.plan is None:
         with desk.step(Step.INSPECT):
@@ -246,10 +249,10 @@ def _inspect(desk: Desk) -> None:
 
 
 def _targets(controller: Controller) -> tuple[FormatTarget, ...]:
-    return tuple(
-        FormatTarget.of(nsid, controller.identify_namespace(nsid))
-        for nsid in controller.active_namespaces()
-    )
+    """One that does not describe itself is none: Format has to name its format. A sanitize reaches
+    it all the same, and the verification knows that it was not read."""
+    found = described(controller, controller.active_namespaces())
+    return tuple(FormatTarget.of(nsid, namespace) for nsid, namespace in found)
 
 
 def _look_again(desk: Desk) -> AfterLook:
@@ -263,10 +266,10 @@ def _look_again(desk: Desk) -> AfterLook:
     try:
         found = facts(controller)
         identity = controller.identity()
-        rules = features(controller)
+        rules = features(controller, desk.request.profile.features)
         # Only at a case's end: one that was stopped at once may be of a drive in use.
         if desk.state.verified is not None and casefeatures.mend(desk, found, rules):
-            rules = features(controller)
+            rules = features(controller, desk.request.profile.features)
         differences = compare(desk.request.profile, identity, found, rules)
     except DriveError as error:
         problems.append(f"inspection after the erase: {error}")

@@ -37,6 +37,7 @@ from eraser.caseentries import (
     decode,
 )
 from eraser.drive.passthru import FORMAT_NVM, NAMESPACE_MANAGEMENT
+from eraser.gate.records import Moment
 from eraser.journal import Line
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.profile import NamespaceLayout, layout_differences
@@ -49,6 +50,10 @@ class CaseState:
 
     began: Began | None = None
     resumed: int = 0
+    since: Moment | None = None
+    """When the first run of the present boot began; None where no run told."""
+    used: float = 0.0
+    """Seconds that runs of earlier boots spent."""
     identity: ControllerIdentity | None = None
     revoked: Revoked | None = None
     inspected: Inspected | None = None
@@ -203,8 +208,11 @@ class CaseState:
         match entry:
             case Began():
                 self.began = entry
+                self.since = entry.moment
             case Resumed():
                 self.resumed += 1
+                if entry.moment is not None and not entry.moment.same_boot(self.since):
+                    self.used, self.since = sum(self.seconds.values()), entry.moment
                 # The slot was nobody's meanwhile: canaries that no command of ours followed may be
                 # gone through another's, and would count as erased by us.
                 self.uprooted.update(self.planted.keys() - self.attempts.keys())

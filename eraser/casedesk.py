@@ -11,7 +11,6 @@ from eraser import durationfiles, durations
 from eraser.casebook import CaseState
 from eraser.caseentries import Entry, Identified, Revoked, Spent
 from eraser.casefiles import CaseFiles, CaseRequest
-from eraser.caseheat import Heat
 from eraser.drive.binding import ensure_nvme_driver
 from eraser.drive.idle import prove_idle
 from eraser.drive.lock import NamespaceHold, SlotLock
@@ -21,6 +20,7 @@ from eraser.drive.sysfs import Host
 from eraser.drive.unique import check_unique
 from eraser.errors import DriveError, EraserError, IdentityError
 from eraser.gate import takedesk
+from eraser.gate.records import Moment
 from eraser.journal import Journal
 from eraser.wire.applied import Applied, apply
 from eraser.wire.policy import Limits, Method, Policy
@@ -81,7 +81,6 @@ class Desk:
         self._controller: Controller | None = None
         self._hold: NamespaceHold | None = None
         self._deadline = _deadline(request, book.state)
-        self.heat = Heat(files, lambda: self.controller)
         self._usual: dict[Method, durations.Row | None] = {}
         self._applied = Applied.plain(request.policy)
 
@@ -142,7 +141,6 @@ class Desk:
             yield
         finally:
             self._step = outer
-            self.heat.over()
             # A step within a step counts for itself: the sum is the time of the case.
             inner = self._counted - before
             own = max(0.0, time.monotonic() - began - inner)
@@ -214,11 +212,17 @@ class Desk:
 
     def _know(self) -> None:
         found = self.controller.identity()
-        expected = self.request.identity or self.state.identity
-        if expected is not None and (differences := expected.differences(found)):
+        address, serial = self.request.slot.address, self.request.serial
+        for expected in (self.request.identity, self.state.identity):
+            if expected is not None and (differences := expected.differences(found)):
+                raise IdentityError(
+                    f"{address}: expected the drive of this case, found another: "
+                    f"{'; '.join(differences)}; nothing was sent to it"
+                )
+        if serial and serial != found.serial.strip():
             raise IdentityError(
-                f"{self.request.slot.address}: expected the drive of this case, found another: "
-                f"{'; '.join(differences)}; nothing was sent to it"
+                f"{address}: expected the drive with serial {serial!r}, found {found.serial!r}; "
+                "nothing was sent to it"
             )
         check_unique(self.host, found, self.request.slot.address)
         if self.state.identity is None:
@@ -278,7 +282,6 @@ class Desk:
 
     def close(self) -> None:
         """Lets go of disks and controller; the lock stays its owner's."""
-        self.heat.over()
         if self._hold is not None:
             self._hold.drop()
         if self._controller is not None:
@@ -288,10 +291,13 @@ class Desk:
 def _deadline(request: CaseRequest, state: CaseState) -> float | None:
     """When this run must end, on the monotonic clock.
 
-    Across runs only the host's own wall clock tells how much was used; one that was set back
-    gives the case its whole time again rather than none.
+    In one boot this machine's own steady clock tells how much was used, and of earlier boots what
+    their runs noted; a step that lost its power is not among it. The time of day would end honest
+    cases: it may be days behind when a case begins, and set right by NTP.
     """
     if not request.seconds_allowed:
         return None
-    used = 0.0 if state.began is None else max(0.0, time.time() - state.began.epoch)
+    now, used = Moment.now(), state.used
+    if state.since is not None and now.same_boot(state.since):
+        used += now.seconds - state.since.seconds
     return time.monotonic() + max(0.0, request.seconds_allowed - used)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eraser.errors import BadInputError
+from eraser.gate.records import Moment
 from eraser.journal import JournalError, Line
 from eraser.wire import codec
 from eraser.wire.identity import ControllerIdentity
@@ -24,18 +25,24 @@ from eraser.wire.ticket import LastOwner
 
 @dataclass(frozen=True)
 class Began:
-    """The case was opened for this request, at this time (UTC; and seconds since the epoch)."""
+    """The case was opened for this request, at this time (UTC; and seconds since the epoch).
+
+    Those are for people: they may be wrong. ``moment`` is this machine's own; None from an older
+    version.
+    """
 
     work: str
     at: str
     epoch: float
+    moment: Moment | None = None
 
 
 @dataclass(frozen=True)
 class Resumed:
-    """Another process took the case up."""
+    """Another process took the case up. ``moment`` as in :class:`Began`."""
 
     at: str
+    moment: Moment | None = None
 
 
 @dataclass(frozen=True)

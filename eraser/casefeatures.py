@@ -7,7 +7,8 @@ from typing import Any
 from eraser.casedesk import Desk
 from eraser.caseentries import Sent
 from eraser.drive import hostmetadata, manage
-from eraser.drive.features import FEATURES, differing
+from eraser.drive.features import differing, known_of, read_as
+from eraser.drive.passthru import FEATURE_DEFAULT
 from eraser.drive.profile import is_of
 from eraser.errors import DriveError
 from eraser.wire.profile import FeatureRule
@@ -16,8 +17,6 @@ from eraser.wire.report import ControllerFacts
 _NOT_SAVED = frozenset({0x02, 0x10D})
 """Invalid Field, Feature Identifier Not Saveable (Base 2.0, figures 126 and 128): drives that save
 none of a feature answer the one or the other."""
-
-_KNOWN = {known.fid: known for known in FEATURES}
 
 _PROTECTIONS = frozenset({0x84, 0x85})
 """Write protection of namespaces and of boot partitions: some of their values last for ever, so a
@@ -40,14 +39,26 @@ def mend(desk: Desk, found: ControllerFacts, rules: tuple[FeatureRule, ...]) -> 
         return False
     saves, before = controller.identify().saves_features, len(desk.state.commands)
     for rule, other in wanted:
-        if not rule.digest:
-            save = saves and (rule.fid not in _KNOWN or _KNOWN[rule.fid].saved)
-            _set(desk, rule.fid, rule.value, other.nsid, save=save)
-            continue
-        for change in _metadata(rule, other):
-            words = {"send": change.data, "note": change.note}
-            _set(desk, rule.fid, change.cdw11, other.nsid, save=saves, **words)
+        known = known_of(rule)
+        if known.metadata:
+            for change in _metadata(rule, other):
+                words = {"send": change.data, "note": change.note}
+                _set(desk, rule.fid, change.cdw11, other.nsid, save=saves, **words)
+        elif not rule.digest or rule.complete:
+            _set_value(desk, rule, other, save=saves and known.saved)
     return len(desk.state.commands) > before
+
+
+def _set_value(desk: Desk, rule: FeatureRule, other: FeatureRule, *, save: bool) -> None:
+    """The profile's value, or the drive's own default of what differs from drive to drive."""
+    known, wanted = known_of(rule), rule
+    if known.own_default:
+        wanted = read_as(desk.controller, other, FEATURE_DEFAULT) or rule
+    words: dict[str, Any] = {"send": wanted.content} if known.data else {}
+    value = wanted.value | rule.select
+    if known.in_dword_12:
+        words["cdw12"], value = wanted.value, rule.select
+    _set(desk, rule.fid, value, other.nsid, save=save, **words)
 
 
 def _metadata(rule: FeatureRule, other: FeatureRule) -> tuple[hostmetadata.Change, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from eraser.caseplace import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR, CasePlace
@@ -24,8 +24,9 @@ __all__ = ["DEFAULT_RUN_DIR", "DEFAULT_STATE_DIR", "CaseFiles", "CaseProgress", 
 class CaseRequest:
     """Erase what is in this slot.
 
-    ``identity`` is None stand-alone: it is learned, and written to the journal first. The ids are
-    the order's, empty or 0 stand-alone; ``seconds_allowed`` 0 means no limit of the whole.
+    Stand-alone ``identity`` may be None: it is learned, and written to the journal first. The ids
+    are the order's, empty or 0 stand-alone; ``seconds_allowed`` 0 means no limit of the whole.
+    ``serial`` is what a person said instead of an identity, empty where nobody did.
     """
 
     slot: Slot
@@ -37,6 +38,7 @@ class CaseRequest:
     nonce: str = ""
     incarnation: str = ""
     seconds_allowed: int = 0
+    serial: str = field(default="", metadata=codec.LATE)
 
     @property
     def same_work(self) -> str:
@@ -155,23 +157,6 @@ class CaseFiles(CasePlace):
         except (OSError, BadInputError):
             # After a power loss the file may be empty: it was never synced and decides nothing.
             return None
-
-    def write_heat(self, text: str) -> None:
-        """What the drive says of its temperature now; empty for a drive that is not too warm."""
-        path = self.directory / "heat.txt"
-        if not text:
-            path.unlink(missing_ok=True)
-            return
-        temporary = path.with_name(f".heat.{os.getpid()}.tmp")
-        temporary.write_text(text)
-        temporary.replace(path)
-
-    def heat(self) -> str:
-        """The newest :meth:`write_heat`, empty where there is none."""
-        try:
-            return (self.directory / "heat.txt").read_text(errors="replace")[:200]
-        except OSError:
-            return ""
 
     def report(self) -> EraseReport | None:
         """The report of a finished case. Raises :class:`BadInputError` where it is damaged."""

@@ -7,6 +7,7 @@ import time
 from eraser import caseprobes, durations
 from eraser.casedesk import Desk
 from eraser.caseentries import AttemptOver, CommandEntry, Intent, MethodDone, Sent
+from eraser.drive.inspect import described
 from eraser.drive.passthru import passthru_argv, status_of
 from eraser.erase import format as format_nvm
 from eraser.erase.plan import OPCODE_FORMAT
@@ -105,8 +106,8 @@ class Format:
         deadline = time.monotonic() + self.desk.limits.format
         controller = self.desk.controller
         while any(
-            controller.identify_namespace(nsid).format_progress & 0x7F
-            for nsid in controller.active_namespaces()
+            namespace.format_progress & 0x7F
+            for _nsid, namespace in described(controller, controller.active_namespaces())
         ):
             if time.monotonic() >= deadline:
                 raise DriveError("an earlier Format is not at its end (FPI); look at the drive")

@@ -1,7 +1,8 @@
 """Where a case lives on the host's disk. Every name is a digest: a serial is 20 hostile bytes.
 
-``STATE_DIR/cases/<key>/`` holds what a resumed case needs; ``STATE_DIR/reports/`` keeps every
-report, by its own digest. A finished case stays until whoever started it has taken the report.
+``STATE_DIR/cases/<key>/`` holds what a resumed case needs; ``STATE_DIR/reports/`` keeps reports by
+their own digests, for ``[worker]keep_reports`` days. A finished case stays until whoever started it
+has taken the report.
 """
 
 from __future__ import annotations

@@ -137,11 +137,12 @@ def _plant_one(desk: Desk, layout: NamespaceLayout) -> tuple[int, str, int]:
 
 
 def layouts(desk: Desk) -> tuple[NamespaceLayout, ...]:
-    """The namespaces as inspected, or as restored since: canaries stand at places of these."""
+    """The namespaces as inspected, or as restored since: canaries stand at places of these, as far
+    as they have any."""
     layout = desk.state.layout
     if layout is None:
         raise DriveError(f"{desk.request.slot}: expected an inspected drive, found none")
-    return layout
+    return tuple(namespace for namespace in layout if namespace.blocks)
 
 
 def canaries_of(desk: Desk, layout: NamespaceLayout) -> Canaries:

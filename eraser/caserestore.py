@@ -17,7 +17,7 @@ from eraser.casesanitize import wait_for_another
 from eraser.caseunlock import attach, look_anew, unlock_late, wrong
 from eraser.drive import manage
 from eraser.drive.inquiry import sensible
-from eraser.drive.inspect import DETACHED, detached, layout_of
+from eraser.drive.inspect import DETACHED, described, detached, layouts
 from eraser.drive.passthru import FORMAT_NVM, NAMESPACE_MANAGEMENT
 from eraser.drive.profile import is_of
 from eraser.erase.layout import (
@@ -41,7 +41,7 @@ def restore(desk: Desk) -> None:
     unlock_late(desk)
     active, loose = _layout(desk)
     steps = _steps(desk, active, loose)
-    if steps and (left := _unerased(desk)):
+    if steps and (left := _unerased(desk, active)):
         desk.note(Restored(False, active, (), (left,)))
         return
     if not steps:
@@ -64,7 +64,7 @@ def restore(desk: Desk) -> None:
         desk.note(Restored(True, active, _added(desk), tuple(problems)))
 
 
-def _unerased(desk: Desk) -> str:
+def _unerased(desk: Desk, active: tuple[NamespaceLayout, ...]) -> str:
     """Why nothing may be deleted: Format is all that there is, and it did not erase everything.
 
     It never reaches what a deleted namespace held, and the next case would know nothing of it.
@@ -73,6 +73,8 @@ def _unerased(desk: Desk) -> str:
     if plan is None or any(command.method.is_sanitize for command in plan.commands):
         return ""
     failed = [str(m.nsid) for m in desk.state.methods if m.verdict is not Verdict.ERASED]
+    # One that does not describe itself was in no plan.
+    failed += [str(each.nsid) for each in active if not each.blocks]
     if not failed:
         return ""
     return f"restore: nothing was changed, because namespaces {', '.join(failed)} were not erased"
@@ -110,7 +112,7 @@ def _read_layout(desk: Desk) -> Layouts:
         loose,
         [],  # the last look names it
     )
-    return tuple(layout_of(n, controller.identify_namespace(n)) for n in active), loose
+    return layouts(active, described(controller, active)), loose
 
 
 def _steps(
@@ -213,8 +215,8 @@ def _added(desk: Desk) -> tuple[CommandEntry, ...]:
         return plan.commands[-1:] if desk.state.erased else ()
     controller = desk.controller
     targets = tuple(
-        FormatTarget.of(nsid, controller.identify_namespace(nsid))
-        for nsid in controller.active_namespaces()
+        FormatTarget.of(nsid, namespace)
+        for nsid, namespace in described(controller, controller.active_namespaces())
     )
     again = make_plan(desk.policy, Capabilities.of(controller.identify()), targets, desk.applied)
     return tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in again.commands)

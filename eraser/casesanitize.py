@@ -38,6 +38,9 @@ from eraser.wire.report import CommandRecord, MethodRecord, Step, Verdict
 STATUS_SANITIZE_IN_PROGRESS = 0x1D
 """Generic Command Status (Base 2.0, figure 126)."""
 
+EXIT_MEDIA_VERIFICATION = 5
+"""SANACT, dword 10 bits 2:0 (Base 2.1, 5.1.22); it changes nothing where it comes twice."""
+
 SETTLE_SECONDS = 2.0
 """How long an accepted command may take to show up in log 81h before the log counts as stale."""
 
@@ -86,16 +89,35 @@ def ours_runs(desk: Desk, cdw10s: tuple[int, ...]) -> bool:
 
 def wait_for_another(desk: Desk, why: str) -> None:
     """Until no sanitize is running. Raises :class:`DriveError` when patience is over."""
-    dog = _watchdog(desk)
+    dog, left = _watchdog(desk), False
     while True:
         _raw, now = _patient_look(desk, dog)
         if now.state is not SanitizeState.RUNNING:
             return
+        if now.verifying and not left:
+            _leave_verification(desk)
+            left = True
+            continue
         if over := dog.look(now.progress, time.monotonic()):
-            raise DriveError(f"waiting for another's sanitize (SCDW10 {now.cdw10:#x}): {over}")
+            where = ", in the Media Verification state" if now.verifying else ""
+            raise DriveError(
+                f"waiting for another's sanitize (SCDW10 {now.cdw10:#x}){where}: {over}"
+            )
         desk.tell(now.fraction, f"another's sanitize is running, {why}")
         desk.check_time()
         time.sleep(desk.limits.poll)
+
+
+def _leave_verification(desk: Desk) -> None:
+    """It is over, and waits for whoever wanted to look at the media: nobody does any more."""
+    desk.recheck()
+    record, _data = desk.controller.admin(
+        OPCODE_SANITIZE,
+        cdw10=EXIT_MEDIA_VERIFICATION,
+        timeout=desk.limits.command,
+        note="exit the Media Verification state",
+    )
+    desk.note(Sent(record))
 
 
 def _watchdog(desk: Desk) -> Watchdog:
@@ -233,7 +255,6 @@ class Sanitize:
                     self._done(intent, raw, Verdict.UNKNOWN, over, changed=True, halt=True)
                     return
                 self.desk.check_time()
-                self.desk.heat.feel()
                 self.desk.tell(now.fraction, self._eta(now, began, known))
             elif found.standing is Standing.FOREIGN:
                 wait_for_another(self.desk, "after our command")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
+from eraser import VERSION
 from eraser.cli_output import EXIT_CODES, Interrupted, interruptible
 from eraser.errors import BadInputError, EraserError
 
@@ -48,6 +49,7 @@ def _top() -> argparse.ArgumentParser:
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, (_module, text) in VERBS.items():
         verbs.add_parser(name, help=text, add_help=False)

@@ -7,13 +7,14 @@ import dataclasses
 import socket
 from pathlib import Path
 
+from eraser import cli_meant
 from eraser.case import run_case
 from eraser.casefiles import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR, CaseFiles, CaseRequest
 from eraser.cli_output import Summary, add_format, exit_code, read_file, show, stderr_progress
 from eraser.drive.sysfs import Host
 from eraser.errors import BadInputError, BusyError, EraserError
 from eraser.wire import codec
-from eraser.wire.identity import Slot, pci_address
+from eraser.wire.identity import Slot, host_name, pci_address
 from eraser.wire.policy import LimitOverrides, Limits, Policy, Quirk
 from eraser.wire.profile import Profile
 
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
     parser.add_argument(
         "--policy", type=Path, metavar="FILE", help="methods, verification, limits (JSON)"
     )
+    cli_meant.add_arguments(parser)
     parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE_DIR, metavar="DIR")
     parser.add_argument("--run-dir", type=Path, default=DEFAULT_RUN_DIR, metavar="DIR")
     parser.add_argument("--host", default="", metavar="NAME", help="in the report (this host's)")
@@ -78,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _request(arguments: argparse.Namespace) -> CaseRequest:
     """Everything that was given, checked before anything is touched."""
     try:
-        slot = Slot(arguments.host or socket.gethostname(), pci_address(arguments.pci))
+        slot = Slot(arguments.host or _this_host(), pci_address(arguments.pci))
     except ValueError as error:
         raise BadInputError(str(error)) from error
     profile = codec.load(Profile, read_file(arguments.profile, "profile"), "profile")
@@ -98,4 +100,15 @@ def _request(arguments: argparse.Namespace) -> CaseRequest:
             policy = dataclasses.replace(policy, quirks=(*policy.quirks, said))
     except ValueError as error:
         raise BadInputError(f"time limits: {error}") from error
-    return CaseRequest(slot=slot, identity=None, profile=profile, policy=policy)
+    meant = cli_meant.meant(arguments, slot.address)
+    return CaseRequest(
+        slot=slot, identity=meant.identity, profile=profile, policy=policy, serial=meant.serial
+    )
+
+
+def _this_host() -> str:
+    """Its name; a rescue system may have none (the kernel says "(none)")."""
+    try:
+        return host_name(socket.gethostname())
+    except ValueError:
+        return "localhost"

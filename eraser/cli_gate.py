@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +23,6 @@ DEFAULT_RUN_DIR = Path("/run/nvme-quarantine")
 
 _HELP = {
     "check": "let the domain on standard input start on its drives, or refuse, as the hook does",
-    "serve": "stay loaded and answer the hook, so that starts wait for less (a unit's)",
     "status": "what of this host's defences stands; exit code 1 where one does not",
     "show": "show owners, tickets, allowances and exemptions",
     "adopt": "first installation: record who has which drive now",
@@ -78,9 +76,9 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deadline",
         type=float,
-        default=4.0,
+        default=24.0,
         metavar="SECONDS",
-        help="for reading all of its drives; libvirt waits meanwhile (%(default)g)",
+        help="for the whole answer; a drive that is not ready is waited for (%(default)g)",
     )
 
 
@@ -110,7 +108,6 @@ def _ticket_options(parser: argparse.ArgumentParser) -> None:
 
 _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "check": _check_options,
-    "serve": lambda _parser: None,
     "status": _format,
     "show": _format,
     "adopt": _adopt_options,
@@ -136,18 +133,8 @@ def _check(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _serve(arguments: argparse.Namespace) -> int:
-    from eraser.gate import resident
-
-    # As the hook starts it, and from before anything of ours is loaded: it watches its own files.
-    argv = [sys.executable, "-IS", os.path.abspath(resident.__file__)]
-    argv += [str(arguments.state_dir), str(arguments.run_dir)]
-    os.execv(argv[0], argv)  # noqa: S606 - no shell is wanted
-
-
 def _status(arguments: argparse.Namespace) -> int:
     from eraser.cli_output import printable, show
-    from eraser.gate import setup
     from eraser.testimony import Witness
     from eraser.wire.ticket import Standing
 
@@ -163,8 +150,6 @@ def _status(arguments: argparse.Namespace) -> int:
                 f"domain   {'unrecorded':<14} {printable(domain.name)} {domain.uuid} runs with "
                 f"{', '.join(domain.addresses)}: by hot-plug, or past the gate"
             )
-        if setup.unattended(arguments.state_dir):
-            print(f"resident {'absent':<14} starts take longer: have 'nvme-eraser gate serve' run")
     well = (Standing.PRESENT, Standing.NOT_APPLICABLE)
     return 0 if not unseen and all(each.standing in well for each in seen.defences) else 1
 
@@ -285,7 +270,6 @@ def _rest(arguments: argparse.Namespace) -> int:
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": _check,
-    "serve": _serve,
     "status": _status,
     "show": _show,
     "adopt": _adopt,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eraser.cli_output import add_format, printable, show
 from eraser.drive import health
-from eraser.drive.features import features
+from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
 from eraser.drive.nvme import open_controller
 from eraser.drive.profile import obstacles, propose, value_of
@@ -23,7 +23,7 @@ from eraser.wire import codec
 from eraser.wire.condition import Condition
 from eraser.wire.identity import ControllerIdentity, pci_address
 from eraser.wire.policy import Label, Limits, Method
-from eraser.wire.profile import FeatureRule
+from eraser.wire.profile import FeatureRule, Profile
 from eraser.wire.report import ControllerFacts, HealthRecord
 
 
@@ -59,6 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
         "for each model, on a drive as it came from its maker (docs/profiles.md)",
     )
     parser.add_argument(
+        "--save-identity",
+        type=Path,
+        metavar="FILE",
+        help="write who this drive is, for 'erase --identity FILE'; do it while you know which "
+        "drive you look at",
+    )
+    parser.add_argument(
         "--name", default="", help="the profile's name (default: model and firmware)"
     )
     parser.add_argument(
@@ -83,21 +90,17 @@ def run(arguments: argparse.Namespace) -> int:
     )
     with controller:
         identify, identity = controller.identify(), controller.identity()
-        found, rules = facts(controller), features(controller)
+        found, rules = facts(controller), survey(controller)
         state = health.read(controller.smart_log())
         sanitize = ""
         if identify.can_sanitize:
             sanitize = SanitizeLog.parse(controller.sanitize_log()).state.value
     saved = None
     if arguments.save is not None:
-        profile = propose(identity, found, rules, arguments.name)
-        try:
-            replace_durably(arguments.save, codec.canonical(profile) + b"\n", 0o644)
-        except OSError as error:
-            raise BadInputError(
-                f"expected to write {arguments.save}, found {error.strerror}"
-            ) from error
+        _write(arguments.save, propose(identity, found, rules, arguments.name))
         saved = str(arguments.save)
+    if arguments.save_identity is not None:
+        _write(arguments.save_identity, identity)
     capabilities = Capabilities.of(identify)
     methods = tuple(method for method in Method if offers(method, capabilities))
     inspection = Inspection(
@@ -118,6 +121,13 @@ def run(arguments: argparse.Namespace) -> int:
         for name, text in lines(inspection):
             print(f"{name:<20} {printable(text)}")
     return 0
+
+
+def _write(path: Path, what: Profile | ControllerIdentity) -> None:
+    try:
+        replace_durably(path, codec.canonical(what) + b"\n", 0o644)
+    except OSError as error:
+        raise BadInputError(f"expected to write {path}, found {error.strerror}") from error
 
 
 def lines(inspection: Inspection) -> Iterator[tuple[str, str]]:
@@ -178,8 +188,8 @@ def _condition_lines(found: Condition) -> Iterator[tuple[str, str]]:
                 if true
             ]
             yield f"firmware slot {slot}", ", ".join([held or "empty", *marks])
-    if found.controllers > 1:
-        yield "controllers", str(found.controllers)
+    if found.controllers != 1:
+        yield "controllers", str(found.controllers or "more than one; it does not list them")
     if found.security is not None:
         words = [
             word
@@ -189,6 +199,10 @@ def _condition_lines(found: Condition) -> Iterator[tuple[str, str]]:
                 ("shadow MBR", found.security.shadow_mbr),
                 ("the owner's password was changed", found.security.sid_changed),
                 ("taking ownership is blocked", found.security.sid_blocked),
+                (
+                    "whether the owner's password was changed is not told",
+                    found.security.owner_untold,
+                ),
             )
             if true
         ]

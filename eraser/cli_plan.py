@@ -9,6 +9,7 @@ from pathlib import Path
 from eraser import durationfiles, durations
 from eraser.casefiles import DEFAULT_STATE_DIR
 from eraser.cli_output import EXIT_NO_METHOD, add_format, read_file, show
+from eraser.drive.inspect import described
 from eraser.drive.nvme import open_controller
 from eraser.drive.sysfs import Host
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
@@ -112,8 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
     with open_controller(Host(), address, timeout=limit, command_timeout=limit) as controller:
         identify = controller.identify()
         targets = tuple(
-            FormatTarget.of(nsid, controller.identify_namespace(nsid))
-            for nsid in controller.active_namespaces()
+            FormatTarget.of(nsid, namespace)
+            for nsid, namespace in described(controller, controller.active_namespaces())
         )
         shown = describe(
             policy,

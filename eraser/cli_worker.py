@@ -43,11 +43,13 @@ def run(arguments: argparse.Namespace) -> int:
         card = hoststate.keygen(arguments.state_dir, arguments.host)
         print(codec.canonical(card).decode())
         return 0
-    from eraser import workerconf
+    from eraser import memory, workerconf
+    from eraser.drive.sysfs import Host
     from eraser.hoststate import HostState
     from eraser.worker import Worker
 
     settings = workerconf.load(arguments.config_file or [DEFAULT_CONFIG])
+    memory.check(Host(), settings.max_running)
     logging.getLogger().setLevel(logging.INFO)
     Worker(settings, HostState(settings.state_dir)).run()
     return 0

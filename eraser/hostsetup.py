@@ -30,6 +30,8 @@ MARK = "ERASER_QUARANTINE"
 """The udev property of our drives. multipath judges the first property, by name, that any of its
 lists knows, and its built-in exceptions know ID_WWN: ours has to come before that."""
 
+_TRIGGER = "udevadm trigger --settle --parent-match="
+
 _BEGIN = "# BEGIN nvme-quarantine: written by 'nvme-eraser host-setup', do not edit"
 _END = "# END nvme-quarantine"
 _BLOCK = re.compile(rf"^{re.escape(_BEGIN)}\n.*?^{re.escape(_END)}\n", re.MULTILINE | re.DOTALL)
@@ -87,14 +89,21 @@ def plan(addresses: Iterable[str], root: Path = Path("/")) -> list[FileChange]:
         raise BadInputError("host-setup: expected at least one PCI address, found none")
     udev = (
         "udevadm control --reload",
-        *(f"udevadm trigger --settle --parent-match=/sys/bus/pci/devices/{slot}" for slot in slots),
+        *(
+            f"{_TRIGGER}/sys/bus/pci/devices/{slot}"
+            for slot in slots
+            if _installed(root, f"/sys/bus/pci/devices/{slot}")
+        ),
     )
     changes = [_change(root, UDEV_RULES, udev_rules(slots), udev)]
     if _installed(root, "/etc/multipath", "/usr/sbin/multipath", "/sbin/multipath"):
-        changes.append(_change(root, MULTIPATH_CONF, multipath_conf(), ("multipathd reconfigure",)))
+        # A multipathd that does not run reads it when it starts.
+        running = (root / "run/multipathd.pid").exists()
+        reload = ("multipathd reconfigure",) if running else ()
+        changes.append(_change(root, MULTIPATH_CONF, multipath_conf(), reload))
     if _installed(root, "/etc/lvm", "/usr/sbin/lvm", "/sbin/lvm"):
         text = lvm_local(_text(root, LVM_LOCAL) or "", _text(root, LVM_CONF) or "", slots)
-        changes.append(_change(root, LVM_LOCAL, text, ("update-initramfs -u",)))
+        changes.append(_change(root, LVM_LOCAL, text, _initramfs(root)))
     if _installed(root, "/etc/mdadm", "/usr/sbin/mdadm", "/sbin/mdadm"):
         before = _text(root, MDADM_CONF) or ""
         changes.append(
@@ -102,11 +111,26 @@ def plan(addresses: Iterable[str], root: Path = Path("/")) -> list[FileChange]:
                 root,
                 MDADM_CONF,
                 mdadm_conf(before),
-                ("update-initramfs -u",),
+                _initramfs(root),
                 unlisted_arrays(before, _text(root, "/run/mdadm/map") or ""),
             )
         )
     return changes
+
+
+def reloads(changes: Sequence[FileChange]) -> tuple[str, ...]:
+    """The commands that make what is needed count, each once."""
+    return tuple(dict.fromkeys(line for each in changes if each.needed for line in each.reload))
+
+
+def still_due(lines: Iterable[str], root: Path = Path("/")) -> tuple[str, ...]:
+    """Of commands that an earlier run left, those that can still be run: udev itself tells of a
+    drive that has left its slot since, when one comes there."""
+    return tuple(
+        line
+        for line in lines
+        if not line.startswith(_TRIGGER) or _installed(root, line.removeprefix(_TRIGGER))
+    )
 
 
 def apply(changes: Sequence[FileChange]) -> tuple[str, ...]:
@@ -114,7 +138,6 @@ def apply(changes: Sequence[FileChange]) -> tuple[str, ...]:
 
     Raises :class:`EraserError` where a file cannot be written; files before it are in place.
     """
-    commands: list[str] = []
     for change in changes:
         if not change.needed:
             continue
@@ -125,8 +148,7 @@ def apply(changes: Sequence[FileChange]) -> tuple[str, ...]:
             raise EraserError(
                 f"host-setup: expected to write {path}, found {error.strerror}; run as root"
             ) from error
-        commands.extend(command for command in change.reload if command not in commands)
-    return tuple(commands)
+    return reloads(changes)
 
 
 def _write(path: Path, change: FileChange) -> None:
@@ -274,6 +296,15 @@ def _matches(pattern: str, name: str) -> bool:
         return re.search(pattern[2:-1], name) is not None
     except re.error:
         return True  # not Python's dialect: count it as one that accepts
+
+
+def _initramfs(root: Path) -> tuple[str, ...]:
+    """What puts files of /etc into the initramfs; nothing where no program makes one."""
+    if _installed(root, "/usr/sbin/update-initramfs"):
+        return ("update-initramfs -u",)
+    if _installed(root, "/usr/bin/dracut", "/usr/sbin/dracut"):
+        return ("dracut --force --regenerate-all",)
+    return ()
 
 
 def _installed(root: Path, *paths: str) -> bool:

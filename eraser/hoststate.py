@@ -78,6 +78,8 @@ class HostState:
         jwk = codec.parse(self._read(CONTROLLER_FILE), CONTROLLER_FILE)
         self.controller = PublicKey.from_jwk(jwk, CONTROLLER_FILE)
         (directory / "orders").mkdir(exist_ok=True, mode=0o700)
+        self.unread: dict[str, str] = {}
+        """The files of orders that the last :meth:`orders` could not read, and why."""
 
     def _read(self, name: str) -> bytes:
         path = self.directory / name
@@ -96,16 +98,23 @@ class HostState:
     def orders(self) -> tuple[EraseOrder, ...]:
         """The newest accepted order of every slot, in the order in which they came.
 
-        A damaged file stops no other slot's case.
+        A file that is damaged or cannot be read stops no other slot's case; :attr:`unread` names
+        it.
         """
         found: list[tuple[int, EraseOrder]] = []
+        unread: dict[str, str] = {}
         for path in sorted((self.directory / "orders").glob("[0-9a-f]*.json")):
             try:
                 # Replaced as a whole when it is accepted, and never after that.
                 at = path.stat().st_mtime_ns
                 found.append((at, codec.load(EraseOrder, path.read_bytes(), str(path))))
-            except BadInputError as error:
-                LOG.error("damaged: %s; remove the file, the order comes again", error)
+            except FileNotFoundError:
+                continue  # replaced or removed as we looked
+            except (BadInputError, OSError) as error:
+                unread[path.name] = str(error)
+                if self.unread.get(path.name) != str(error):
+                    LOG.error("damaged: %s; remove the file, the order comes again", error)
+        self.unread = unread
         return tuple(order for _at, order in sorted(found, key=lambda each: each[0]))
 
     def accept(self, token: str) -> EraseOrder:

@@ -167,7 +167,17 @@ def sync_directory(directory: Path) -> None:
 
 
 def replace_durably(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Replaces ``path`` so that after a power loss it holds the old or the new bytes, whole."""
+    """Replaces ``path``: it is on the disk, whole, when this returns. Raises ``OSError``."""
+    replace_whole(path, data, mode)
+    sync_directory(path.parent)
+
+
+def replace_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replaces ``path`` so that after a power loss it holds the old or the new bytes, whole.
+
+    Which of them, is sure once its directory is synced (:func:`sync_directory`). Raises
+    ``OSError``.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
@@ -179,4 +189,3 @@ def replace_durably(path: Path, data: bytes, mode: int = 0o600) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)

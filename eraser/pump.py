@@ -19,6 +19,7 @@ from eraser.errors import EraserError
 from eraser.hoststate import HostState
 from eraser.startline import StartLine, Turn
 from eraser.wire import codec
+from eraser.wire.inbound import Kind
 from eraser.wire.order import EraseOrder
 from eraser.wire.report import (
     HELLO_TYPE,
@@ -51,8 +52,6 @@ class CaseLook:
     step: Step
     fraction: float
     detail: str
-    hot: str = ""
-    """What the drive says of its temperature, where that is a reason to start no other."""
 
 
 class Cases(Protocol):
@@ -80,7 +79,7 @@ class Cases(Protocol):
 class Send(Protocol):
     """Hands one signed message to the control plane. Raises ``OSError`` when it cannot."""
 
-    def __call__(self, task: str, token: str) -> None: ...
+    def __call__(self, kind: Kind, token: str) -> None: ...
 
 
 @dataclass
@@ -128,8 +127,7 @@ class Pump:
         known = {order.order_id for order in orders}
         for gone in set(self._watches) - known:
             del self._watches[gone]
-        running = [order for order in orders if self._running(order)]
-        turn = self.line.round(len(running), self._heat(running))
+        turn = self.line.round(sum(map(self._running, orders)))
         for order in orders:
             watch = self._watches.setdefault(order.order_id, _Watch())
             try:
@@ -140,23 +138,15 @@ class Pump:
                     LOG.error("case %s on %s: %s", order.order_id, order.slot, error)
                 watch.trouble = str(error)
         self._greet(orders)
-        self.cases.retire(orders)
+        if not self.state.unread:
+            # The case of an order that cannot be read is nobody's to remove.
+            self.cases.retire(orders)
 
     def _running(self, order: EraseOrder) -> bool:
         try:
             return self.cases.running(order)
         except (EraserError, OSError):
             return True  # taken for busy; _move meets the same error and names it
-
-    def _heat(self, running: list[EraseOrder]) -> str:
-        """The first of the drives under work that is too warm."""
-        for order in running:
-            try:
-                if hot := self.cases.look(order).hot:
-                    return f"the drive in {order.slot.address} {hot}"
-            except (EraserError, OSError):
-                continue  # _move meets the same error and names it
-        return ""
 
     def _move(self, order: EraseOrder, watch: _Watch, turn: Turn) -> None:
         """One step of one case."""
@@ -170,7 +160,7 @@ class Pump:
             watch.sent, watch.starts = False, 0
             look = self.cases.look(order)
         if look.report is not None:
-            watch.sent = self._post("quarantine.report", self._sign(look.report, REPORT_TYPE))
+            watch.sent = self._post(Kind.REPORT, self._sign(look.report, REPORT_TYPE))
             return
         if self.cases.running(order) or not self._due(watch):
             self._show(order, watch, look)
@@ -208,7 +198,7 @@ class Pump:
             fraction=look.fraction,
             detail=look.detail,
         )
-        if self._post("quarantine.progress", self._sign(progress, PROGRESS_TYPE)):
+        if self._post(Kind.PROGRESS, self._sign(progress, PROGRESS_TYPE)):
             watch.shown, watch.shown_at = shown, self.clock()
 
     def _greet(self, orders: tuple[EraseOrder, ...]) -> None:
@@ -228,20 +218,20 @@ class Pump:
             ),
             gate=None if self.testify is None else self.testify(),
         )
-        if self._post("quarantine.hello", self._sign(hello, HELLO_TYPE)):
+        if self._post(Kind.HELLO, self._sign(hello, HELLO_TYPE)):
             self._hello_at = self.clock()
 
     def _sign(self, message: EraseReport | Progress | Hello, typ: str) -> str:
         return self.state.key.sign(codec.canonical(message), typ)
 
-    def _post(self, task: str, token: str) -> bool:
+    def _post(self, kind: Kind, token: str) -> bool:
         """Whether the broker took the message. After a refusal all wait a little."""
         if self.clock() < self._quiet_until:
             return False
         try:
-            self.send(task, token)
+            self.send(kind, token)
         except OSError as error:
-            LOG.warning("the broker did not take %s, trying again: %s", task, error)
+            LOG.warning("the broker did not take a %s, trying again: %s", kind, error)
             self._quiet_until = self.clock() + SEND_RETRY_SECONDS
             return False
         return True

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from eraser.casefiles import CaseFiles, CaseRequest
@@ -13,7 +15,6 @@ from eraser.drive.lock import SlotLock
 from eraser.errors import BusyError, EraserError
 from eraser.pump import CaseLook
 from eraser.seen import Eyes
-from eraser.spare import Runners
 from eraser.wire.order import EraseOrder
 from eraser.wire.report import SeenDrive, Step
 
@@ -35,6 +36,26 @@ def request_of(order: EraseOrder) -> CaseRequest:
     )
 
 
+def _run(arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    """Runs ``nvme-eraser ARGUMENTS`` detached, everything that it prints appended to ``log``.
+
+    A Python of its own reads the modules as they are installed at that moment: an upgrade counts
+    from the next erase on. Raises ``OSError``.
+    """
+    with open(log, "ab", opener=_private) as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "eraser.cli", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 class DiskCases:
     """Implements :class:`eraser.pump.Cases`."""
 
@@ -43,7 +64,6 @@ class DiskCases:
         self._run_dir = run_dir
         self._host = host or sysfs.Host()
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._runners = Runners()
         self._eyes = Eyes(self._host)
 
     def _files(self, order: EraseOrder) -> CaseFiles:
@@ -56,7 +76,7 @@ class DiskCases:
         seen = files.progress()
         if seen is None:
             return CaseLook(report, Step.PROVE_IDLE, 0.0, "")
-        return CaseLook(report, seen.step, seen.fraction, seen.detail, files.heat())
+        return CaseLook(report, seen.step, seen.fraction, seen.detail)
 
     def running(self, order: EraseOrder) -> bool:
         """A child of ours, or whoever else holds the slot's lock: a runner that an earlier worker
@@ -84,13 +104,9 @@ class DiskCases:
         files.write_request(request_of(order))
         arguments = ["case", "--request", str(files.directory / "request.json")]
         arguments += ["--state-dir", str(self._state_dir), "--run-dir", str(self._run_dir)]
-        child = self._runners.start(arguments, files.directory / "runner.log")
+        child = _run(arguments, files.directory / "runner.log")
         LOG.info("runner %d started for %s", child.pid, order.slot)
         self._children[order.order_id] = child
-
-    def prepare(self) -> None:
-        """Makes the next start quick; called while nothing is urgent."""
-        self._runners.prepare()
 
     def renew(self, order: EraseOrder) -> None:
         """Removes the case's files; its report stays in the reports directory."""

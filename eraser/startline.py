@@ -6,9 +6,7 @@ late.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 _SHOWN = 200
@@ -42,30 +40,12 @@ class StartLine:
     """Where cases wait for their start."""
 
     max_running: int
-    thermal_pause: float = 1800.0
-    """Seconds that hot drives may keep all others from starting, in a row; then one starts. What a
-    drive says of its temperature is its own word. 0 turns it off."""
     pause_file: Path | None = None
     """While it exists nothing starts; its first line says why."""
-    clock: Callable[[], float] = time.monotonic
-    _hot_since: float | None = field(default=None, init=False)
 
-    def round(self, running: int, hot: str) -> Turn:
-        """The places of one round. ``hot``: what a drive that is being erased says of its heat."""
-        free = max(0, self.max_running - running)
-        if asked := self._asked():
-            return Turn(free, asked, self.max_running)
-        if not hot or not self.thermal_pause:
-            self._hot_since = None
-            return Turn(free, "", self.max_running)
-        now = self.clock()
-        if self._hot_since is None:
-            self._hot_since = now
-        if now - self._hot_since < self.thermal_pause:
-            return Turn(free, hot, self.max_running)
-        if free:
-            self._hot_since = now
-        return Turn(min(free, 1), "", self.max_running)
+    def round(self, running: int) -> Turn:
+        """The places of one round."""
+        return Turn(max(0, self.max_running - running), self._asked(), self.max_running)
 
     def _asked(self) -> str:
         """The pause file's own words. One that cannot be read still is one."""

@@ -20,6 +20,7 @@ from eraser.gate import intake, pending
 from eraser.hoststate import HostState
 from eraser.pump import RESTART_SECONDS, SEND_RETRY_SECONDS, Send
 from eraser.wire import codec
+from eraser.wire.inbound import Kind
 from eraser.wire.ticket import RECEIPT_TYPE, Ticket
 
 LOG = logging.getLogger(__name__)
@@ -115,7 +116,7 @@ class TicketPump:
 
     def _post(self, token: str) -> bool:
         try:
-            self.send("quarantine.ticket_receipt", token)
+            self.send(Kind.RECEIPT, token)
         except OSError as error:
             LOG.warning("the broker did not take a receipt, trying again: %s", error)
             self._quiet_until = self.clock() + SEND_RETRY_SECONDS

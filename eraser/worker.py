@@ -21,13 +21,16 @@ from eraser import VERSION
 from eraser.bell import Listener
 from eraser.drive.sysfs import Host
 from eraser.hoststate import HostState, OrderRefusedError, TicketRefusedError
+from eraser.oldreports import OldReports
 from eraser.pump import Pump
 from eraser.restpump import RestPump
 from eraser.runners import DiskCases, DiskLooks
 from eraser.startline import StartLine
 from eraser.testimony import Witness
 from eraser.ticketpump import TicketPump
-from eraser.wire.messaging import CONTROL_QUEUE, host_queue, make_app
+from eraser.wire.inbound import Kind
+from eraser.wire.messaging import Door, host_queue, make_app, queue_of
+from eraser.wire.policy import VerificationMode
 from eraser.workerconf import WorkerSettings
 
 LOG = logging.getLogger(__name__)
@@ -50,18 +53,15 @@ class Worker:
         self.settings = settings
         self.state = state
         self.host = state.card.host
-        self.app: Celery = make_app(
-            settings.broker,
-            host_queue(self.host),
-            visibility_timeout=settings.visibility_timeout,
-        )
+        self.app: Celery = make_app(settings.broker, host_queue(self.host))
+        self._door = Door(self.app)
         self.cases = DiskCases(settings.state_dir, settings.run_dir)
         self.pump = Pump(
             state=state,
             cases=self.cases,
             send=self.send,
             version=VERSION,
-            line=StartLine(settings.max_running, settings.thermal_pause, settings.pause_file),
+            line=StartLine(settings.max_running, settings.pause_file),
             hello_interval=settings.hello_interval,
             progress_interval=settings.progress_interval,
             testify=Witness(settings.state_dir, settings.run_dir).gate,
@@ -70,6 +70,7 @@ class Worker:
         self.rests = RestPump(
             settings.state_dir, Host(), DiskLooks(settings.state_dir, settings.run_dir, "rest")
         )
+        self.old = OldReports(settings.state_dir / "reports", settings.keep_reports)
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._heard = time.monotonic()
@@ -89,6 +90,13 @@ class Worker:
             LOG.error("refused: %s", error)
             return
         LOG.info("order %s for %s accepted", order.order_id, order.slot)
+        if order.policy.verification.mode is VerificationMode.NIST:
+            LOG.warning(
+                "order %s asks for verification 'nist', which is gone: every block is read, as in "
+                "'full'; name that in policy %r",
+                order.order_id,
+                order.policy.name,
+            )
         self.pump.again(order)
         self._wake.set()
 
@@ -106,19 +114,13 @@ class Worker:
         """Task: this worker hears its own queue."""
         self._heard = time.monotonic()
 
-    def send(self, task: str, token: str) -> None:
+    def send(self, kind: Kind, token: str) -> None:
         """One message to the control plane. Raises ``OSError`` when the broker does not take it."""
-        self._publish(task, [token], CONTROL_QUEUE)
+        self._door.push(kind, self.host, token)
 
     def bell(self, address: str) -> None:
         """Something may have changed at a slot. Raises ``OSError`` when the broker is away."""
-        self._publish("quarantine.bell", [{"host": self.host, "address": address}], CONTROL_QUEUE)
-
-    def _publish(self, task: str, arguments: list[Any], queue: str) -> None:
-        try:
-            self.app.send_task(task, args=arguments, queue=queue, retry=False)
-        except OperationalError as error:
-            raise OSError(f"broker: {error}") from error
+        self.send(Kind.BELL, address)
 
     def _turn_for_ever(self) -> None:
         while not self._stop.is_set():
@@ -128,8 +130,8 @@ class Worker:
 
     def _round(self) -> None:
         """What one of them meets, a full disk for one, keeps none of the others."""
-        turns = (self.pump.turn, self.tickets.turn, self.rests.turn)
-        for step in (*turns, self._listen, self.cases.prepare):
+        turns = (self.pump.turn, self.tickets.turn, self.rests.turn, self.old.turn)
+        for step in (*turns, self._listen):
             name = step.__qualname__
             try:
                 step()
@@ -147,8 +149,8 @@ class Worker:
             return
         self._ticked = now
         try:
-            self._publish("eraser.tick", [], host_queue(self.host))
-        except OSError:
+            self.app.send_task("eraser.tick", queue=queue_of(host_queue(self.host)), retry=False)
+        except (OperationalError, OSError):
             self._heard = now  # the broker is away for all: not deaf, only alone
             return
         if now - self._heard > DEAF_SECONDS:
@@ -170,7 +172,7 @@ class Worker:
         # Open cases go on even while the broker is away, so the pump does not wait for it.
         thread.start()
         try:
-            Listener(self.settings.run_dir, self.bell)
+            Listener(self.settings.run_dir, self.bell, self.settings.bell_group)
         except OSError as error:
             LOG.error("nobody hears this host's bells, releases are seen later: %s", error)
         self.app.worker_main(

@@ -25,8 +25,8 @@ OPTIONS: list[cfg.Opt] = [
 URL of the Redis that carries orders and reports. It is a doorbell, never a record: losing it delays
 work and loses nothing.
 
-When to change: always in production. Use rediss:// (TLS) and one ACL user per host; see the
-operator guide for the ACL rule that keeps a host to its own queue.
+When to change: always in production. Use rediss:// (TLS) with the account that 'nvme-quarantine
+broker acl' made for this host; see the operator guide.
 """,
     ),
     cfg.StrOpt(
@@ -49,6 +49,18 @@ must use the same one, else they do not see each other.
 When to change: do not, outside tests.
 """,
     ),
+    cfg.StrOpt(
+        "bell_group",
+        default="nova",
+        help="""
+Group whose members may ring this host's bell (run_dir/bell.sock), besides root: that of
+nova-compute, whose patch rings as soon as a drive is let go. A bell says where to look and nothing
+else; a host without the group hears root alone.
+
+When to change: where nova-compute runs as another group. When to empty it: where nova-compute does
+not see run_dir, as in a container without that mount; releases are seen by the regular look then.
+""",
+    ),
     cfg.IntOpt(
         "max_running",
         default=8,
@@ -59,21 +71,9 @@ How many drives are erased at once on this host; further orders wait in the stat
 oldest first, and their progress says for what.
 
 When to lower it: when many drives of one host, erasing at once, exceed its power or cooling. When
-to raise it: with more than eight drives and power to spare; drives erase independently.
-""",
-    ),
-    cfg.FloatOpt(
-        "thermal_pause",
-        default=1800.0,
-        min=0.0,
-        max=86400.0,
-        help="""
-While a drive that is being sanitized says that it is at its warning temperature (WCTEMP) or above,
-no other one is started on this host, for so many seconds in a row at the most; then one is. What
-runs goes on: a sanitize cannot be paused. 0 turns this off.
-
-When to raise it: where drives of one host heat each other up. When to turn it off: with drives that
-always call themselves too warm.
+to raise it: with more than eight drives and power to spare; drives erase independently. The unit's
+MemoryMax has to be 64 MiB, and 32 MiB for each, at least (as shipped: enough for 24); the worker
+does not start with less.
 """,
     ),
     cfg.StrOpt(
@@ -99,25 +99,28 @@ When to lower it: to have swapped drives noticed sooner. When to raise it: with 
     ),
     cfg.FloatOpt(
         "progress_interval",
-        default=1.0,
+        default=15.0,
         min=0.1,
         max=60.0,
         help="""
-Seconds between two progress messages of one case at the most. Only people read them.
+Seconds between two progress messages of one case; a new step is told at once. Only people read
+them, and the control plane writes each of them to its database.
 
-When to raise it: with thousands of drives in quarantine at once.
+When to lower it: to watch a few drives closely. When to raise it: with thousands of drives in
+quarantine at once.
 """,
     ),
     cfg.IntOpt(
-        "visibility_timeout",
-        default=3600,
-        min=60,
+        "keep_reports",
+        default=365,
+        min=1,
+        max=36500,
         help="""
-Seconds after which Redis hands an unacknowledged message out again. Every task ends in well under
-a second, so a redelivery only happens after a worker died. The smallest value of all programs on
-one Redis wins.
+Days for which this host keeps its copy of a report. The control plane has every report beside its
+certificate, and the newest one of each slot stays here in any case.
 
-When to change: only together with [broker]visibility_timeout of the control plane.
+When to raise it: where people look reports up on hosts, or erase by hand and keep no copies. When
+to lower it: on small disks with many releases a day; a report has some 10 to 100 kB.
 """,
     ),
 ]
@@ -133,9 +136,9 @@ class WorkerSettings:
     max_running: int
     hello_interval: float
     progress_interval: float
-    visibility_timeout: int
-    thermal_pause: float = 0.0
     pause_file: Path | None = None
+    keep_reports: int = 365
+    bell_group: str = ""
 
 
 def list_opts() -> options.Options:
@@ -150,10 +153,10 @@ def load(files: Sequence[Path]) -> WorkerSettings:
         broker=values.broker,
         state_dir=Path(values.state_dir),
         run_dir=Path(values.run_dir),
+        bell_group=values.bell_group,
         max_running=values.max_running,
-        thermal_pause=values.thermal_pause,
         pause_file=Path(values.pause_file),
+        keep_reports=values.keep_reports,
         hello_interval=values.hello_interval,
         progress_interval=values.progress_interval,
-        visibility_timeout=values.visibility_timeout,
     )

@@ -63,9 +63,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.command == "digests":
             return _digests(options)
         if options.command == "install" and options.check:
-            row = install.check(install.look(options.python))
+            environment = install.look(options.python)
+            row = install.check(environment)
             detail = f"can be installed: {row.mechanism}"
-            return _say(options, install.Status("supported", None, row.version, detail), 0)
+            if warning := compat.untested(row, str(environment.nova)):
+                detail += f"; warning: {warning}"
+            return _say(options, install.Status("supported", None, environment.nova, detail), 0)
         status = getattr(install, options.command)(options.python)
         code = _EXIT[status.state] if options.command == "status" else 0
         return _say(options, status, code)

@@ -18,10 +18,12 @@ import inspect
 from collections.abc import Callable, Collection
 from typing import Any
 
+from nova import objects
 from nova.compute import resource_tracker
 from nova.pci import stats
 
 from .plug import Replacement, unbroken
+from .said import LOG
 
 _allocated: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar(
     "nvme_quarantine_allocated", default=None
@@ -60,10 +62,28 @@ def _wrap_filter_pools(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         told = _allocated.get()
         allocated = rp_uuids if told is None else told
-        pools = [pool for pool in pools if _may_take(pool, allocated)]
-        # Nova takes the first that fits; an alias with a class alone fits any device of its type.
-        pools.sort(key=lambda pool: pool.get("rp_uuid") not in allocated)
-        return original(self, pools, request, numa_cells, rp_uuids)
+        kept = [pool for pool in pools if _may_take(pool, allocated)]
+        # The pools of a host's record, which a test of a claim may be asked about, name no devices.
+        dropped = [
+            device.address
+            for pool in pools
+            if not _may_take(pool, allocated)
+            for device in pool.get("devices", ())
+        ]
+        # Nova takes the first that fits; an alias with a class alone fits any device of its type. A
+        # port's device is none of the flavor's: there Nova's own order stays.
+        if request.source != objects.InstancePCIRequest.NEUTRON_PORT:
+            kept.sort(key=lambda pool: pool.get("rp_uuid") not in allocated)
+        found = original(self, kept, request, numa_cells, rp_uuids)
+        for address in dropped:
+            LOG.debug("%s is one-time-use and not allocated to this claim: dropped", address)
+        if dropped and not found:
+            LOG.info(
+                "no device for request %s of a claim: %s free here, but not allocated to it",
+                request.request_id,
+                ", ".join(dropped),
+            )
+        return found
 
     return _filter_pools
 

@@ -5,32 +5,39 @@ only. When the provider is deleted, which a device that was absent at a start, a
 ``device_spec``, a renamed resource class or a deleted compute service all cause, the memory goes,
 and what comes back is free with the last tenant's data on it. So whatever is new is reserved until
 somebody outside of Nova has shown that it is clean.
+
+The memory goes as well when Nova rewrites a record. It wants ``total`` and ``max_unit`` as it has
+them, and no other class on the provider; where Placement differs it puts its own record in place of
+the whole, without ``reserved``. So what was reserved stays so.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nova.compute import pci_placement_translator as translator
 
 from .plug import Replacement, unbroken
+from .said import LOG
 
 ONE_TIME_USE = frozenset(("HW_PCI_ONE_TIME_USE", "CUSTOM_HW_PCI_ONE_TIME_USE"))
 """The trait of Nova >= 32, and that of our backport: going from one to the other is no birth."""
 
 
-def is_known(provider: Any, tree: Any) -> bool:
-    """Whether Placement has this provider as a one-time-use device, with its resource class.
+def known(provider: Any, tree: Any) -> Mapping[str, int]:
+    """``reserved`` by resource class, where Placement has this provider as a one-time-use device.
 
     ``provider`` is a ``PciResourceProvider``, ``tree`` the ``ProviderTree`` before it is updated. A
     device that only now becomes one-time-use is not known: earlier uses left no mark.
     """
     if not tree.exists(provider.name):
-        return False
+        return {}
     data = tree.data(provider.name)
-    return provider.resource_class in data.inventory and not ONE_TIME_USE.isdisjoint(data.traits)
+    if ONE_TIME_USE.isdisjoint(data.traits):
+        return {}
+    return {name: record.get("reserved", 0) for name, record in data.inventory.items()}
 
 
 def reserve(provider: Any, tree: Any) -> None:
@@ -43,19 +50,41 @@ def reserve(provider: Any, tree: Any) -> None:
     tree.update_inventory(provider.name, inventory)
 
 
+def keep_reserved(provider: Any, tree: Any, before: Mapping[str, int]) -> None:
+    """Writes ``reserved`` of before into what Nova rewrote without it.
+
+    A record that Nova left alone, or reserved itself, says what it is.
+    """
+    if not tree.exists(provider.name):
+        return
+    inventory = tree.data(provider.name).inventory
+    lost = [name for name in inventory if before.get(name) and "reserved" not in inventory[name]]
+    for name in lost:
+        inventory[name]["reserved"] = min(before[name], inventory[name]["total"])
+        LOG.info("%s stays reserved, although Nova corrects its inventory", provider.name)
+    if lost:
+        tree.update_inventory(provider.name, inventory)
+
+
 def wrap(original: Callable[..., None]) -> Callable[..., None]:
-    """``PciResourceProvider.update_provider_tree`` that reserves what is new.
+    """``PciResourceProvider.update_provider_tree`` that reserves what is new, and keeps reserved
+    what was.
 
     The tree is Nova's own copy: nothing reaches Placement before both are done, and a provider
-    whose creation was cut short has no inventory yet, so it is new at the next attempt as well.
+    whose creation was cut short has no inventory yet, so it is new at the next attempt as well. A
+    picture that is older than Placement's does no harm: Nova writes with the generation of what it
+    read, is refused, and reads again.
     """
 
     @functools.wraps(original)
     def update_provider_tree(self: Any, provider_tree: Any, *args: Any, **kwargs: Any) -> None:
-        new = self.is_otu and not is_known(self, provider_tree)
+        before = known(self, provider_tree)
+        new = self.is_otu and self.resource_class not in before
         original(self, provider_tree, *args, **kwargs)
         if new:
             reserve(self, provider_tree)
+        else:
+            keep_reserved(self, provider_tree, before)
 
     return update_provider_tree
 

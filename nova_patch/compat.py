@@ -3,6 +3,9 @@
 The table ``releases.json`` holds for each release the mechanism that it needs, and the digest of
 each watched file and function. A file with the recorded digest is as it was; only where a
 distribution changed a file is it parsed, and each watched function compared.
+
+A release that the table does not have is held against the row of its series: where no watched
+function differs, the patch stands on the same ground as in the release that was tested.
 """
 
 from __future__ import annotations
@@ -65,14 +68,33 @@ def installed_top() -> Path:
 
 
 def release(version: str) -> Release:
-    """The row of that release. Raises ``PatchError`` for one that was never tested."""
+    """The row of that release, or of the newest one of its series.
+
+    Raises ``PatchError`` for a series that was never tested.
+    """
     known = releases()
-    if version not in known:
+    like = [row for name, row in known.items() if _series(name) == _series(version)]
+    if version not in known and not like:
         raise PatchError(
-            f"expected Nova {', '.join(known)}, found {version}: the patch was not tested with it; "
-            "install one of these, or remove the patch with python3 -m nova_patch remove"
+            f"expected Nova {', '.join(known)} or another of their series, found {version}: the "
+            "patch was not tested with it; install one of these, or remove the patch with "
+            "python3 -m nova_patch remove"
         )
-    return known[version]
+    return known.get(version) or like[0]
+
+
+def _series(version: str) -> str:
+    return version.partition(".")[0]
+
+
+def untested(row: Release, version: str) -> str:
+    """What people must hear where ``version`` is admitted by another release's row, or nothing."""
+    if row.version == version:
+        return ""
+    return (
+        f"Nova {version} was not tested with the patch; each of the {len(row.functions)} functions "
+        f"that it stands on is as in Nova {row.version}, which was"
+    )
 
 
 def check_sources(row: Release, top: Path) -> None:

@@ -1,10 +1,15 @@
-"""A one-time-use device that is held while it is absent: its provider stays, and Nova goes on.
+"""A one-time-use device that somebody holds in Placement: its provider stays, and Nova goes on.
 
-nova-compute deletes the provider of a device that is gone. Where Placement still has an allocation
-on it, the custody of a drive that is to be erased, it answers 409, and Nova gives up all of what it
-was about to tell (``ResourceProviderSyncFailed``): in each periodic, each start and each end of any
-server on that host, with drives or without, until somebody deletes the allocation. One dead drive
-must not take its host with it.
+Nova works on a host's providers all together: what Placement refuses for one stops the rest. Three
+things of a drive that is burned, or in the custody of those who erase it, are refused for good:
+
+- its provider is deleted when the drive is gone (``ResourceProviderSyncFailed``);
+- its resource class is renamed (``InventoryInUse``: nova-compute does not start);
+- an allocation that was lost is added again beside ``reserved = total`` (``ReshapeFailed``).
+
+Each then fails every periodic, every start of nova-compute, and every start and end of any server
+on that host, with drives or without, until somebody deletes the allocation. One dead drive must not
+take its host with it.
 """
 
 from __future__ import annotations
@@ -14,17 +19,83 @@ from collections.abc import Callable
 from typing import Any
 
 from nova import exception
+from nova.compute import pci_placement_translator as translator
 from nova.scheduler.client import report
 
 from .born_reserved import ONE_TIME_USE
 from .plug import Replacement, unbroken
+from .said import once
 
 
-def wrap(original: Callable[..., None]) -> Callable[..., None]:
+def _wrap_view(original: Callable[..., None]) -> Callable[..., None]:
+    """``PlacementView.update_provider_tree`` of Nova 32 and later that keeps what is held as
+    Placement has it.
+
+    Nova does the same for devices that ``device_spec`` lost under a server: a provider without
+    devices in the view takes its class, total and traits from what is allocated on it.
+    """
+
+    @functools.wraps(original)
+    def update_provider_tree(
+        self: Any, provider_tree: Any, allocations: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> None:
+        used = self.get_usage_per_rc_and_rp(allocations)
+        for uuid in provider_tree.get_provider_uuids_in_tree(self.root_rp_name):
+            if used.get(uuid) and _is_one_time_use(provider_tree, uuid):
+                _keep(self, provider_tree.data(uuid).name, sorted(used[uuid]))
+        original(self, provider_tree, allocations, *args, **kwargs)
+
+    return update_provider_tree
+
+
+def _keep(view: Any, name: str, classes: list[str]) -> None:
+    provider = view.rps.get(name)
+    if provider is None:
+        view._ensure_rp(name)
+        once("%s is absent and held in Placement: its provider stays", name)
+    elif provider.resource_class not in (None, *classes):
+        once(
+            "%s is held in Placement as %s: it becomes %s once it is let go",
+            name,
+            classes[0],
+            provider.resource_class,
+        )
+        provider.resource_class = classes[0]
+
+
+def _wrap_allocations(original: Callable[..., bool]) -> Callable[..., bool]:
+    """``PciResourceProvider.update_allocations`` that adds none where there is no room for it.
+
+    A one-time-use device of a server is reserved as long as the server has it, so Placement refuses
+    to add what was lost. It stays reserved without it, and is nobody else's.
+    """
+
+    @functools.wraps(original)
+    def update_allocations(
+        self: Any, allocations: dict[str, Any], provider_tree: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        if self.is_otu and provider_tree.exists(self.name):
+            data = provider_tree.data(self.name)
+            holders = {c for c, has in allocations.items() if data.uuid in has["allocations"]}
+            reserved = any(record.get("reserved") for record in data.inventory.values())
+            lost = [c for c in self._get_allocations() if c in allocations and c not in holders]
+            if lost and (reserved or holders):
+                once(
+                    "%s is used by %s, whose allocation of it was lost: it stays reserved without",
+                    self.name,
+                    ", ".join(lost),
+                )
+                return False
+        return original(self, allocations, provider_tree, *args, **kwargs)
+
+    return update_allocations
+
+
+def _wrap_delete(original: Callable[..., None]) -> Callable[..., None]:
     """``SchedulerReportClient._delete_provider`` that leaves a held one-time-use device alone.
 
-    Nova has logged Placement's refusal by then; its cache keeps the provider, so that the next
-    round tries again.
+    For one that was taken into custody just now, and for Nova 29. Nova has logged Placement's
+    refusal by then; its cache keeps the provider, so that the next round sees it held.
     """
 
     @functools.wraps(original)
@@ -47,5 +118,11 @@ def _is_one_time_use(tree: Any, rp_uuid: str) -> bool:
 
 def replacements() -> list[Replacement]:
     """What every release needs. Raises ``PatchError`` where another patch was first."""
-    client = report.SchedulerReportClient
-    return [Replacement(client, "_delete_provider", wrap(unbroken(client, "_delete_provider")))]
+    wraps: list[tuple[Any, str, Callable[..., Any]]] = [
+        (translator.PciResourceProvider, "update_allocations", _wrap_allocations),
+        (report.SchedulerReportClient, "_delete_provider", _wrap_delete),
+    ]
+    # Nova 29 does not know what is allocated when it draws its view.
+    if hasattr(translator.PlacementView, "get_usage_per_rc_and_rp"):
+        wraps.append((translator.PlacementView, "update_provider_tree", _wrap_view))
+    return [Replacement(owner, name, wrap(unbroken(owner, name))) for owner, name, wrap in wraps]

@@ -18,7 +18,7 @@ from nova.compute import pci_placement_translator as translator
 from nova.compute import resource_tracker
 from nova.pci import devspec
 
-from .born_reserved import is_known, reserve
+from .born_reserved import reserve, wrap
 from .plug import Replacement, unbroken
 
 TRAIT = "CUSTOM_HW_PCI_ONE_TIME_USE"
@@ -86,12 +86,12 @@ def _wrap_update_provider_tree(original: Callable[..., None]) -> Callable[..., N
 
     ``_update_to_placement`` runs it at the end of every claim, before the guest is started.
     """
+    born_reserved = wrap(original)
 
     @functools.wraps(original)
     def update_provider_tree(self: Any, provider_tree: Any, *args: Any, **kwargs: Any) -> None:
-        new = self.is_otu and not is_known(self, provider_tree)
-        original(self, provider_tree, *args, **kwargs)
-        if self.is_otu and (new or _is_claimed(self.parent_dev)):
+        born_reserved(self, provider_tree, *args, **kwargs)
+        if self.is_otu and _is_claimed(self.parent_dev):
             reserve(self, provider_tree)
 
     return update_provider_tree

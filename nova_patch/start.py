@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from . import compat, plug, presence, tree
+from . import VERSION, compat, plug, presence, tree
+from .said import LOG
 
-EVERYWHERE = ("kept", "allocated")
+EVERYWHERE = ("kept", "allocated", "rings")
 """The mechanisms that every release needs."""
 
 
@@ -23,10 +24,13 @@ def admit() -> compat.Release:
 def apply() -> None:
     """Patches the running Nova, or raises ``PatchError`` before anything was changed."""
     row = admit()
+    found = compat.installed_version()
     compat.check_sources(row, compat.installed_top())
     # Not before: they import Nova.
-    mechanisms = [
-        importlib.import_module(f".{name}", __package__) for name in (row.mechanism, *EVERYWHERE)
-    ]
+    names = (row.mechanism, *EVERYWHERE)
+    mechanisms = [importlib.import_module(f".{name}", __package__) for name in names]
     plug.put([made for mechanism in mechanisms for made in mechanism.replacements()])
-    presence.announce(row.version)
+    presence.announce(found)
+    if warning := compat.untested(row, found):
+        LOG.warning("%s", warning)
+    LOG.info("nvme-quarantine patch %s is in Nova %s: %s", VERSION, found, ", ".join(names))

@@ -1,7 +1,10 @@
 """What in Nova the patch stands on, by file: a change of any of these may silence it.
 
 Not only what is replaced. Also whoever calls it, decides which provider and tags it gets, tells it
-what Placement holds, and carries its answer to Placement.
+what Placement holds, and carries its answer to Placement: all of nova-compute's own way from the
+alias of a flavor to the claimed device. What nova-api and the scheduler do before runs elsewhere; a
+claim without its allocation gets nothing. Who removes an allocation at the end is not watched: what
+that can silence is a bell, which nothing depends on.
 """
 
 from __future__ import annotations
@@ -16,8 +19,47 @@ WATCHED: dict[str, list[str]] = {
         "PciDeviceSpec._normalize_device_spec_tag",
         "PciDeviceSpec.get_tags",
     ],
+    "nova/pci/whitelist.py": ["Whitelist.device_assignable", "Whitelist.get_devspec"],
+    # What a claim asks for: requests from the flavor's alias, and whose a request is.
+    "nova/pci/request.py": [
+        "get_alias_from_config",
+        "_get_alias_from_config",
+        "_translate_alias_to_requests",
+        "get_pci_requests_from_flavor",
+    ],
+    "nova/objects/instance_pci_requests.py": ["InstancePCIRequest.source"],
+    # Who claims, with which allocations and requests.
+    "nova/compute/manager.py": [
+        "ComputeManager._build_and_run_instance",
+        "ComputeManager._claim_from_pci_reqs",
+        "ComputeManager._claim_pci_device_for_interface_attach",
+        "ComputeManager._claim_pci_for_instance_vifs",
+        "ComputeManager._do_rebuild_instance_with_claim",
+        "ComputeManager._live_migration_claim",
+        "ComputeManager._prep_resize",
+        "ComputeManager._unshelve_instance",
+        "ComputeManager._update_available_resource_for_node",
+        "ComputeManager._update_resource_tracker",
+        "ComputeManager.pre_start_hook",
+        "ComputeManager.prep_snapshot_based_resize_at_dest",
+        "ComputeManager.rebuild_instance",
+        "ComputeManager.update_available_resource",
+    ],
     # Which devices a claim may take, and which it takes.
-    "nova/pci/manager.py": ["PciDevTracker.claim_instance", "PciDevTracker._claim_instance"],
+    "nova/pci/manager.py": [
+        "PciDevTracker.claim_instance",
+        "PciDevTracker._claim_instance",
+        "PciDevTracker.update_devices_from_hypervisor_resources",
+        "PciDevTracker._set_hvdevs",
+        "PciDevTracker.save",
+        "PciDevTracker.free_device",
+        "PciDevTracker._free_device",
+        "PciDevTracker.free_instance",
+        "PciDevTracker.free_instance_allocations",
+        "PciDevTracker.free_instance_claims",
+        "PciDevTracker.update_pci_for_instance",
+        "PciDevTracker.clean_usage",
+    ],
     "nova/pci/stats.py": [
         "PciDeviceStats.add_device",
         "PciDeviceStats._create_pool_keys_from_dev",
@@ -30,10 +72,36 @@ WATCHED: dict[str, list[str]] = {
         "PciDeviceStats._get_rp_uuids_for_request",
         "PciDeviceStats.apply_requests",
         "PciDeviceStats.support_requests",
+        "PciDeviceStats._find_pool",
+        "PciDeviceStats.update_device",
+        "PciDeviceStats.remove_device",
+        "PciDeviceStats._decrease_pool_count",
+        "PciDeviceStats._handle_device_dependents",
+        "PciDeviceStats._filter_pools_for_spec",
+        "PciDeviceStats._filter_pools_for_numa_cells",
+        "PciDeviceStats._filter_pools_for_socket_affinity",
+        "PciDeviceStats._filter_pools_for_unrequested_pfs",
+        "PciDeviceStats._filter_pools_for_unrequested_vdpa_devices",
+        "PciDeviceStats._filter_pools_for_unrequested_remote_managed_devices",
+        "PciDeviceStats._filter_pools_for_live_migratable_devices",
+        "PciDeviceStats._assert_one_pool_per_rp_uuid",
     ],
-    "nova/compute/claims.py": ["Claim._claim_test", "Claim._test_pci", "MoveClaim.__init__"],
+    "nova/compute/claims.py": [
+        "Claim._claim_test",
+        "Claim._test_pci",
+        "MoveClaim.__init__",
+        "Claim.__init__",
+        "Claim.abort",
+        "MoveClaim.abort",
+    ],
     # That a claimed device carries its instance before Placement is told.
-    "nova/objects/pci_device.py": ["PciDevice.claim", "PciDevice.allocate"],
+    "nova/objects/pci_device.py": [
+        "PciDevice.claim",
+        "PciDevice.allocate",
+        "PciDevice.free",
+        "PciDevice.remove",
+        "PciDevice.update_device",
+    ],
     # Devices to providers. The heart of it.
     "nova/compute/pci_placement_translator.py": [
         "_get_traits_for_dev",
@@ -58,6 +126,15 @@ WATCHED: dict[str, list[str]] = {
         "PlacementView._remove_managed_rps_from_tree_not_in_view",
         "PlacementView.update_provider_tree",
         "update_provider_tree_for_pci",
+        "_is_placement_tracking_enabled",
+        "_normalize_resource_class",
+        "get_resource_class",
+        "PciResourceProvider._get_allocations",
+        "PciResourceProvider.update_allocations",
+        "PlacementView.__init__",
+        "PlacementView._remove_dev",
+        "PlacementView.get_usage_per_rc_and_rp",
+        "PlacementView.update_allocations",
     ],
     # When Placement is told: at the start, in periodics, and in claims before a guest starts.
     "nova/compute/resource_tracker.py": [
@@ -69,6 +146,25 @@ WATCHED: dict[str, list[str]] = {
         "ResourceTracker._claim_resources",
         "ResourceTracker._update_to_placement",
         "ResourceTracker._update",
+        "ResourceTracker.live_migration_claim",
+        "ResourceTracker.claim_pci_devices",
+        "ResourceTracker.unclaim_pci_devices",
+        "ResourceTracker.allocate_pci_devices_for_instance",
+        "ResourceTracker.free_pci_device_allocations_for_instance",
+        "ResourceTracker.free_pci_device_claims_for_instance",
+        "ResourceTracker.abort_instance_claim",
+        "ResourceTracker.drop_move_claim_at_source",
+        "ResourceTracker.drop_move_claim_at_dest",
+        "ResourceTracker._drop_move_claim",
+        "ResourceTracker._drop_pci_devices",
+        "ResourceTracker.update_usage",
+        "ResourceTracker._init_compute_node",
+        "ResourceTracker._setup_pci_tracker",
+        "ResourceTracker.update_available_resource",
+        "ResourceTracker._update_available_resource",
+        "ResourceTracker._update_usage_from_instance",
+        "ResourceTracker._update_usage_from_migration",
+        "ResourceTracker._merge_provider_configs",
     ],
     # Nova's picture of Placement's providers, where "new" is read.
     "nova/compute/provider_tree.py": [
@@ -82,6 +178,17 @@ WATCHED: dict[str, list[str]] = {
         "ProviderTree.update_inventory",
         "ProviderTree.update_traits",
         "ProviderTree.add_traits",
+        "_Provider.from_dict",
+        "_Provider.update_traits",
+        "_Provider.find",
+        "_Provider.get_provider_uuids",
+        "ProviderTree.get_provider_uuids",
+        "ProviderTree.get_provider_uuids_in_tree",
+        "ProviderTree._find_with_lock",
+        "ProviderTree._remove_with_lock",
+        "ProviderTree.has_inventory_changed",
+        "ProviderTree.populate_from_iterable",
+        "ProviderTree.subtree",
     ],
     # How the picture is drawn, and how what differs from it goes to Placement.
     "nova/scheduler/client/report.py": [
@@ -98,5 +205,15 @@ WATCHED: dict[str, list[str]] = {
         "SchedulerReportClient.set_inventory_for_provider",
         "SchedulerReportClient.set_traits_for_provider",
         "SchedulerReportClient.update_from_provider_tree",
+        "SchedulerReportClient._clear_provider_cache_for_tree",
+        "SchedulerReportClient._get_inventory",
+        "SchedulerReportClient._put_allocations",
+        "SchedulerReportClient.delete_allocation_for_instance",
+        "SchedulerReportClient.get_allocations_for_provider_tree",
+        "SchedulerReportClient.get_allocations_for_resource_provider",
+        "SchedulerReportClient.get_allocs_for_consumer",
+        "SchedulerReportClient.get_providers_in_tree",
+        "SchedulerReportClient.move_allocations",
+        "SchedulerReportClient.remove_provider_tree_from_instance_allocation",
     ],
 }

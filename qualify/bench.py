@@ -102,8 +102,9 @@ def run(request: Request, journal: Journal, resume: bool, progress: Progress) ->
             number, cell = step
             runs = len(plan.cells) * max(number, plan.rounds[0])
             progress.start(f"round {number} {cell}")
-            last = f", {entries[-1].sample.iops:,.0f} IOPS" if entries else ""
-            sample = measure(cell, _ticker(progress, len(entries), runs, last))
+            before = next((entry for entry in reversed(entries) if entry.cell == cell), None)
+            known = f", {before.sample.iops:,.0f} IOPS in round {before.round}" if before else ""
+            sample = measure(cell, _ticker(progress, len(entries), runs, known))
             progress.end()
             wall, cpu = time.monotonic(), machine.own_cpu()
             entries.append(Entry(number, cell, sample, wall - began, cpu - cpu_before))
@@ -113,8 +114,8 @@ def run(request: Request, journal: Journal, resume: bool, progress: Progress) ->
     return _result(request, plan, entries, _cost(entries))
 
 
-def _ticker(progress: Progress, done: int, runs: int, last: str) -> fiorun.Tick:
-    return lambda passed: progress.show(done, runs, passed, last)
+def _ticker(progress: Progress, done: int, runs: int, known: str) -> fiorun.Tick:
+    return lambda passed: progress.show(done, runs, passed, known)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
+from qualify import VERSION
 from qualify.cli_output import EXIT_CODES, Interrupted, interruptible
 from qualify.errors import BadInputError, BenchError
 
@@ -58,6 +59,7 @@ def _top() -> argparse.ArgumentParser:
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, (_module, text) in VERBS.items():
         verbs.add_parser(name, help=text, add_help=False)

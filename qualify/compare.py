@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from qualify.result import CellResult, Result
 from qualify.workload import Cell, size_text
+
+TAIL_TOLERANCE: Final = 0.10
+"""Share that a 99th percentile may gain without a word, where nobody said what is too much."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,14 @@ class Comparison:
             if change.ratio < 1 - self.tolerance
             or (self.p99_tolerance is not None and change.p99 > 1 + self.p99_tolerance)
         )
+
+    @property
+    def longer(self) -> tuple[Change, ...]:
+        """Cells whose 99th percentile rose by more than is tolerated, or, where that is not judged,
+        by more than 10 %; the most first."""
+        least = TAIL_TOLERANCE if self.p99_tolerance is None else self.p99_tolerance
+        rose = (change for change in self.changes if change.p99 > 1 + least)
+        return tuple(sorted(rose, key=lambda change: -change.p99))
 
     @property
     def passed(self) -> bool:

@@ -177,6 +177,11 @@ class Result:
     notes: tuple[str, ...]
     cost: Cost
 
+    @property
+    def unsteady(self) -> bool:
+        """It was judged, and is not steady: its figures are no level's promise."""
+        return self.steady is not None and not self.steady.state.reached
+
     def text(self) -> str:
         """As JSON, with a newline at its end."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=True) + "\n"

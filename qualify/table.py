@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from qualify import words
-from qualify.compare import Comparison
+from qualify.compare import TAIL_TOLERANCE, Comparison
 from qualify.result import CellResult, Grade, Result
 from qualify.workload import Cell, size_text
 
@@ -84,8 +84,10 @@ def _steady(result: Result) -> Iterator[str]:
 def grade_lines(result: Result) -> Iterator[str]:
     """The levels, and the ratios to the source's array."""
     grades = result.grades
+    if result.unsteady:
+        yield "no level: the run was not steady; let it go on for more rounds"
     for name, found in (("reads", grades.reads), ("every mix", grades.every_mix)):
-        if found is not None:
+        if found is not None and not result.unsteady:
             yield (
                 f"level by {name}: {level(found)} for {words.size(grades.size)} "
                 f"({words.count(found.iops)} IOPS at 4K, {words.throughput(found.throughput)})"
@@ -119,7 +121,20 @@ def comparison_lines(found: Comparison) -> Iterator[str]:
     if found.p99_tolerance is not None:
         allowed += f", or gained more than {found.p99_tolerance:.0%} of p99"
     slower = len(found.slower)
-    yield f"{'slower' if slower else 'no slower'}: {slower} of {len(found.changes)} cells {allowed}"
+    verdict = f"{'slower' if slower else 'no slower'}: {slower} of {len(found.changes)} cells"
+    yield "; ".join((f"{verdict} {allowed}", *tails_of(found)))
+
+
+def tails_of(found: Comparison) -> Iterator[str]:
+    """What the verdict says of latency that rose; nothing where none did."""
+    longer = found.longer
+    if longer:
+        least = TAIL_TOLERANCE if found.p99_tolerance is None else found.p99_tolerance
+        most = longer[0]
+        yield (
+            f"p99 rose by more than {least:.0%} in {len(longer)}, most in {most.cell} "
+            f"({words.change(most.p99)})"
+        )
 
 
 def _ratios(found: Comparison) -> Iterator[str]:

@@ -14,8 +14,9 @@ from oslo_config.cfg import ConfigOpts
 
 from eraser.wire import codec
 from eraser.wire.errors import BadInputError as BadWireError
+from eraser.wire.messaging import Door
 from eraser.wire.policy import Policy
-from eraser.wire.signing import PrivateKey
+from eraser.wire.signing import PrivateKey, PublicKey
 from quarantine.celeryapp import CeleryPost, make_app
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement
@@ -26,9 +27,13 @@ from quarantine.errors import BadInputError
 from quarantine.evidence.registrar import Registrar
 from quarantine.evidence.sections import Issuer
 from quarantine.ghosts import Haunts
+from quarantine.handover import Handovers
 from quarantine.inbox import Inbox
+from quarantine.lateness import Lateness
+from quarantine.lists import Lists
 from quarantine.reconcile import Reconciler
 from quarantine.record.store import Store
+from quarantine.safety import PASS, Safety
 from quarantine.step import Limits
 from quarantine.tickets import Tickets
 
@@ -46,6 +51,14 @@ def read_file(path: Path, what: str) -> bytes:
     if len(raw) > MAX_FILE_BYTES:
         raise BadInputError(f"{what}: expected at most {MAX_FILE_BYTES} bytes in {path}")
     return raw
+
+
+def read_public_key(path: Path) -> PublicKey:
+    """A public key from its JWK file. Raises :class:`BadInputError`."""
+    try:
+        return PublicKey.from_jwk(codec.parse(read_file(path, "public key"), str(path)), str(path))
+    except BadWireError as error:
+        raise BadInputError(str(error)) from error
 
 
 class Assembly:
@@ -78,6 +91,15 @@ class Assembly:
             ) from error
 
     @cached_property
+    def certificate_keys(self) -> tuple[PublicKey, ...]:
+        """What certificates of the record are verified with: today's key, and the former ones.
+
+        Raises :class:`BadInputError`.
+        """
+        former = self.conf.evidence.former_keys
+        return (self.key.public, *(read_public_key(Path(file)) for file in former))
+
+    @cached_property
     def placement(self) -> Placement:
         """The door to Placement."""
         options = self.conf.placement
@@ -106,11 +128,12 @@ class Assembly:
     def post(self) -> CeleryPost:
         """The way to the hosts' queues."""
         broker = self.conf.broker
-        return CeleryPost(
-            make_app(
-                broker.url, visibility_timeout=broker.visibility_timeout, timeout=broker.timeout
-            )
-        )
+        return CeleryPost(make_app(broker.url, timeout=broker.timeout))
+
+    @cached_property
+    def lists(self) -> Lists:
+        """What hosts say."""
+        return Lists(Door(self.post.app))
 
     @cached_property
     def dispatcher(self) -> Dispatcher:
@@ -139,11 +162,30 @@ class Assembly:
             dispatcher,
             limits,
             tickets=self.tickets,
+            lateness=self.lateness,
             haunts=Haunts(self.compute, self.placement) if nova.ghost_checks else None,
+            handovers=Handovers(self.compute, limits.unknown_grace) if nova.ghost_checks else None,
             departed=(
                 Departed(self.compute, nova.deleted_interval) if nova.deleted_interval else None
             ),
         )
+
+    @cached_property
+    def lateness(self) -> Lateness:
+        """What has to be done again and again; the safety pass matters most."""
+        return Lateness()
+
+    @cached_property
+    def safety(self) -> Safety:
+        """For a thread of its own: with its own connections to Placement and to the record."""
+        options, limits = self.conf.placement, Limits.from_conf(self.conf)
+        placement = Placement.connect(
+            options.cloud, region=options.region, timeout=options.request_timeout
+        )
+        store = Store.open(self.conf.database.url)
+        safety = Safety(store, placement, limits, lateness=self.lateness)
+        self.lateness.expect(PASS, lambda: safety.bound)
+        return safety
 
     @cached_property
     def compute(self) -> Compute:

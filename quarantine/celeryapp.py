@@ -1,8 +1,6 @@
-"""How the control plane speaks to hosts: one queue in, one queue per host out."""
+"""How the control plane speaks to hosts: orders and tickets, onto the queue of each."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from celery import Celery
 from kombu.exceptions import OperationalError
@@ -18,11 +16,9 @@ TICKET_TASK = "eraser.ticket"
 """And the signed ticket of a certified drive, on the same queue."""
 
 
-def make_app(url: str, *, visibility_timeout: int = 3600, timeout: float = 5.0) -> Celery:
+def make_app(url: str, *, timeout: float = 5.0) -> Celery:
     """The control plane's application, without tasks. ``timeout``: seconds for Redis to answer."""
-    return messaging.make_app(
-        url, messaging.CONTROL_QUEUE, visibility_timeout=visibility_timeout, timeout=timeout
-    )
+    return messaging.make_app(url, messaging.CONTROL, timeout=timeout)
 
 
 class CeleryPost:
@@ -35,18 +31,18 @@ class CeleryPost:
         self.app = app
 
     def __call__(self, host: str, token: str) -> None:
-        self.send(ORDER_TASK, [token], messaging.host_queue(host))
+        self._send(ORDER_TASK, host, token)
 
     def ticket(self, host: str, token: str) -> None:
         """A signed ticket onto a host's queue."""
-        self.send(TICKET_TASK, [token], messaging.host_queue(host))
+        self._send(TICKET_TASK, host, token)
 
-    def send(self, task: str, arguments: list[Any], queue: str) -> None:
-        """One message onto one queue."""
+    def _send(self, task: str, host: str, token: str) -> None:
+        queue = messaging.queue_of(messaging.host_queue(host))
         try:
-            self.app.send_task(task, args=arguments, queue=queue, retry=False)
+            self.app.send_task(task, args=[token], queue=queue, retry=False)
         except (OperationalError, RedisError, OSError) as error:
             raise UnavailableError(
-                f"broker: expected it to take a message for {queue}, found: {error}; it is sent "
-                "again on a later round"
+                f"broker: expected it to take a message for host {host}, found: {error}; it is "
+                "sent again on a later round"
             ) from error

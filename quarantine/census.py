@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import dataclass
 
 from eraser.wire.identity import ControllerIdentity, Slot
 from eraser.wire.report import Hello, SeenDrive
@@ -31,13 +32,24 @@ host that claims more is lying or broken, and must not empty the pool of the who
 _SEEN_IN = " was seen in "
 
 
-def take(store: Store, hello: Hello, clock: Clock) -> tuple[Slot, ...]:
-    """Compares and records. Returns the slots that changed and deserve a look at once."""
+@dataclass(frozen=True)
+class Taken:
+    """What a hello led to."""
+
+    changed: tuple[Slot, ...]
+    """The slots that deserve a look at once."""
+    whole: bool
+    """Nobody else wrote meanwhile; else the next hello says the same again."""
+
+
+def take(store: Store, hello: Hello, clock: Clock) -> Taken:
+    """Compares and records."""
     seen, twice = _drives(hello)
     for address, identity in seen.items():
         _note(store, Slot(hello.host, address), identity)
     wrong = _misplaced(hello)
     changed: list[Slot] = []
+    whole = True
     for record in store.slots(host=hello.host):
         try:
             if record.state in WORKING and record.order_id in hello.cases:
@@ -47,10 +59,10 @@ def take(store: Store, hello: Hello, clock: Clock) -> tuple[Slot, ...]:
             if found is not None and _compare(store, record, found, found in twice, why):
                 changed.append(record.slot)
         except ConflictError as error:
-            # The next hello says the same again.
+            whole = False
             LOG.info("hello of %s: %s", hello.host, error)
-    changed += _elsewhere(store, hello, seen)
-    return tuple(dict.fromkeys(changed))
+    held, alone = _elsewhere(store, hello, seen)
+    return Taken(tuple(dict.fromkeys([*changed, *held])), whole and alone)
 
 
 def learn(store: Store, record: SlotRecord, hello: Hello) -> SlotRecord:
@@ -137,9 +149,12 @@ def _learn(store: Store, record: SlotRecord, identity: ControllerIdentity, wrong
     return True
 
 
-def _elsewhere(store: Store, hello: Hello, seen: dict[str, ControllerIdentity]) -> list[Slot]:
-    """Records of other slots that expect a drive which this host sees."""
+def _elsewhere(
+    store: Store, hello: Hello, seen: dict[str, ControllerIdentity]
+) -> tuple[list[Slot], bool]:
+    """Records of other slots that expect a drive which this host sees; whether all were held."""
     held: list[Slot] = []
+    whole = True
     accused: set[Slot] | None = None
     too_many = False
     for address, identity in seen.items():
@@ -164,10 +179,11 @@ def _elsewhere(store: Store, hello: Hello, seen: dict[str, ControllerIdentity]) 
                     if _hold(store, mine, why):
                         held.append(here)
             except ConflictError as error:
+                whole = False
                 LOG.info("hello of %s: %s", hello.host, error)
     if too_many:
         _disbelieve(store, hello.host)
-    return held
+    return held, whole
 
 
 def _accused(store: Store, host: str) -> set[Slot]:

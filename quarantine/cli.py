@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from eraser.wire.errors import EraserError
+from quarantine import VERSION
 from quarantine.cliverb import Parser, Verb
 
 _GROUPS = (
@@ -22,9 +23,11 @@ _GROUPS = (
     "quarantine.cliledger",
     "quarantine.cliupgrade",
     "quarantine.cliflavors",
+    "quarantine.clibroker",
 )
 
 _GROUP_HELP = {
+    "broker": "the accounts of Redis",
     "certificate": "list, show, print, export and verify certificates; those of a server's drives",
     "db": "the record's schema",
     "host": "register, list, show and remove compute hosts",
@@ -60,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    top.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     top.add_argument(
         "--config-file",
         type=Path,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-from eraser.wire import codec
-from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.signing import PublicKey
-from quarantine.assembly import Assembly, read_file
+from quarantine.assembly import Assembly, read_file, read_public_key
 from quarantine.cliout import show_fields, show_json, show_table
 from quarantine.cliverb import Verb, slot
 from quarantine.errors import BadInputError
@@ -21,18 +20,9 @@ EXIT_BROKEN = 7
 """A certificate or the chain does not hold."""
 
 
-def keys_of(assembly: Assembly, files: list[Path] | None) -> list[PublicKey]:
-    """The keys given, else the configured one's public half."""
-    if not files:
-        return [assembly.key.public]
-    keys = []
-    for file in files:
-        raw = read_file(file, "public key")
-        try:
-            keys.append(PublicKey.from_jwk(codec.parse(raw, str(file)), str(file)))
-        except BadWireError as error:
-            raise BadInputError(str(error)) from error
-    return keys
+def keys_of(assembly: Assembly, files: list[Path] | None) -> Sequence[PublicKey]:
+    """The keys given, else the configured ones: today's public half, and the former keys."""
+    return [read_public_key(file) for file in files] if files else assembly.certificate_keys
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +31,8 @@ def key_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         metavar="PUBLIC.jwk",
-        help="the controller's public key; repeatable; default: that of [evidence]signing_key",
+        help="the controller's public key; repeatable; default: that of [evidence]signing_key, "
+        "and [evidence]former_keys",
     )
 
 
@@ -63,7 +54,7 @@ def _stored(assembly: Assembly, name: str) -> StoredCertificate:
     return found[0]
 
 
-def _signed(stored: StoredCertificate, keys: list[PublicKey]) -> SignedCertificate:
+def _signed(stored: StoredCertificate, keys: Sequence[PublicKey]) -> SignedCertificate:
     signed = certificate.verify(stored.token, keys, f"certificate {stored.digest}")
     if signed.digest != stored.digest:
         raise BadInputError(

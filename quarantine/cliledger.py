@@ -13,6 +13,7 @@ from quarantine.cliout import show_fields, show_json
 from quarantine.cliverb import Verb
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, ledger, served
+from quarantine.evidence.ledger import Document
 from quarantine.evidence.registrar import write_files
 from quarantine.evidence.served import Account, Reference
 
@@ -20,7 +21,7 @@ LEDGER_SUFFIX = ".jsonl"
 """A file with one certificate in each line, as --write makes it."""
 
 
-def _from_file(path: Path) -> Iterator[tuple[str, bytes]]:
+def _from_file(path: Path) -> Iterator[Document]:
     try:
         with path.open("rb") as handle:
             yield from ledger.documents(handle, str(path))
@@ -28,8 +29,9 @@ def _from_file(path: Path) -> Iterator[tuple[str, bytes]]:
         raise BadInputError(f"ledger: expected a file at {path}: {error.strerror}") from error
 
 
-def _from_paths(paths: list[Path]) -> Iterator[tuple[str, bytes]]:
-    """Files as they are; of directories every certificate in them."""
+def _from_paths(paths: list[Path]) -> Iterator[Document]:
+    """Files as they are; of directories every certificate in them. One that cannot be read is
+    told, and hides no other."""
     for path in paths:
         if path.is_dir():
             found = sorted(path.glob("*.json"))
@@ -39,7 +41,10 @@ def _from_paths(paths: list[Path]) -> Iterator[tuple[str, bytes]]:
         elif path.suffix == LEDGER_SUFFIX:
             yield from _from_file(path)
         else:
-            yield str(path), read_file(path, "certificate")
+            try:
+                yield str(path), read_file(path, "certificate")
+            except BadInputError as error:
+                yield str(path), error
 
 
 def _ledger(assembly: Assembly, args: argparse.Namespace) -> int:
@@ -112,7 +117,7 @@ def _for_server(assembly: Assembly, args: argparse.Namespace) -> int:
         _export(assembly, found, args)
     if args.format == "json":
         show_json({"complete": found.complete, **vars(found)})
-        return 0
+        return EXIT_BROKEN if found.broken else 0
     show_fields((("server", found.server), ("drives", len(found.drives))))
     for use in found.drives:
         print()
@@ -129,7 +134,7 @@ def _for_server(assembly: Assembly, args: argparse.Namespace) -> int:
     if found.unknown:
         print()
     show_fields(("unknown", line) for line in found.unknown)
-    return 0
+    return EXIT_BROKEN if found.broken else 0
 
 
 def _reference(one: Reference | None) -> str:

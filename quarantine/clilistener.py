@@ -19,7 +19,7 @@ def _listener(assembly: Assembly, args: argparse.Namespace) -> int:
     logging.getLogger("stevedore").setLevel(logging.ERROR)
     stop = threading.Event()
     on_signals(stop.set)
-    listen(assembly.conf.notifications, assembly.post.send, stop)
+    listen(assembly.conf.notifications, assembly.lists.ring, stop)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pwd
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -252,6 +253,7 @@ def _keygen(assembly: Assembly, args: argparse.Namespace) -> int:
     key = PrivateKey.generate()
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        reader = _hand_over(descriptor, path)
     except FileExistsError:
         raise BadInputError(
             f"keygen: expected no file at {path}, found one; a new key voids every order that is "
@@ -263,8 +265,21 @@ def _keygen(assembly: Assembly, args: argparse.Namespace) -> int:
         handle.write(key.pem())
         handle.flush()
         os.fsync(handle.fileno())
+    warn(f"keygen: {path} has mode 0600; the service has to run as its owner, {reader}")
     show_json(key.public.jwk())
     return 0
+
+
+def _hand_over(descriptor: int, path: Path) -> str:
+    """Root's new key to whom its directory belongs, the service's user; the owner's name."""
+    if os.geteuid() == 0:
+        there = path.parent.stat()
+        os.fchown(descriptor, there.st_uid, there.st_gid)
+    owner = os.fstat(descriptor).st_uid
+    try:
+        return pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return f"uid {owner}"
 
 
 def _keygen_arguments(parser: argparse.ArgumentParser) -> None:

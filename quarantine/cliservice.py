@@ -16,11 +16,12 @@ from types import FrameType
 from quarantine.assembly import Assembly
 from quarantine.cliout import clean, show_json
 from quarantine.cliverb import Verb
+from quarantine.intake import REST, URGENT, Lane, run
 from quarantine.reconcile import worst_case_detection
 from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.safety import PASS
 from quarantine.step import Limits
-from quarantine.tasks import work
 
 LOG = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ def _run(assembly: Assembly, args: argparse.Namespace) -> int:
     conf = assembly.conf
     set_up_logging(conf.run.log_level)
     # All of it now: a service that cannot work says so at its start.
-    reconciler = assembly.reconciler
+    safety, reconciler = assembly.safety, assembly.reconciler
     stop = threading.Event()
     on_signals(stop.set)
     supervisor = None
@@ -113,6 +114,8 @@ def _run(assembly: Assembly, args: argparse.Namespace) -> int:
         used,
         worst_case_detection(Limits.from_conf(conf), used),
     )
+    # It does nothing but wait and compare: whatever it is in the midst of may be left at a stop.
+    threading.Thread(target=safety.run_forever, args=(stop,), name=PASS, daemon=True).start()
     try:
         reconciler.run_forever(stop)
     finally:
@@ -129,12 +132,21 @@ def _worker_argv(assembly: Assembly) -> list[str]:
 
 
 def _worker(assembly: Assembly, args: argparse.Namespace) -> int:
-    level = assembly.conf.run.log_level
-    set_up_logging(level)
-    inbox, broker = assembly.inbox, assembly.post.app
+    set_up_logging(assembly.conf.run.log_level)
+    stop = threading.Event()
+    on_signals(stop.set)
     if args.parent is not None:
         threading.Thread(target=_leave_with, args=(args.parent,), daemon=True).start()
-    work(broker, inbox, level)
+    lanes = []
+    for name, kinds in (("reports", URGENT), ("hellos", REST)):
+        own = Assembly(assembly.files)  # it is not thread safe
+        lane = Lane(kinds, own.inbox, own.lists, own.store.host_names)
+        lanes.append(threading.Thread(target=run, args=(lane, stop, name), name=name))
+    for thread in lanes:
+        thread.start()
+    LOG.info("worker ready, taking what hosts say")
+    for thread in lanes:
+        thread.join()
     return 0
 
 

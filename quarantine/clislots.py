@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 
+from quarantine import silence
 from quarantine.assembly import Assembly
 from quarantine.cliout import age, show_fields, show_json, show_table, warn
 from quarantine.cliverb import Run, Verb, known, slot_argument
 from quarantine.errors import IllegalTransitionError, QuarantineError
+from quarantine.record import lifecycle
+from quarantine.record.base import utc_now
 from quarantine.record.facts import HistoryRow, SlotChanges, SlotRecord
-from quarantine.record.states import Event, State
+from quarantine.record.states import WAITING_FOR_PEOPLE, Event, State
 
 WATCH_SECONDS = 0.5
 
@@ -60,7 +64,7 @@ def _slots(assembly: Assembly, args: argparse.Namespace) -> int:
     last: list[SlotRecord] | None = None
     while True:
         states = [State(name) for name in args.state] if args.state else None
-        records = assembly.store.slots(host=args.host, states=states)
+        records = _with_silence(assembly, assembly.store.slots(host=args.host, states=states))
         if records != last:
             if args.format == "json":
                 show_json([_public(record) for record in records])
@@ -82,8 +86,20 @@ def _slots_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--watch", action="store_true", help="print again at every change")
 
 
+def _with_silence(assembly: Assembly, records: list[SlotRecord]) -> list[SlotRecord]:
+    """The detail says where a host is silent, instead of what it said last."""
+    heard, after = assembly.store.last_heard(), assembly.conf.detection.silent_after
+    now = utc_now()
+    return [
+        replace(r, detail="; ".join(filter(None, (said, r.detail))))
+        if (said := silence.words(r, heard.get(r.slot.host), now, after))
+        else r
+        for r in records
+    ]
+
+
 def _show(assembly: Assembly, args: argparse.Namespace) -> int:
-    record = known(assembly, args.slot)
+    (record,) = _with_silence(assembly, [known(assembly, args.slot)])
     if args.format == "json":
         show_json(_public(record))
         return 0
@@ -144,10 +160,24 @@ def _moment(row: HistoryRow) -> dict[str, object]:
 def _decided(event: Event) -> Run:
     def run(assembly: Assembly, args: argparse.Namespace) -> int:
         record = known(assembly, args.slot)
+        if event not in lifecycle.events(record.state):
+            raise IllegalTransitionError(f"{record.slot}: {_why_not(record)}")
         record = assembly.store.transition(record, event, reason=args.reason)
         return look_and_show(assembly, record, args.format)
 
     return run
+
+
+def _why_not(record: SlotRecord) -> str:
+    """Why a slot can be neither held nor retired as it is, and what can be done."""
+    if record.state is State.IN_USE:
+        return (
+            f"server {record.consumer or 'unknown'} has the drive, and nothing is taken from a "
+            "server; it is erased when the server lets go of it: decide then"
+        )
+    if record.state in WAITING_FOR_PEOPLE:
+        return f"it is {record.state} already ({record.reason})"
+    return f"it is {record.state}: hold it first, then retire it"
 
 
 def _release(assembly: Assembly, args: argparse.Namespace) -> int:

@@ -20,7 +20,8 @@ _WAITING: Final = frozenset({State.RELEASED, State.QUARANTINED, State.CERTIFIED}
 
 def concern(look: Look) -> str:
     """The present trouble in words; empty when there is none."""
-    return storable(intruder(look) or _unguarded(look) or _overdue(look), ALARM_LENGTH)
+    trouble = look.past.unknown or intruder(look) or _unguarded(look) or _overdue(look)
+    return storable(trouble, ALARM_LENGTH)
 
 
 def intruder(look: Look) -> str:
@@ -38,7 +39,12 @@ def intruder(look: Look) -> str:
 
 def _unguarded(look: Look) -> str:
     exposed = look.record.state in (State.CERTIFIED, State.AVAILABLE)
-    return look.past.unguarded if exposed and look.limits.tickets else ""
+    if not exposed or not look.limits.tickets:
+        return ""
+    lacking = look.past.unguarded
+    # What people were told of stands until it is over: another process may have waited longer.
+    told = look.record.alarm == storable(lacking, ALARM_LENGTH)
+    return "" if look.past.doubtful and not told else lacking
 
 
 def _overdue(look: Look) -> str:

@@ -12,10 +12,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from quarantine import custody
-from quarantine.cloud.facts import View
+from quarantine import absence, custody
+from quarantine.cloud.facts import ONE_TIME_USE, View
 from quarantine.concern import concern, intruder
-from quarantine.look import Look, amend, hold, move, reserve
+from quarantine.look import Look, amend, handed_over, hold, move, reserve
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Event, State
 from quarantine.step import Act, Action, Limits, Past
@@ -27,6 +27,12 @@ _CALM: Final = frozenset(
     {Act.NOTHING, Act.WAIT, Act.ASK, Act.TAKE, Act.ORDER, Act.RESEND, Act.TICKET}
 )
 """Steps that the drive can wait for by a moment: it is reserved, or nothing is wrong."""
+UNBURNT: Final = (
+    f"without the trait {ONE_TIME_USE} Nova would hand the drive on unerased; restore one_time_use "
+    "in device_spec, then release the slot"
+)
+_KEEPS_OUT: Final = frozenset({Act.RESERVE, Act.ENSURE})
+"""Steps that need no past: they are taken first, whatever cannot be read."""
 _STRANGE_CUSTODY: Final = (
     "the custody in Placement is of a case that this record does not know: was the database "
     "restored from a backup? The drive may have been used since, so it is erased again"
@@ -43,6 +49,8 @@ def decide(
         return _moved(record, view)
     look = Look(record, view, now, limits, past)
     action = _BY_STATE[record.state](look)
+    if past.unknown and action.act not in _KEEPS_OUT:
+        action = Action(Act.WAIT, past.unknown)
     # What keeps a drive from the wrong hands comes first; then people hear of it, once.
     if action.act in _CALM and (wrong := concern(look)) != record.alarm:
         note = wrong or f"over: {record.alarm}"
@@ -51,18 +59,10 @@ def decide(
 
 
 def _missing(record: SlotRecord, view: View | None) -> Action:
-    """Nothing to schedule: the provider is gone, or its inventory is."""
-    what = "no resource provider" if view is None else "a provider without inventory"
+    """Nothing to schedule: the provider is gone, or its inventory is. What comes back is judged."""
     if record.state in WAITING_FOR_PEOPLE:
         return NOTHING
-    if record.state is State.IN_USE:
-        return move(
-            Event.RELEASE_SEEN, f"Placement has {what} for the slot, so nobody holds it", alarm=True
-        )
-    return hold(
-        f"Placement has {what} for the slot: drive absent, not in device_spec, or the compute "
-        "service was deleted; bring it back, then release the slot"
-    )
+    return Action(Act.WAIT, absence.words(view))
 
 
 def _moved(record: SlotRecord, view: View) -> Action:
@@ -74,10 +74,12 @@ def _moved(record: SlotRecord, view: View) -> Action:
     found = f"the provider was {record.provider} ({record.resource_class}), now it is "
     found += f"{view.provider.uuid} ({now})"
     others = view.foreign(record.custody)
+    # A provider that was away is made anew when its drive is back: that is no news.
+    alarm = absence.absent_since(record) is None
     if not view.locked and not view.allocations:
         return reserve(f"{found}; reserved first", alarm=True)
     if record.state in WAITING_FOR_PEOPLE:
-        return amend(found, rebased, alarm=True)
+        return amend(found, rebased, alarm=alarm)
     if record.state in CASE_OPEN:
         return hold(f"{found}; the drive may have been used meanwhile", rebased)
     if others:
@@ -86,8 +88,8 @@ def _moved(record: SlotRecord, view: View) -> Action:
             return amend(found, rebased, alarm=True)
         return move(Event.CLAIM_SEEN, found, rebased, alarm=True)
     if record.state is State.RELEASED:
-        return amend(found, rebased, alarm=True)
-    return move(Event.RELEASE_SEEN, found, rebased, alarm=True)
+        return amend(found, rebased, alarm=alarm)
+    return move(Event.RELEASE_SEEN, found, rebased, alarm=alarm)
 
 
 def _in_use(look: Look) -> Action:
@@ -104,12 +106,7 @@ def _in_use(look: Look) -> Action:
     if not look.locked and look.age(record.entered_at) > look.limits.burn_grace:
         return reserve("somebody lowered reserved while the drive is in use", alarm=True)
     if record.consumer not in others:
-        return amend(
-            f"held by {others[0]} now, by {record.consumer or 'nobody known'} before: a migration, "
-            "or used again without an erase",
-            SlotChanges(consumer=others[0]),
-            alarm=record.consumer is not None,
-        )
+        return handed_over(look)
     return NOTHING
 
 
@@ -230,7 +227,7 @@ def _to_the_pool(look: Look) -> Action:
     """Certified and locked away by us alone: given back once its host would let a guest start."""
     record, present = look.record, look.past.incarnation
     if not look.limits.tickets:
-        return Action(Act.GIVE_BACK, "certified")
+        return _give_back(look)
     if present is None:
         return Action(Act.WAIT, f"waiting for host {record.slot.host} to be registered")
     if record.ticket_incarnation != present:
@@ -248,10 +245,17 @@ def _to_the_pool(look: Look) -> Action:
     if look.past.unguarded:
         return Action(Act.WAIT, look.past.unguarded)
     if record.ticket_ready:
-        return Action(Act.GIVE_BACK, "certified")
+        return _give_back(look)
     if look.age(record.ticket_at) > look.patience:
         return Action(Act.TICKET, "its host's receipt is wanted")
     return NOTHING
+
+
+def _give_back(look: Look) -> Action:
+    """Nova reserves only what has the trait: without it the next user would leave no mark."""
+    if look.past.burns is None:
+        return Action(Act.CHECK, ONE_TIME_USE)
+    return Action(Act.GIVE_BACK, "certified") if look.past.burns else hold(UNBURNT)
 
 
 def _available(look: Look) -> Action:
@@ -286,7 +290,8 @@ def _parked(look: Look) -> Action:
     if not look.locked:
         if look.ours is not None:
             return Action(Act.ENSURE, f"reserved was lowered while {look.record.state}", alarm=True)
-        return reserve(f"free while {look.record.state}; reserved again", alarm=True)
+        # A drive that was on offer when a person decided is free at the first look after that.
+        return reserve(f"free while {look.record.state}; reserved", alarm=not look.first)
     if look.others and look.record.consumer not in look.others:
         return amend(
             f"{look.others[0]} holds the drive while it is {look.record.state}",

@@ -42,6 +42,7 @@ def weigh(record: SlotRecord, host: HostRecord | None, limits: Limits) -> Past:
         incarnation=host.incarnation,
         greeted=hello is not None,
         unguarded=_unguarded(hello, limits) if hello and limits.tickets else "",
+        doubtful=_doubtful(hello, limits) if hello and limits.tickets else False,
         recall=_recall(record, host, limits, since) if limits.tickets else "",
         claimed=(
             f"domain {named[0].name!r} ({named[0].uuid}) names the drive on its host; the order "
@@ -70,7 +71,9 @@ def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple
         return
     before = {} if old is None else {seen.defence: seen.standing for seen in old.defences}
     for seen in new.defences:
-        if seen.standing not in _FINE and before.get(seen.defence) is not seen.standing:
+        # Unknown is the word of a minute after each start: where it lasts its slots tell of it.
+        absent = seen.standing is Standing.ABSENT
+        if absent and before.get(seen.defence) is not Standing.ABSENT:
             yield None, _name(seen)
     known = set() if old is None else {(used.at, used.address) for used in old.allowances}
     for used in new.allowances:
@@ -89,12 +92,7 @@ def _unguarded(hello: Hello, limits: Limits) -> str:
             f"host {hello.host} says nothing of its last gate: expected a newer nvme-eraser than "
             f"{hello.version} there; upgrade it"
         )
-    seen = {each.defence: each for each in hello.gate.defences}
-    stand = [
-        seen.get(name, DefenceSeen(name, Standing.UNKNOWN, "its hello does not name it"))
-        for name in Defence
-        if name in limits.defences
-    ]
+    stand = _required(hello.gate, limits)
     # Without the details, which may change with each hello: this stands on the record.
     lacking = [f"{each.defence} is {each.standing}" for each in stand if each.standing not in _FINE]
     if not lacking:
@@ -102,6 +100,21 @@ def _unguarded(hello: Hello, limits: Limits) -> str:
     return (
         f"host {hello.host}: {', '.join(lacking)}; 'nvme-eraser gate status' there says what to do"
     )
+
+
+def _doubtful(hello: Hello, limits: Limits) -> bool:
+    """The host does not know how some of its defences stand, and lacks none for certain."""
+    stand = {each.standing for each in _required(hello.gate, limits)} if hello.gate else set()
+    return Standing.UNKNOWN in stand and Standing.ABSENT not in stand
+
+
+def _required(gate: GateTestimony, limits: Limits) -> list[DefenceSeen]:
+    seen = {each.defence: each for each in gate.defences}
+    return [
+        seen.get(name, DefenceSeen(name, Standing.UNKNOWN, "its hello does not name it"))
+        for name in Defence
+        if name in limits.defences
+    ]
 
 
 def _recall(record: SlotRecord, host: HostRecord, limits: Limits, since: float) -> str:

@@ -17,7 +17,7 @@ from quarantine import custody
 from quarantine.census import misplaced
 from quarantine.cloud.facts import ONE_TIME_USE, Provider, View, provider_name
 from quarantine.errors import BadInputError, ConflictError
-from quarantine.record.facts import SlotRecord
+from quarantine.record.facts import DriveRecord, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
 
@@ -76,8 +76,12 @@ def decide(
     seen: SeenDrive | None,
     *,
     one_time_use: bool,
+    drive: DriveRecord | None = None,
 ) -> Planned:
-    """What to do with a slot. Pure; ``seen`` is its host's last word about it, where it has one."""
+    """What to do with a slot. Pure; ``seen`` is its host's last word about it, where it has one.
+
+    ``drive`` is what we know of the drive that the host names there.
+    """
     held = view.inventories[0].resource_class if view.inventories else ""
     planned = Planned(slot, Fate.REFUSED, resource_class=held, view=view)
     if record is not None:
@@ -89,6 +93,13 @@ def decide(
         return replace(planned, reason=trouble)
     if others:
         return replace(planned, fate=Fate.IN_USE, consumer=others[0].consumer)
+    if drive is not None and drive.retired:
+        # Erased in full it would be held at the end: no certificate makes it fit again.
+        reason = (
+            f"expected another drive than serial {drive.identity.serial!r}, which was retired "
+            f"({drive.reason}): pull it, and enrol when its host names the new one (host show)"
+        )
+        return replace(planned, reason=reason)
     return replace(planned, fate=Fate.FREE)
 
 
@@ -118,9 +129,9 @@ def _trouble(view: View, seen: SeenDrive | None, *, one_time_use: bool, used: bo
 def enrol(store: Store, placement: Cloud, slot: Slot, *, profile: str, policy: str) -> SlotRecord:
     """A new record: ``in_use`` where somebody holds the drive, else ``released`` and reserved.
 
-    A retired slot is taken anew. Raises ``BadInputError`` when Placement has no such one-time-use
-    device or it must not be taken as it stands, ``ConflictError`` when the slot is enrolled
-    already or is claimed just now, ``UnavailableError``.
+    A retired slot is taken anew, with another drive in it. Raises ``BadInputError`` when Placement
+    has no such one-time-use device or it must not be taken as it stands, ``ConflictError`` when
+    the slot is enrolled already or is claimed just now, ``UnavailableError``.
     """
 
     def look() -> Planned:
@@ -139,7 +150,10 @@ def enrol(store: Store, placement: Cloud, slot: Slot, *, profile: str, policy: s
                 "is the device in nova-compute's device_spec, with report_in_placement?"
             )
         burns = placement.burns(view.provider.uuid)
-        planned = decide(slot, None, view, _seen(store, slot), one_time_use=burns)
+        seen = _seen(store, slot)
+        planned = decide(
+            slot, None, view, seen, one_time_use=burns, drive=_known_drive(store, seen)
+        )
         if planned.fate is Fate.REFUSED:
             raise BadInputError(planned.reason)
         return planned
@@ -237,13 +251,20 @@ def _look(
     if view is None:
         return None
     record, seen = store.slot(slot), _seen(store, slot)
-    return decide(slot, record, view, seen, one_time_use=one_time_use)
+    drive = _known_drive(store, seen)
+    return decide(slot, record, view, seen, one_time_use=one_time_use, drive=drive)
 
 
 def _seen(store: Store, slot: Slot) -> SeenDrive | None:
     host = store.host(slot.host)
     drives = host.hello.drives if host and host.hello else ()
     return next((drive for drive in drives if drive.address == slot.address), None)
+
+
+def _known_drive(store: Store, seen: SeenDrive | None) -> DriveRecord | None:
+    if seen is None or seen.identity is None:
+        return None
+    return store.drive(seen.identity.digest)
 
 
 def _record(store: Store, planned: Planned, profile: str, policy: str) -> SlotRecord:

@@ -36,6 +36,10 @@ class RefusedError(QuarantineError):
     exit_code = 5
 
 
+class UnreadableError(QuarantineError):
+    """A row of the record that this release cannot read: damaged, or written by another release."""
+
+
 class UnavailableError(QuarantineError):
     """Placement, the broker or the database does not answer; nothing was decided."""
 

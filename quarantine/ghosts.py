@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from eraser.wire.identity import Slot
 from quarantine.cloud.novafacts import SOFT_DELETED, ComputeService, Migration, Server
 from quarantine.errors import QuarantineError, UnavailableError
 from quarantine.record.facts import SlotRecord
@@ -34,13 +35,17 @@ class HostFacts:
 
     node: str
     service: ComputeService | None
+    """As it stood before the lists and after them: down where it was down once."""
     servers: tuple[Server, ...]
     migrations: tuple[Migration, ...]
     """The unfinished ones, from here or to here."""
-    root: str | None
-    """The host's own provider in Placement."""
-    held: Mapping[str, frozenset[str]]
-    """What servers with devices, and both consumers of each migration, hold in the host's tree."""
+    devices: frozenset[str]
+    """The providers in the host's tree that stand for PCI devices."""
+    held: Mapping[str, Mapping[str, int]]
+    """What servers with devices, and both consumers of each migration, have in the host's tree:
+    units by provider."""
+    needs: Mapping[str, int]
+    """How many devices the flavor of a moving server asks for, where the move keeps the flavor."""
 
 
 def ghosts(facts: HostFacts, consumer: str | None) -> tuple[str, ...]:
@@ -63,24 +68,34 @@ def _ghosts(facts: HostFacts, consumer: str | None) -> Iterator[str]:
             continue  # its guest never ran, and Nova has given up its allocation
         if server.vm_state == SOFT_DELETED and server.uuid == consumer:
             yield f"server {server.uuid}, which had the drive, may still be restored"
-        elif server.devices is not False and not _holds(facts, server):
-            yield f"server {server.uuid} is on {facts.node}, and holds no device in Placement"
+            continue
+        # While a server moves, what it has on its old host is its migration's.
+        moves = (m.uuid for m in facts.migrations if m.server == server.uuid)
+        lacks = _lacks(facts, server.devices, (server.uuid, *moves))
+        if lacks:
+            yield f"server {server.uuid} is on {facts.node}, and Placement has {lacks} for it there"
     for migration in facts.migrations:
-        if not any(facts.held.get(each) for each in (migration.uuid, migration.server)):
+        both = (migration.uuid, migration.server)
+        # Its server may be gone or get another flavor: then anything that it holds will do.
+        lacks = _lacks(facts, facts.needs.get(migration.server), both)
+        if lacks:
             yield (
                 f"{migration.kind or 'migration'} {migration.uuid} of server {migration.server} is "
-                f"{migration.status}, and Placement has nothing for it on {facts.node}"
+                f"{migration.status}, and Placement has {lacks} for it on {facts.node}"
             )
 
 
-def _holds(facts: HostFacts, server: Server) -> bool:
-    """Something beside CPUs and memory; where the flavor is not shown, anything at all.
+def _lacks(facts: HostFacts, devices: int | None, consumers: Iterable[str]) -> str:
+    """What is too little, in words; empty where nothing is missing.
 
-    While a server moves, what it has on its old host is its migration's.
+    Without a number of devices anything that is held will do. A server that has lost one of its
+    two drives in Placement may still run with both.
     """
-    moves = [m.uuid for m in facts.migrations if m.server == server.uuid]
-    held = frozenset[str]().union(*(facts.held.get(c, ()) for c in (server.uuid, *moves)))
-    return bool(held - {facts.root}) if server.devices else bool(held)
+    held = [facts.held.get(each, {}) for each in consumers]
+    if devices is None:
+        return "" if any(held) else "nothing"
+    has = sum(units for each in held for uuid, units in each.items() if uuid in facts.devices)
+    return "" if has >= devices else f"{has} of {devices} devices"
 
 
 class Nova(Protocol):
@@ -105,11 +120,11 @@ class Nova(Protocol):
 class Tree(Protocol):
     """What is asked of :class:`quarantine.cloud.placement.Placement`."""
 
-    def tree(self, host: str) -> tuple[str | None, frozenset[str]]:
-        """The root and all providers of a host."""
+    def tree(self, host: str) -> Mapping[str, Slot | None]:
+        """All providers of a host, and the slots that they stand for."""
 
-    def held(self, consumer: str) -> frozenset[str]:
-        """Providers that a consumer holds something of."""
+    def held(self, consumer: str) -> Mapping[str, int]:
+        """Units that a consumer has of each provider."""
 
 
 class Haunts:
@@ -154,28 +169,58 @@ class Haunts:
     def _ask(self, node: str) -> HostFacts:
         host = self._nova.service_host(node)
         if host is None:
-            return HostFacts(node, None, (), (), None, {})
-        services = self._nova.compute_services(host)
+            return HostFacts(node, None, (), (), frozenset(), {}, {})
+        service = self._service(host)
         servers = tuple(s for s in self._nova.servers(host) if s.node in (node, None))
         moving = [m for m in self._nova.migrations(host) if m.unfinished]
         # An evacuation counts at the host that it left.
         moving = [m for m in moving if not m.evacuated or m.source == host]
-        root, tree = self._placement.tree(node)
-        consumers = {s.uuid for s in servers if s.devices is not False}
+        if service is not None and service.up:
+            # The lists leave out, with a 200, what is in a cell whose database is down; its
+            # compute services are then shown without a state (2.69).
+            service = self._service(host)
+        tree = self._placement.tree(node)
+        consumers = {s.uuid for s in servers if s.devices != 0}
         consumers |= {each for m in moving for each in (m.uuid, m.server)}
-        held = {each: self._placement.held(each) & tree for each in sorted(consumers)}
-        migrations = tuple(m for m in moving if held[m.uuid] or held[m.server] or self._matters(m))
-        service = services[0] if services else None
-        return HostFacts(node, service, servers, migrations, root, held)
+        held = {each: self._held(each, tree) for each in sorted(consumers)}
+        moved = {m.server: self._nova.server(m.server) for m in moving}
+        migrations = tuple(
+            m for m in moving if held[m.uuid] or held[m.server] or _matters(m, moved[m.server])
+        )
+        return HostFacts(
+            node=node,
+            service=service,
+            servers=servers,
+            migrations=migrations,
+            devices=frozenset(uuid for uuid, slot in tree.items() if slot is not None),
+            held=held,
+            needs=_needs(migrations, moved),
+        )
 
-    def _matters(self, migration: Migration) -> bool:
-        """Whether a migration that holds nothing here may have to do with a drive.
+    def _service(self, host: str) -> ComputeService | None:
+        return next(iter(self._nova.compute_services(host)), None)
 
-        Not that of a deleted server: Nova keeps its row for ever where a nova-compute died with
-        it, and what is left of its guest is cleaned up as any deleted server's. Nor a live
-        migration, which keeps the flavor, of a server without devices.
-        """
-        server = self._nova.server(migration.server)
-        if server is None:
-            return False
-        return migration.kind != "live-migration" or server.devices is not False
+    def _held(self, consumer: str, tree: Container[str]) -> Mapping[str, int]:
+        found = self._placement.held(consumer)
+        return {uuid: units for uuid, units in found.items() if uuid in tree}
+
+
+def _matters(migration: Migration, server: Server | None) -> bool:
+    """Whether a migration that holds nothing here may have to do with a drive.
+
+    Not that of a deleted server: Nova keeps its row for ever where a nova-compute died with it,
+    and what is left of its guest is cleaned up as any deleted server's. Nor a live migration, which
+    keeps the flavor, of a server without devices.
+    """
+    if server is None:
+        return False
+    return migration.kind != "live-migration" or server.devices != 0
+
+
+def _needs(
+    migrations: Iterable[Migration], moved: Mapping[str, Server | None]
+) -> Mapping[str, int]:
+    """Where no migration of the server is a resize: that one has another flavor on either side."""
+    resized = {m.server for m in migrations if m.kind == "resize"}
+    found = {m.server: moved[m.server] for m in migrations if m.server not in resized}
+    return {uuid: server.devices for uuid, server in found.items() if server and server.devices}

@@ -140,16 +140,17 @@ class Hands:
         try:
             custody.give_back(self._placement, view, record.custody)
         except ConflictError:
-            # A 409 changed nothing. Unless a look beside us gave the slot back in this moment,
-            # what is found next was somebody else, and the mark must not excuse it.
-            if not self._free(view):
+            # A proxy that repeats a request gets a 409 for one that went through. Where the custody
+            # is gone the mark stands: whoever has the drive by now got it clean, and it is erased
+            # when he lets go. Where it is still there nothing was done, and the mark must not
+            # excuse what somebody else does next.
+            if self._still_ours(view, record.custody):
                 self._store.amend(begun, SlotChanges(custody_ready=True))
             raise
 
-    def _free(self, view: View) -> bool:
-        """On offer now: no allocation, and something not reserved."""
+    def _still_ours(self, view: View, consumer: str) -> bool:
         now = self._placement.view(view.provider.uuid, view.resource_class)
-        return now is not None and not now.allocations and not now.locked
+        return now is not None and now.custody(consumer) is not None
 
 
 def _same_class(action: Action) -> bool:

@@ -39,6 +39,7 @@ from quarantine.record.base import Clock, utc_now
 from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.states import WAITING_FOR_PEOPLE, WORKING, Event, State
 from quarantine.record.store import Store
+from quarantine.samehellos import SameHellos
 from quarantine.step import Limits
 
 LOG = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class Inbox:
     _letters: Letters = field(init=False)
     _endings: Endings = field(init=False)
     _rung: Bells = field(default_factory=Bells)
+    _same: SameHellos = field(default_factory=SameHellos)
     _sequences: dict[str, int] = field(default_factory=dict)
     """Last progress per order; forgetting it costs a step backwards on a screen."""
 
@@ -163,8 +165,15 @@ class Inbox:
         except ConflictError as error:
             LOG.info("%s", error)  # repeated or overtaken: the newer one has been heard
             return
-        changed = dict.fromkeys(census.take(self.store, hello, self.clock))
-        for record in self.store.slots(host=host.name):
+        records = self.store.slots(host=host.name)
+        changed: dict[Slot, None] = {}
+        if not self._same.same(hello, records):
+            taken = census.take(self.store, hello, self.clock)
+            changed = dict.fromkeys(taken.changed)
+            if taken.whole and not changed:
+                self._same.compared(hello, records)
+            records = self.store.slots(host=host.name)
+        for record in records:
             if defences.wants_look(record, defences.weigh(record, host, self.limits)):
                 changed[record.slot] = None
         for slot in changed:

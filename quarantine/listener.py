@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from oslo_config import cfg
 
-from eraser.wire.messaging import CONTROL_QUEUE
 from quarantine.errors import BadInputError, UnavailableError
 from quarantine.listenerbells import Bells
 from quarantine.listenerhints import Hint, Reader
@@ -32,11 +31,8 @@ except ImportError as error:
 
 LOG = logging.getLogger(__name__)
 
-BELL_TASK = "quarantine.bell"
-"""The task of the control plane's worker (:mod:`quarantine.tasks`)."""
-
-Send = Callable[[str, list[Any], str], None]
-"""Task, arguments, queue; raises :class:`UnavailableError`."""
+Send = Callable[[dict[str, str]], None]
+"""Rings a bell for what a hint says; raises :class:`UnavailableError`."""
 
 
 class Server(Protocol):
@@ -104,7 +100,7 @@ class Ringer:
         """Until :meth:`stop`; nothing else ends it."""
         while (hint := self._next()) is not None:
             try:
-                self._send(BELL_TASK, [hint.plain()], CONTROL_QUEUE)
+                self._send(hint.plain())
                 LOG.info("rang for %s", hint.host or hint.server)
             except UnavailableError as error:
                 LOG.warning("%s", error)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from quarantine.cloud.facts import View
+from quarantine.handover import Handover
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import Event
 from quarantine.step import NO_CHANGES, Act, Action, Limits, Past
@@ -58,6 +59,12 @@ class Look:
         return SlotChanges(new_case=True, custody=self.ours, custody_ready=True)
 
     @property
+    def first(self) -> bool:
+        """Placement was not looked at since the present state began."""
+        read = self.record.read_at
+        return read is None or read < self.record.entered_at
+
+    @property
     def lacks(self) -> str:
         return self.past.lacks
 
@@ -92,3 +99,20 @@ def hold(reason: str, changes: SlotChanges | None = None) -> Action:
     """Held, and the case is over for good: no report or order of it counts any more."""
     changes = replace(changes or NO_CHANGES, new_case=True)
     return move(Event.HELD, reason, changes, alarm=True)
+
+
+def handed_over(look: Look) -> Action:
+    """Another consumer holds the drive than the one on record."""
+    before, now = look.record.consumer, look.others[0]
+    changes = SlotChanges(consumer=now, detail="")
+    found = f"held by {now} now, by {before or 'nobody known'} before"
+    known = before is not None
+    match look.past.handover if known else Handover.STRANGE:
+        case Handover.UNASKED:
+            return Action(Act.ASK, "Nova")
+        case Handover.UNKNOWN:
+            return Action(Act.WAIT, f"{found}; Nova is asked whether that is a migration")
+        case Handover.MOVED:
+            return amend(f"{found}: a migration, by Nova's word", changes)
+        case Handover.STRANGE:
+            return amend(f"{found}: used again without an erase?", changes, alarm=known)

@@ -3,46 +3,65 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
+from typing import Protocol
 
 from quarantine import custody
-from quarantine.cloud.facts import ONE_TIME_USE, Provider
+from quarantine.decide import UNBURNT
 from quarantine.errors import QuarantineError
-from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.facts import SlotChanges, SlotRecord, UnreadableSlot
 from quarantine.record.states import Event
 from quarantine.record.store import Store
 
 LOG = logging.getLogger(__name__)
 
 
-def hold_unburnt(store: Store, placement: custody.Door, record: SlotRecord) -> None:
+class Door(custody.Door, Protocol):
+    """What is needed here of :class:`quarantine.cloud.placement.Placement`."""
+
+    def burns(self, uuid: str) -> bool:
+        """Whether Nova reserves the slot at its next use."""
+
+
+def hold_unburnt(store: Store, placement: Door, record: SlotRecord) -> None:
     """Nova reserves only what has the trait: a short use of this one would leave no mark.
 
     A provider that is gone, or has a user, is left to the look that follows.
     """
     try:
         view = placement.view(record.provider, record.resource_class)
-        if view is None or view.foreign(None):
+        # Asked by name: a listing that was empty for once must not hold a whole fleet.
+        if view is None or view.foreign(None) or placement.burns(record.provider):
             return
-        reason = (
-            f"on offer without the trait {ONE_TIME_USE}: Nova would hand the drive on without "
-            "an erase; restore one_time_use in device_spec, then release the slot"
-        )
         changes = SlotChanges(new_case=True)
-        store.transition(record, Event.HELD, reason=reason, changes=changes)
-        LOG.error("ALARM %s: %s", record.slot, reason)
+        store.transition(record, Event.HELD, reason=UNBURNT, changes=changes)
+        LOG.error("ALARM %s: on offer, and %s", record.slot, UNBURNT)
     except Exception as error:
         _tell(str(record.slot), error)
 
 
-def reserve_stranger(placement: custody.Door, provider: Provider) -> None:
-    """A slot of our resource class on offer that nobody enrolled holds an unknown drive."""
-    try:
-        view = placement.view(provider.uuid, "")
-        if view is not None and not view.locked and not view.allocations:
-            custody.reserve(placement, view)
-            LOG.error("ALARM %s: on offer and not enrolled; reserved, enrol it", provider.name)
-    except Exception as error:
-        _tell(provider.name, error)
+class Unread:
+    """Rows that cannot be read: people hear of each once, and once when it can be read again.
+
+    They have no right to be on offer, so the safety pass keeps their drives out of the pool.
+    """
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def tell(self, rows: Iterable[UnreadableSlot]) -> None:
+        """The rows as they are now."""
+        now = {str(row): row.why for row in rows}
+        for name in sorted(now.keys() - self._told):
+            LOG.error(
+                "ALARM %s: its row cannot be read (%s): nothing is done but to keep its drive out "
+                "of the pool; was it written by a newer release?",
+                name,
+                now[name],
+            )
+        for name in sorted(self._told - now.keys()):
+            LOG.info("%s: its row can be read again, or is gone", name)
+        self._told = set(now)
 
 
 def _tell(what: str, error: Exception) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quarantine.defences import weigh
+from quarantine.errors import UnreadableError
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
@@ -12,7 +13,17 @@ from quarantine.step import Limits, Past
 
 
 def past_of(store: Store, record: SlotRecord, limits: Limits) -> Past:
-    """Its host's word, its drive, and how often its order came back. Nova has not been asked."""
+    """Its host's word, its drive, and how often its order came back. Nova has not been asked.
+
+    Where a row cannot be read the past is unknown, and what it might lack it lacks.
+    """
+    try:
+        return _past(store, record, limits)
+    except UnreadableError as error:
+        return Past(unknown=str(error), lacks=f"the record cannot be read ({error})")
+
+
+def _past(store: Store, record: SlotRecord, limits: Limits) -> Past:
     past = weigh(record, store.host(record.slot.host), limits)
     if record.state in (State.CERTIFIED, State.AVAILABLE):
         return replace(past, lacks=_lacks(store, record))

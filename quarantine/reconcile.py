@@ -18,18 +18,24 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from eraser.wire.identity import Slot
-from quarantine import custody
+from quarantine import absence, custody
+from quarantine.absence import Absences
 from quarantine.cloud.facts import Provider, View
 from quarantine.decide import decide
+from quarantine.doubt import Doubts
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
+from quarantine.handover import Handover
 from quarantine.hands import Dispatcher, Hands, Tickets
-from quarantine.offers import hold_unburnt, reserve_stranger
+from quarantine.lateness import Lateness
+from quarantine.offers import Unread, hold_unburnt
 from quarantine.past import past_of
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, State
 from quarantine.record.store import Store
+from quarantine.safety import Safety
 from quarantine.silence import Silence
 from quarantine.step import Act, Action, Limits, Past
+from quarantine.turns import Box, Turns
 from quarantine.watch import Watch
 
 LOG = logging.getLogger(__name__)
@@ -40,9 +46,21 @@ _STEPS: Final = 12
 _PATIENCE: Final = 3
 """Slots in a row that Placement may fail before the pass is put off: each may cost a timeout."""
 
+_SHARE: Final = 1 / 3
+"""Of ``sweep_interval``, for each pass of a round: what waits, the slots in use, the open cases."""
+
 _READ_AT_SECONDS: Final = 60.0
 """``read_at`` is for people; a newer one is not worth a write."""
 
+
+UNSETTLED: Final = -1
+"""A generation that no provider has: the slot was seen, and has to be looked at again."""
+
+_LAST: Final = frozenset({Act.NOTHING, Act.WAIT, Act.TICKET, Act.ORDER, Act.RESEND})
+"""Steps that end a look."""
+
+SWEEP: Final = "sweep"
+"""What is late where no sweep went through within :func:`sweep_bound`."""
 
 _WORK: Final = CASE_OPEN | {State.RELEASED}
 
@@ -66,6 +84,13 @@ class Departed(Protocol):
         """Their uuids, each once."""
 
 
+class Handovers(Protocol):
+    """Who asks Nova for migrations (:class:`quarantine.handover.Handovers`)."""
+
+    def between(self, before: str, now: str) -> Handover:
+        """What Nova says of two consumers; it never raises for a Nova that is away."""
+
+
 class Cloud(custody.Door, Protocol):
     """What the loop needs of :class:`quarantine.cloud.placement.Placement`."""
 
@@ -73,13 +98,16 @@ class Cloud(custody.Door, Protocol):
         """Every one-time-use slot with its generation."""
 
     def offered(self, resource_class: str) -> list[Provider]:
-        """The slots of a class that Placement would hand out now."""
+        """The slots of a class that Placement would hand out now, trait or not."""
 
     def by_slot(self, slot: Slot) -> Provider | None:
         """The slot's provider by name."""
 
     def holders(self, uuid: str) -> tuple[int, frozenset[str]] | None:
         """Generation and consumers."""
+
+    def burns(self, uuid: str) -> bool:
+        """Whether Nova reserves the slot at its next use."""
 
 
 @dataclass(frozen=True)
@@ -105,18 +133,33 @@ class Reconciler:
         tickets: Tickets,
         haunts: Haunts | None = None,
         departed: Departed | None = None,
+        lateness: Lateness | None = None,
+        handovers: Handovers | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``haunts`` None: Nova is not asked for ghosts; ``departed`` None: nor for deletes."""
+        """What is None of ``haunts`` (ghosts), ``departed`` (deletes) and ``handovers``
+        (migrations), Nova is not asked for; ``lateness`` None: of its own."""
         self._store = store
         self._placement = placement
         self._hands = Hands(store, placement, dispatcher, tickets, clock)
         self._limits = config
         self._haunts = haunts
         self._departed = departed
+        self._handovers = handovers
         self._clock = clock
-        self._watch = Watch(config.in_use_reread)
-        self._silence = Silence(store, config.overdue_after, clock)
-        self._failed: dict[Slot, float] = {}
+        self._monotonic = monotonic
+        self._next_sweep = monotonic()
+        self._watch = Watch(config.in_use_reread, monotonic)
+        self._turns = Turns(monotonic)
+        self._unlisted = Turns(monotonic)
+        self._silence = Silence(store, config.silent_after, config.overdue_after, clock)
+        self._safety = Safety(store, placement, config, monotonic=monotonic)
+        self._unread = Unread()
+        self._lateness = lateness or Lateness(monotonic)
+        self._lateness.expect(SWEEP, lambda: sweep_bound(config))
+        self._absences = Absences(config.absent_after)
+        self._doubted: frozenset[Slot] = frozenset()
+        self._doubts = Doubts(config.unknown_grace)
 
     def look(self, slot: Slot) -> SlotRecord | None:
         """Do for one slot all that can be done now; its record after, ``None`` if not enrolled.
@@ -136,18 +179,16 @@ class Reconciler:
             past = self._past(record)
             action = decide(record, view, self._clock(), self._limits, past)
             if action.act is Act.ASK:
-                past = replace(past, ghosts=self._ghosts(record))
+                past = self._asked(past, record, view)
+                action = decide(record, view, self._clock(), self._limits, past)
+            elif action.act is Act.CHECK:
+                # After the view: a trait that goes later moves the generation of our write.
+                past = replace(past, burns=self._placement.burns(record.provider))
                 action = decide(record, view, self._clock(), self._limits, past)
             try:
                 with _told(record, action):
-                    if action.act is Act.NOTHING:
-                        return self._noted(record, view)
-                    if action.act is Act.WAIT:
-                        return self._noted(self._hands.wait(record, action.reason), view)
-                    if action.act is Act.TICKET:
-                        return self._noted(self._hands.send_ticket(record), view)
-                    if action.act in (Act.ORDER, Act.RESEND):
-                        return self._noted(self._hands.send(record), view)
+                    if action.act in _LAST:
+                        return self._noted(self._last(record, action), view, past)
                     view, fresh = self._hands.carry_out(record, view, action)
             except ConflictError as error:
                 LOG.info("%s: %s", slot, error)
@@ -161,45 +202,63 @@ class Reconciler:
             for record in self._store.slots(host=host)
             if address in (None, record.slot.address)
         ]
-        return self._each(slots)
+        return self._each(self._turns.oldest_first(slots))
 
     def bell_server(self, server: str) -> list[Outcome]:
         """Something happened to that instance: look at the slots that it had when last read."""
-        return self._each(record.slot for record in self._store.slots(consumer=server))
+        had = [record.slot for record in self._store.slots(consumer=server)]
+        return self._each(self._turns.oldest_first(had))
 
     def sweep(self) -> list[Outcome]:
         """List every one-time-use provider once and look at all slots that may need a step.
 
         A slot whose generation stood still is skipped only where our record says that nobody uses
         it and no case is open; slots in use are read again on their own budget (:meth:`reread`).
-        What is on offer without a certificate is reserved, enrolled or not.
+        What is on offer without a certificate is reserved, enrolled or not. Whom the pass does not
+        reach in its time comes first in the next rounds.
         """
+        # Who is on offer without a right to it comes first.
+        wrong = self._safety.check().reserved
         providers = self._placement.one_time_use()
-        records, hosts = self._store.slots(), self._store.last_heard().keys()
+        records, unread = self._store.every_slot()
+        self._unread.tell(unread)
+        hosts = self._store.last_heard().keys()
         listed = {provider.uuid: provider for provider in providers}
         self._watch.refill(r for r in records if r.state is State.IN_USE)
-        offered = self._offered(records)
-        known = {record.slot for record in records}
-        for provider in offered:
-            if provider.slot not in known:
-                reserve_stranger(self._placement, provider)
-        # Who is on offer without a right to it comes first.
-        wrong = {p.slot for p in offered} - {r.slot for r in records if r.state in FREE_TO_SCHEDULE}
-        for record in records:
-            if record.state in FREE_TO_SCHEDULE and record.provider not in listed:
-                hold_unburnt(self._store, self._placement, record)
-        wrong |= {
-            r.slot for r in records if r.state in FREE_TO_SCHEDULE and r.slot.host not in hosts
+        self._turns.forget({record.slot for record in records})
+        lacking = absence.weigh(records, listed)
+        if any(self._placement.by_slot(slot) is not None for slot in lacking.sample):
+            # They are there, without the trait: that is seen slot by slot.
+            lacking = replace(lacking, doubted=frozenset())
+        self._doubted = lacking.doubted
+        self._absences.tell(lacking, records, self._clock())
+        free = {r.slot: r for r in records if r.state in FREE_TO_SCHEDULE}
+        self._hold_unburnt([record for record in free.values() if record.provider not in listed])
+        wrong |= {slot for slot in free if slot.host not in hosts}
+        by_slot = {
+            r.slot: r
+            for r in records
+            if r.slot in wrong or (r.slot not in self._doubted and self._is_due(r, listed))
         }
-        due = [r for r in records if r.slot in wrong or self._is_due(r, listed)]
-        due.sort(key=lambda r: (r.slot not in wrong, r.state in _WORK, r.slot))
-        return self._each(r.slot for r in due)
+        due = [by_slot[slot] for slot in self._turns.oldest_first(by_slot)]
+        # What moved while it was on offer may have a user by now whom nothing else shows.
+        due.sort(key=lambda r: (r.slot not in wrong, r.slot not in free))
+        cases = [r.slot for r in due if r.state in _WORK and r.slot not in wrong]
+        urgent = [r.slot for r in due if r.state not in _WORK or r.slot in wrong]
+        outcomes = self._each(urgent, self._box(), wait=True)
+        return outcomes + self._each(cases, self._box())
 
     def reread(self) -> list[Outcome]:
         """Read the slots in use whose turn it is: one request each, a full look on a change."""
         outcomes: list[Outcome] = []
         failures = 0
-        for record in self._watch.due():
+        box = self._box()
+        for number, record in enumerate(self._watch.due()):
+            if number and box.over:
+                break
+            if record.slot in self._doubted:
+                self._watch.missed(record)
+                continue
             try:
                 unchanged = self._still_used(record)
             except Exception as error:
@@ -221,8 +280,14 @@ class Reconciler:
         return outcomes
 
     def tend(self) -> list[Outcome]:
-        """The round between two sweeps: open cases, and the slots in use whose turn it is."""
-        return self._each(r.slot for r in self._store.slots(states=_WORK)) + self.reread()
+        """The round between two sweeps: who waits, the slots in use whose turn it is, open cases.
+
+        What the first two leave of the time is for the cases, the longest wait first.
+        """
+        whole = self._box(1.0)
+        outcomes = self._each(self._turns.waiting(), self._box(), wait=True) + self.reread()
+        work = (r.slot for r in self._store.slots(states=_WORK) if r.slot not in self._doubted)
+        return outcomes + self._each(self._turns.oldest_first(work), whole)
 
     def follow_deletes(self) -> list[Outcome]:
         """Look at the slots in use whose servers Nova has deleted since the last time."""
@@ -230,34 +295,47 @@ class Reconciler:
         if not gone:
             return []
         used = self._store.slots(states=[State.IN_USE])
-        return self._each(record.slot for record in used if record.consumer in gone)
+        left = [record.slot for record in used if record.consumer in gone]
+        return self._each(left, self._box(), wait=True)
 
     def listen(self) -> list[Outcome]:
         """Tell of hosts that say nothing any more; their slots stay as they are."""
         self._silence.check()
         return []
 
+    def round(self) -> None:
+        """A sweep where one is due, or what lies between two sweeps. Raises nothing."""
+        started = self._monotonic()
+        if started >= self._next_sweep and self._guarded(self.sweep):
+            self._next_sweep = started + self._limits.list_interval
+            self._lateness.done(SWEEP)
+            self._guarded(self.reread)
+        else:
+            self._guarded(self.follow_deletes)
+            self._guarded(self.tend)
+        self._guarded(self.listen)
+        self._lateness.check()
+
     def run_forever(self, stop: threading.Event) -> None:
-        """Sweep and tend until ``stop`` is set; nothing but ``stop`` ends it."""
-        next_sweep = time.monotonic()
+        """Round after round until ``stop`` is set; nothing but ``stop`` ends it."""
         while not stop.is_set():
-            started = time.monotonic()
-            if started >= next_sweep and self._guarded(self.sweep):
-                next_sweep = started + self._limits.list_interval
-                self._guarded(self.reread)
-            else:
-                self._guarded(self.follow_deletes)
-                self._guarded(self.tend)
-            self._guarded(self.listen)
-            pause = self._limits.sweep_interval - (time.monotonic() - started)
+            started = self._monotonic()
+            self.round()
+            pause = self._limits.sweep_interval - (self._monotonic() - started)
             if pause < 0:
                 LOG.warning("a round took %.1f s longer than sweep_interval", -pause)
             stop.wait(max(0.0, pause))
 
-    def _offered(self, records: list[SlotRecord]) -> list[Provider]:
-        """What Placement would hand out now of the resource classes that are enrolled."""
-        classes = sorted({record.resource_class for record in records})
-        return [p for name in classes for p in self._placement.offered(name)]
+    def _hold_unburnt(self, unlisted: list[SlotRecord]) -> None:
+        """A listing may be empty for once: then this is everything that is on offer."""
+        box = self._box()
+        records = {record.slot: record for record in unlisted}
+        for slot in self._unlisted.oldest_first(records):
+            hold_unburnt(self._store, self._placement, records[slot])
+            self._unlisted.looked(slot)
+            if box.over:
+                break
+        self._unlisted.forget(set(records))
 
     def _is_due(self, record: SlotRecord, listed: dict[str, Provider]) -> bool:
         found = listed.get(record.provider)
@@ -273,22 +351,30 @@ class Reconciler:
             and record.consumer in held[1]
         )
 
-    def _each(self, slots: Iterable[Slot]) -> list[Outcome]:
-        """Each slot alone: what breaks one stops no other, but a dead Placement ends the pass."""
+    def _box(self, share: float = _SHARE) -> Box:
+        return Box(self._limits.sweep_interval * share, self._monotonic)
+
+    def _each(
+        self, slots: Iterable[Slot], box: Box | None = None, *, wait: bool = False
+    ) -> list[Outcome]:
+        """Each slot alone: what breaks one stops no other, but a dead Placement ends the pass.
+
+        ``wait``: whom the pass does not reach comes first in the next round.
+        """
         outcomes: list[Outcome] = []
         failures = 0
-        # Who failed last time comes last: a few that always fail must not keep the others waiting.
-        for slot in sorted(slots, key=lambda slot: self._failed.get(slot, 0.0)):
+        left = list(dict.fromkeys(slots))
+        for done, slot in enumerate(left, start=1):
             outcome, available = self._one(slot)
             outcomes.append(outcome)
-            if available:
-                self._failed.pop(slot, None)
-                failures = 0
-            else:
-                self._failed[slot] = time.monotonic()
-                failures += 1
-            if failures >= _PATIENCE:
+            self._turns.looked(slot)
+            failures = 0 if available else failures + 1
+            away = failures >= _PATIENCE
+            if away:
                 LOG.warning("%d slots in a row could not be read; the pass is put off", failures)
+            if away or (box is not None and box.over):
+                if wait:
+                    self._turns.missed(left[done:])
                 break
         return outcomes
 
@@ -314,6 +400,14 @@ class Reconciler:
             return False
         return True
 
+    def _last(self, record: SlotRecord, action: Action) -> SlotRecord:
+        """The step after which there is nothing more to do now; the record after it."""
+        if action.act is Act.WAIT:
+            return self._hands.wait(record, action.reason)
+        if action.act is Act.TICKET:
+            return self._hands.send_ticket(record)
+        return record if action.act is Act.NOTHING else self._hands.send(record)
+
     def _view(self, record: SlotRecord) -> View | None:
         view = self._placement.view(record.provider, record.resource_class)
         named = None if view is None else view.provider.slot
@@ -326,22 +420,51 @@ class Reconciler:
         return self._placement.view(provider.uuid, record.resource_class)
 
     def _past(self, record: SlotRecord) -> Past:
-        past = past_of(self._store, record, self._limits)
+        past = replace(past_of(self._store, record, self._limits), burns=None)
+        past = replace(past, doubtful=self._doubts.is_young(record.slot.host, past.doubtful))
+        if self._handovers is not None:
+            past = replace(past, handover=Handover.UNASKED)
         return past if self._haunts is None else replace(past, ghosts=None)
+
+    def _asked(self, past: Past, record: SlotRecord, view: View | None) -> Past:
+        """With Nova's answer to what the state of the slot makes us ask."""
+        if record.state is not State.IN_USE:
+            return replace(past, ghosts=self._ghosts(record))
+        others = view.foreign(record.custody) if view is not None else ()
+        if self._handovers is None or record.consumer is None or not others:
+            return replace(past, handover=Handover.STRANGE)
+        return replace(past, handover=self._handovers.between(record.consumer, others[0].consumer))
 
     def _ghosts(self, record: SlotRecord) -> tuple[str, ...]:
         return () if self._haunts is None else self._haunts.of(record)
 
-    def _noted(self, record: SlotRecord, view: View | None) -> SlotRecord:
+    def _noted(self, record: SlotRecord, view: View | None, past: Past) -> SlotRecord:
+        """The look is over. Its generation is kept only where nothing is left to do in the slot: a
+        slot that is not settled stays due, whoever looks next."""
         now = self._clock()
-        generation = view.provider.generation if view else None
-        old = record.read_at
+        settled = view is None or _settled(record, view, past)
+        shown = view is not None and bool(view.inventories)
+        generation = view.provider.generation if view is not None and shown else None
+        if shown and not settled:
+            generation = UNSETTLED
+        old, back = record.read_at, shown and absence.is_told(record)
         stale = old is None or (now - old).total_seconds() >= _READ_AT_SECONDS
-        if stale or generation != record.provider_generation:
+        # The first look that finds nothing stays: since then the slot is absent.
+        if generation != record.provider_generation or back or (stale and (shown or old is None)):
             changes = SlotChanges(provider_generation=generation, read_at=now)
+            if back:
+                changes = replace(changes, detail="")
             record = self._store.amend(record, changes)
         self._watch.seen(record)
+        if not settled:
+            self._turns.wait(record.slot)
         return record
+
+
+def _settled(record: SlotRecord, view: View, past: Past) -> bool:
+    """False for a claim that Nova has not burned yet: only time tells whether it will. And where
+    something could not be read: only the next look can tell."""
+    return not past.unknown and (view.locked or record.state is not State.IN_USE)
 
 
 def _warn(slot: Slot, error: Exception) -> None:
@@ -379,12 +502,18 @@ def _alarm(record: SlotRecord, action: Action) -> None:
     LOG.error("ALARM %s (%s): %s", record.slot, record.state, action.reason)
 
 
+def sweep_bound(config: Limits) -> float:
+    """Seconds after which people hear that no sweep went through: two may fail."""
+    return 3 * (config.list_interval + 2 * config.sweep_interval)
+
+
 def worst_case_detection(config: Limits, slots: int, read_seconds: float = 0.05) -> float:
     """Seconds from a release without any bell to our knowing of it, at worst.
 
     ``slots`` in use are read in turn, oldest first, each at least every ``in_use_reread`` seconds
-    unless the requests (``read_seconds`` each) take longer than that; a turn comes once in
-    ``sweep_interval``, and a sweep that looks at every slot may come first.
+    unless the requests (``read_seconds`` each) take longer than that in their share of the rounds;
+    a turn comes once in ``sweep_interval``.
     """
     reads = slots * read_seconds
-    return max(config.in_use_reread, reads) + max(config.sweep_interval, reads) + reads
+    turn = config.sweep_interval + min(reads, config.sweep_interval)
+    return max(config.in_use_reread, reads / _SHARE) + turn

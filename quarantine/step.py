@@ -9,6 +9,7 @@ from typing import Final
 from oslo_config.cfg import ConfigOpts
 
 from eraser.wire.ticket import Defence, DomainSeen
+from quarantine.handover import Handover
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import Event
 
@@ -36,6 +37,9 @@ class Act(StrEnum):
     """Send the same order again: nothing was heard of it."""
     ASK = "ask"
     """Ask Nova for ghosts first, then decide again with the answer in ``Past.ghosts``."""
+    CHECK = "check"
+    """Ask Placement for the slot's trait first, then decide again with the answer in
+    ``Past.burns``."""
     TICKET = "ticket"
     """Send the case's ticket, or the same one again: its host's receipt is wanted."""
     AMEND = "amend"
@@ -59,6 +63,8 @@ class Action:
 class Past:
     """What the store knows beyond the slot's own record."""
 
+    unknown: str = ""
+    """Why the record cannot be read; then nothing is done but to keep the drive out of the pool."""
     lacks: str = ""
     """Why the drive in the slot is not clean by the record's certificate; empty when it is. It
     matters only where the slot is, or is about to be, free to schedule."""
@@ -70,14 +76,21 @@ class Past:
     """The host has said hello in this life."""
     unguarded: str = ""
     """What the host lacks of the defences that are required; empty when it has them all."""
+    doubtful: bool = False
+    """Nothing of ``unguarded`` is plainly absent, and it has not lasted: nobody is called yet."""
     recall: str = ""
     """Why a slot must not be on offer, by its host's own word or by the ticket it was given."""
     claimed: str = ""
     """The libvirt domain that names the slot on its host: nothing is erased before it is gone."""
     running: tuple[DomainSeen, ...] = ()
     """Domains that run with the slot's drive, by a word of the host that is not an old one."""
+    handover: Handover = Handover.STRANGE
+    """What Nova says where another consumer holds the drive than the one on record."""
     ghosts: tuple[str, ...] | None = ()
     """Why Nova's own records forbid an erase now; None where Nova has not been asked yet."""
+    burns: bool | None = True
+    """The slot has the one-time-use trait, so Nova reserves it at its next use; None where
+    Placement has not been asked yet. Traits move the generation with which a slot is given back."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +110,16 @@ class Limits:
     """``[gate]required``: nothing is given back before its host has a valid ticket for it."""
     defences: frozenset[Defence] = frozenset({Defence.HOOK, Defence.LOADED, Defence.PATCH})
     """``[gate]required_defences``: what a host must have, where tickets are required."""
+    unknown_grace: float = 300.0
+    """A host may leave its defences unknown for so long before people are called."""
     overdue_after: float = 21600.0
+    safety_interval: float = 10.0
+    request_timeout: float = 30.0
+    """Of Placement: what a pass may take that was never measured."""
+    silent_after: float = 420.0
+    """People hear of a host that says nothing for so long while something depends on it."""
+    absent_after: float = 900.0
+    """People hear of a slot that Placement does not show for so long; nothing else follows."""
 
     @classmethod
     def from_conf(cls, conf: ConfigOpts) -> Limits:
@@ -111,5 +133,10 @@ class Limits:
             max_attempts=conf.erase.max_attempts,
             tickets=conf.gate.required,
             defences=frozenset(map(Defence, conf.gate.required_defences)),
+            unknown_grace=conf.gate.unknown_grace,
             overdue_after=conf.erase.overdue_after,
+            safety_interval=conf.detection.safety_interval,
+            request_timeout=conf.placement.request_timeout,
+            silent_after=conf.detection.silent_after,
+            absent_after=conf.detection.absent_after,
         )

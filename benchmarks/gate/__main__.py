@@ -1,10 +1,10 @@
 """What the last gate costs a start, in starts of a bare Python on the same machine.
 
 Libvirt's hook runs in the rack's compute guest, for a guest with one drive and for one with eight,
-whose drives have owners and certified cases; a resident gate answers, or a fork of the hook.
+whose drives have owners and certified cases.
 Emulation slows Python and the kernel alike, so what is printed is how often a bare Python would
 have started meanwhile. On a real host that takes 10 to 15 ms, and the aim is eight drives in
-200 ms: at most 13 starts.
+200 ms: at most 13 starts. How many guests at once fare is python -m benchmarks.gate.storm.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ def _measure(rounds: int) -> dict[str, float]:
         compute.put(_SCRIPT, Path(__file__).with_name("rounds.py").read_bytes())
         argv = ["python3", _SCRIPT, str(rounds), *(drive.address for drive in drives)]
         found: dict[str, float] = json.loads(compute.run(argv, timeout=_SECONDS).stdout)
-    for how in ("", ", forked"):
-        found[f"each further{how}"] = (found[f"all{how}"] - found[f"one{how}"]) / (_DRIVES - 1)
+    found["each further"] = (found["all"] - found["one"]) / (_DRIVES - 1)
     return found
 
 

@@ -1,8 +1,7 @@
 """On the host that has the drives: ``rounds.py ROUNDS ADDRESS...`` prints one JSON.
 
 Makes a host whose gate knows each drive's owner and the case that it was certified by, and calls
-libvirt's hook as libvirt does: for one drive, for all of them, for a guest without any. A resident
-gate answers, and beside it a second hook that cannot find that has a fork of its own answer.
+libvirt's hook as libvirt does: for one drive, for all of them, for a guest without any.
 """
 
 import dataclasses
@@ -27,7 +26,6 @@ from eraser.wire.report import EraseReport
 
 STATE, RUN = Path("/var/lib/nvme-eraser"), Path("/run/nvme-quarantine")
 HOOK = Path("/etc/libvirt/hooks/qemu.d/50-nvme-quarantine")
-FORKING = Path("/run/forking/qemu.d/50-nvme-quarantine")
 PROFILE = Path("/run/profile.json")
 PATIENCE = 600.0
 """Seconds, for the hook and its gate: an emulated host is slower than any real one."""
@@ -38,7 +36,7 @@ def certified(addresses: list[str]) -> None:
     argv = ["nvme-eraser", "inspect", "--pci", addresses[0], "--save", str(PROFILE)]
     subprocess.run([*argv, "--name", "bench"], check=True, stdout=subprocess.DEVNULL)
     argv = ["nvme-eraser", "erase", "--pci", addresses[0], "--profile", str(PROFILE)]
-    done = subprocess.run([*argv, "-f", "json"], stdout=subprocess.PIPE)
+    done = subprocess.run([*argv, "--any-drive", "-f", "json"], stdout=subprocess.PIPE)
     report = codec.load(EraseReport, Path(json.loads(done.stdout)["report"]).read_bytes(), "report")
     profile = codec.load(Profile, PROFILE.read_bytes(), "profile")
     card = hostcard.HostCard("compute-1", "1" * 32, {})
@@ -70,36 +68,15 @@ def domain(name: str, addresses: list[str]) -> bytes:
     return f"<domain>{head}<devices>{devices}</devices></domain>".encode()
 
 
-def install(answered: Path, forking: Path, settings: hookfile.HookSettings) -> None:
-    """Both hooks, with more time for an emulated host."""
+def install(settings: hookfile.HookSettings) -> None:
+    """The hook, with more time for an emulated host."""
     text = hookfile.text(settings)
-    for name, value in (
-        ("TIMEOUT", PATIENCE),
-        ("DEADLINE", PATIENCE),
-        ("GREETING", PATIENCE),
-        ("ROOT", os.getuid()),
-    ):
-        before = f"\n{name} = {getattr(hook, name)}\n"
-        assert text.count(before) == 1, before
-        text = text.replace(before, f"\n{name} = {value}\n")
-    hookfile.install(answered, text.encode())
-    assert text.count(hook.SOCKET) == 1
-    hookfile.install(forking, text.replace(hook.SOCKET, "nobody.sock").encode())
+    before = f"\nBUDGET = {hook.BUDGET}\n"
+    assert text.count(before) == 1, before
+    hookfile.install(HOOK, text.replace(before, f"\nBUDGET = {PATIENCE}\n").encode())
 
 
-def resident(program: list[str], state: Path, run: Path) -> subprocess.Popen[bytes]:
-    """A gate that listens by now."""
-    directories = ["--state-dir", str(state), "--run-dir", str(run)]
-    started = subprocess.Popen([*program, "gate", "serve", *directories])
-    while not (run / hook.SOCKET).exists():
-        assert started.poll() is None
-        time.sleep(0.1)
-    return started
-
-
-def quickest(
-    rounds: int, calls: dict[str, tuple[list[str], bytes]], refused: tuple[str, ...] = ()
-) -> dict[str, float]:
+def quickest(rounds: int, calls: dict[str, tuple[list[str], bytes]]) -> dict[str, float]:
     """Seconds of the quickest of some rounds of each; they take turns, others work here too."""
     found: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
@@ -107,7 +84,7 @@ def quickest(
             began = time.perf_counter()
             done = subprocess.run(argv, input=text, capture_output=True)
             found[name].append(time.perf_counter() - began)
-            if done.returncode != (name in refused):
+            if done.returncode:
                 raise SystemExit(f"{name}: {done.stderr.decode()}")
     return {name: min(times) for name, times in found.items()}
 
@@ -121,8 +98,7 @@ def main() -> None:
     libvirt.mkdir(parents=True, exist_ok=True)
     library = str(Path(eraser.__file__).parents[1])
     python = os.path.realpath(sys.executable)
-    install(HOOK, FORKING, hookfile.HookSettings(python, library, str(STATE), str(RUN)))
-    serving = resident(["nvme-eraser"], STATE, RUN)
+    install(hookfile.HookSettings(python, library, str(STATE), str(RUN)))
     found = {}
     for name in ("one", "all"):
         # Its drives are its own from here on: the other guest's records go first.
@@ -135,14 +111,11 @@ def main() -> None:
             "python": (["python3", "-IS", "-c", ""], b""),
             "plain": ([str(HOOK), "plain", "prepare", "begin", "-"], domain("plain", [])),
             name: ([str(HOOK), name, "prepare", "begin", "-"], xml),
-            f"{name}, forked": ([str(FORKING), name, "prepare", "begin", "-"], xml),
         }
         times = quickest(rounds, calls)
         seconds = times.pop("python")
         found.update({kind: time / seconds for kind, time in times.items()})
         found["seconds"] = seconds
-    assert serving.poll() is None
-    serving.kill()
     print(json.dumps(found))
 
 

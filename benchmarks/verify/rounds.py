@@ -12,8 +12,7 @@ import subprocess
 import sys
 import time
 
-from eraser.proof.reader import BATCH, BATCHES, WINDOW, WINDOWS, Device
-from eraser.proof.sampling import SEQUENTIAL_PER_RANDOM
+from eraser.proof.reader import BATCH, BATCHES, Device
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
 from eraser.wire.policy import VerificationMode
 
@@ -111,8 +110,6 @@ def main() -> None:
         size = device.size
     deep = str(BATCH * BATCHES)
     random = ("--rw=randread", "--bs=4k", "--norandommap", f"--number_ios={places}")
-    window = max(1, size // 20000 // 4096) * 4096
-    tenth = ("--rw=randread", f"--bs={min(window, WINDOW)}", f"--io_size={size // 10}")
     found = {
         "full": _ours("full", places, paths),
         "fio_full": _fio(paths, "--rw=read", "--bs=1m", "--iodepth=4", f"--size={size}"),
@@ -120,10 +117,6 @@ def main() -> None:
         "fio_random": _fio(paths, *random, f"--iodepth={deep}"),
         "fio_random_32": _fio(paths, *random, "--iodepth=32"),
     }
-    if size >= 20000 * 4096 * SEQUENTIAL_PER_RANDOM:
-        # Smaller devices have windows of a few blocks, which no drive for tenants has.
-        found["nist"] = _ours("nist", places, paths)
-        found["fio_nist"] = _fio(paths, *tenth, f"--iodepth={WINDOWS}")
     print(json.dumps(found))
 
 

@@ -74,7 +74,7 @@ def erase(scene: Scene) -> Answer:
 
 def _argv(scene: Scene) -> list[str]:
     argv = ["nvme-eraser", "erase", "--pci", scene.address, "--profile", PROFILE]
-    return [*argv, "--policy", _POLICY, "--state-dir", _STATE, "-f", "json"]
+    return [*argv, "--any-drive", "--policy", _POLICY, "--state-dir", _STATE, "-f", "json"]
 
 
 def _interfere(scene: Scene, process: GuestProcess, event: Event) -> GuestProcess:

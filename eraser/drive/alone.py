@@ -1,9 +1,10 @@
-"""What a child that may get stuck in the kernel has to let go of."""
+"""What a child that may get stuck in the kernel has to let go of, and how it is ended."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 
 
@@ -21,3 +22,14 @@ def alone(*kept: int) -> None:
                 os.close(number)
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.SIG_DFL)
+
+
+def end(child: int, seconds: float) -> None:
+    """Kills a child, or leaves one behind that is stuck: it dies when it gets out."""
+    os.kill(child, signal.SIGKILL)
+    ended = os.pidfd_open(child)
+    poll = select.poll()
+    poll.register(ended, select.POLLIN)
+    poll.poll(seconds * 1000)
+    os.close(ended)
+    os.waitpid(child, os.WNOHANG)

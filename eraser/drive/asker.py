@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import errno
 import os
-import select
-import signal
 import socket
 import struct
 from dataclasses import dataclass
 
 from eraser.drive.adminioctl import submit
-from eraser.drive.alone import alone
+from eraser.drive.alone import alone, end
 from eraser.drive.command import KILL_GRACE
 from eraser.drive.passthru import GET_FEATURES, GET_LOG_PAGE, IDENTIFY
 from eraser.errors import DriveError
@@ -107,18 +105,8 @@ class Asker:
         if self._pipe is not None:
             self._pipe.close()
             self._pipe = None
-            _end(self._child)
+            end(self._child, KILL_GRACE)
             self._child = 0
-
-
-def _end(child: int) -> None:
-    os.kill(child, signal.SIGKILL)
-    ended = os.pidfd_open(child)
-    poll = select.poll()
-    poll.register(ended, select.POLLIN)
-    poll.poll(KILL_GRACE * 1000)
-    os.close(ended)
-    os.waitpid(child, os.WNOHANG)
 
 
 def _serve(pipe: socket.socket, descriptor: int) -> None:

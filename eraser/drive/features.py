@@ -1,13 +1,22 @@
-"""The features that a tenant can change and that outlive it, by name (Base 2.0, figure 317)."""
+"""The features that a tenant can change and that outlive it: which there are, and what they hold.
+
+A profile names what drives of its model have (:mod:`eraser.drive.featuresurvey`), and a drive is
+asked for that and for nothing else: each question that it refuses is an entry in its error log.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eraser.drive import hostmetadata
 from eraser.drive.nvme import Controller
-from eraser.drive.passthru import CommandError
+from eraser.drive.passthru import (
+    FEATURE_CURRENT,
+    FEATURE_DEFAULT,
+    FEATURE_SAVED,
+    CommandError,
+)
 from eraser.wire.profile import FEATURE_DATA_BYTES, Comparator, FeatureRule
 
 
@@ -23,104 +32,176 @@ class KnownFeature:
     """Read as saved where the drive saves features. Not for a state that lasts by itself: a drive
     answers a question for its saved value with the default."""
     data: bool = False
-    """Host metadata comes with it: compared by digest, element by element in any order."""
+    """A data structure comes with it, which is compared by its digest."""
+    metadata: bool = False
+    """It is host metadata: elements in any order, each added and deleted by a command."""
+    mask: int = 0xFFFF_FFFF
+    """The bits of dword 0 that are its value."""
+    in_dword_12: bool = False
+    """Set Features takes the value in dword 12, and in dword 11 what it is of."""
+    own_default: bool = False
+    """Each drive may have another default, so that one is as good as the profile's value."""
 
 
 FEATURES = (
     KnownFeature(0x01, "arbitration"),
     KnownFeature(0x02, "power management"),
-    # The driver sets the temperature thresholds and may coalesce interrupts: shown, not compared.
-    KnownFeature(0x04, "temperature threshold", Comparator.REPORTED),
+    # NVM 1.0, 4.1.3.1: up to 64 ranges with a GUID each. A drive's own default may name itself.
+    KnownFeature(
+        0x03, "LBA range type", per_namespace=True, data=True, mask=0x3F, own_default=True
+    ),
+    # By sensor and direction (Base 2.0, 5.27.1.3). Linux reads them, and sets none by itself.
+    KnownFeature(0x04, "temperature threshold", mask=0xFFFF),
     KnownFeature(0x05, "error recovery", per_namespace=True),
     KnownFeature(0x06, "volatile write cache"),
-    KnownFeature(0x08, "interrupt coalescing", Comparator.REPORTED),
+    # Linux never sets it: what a tenant saves delays each completion of the next one by up to
+    # 25.5 ms (Base 2.0, 5.27.1.6).
+    KnownFeature(0x08, "interrupt coalescing"),
     KnownFeature(0x0A, "write atomicity"),
     KnownFeature(0x10, "host controlled thermal management"),
     KnownFeature(0x11, "non-operational power states"),
+    KnownFeature(0x12, "read recovery level", mask=0xF, in_dword_12=True),
+    KnownFeature(0x13, "predictable latency mode", data=True, in_dword_12=True),
     KnownFeature(0x17, "sanitize configuration"),
+    KnownFeature(0x18, "endurance group events", mask=0xFF_0000),
+    # Its drives refuse it while an endurance group has namespaces (Base 2.1, 5.1.25.1.20).
+    KnownFeature(0x1D, "flexible data placement", mask=0xFF01, in_dword_12=True),
+    KnownFeature(0x1F, "namespace admin label", per_namespace=True, data=True, mask=0),
+    KnownFeature(0x78, "embedded management controller address", data=True, mask=0),
+    KnownFeature(0x79, "host management agent address", data=True, mask=0),
+    # Text that a host leaves in the drive: a message from one tenant to the next. By the standard
+    # it is neither saved nor outlives a reset; what counts is what a drive has kept.
+    KnownFeature(
+        hostmetadata.ENHANCED,
+        "enhanced controller metadata",
+        saved=False,
+        data=True,
+        metadata=True,
+        mask=0,
+    ),
+    KnownFeature(
+        hostmetadata.CONTROLLER,
+        "controller metadata",
+        saved=False,
+        data=True,
+        metadata=True,
+        mask=0,
+    ),
+    KnownFeature(
+        hostmetadata.NAMESPACE,
+        "namespace metadata",
+        per_namespace=True,
+        saved=False,
+        data=True,
+        metadata=True,
+        mask=0,
+    ),
     # Counts boots that had no operating system: it grows by itself.
     KnownFeature(0x80, "software progress marker", Comparator.REPORTED),
     KnownFeature(0x83, "reservation persistence", per_namespace=True, saved=False),
     KnownFeature(0x84, "namespace write protection", per_namespace=True, saved=False),
     KnownFeature(0x85, "boot partition write protection", saved=False),
-    # Text that a host leaves in the drive: a message from one tenant to the next. By the standard
-    # it is neither saved nor outlives a reset; what counts is what a drive has kept.
-    KnownFeature(hostmetadata.ENHANCED, "enhanced controller metadata", saved=False, data=True),
-    KnownFeature(hostmetadata.CONTROLLER, "controller metadata", saved=False, data=True),
-    KnownFeature(
-        hostmetadata.NAMESPACE, "namespace metadata", per_namespace=True, saved=False, data=True
-    ),
 )
-"""What the driver sets anew with every start (queues, power states, host memory, events), and what
-belongs to no single drive (NVM sets, endurance groups), is left out."""
+"""By number (Base 2.1, figure 385; NVM 1.0, figure 81)."""
+
+KNOWN = {known.fid: known for known in FEATURES}
 
 PER_NAMESPACE = frozenset(known.fid for known in FEATURES if known.per_namespace)
 
-MAX_NAMESPACES = 32
-"""A drive with more is not as its profile anyway, and each answer costs a command."""
+
+def known_of(rule: FeatureRule) -> KnownFeature:
+    """What is known of a rule's feature. Of any other one the profile says whether it is saved; its
+    data is read whether there is any or not."""
+    unknown = KnownFeature(rule.fid, rule.name, saved=not rule.current, data=True)
+    return KNOWN.get(rule.fid, unknown)
 
 
-def features(controller: Controller) -> tuple[FeatureRule, ...]:
-    """The saved values (current ones where nothing is saved) of :data:`FEATURES`.
+def features(controller: Controller, wanted: tuple[FeatureRule, ...]) -> tuple[FeatureRule, ...]:
+    """What the drive has in place of each rule that is compared; nothing where it has none.
 
-    What the drive does not know is left out. Raises ``DriveError`` where it does not answer.
+    Raises ``DriveError`` where it does not answer.
     """
-    saves = controller.identify().saves_features
-    active = controller.active_namespaces()[:MAX_NAMESPACES]
+    saves, active = controller.identify().saves_features, controller.active_namespaces()
     found: list[FeatureRule] = []
-    for known in FEATURES:
-        for nsid in active if known.per_namespace else (0,):
-            rule = _read(controller, known, nsid, saved=saves and known.saved)
-            if rule is None:
-                break
-            found.append(rule)
+    for rule in wanted:
+        if rule.comparator is not Comparator.EQUAL:
+            continue
+        asked = rule
+        if _of_any_namespace(rule) and active:
+            asked = replace(rule, nsid=active[0])
+        other = read(controller, asked, saves=saves)
+        if other is not None:
+            found.append(_own_default(controller, asked, other) if saves else other)
     return tuple(found)
 
 
-def _read(
-    controller: Controller, known: KnownFeature, nsid: int, *, saved: bool
-) -> FeatureRule | None:
-    for kind in (True, False) if saved else (False,):
-        try:
-            value, digest, data = 0, "", b""
-            if known.data:
-                data = hostmetadata.in_order(
-                    controller.feature_data(known.fid, nsid, length=FEATURE_DATA_BYTES, saved=kind)
-                )
-                digest = hashlib.sha256(data).hexdigest()
-            else:
-                value = controller.get_feature(known.fid, nsid, saved=kind)
-        except CommandError as error:
-            if error.status is None:
-                raise
-        else:
-            return FeatureRule(
-                known.fid,
-                known.name,
-                value,
-                known.comparator,
-                nsid,
-                digest,
-                data.rstrip(b"\0").hex(),
-            )
+def _of_any_namespace(rule: FeatureRule) -> bool:
+    """A rule of an older profile names no namespace: it was read of the first one."""
+    return rule.fid in PER_NAMESPACE and not rule.nsid
+
+
+def read(controller: Controller, rule: FeatureRule, *, saves: bool) -> FeatureRule | None:
+    """The rule with what the drive has: as saved, else what is in force; None where it refuses.
+
+    Raises ``DriveError`` where it does not answer.
+    """
+    known = known_of(rule)
+    for select in (FEATURE_SAVED, FEATURE_CURRENT) if saves and known.saved else (FEATURE_CURRENT,):
+        found = read_as(controller, rule, select)
+        if found is not None:
+            return found
     return None
+
+
+def read_as(controller: Controller, rule: FeatureRule, select: int) -> FeatureRule | None:
+    """The same of one of its values: current, default or saved."""
+    known = known_of(rule)
+    length = FEATURE_DATA_BYTES if known.data else 0
+    try:
+        value, data = controller.feature(
+            rule.fid, rule.nsid, cdw11=rule.select, select=select, length=length
+        )
+    except CommandError as error:
+        if error.status is None:
+            raise
+        return None
+    if known.metadata:
+        data = hostmetadata.in_order(data)
+    # Data that is all zeros is the same as none: nobody can tell whether the drive sent any.
+    there = known.metadata or any(data)
+    return replace(
+        rule,
+        value=value & known.mask,
+        digest=hashlib.sha256(data).hexdigest() if there else "",
+        data=data.rstrip(b"\0").hex(),
+    )
+
+
+def _own_default(controller: Controller, rule: FeatureRule, found: FeatureRule) -> FeatureRule:
+    """``rule`` where the drive has what it says is its default: nobody has left that there."""
+    if known_of(rule).own_default and not same(rule, found):
+        default = read_as(controller, rule, FEATURE_DEFAULT)
+        if default is not None and same(default, found):
+            return rule
+    return found
+
+
+def same(one: FeatureRule, other: FeatureRule) -> bool:
+    """Whether two rules of one feature have the same value and data."""
+    return (one.value, one.digest) == (other.value, other.digest)
 
 
 def differing(
     wanted: tuple[FeatureRule, ...], found: tuple[FeatureRule, ...]
 ) -> tuple[tuple[FeatureRule, FeatureRule | None], ...]:
-    """Rules that a drive does not keep, each with what it has instead. Pure.
-
-    A rule of an older profile names no namespace: it was read of the first one, and is held
-    against that.
-    """
+    """Rules that a drive does not keep, each with what it has instead. Pure."""
     result: list[tuple[FeatureRule, FeatureRule | None]] = []
     for rule in wanted:
         if rule.comparator is not Comparator.EQUAL:
             continue
-        anywhere = rule.fid in PER_NAMESPACE and not rule.nsid
-        same = (f for f in found if f.fid == rule.fid and (anywhere or f.nsid == rule.nsid))
-        other = next(same, None)
-        if other is None or (other.value, other.digest) != (rule.value, rule.digest):
+        anywhere = _of_any_namespace(rule)
+        of_it = (f for f in found if (f.fid, f.select) == (rule.fid, rule.select))
+        other = next((f for f in of_it if anywhere or f.nsid == rule.nsid), None)
+        if other is None or not same(rule, other):
             result.append((rule, other))
     return tuple(result)

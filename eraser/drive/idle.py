@@ -214,7 +214,7 @@ def _gather(
     vfio_devices, vfio_names = openers.vfio_handles(function)
     others = [pid for pid in processes if pid not in own_pids]
     users = openers.openers(
-        host, mounts, others, vfio_devices | {node.device for node in nodes}, vfio_names
+        host, others, vfio_devices | {node.device for node in nodes}, vfio_names
     )
     own = {node.device for node in nodes}
     guests = [user for user in users if user.device not in own]

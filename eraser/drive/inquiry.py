@@ -37,6 +37,9 @@ from eraser.wire.condition import (
 
 FEATURE_WRITE_PROTECTION = 0x84
 
+UNTOLD = 0
+"""A number of controllers that nobody knows."""
+
 _SECURITY, _RESERVATIONS, _PROTECTION = "TCG security", "reservations", "write protection"
 LOCKS = frozenset({_SECURITY, _RESERVATIONS, _PROTECTION})
 """Answers that say whether somebody keeps the next user from the drive, by name."""
@@ -47,6 +50,7 @@ _SCOPE_OPCODES, _SCOPE_FEATURES = 0x0, 0x2
 _EXTENDED_STATUS = 1
 """Reservation Report, dword 11 bit 0: asked for where hosts have identifiers of 128 bits."""
 
+_VERSION_2 = 2 << 16
 _BOOT_LOG = "the Boot Partition log (15h)"
 _BOOT_PART = 64 << 10
 """Bytes in one command; no drive's MDTS is smaller than that in practice."""
@@ -71,15 +75,21 @@ def condition(
     ``namespaces`` are the active ones. Raises ``DriveError`` where the drive does not answer.
     """
     nonsense: list[str] = []
+    boot = sensible(
+        "boot partitions", lambda: boot_partitions(controller, identify), None, nonsense
+    )
     return Condition(
         firmware=sensible(
             "firmware slots", lambda: firmware_slots(controller, identify), None, nonsense
         ),
-        controllers=sensible("controllers", lambda: controllers(controller, identify), 1, nonsense),
-        security=sensible(_SECURITY, lambda: security(controller, identify), None, nonsense),
-        boot=sensible(
-            "boot partitions", lambda: boot_partitions(controller, identify), None, nonsense
+        controllers=sensible(
+            "controllers", lambda: controllers(controller, identify), UNTOLD, nonsense
         ),
+        security=sensible(_SECURITY, lambda: security(controller, identify), None, nonsense),
+        boot=boot,
+        boot_untold=boot is None
+        and _tells_by_register(identify)
+        and controller.registers() is None,
         lockdown=sensible("lockdown", lambda: lockdown(controller, identify), None, nonsense),
         reservations=sensible(
             _RESERVATIONS, lambda: reservations(controller, identify, namespaces), (), nonsense
@@ -160,12 +170,13 @@ def firmware_slots(controller: Controller, identify: IdentifyController) -> Firm
 
 
 def controllers(controller: Controller, identify: IdentifyController) -> int:
-    """How many controllers the subsystem has (CNS 13h); 1 where it says that it has only one."""
+    """How many controllers the subsystem has (CNS 13h): 1 where it says that it has only one,
+    :data:`UNTOLD` where it says that there may be more and does not list them."""
     if not identify.many_controllers:
         return 1
     what = "the controllers of the subsystem"
     raw = _ask(controller, IDENTIFY, spec.IDENTIFY_BYTES, what, cdw10=CNS_CONTROLLERS)
-    return 1 if raw is None else max(1, len(statelogs.controller_list(raw)))
+    return UNTOLD if raw is None else max(1, len(statelogs.controller_list(raw)))
 
 
 def security(controller: Controller, identify: IdentifyController) -> SecurityState | None:
@@ -187,13 +198,22 @@ def security(controller: Controller, identify: IdentifyController) -> SecuritySt
 
 
 def boot_partitions(controller: Controller, identify: IdentifyController) -> BootPartitions | None:
-    """Log 15h, with digests of both partitions where they are small enough to be read."""
+    """Log 15h, with digests of both partitions where they are small enough to be read; their size
+    alone on a drive that is older than this log."""
     raw = _log(controller, LOG_BOOT_PARTITION, statelogs.BOOT_BYTES, _BOOT_LOG)
+    if raw is None and _tells_by_register(identify):
+        told = controller.registers()
+        return None if told is None else statelogs.boot_info(told.boot_info)
     found = None if raw is None else statelogs.boot_partitions(raw)
     if found is None or found.size > BOOT_READ_MOST or not identify.lpa & _LPA_OFFSET:
         return found
     digests = tuple(_boot_digest(controller, number, found.size) for number in (0, 1))
     return replace(found, digests=digests if all(digests) else ())
+
+
+def _tells_by_register(identify: IdentifyController) -> bool:
+    """A drive without firmware commands cannot write a boot partition."""
+    return identify.version < _VERSION_2 and identify.can_manage_firmware
 
 
 def _boot_digest(controller: Controller, number: int, size: int) -> str:

@@ -24,7 +24,7 @@ def facts(controller: Controller, *, layout_only: bool = False) -> ControllerFac
     """
     identify = controller.identify()
     active = controller.active_namespaces()
-    namespaces = tuple((nsid, controller.identify_namespace(nsid)) for nsid in active)
+    namespaces = described(controller, active)
     loose: tuple[NamespaceLayout, ...] = ()
     condition = None
     if not layout_only:
@@ -43,10 +43,37 @@ def facts(controller: Controller, *, layout_only: bool = False) -> ControllerFac
         sanicap=identify.sanicap,
         total_bytes=identify.total_bytes,
         unallocated_bytes=identify.unallocated_bytes,
-        namespaces=tuple(layout_of(nsid, namespace) for nsid, namespace in namespaces),
+        namespaces=layouts(active, namespaces),
         dlfeat=tuple(namespace.dlfeat for _nsid, namespace in namespaces),
         detached=loose,
         condition=condition,
+    )
+
+
+def described(
+    controller: Controller, active: tuple[int, ...]
+) -> tuple[tuple[int, IdentifyNamespace], ...]:
+    """The active namespaces that describe themselves in a way that can be: another command set's
+    does not, nor one whose firmware lost it. Raises ``DriveError`` where the drive is silent."""
+    found: list[tuple[int, IdentifyNamespace]] = []
+    for nsid in active:
+        try:
+            found.append((nsid, controller.identify_namespace(nsid)))
+        except CommandError as error:
+            if error.status is None:
+                raise
+        except DriveError:
+            pass
+    return tuple(found)
+
+
+def layouts(
+    active: tuple[int, ...], namespaces: tuple[tuple[int, IdentifyNamespace], ...]
+) -> tuple[NamespaceLayout, ...]:
+    """All active namespaces; of no size those that do not describe themselves."""
+    known = dict(namespaces)
+    return tuple(
+        layout_of(nsid, known[nsid]) if nsid in known else _sizeless(nsid) for nsid in active
     )
 
 
@@ -70,6 +97,10 @@ def _loose(controller: Controller, nsid: int) -> NamespaceLayout:
             raise
     except DriveError:
         pass
+    return _sizeless(nsid)
+
+
+def _sizeless(nsid: int) -> NamespaceLayout:
     return NamespaceLayout(nsid, 0, 512, 0)
 
 

@@ -44,6 +44,7 @@ def set_feature(
     nsid: int,
     *,
     save: bool,
+    cdw12: int = 0,
     send: bytes = b"",
     note: str = "",
 ) -> CommandRecord:
@@ -53,6 +54,7 @@ def set_feature(
         nsid=nsid,
         cdw10=fid | (1 << 31 if save else 0),
         cdw11=value,
+        cdw12=cdw12,
         send=send,
         timeout=controller.timeout,
         note=note or f"feature {fid:#04x} to {value:#x}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from eraser.drive import command, spec
+from eraser.drive import command, registers, spec
 from eraser.drive.adminqueue import AdminQueue
 from eraser.drive.asker import Asker
 from eraser.drive.held import HeldController, hold
@@ -16,6 +16,7 @@ from eraser.drive.passthru import (
     CNS_ALLOCATED_NAMESPACE,
     CNS_CONTROLLER,
     CNS_NAMESPACE,
+    FEATURE_CURRENT,
     GET_FEATURES,
     GET_LOG_PAGE,
     IDENTIFY,
@@ -142,30 +143,44 @@ class Controller(HeldController, AdminQueue):
         """Log 03h, 512 raw bytes. Raises :class:`DriveError`."""
         return self.log(LOG_FIRMWARE, spec.LOG_BYTES, "the Firmware Slot log (03h)")
 
-    def get_feature(self, fid: int, nsid: int = 0, *, cdw11: int = 0, saved: bool = False) -> int:
-        """Dword 0 of a feature's current (or saved) value. Raises :class:`CommandError`."""
+    def get_feature(self, fid: int, nsid: int = 0, *, cdw11: int = 0) -> int:
+        """Dword 0 of a feature's current value. Raises :class:`CommandError`."""
+        return self.feature(fid, nsid, cdw11=cdw11)[0]
+
+    def feature(
+        self,
+        fid: int,
+        nsid: int = 0,
+        *,
+        cdw11: int = 0,
+        select: int = FEATURE_CURRENT,
+        length: int = 0,
+    ) -> tuple[int, bytes]:
+        """Dword 0 of a feature, and the data that comes with it.
+
+        Where it is not known whether any comes, ``length`` makes room for it all the same: a drive
+        that found none would write elsewhere. Raises :class:`CommandError`.
+        """
         what = f"feature {fid:#04x}"
-        record, _data = self.admin(
+        record, data = self.admin(
             GET_FEATURES,
             nsid=nsid,
-            cdw10=fid | (0b010 << 8 if saved else 0),
+            cdw10=fid | select << 8,
             cdw11=cdw11,
+            data_len=length,
             timeout=self.timeout,
             note=what,
         )
         if record.status != 0:
             raise self.failed(record, what)
         value = result_of(record.message)
-        if value is None:
+        if value is None or len(data) != length:
             raise CommandError(
-                f"{self.address}: expected a value of {what}, found {record.message!r}", record
+                f"{self.address}: expected a value and {length} bytes of {what}, found "
+                f"{record.message!r} and {len(data)} bytes",
+                record,
             )
-        return value
-
-    def feature_data(self, fid: int, nsid: int = 0, *, length: int, saved: bool = False) -> bytes:
-        """The data that comes with a feature. Raises :class:`CommandError`."""
-        cdw10 = fid | (0b010 << 8 if saved else 0)
-        return self.read(GET_FEATURES, length, f"feature {fid:#04x}", nsid=nsid, cdw10=cdw10)
+        return value, data
 
     def set_feature(self, fid: int, value: int, nsid: int = 0, *, save: bool = False) -> None:
         """Sets dword 11 of a feature (SV, bit 31 of dword 10, where ``save``).
@@ -183,6 +198,11 @@ class Controller(HeldController, AdminQueue):
         )
         if record.status != 0:
             raise self.failed(record, what)
+
+    def registers(self) -> registers.Registers | None:
+        """What no command tells; None where it cannot be read."""
+        self.check_place()
+        return registers.read(self.function)
 
     def reset(self, *, timeout: float = 60.0) -> None:
         """A Controller Level Reset; volatile caches and states do not outlive it.

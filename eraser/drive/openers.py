@@ -2,23 +2,31 @@
 
 A descriptor is judged by the device behind it, because QEMU and containers have a /dev of their own
 where names mean nothing; the text of the link is a second witness for VFIO and PCI resources.
+
+The kernel's own memory answers, never a file server (:mod:`eraser.drive.statx`), and it is a child
+that asks: whatever keeps it, keeps no case. Not seen: files that an io_uring holds without a
+descriptor, and closed ones that are still mapped; an exclusive claim or a bound driver shows most.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from eraser.drive import kcmp, statx
+from eraser.drive.bounded import StuckError, done_alone
 from eraser.drive.sysfs import Host, PciFunction, numbers
 from eraser.errors import InUseError
 
 _GONE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
 """A process or descriptor that ended while we looked (EINVAL: a zombie has no mounts)."""
-_NETWORK = ("nfs", "cifs", "smb", "ceph", "fuse", "9p", "afs", "glusterfs", "lustre", "gpfs")
-"""A look at a file there may wait for a server that is gone; no device node of ours lives there."""
+_NO_NODE = (errno.ESTALE, errno.ENOTCONN, errno.EACCES, errno.EIO, errno.EHOSTDOWN, errno.ETIMEDOUT)
+"""What a file server says, or somebody in its place. The type of a device node that a process has
+open is in the kernel's memory: looking it up meets none of these."""
+LOOK_SECONDS = 30.0
+"""For all descriptors of a host: a few microseconds each."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,10 @@ class Opener:
     target: str
     device: tuple[bool, int] | None
     """Block or not, and st_rdev; None where only the link's text told."""
+
+
+Found = tuple[int, str, str, tuple[bool, int] | None]
+"""An :class:`Opener` as a child tells it."""
 
 
 @dataclass(frozen=True)
@@ -105,43 +117,79 @@ def unescape(field: str) -> str:
 
 def openers(
     host: Host,
-    seen_mounts: dict[int, tuple[Mount, ...]],
     processes: list[int],
     devices: frozenset[tuple[bool, int]],
     names: frozenset[str],
+    seconds: float = LOOK_SECONDS,
 ) -> list[Opener]:
     """Descriptors on one of ``devices`` (block or not, st_rdev), or whose link ends in ``names``.
 
-    Raises :class:`InUseError` where a process's descriptors cannot be read.
+    Raises :class:`InUseError` where a process's descriptors cannot be read, or not in time.
     """
-    found: list[Opener] = []
-    suffixes = tuple(names)
+    try:
+        found = done_alone(lambda at: _openers(host, processes, devices, names, at), seconds)
+    except StuckError as stuck:
+        raise InUseError(
+            "cannot prove idle: expected to see what all processes have open within "
+            f"{seconds:g} s, found no end at process {stuck.at} ({command(host, stuck.at)}); "
+            "has it a file of a server that is gone?"
+        ) from None
+    if isinstance(found, str):
+        raise InUseError(found)
+    return [
+        Opener(pid, name, target, node and (node[0], node[1])) for pid, name, target, node in found
+    ]
+
+
+def _openers(
+    host: Host,
+    processes: list[int],
+    devices: frozenset[tuple[bool, int]],
+    names: frozenset[str],
+    at: Callable[[int], None],
+) -> list[Found] | str:
+    """As :func:`openers`, which tells where it is; in words what could not be read."""
+    found: list[Found] = []
     for pid in processes:
-        remote = tuple(
-            f"{mount.point.rstrip('/')}/"
-            for mount in seen_mounts.get(pid, ())
-            if mount.kind.startswith(_NETWORK)
-        )
+        at(pid)
         try:
-            for number in os.listdir(host.path(f"/proc/{pid}/fd")):
-                opener = _opener(host, pid, number, devices, suffixes, remote)
-                if opener is not None:
-                    found.append(opener)
+            for table in _tables(host, pid):
+                for number in _descriptors(host, table):
+                    opener = _opener(host, pid, f"{table}/{number}", devices, tuple(names))
+                    if opener is not None:
+                        found.append(opener)
         except OSError as error:
             if error.errno not in _GONE:
-                raise _unreadable(host, pid, error) from error
+                return str(_unreadable(host, pid, error))
     return found
+
+
+def _tables(host: Host, pid: int) -> Iterator[str]:
+    """The directory of each table of descriptors: threads may have one of their own."""
+    yield f"/proc/{pid}/fd"
+    for thread in host.children(f"/proc/{pid}/task"):
+        if int(thread) != pid and not kcmp.same_files(pid, int(thread)):
+            yield f"/proc/{pid}/task/{thread}/fd"
+
+
+def _descriptors(host: Host, table: str) -> list[str]:
+    """None of a thread that has ended: those after it are looked at all the same."""
+    try:
+        return os.listdir(host.path(table))
+    except OSError as error:
+        if error.errno in _GONE:
+            return []
+        raise
 
 
 def _opener(
     host: Host,
     pid: int,
-    number: str,
+    place: str,
     devices: frozenset[tuple[bool, int]],
     suffixes: tuple[str, ...],
-    remote: tuple[str, ...],
-) -> Opener | None:
-    path = host.path(f"/proc/{pid}/fd/{number}")
+) -> Found | None:
+    path = host.path(place)
     try:
         target = os.readlink(path)
     except OSError as error:
@@ -152,16 +200,13 @@ def _opener(
         return None  # socket:[1], pipe:[2], anon_inode:[vfio-device]: the group's descriptor tells
     plain = target.removesuffix(" (deleted)")
     device: tuple[bool, int] | None = None
-    if not (remote and plain.startswith(remote)):
-        try:
-            status = os.stat(path)
-            if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
-                device = (stat.S_ISBLK(status.st_mode), status.st_rdev)
-        except OSError as error:
-            if error.errno not in (*_GONE, errno.ESTALE, errno.ENOTCONN):
-                raise
+    try:
+        device = statx.device(path)
+    except OSError as error:
+        if error.errno not in (*_GONE, *_NO_NODE):
+            raise
     if device in devices or (suffixes and plain.endswith(suffixes)):
-        return Opener(pid, command(host, pid), target, device)
+        return pid, command(host, pid), target, device
     return None
 
 

@@ -6,6 +6,7 @@ A profile that is older than a kind of fact does not name it, and then it is not
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from eraser.drive import hostmetadata
 from eraser.drive.features import differing
@@ -41,6 +42,11 @@ def propose(
             "profile: expected a drive with an active namespace, found none; "
             "create the namespaces that drives of this model should have, then inspect again"
         )
+    if sizeless := [str(each.nsid) for each in facts.namespaces if not each.blocks]:
+        raise BadInputError(
+            "profile: expected namespaces that describe themselves, found none of that in "
+            f"{', '.join(sizeless)}; delete them, or take another drive"
+        )
     if facts.detached:
         names = ", ".join(str(namespace.nsid) for namespace in facts.detached)
         raise BadInputError(
@@ -66,7 +72,7 @@ def propose(
         condition=Expected(
             slot_firmware=tuple(sorted({held for held in slots if held} - {facts.firmware})),
             controllers=found.controllers,
-            security=found.security or SecurityState(),
+            security=replace(found.security or SecurityState(), owner_untold=False),
             boot=found.boot,
             lockdown=found.lockdown or Lockdown(),
             unreadable=found.unreadable,
@@ -203,13 +209,15 @@ def _condition(profile: Profile, wanted: Expected, found: Condition, running: st
     trusted = {*profile.firmware, *wanted.slot_firmware}
     yield from _firmware(trusted, found.firmware, running)
     security = found.security or SecurityState()
+    # What this host's kernel lets nobody read is disclosed: no profile can name that.
+    boot = found.boot if not found.boot_untold else wanted.boot
     for what, expected, other in (
-        ("controllers in the subsystem", wanted.controllers, found.controllers),
+        ("controllers in the subsystem", _many(wanted.controllers), _many(found.controllers)),
         ("security feature sets", wanted.security.sets, security.sets),
         ("locking enabled", wanted.security.locking_enabled, security.locking_enabled),
         ("a shadow MBR", wanted.security.shadow_mbr, security.shadow_mbr),
         ("a changed owner's password", wanted.security.sid_changed, security.sid_changed),
-        ("boot partitions", _boot(wanted.boot, wanted), _boot(found.boot, wanted)),
+        ("boot partitions", _boot(wanted.boot, wanted), _boot(boot, wanted)),
         ("locked opcodes", wanted.lockdown.opcodes, (found.lockdown or Lockdown()).opcodes),
         ("locked features", wanted.lockdown.features, (found.lockdown or Lockdown()).features),
     ):
@@ -241,6 +249,10 @@ def _boot(boot: BootPartitions | None, wanted: Expected) -> str:
     named = wanted.boot is not None and wanted.boot.digests
     held = " and ".join(digest[:16] for digest in boot.digests) or "unread data"
     return f"of {boot.size} bytes{f' with {held}' if named else ''}, {boot.active} active"
+
+
+def _many(controllers: int) -> str:
+    return str(controllers) if controllers else "more than one, unlisted"
 
 
 def _shown(value: object) -> str:

@@ -41,6 +41,11 @@ def _condition(found: Condition, running: str, trusted: Collection[str] | None) 
             f"Boot partitions: two of {found.boot.size} bytes are kept; they were "
             f"{'read as far as a digest' if found.boot.digests else 'not read'}."
         )
+    if found.boot_untold:
+        yield (
+            "Boot partitions: a drive older than NVMe 2.0 tells of them by a register, which the "
+            "host's kernel lets nobody read; whether there are any is unknown."
+        )
     if found.firmware is not None:
         yield from _images(found.firmware, running, trusted)
     if found.security is not None and found.security.sets:
@@ -48,6 +53,11 @@ def _condition(found: Condition, running: str, trusted: Collection[str] | None) 
             f"TCG tables ({', '.join(found.security.sets)}): what an owner wrote into the data "
             "store is kept until the drive is reverted."
         )
+        if found.security.owner_untold:
+            yield (
+                "TCG owner: the drive does not tell whether its password was changed (no Block SID "
+                "descriptor); with its locking off, whoever changed it can lock the drive later."
+            )
     if found.logs:
         yield f"Logs that the drive keeps: {', '.join(found.logs)}."
 

@@ -17,6 +17,7 @@ LOG_BYTES = 512
 UNKNOWN_SECONDS = 0xFFFF_FFFF
 """Log 81h, estimated times: not reported (Base 5.16.1.25)."""
 
+_MEDIA_VERIFICATION = 5
 _LBADS = range(9, 21)
 """NVM 4.1.5.1: LBADS below 9 is not used; above 1 MiB there is no such drive."""
 _BLOCKS_MAX = 1 << 63
@@ -76,8 +77,7 @@ class IdentifyController:
     vwc: int
     nwpc: int
     subnqn: str
-    warning_kelvin: int = 0
-    """WCTEMP: from this composite temperature on the drive is too warm; 0 where not reported."""
+    ctratt: int = 0
 
     @classmethod
     def parse(cls, raw: bytes) -> IdentifyController:
@@ -110,7 +110,7 @@ class IdentifyController:
             vwc=raw[525],
             nwpc=raw[531],
             subnqn=text(raw[768:1024].split(b"\0", 1)[0]),
-            warning_kelvin=_number(raw, 266, 2),
+            ctratt=_number(raw, 96, 4),
         )
 
     @property
@@ -197,6 +197,11 @@ class IdentifyController:
     def saves_features(self) -> bool:
         """ONCS bit 4: Save and Select of features."""
         return bool(self.oncs >> 4 & 1)
+
+    @property
+    def has_nvm_sets(self) -> bool:
+        """CTRATT bit 2."""
+        return bool(self.ctratt >> 2 & 1)
 
     @property
     def has_write_cache(self) -> bool:
@@ -326,6 +331,9 @@ class SanitizeLog:
     overwrite_seconds: int | None
     block_seconds: int | None
     crypto_seconds: int | None
+    verifying: bool = False
+    """SSI (Base 2.1, 5.1.12.1.33), byte 36 bits 3:0: the Media Verification state, in which a
+    sanitize that was sent with EMVS stays until somebody ends it. Older drives have zeros there."""
 
     @classmethod
     def parse(cls, raw: bytes) -> SanitizeLog:
@@ -345,6 +353,7 @@ class SanitizeLog:
             overwrite_seconds=_seconds(raw, 8),
             block_seconds=_seconds(raw, 12),
             crypto_seconds=_seconds(raw, 16),
+            verifying=len(raw) > 36 and raw[36] & 0xF == _MEDIA_VERIFICATION,
         )
 
     @property
@@ -382,6 +391,8 @@ class SmartLog:
     power_on_hours: int
     unsafe_shutdowns: int
     media_errors: int
+    sensors: tuple[int, ...] = ()
+    """Numbers (1 to 8) of the temperature sensors that there are."""
 
     @classmethod
     def parse(cls, raw: bytes) -> SmartLog:
@@ -401,6 +412,7 @@ class SmartLog:
             power_on_hours=_number(raw, 128, 16),
             unsafe_shutdowns=_number(raw, 144, 16),
             media_errors=_number(raw, 160, 16),
+            sensors=tuple(n for n in range(1, 9) if _number(raw, 198 + 2 * n, 2)),
         )
 
 

@@ -37,7 +37,11 @@ def boot_partitions(raw: bytes) -> BootPartitions | None:
     Raises :class:`DriveError`.
     """
     spec.need(raw, BOOT_BYTES, "Boot Partition log")
-    info = int.from_bytes(raw[4:8], "little")
+    return boot_info(int.from_bytes(raw[4:8], "little"))
+
+
+def boot_info(info: int) -> BootPartitions | None:
+    """The same from BPINFO, which is in that header too (Base 2.0, 3.1.3.13)."""
     size = (info & 0x7FFF) * _BOOT_UNIT
     return BootPartitions(size, info >> 31) if size else None
 

@@ -27,6 +27,7 @@ _SETS = {
     0x0302: "pyrite-1",
     0x0303: "pyrite-2",
     0x0304: "ruby",
+    0x0305: "key-per-io",
 }
 """Feature codes of the Security Subsystem Classes (TCG Storage Feature Registry)."""
 
@@ -39,7 +40,7 @@ def parse(raw: bytes) -> SecurityState:
     spec.need(raw, _HEADER, "Level 0 Discovery")
     end = min(len(raw), 4 + int.from_bytes(raw[:4], "big"))
     sets: list[str] = []
-    locking = sid = 0
+    locking, sid = 0, None
     at = _HEADER
     for _ in range(_MOST):
         if at + _DESCRIPTOR > end:
@@ -60,6 +61,9 @@ def parse(raw: bytes) -> SecurityState:
         locked=bool(locking & 1 << 2),
         shadow_mbr=bool(locking & 1 << 4),
         # Block SID Authentication 1.00, byte 4: bit 0 SID value state, bit 1 SID blocked state.
-        sid_changed=bool(sid & 1 << 0),
-        sid_blocked=bool(sid & 1 << 1),
+        sid_changed=bool((sid or 0) & 1 << 0),
+        sid_blocked=bool((sid or 0) & 1 << 1),
+        # Without that descriptor only an attempt to log in as the owner would tell: a drive whose
+        # password a tenant changed, its locking off, looks like one that nobody has touched.
+        owner_untold=bool(sets) and sid is None,
     )

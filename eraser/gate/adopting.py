@@ -30,8 +30,7 @@ def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) 
     _need_card(state_dir)
     having, slots = _now(state_dir, host)
     at = utc_now()
-    with books.locked(state_dir):
-        book = books.OpenBook(state_dir, renew=renew)
+    with books.opened(state_dir, renew=renew) as book:
         found = adopt(book.book, having, slots, at)
         if plan:
             return found

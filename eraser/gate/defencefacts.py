@@ -5,14 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from eraser.drive import processes
 from eraser.drive.processes import Process
 from eraser.drive.sysfs import Host
 from eraser.errors import EraserError
-from eraser.gate import daemons, defences, hookfile
+from eraser.gate import daemons, defences, hookfile, iommu
 from eraser.gate.defences import DaemonSeen, FileSeen, LibvirtSeen, ViewSeen, WatcherSeen
 from eraser.gate.setup import Setup
 from eraser.wire.ticket import Defence, DefenceSeen
@@ -43,7 +43,6 @@ def defences_seen(
 
     ``drift`` tells which of host-setup's files are not as it wrote them.
     """
-    slots = None if setup is None else setup.slots
 
     def both() -> tuple[DefenceSeen, DefenceSeen]:
         libvirt = look_at_libvirt(host, run_dir, setup)
@@ -58,9 +57,16 @@ def defences_seen(
         hook,
         loaded,
         _or_unknown(Defence.PATCH, lambda: defences.patch(_nova_computes(host))),
-        _or_unknown(Defence.RULES, lambda: defences.rules(slots, () if slots is None else drift())),
+        _or_unknown(Defence.RULES, lambda: _rules(host, setup, drift)),
         _or_unknown(Defence.WATCHER, lambda: defences.watcher(look_at_watcher(run_dir))),
     )
+
+
+def _rules(host: Host, setup: Setup | None, drift: Callable[[], tuple[str, ...]]) -> DefenceSeen:
+    if setup is None:
+        return defences.rules(None, ())
+    unprotected = iommu.unprotected(host, setup.slots)
+    return defences.rules(setup.slots, drift(), setup.pending, unprotected)
 
 
 def _or_unknown(defence: Defence, look: Callable[[], DefenceSeen]) -> DefenceSeen:
@@ -133,14 +139,43 @@ def _view(host: Host, root: str, settings: hookfile.HookSettings | None) -> View
         except OSError:
             data = None
     programs = () if settings is None else (settings.python,)
-    library = () if settings is None else (settings.door,)
+    library = () if settings is None else (settings.door, *_package(host, root, settings.library))
+    parents = {
+        directory
+        for path in (hookfile.HOOK_DIRECTORY, *programs, *library[:1])
+        for directory in _parents(host, root, path)
+    }
+    loaded = {path: _stat(host.path(f"{root}{path}")) for path in library}
     return ViewSeen(
         directories={path: _lstat(host.path(f"{root}{path}")) for path in defences.DIRECTORIES},
         file=file,
         data=data,
         programs={path: _stat(host.path(f"{root}{path}")) for path in programs},
-        library={path: _stat(host.path(f"{root}{path}")) for path in library},
+        # Python writes a compiled file under another name at first: what is gone again is none.
+        library={path: seen for path, seen in loaded.items() if seen or path in library[:1]},
+        parents={path: _stat(host.path(f"{root}{path}")) for path in sorted(parents)},
     )
+
+
+def _package(host: Host, root: str, library: str) -> Iterator[str]:
+    """All that may be loaded of the eraser, compiled files too, as the daemon names it."""
+    top = host.path(f"{root}{library}/eraser")
+    for directory, _names, files in os.walk(top):
+        place = f"{library}/eraser/{Path(directory).relative_to(top)}".removesuffix("/.")
+        yield from (place, *(f"{place}/{name}" for name in files))
+
+
+def _parents(host: Host, root: str, path: str) -> Iterator[str]:
+    """The directories above ``path``, and above what it leads to by links."""
+    yield from map(str, Path(path).parents)
+    top = host.path(root or "/").resolve()
+    real = host.path(f"{root}{path}").resolve()
+    if real.is_relative_to(top):
+        yield from (
+            f"/{each.relative_to(top)}".removesuffix("/.") or "/"
+            for each in real.parents
+            if each.is_relative_to(top)
+        )
 
 
 def _lstat(path: Path) -> FileSeen | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eraser.gate.hookfile import HOOK, HOOK_DIRECTORY, HOOKS
 from eraser.wire.ticket import Defence, DefenceSeen, Standing
@@ -46,7 +46,10 @@ class ViewSeen:
     programs: dict[str, FileSeen | None]
     """What the hook runs: the interpreter, links followed."""
     library: dict[str, FileSeen | None]
-    """What it loads: the gate, links followed."""
+    """What it loads: every file and directory of the eraser's package, links followed."""
+    parents: dict[str, FileSeen | None] = field(default_factory=dict)
+    """The directories up to / of the hook, of what it runs and of what it loads: who may write to
+    one may put another in the place of what lies there. Links followed."""
 
 
 @dataclass(frozen=True)
@@ -133,11 +136,11 @@ def _hook_trouble(view: ViewSeen, expected: bytes | None) -> str:
         return f"{HOOK}: expected it to be executable, found mode {view.file.mode & 0o7777:o}: " + (
             f"libvirt passes it by and guests start unchecked; {SETUP}"
         )
-    owned = {HOOK: view.file, **view.directories, **view.programs, **view.library}
+    owned = {HOOK: view.file, **view.directories, **view.programs, **view.library, **view.parents}
     for path, seen in owned.items():
         if seen is None:
             return f"expected {path}, which the hook needs, found none; {SETUP}"
-        if seen.uid != 0 or (seen.mode & 0o022 and not stat.S_ISLNK(seen.mode)):
+        if seen.uid != 0 or _open_to_others(seen):
             return (
                 f"{path}: expected it to be root's and writable by root alone, found owner "
                 f"{seen.uid} and mode {seen.mode & 0o7777:o}; chown root, chmod go-w"
@@ -150,6 +153,12 @@ def _hook_trouble(view: ViewSeen, expected: bytes | None) -> str:
     if view.data != expected:
         return f"{HOOK}: expected the hook of this version, found another text; {SETUP}"
     return ""
+
+
+def _open_to_others(seen: FileSeen) -> bool:
+    """Somebody else may write to it. In a sticky directory (/tmp) root's own stays as it is."""
+    sticky = stat.S_ISDIR(seen.mode) and seen.mode & stat.S_ISVTX
+    return bool(seen.mode & 0o022) and not stat.S_ISLNK(seen.mode) and not sticky
 
 
 def loaded(libvirt: LibvirtSeen) -> DefenceSeen:
@@ -214,11 +223,27 @@ def patch(computes: Iterable[NovaComputeSeen]) -> DefenceSeen:
     )
 
 
-def rules(slots: tuple[str, ...] | None, drift: tuple[str, ...]) -> DefenceSeen:
-    """host-setup was run for these slots and its files are as it wrote them."""
+def rules(
+    slots: tuple[str, ...] | None,
+    drift: tuple[str, ...],
+    pending: tuple[str, ...] = (),
+    unprotected: tuple[str, ...] = (),
+) -> DefenceSeen:
+    """host-setup was run for these slots, its files are as it wrote them, and they count by now.
+
+    ``pending`` are commands that did not run. ``unprotected`` is what is wrong with the IOMMU: it
+    is told, and costs the host nothing by itself.
+    """
     if slots is None:
         return _seen(Defence.RULES, f"expected host-setup's record, found none; {SETUP}", "")
-    return _seen(Defence.RULES, "; ".join(drift)[:500], f"for {len(slots)} slots")
+    if pending and not drift:
+        return DefenceSeen(
+            Defence.RULES,
+            Standing.UNKNOWN,
+            f"NOT DONE: {'; '.join(pending)}; run 'nvme-eraser host-setup' again"[:500],
+        )
+    well = "; ".join((f"for {len(slots)} slots", *unprotected))
+    return _seen(Defence.RULES, "; ".join(drift)[:500], well[:500])
 
 
 def watcher(seen: WatcherSeen) -> DefenceSeen:

@@ -20,12 +20,19 @@ from eraser.gate.facts import CaseSeen, DriveSeen, SlotFacts, Starting
 from eraser.gate.look import look
 from eraser.gate.records import Book, Moment
 
-LOOK_SECONDS = 4.0
-"""For all drives of a guest: libvirt waits meanwhile, and so does everything about that guest."""
+START_SECONDS = 24.0
+"""For a whole decision where nobody says how long it may take; the hook does."""
 
-LOCK_PATIENCE = 1.0
-"""Seconds. The worker holds a slot's lock for moments: to see whether it is held, and to note the
-counters of a drive whose owner is off."""
+LOOK_SHARE = 0.8
+"""Of a decision's time, for its drives to become ready and answer. The rest is for the book, which
+other guests may be writing."""
+
+LOOK_SECONDS = 4.0
+"""For a drive that the worker or a person asks about: they come again."""
+
+LOCK_PATIENCE = LOOK_SECONDS + 1.0
+"""Seconds. The worker holds a slot's lock for one look at the most: to take in a ticket, and to
+note the counters of a drive whose owner is off. An erase holds it for long."""
 
 _POLL = 0.01
 
@@ -45,9 +52,9 @@ class Passed:
 
 
 def check(
-    state_dir: Path, run_dir: Path, host: Host, document: bytes, seconds: float = LOOK_SECONDS
+    state_dir: Path, run_dir: Path, host: Host, document: bytes, seconds: float = START_SECONDS
 ) -> Passed:
-    """Lets a domain start on all of its NVMe drives, or on none; ``seconds`` to read them all.
+    """Lets a domain start on all of its NVMe drives, or on none, within ``seconds``.
 
     What is let in stands in the book when this returns. Raises :class:`GateRefusedError` naming
     every drive that speaks against it.
@@ -90,6 +97,7 @@ def _check(
     needed = rules.needing(named, classes, people.exemptions(state_dir).addresses)
     if not needed:
         return Passed(starting.name, ())
+    ends = time.monotonic() + seconds
     if not starting.uuid:
         raise refused(starting, "expected a uuid in its definition, found none")
     with locked_slots(needed, run_dir) as locked:
@@ -98,8 +106,10 @@ def _check(
         def read_cases() -> None:
             cases.update({address: read_case(state_dir, address) for address in needed})
 
-        drives = look(host, [each for each in needed if each not in locked], seconds, read_cases)
-        with books.opened(state_dir) as book:
+        free = [each for each in needed if each not in locked]
+        left = max(0.0, ends - time.monotonic())
+        drives = look(host, free, LOOK_SHARE * left, read_cases)
+        with books.opened(state_dir, seconds=max(0.0, ends - time.monotonic())) as book:
             facts = [
                 facts_of(book.book, address, drives.get(address), cases[address], locked)
                 for address in needed

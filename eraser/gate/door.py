@@ -30,8 +30,8 @@ def main(name: str, document: bytes, state_dir: str, run_dir: str, seconds: floa
 def let_in(
     name: str, document: bytes, state_dir: Path, run_dir: Path, host: Host, seconds: float
 ) -> None:
-    """Lets a domain (``name`` is for messages) start on all of its drives, which are read within
-    ``seconds``, or raises :class:`eraser.gate.desk.GateRefusedError`."""
+    """Lets a domain (``name`` is for messages) start on all of its drives, or raises
+    :class:`eraser.gate.desk.GateRefusedError`; within ``seconds``."""
     syslog.openlog("nvme-eraser", syslog.LOG_PID, syslog.LOG_DAEMON)
     try:
         if len(document) > MAX_DOMAIN_BYTES:

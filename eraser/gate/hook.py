@@ -1,8 +1,7 @@
 """What our file in libvirt's qemu.d does once its shell part found that Python is needed.
 
-``hookfile`` writes it out, with the settings below put in; a running program takes no more from it
-than what the resident gate has to say. Hence the standard library only, and as little of that as a
-start of a guest needs.
+``hookfile`` writes it out, with the settings below put in. Hence the standard library only, and as
+little of that as a start of a guest needs.
 """
 
 import _socket
@@ -14,20 +13,12 @@ LIBRARY = "/usr/lib/python3/dist-packages"
 STATE_DIR = "/var/lib/nvme-eraser"
 RUN_DIR = "/run/nvme-quarantine"
 
-DEADLINE = 4.0
-"""Seconds for the gate to read all drives of a guest; libvirt waits meanwhile."""
+BUDGET = 25.0
+"""Seconds for the gate's answer. libvirt waits meanwhile, and so does nova-compute, whose callers
+give up after ``rpc_response_timeout``, 60 s (oslo.messaging)."""
 
-TIMEOUT = 10.0
-"""Seconds for the gate's answer."""
-
-SOCKET = "gate.sock"
-"""In the run directory: where a resident gate listens ('nvme-eraser gate serve')."""
-
-GREETING = 1.0
-"""Seconds for a resident gate to say that there is somebody who takes a question."""
-
-ROOT = 0
-"""The user that a resident gate is believed as."""
+SPARE = 1.0
+"""Seconds of them that the gate leaves for its answer: a late one would be killed half said."""
 
 NO_ANSWER = (1, 2, 126, 127)
 """Exit codes of a program that is broken or was not understood. All others but 0 are a refusal."""
@@ -66,87 +57,32 @@ def refusal(name: str, xml: bytes) -> str:
 
 
 def ask(name: str, xml: bytes) -> tuple[int, str]:
-    """The gate's exit code and words; 1 without an answer."""
-    ends = time.monotonic() + TIMEOUT
-    return ask_resident(name, xml, ends) or ask_fork(name, xml, ends)
+    """The exit code and words of a gate that a fork of ours loads; 1 without an answer.
 
-
-def ask_resident(name: str, xml: bytes, ends: float) -> tuple[int, str] | None:
-    """What a gate says that is loaded already; None where none takes the question or it breaks off.
-
-    Asking again is safe then: who broke off is dead, and whom it let in has a record by now.
-    """
-    gate = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    if not greeted(gate, STATE_DIR, RUN_DIR, LIBRARY):
-        return None
-    left = ends - time.monotonic()
-    question = f"{name}\0{DEADLINE}\0{left}\0{len(xml)}\0"
-    said = b""
-    try:
-        gate.settimeout(left)
-        gate.sendall(question.encode("utf-8", "surrogateescape") + xml)
-        gate.shutdown(_socket.SHUT_WR)
-        while part := gate.recv(1 << 16):
-            said += part
-            gate.settimeout(max(0.001, ends - time.monotonic()))
-        code, whole, words = said.partition(b"\0")
-        return (int(code), words.decode("utf-8", "replace")) if whole else None
-    except TimeoutError:
-        # Somebody is at it, with what a fork of ours would do: that would be no quicker.
-        return 1, f"none within {TIMEOUT:g} s"
-    except (OSError, ValueError):
-        return None
-
-
-def greeted(gate: _socket.socket, state_dir: str, run_dir: str, library: str) -> bool:
-    """Connects; whether a resident gate of root's answers that would decide as we do."""
-    try:
-        gate.settimeout(GREETING)
-        gate.connect(os.path.join(run_dir, SOCKET))
-        peer = gate.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
-        if int.from_bytes(peer[4:8], sys.byteorder) != ROOT:
-            return False
-        return gate.recv(1 << 12) == greeting(state_dir, run_dir, library)
-    except OSError:
-        return False
-
-
-def greeting(state_dir: str, run_dir: str, library: str) -> bytes:
-    """What a resident gate says first: all that it has to have in common with whoever asks it.
-
-    The directory is told by its number as well, because mount namespaces differ.
-    """
-    place = os.stat(state_dir)
-    same = ("nvme-quarantine gate 1", state_dir, run_dir, library, sys.version)
-    return "\0".join((*same, f"{place.st_dev}:{place.st_ino}")).encode()
-
-
-def ask_fork(name: str, xml: bytes, ends: float) -> tuple[int, str]:
-    """What a gate says that a fork of ours loads: another Python would take longer to start than
-    the gate to decide.
-
-    It talks through a file in memory: nothing can block on that, and nobody who is stuck and holds
-    it keeps us.
+    Another Python would take longer to start than the gate to decide. It talks through a file in
+    memory: nothing can block on that, and nobody who is stuck and holds it keeps us.
     """
     import select
 
+    ends = time.monotonic() + BUDGET
     words = os.memfd_create("words")
     child = os.fork()
     if not child:
-        gate(name, xml, words)
+        gate(name, xml, words, ends - SPARE)
     poll = select.poll()
     poll.register(os.pidfd_open(child), select.POLLIN)
     if not poll.poll(max(0.0, ends - time.monotonic()) * 1000):
         # Killed but not waited for: a command to a drive that is mute cannot be interrupted, and
         # libvirt serves nobody on this guest's account before we end.
         os.kill(child, 9)
-        return 1, f"none within {TIMEOUT:g} s"
+        return 1, f"none within {BUDGET:g} s"
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code, os.pread(words, 1 << 16, 0).decode("utf-8", "replace")
 
 
-def gate(name: str, xml: bytes, words: int) -> None:
-    """The gate's own judgement, in a child that holds no pipe of libvirt's. Does not return."""
+def gate(name: str, xml: bytes, words: int, ends: float) -> None:
+    """The gate's own judgement by ``ends`` (monotonic clock), in a child that holds no pipe of
+    libvirt's. Does not return."""
     code = 1
     try:
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -156,7 +92,7 @@ def gate(name: str, xml: bytes, words: int) -> None:
         sys.path.append(LIBRARY)
         from eraser.gate.door import main as judge
 
-        code = judge(name, xml, STATE_DIR, RUN_DIR, DEADLINE)
+        code = judge(name, xml, STATE_DIR, RUN_DIR, ends - time.monotonic())
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
     finally:

@@ -26,8 +26,9 @@ from eraser.gate.facts import DriveSeen
 from eraser.wire import codec
 from eraser.wire.ticket import Counters
 
-COMMAND_SECONDS = 3.0
-"""For one reading command: a drive at rest answers in milliseconds."""
+COMMAND_SECONDS = 4.0
+"""For one reading command to a drive that is ready: it answers in milliseconds. Longer than the 3 s
+after which some kernels send a drive's slow admin command anew."""
 
 _CHUNK = 1 << 16
 
@@ -139,17 +140,19 @@ def _seen(child: _Child, seconds: float) -> DriveSeen:
 
 
 def read_drive(host: Host, address: str, seconds: float) -> DriveSeen:
-    """Reads one drive, for as long as the kernel takes."""
+    """Reads one drive, for as long as the kernel takes.
+
+    One that is not ready yet, as after a reset, gets ``seconds`` to become so.
+    """
     function = PciFunction(host, address)
     if not function.present:
         return DriveSeen(None)
     driver = function.driver or ""
     if driver != "nvme":
         return DriveSeen(driver)
-    timeout = min(seconds, COMMAND_SECONDS)
     try:
-        with hold(host, address, timeout=timeout) as controller:
-            reader = AdminReader(controller.descriptor, address, timeout)
+        with hold(host, address, timeout=seconds) as controller:
+            reader = AdminReader(controller.descriptor, address, COMMAND_SECONDS)
             identify = reader.identify()
             identity = controller.identity_of(identify)
             log = SanitizeLog.parse(reader.sanitize_log()) if identify.can_sanitize else None

@@ -27,6 +27,10 @@ class Moment:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return cls(boot, time.clock_gettime(time.CLOCK_BOOTTIME))
 
+    def same_boot(self, other: Moment | None) -> bool:
+        """Both were in one boot; False where the other is not known."""
+        return other is not None and self.boot == other.boot
+
     def within(self, seconds: float, then: Moment) -> bool:
         """``then`` was in this boot and at most ``seconds`` ago."""
         return self.boot == then.boot and self.seconds - then.seconds <= seconds

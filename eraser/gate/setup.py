@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from eraser.drive import processes
 from eraser.drive.sysfs import Host
 from eraser.errors import BadInputError
-from eraser.gate import daemons, hook
+from eraser.gate import daemons
 from eraser.gate.hookfile import HOOK, HookSettings
 from eraser.journal import replace_durably
 from eraser.wire import codec
@@ -42,6 +41,8 @@ class Setup:
     slots: tuple[str, ...]
     hook: HookSettings | None = None
     told: tuple[Told, ...] = ()
+    pending: tuple[str, ...] = field(default=(), metadata=codec.LATE)
+    """Commands that make its files count, and did not run or failed."""
 
     def __post_init__(self) -> None:
         for slot in self.slots:
@@ -70,19 +71,6 @@ def load(state_dir: Path) -> Setup | None:
         return None
     except OSError as error:
         raise BadInputError(f"expected to read {path}, found {error.strerror}") from error
-
-
-def unattended(state_dir: Path) -> bool:
-    """No resident gate answers the hook that was set up: each start loads the gate for itself."""
-    try:
-        made = load(state_dir)
-    except BadInputError:
-        return False  # what the self-check has to say
-    if made is None or made.hook is None:
-        return False
-    gate, it = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), made.hook
-    with gate:
-        return not hook.greeted(gate, it.state_dir, it.run_dir, it.library)
 
 
 def tell(host: Host) -> tuple[Told, ...]:

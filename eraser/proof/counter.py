@@ -12,7 +12,6 @@ from eraser.proof.classify import BlockClass, classify, piece_class, repeated
 from eraser.proof.probes import Canaries, Fingerprints
 from eraser.proof.reader import Batch
 from eraser.proof.tally import Tally
-from eraser.proof.windows import Windows
 
 GROUPS = 256
 """Groups of the blocks that are read twice. One number each is kept, whatever their count."""
@@ -64,18 +63,12 @@ class Counter:
         self._tally = tally
         self._failures = failures
         self._again = again
-        self._probes_here = probes
-        self._again_here = again
-
-    def outside(self, windows: Windows) -> None:
-        """From here on the scattered blocks: those of ``windows`` were counted before."""
-        self._probes_here = _outside(self._probes_here, windows)
-        self._again_here = _outside(self._again_here, windows)
+        self._probes = probes
 
     @property
     def wanted(self) -> array[int]:
         """Blocks that are read whatever the sample is."""
-        return self._again_here
+        return self._again
 
     def window(self, start: int, window: memoryview | None) -> None:
         """A run of blocks from ``start`` on, or one block that cannot be read."""
@@ -142,7 +135,7 @@ class Counter:
         sums[group] = (sums.get(group, 0) + value * (2 * index + 1)) & _WRAP
 
     def _uniform(self, piece: bytes, count: int, size: int, start: int, stop: int) -> None:
-        kind, here = piece_class(piece), self._probes_here
+        kind, here = piece_class(piece), self._probes
         self._tally.looks.add(kind, count)
         self._tally.written.add(
             kind, bisect.bisect_left(here, stop) - bisect.bisect_left(here, start)
@@ -150,7 +143,7 @@ class Counter:
         self._tally.bytes_read += size
         if kind is BlockClass.PATTERN:
             self._tally.saw_pattern(piece)
-        here = self._again_here
+        here = self._again
         for at in range(bisect.bisect_left(here, start), bisect.bisect_left(here, stop)):
             self._add(self._tally.once, here[at], piece)
 
@@ -160,9 +153,9 @@ class Counter:
         kind = classify(block)
         tally.looks.add(kind)
         tally.bytes_read += len(block)
-        if _has(self._probes_here, index):
+        if _has(self._probes, index):
             tally.written.add(kind)
-        if _has(self._again_here, index):
+        if _has(self._again, index):
             self._add(tally.once, index, block)
         if kind is BlockClass.PATTERN:
             tally.saw_pattern(block[:16])
@@ -184,7 +177,3 @@ class Counter:
 def _has(blocks: array[int], index: int) -> bool:
     at = bisect.bisect_left(blocks, index)
     return at < len(blocks) and blocks[at] == index
-
-
-def _outside(blocks: array[int], windows: Windows) -> array[int]:
-    return array("Q", [n for n in blocks if n not in windows])

@@ -7,7 +7,6 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eraser.proof import windows as nist
 from eraser.proof.blocks import block_count
 from eraser.proof.counter import probed
 from eraser.proof.passread import Rescue
@@ -21,26 +20,17 @@ UNREADABLE_LIMIT = 4096
 
 
 def choose_mode(
-    asked: VerificationMode,
-    blocks: int,
-    n: int,
-    *,
-    per_random: int = SEQUENTIAL_PER_RANDOM,
-    windows: int = 0,
-    window_blocks: int = 0,
+    asked: VerificationMode, blocks: int, n: int, *, per_random: int = SEQUENTIAL_PER_RANDOM
 ) -> VerificationMode:
-    """Full where all was asked for, or where all of ``blocks`` costs no more than ``n`` places
-    and, for the NIST layout, its ``windows`` with ``window_blocks`` blocks.
+    """Statistical where that was asked for and all of ``blocks`` costs more than ``n`` places.
 
-    ``per_random`` is how many blocks can be read in a row in the time of one scattered read.
+    Everything else is read in full, the NIST layout of older policies too: all blocks hold its
+    places. ``per_random`` is how many blocks can be read in a row in the time of one scattered
+    read.
     """
-    if asked is VerificationMode.NIST:
-        cost = (n + windows) * per_random + window_blocks
-    else:
-        cost = n * per_random
-    if asked is VerificationMode.FULL or blocks <= cost:
-        return VerificationMode.FULL
-    return asked
+    if asked is VerificationMode.STATISTICAL and blocks > n * per_random:
+        return VerificationMode.STATISTICAL
+    return VerificationMode.FULL
 
 
 @dataclass(frozen=True)
@@ -97,17 +87,7 @@ class VerifyPlan:
     @functools.cached_property
     def done_mode(self) -> VerificationMode:
         """How it will be done: a small drive is read whole whatever was asked."""
-        layouts = []
-        if self.mode is VerificationMode.NIST:
-            layouts = [self._drawn_windows(n) for n in self.namespaces]
-        return choose_mode(
-            self.mode,
-            self.blocks,
-            self.needed,
-            per_random=self.per_random,
-            windows=sum(layout.drawn for layout in layouts),
-            window_blocks=sum(layout.blocks for layout in layouts),
-        )
+        return choose_mode(self.mode, self.blocks, self.needed, per_random=self.per_random)
 
     def share(self, namespace: NamespacePlan) -> int:
         """The random places of one namespace."""
@@ -117,17 +97,6 @@ class VerifyPlan:
         """The random places of one namespace, first and last block among them, ascending."""
         seed = namespace_seed(self.seed, namespace.nsid)
         return iter_places(seed, namespace.blocks, self.share(namespace))
-
-    def _drawn_windows(self, namespace: NamespacePlan) -> nist.Windows:
-        return nist.windows(namespace_seed(self.seed, namespace.nsid), namespace.blocks)
-
-    def windows(self, namespace: NamespacePlan) -> nist.Windows:
-        """The runs of blocks that are read in a row: all, those of the NIST layout, or none."""
-        if self.done_mode is VerificationMode.FULL:
-            return nist.everything(namespace.blocks)
-        if self.done_mode is VerificationMode.NIST:
-            return self._drawn_windows(namespace)
-        return nist.NONE
 
     def again(self, namespace: NamespacePlan) -> array[int]:
         """The blocks of one namespace that are read twice, ascending: probes, and random places of

@@ -191,15 +191,8 @@ class Device:
         A window that fails is read again block by block: each block that still fails comes as
         ``(index, None)`` by itself, the others as views. A view is valid until the next one.
         """
-        yield from self.read_runs([(start, stop)])
-
-    def read_runs(
-        self, runs: Iterable[tuple[int, int]]
-    ) -> Generator[tuple[int, memoryview | None], None, None]:
-        """:meth:`read_sequential` of one run of blocks after the other, without a pause between
-        them."""
         queue = self._queue(WINDOWS, 1, WINDOW)
-        groups = queue.read(self._window_requests(runs))
+        groups = queue.read(self._window_requests(start, stop))
         try:
             for group in groups:
                 first = group.request.offsets[0] // BLOCK
@@ -211,13 +204,12 @@ class Device:
             groups.close()
             self._release(queue)
 
-    def _window_requests(self, runs: Iterable[tuple[int, int]]) -> Iterator[Request]:
-        for start, stop in runs:
-            if not 0 <= start <= stop <= self.blocks:
-                raise ValueError(f"expected blocks 0 to {self.blocks}, found {start} to {stop}")
-            end = min(stop * BLOCK, self.size)
-            for at in range(start * BLOCK, end, WINDOW):
-                yield Request([at], min(WINDOW, end - at))
+    def _window_requests(self, start: int, stop: int) -> Iterator[Request]:
+        if not 0 <= start <= stop <= self.blocks:
+            raise ValueError(f"expected blocks 0 to {self.blocks}, found {start} to {stop}")
+        end = min(stop * BLOCK, self.size)
+        for at in range(start * BLOCK, end, WINDOW):
+            yield Request([at], min(WINDOW, end - at))
 
     def _split(
         self, group: Group, first: int

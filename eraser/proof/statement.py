@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from eraser.proof.classify import BlockClass
 from eraser.proof.sampling import bound
-from eraser.proof.tally import VerificationResult
 from eraser.proof.verdict import Basis, Evidence, Expected, finding, judge
 from eraser.wire.policy import VerificationMode
 from eraser.wire.report import MethodRecord, Verdict, VerificationRecord
-
-SMALL = "; a namespace too small for that was read whole"
 
 
 def sentence(methods: Sequence[MethodRecord], evidence: Evidence) -> str:
@@ -25,13 +21,12 @@ def sentence(methods: Sequence[MethodRecord], evidence: Evidence) -> str:
     looks = result.looks
     found = ", ".join(f"{looks.of(kind):,} {kind.value}" for kind in BlockClass if looks.of(kind))
     whole = result.done is VerificationMode.FULL
-    layout = _layout(result) if result.done is VerificationMode.NIST else ""
     places = (
         f"All {looks.total:,} blocks of 4096 bytes were read"
         if whole
         else f"Of {sum(n.blocks for n in result.namespaces):,} blocks of 4096 bytes"
         f" {looks.total:,} were read, n = {result.sampled:,} of them at random places"
-        f" (seed {result.seed}){layout}"
+        f" (seed {result.seed})"
     )
     probes = (
         f"None of {result.canaries_checked:,} canaries written before the erase and none of"
@@ -60,19 +55,6 @@ def sentence(methods: Sequence[MethodRecord], evidence: Evidence) -> str:
         f" {again:,} were read again after another controller reset, and agreed." if again else ""
     )
     return f"{places}: {found}. {probes}.{twice} {claim}."
-
-
-def _layout(result: VerificationResult) -> str:
-    """The NIST layout by its counts; what it read is no measure of what it proves."""
-    blocks = sum(n.blocks for n in result.namespaces)
-    inside = sum(n.window_blocks for n in result.namespaces)
-    share = math.floor(inside / blocks * 1e4) / 100
-    small = any(n.windows == 1 for n in result.namespaces)
-    return (
-        f" and {inside:,} ({_plain(share)} %) in {sum(n.windows for n in result.namespaces):,}"
-        " windows, two of at least 5 % of its subsection in each of 1,000 equal subsections of"
-        f" every namespace, with its first and last block{SMALL if small else ''}"
-    )
 
 
 def _plain(number: float) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from eraser.proof.plan import NamespacePlan, VerifyPlan
 from eraser.proof.sampling import drawn
 from eraser.proof.tally import Tally, VerificationResult
-from eraser.proof.windows import NONE, Windows
 from eraser.wire.policy import VerificationMode
 from eraser.wire.report import NamespaceVerification
 
@@ -18,7 +17,6 @@ def summarise(
 ) -> VerificationResult:
     """The result of ``plan``. ``reread``: the second reading came to its end too."""
     full = plan.done_mode is VerificationMode.FULL
-    nist = plan.done_mode is VerificationMode.NIST
     canaries = sum(len(n.canaries.positions) for n in plan.namespaces if n.canaries)
     prints = [n.fingerprints for n in plan.namespaces if n.fingerprints]
     taken = sum(len(f) for f in prints)
@@ -36,13 +34,7 @@ def summarise(
         residual=plan.residual,
         sampled=sum(n.blocks if full else drawn(n.blocks, plan.share(n)) for n in plan.namespaces),
         namespaces=tuple(
-            _verified(
-                n,
-                t,
-                plan.windows(n) if nist else NONE,
-                reread=reread,
-            )
-            for t, n in zip(tallies, plan.namespaces, strict=True)
+            _verified(n, t, reread=reread) for t, n in zip(tallies, plan.namespaces, strict=True)
         ),
         written=tuple(t.written for t in tallies),
         patterns=tuple(t.patterns for t in tallies),
@@ -80,9 +72,7 @@ def _hidden(namespace: NamespacePlan) -> int:
     )
 
 
-def _verified(
-    namespace: NamespacePlan, tally: Tally, windows: Windows, *, reread: bool
-) -> NamespaceVerification:
+def _verified(namespace: NamespacePlan, tally: Tally, *, reread: bool) -> NamespaceVerification:
     looks, again = tally.looks, tally.again
     return NamespaceVerification(
         nsid=namespace.nsid,
@@ -96,8 +86,6 @@ def _verified(
         canaries=max(tally.canaries, again.canaries),
         unchanged=max(tally.unchanged, again.unchanged),
         unreadable=max(tally.unreadable, again.unreadable),
-        windows=windows.drawn,
-        window_blocks=windows.blocks,
         reread=again.read,
         changed=tally.changed if reread else 0,
         by_passthrough=tally.by_passthrough,

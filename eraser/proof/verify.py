@@ -130,8 +130,7 @@ class Verifier:
 
     def _fraction(self) -> float:
         total = max(1, self.plan.blocks)
-        halves = self.plan.done_mode is VerificationMode.NIST
-        done = sum(_done(t, n, halves=halves) for t, n in self._pairs()) / total
+        done = sum(_done(t, n) for t, n in self._pairs()) / total
         if self._at < len(self.plan.namespaces) or self._readings == 1:
             return done * (0.98 if self._readings > 1 else 1.0)
         again = sum(t.again.read + t.again.unreadable for t in self._tallies)
@@ -171,18 +170,15 @@ class Verifier:
         """Read and count, and pause after each piece, with the tally whole."""
         with self._opened(namespace) as device:
             counter = self._counter(namespace, tally, device)
-            windows = self.plan.windows(namespace)
-            if tally.sweep == 0:
-                for start, window in device.read_runs(windows.runs(tally.cursor)):
+            if tally.sweep == 2:
+                return
+            if self.plan.done_mode is VerificationMode.FULL:
+                for start, window in device.read_sequential(tally.cursor, namespace.blocks):
                     counter.window(start, window)
                     _took(device, tally)
                     yield
-                tally.sweep, tally.cursor = 1, 0
-            if tally.sweep == 1 and self.plan.done_mode is not VerificationMode.FULL:
-                counter.outside(windows)
+            else:
                 sample = self.plan.places(namespace)
-                if windows.drawn:
-                    sample = (n for n in sample if n not in windows)
                 for batch in device.read_batches(merged(tally.cursor, sample, counter.wanted)):
                     counter.batch(batch)
                     _took(device, tally)
@@ -214,9 +210,6 @@ def _took(device: Device, tally: Tally) -> None:
     device.rescued = 0
 
 
-def _done(tally: Tally, namespace: NamespacePlan, *, halves: bool) -> float:
-    """Blocks' worth of the first reading; where it has two sweeps each counts as a half."""
-    if tally.sweep == 2:
-        return namespace.blocks
-    here = min(tally.cursor, namespace.blocks)
-    return (here + namespace.blocks * tally.sweep) / 2 if halves else here
+def _done(tally: Tally, namespace: NamespacePlan) -> int:
+    """Blocks' worth of the first reading."""
+    return namespace.blocks if tally.sweep == 2 else min(tally.cursor, namespace.blocks)

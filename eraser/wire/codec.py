@@ -12,6 +12,7 @@ import functools
 import hashlib
 import json
 import math
+import reprlib
 import types
 import typing
 from typing import Any, TypeVar
@@ -101,6 +102,29 @@ def load_part(cls: type[T], raw: bytes | str, what: str) -> T:
     return decode(cls, value, what)
 
 
+def known(cls: Any, value: Any) -> Any:
+    """Plain JSON values without the members that ``cls`` and what is in it do not name.
+
+    For what we stored ourselves and have checked before: another release may know more members.
+    Never for what comes from outside.
+    """
+    if isinstance(value, list) and typing.get_origin(cls) is tuple:
+        return [known(typing.get_args(cls)[0], item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if typing.get_origin(cls) is dict:
+        return {key: known(typing.get_args(cls)[1], item) for key, item in value.items()}
+    for arm in (cls, *typing.get_args(cls)):
+        if dataclasses.is_dataclass(arm) and isinstance(arm, type):
+            members = _members(arm)
+            return {
+                name: known(members[name][0], item)
+                for name, item in value.items()
+                if name in members
+            }
+    return value
+
+
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a number")
 
@@ -109,7 +133,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"member {key!r} stands twice")
+            raise ValueError(f"member {shown(key)} stands twice")
         found[key] = value
     return found
 
@@ -127,11 +151,22 @@ def _members(cls: type) -> dict[str, tuple[Any, bool]]:
     }
 
 
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel = 3
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+
+
+def shown(value: Any) -> str:
+    """The beginning of a value from outside, for an error's one line.
+
+    Not ``repr``: that fails for lists in lists that are a little deeper than JSON was read.
+    """
+    text = _SHORT.repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
 def _wrong(what: str, expected: str, value: Any) -> BadInputError:
-    shown = repr(value)
-    return BadInputError(
-        f"{what}: expected {expected}, found {shown[:60]}{'...' if len(shown) > 60 else ''}"
-    )
+    return BadInputError(f"{what}: expected {expected}, found {shown(value)}")
 
 
 def _convert(kind: Any, value: Any, what: str) -> Any:
@@ -215,7 +250,9 @@ def _convert_dataclass(kind: type, value: Any, what: str) -> Any:
     members = _members(kind)
     unknown = sorted(set(value) - set(members))
     if unknown:
-        raise BadInputError(f"{what}: expected no member {unknown[0]!r}; known: {sorted(members)}")
+        raise BadInputError(
+            f"{what}: expected no member {shown(unknown[0])}; known: {sorted(members)}"
+        )
     missing = sorted(
         name for name, (_hint, required) in members.items() if required and name not in value
     )

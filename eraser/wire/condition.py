@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from eraser.wire.codec import LATE
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class SecurityState:
     """The owner's password is not the one that the vendor printed into the drive (MSID)."""
     sid_blocked: bool = False
     """Block SID: nobody can take ownership until the next power cycle."""
+    owner_untold: bool = field(default=False, metadata=LATE)
+    """The drive has feature sets and no descriptor that tells whether the password was changed."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,8 @@ class Condition:
 
     firmware: FirmwareSlots | None = None
     controllers: int = 1
-    """Controllers of the NVM subsystem: another one may lead somewhere else."""
+    """Controllers of the NVM subsystem: another one may lead somewhere else. 0: the drive says that
+    there may be more than one, and does not list them."""
     security: SecurityState | None = None
     boot: BootPartitions | None = None
     lockdown: Lockdown | None = None
@@ -95,6 +100,8 @@ class Condition:
     unreadable: tuple[str, ...] = ()
     """What it answered nonsense about, by name: nothing is known of that, and it is erased all the
     same."""
+    boot_untold: bool = field(default=False, metadata=LATE)
+    """Boot partitions would be told by a register, which this host's kernel lets nobody read."""
 
 
 @dataclass(frozen=True)

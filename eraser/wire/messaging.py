@@ -1,4 +1,4 @@
-"""Celery over Redis, the same on both sides: queues, settings that lose nothing, the transport.
+"""The way to Redis, the same on both sides: Celery for orders, plain lists for what hosts say.
 
 Redis is a doorbell, never a record. Tasks last milliseconds; one that comes twice changes nothing.
 """
@@ -6,16 +6,22 @@ Redis is a doorbell, never a record. Tasks last milliseconds; one that comes twi
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 from celery import Celery
+from kombu import Exchange, Queue
+from kombu.exceptions import OperationalError
 from kombu.transport import redis
-from redis.exceptions import DataError
+from redis import Redis
+from redis.exceptions import DataError, RedisError
+
+from eraser.wire.inbound import BOUNDS, Kind, key
 
 LOG = logging.getLogger(__name__)
 
-CONTROL_QUEUE = "quarantine"
-"""Where hosts send reports, progress, hellos, receipts and bells."""
+CONTROL = "quarantine"
+"""The control plane's application. It sends orders and tickets, and consumes no queue."""
 
 TRANSPORT = f"{__name__}:Transport"
 
@@ -29,15 +35,21 @@ def host_queue(host: str) -> str:
     return f"eraser.{host}"
 
 
-def settings(
-    url: str, queue: str, *, visibility_timeout: int = 3600, timeout: float = 5.0
-) -> dict[str, Any]:
+def queue_of(name: str) -> Queue:
+    """A queue that is its list and nothing else.
+
+    Without an exchange there is no table of bindings in Redis, with which whoever may write to it
+    would have orders copied to another list.
+    """
+    return Queue(name, Exchange("", type="direct"), routing_key=name)
+
+
+def settings(url: str, queue: str, *, timeout: float = 5.0) -> dict[str, Any]:
     """Celery's settings for one consumer of ``queue``. ``timeout``: seconds for Redis to answer.
 
-    Late acknowledgement with tasks of a few milliseconds: a killed worker's message comes again,
-    and the record on disk makes the second time harmless. The unacknowledged keys are this queue's
-    own: with the defaults every program on the Redis could read and restore the messages of all
-    others.
+    What a worker took is kept nowhere else: kombu would note it in Redis and hand it out again an
+    hour later, with scripts that no host may run. An order that a killed worker had not written
+    down is repeated by the control plane, which is sooner.
     """
     return {
         "broker_url": url,
@@ -48,16 +60,17 @@ def settings(
         "broker_connection_timeout": timeout,
         "broker_pool_limit": 4,
         "broker_transport_options": {
-            "visibility_timeout": visibility_timeout,
-            "unacked_key": f"{queue}.unacked",
-            "unacked_index_key": f"{queue}.unacked_index",
-            "unacked_mutex_key": f"{queue}.unacked_mutex",
+            "ack_emulation": False,
+            # One list for a queue: nothing here has a priority.
+            "priority_steps": [0],
             "socket_timeout": timeout,
             "socket_connect_timeout": timeout,
             "socket_keepalive": True,
             "health_check_interval": 15,
         },
         "task_default_queue": queue,
+        # None: see queue_of.
+        "task_default_exchange": "",
         "task_acks_late": True,
         "task_reject_on_worker_lost": True,
         "task_ignore_result": True,
@@ -73,13 +86,50 @@ def settings(
     }
 
 
-def make_app(
-    url: str, queue: str, *, visibility_timeout: int = 3600, timeout: float = 5.0
-) -> Celery:
+def make_app(url: str, queue: str, *, timeout: float = 5.0) -> Celery:
     """The application of ``queue``'s consumer, without tasks."""
     app = Celery(queue, set_as_current=False)
-    app.conf.update(settings(url, queue, visibility_timeout=visibility_timeout, timeout=timeout))
+    app.conf.update(settings(url, queue, timeout=timeout))
     return app
+
+
+class Door:
+    """A client of the Redis behind an application, whatever its URL; for any thread.
+
+    Connections are made when they are needed and again when they broke; each answer is waited for
+    as long as the application's ``timeout`` says.
+    """
+
+    def __init__(self, app: Celery) -> None:
+        self._app = app
+        self._lock = threading.Lock()
+        self._channel: Any = None
+
+    def client(self) -> Redis:
+        """Raises ``OSError`` when Redis is away and was never there."""
+        with self._lock:
+            if self._channel is None:
+                try:
+                    self._channel = self._app.connection_for_write().channel()
+                except (OperationalError, RedisError) as error:
+                    raise OSError(f"broker: {error}") from error
+            with self._channel.conn_or_acquire() as client:
+                found: Redis = client
+                return found
+
+    def push(self, kind: Kind, host: str, text: str) -> None:
+        """One message of a host for the control plane. Raises ``OSError``."""
+        bound = BOUNDS[kind]
+        name = key(kind, host)
+        try:
+            with self.client().pipeline(transaction=False) as pipe:
+                pipe.rpush(name, text)
+                if bound.seconds is not None:
+                    pipe.ltrim(name, -bound.keep, -1)
+                    pipe.expire(name, bound.seconds)
+                pipe.execute()
+        except RedisError as error:
+            raise OSError(f"broker: {error}") from error
 
 
 class Channel(redis.Channel):  # type: ignore[misc]

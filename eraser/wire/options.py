@@ -6,15 +6,28 @@ misspelt limit would then silently be the default, and a bad one found in the mi
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from oslo_config import cfg
 
 from eraser.wire.errors import BadInputError
 
+LOG = logging.getLogger(__name__)
+
 Options = list[tuple[cfg.OptGroup, list[cfg.Opt]]]
+
+_GONE: Final = frozenset(
+    {
+        ("worker", "thermal_pause"),
+        ("worker", "visibility_timeout"),
+        ("broker", "visibility_timeout"),
+    }
+)
+"""Options of earlier releases: an upgrade must not keep a program from starting."""
 
 
 def register(conf: cfg.ConfigOpts, options: Options) -> None:
@@ -89,7 +102,9 @@ def _refuse_unknown(options: Options, paths: Sequence[Path]) -> None:
                     f"found [{section}]"
                 )
             for name in values:
-                if name not in known[section]:
+                if (section, name) in _GONE:
+                    LOG.warning("%s: [%s]%s is gone and does nothing", path, section, name)
+                elif name not in known[section]:
                     raise ValueError(
                         f"{path}: expected an option of [{section}] "
                         f"({', '.join(sorted(known[section]))}), found {name}"

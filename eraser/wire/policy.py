@@ -42,7 +42,8 @@ class VerificationMode(enum.StrEnum):
     """Stratified random 4 KiB reads to a stated bound; all, where that is cheaper."""
     NIST = "nist"
     """The layout of NIST SP 800-88r1 4.7.3 (withdrawn in 2025): a tenth of the media in windows,
-    and the statistical sample beside it, because bytes are not confidence."""
+    and the statistical sample beside it. Policies and certificates of old name it; whoever asks
+    for it now has everything read."""
     FULL = "full"
     """Every block of every namespace."""
 

@@ -99,6 +99,10 @@ class FeatureRule:
     """The namespace that it is of; 0 for the controller, and in older profiles for any."""
     digest: str = ""
     """SHA-256 of the data that comes with the feature, empty for one that has only a dword."""
+    select: int = field(default=0, metadata=LATE)
+    """Command dword 11 of Get Features: of which sensor, NVM set or endurance group it is."""
+    current: bool = field(default=False, metadata=LATE)
+    """The drive says that it does not save this feature: its current value is what is compared."""
     data: str = field(default="", metadata=LATE)
     """That data, hexadecimal, without the zeros at its end. Empty where there is none, and in older
     profiles: they can only be compared, unless the digest is that of zeros."""

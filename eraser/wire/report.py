@@ -113,7 +113,7 @@ class NamespaceVerification:
     """What DLFEAT promises for deallocated blocks here: zeros, ones or unknown; empty from a host
     that does not say it of each namespace."""
     windows: int = 0
-    """Windows of the NIST layout that were read; 0 in the other modes."""
+    """Windows of the NIST layout that an older host read; else 0."""
     window_blocks: int = 0
     """Distinct blocks in these windows."""
     reread: int = 0

@@ -137,7 +137,7 @@ def verify(token: str, key: PublicKey, typ: str, what: str) -> bytes:
         raise BadInputError(f"{what}: expected a signature with EdDSA and no critical extension")
     if header.get("typ") != typ:
         raise BadInputError(
-            f"{what}: expected a message of type {typ}, found {header.get('typ')!r}"
+            f"{what}: expected a message of type {typ}, found {codec.shown(header.get('typ'))}"
         )
     try:
         Ed25519PublicKey.from_public_bytes(key.raw).verify(

@@ -130,10 +130,13 @@ def _heading(result: Result, prefix: str = "") -> str:
 
 def _summary(result: Result) -> Iterator[Tile]:
     grades = result.grades
+    judged = "" if result.steady is not None else "; steady state not judged"
     for name, found in (("Level by reads", grades.reads), ("by every mix", grades.every_mix)):
-        if found is not None:
+        if found is not None and not result.unsteady:
             level = "none" if found.vpu is None else f"VPU {found.vpu}"
-            yield name, level, f"{found.name}, at {words.size(grades.size)}"
+            yield name, level, f"{found.name}, at {words.size(grades.size)}{judged}"
+    if result.unsteady:
+        yield "Level", "none", "the run was not steady"
     for name, ratio, figure in (
         ("4k random reads to i1", grades.i1_read, I1_READ_IOPS),
         ("4k random writes to i1", grades.i1_write, I1_WRITE_IOPS),
@@ -148,10 +151,11 @@ def _summary(result: Result) -> Iterator[Tile]:
 
 def _verdict(found: Comparison) -> Iterator[Tile]:
     slower, cells = len(found.slower), len(found.changes)
+    calm = "p99 rose" if found.longer else "no slower"
     yield (
         "Verdict",
-        "no slower" if found.passed else "slower" if slower else "incomplete",
-        f"{slower} of {cells} cells beyond {found.tolerance:.0%}",
+        calm if found.passed else "slower" if slower else "incomplete",
+        "; ".join((f"{slower} of {cells} cells slower", *table.tails_of(found))),
     )
     worst, best = found.worst, max(found.changes, key=lambda change: change.ratio)
     for name, change in (("Worst cell", worst), ("Best cell", best)):

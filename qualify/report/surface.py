@@ -37,8 +37,8 @@ class Surface:
 
     @property
     def fits(self) -> bool:
-        """A surface needs two of each."""
-        return len(self.sizes) > 1 and len(self.mixes) > 1
+        """Three of each at least: between two there is nothing but a straight line of our own."""
+        return len(self.sizes) > 2 and len(self.mixes) > 2
 
     def draw(self, title: str) -> str:
         """The picture."""

@@ -120,6 +120,14 @@ class Compute:
         rows = self._pages("migrations", "uuid", {"host": host})
         return [novafacts.migration(row) for row in rows]
 
+    def migrations_of(self, server: str) -> list[Migration]:
+        """Every migration of a server: ``GET /os-migrations?instance_uuid=``, empty without one."""
+        try:
+            rows = list(self._pages("migrations", "uuid", {"instance_uuid": server}))
+        except sdk.NotFoundError:
+            return []
+        return [novafacts.migration(row) for row in rows]
+
     def deleted_since(self, since: str) -> list[Server]:
         """Servers deleted since then, oldest first, at most one page.
 

@@ -122,6 +122,15 @@ class View:
         """Every inventory record of the provider has ``reserved == total``."""
         return all(inventory.locked for inventory in self.inventories)
 
+    @property
+    def on_offer(self) -> bool:
+        """Placement would hand out something of it now."""
+        return any(
+            i.reserved + sum(a.resources.get(i.resource_class, 0) for a in self.allocations)
+            < i.total
+            for i in self.inventories
+        )
+
     def custody(self, consumer: str | None) -> Allocation | None:
         """Our allocation: by its uuid, or by its type when the store forgot the uuid."""
         return next((a for a in self.allocations if _is_ours(a, consumer)), None)

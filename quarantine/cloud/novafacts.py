@@ -40,8 +40,8 @@ class Server:
     vm_state: str
     launched: bool
     """A guest of it has run at some time."""
-    devices: bool | None
-    """Its flavor asks for PCI devices; None where the extra specs are not shown."""
+    devices: int | None
+    """How many PCI devices its flavor asks for; None where the extra specs are not shown."""
     updated: str
     """ISO 8601, Nova's clock."""
 
@@ -84,9 +84,15 @@ def server(row: Mapping[str, Any]) -> Server:
         node=None if node is None else str(node),
         vm_state=str(row.get("OS-EXT-STS:vm_state", "unknown")),
         launched=row.get("OS-SRV-USG:launched_at", "unknown") is not None,
-        devices=None if specs is None else _ALIAS in specs,
+        devices=None if specs is None else _devices(str(specs.get(_ALIAS, ""))),
         updated=str(row.get("updated", "")),
     )
+
+
+def _devices(aliases: str) -> int:
+    """``name:count``, several with commas (``_translate_alias_to_requests`` of nova/pci)."""
+    counts = [each.rpartition(":")[2].strip() for each in aliases.split(",") if each.strip()]
+    return sum(int(count) if count.isdecimal() else 1 for count in counts)
 
 
 def migration(row: Mapping[str, Any]) -> Migration:

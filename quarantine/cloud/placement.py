@@ -97,16 +97,17 @@ class Placement:
         """The compute host's own provider: its CPUs and memory."""
         return next((p for p in self._list(name=host) if p.parent is None), None)
 
-    def tree(self, host: str) -> tuple[str | None, frozenset[str]]:
-        """The compute host's own provider and all of its tree, by uuid; (None, nothing) without."""
+    def tree(self, host: str) -> Mapping[str, Slot | None]:
+        """Every provider in the compute host's tree by uuid, with the slot that it stands for."""
         root = self.root(host)
         if root is None:
-            return None, frozenset()
-        return root.uuid, frozenset(p.uuid for p in self._list(in_tree=root.uuid))
+            return {}
+        return {p.uuid: p.slot for p in self._list(in_tree=root.uuid)}
 
-    def held(self, consumer: str) -> frozenset[str]:
-        """The providers that a consumer has something of: ``GET /allocations/{consumer}``."""
-        return frozenset(self._call("GET", f"/allocations/{quote(consumer)}")["allocations"])
+    def held(self, consumer: str) -> Mapping[str, int]:
+        """Units that a consumer has of each provider: ``GET /allocations/{consumer}``."""
+        found = self._call("GET", f"/allocations/{quote(consumer)}")["allocations"]
+        return {uuid: sum(map(int, row["resources"].values())) for uuid, row in found.items()}
 
     def by_host(self, host: str) -> list[Provider]:
         """The slots in the tree of that compute host, with the trait or without."""

@@ -21,22 +21,10 @@ OPTIONS: list[cfg.Opt] = [
         help="""
 URL of the Redis that the hosts use too.
 
-When to change: always in production. Use rediss:// (TLS) and one ACL user per host, and another one
-for the control plane; see the operator guide.
+When to change: always in production. Use rediss:// (TLS) with the account that 'nvme-quarantine
+broker acl' makes for the control plane; see the operator guide.
 
 Related: [worker]broker in the configuration of each host.
-""",
-    ),
-    cfg.IntOpt(
-        "visibility_timeout",
-        default=3600,
-        min=60,
-        help="""
-Seconds after which Redis hands a message out again that nobody acknowledged. Every task here ends
-in well under a minute, so this only happens after a worker died; a message that comes twice changes
-nothing. The smallest value of all programs on one Redis wins.
-
-When to change: only together with [worker]visibility_timeout of every host.
 """,
     ),
     cfg.FloatOpt(

@@ -59,6 +59,55 @@ When to lower it: in a small cloud, to notice an operator's mistake sooner. When
 very large one.
 """,
     ),
+    cfg.FloatOpt(
+        "safety_interval",
+        default=10.0,
+        min=0.1,
+        max=3600.0,
+        help="""
+Seconds between two safety passes: each asks Placement what it would hand out now, and reserves what
+has no right to that. They run in a thread of their own and wait for nothing else. The control plane
+computes from this and from measured passes how long a dirty drive may stand on offer at worst, logs
+it, and alarms when no pass was good for so long. A pass that takes longer than this is followed by
+a pause as long as itself.
+
+When to lower it: where operators or other software change reservations often. When to raise it: in
+a very large cloud, where the list of what is on offer is megabytes.
+
+Related: [placement]request_timeout.
+""",
+    ),
+    cfg.FloatOpt(
+        "silent_after",
+        default=420.0,
+        min=1.0,
+        max=2592000.0,
+        help="""
+Seconds without a word from a host, after which an operator is alarmed once about it, where it has
+open cases or drives on offer; 'slots' and 'show' say it too. Hosts speak about once a minute
+([worker]hello_interval there), so this is some missed hellos. Nothing else follows. Very many
+silent hosts at once are one alarm: the broker, or the control plane's worker.
+
+When to raise it: where hello_interval was raised, or hosts take longer to reboot. When to lower it:
+hardly ever; a broker that restarts should not be heard of.
+
+Related: [erase]overdue_after, for hosts on which nothing waits.
+""",
+    ),
+    cfg.FloatOpt(
+        "absent_after",
+        default=900.0,
+        min=0.0,
+        max=2592000.0,
+        help="""
+Seconds that slots are absent from Placement before an operator is alarmed, once for each host:
+drives that are gone, no longer in device_spec, or of a compute service that was deleted. Nothing
+else follows, for what Placement does not show is not on offer; what comes back is judged then. That
+very many vanish at once is not believed, changes nothing, and is alarmed at once.
+
+When to raise it: where hosts take longer to start, or are often rebuilt.
+""",
+    ),
     cfg.BoolOpt(
         "bells",
         default=True,

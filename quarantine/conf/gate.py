@@ -53,6 +53,21 @@ has them. Has no effect without required.
 Related: required.
 """,
     ),
+    cfg.FloatOpt(
+        "unknown_grace",
+        default=300.0,
+        min=0.0,
+        max=86400.0,
+        help="""
+Seconds for which a host may be unable to say how a required defence stands before an operator is
+alarmed. After each start of nova-compute its patch is unknown for about a minute. No drive of the
+host is given back meanwhile, whatever this says; what is plainly absent is alarmed at once.
+
+When to raise it: where hosts take longer, after a start, to say that all is well.
+
+Related: required_defences.
+""",
+    ),
 ]
 
 

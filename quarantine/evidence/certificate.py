@@ -162,7 +162,7 @@ def verify(token: str, keys: Sequence[PublicKey], what: str) -> SignedCertificat
             failure = error
             continue
         # Not of the decoded one: a certificate of an earlier release lacks members of today's.
-        if codec.canonical(signed) != payload:
+        if _canonical(signed, what) != payload:
             raise BadInputError(f"{what}: expected the canonical JSON form, found another")
         return SignedCertificate(certificate, token, _sha256(payload), key.thumbprint)
     raise BadInputError(str(failure) if failure else f"{what}: expected a public key, found none")
@@ -177,8 +177,8 @@ def document(signed: SignedCertificate) -> bytes:
 def said_line(token: str) -> bytes:
     """The file form in one line, for a ledger. The token is one of the record's, checked or not."""
     try:
-        return codec.canonical({"certificate": _said(token), "jws": token}) + b"\n"
-    except (BadWireError, ValueError, IndexError):
+        return _canonical({"certificate": _said(token), "jws": token}, "certificate") + b"\n"
+    except (BadInputError, BadWireError, ValueError, IndexError):
         return " ".join(token.split()).encode() + b"\n"
 
 
@@ -201,11 +201,24 @@ def read_document(raw: bytes, keys: Sequence[PublicKey], what: str) -> SignedCer
     if not isinstance(value["jws"], str):
         raise BadInputError(f"{what}: expected a compact JWS in 'jws'")
     signed = verify(value["jws"], keys, what)
-    if codec.canonical(value["certificate"]) != codec.canonical(_said(signed.token)):
+    if _canonical(value["certificate"], what) != _canonical(_said(signed.token), what):
         raise BadInputError(
             f"{what}: expected the readable part to be what was signed, found it altered"
         )
     return signed
+
+
+def _canonical(value: Any, what: str) -> bytes:
+    """The canonical form of what a stranger may have written. Raises :class:`BadInputError`.
+
+    JSON can spell what has none: 1e999, half a surrogate pair, lists in lists without end.
+    """
+    try:
+        return codec.canonical(value)
+    except (ValueError, RecursionError) as error:
+        raise BadInputError(
+            f"{what}: expected values that have a canonical form, found another ({error})"
+        ) from error
 
 
 def _said(token: str) -> Any:
@@ -223,9 +236,9 @@ def installed(token: str, what: str) -> tuple[str, ...]:
     """The firmware revisions by slot in a certificate of the record's, whichever release made it;
     the earlier ones' have none. Raises :class:`BadInputError`."""
     try:
-        drive = codec.canonical(_said(token)["drive"])
+        drive = _canonical(_said(token)["drive"], what)
         return codec.load_part(_Slots, drive, what).firmware_slots
-    except (BadWireError, ValueError, LookupError, TypeError) as error:
+    except (BadInputError, BadWireError, ValueError, LookupError, TypeError) as error:
         raise BadInputError(f"{what}: expected a certificate of the record's: {error}") from error
 
 

@@ -18,6 +18,10 @@ from quarantine.evidence import certificate
 _DIGEST_NAME = re.compile(r"([0-9a-f]{64})\.json")
 
 
+Document = tuple[str, "bytes | BadInputError"]
+"""A certificate's name and bytes, or why its file could not be read."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing wrong with the chain. ``name`` is the certificate's file or digest."""
@@ -54,7 +58,7 @@ class Audit:
 
 
 def audit(
-    documents: Iterable[tuple[str, bytes]],
+    documents: Iterable[Document],
     keys: Sequence[PublicKey],
     *,
     ordered: bool = False,
@@ -70,6 +74,9 @@ def audit(
     good: dict[str, _Place] = {}
     highest = 0
     for name, raw in documents:
+        if isinstance(raw, BadInputError):
+            findings.append(Finding(name, f"not readable ({raw})"))
+            continue
         try:
             signed = certificate.read_document(raw, keys, name)
         except BadInputError as error:
@@ -102,7 +109,7 @@ def audit(
     )
 
 
-def documents(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, bytes]]:
+def documents(lines: Iterable[bytes], name: str) -> Iterator[Document]:
     """The certificates of a ledger file, named by their lines; empty lines are passed over."""
     for number, text in enumerate(lines, 1):
         if text.strip():

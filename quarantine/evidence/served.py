@@ -74,6 +74,8 @@ class Account:
     server: str
     drives: tuple[Use, ...]
     unknown: tuple[str, ...]
+    broken: bool = False
+    """A certificate on record does not hold: no key given verifies it, or it was altered."""
 
     @property
     def complete(self) -> bool:
@@ -88,6 +90,7 @@ class _Clerk:
     store: Store
     keys: Sequence[PublicKey]
     unknown: list[str] = field(default_factory=list)
+    broken: bool = False
     _read: dict[str, SignedCertificate | None] = field(default_factory=dict)
 
     def read(self, stored: StoredCertificate) -> SignedCertificate | None:
@@ -102,6 +105,7 @@ class _Clerk:
                     )
             except BadInputError as error:
                 self.unknown.append(str(error))
+                self.broken = True
                 self._read[stored.digest] = None
             else:
                 self._read[stored.digest] = signed
@@ -152,7 +156,7 @@ def account(store: Store, server: str, keys: Sequence[PublicKey]) -> Account:
             "no drive of this server is on record: it had none, or its slots were not enrolled by "
             "then, or it took and let go of them between two looks"
         )
-    return Account(server, tuple(uses), tuple(dict.fromkeys(clerk.unknown)))
+    return Account(server, tuple(uses), tuple(dict.fromkeys(clerk.unknown)), clerk.broken)
 
 
 def _covered(store: Store, record: SlotRecord) -> bool:

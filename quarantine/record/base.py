@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import sqlalchemy as sa
 
 from quarantine.record import engine as door
 
 Clock = Callable[[], datetime]
+
+CLOCKS_APART: Final = timedelta(seconds=60)
+"""The control plane's processes may run on two machines: so far their clocks may be apart. What is
+noted of later than that was noted before our clock was set back."""
 
 
 def utc_now() -> datetime:

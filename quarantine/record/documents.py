@@ -7,9 +7,10 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from eraser.wire import codec
+from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.policy import Policy
 from eraser.wire.profile import Profile
-from quarantine.errors import BadInputError
+from quarantine.errors import BadInputError, UnreadableError
 from quarantine.record import models
 from quarantine.record.base import Room, storable
 from quarantine.record.facts import Approved
@@ -100,11 +101,17 @@ def _newest(db: sa.Connection, kind: str, name: str) -> Row | None:
 
 
 def _record(cls: type[T], row: Row) -> Approved[T]:
+    what = f"stored {row['kind']} {row['name']!r}"
+    try:
+        # Strictly: a member that we leave out is a decision about the erase that nobody made.
+        content = codec.load(cls, row["content"], what)
+    except BadWireError as error:
+        raise UnreadableError(str(error)) from error
     return Approved(
         name=row["name"],
         version=row["version"],
         digest=row["digest"],
-        content=codec.load(cls, row["content"], f"stored {row['kind']} {row['name']!r}"),
+        content=content,
         approved_by=row["approved_by"],
         approved_at=row["approved_at"],
     )

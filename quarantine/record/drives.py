@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from eraser.wire import codec
 from eraser.wire.identity import ControllerIdentity, Slot
 from quarantine.errors import IllegalTransitionError
-from quarantine.record import lifecycle, models
+from quarantine.record import lifecycle, models, stored
 from quarantine.record.base import Room, storable
 from quarantine.record.facts import DriveRecord, NewCertificate, SlotRecord
 from quarantine.record.rows import Row
@@ -159,7 +159,7 @@ def _slot(host: str | None, address: str | None) -> Slot | None:
 def _record(row: Row) -> DriveRecord:
     return DriveRecord(
         digest=row["digest"],
-        identity=codec.load(ControllerIdentity, row["identity"], "stored identity"),
+        identity=stored.load(ControllerIdentity, row["identity"], "stored identity"),
         slot=Slot(row["host"], row["address"]),
         dirty=row["dirty"],
         retired=row["retired"],

@@ -87,6 +87,33 @@ class SlotRecord:
 
 
 @dataclass(frozen=True)
+class UnreadableSlot:
+    """A row of ``slots`` that this release cannot read: nothing is known of its drive."""
+
+    host: str
+    address: str
+    provider: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.address}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a slot's right to be on offer rests on."""
+
+    provider: str
+    slot: Slot
+    state: State
+    custody_ready: bool
+    clean: bool
+    """Its drive is clean, not retired, and by this very certificate."""
+    registered: bool
+    """Its host is registered."""
+
+
+@dataclass(frozen=True)
 class SlotChanges:
     """Fields to write together with a step; ``UNSET`` leaves a field alone.
 

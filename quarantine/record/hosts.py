@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import logging
 from datetime import datetime
 
 import sqlalchemy as sa
 
 from eraser.wire import codec
+from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.identity import host_name
 from eraser.wire.report import Hello
 from eraser.wire.signing import PublicKey
-from quarantine.errors import BadInputError, ConflictError
-from quarantine.record import models
-from quarantine.record.base import Room
+from quarantine.errors import BadInputError, ConflictError, UnreadableError
+from quarantine.record import models, stored
+from quarantine.record.base import CLOCKS_APART, Room
 from quarantine.record.facts import HostRecord
 from quarantine.record.rows import Row
 
+LOG = logging.getLogger(__name__)
+
 _HOSTS = models.hosts
+_SLOTS = models.slots
 
 
 class HostRoom(Room):
@@ -77,15 +82,20 @@ class HostRoom(Room):
             return bool(db.execute(sa.delete(_HOSTS).where(_HOSTS.c.name == name)).rowcount)
 
     def host(self, name: str) -> HostRecord | None:
-        """A registered host."""
+        """A registered host. Raises :class:`UnreadableError`."""
         with self._reading() as db:
             return _find(db, name)
 
     def hosts(self) -> list[HostRecord]:
-        """All registered hosts by name."""
+        """All registered hosts by name; rows that cannot be read are left out."""
         with self._reading() as db:
             query = sa.select(_HOSTS).order_by(_HOSTS.c.name)
-            return [_record(row) for row in db.execute(query).mappings()]
+            return [found for row in db.execute(query).mappings() if (found := _readable(row))]
+
+    def host_names(self) -> list[str]:
+        """The names of all registered hosts, and nothing else of them."""
+        with self._reading() as db:
+            return list(db.execute(sa.select(_HOSTS.c.name)).scalars())
 
     def last_heard(self) -> dict[str, datetime]:
         """When each host was heard last, or registered where it never was."""
@@ -98,8 +108,13 @@ class HostRoom(Room):
 
         Raises :class:`ConflictError` for an older or repeated one, another incarnation's, or an
         unknown host's: nothing in it may be believed.
+
+        A slot of the host that took its last step in a time to come took it before our clock was
+        set back: from now on it is as if it had taken it now. Else the newest word would be one of
+        before the step, or of after steps that are still to be taken.
         """
         with self._writing() as db:
+            now = self._clock()
             done = db.execute(
                 sa.update(_HOSTS)
                 .where(
@@ -110,7 +125,7 @@ class HostRoom(Room):
                 .values(
                     sequence=sequence,
                     hello=codec.canonical(hello).decode(),
-                    heard_at=self._clock(),
+                    heard_at=now,
                 )
             )
             found = _find(db, name)
@@ -124,6 +139,10 @@ class HostRoom(Room):
                     f"host {name}: expected a hello newer than the last, found number {sequence} "
                     f"of incarnation {hello.incarnation} while we are at {state}; ignored"
                 )
+            ahead = sa.and_(_SLOTS.c.host == name, _SLOTS.c.entered_at > now + CLOCKS_APART)
+            # Asked first: nearly every hello finds none, and an UPDATE that fits no row locks too.
+            if db.scalar(sa.select(sa.func.count()).where(ahead)):
+                db.execute(sa.update(_SLOTS).where(ahead).values(entered_at=now))
             return found
 
 
@@ -132,14 +151,36 @@ def _find(db: sa.Connection, name: str) -> HostRecord | None:
     return None if row is None else _record(row)
 
 
+def _readable(row: Row) -> HostRecord | None:
+    try:
+        return _record(row)
+    except UnreadableError as error:
+        LOG.warning("%s", error)
+        return None
+
+
 def _record(row: Row) -> HostRecord:
-    name, hello = row["name"], row["hello"]
+    """Raises :class:`UnreadableError`; a hello that cannot be read counts as none: the next one,
+    in a minute, takes its place."""
+    name = row["name"]
+    try:
+        key = PublicKey.from_jwk(json.loads(row["jwk"]), f"stored key of host {name}")
+    except (BadWireError, ValueError) as error:
+        raise UnreadableError(f"host {name}: its key cannot be read: {error}") from error
     return HostRecord(
         name=name,
-        key=PublicKey.from_jwk(json.loads(row["jwk"]), f"stored key of host {name}"),
+        key=key,
         incarnation=row["incarnation"],
         sequence=row["sequence"],
-        hello=None if hello is None else codec.load(Hello, hello, f"stored hello of host {name}"),
+        hello=_hello(name, row["hello"]),
         registered_at=row["registered_at"],
         heard_at=row["heard_at"],
     )
+
+
+def _hello(name: str, text: str | None) -> Hello | None:
+    try:
+        return None if text is None else stored.load(Hello, text, f"stored hello of host {name}")
+    except UnreadableError as error:
+        LOG.warning("%s", error)
+        return None

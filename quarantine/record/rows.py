@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from eraser.wire import codec
 from eraser.wire.identity import ControllerIdentity, Slot
 from eraser.wire.report import Step
+from quarantine.errors import UnreadableError
+from quarantine.record import stored
 from quarantine.record.base import storable
-from quarantine.record.facts import JSON, HistoryRow, SlotChanges, SlotRecord, Unset
+from quarantine.record.facts import (
+    JSON,
+    Claim,
+    HistoryRow,
+    SlotChanges,
+    SlotRecord,
+    UnreadableSlot,
+    Unset,
+)
 from quarantine.record.states import Event, State
+
+LOG = logging.getLogger(__name__)
 
 Row = Mapping[Any, Any]
 
@@ -49,19 +62,56 @@ _PLAIN = tuple(
 
 
 def slot_record(row: Row) -> SlotRecord:
-    """One row of ``slots``."""
-    return SlotRecord(
-        slot=Slot(row["host"], row["address"]),
-        state=State(row["state"]),
-        identity=identity(row["identity"]),
-        step=None if row["step"] is None else Step(row["step"]),
-        **{name: row[name] for name in _PLAIN},
-    )
+    """One row of ``slots``. Raises :class:`UnreadableError`."""
+    try:
+        return SlotRecord(
+            slot=Slot(row["host"], row["address"]),
+            state=State(row["state"]),
+            identity=identity(row["identity"]),
+            step=None if row["step"] is None else Step(row["step"]),
+            **{name: row[name] for name in _PLAIN},
+        )
+    except ValueError as error:
+        raise UnreadableError(str(error)) from error
+
+
+def slot_or_why(row: Row) -> SlotRecord | UnreadableSlot:
+    """One row of ``slots``, or why it cannot be read."""
+    try:
+        return slot_record(row)
+    except UnreadableError as error:
+        return UnreadableSlot(row["host"], row["address"], row["provider"], str(error))
+
+
+CLAIM = ("host", "address", "provider", "state", "custody_ready", "identity")
+"""The columns of a claim."""
+
+
+def claim(row: Row) -> Claim | None:
+    """A slot's claim to be on offer; None where the row cannot be read."""
+    try:
+        identity(row["identity"])
+        slot, state = Slot(row["host"], row["address"]), State(row["state"])
+    except (ValueError, UnreadableError):
+        return None
+    clean, registered = bool(row["clean"]), bool(row["registered"])
+    return Claim(row["provider"], slot, state, row["custody_ready"], clean, registered)
 
 
 def identity(text: str | None) -> ControllerIdentity | None:
-    """A stored identity."""
-    return None if text is None else codec.load(ControllerIdentity, text, "stored identity")
+    """A stored identity. Raises :class:`UnreadableError`."""
+    return None if text is None else stored.load(ControllerIdentity, text, "stored identity")
+
+
+def history_rows(found: Iterable[Row]) -> list[HistoryRow]:
+    """Lines of history; what another release wrote of events that we do not know is left out."""
+    lines: list[HistoryRow] = []
+    for row in found:
+        try:
+            lines.append(history_row(row))
+        except ValueError as error:
+            LOG.warning("history line %s cannot be read: %s", row["seq"], error)
+    return lines
 
 
 def history_row(row: Row) -> HistoryRow:

@@ -13,11 +13,13 @@ from quarantine.record import certificates, drives, lifecycle, messages, models,
 from quarantine.record.base import Room, storable
 from quarantine.record.facts import (
     JSON,
+    Claim,
     HistoryRow,
     NewCertificate,
     NonceUse,
     SlotChanges,
     SlotRecord,
+    UnreadableSlot,
 )
 from quarantine.record.states import Event, State
 
@@ -113,7 +115,7 @@ class SlotRoom(Room):
         identity: ControllerIdentity | None = None,
         consumer: str | None = None,
     ) -> list[SlotRecord]:
-        """All records that fit, by host and address.
+        """All records that fit, by host and address; rows that cannot be read are left out.
 
         ``identity``: expected in these slots. ``consumer``: the instance seen there last.
         """
@@ -127,7 +129,50 @@ class SlotRoom(Room):
         if consumer is not None:
             query = query.where(_SLOTS.c.consumer == consumer)
         with self._reading() as db:
-            return [rows.slot_record(row) for row in db.execute(query).mappings()]
+            found = [rows.slot_or_why(row) for row in db.execute(query).mappings()]
+        return [record for record in found if isinstance(record, SlotRecord)]
+
+    def every_slot(self) -> tuple[list[SlotRecord], list[UnreadableSlot]]:
+        """All records by host and address, and the rows that cannot be read."""
+        query = sa.select(_SLOTS).order_by(_SLOTS.c.host, _SLOTS.c.address)
+        with self._reading() as db:
+            found = [rows.slot_or_why(row) for row in db.execute(query).mappings()]
+        return (
+            [row for row in found if isinstance(row, SlotRecord)],
+            [row for row in found if isinstance(row, UnreadableSlot)],
+        )
+
+    def claims(self, slot: Slot | None = None) -> list[Claim]:
+        """All slots, or that one, that may be rightly on offer: certified or available.
+
+        Rows that cannot be read are left out: they justify nothing.
+        """
+        drives, hosts = models.drives, models.hosts
+        clean = sa.and_(
+            drives.c.dirty.is_(False),
+            drives.c.retired.is_(False),
+            drives.c.certificate == _SLOTS.c.certificate,
+        )
+        query = (
+            sa.select(
+                *(_SLOTS.c[name] for name in rows.CLAIM),
+                sa.func.coalesce(clean, sa.false()).label("clean"),
+                hosts.c.name.is_not(None).label("registered"),
+            )
+            .join(drives, drives.c.digest == _SLOTS.c.identity_digest, isouter=True)
+            .join(hosts, hosts.c.name == _SLOTS.c.host, isouter=True)
+            .where(_SLOTS.c.state.in_([State.AVAILABLE.value, State.CERTIFIED.value]))
+        )
+        if slot is not None:
+            query = query.where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
+        with self._reading() as db:
+            found = [rows.claim(row) for row in db.execute(query).mappings()]
+        return [claim for claim in found if claim is not None]
+
+    def resource_classes(self) -> list[str]:
+        """Those of the enrolled slots."""
+        with self._reading() as db:
+            return sorted(db.execute(sa.select(_SLOTS.c.resource_class).distinct()).scalars())
 
     def transition(
         self,
@@ -196,7 +241,7 @@ class SlotRoom(Room):
         if generation is not None:
             query = query.where(_HISTORY.c.generation == generation)
         with self._reading() as db:
-            return [rows.history_row(row) for row in db.execute(query).mappings()]
+            return rows.history_rows(db.execute(query).mappings())
 
     def mentions(self, text: str) -> list[HistoryRow]:
         """Lines of any slot's history whose reason has ``text`` in it, oldest first.
@@ -211,7 +256,7 @@ class SlotRoom(Room):
             .limit(MENTIONS)
         )
         with self._reading() as db:
-            return [rows.history_row(row) for row in db.execute(query).mappings()][::-1]
+            return rows.history_rows(db.execute(query).mappings())[::-1]
 
     def _append(
         self,

@@ -15,7 +15,7 @@ from quarantine.upgrade.slotchecks import enrolled
 
 _LOCKS: Final = (Defence.HOOK, Defence.LOADED, Defence.PATCH)
 _HYGIENE: Final = (Defence.RULES, Defence.WATCHER)
-PATCH_VERSION: Final = 3
+PATCH_VERSION: Final = 4
 """Of ``nova_patch``, the one that this release's promises are made with (docs/nova-patch.md)."""
 
 _SIGN: Final = re.compile(r"nvme-quarantine-patch:(?P<version>\d+):(?P<nova>[^\s,]+)")
@@ -139,7 +139,8 @@ HOST_CHECKS: Final = (
         "host-patch-version",
         "nova-compute has the patch of this release",
         Level.WARNING,
-        (27,),
+        (27, 28),
+        "Before version 4 Nova un-reserves a drive when it rewrites its record. "
         "Before version 3 a server that moves got whatever drive nova-compute called free: "
         "resized on its own host a dirty one, which only the gate stops; elsewhere the move "
         "fails. Before version 2 a held drive that is absent stops its host.",

@@ -65,7 +65,7 @@ class Bench:
     def argv(self, *more: str) -> list[str]:
         """The command line of an erase."""
         base = ["nvme-eraser", "erase", "--pci", self.drive.address, "--profile", PROFILE]
-        return [*base, "--policy", POLICY, "--state-dir", STATE, "-f", "json", *more]
+        return [*base, "--any-drive", "--policy", POLICY, "--state-dir", STATE, "-f", "json", *more]
 
     def policy(self, policy: dict[str, Any]) -> None:
         """Gives the next erase another policy."""

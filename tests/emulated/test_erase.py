@@ -221,7 +221,7 @@ def test_malformed_input_touches_nothing(rack: Rack) -> None:
     before = len(made.drive.commands())
     made.compute.put("/tmp/bad.json", b'{"name": "x", "surprise": 1}')
     made.compute.put("/tmp/torn.json", b'{"name": ')
-    base = ["nvme-eraser", "erase", "--state-dir", "/tmp/none"]
+    base = ["nvme-eraser", "erase", "--any-drive", "--state-dir", "/tmp/none"]
     for more in (
         ["--pci", "nvme0", "--profile", PROFILE],
         ["--pci", made.drive.address, "--profile", "/tmp/bad.json"],

@@ -9,9 +9,10 @@ import pytest
 from tests.emulated.erasing import Bench, bench
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import NamespaceProfile
+from tests.lab.nvme.spec import Fid
 from tests.lab.rack import Rack
 
-FULL = "full-featured"
+FULL = "many-features"
 CRYPTO, BLOCK = 4, 2
 SCATTERED = Leftovers(
     namespaces=[
@@ -21,7 +22,8 @@ SCATTERED = Leftovers(
     ],
     write_protect={3: 1},
     reservation=1,
-    features={0x06: 0, 0x0A: 1},
+    features={0x06: 0, 0x0A: 1, Fid.INTERRUPT_COALESCING: 0xFFFF, Fid.READ_RECOVERY: 15},
+    texts={Fid.MANAGEMENT_ADDRESS: "http://evil/", Fid.VENDOR_ERRORS: "hello, next tenant"},
 )
 
 

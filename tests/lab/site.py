@@ -18,12 +18,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from celery import Celery
-
 from eraser.wire import codec
 from eraser.wire.identity import Slot
+from eraser.wire.messaging import Door
 from eraser.wire.policy import Limits, Policy
+from quarantine import brokeracl
+from quarantine.celeryapp import make_app
 from quarantine.errors import QuarantineError
+from quarantine.lists import Lists
 from quarantine.record.facts import HistoryRow, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
@@ -123,7 +125,8 @@ class Site:
         self.directory = directory
         self.rack = rack
         self.timing = timing
-        self.redis = RedisServer(directory / "redis")
+        self.redis = RedisServer(directory / "redis", accounts=True)
+        self._passwords = directory / "passwords.json"
         self.placement = PlacementServer(directory / "placement")
         self.nova = NovaStandIn(self.placement.url)
         (directory / "policy.json").write_bytes(codec.canonical(policy))
@@ -131,7 +134,7 @@ class Site:
         self.config.write_text(
             _CONTROL_CONF.format(
                 directory=directory,
-                redis=self.redis.url,
+                redis=self._broker(brokeracl.CONTROL),
                 cloud=CLOUD,
                 sweep=timing.sweep,
                 reread=timing.reread,
@@ -173,11 +176,12 @@ class Site:
 
     def start(self) -> None:
         """Start the services and the control plane, with its own fresh key."""
-        self.redis.start()
         self.placement.start()
         self.nova_api.start()
         self.cli("keygen")
         self.cli("db", "upgrade")
+        self._write_accounts()
+        self.redis.start()
         self.control.start()
 
     def close(self) -> None:
@@ -199,7 +203,7 @@ class Site:
     def kill_worker(self, compute: ComputeGuest) -> None:
         """SIGKILL to a host's worker and to every runner that it started."""
         self.workers.pop(compute.name).kill()
-        compute.sh("pkill -9 -f 'eraser[.](cli case|spare)' || true")
+        compute.sh("pkill -9 -f 'eraser[.]cli case' || true")
 
     # The operator's hands
 
@@ -230,6 +234,14 @@ class Site:
         """As :meth:`cli` with ``-f json``, parsed."""
         return json.loads(self.cli(*arguments, "-f", "json"))
 
+    def _broker(self, account: str) -> str:
+        """The broker's URL for one of its accounts, whose password is made if need be."""
+        return self.redis.url_of(account, brokeracl.passwords(self._passwords, [account])[account])
+
+    def _write_accounts(self) -> None:
+        text = self.cli("broker", "acl", "--passwords", str(self._passwords))
+        self.redis.acl_file.write_text(text)
+
     def add_host(self, compute: ComputeGuest) -> None:
         """Install the eraser on a compute guest and register it, as the operator guide says."""
         slots = [drive.address for drive in compute.drives]
@@ -241,7 +253,11 @@ class Site:
         card = self.directory / f"{compute.name}.json"
         card.write_bytes(compute.get(f"{STATE_DIR}/host.json"))
         self.cli("host", "register", str(card))
-        redis = self.redis.url.replace("127.0.0.1", HOST_LOOPBACK)
+        self._write_accounts()
+        admin = brokeracl.passwords(self._passwords, [])[brokeracl.ADMIN]
+        with self.redis.client(brokeracl.ADMIN, admin) as client:
+            client.acl_load()
+        redis = self._broker(compute.name).replace("127.0.0.1", HOST_LOOPBACK)
         compute.put(WORKER_CONF, _WORKER_CONF.format(redis=redis, hello=self.timing.hello).encode())
 
     def start_worker(self, compute: ComputeGuest, prefix: Sequence[str] = ()) -> None:
@@ -265,9 +281,9 @@ class Site:
         self.cli("enrol", "--host", drive.host, "--pci", drive.address, "--profile", profile)
 
     def bell(self, host: str) -> None:
-        """Ring the bell for a host through the broker, as the qemu hook will."""
-        with Celery("bell", broker=self.redis.url, set_as_current=False) as app:
-            app.send_task("quarantine.bell", args=[{"host": host}], queue="quarantine")
+        """Ring the bell for a host through the broker, as the listener does."""
+        with make_app(self._broker(brokeracl.CONTROL)) as app:
+            Lists(Door(app)).ring({"host": host})
 
     # Looking
 

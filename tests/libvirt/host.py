@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -11,11 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from eraser.casefiles import DEFAULT_RUN_DIR
-from eraser.gate.hook import SOCKET
 from eraser.wire import codec
 from eraser.wire.ticket import Defence, DomainSeen, GateTestimony, Standing
 from tests.lab.errors import LabError
-from tests.lab.guest.commands import Completed, GuestProcess
+from tests.lab.guest.commands import Completed
 from tests.lab.libvirt.control import ControlStandIn
 from tests.lab.libvirt.domains import Domain
 from tests.lab.libvirt.flavour import LIBVIRT
@@ -133,36 +131,18 @@ class Host:
         slots = [f"--pci={drive.address}" for drive in self.drives]
         self.compute.run(["nvme-eraser", "host-setup", *slots], timeout=PATIENCE)
 
-    @contextmanager
-    def resident_gate(self) -> Iterator[GuestProcess]:
-        """One with no more rights than its unit gives it; and a hook that cannot help itself."""
-        unit = (SAMPLES / "nvme-eraser-gate.service").read_text()
-        (rights,) = re.findall(r"^CapabilityBoundingSet=(.*)$", unit, re.MULTILINE)
-        bounds = "-all," + ",".join(
-            f"+{each.lower().removeprefix('cap_')}" for each in rights.split()
-        )
-        confined = ["setpriv", "--no-new-privs", f"--bounding-set={bounds}"]
-        serving = self.compute.spawn([*confined, "nvme-eraser", "gate", "serve"])
-        self.compute.wait_for(str(DEFAULT_RUN_DIR / SOCKET), PATIENCE)
-        self.compute.sh(f"sed -i 's/^def ask_fork(/def no_fork(/' {OUR_HOOK}")
-        try:
-            yield serving
-        finally:
-            self.compute.sh(f"sed -i 's/^def no_fork(/def ask_fork(/' {OUR_HOOK}")
-            serving.kill()
-
     def start_watcher(self) -> None:
         """What tells of drives that vanish; libvirt's binding and unbinding must not look so."""
         self.compute.spawn(["nvme-eraser", "watcher"])
         self.compute.wait_for(str(DEFAULT_RUN_DIR / "watcher.lock"), PATIENCE)
 
     def patient_hook(self) -> None:
-        """The installed hook gives the gate more time, and the gate the drives: an emulated host is
+        """The installed hook gives the gate more time: an emulated host is
         some ten times slower than a real one, on a busy machine slower still. The file is not ours
         as it was made then, so this is for tests that do not ask for its state."""
         self.compute.sh(
-            f"sed -i -E 's/^(TIMEOUT|DEADLINE|GREETING) = .*/\\1 = {PATIENCE}/' {OUR_HOOK};"
-            f"test $(grep -cE '^(TIMEOUT|DEADLINE|GREETING) = {PATIENCE}$' {OUR_HOOK}) = 3"
+            f"sed -i -E 's/^BUDGET = .*/BUDGET = {PATIENCE}/' {OUR_HOOK};"
+            f"test $(grep -cE '^BUDGET = {PATIENCE}$' {OUR_HOOK}) = 1"
         )
 
     def gate(self, *words: str, check: bool = True) -> Completed:

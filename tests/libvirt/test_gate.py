@@ -179,20 +179,3 @@ def test_a_guest_without_nvme_is_not_asked(host: Host) -> None:
     assert len(said.splitlines()) == 1
     assert "an answer from the gate in" in said
     host.libvirt.started(tenant)
-
-
-def test_a_resident_gate_lets_in_and_refuses_as_the_hook_would(host: Host) -> None:
-    """With the rights of its unit; and not any more when its files have changed."""
-    drive = host.drive()
-    other = host.domain("other", drive)
-    with host.resident_gate() as serving:
-        tenant = host.tenant("tenant", drive)
-        assert host.bound(drive) == ["vfio-pci"]
-        host.libvirt.destroy(tenant)
-        assert "'tenant'" in host.refused(other)
-        host.libvirt.started(tenant)
-        host.libvirt.destroy(tenant)
-        with host.without_eraser():
-            assert "the hook failed" in host.refused(tenant)
-        assert serving.wait() == 0
-    host.libvirt.started(tenant)

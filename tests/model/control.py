@@ -152,6 +152,10 @@ class Control:
         action = self._decide(record, view, NOW, self._limits, past)
         if action.act is Act.ASK:
             action = self._asked(record, view, past, p)
+        elif action.act is Act.CHECK:
+            action = self._checked(record, view, past, p)
+        elif action.act is Act.GIVE_BACK:
+            raise Slip(f"the slot of host {p} is given back before its trait was asked for")
         elif action.act in (Act.ORDER, Act.RESEND):
             raise Slip(f"an order for host {p} goes out before Nova was asked for ghosts")
         if not late:
@@ -186,6 +190,15 @@ class Control:
         if self._decide(record, view, NOW, self._limits, haunted).act is not Act.WAIT:
             raise Slip(f"an order for host {p} does not wait although Nova names a ghost")
         found = dataclasses.replace(past, ghosts=())
+        answered: Action = self._decide(record, view, NOW, self._limits, found)
+        return answered
+
+    def _checked(self, record: SlotRecord, view: View | None, past: Past, p: int) -> Action:
+        """The decision where the slot has its trait; one without it is not given back."""
+        unburnt = dataclasses.replace(past, burns=False)
+        if self._decide(record, view, NOW, self._limits, unburnt).event is not Event.HELD:
+            raise Slip(f"the slot of host {p} is not held although Nova would not burn it")
+        found = dataclasses.replace(past, burns=True)
         answered: Action = self._decide(record, view, NOW, self._limits, found)
         return answered
 

@@ -30,7 +30,7 @@ def told(p: int, record: SlotRecord, view: View | None, past: Past, action: Acti
     ours = view is not None and view.provider.uuid == record.provider
     if quiet and ours and past.running and record.state is not State.IN_USE:
         raise Slip(f"nobody is told of the guest that runs with the drive of host {p}")
-    if quiet and view is None and record.state not in WAITING_FOR_PEOPLE:
+    if view is None and record.state not in WAITING_FOR_PEOPLE and action.act is not Act.WAIT:
         raise Slip(f"nobody is told that the provider of host {p} is gone")
 
 

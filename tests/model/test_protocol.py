@@ -95,9 +95,10 @@ def test_a_domain_that_nova_forgot_starts_again_as_the_drives_owner() -> None:
 
 
 def test_a_look_at_one_slot_is_no_answer_about_another() -> None:
-    """What is kept of looks is kept by slot: these two see the same of Placement, nothing."""
+    """What is kept of looks is kept by slot: these two see the same, a reserved one."""
     control = Parts().control
-    places = (Place(record=RECORDS.number(fresh_record(p, in_use=False))) for p in (0, 1))
+    fresh = (RECORDS.number(fresh_record(p, in_use=False)) for p in (0, 1))
+    places = (Place(provider="known", reserved=True, record=record) for record in fresh)
     world = World((), tuple(places), (None,), 0)
     for p in (0, 1):
         names = [name for name, _after in control.looks(world, p)]

@@ -40,6 +40,10 @@ LONG = (
 """Up to some million states each: for ``tools/test -e model``."""
 
 
+pytestmark = pytest.mark.timeout(1800)
+"""The search computes for minutes, and its seconds are those of the machine."""
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _quiet() -> Iterator[None]:
     logging.disable(logging.CRITICAL)

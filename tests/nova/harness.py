@@ -175,6 +175,12 @@ class NovaCase(PlacementHands, test_pci_in_placement.PlacementPCIReportingTests)
         """``ComputeManager.update_available_resource`` of one host."""
         self.computes[host].manager.rt.update_available_resource(context.get_admin_context(), host)
 
+    def refresh(self, host: str = "compute1") -> None:
+        """A periodic after ``[compute]resource_provider_association_refresh``: nova-compute reads
+        Placement anew and corrects what it finds."""
+        self.computes[host].manager.rt.reportclient._association_refresh_time.clear()
+        self.periodic(host)
+
     def reap_ghosts(self, host: str = "compute1") -> None:
         """``ComputeManager._cleanup_running_deleted_instances``, a periodic task."""
         manager = self.computes[host].manager

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+
 import fixtures
 
 from eraser.wire.identity import Slot
-from nova_patch import allocated, born_reserved, kept
+from nova_patch import born_reserved
+from nova_patch.start import EVERYWHERE
 from quarantine.record.states import State
 from quarantine.step import Limits
 from tests.lab.services.placement import write_clouds_yaml
@@ -40,8 +43,9 @@ class LeakCase(NovaCase):
 
     def patch_nova(self) -> None:
         """Puts the patch into nova-compute's classes; before a host is started."""
-        for half in (born_reserved, kept, allocated):
-            for made in half.replacements():
+        everywhere = [importlib.import_module(f"nova_patch.{name}") for name in EVERYWHERE]
+        for part in (born_reserved, *everywhere):
+            for made in part.replacements():
                 self.useFixture(fixtures.MockPatchObject(made.owner, made.name, made.value))
         self._patched = True
 

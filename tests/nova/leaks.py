@@ -1,4 +1,4 @@
-"""The 27 ways in which a released drive could reach the next guest, or be erased under this one.
+"""The 28 ways in which a released drive could reach the next guest, or be erased under this one.
 
 Standard library only: tools/leaks and a unit test read it without Nova. What happened is never
 written here: the tests record what they saw (:func:`record`).
@@ -136,6 +136,7 @@ LEAKS: Final = (
         (f"{_GATE}::test_a_certified_drive_starts_one_guest_once",),
     ),
     Leak(27, "server that is resized on its host gets another drive than Placement gave it"),
+    Leak(28, "Nova rewrites a drive's inventory record and un-reserves the drive with it"),
 )
 
 

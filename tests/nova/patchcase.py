@@ -132,6 +132,25 @@ class PatchCase(test_pci_in_placement.PlacementPCIReportingTests):
         answer = self.placement.put(path, record, version=MICROVERSION)
         assert answer.status == 200, answer.body
 
+    def inventory(self) -> dict[str, Any]:
+        """The drive's record."""
+        path = f"/resource_providers/{self.provider()}/inventories/{CLASS}"
+        record: dict[str, Any] = self.get(path)
+        del record["resource_provider_generation"]
+        return record
+
+    def change_inventory(self, records: dict[str, Any]) -> None:
+        """``inventory set`` without ``--amend``: what is not given gets Placement's defaults."""
+        path = f"/resource_providers/{self.provider()}/inventories"
+        body = dict(self.get(path), inventories=records)
+        answer = self.placement.put(path, body, version=MICROVERSION)
+        assert answer.status == 200, answer.body
+
+    def look_anew(self) -> None:
+        """A periodic after ``[compute]resource_provider_association_refresh``."""
+        self.computes[HOST].manager.rt.reportclient._association_refresh_time.clear()
+        self._run_periodics()
+
     def certify(self, host: str = HOST) -> None:
         """The drive was erased and is on offer."""
         self.set_reserved(0, host)

@@ -47,6 +47,23 @@ class PlacementHands:
             record["reserved"] = reserved
         assert self.raw("PUT", path, "1.39", body).status == 200
 
+    def write_anew(self, slot: Slot, **record: int) -> None:
+        """``openstack resource provider inventory set`` without ``--amend``: what is not given
+        gets Placement's defaults, ``max_unit`` among them."""
+        path = f"/resource_providers/{self.provider(slot)}/inventories"
+        body = self.raw("GET", path, "1.39").body
+        (resource_class,) = body["inventories"]
+        body["inventories"] = {resource_class: record}
+        assert self.raw("PUT", path, "1.39", body).status == 200
+
+    def add_label(self, slot: Slot, label: str) -> None:
+        """A second resource class on the provider, as a label for people."""
+        assert self.raw("PUT", f"/resource_classes/{label}", "1.39").status in (201, 204)
+        path = f"/resource_providers/{self.provider(slot)}/inventories"
+        body = self.raw("GET", path, "1.39").body
+        body["inventories"][label] = {"total": 1, "reserved": 1}
+        assert self.raw("PUT", path, "1.39", body).status == 200
+
     def tidy_allocations(self, host: str) -> None:
         """An operator takes a host out of every server's allocations: ``openstack resource
         provider allocation unset --provider`` for each provider of its tree."""

@@ -1,4 +1,4 @@
-"""Leaks 5, 6, 19 and 26: what people with good intentions do to Placement and to databases."""
+"""Leaks 5, 6, 19, 26 and 28: what people with good intentions do to Placement and to databases."""
 
 from __future__ import annotations
 
@@ -139,3 +139,46 @@ class TestOperators(LeakCase):
         self.plane.turn()
         self.plane.hosts[slot.host].down = False
         self.saw(self.closes(slot), Saw.CLOSED)
+
+    def test_leak_28_rewritten_record_without(self) -> None:
+        (slot,) = self.add_host()
+        self.delete(self.tenant())
+        assert self.stock(slot) == (1, 1, 0)
+        # Somebody makes sure that it stays reserved.
+        self.write_anew(slot, total=1, reserved=1)
+        self.refresh()
+        assert self.stock(slot) == (1, 0, 0), "expected Nova to correct max_unit"
+        self.saw(self.second_tenant(), Saw.LEAKED)
+
+    def test_leak_28_rewritten_record_with(self) -> None:
+        slot, server = self._used()
+        self.delete(server)
+        # Before our custody is there, reserved alone stands in the way.
+        self.write_anew(slot, total=1, reserved=1)
+        self.refresh()
+        self.saw(self.closes(slot), Saw.CLOSED)
+
+    def test_a_label_on_the_provider_does_not_unreserve_it(self) -> None:
+        """Leak 28 again: Nova takes the label away, and the record with it."""
+        slot, server = self._used()
+        self.delete(server)
+        self.add_label(slot, "CUSTOM_RACK_7")
+        self.refresh()
+        assert self.stock(slot) == (1, 1, 0)
+        assert self.closes(slot) == Saw.CLOSED
+
+    def test_a_lost_allocation_stops_nothing_and_ends_in_an_erase(self) -> None:
+        slot, server = self._used()
+        assert self.raw("DELETE", f"/allocations/{server.id}", "1.39").status == 204
+        self.plane.turn()
+        with contextlib.redirect_stdout(io.StringIO()):
+            manage.PlacementCommands().heal_allocations(instance_uuid=server.id)
+        self.refresh()
+        self.restart()
+        assert self.boot(flavor=self.new_flavor(0)).active
+        # The guest still has its drive: custody is taken, and nothing is sent to it.
+        self.plane.turn()
+        assert self.shelf.drives[slot].data_of == server.id
+        self.delete(server)
+        self.refresh()
+        assert self.closes(slot) == Saw.CLOSED

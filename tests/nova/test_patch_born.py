@@ -9,7 +9,7 @@ from __future__ import annotations
 from nova import exception
 from nova.scheduler.client import report
 
-from tests.nova.patchcase import ADDRESS, TRAIT, PatchCase
+from tests.nova.patchcase import ADDRESS, CLASS, MICROVERSION, TRAIT, PatchCase
 
 RENAMED = "CUSTOM_NVME_I2"
 
@@ -104,6 +104,45 @@ class Born(PatchCase):
         assert self.get(f"/resource_providers/{self.provider()}/usages")["usages"] == {}
         self.restart()
         assert self.drive() == (1, 1, 0)
+
+
+class Rewritten(PatchCase):
+    """Nova corrects a record in Placement by writing all of it anew, without ``reserved``."""
+
+    def test_it_stays_reserved(self) -> None:
+        self.start()
+        self.change_inventory({CLASS: {"total": 1, "reserved": 1, "max_unit": 4}})
+        self.look_anew()
+        assert self.inventory()["max_unit"] == 1
+        assert self.drive() == (1, 1, 0)
+        self.boot_refused()
+
+    def test_it_stays_reserved_beside_another_class(self) -> None:
+        label = "CUSTOM_RACK_7"
+        self.placement.put(f"/resource_classes/{label}", None, version=MICROVERSION)
+        self.start()
+        self.change_inventory({CLASS: self.inventory(), label: {"total": 1}})
+        self.restart()
+        assert self.drive() == (1, 1, 0)
+
+    def test_a_later_release_counts(self) -> None:
+        self.start()
+        self.change_inventory({CLASS: {"total": 1, "reserved": 1}})
+        self.look_anew()
+        self.certify()
+        self.change_inventory({CLASS: {"total": 1, "reserved": 0}})
+        self.look_anew()
+        assert self.drive() == (1, 0, 0)
+        self.boot()
+        assert self.drive() == (1, 1, 1)
+
+    def test_a_release_that_nova_has_not_seen_counts(self) -> None:
+        # Nova's picture still says reserved; Placement's generation makes it look again.
+        self.start()
+        self.change_inventory({CLASS: {"total": 1, "reserved": 0}})
+        self._run_periodics()
+        self.look_anew()
+        assert self.drive() == (1, 0, 0)
 
 
 class Kept(PatchCase):

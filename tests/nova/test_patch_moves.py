@@ -7,6 +7,7 @@ comes first is wrong in one of the two tests.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import fixtures
@@ -14,8 +15,9 @@ import pytest
 from nova import context, exception, objects
 from nova.pci import request as pci_request
 from nova.tests.fixtures import libvirt as fakelibvirt
+from nova.tests.functional.libvirt import base
 
-from tests.nova.patchcase import ALIAS, HOST, RELEASE, PatchCase
+from tests.nova.patchcase import ALIAS, HOST, RELEASE, VENDOR, VF_PRODUCT, PatchCase
 
 OTHER = "compute2"
 FIRST, SECOND = "0000:81:00.0", "0000:81:01.0"
@@ -200,3 +202,35 @@ class Untold(PatchCase):
             self.computes[HOST].manager.rt.instance_claim(None, server, "nowhere", told)
         with pytest.raises(exception.PciDeviceRequestFailed):
             self._claim(self._of_the_flavor())
+
+
+class Ports(PatchCase):
+    """Virtual functions: some are the network's, some are in Placement; none is one-time-use."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.neutron = self.useFixture(base.LibvirtNeutronFixture(self))
+        tunnelled = {"provider:network_type": "vxlan", "provider:physical_network": None}
+        self.neutron.network_4.update(tunnelled)
+
+    def test_a_port_gets_what_nova_would_give_it(self) -> None:
+        function = {"vendor_id": VENDOR, "product_id": VF_PRODUCT}
+        # Nova takes pools with fewer tags first.
+        tags = {"resource_class": "CUSTOM_GPU", "traits": "CUSTOM_A", "managed": "yes"}
+        self.set_spec(
+            {"address": "0000:81:00.*", **function, "physical_network": None},
+            {"address": "0000:81:01.*", **function, **tags},
+        )
+        alias = {"name": "gpu", "resource_class": "CUSTOM_GPU", "device_type": "type-VF"}
+        self.flags(group="pci", alias=[json.dumps(alias)])
+        devices = fakelibvirt.HostPCIDevicesInfo(num_pci=0, num_pfs=2, num_vfs=8)
+        self.start_compute(hostname=HOST, pci_info=devices)
+        port = self.neutron.network_4_port_1
+        self.neutron.create_port({"port": port})
+        flavor = self._create_flavor(extra_spec={"pci_passthrough:alias": "gpu:1"})
+        self._create_server(flavor_id=flavor, networks=[{"port": port["id"]}])
+        admin = context.get_admin_context()
+        node = objects.ComputeNode.get_by_nodename(admin, HOST)
+        devices = objects.PciDeviceList.get_by_compute_node(admin, node.id)
+        taken = sorted(dev.address[:10] for dev in devices if dev.instance_uuid)
+        assert taken == ["0000:81:00", "0000:81:01"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -123,9 +126,43 @@ def test_an_unknown_release_is_refused(patched: PatchEnvironment) -> None:
     # As after "pip install --upgrade nova", which leaves the patch where it is.
     patched.pretend("35.0.0")
     line = refusal(patched)
-    assert f"expected Nova {', '.join(compat.releases())}, found 35.0.0" in line
+    known = ", ".join(compat.releases())
+    assert f"expected Nova {known} or another of their series, found 35.0.0" in line
     other_programs_run(patched)
     assert install.status(patched.python).state == install.REFUSES
+
+
+@once
+def test_another_release_of_the_series_starts_with_a_warning(patched: PatchEnvironment) -> None:
+    patched.pretend("34.7.0")
+    signs, log = patched.compute_runs()
+    assert signs == {f"/memfd:nvme-quarantine-patch:{VERSION}:34.7.0 (deleted)"}, log
+    assert "Nova 34.7.0 was not tested with the patch" in log
+    assert f"nvme-quarantine patch {VERSION} is in Nova 34.7.0: born_reserved, kept" in log
+    assert install.status(patched.python).state == install.INSTALLED
+
+
+@once
+def test_an_older_patch_is_replaced_and_brought_back(environment: PatchEnvironment) -> None:
+    """Upgrade and rollback: each install leaves one copy, the caller's."""
+    older = environment.directory / "older" / "nova_patch"
+    shutil.copytree(install.PACKAGE, older)
+    text = (older / "__init__.py").read_text()
+    (older / "__init__.py").write_text(text.replace(f'VERSION = "{VERSION}"', 'VERSION = "1"'))
+    command = ["-m", "nova_patch", "install", "--python", environment.python]
+    for directory, version in ((older.parent, "1"), (None, VERSION), (older.parent, "1")):
+        if directory is None:
+            install.install(environment.python)
+        else:
+            done = subprocess.run([sys.executable, *command], cwd=directory, check=False)
+            assert done.returncode == 0
+        assert len(install.look(environment.python).copies) == 1
+        code = "import os, nova.cmd.compute, nova.compute.manager as m;"
+        code += "print([t for n in os.listdir('/proc/self/fd') if"
+        code += " os.path.lexists(f'/proc/self/fd/{n}') and"
+        code += " 'quarantine' in (t := os.readlink(f'/proc/self/fd/{n}'))])"
+        assert f"nvme-quarantine-patch:{version}:" in environment.code(code)
+    assert install.remove(environment.python).state == install.ABSENT
 
 
 @pytest.mark.parametrize(

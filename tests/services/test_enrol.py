@@ -176,6 +176,39 @@ def test_a_retired_slot_is_not_taken_again_by_the_way(pool: Pool) -> None:
     assert record.state is State.RELEASED
 
 
+def test_a_retired_drive_is_refused_before_anything_is_written(pool: Pool) -> None:
+    """It was erased in full, and only then held."""
+    pool.enrol()
+    pool.store.transition(pool.record, Event.RETIRED, reason="worn")
+    old = pool.identity
+    tell(pool, SeenDrive(ADDRESS, "nvme", old, group=(), system=False))
+    before = len(pool.proxy.changes())
+    with pytest.raises(BadInputError, match=r"retired \(worn\): pull it"):
+        enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+    assert pool.record.state is State.RETIRED
+    # The same drive in a slot that nobody has enrolled yet.
+    other = "0000:82:00.0"
+    pool.nova.start_compute(pool.slot.host, [ADDRESS, other])
+    tell(pool, SeenDrive(other, "nvme", old, group=(), system=False))
+    fates = take(pool, host=pool.slot.host)
+    assert fates == {pool.slot: Fate.KNOWN, Slot(pool.slot.host, other): Fate.REFUSED}
+    assert len(pool.proxy.changes()) == before
+    # A tenant has it, whatever it is: then it is watched.
+    pool.nova.boot()
+    assert set(take(pool, host=pool.slot.host).values()) == {Fate.KNOWN, Fate.IN_USE}
+
+
+def test_a_retired_slot_takes_another_drive(pool: Pool) -> None:
+    pool.enrol()
+    pool.store.transition(pool.record, Event.RETIRED, reason="worn")
+    tell(
+        pool,
+        SeenDrive(ADDRESS, "nvme", replace(pool.identity, serial="NEW"), group=(), system=False),
+    )
+    record = enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+    assert record.state is State.RELEASED
+
+
 def test_nobody_there_is_said(pool: Pool) -> None:
     with pytest.raises(BadInputError, match="nobody"):
         survey(pool.store, pool.placement, host="nobody")

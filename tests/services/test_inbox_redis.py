@@ -21,7 +21,8 @@ import pytest
 
 from eraser.wire import codec, signing
 from eraser.wire.identity import Slot
-from eraser.wire.messaging import host_queue
+from eraser.wire.inbound import Kind, key
+from eraser.wire.messaging import Door, host_queue
 from eraser.wire.order import ORDER_TYPE, EraseOrder
 from eraser.wire.report import (
     HELLO_TYPE,
@@ -45,16 +46,16 @@ from eraser.wire.ticket import (
     TicketReceipt,
     TicketState,
 )
-from quarantine.celeryapp import CeleryPost, make_app
-from quarantine.errors import UnavailableError
+from quarantine import brokeracl
+from quarantine.celeryapp import make_app
 from quarantine.evidence import ledger
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from tests.lab.services.broker import Broker
 from tests.lab.services.nova_standin import NovaStandIn
 from tests.lab.services.placement import CLOUD, PlacementServer, write_clouds_yaml
-from tests.lab.services.process import wait_until
-from tests.lab.services.redis import RedisServer
+from tests.lab.services.process import free_port, wait_until
 from tests.unit.quarantine.testimony import IDENTITY, PROFILE, REPORT
 
 pytestmark = pytest.mark.services
@@ -70,7 +71,7 @@ class Deployment:
     """A control plane in a directory, and the one host that it serves."""
 
     directory: Path
-    redis: RedisServer
+    redis: Broker
     nova: NovaStandIn
     slot: Slot
     host: PrivateKey = field(default_factory=PrivateKey.generate)
@@ -81,7 +82,9 @@ class Deployment:
 
     def __post_init__(self) -> None:
         self.store = Store.open(f"sqlite:///{self.directory}/record.db")
-        self.post = CeleryPost(make_app(self.redis.url, timeout=2.0))
+        self.app = make_app(self.redis.url_for(self.slot.host), timeout=2.0)
+        """The host's way to the broker, with its own account."""
+        self.door = Door(self.app)
 
     @property
     def log(self) -> str:
@@ -123,7 +126,7 @@ class Deployment:
             f"[database]\nurl = sqlite:///{self.directory}/record.db\n"
             f"[evidence]\nsigning_key = {self.directory}/controller.pem\n"
             f"certificates_dir = {self.directory}/certificates\norganisation = Example Cloud\n"
-            f"[broker]\nurl = {self.redis.url}\ntimeout = 2\n"
+            f"[broker]\nurl = {self.redis.url_for(brokeracl.CONTROL)}\ntimeout = 2\n"
             f"[placement]\ncloud = {CLOUD}\n"
             f"[detection]\n{detection}\n"
             "[compute]\nghost_checks = false\ndeleted_interval = 0\n"
@@ -183,10 +186,9 @@ class Deployment:
             *("--profile", PROFILE.name, "-f", "json"),
         )
 
-    def send(self, kind: str, message: object, typ: str) -> None:
-        """A signed message onto the control plane's queue."""
-        token = self.host.sign(codec.canonical(message), typ)
-        self.post.send(f"quarantine.{kind}", [token], "quarantine")
+    def send(self, kind: Kind, message: object, typ: str) -> None:
+        """A signed message onto the host's list."""
+        self.door.push(kind, self.slot.host, self.host.sign(codec.canonical(message), typ))
 
     def hello(self) -> None:
         self.sequence += 1
@@ -194,7 +196,12 @@ class Deployment:
         defences = tuple(DefenceSeen(name, Standing.PRESENT, "") for name in Defence)
         gate = GateTestimony(defences, (), (), ())
         message = Hello(self.slot.host, INCARNATION, self.sequence, "0.1.0", drives, (), (), gate)
-        self.send("hello", message, HELLO_TYPE)
+        self.send(Kind.HELLO, message, HELLO_TYPE)
+
+    def heard(self) -> bool:
+        """Whether the last hello was."""
+        host = self.store.host(self.slot.host)
+        return host is not None and host.sequence == self.sequence
 
     def order(self) -> EraseOrder:
         """Takes the next order off the host's queue, as its worker would, and verifies it."""
@@ -209,7 +216,7 @@ class Deployment:
     def _serve(self) -> None:
         """What is on the host's queue: orders are kept, tickets are answered as a gate would."""
         while True:
-            with contextlib.closing(self.redis.client()) as client:
+            with contextlib.closing(self.redis.as_()) as client:
                 raw = client.rpop(host_queue(self.slot.host))
             if not isinstance(raw, bytes):
                 return
@@ -234,7 +241,7 @@ class Deployment:
             reason="",
             counters=ticket.counters,
         )
-        self.send("ticket_receipt", message, RECEIPT_TYPE)
+        self.send(Kind.RECEIPT, message, RECEIPT_TYPE)
 
     def answer(self, order: EraseOrder) -> EraseReport:
         return replace(
@@ -251,22 +258,10 @@ class Deployment:
         message = Progress(
             order.order_id, order.slot, order.generation, INCARNATION, self.sequence, step, 0.5, ""
         )
-        self.send("progress", message, PROGRESS_TYPE)
+        self.send(Kind.PROGRESS, message, PROGRESS_TYPE)
 
     def report(self, order: EraseOrder) -> None:
-        self.send("report", self.answer(order), REPORT_TYPE)
-
-    def repeat(self, order: EraseOrder) -> None:
-        """What a host's worker does: it answers a repeated order with the same report."""
-
-        def available() -> bool:
-            self._serve()
-            while self.orders:
-                assert self.orders.pop() == order
-                self.report(order)
-            return self.record.state is State.AVAILABLE
-
-        wait_until(available, f"{self.slot} to be available")
+        self.send(Kind.REPORT, self.answer(order), REPORT_TYPE)
 
     def certified_times(self) -> int:
         return [row.event for row in self.store.history(self.slot)].count(Event.CERTIFIED)
@@ -274,19 +269,24 @@ class Deployment:
     def close(self) -> None:
         if self.service is not None:
             self.stop(signal.SIGTERM)
-        self.post.app.close()
+        self.app.close()
         self.store.close()
 
 
 @pytest.fixture
-def deployment(
-    placement_server: PlacementServer, redis_server: RedisServer, tmp_path: Path
-) -> Iterator[Deployment]:
+def deployment(placement_server: PlacementServer, tmp_path: Path) -> Iterator[Deployment]:
     """Enrolled, running, and its host has not said a word yet."""
-    nova = NovaStandIn(placement_server.url, f"CUSTOM_NVME_R{redis_server.port}")
-    slot = Slot(f"redis{redis_server.port}", ADDRESS)
+    # A name of its own: the Placement is shared.
+    host = f"redis{free_port()}"
+    nova = NovaStandIn(placement_server.url, f"CUSTOM_NVME_{host.upper()}")
+    slot = Slot(host, ADDRESS)
     nova.start_compute(slot.host, [ADDRESS])
-    made = Deployment(tmp_path, redis_server, nova, slot)
+    with Broker(tmp_path / "redis", [host]) as broker:
+        yield from _deployed(Deployment(tmp_path, broker, nova, slot), placement_server)
+        assert broker.denials() == []
+
+
+def _deployed(made: Deployment, placement_server: PlacementServer) -> Iterator[Deployment]:
     made.set_up(placement_server.url)
     made.start()
     try:
@@ -310,13 +310,7 @@ def test_a_whole_cycle_with_every_message_twice(deployment: Deployment) -> None:
     record = plane.until(State.AVAILABLE)
     # A message behind the copies has been handled: so have they.
     plane.hello()
-    wait_until(
-        lambda: (
-            (host := plane.store.host(plane.slot.host)) is not None
-            and host.sequence == plane.sequence
-        ),
-        "the last hello to be heard",
-    )
+    wait_until(plane.heard, "the last hello to be heard")
     assert plane.certified_times() == 1
     assert plane.store.refusals() == []
     ticket = plane.tickets[0]
@@ -329,9 +323,7 @@ def test_a_whole_cycle_with_every_message_twice(deployment: Deployment) -> None:
     server = plane.nova.boot()
     plane.until(State.IN_USE)
     plane.nova.delete(server)
-    plane.post.send(
-        "quarantine.bell", [{"host": plane.slot.host, "address": ADDRESS}], "quarantine"
-    )
+    plane.door.push(Kind.BELL, plane.slot.host, ADDRESS)
     again = plane.order()
     while again == order:
         again = plane.order()  # the loop and the worker may both have sent the first one
@@ -346,35 +338,55 @@ def test_a_whole_cycle_with_every_message_twice(deployment: Deployment) -> None:
 
 
 def test_the_worker_outlives_what_is_no_message(deployment: Deployment) -> None:
-    """Every host may push onto the queue; none may keep the others' words from being read."""
-    plane = deployment
+    """Whatever a host pushes, or makes of its keys, is its own trouble."""
+    plane, host = deployment, deployment.slot.host
     worker = plane.worker_pid()
-    message = {
-        "body": base64.b64encode(b"[[], {}, {}]").decode(),
-        "content-type": "application/json",
-        "content-encoding": "utf-8",
-        "headers": {"task": "quarantine.report", "id": "x", "lang": "py"},
-        "properties": {"delivery_tag": None, "delivery_info": {}, "body_encoding": "base64"},
-    }
-    no_body = {**message, "body": "!", "properties": {**message["properties"], "delivery_tag": "1"}}
-    pickled = {**no_body, "content-type": "application/x-python-serialize", "body": "gAQ="}
-    odd = [b"not json", b"\xff\xfe", b"{}", b"[1]"]
-    odd += [json.dumps(each).encode() for each in (message, no_body, pickled)]
-    with contextlib.closing(plane.redis.client()) as client:
-        for each in odd:
-            client.lpush("quarantine", each)
-    plane.post.send("quarantine.report", [], "quarantine")
-    plane.post.send("quarantine.report", ["x" * 9_000_000], "quarantine")
-    plane.post.send("no.such.task", [1], "quarantine")
+    with contextlib.closing(plane.redis.as_()) as client:
+        for odd in (b"not json", b"\xff\xfe", b"{}", b"x" * 9_000_000):
+            client.rpush(key(Kind.REPORT, host), odd)
+            client.lpush("quarantine", odd)
+        client.set(key(Kind.BELL, host), "no list")
     plane.hello()
-    wait_until(
-        lambda: (
-            (host := plane.store.host(plane.slot.host)) is not None
-            and host.sequence == plane.sequence
-        ),
-        "the hello behind it all to be heard",
-    )
+    wait_until(plane.heard, "the hello behind it all to be heard")
+    plane.enrol()
+    plane.report(plane.order())
+    plane.until(State.AVAILABLE)
     assert plane.worker_pid() == worker
+
+
+def test_an_hour_of_one_hosts_progress_ends_no_worker_and_delays_no_report(
+    deployment: Deployment,
+) -> None:
+    """It called itself deaf, and ended, again and again, until the last one was worked off."""
+    plane = deployment
+    plane.hello()
+    plane.enrol()
+    order = plane.order()
+    worker = plane.worker_pid()
+    os.kill(worker, signal.SIGSTOP)
+    plane.progress(order, Step.ERASE)
+    name = key(Kind.PROGRESS, plane.slot.host)
+    with contextlib.closing(plane.redis.as_()) as client:
+        (token,) = client.lrange(name, 0, -1)
+        for _ in range(60):
+            client.rpush(name, *[token] * 1000)
+        plane.report(order)
+        os.kill(worker, signal.SIGCONT)
+        plane.until(State.AVAILABLE)
+        wait_until(lambda: not client.exists(name), "the backlog to be gone")
+    assert plane.worker_pid() == worker
+    assert plane.certified_times() == 1
+
+
+def test_a_host_that_was_not_upgraded_yet_is_heard(deployment: Deployment) -> None:
+    plane = deployment
+    plane.hello()
+    plane.enrol()
+    order = plane.order()
+    token = plane.host.sign(codec.canonical(plane.answer(order)), REPORT_TYPE)
+    with make_app(plane.redis.url_for(brokeracl.ADMIN)) as app:  # with the account that it had
+        app.send_task("quarantine.report", args=[token], queue="quarantine")
+    plane.until(State.AVAILABLE)
 
 
 def test_redis_dies_with_what_it_held_and_comes_back(deployment: Deployment) -> None:
@@ -383,7 +395,7 @@ def test_redis_dies_with_what_it_held_and_comes_back(deployment: Deployment) -> 
     plane.enrol()
     first = plane.order()
     plane.redis.kill()
-    with pytest.raises(UnavailableError):
+    with pytest.raises(OSError, match="broker"):
         plane.report(first)
     plane.redis.start()
     # The order was lost as far as the service knows; it comes again, the very same.
@@ -417,11 +429,10 @@ def test_a_killed_worker_is_replaced_and_the_message_counts_once(deployment: Dep
     plane.enrol()
     order = plane.order()
     old = plane.worker_pid()
-    os.kill(old, signal.SIGKILL)
+    os.kill(old, signal.SIGSTOP)
     plane.report(order)
-    # What Redis had handed to the dead worker comes again only after the visibility timeout; the
-    # repeated order is quicker.
-    plane.repeat(order)
+    os.kill(old, signal.SIGKILL)
+    plane.until(State.AVAILABLE)
     assert plane.worker_pid() != old
     assert plane.certified_times() == 1
 
@@ -436,7 +447,7 @@ def test_a_killed_service_takes_its_worker_along_and_goes_on(deployment: Deploym
     wait_until(lambda: not _alive(worker), "the orphaned worker to end")
     plane.report(order)
     plane.start()
-    plane.repeat(order)
+    plane.until(State.AVAILABLE)
     assert plane.certified_times() == 1
 
 

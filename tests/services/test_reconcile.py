@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
+from dataclasses import dataclass
+from typing import cast
 
 import pytest
 
 from eraser.wire.identity import Slot
 from quarantine import custody
-from quarantine.cloud.facts import CONSUMER_TYPE
+from quarantine.cloud.facts import CONSUMER_TYPE, Provider, View
+from quarantine.cloud.placement import Placement
 from quarantine.enrol import enrol
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
-from quarantine.reconcile import worst_case_detection
+from quarantine.handover import Handover
+from quarantine.reconcile import Reconciler, worst_case_detection
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import Event, State
 from quarantine.step import Limits
@@ -129,11 +134,11 @@ def test_the_loop_tells_of_a_host_that_says_nothing_any_more(
 ) -> None:
     """Also while Placement is away; and nothing is taken back for it."""
     pool.make_available()
-    pool.clock.forward(pool.limits.overdue_after + 1)
     pool.proxy.inject(Fault(Kind.STATUS, status=500))
-    limits = with_limits(pool.limits, sweep_interval=0.1)
+    reconciler = pool.new_reconciler(with_limits(pool.limits, sweep_interval=0.1))
+    pool.clock.forward(pool.limits.silent_after + 1)
     stop = threading.Event()
-    loop = threading.Thread(target=pool.new_reconciler(limits).run_forever, args=[stop])
+    loop = threading.Thread(target=reconciler.run_forever, args=[stop])
     loop.start()
     try:
         wait_until(lambda: f"ALARM host {pool.slot.host}" in caplog.text, "the alarm")
@@ -221,6 +226,46 @@ def test_a_reverted_migration_leaves_the_source_in_use(pool: Pool) -> None:
     pool.reconciler.look(pool.slot)
     assert pool.record.state is State.IN_USE
     assert pool.record.consumer == server.uuid
+
+
+@dataclass
+class Told:
+    """What Nova is made to say of two consumers."""
+
+    answer: Handover
+
+    def between(self, before: str, now: str) -> Handover:
+        return self.answer
+
+
+def test_a_cold_migration_and_its_revert_alarm_nobody_where_nova_knows_of_it(
+    pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = pool.make_used()
+    pool.nova.start_compute(f"{pool.slot.host}-b", [ADDRESS])
+    asked = Told(Handover.UNKNOWN)
+    loop = Reconciler(
+        pool.store,
+        pool.placement,
+        pool.dispatcher,
+        pool.limits,
+        pool.clock,
+        tickets=pool.tickets,
+        handovers=asked,
+    )
+    caplog.clear()
+    moved = pool.nova.migrate(server)
+    loop.look(pool.slot)
+    assert pool.record.consumer == server.uuid
+    assert "Nova is asked" in pool.record.detail
+    asked.answer = Handover.MOVED
+    loop.look(pool.slot)
+    assert (pool.record.consumer, pool.record.detail) == (moved.uuid, "")
+    pool.nova.revert(moved)
+    loop.look(pool.slot)
+    assert pool.record.consumer == server.uuid
+    assert pool.record.state is State.IN_USE
+    assert f"ALARM {pool.slot}" not in caplog.text
 
 
 def test_an_operator_who_lowers_reserved_in_use_is_undone_and_named(
@@ -335,12 +380,107 @@ def test_reserved_lowered_under_custody_is_put_back(pool: Pool) -> None:
     assert pool.record.state is State.ERASING
 
 
-def test_a_provider_that_is_gone_holds_the_slot(pool: Pool) -> None:
+@dataclass
+class Empty:
+    """Placement of the wrong region, or a new database behind it."""
+
+    def one_time_use(self, host: str | None = None) -> list[Provider]:
+        return []
+
+    def offered(self, resource_class: str) -> list[Provider]:
+        return []
+
+    def by_slot(self, slot: Slot) -> Provider | None:
+        return None
+
+    def view(self, uuid: str, resource_class: str) -> View | None:
+        return None
+
+    def holders(self, uuid: str) -> None:
+        return None
+
+
+@pytest.mark.parametrize("what", ["used", "available", "erasing", "certified"])
+def test_a_placement_that_answers_empty_changes_nothing_and_is_told_once(
+    pool: Pool, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if what == "used":
+        pool.make_used()
+    elif what == "available":
+        pool.make_available()
+    else:
+        pool.enrol()
+        pool.reconciler.look(pool.slot)
+        if what == "certified":
+            pool.certify()
+    before, full = pool.record, pool.placement
+    caplog.clear()
+    loop = pool.new_reconciler()
+    loop._placement = cast(Placement, Empty())
+    for _ in range(20):
+        pool.clock.forward(60)
+        loop.sweep()
+        loop.tend()
+    assert pool.record == before
+    (alarm,) = (r.getMessage() for r in caplog.records if "ALARM" in r.getMessage())
+    assert "1 of 1 slots no more" in alarm
+    if what == "erasing":
+        pool.certify()
+    loop._placement = full
+    caplog.clear()
+    loop.sweep()
+    (over,) = (r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING)
+    assert over.startswith("over: ")
+    assert pool.record.state is (State.IN_USE if what == "used" else State.AVAILABLE)
+    assert pool.record.generation == before.generation
+
+
+def test_a_drive_that_is_away_for_one_boot_is_held_by_nothing(
+    pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Alone of several, so that it is believed."""
+    there = [Slot(pool.slot.host, f"0000:{n}:00.0") for n in range(10, 13)]
+    addresses = [slot.address for slot in there]
+    pool.make_available()
+    pool.nova.start_compute(pool.slot.host, [ADDRESS, *addresses])
+    for slot in there:
+        enrol(pool.store, pool.placement, slot, profile="p", policy="q")
+    pool.reconciler.sweep()
+    old = pool.record
+    caplog.clear()
+    pool.nova.start_compute(pool.slot.host, addresses)
+    for _ in range(3):
+        pool.clock.forward(60)
+        pool.reconciler.sweep()
+    assert pool.record.state is State.AVAILABLE
+    assert pool.record.detail.startswith("Placement shows no resource provider")
+    # Born reserved under another provider, so it was out of our sight: erased first.
+    pool.nova.start_compute(pool.slot.host, [ADDRESS, *addresses], born_reserved=True)
+    pool.reconciler.sweep()
+    assert pool.record.state is State.ERASING
+    assert pool.record.detail == ""
+    assert pool.record.provider != old.provider
+    assert pool.record.generation == old.generation + 1
+    assert "ALARM" not in caplog.text
+
+
+def test_a_compute_service_that_stays_deleted_is_told_once_for_all_its_slots(
+    pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A case under custody keeps its provider; the others are away, and nothing holds them."""
+    other = f"{pool.slot.host}b"
+    slots = [Slot(other, f"0000:{n}:00.0") for n in range(10, 16)]
+    pool.nova.start_compute(other, [slot.address for slot in slots])
+    for slot in slots:
+        enrol(pool.store, pool.placement, slot, profile="p", policy="q")
     pool.make_available()
     pool.nova.start_compute(pool.slot.host, [])
-    pool.reconciler.sweep()
-    assert pool.record.state is State.HELD
-    assert "no resource provider" in pool.record.reason
+    for _ in range(20):
+        pool.clock.forward(60)
+        pool.reconciler.sweep()
+    (alarm,) = (r.getMessage() for r in caplog.records if "ALARM" in r.getMessage())
+    assert alarm.startswith(f"ALARM host {pool.slot.host}: Placement has shown 1 of its slots no")
+    assert pool.record.state is State.AVAILABLE
 
 
 def test_a_drive_that_comes_back_under_another_provider_is_reserved_and_erased(
@@ -381,6 +521,7 @@ def test_providers_whose_names_are_swapped_stand_for_each_other_s_drives(pool: P
 
 def test_a_held_slot_that_comes_back_free_is_reserved_and_stays_held(pool: Pool) -> None:
     pool.make_available()
+    pool.store.transition(pool.record, Event.HELD, reason="to be looked at")
     pool.nova.start_compute(pool.slot.host, [])
     pool.reconciler.sweep()
     pool.nova.start_compute(pool.slot.host, [ADDRESS])
@@ -447,6 +588,39 @@ def test_a_slot_on_offer_that_nova_would_not_burn_is_held(pool: Pool) -> None:
     assert pool.record.state is State.HELD
     assert "one_time_use" in pool.record.reason
     assert not pool.on_offer
+
+
+def test_a_drive_that_nova_would_not_burn_is_not_given_back(
+    pool: Pool, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool.enrol()
+    pool.reconciler.look(pool.slot)
+    pool.nova.start_compute(pool.slot.host, [ADDRESS], one_time_use=False)
+    pool.certify()
+    pool.reconciler.tend()
+    assert not pool.on_offer
+    assert pool.record.state is State.HELD
+    assert "one_time_use" in pool.record.reason
+    assert caplog.text.count("ALARM") == 1
+
+
+def test_a_trait_that_goes_between_the_check_and_the_write_is_seen(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool.enrol()
+    pool.reconciler.look(pool.slot)
+    pool.certify()
+    asked = pool.placement.burns
+
+    def burns(uuid: str) -> bool:
+        answer = asked(uuid)
+        pool.nova.start_compute(pool.slot.host, [ADDRESS], one_time_use=False)
+        return answer
+
+    monkeypatch.setattr(pool.placement, "burns", burns)
+    pool.reconciler.look(pool.slot)
+    assert not pool.on_offer
+    assert pool.record.state is State.HELD
 
 
 def test_a_device_that_nova_would_not_burn_is_not_enrolled(pool: Pool) -> None:
@@ -572,7 +746,7 @@ def test_a_store_from_a_backup_does_not_free_what_it_believes_available(pool: Po
 def test_worst_case_detection_grows_with_the_slots() -> None:
     limits = Limits(sweep_interval=15, in_use_reread=240)
     assert worst_case_detection(limits, 4, 0.05) == pytest.approx(240 + 15 + 0.2)
-    assert worst_case_detection(limits, 20_000, 0.05) == pytest.approx(3000)
+    assert worst_case_detection(limits, 20_000, 0.05) == pytest.approx(3000 + 15 + 15)
 
 
 def test_a_certified_slot_goes_back_only_with_its_hosts_receipt(pool: Pool) -> None:

@@ -9,14 +9,17 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from quarantine import custody
+from quarantine.cloud.facts import View
 from quarantine.cloud.placement import Placement
 from quarantine.errors import ConflictError, UnavailableError
 from quarantine.record.states import State
 from tests.lab.services.faults import Fault, Kind
+from tests.lab.services.nova_standin import Server
 from tests.services.pool import Pool
 
 pytestmark = pytest.mark.services
@@ -184,9 +187,37 @@ def test_a_placement_that_does_not_answer_decides_nothing(
     assert pool.record.state is State.ERASING
 
 
-def test_a_drive_burned_again_while_its_return_is_decided_is_held_with_a_new_case(
+def test_a_409_for_a_return_that_went_through_holds_no_drive_in_use(pool: Pool) -> None:
+    """A proxy repeats our request, and before that a build that waited has taken the drive."""
+    pool.enrol()
+    pool.reconciler.look(pool.slot)
+    pool.certify()
+    inner, servers = pool.placement, list[Server]()
+
+    class Repeated:
+        def __getattr__(self, name: str) -> object:
+            return getattr(inner, name)
+
+        def reshape(self, view: View, consumer: str, *, hold: bool) -> None:
+            inner.reshape(view, consumer, hold=hold)
+            servers.append(pool.nova.boot())
+            inner.reshape(view, consumer, hold=hold)
+
+    pool.placement = cast(Placement, Repeated())
+    pool.new_reconciler().look(pool.slot)
+    pool.placement = inner
+    assert State.HELD not in pool.states()
+    assert pool.record.state is State.IN_USE
+    assert pool.record.consumer == servers[0].uuid
+    pool.nova.delete(servers[0])
+    pool.reconciler.look(pool.slot)
+    assert pool.record.state is State.ERASING
+
+
+def test_a_drive_taken_by_hand_while_its_return_is_decided_is_erased_when_let_go(
     pool: Pool,
 ) -> None:
+    """Nothing tells that from a return whose answer was lost; it was clean, and has a user."""
     pool.enrol()
     pool.reconciler.look(pool.slot)
     pool.certify()
@@ -195,46 +226,36 @@ def test_a_drive_burned_again_while_its_return_is_decided_is_held_with_a_new_cas
 
     def burn_again() -> None:
         """Between our look and our request: custody deleted, slot freed, a server boots on it."""
-        raw = pool.raw
-        consumer = pool.record.custody
-        provider = pool.record.provider
-        assert raw("DELETE", f"/allocations/{consumer}", "1.39").status == 204
-        found = raw("GET", f"/resource_providers/{provider}", "1.39").body
-        body = {"resource_provider_generation": found["generation"], "total": 1, "max_unit": 1}
-        path = f"/resource_providers/{provider}/inventories/{pool.resource_class}"
-        assert raw("PUT", path, "1.39", body).status == 200
+        pool.drop_custody()
+        pool.put_reserved(0)
         servers.append(pool.nova.boot())
 
     race = pool.proxy.inject(Fault(Kind.CALL, "POST", "/reshaper", left=1, call=burn_again))
     pool.reconciler.look(pool.slot)
     assert race.hits == 1
-    record = pool.record
-    assert record.state is State.HELD
-    assert servers[0].uuid in record.reason
-    assert record.generation == generation + 1
-    assert record.certificate is None
+    assert (pool.record.state, pool.record.consumer) == (State.IN_USE, servers[0].uuid)
     assert pool.view.locked
-    assert [a.consumer for a in pool.view.allocations] == [servers[0].uuid]
-
-    # Let go, it stays out of the pool, and held until a person decides.
     pool.nova.delete(servers[0])
     pool.reconciler.sweep()
-    assert pool.record.state is State.HELD
+    pool.reconciler.reread()
+    pool.reconciler.look(pool.slot)
+    assert pool.record.state is State.ERASING
+    assert pool.record.generation == generation + 1
     assert not pool.on_offer
 
 
-def test_a_drive_burned_and_let_go_while_its_return_is_decided(pool: Pool) -> None:
+def test_a_custody_dropped_by_hand_while_its_return_is_decided(pool: Pool) -> None:
     pool.enrol()
     pool.reconciler.look(pool.slot)
     pool.certify()
-
-    def burn_and_let_go() -> None:
-        assert pool.raw("DELETE", f"/allocations/{pool.record.custody}", "1.39").status == 204
-
-    pool.proxy.inject(Fault(Kind.CALL, "POST", "/reshaper", left=1, call=burn_and_let_go))
+    generation = pool.record.generation
+    drop = Fault(Kind.CALL, "POST", "/reshaper", left=1, call=pool.drop_custody)
+    pool.proxy.inject(drop)
     pool.reconciler.look(pool.slot)
-    assert pool.record.state is State.HELD
-    assert pool.view.locked
+    assert drop.hits == 1
+    assert not pool.on_offer
+    assert pool.record.state is State.ERASING, "used and let go, as far as we know"
+    assert pool.record.generation == generation + 1
 
 
 def _killed(pool: Pool, point: str) -> None:

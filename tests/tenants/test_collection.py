@@ -6,6 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.lab.guest.payload import REPOSITORY
@@ -14,10 +15,12 @@ from tests.tenants.instance import environment
 ROLE = REPOSITORY / "ansible/roles/nvme_raid"
 
 
-def test_ansible_lint_of_what_is_installed_passes_the_production_profile(
-    collections: Path,
-) -> None:
-    directory = collections / "ansible_collections/nvme_quarantine/tenant"
+@pytest.mark.parametrize("where", ["installed", "source"])
+def test_ansible_lint_passes_the_production_profile(collections: Path, where: str) -> None:
+    directory = {
+        "installed": collections / "ansible_collections/nvme_quarantine/tenant",
+        "source": REPOSITORY / "ansible",
+    }[where]
 
     done = subprocess.run(
         ["ansible-lint", "--offline", "--nocolor", "--profile", "production"],

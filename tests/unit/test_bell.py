@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import socket
 import stat
@@ -59,6 +60,32 @@ def test_only_root_may_ring(run_dir: Path) -> None:
     mode = (run_dir / bell.SOCKET).stat().st_mode
     assert stat.S_ISSOCK(mode)
     assert mode & 0o777 == 0o600
+
+
+def test_a_group_may_ring_too(tmp_path: Path, heard: Heard) -> None:
+    group = grp.getgrgid(os.getgid())
+    made = bell.Listener(tmp_path, heard, group.gr_name)
+    made.close()
+    found = (tmp_path / bell.SOCKET).stat()
+    assert (found.st_gid, found.st_mode & 0o777) == (group.gr_gid, 0o660)
+
+
+def test_without_that_group_root_alone_rings(
+    tmp_path: Path, heard: Heard, caplog: pytest.LogCaptureFixture
+) -> None:
+    bell.Listener(tmp_path, heard, "no-such-group").close()
+    assert (tmp_path / bell.SOCKET).stat().st_mode & 0o777 == 0o600
+    assert "no-such-group may not ring" in caplog.text
+
+
+def test_more_slots_than_a_host_has_are_no_bells(
+    run_dir: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bell, "MAX_WAITING", 3)
+    bell.ring(run_dir, [f"0000:{bus:02x}:00.0" for bus in range(9)])
+    wait_until(lambda: len(heard.told) == 3, "the first three", 10)
+    bell.ring(run_dir, [ONE])
+    wait_until(lambda: heard.told[3:] == [ONE], "the next one", 10)
 
 
 def test_a_storm_is_told_once_now_and_once_later(run_dir: Path, heard: Heard) -> None:

@@ -91,6 +91,21 @@ def test_a_damaged_order_stops_no_other_slot(state: HostState) -> None:
     assert state.accept(token(bad)) == bad
 
 
+def test_an_order_that_the_disk_does_not_give_stops_no_other_slot(
+    state: HostState, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = order(state)
+    state.accept(token(good))
+    broken = state.directory / "orders" / "0000-7f-00.0.json"
+    broken.mkdir()
+    for _ in range(3):
+        assert state.orders() == (good,)
+    assert list(state.unread) == [broken.name]
+    assert caplog.text.count(broken.name) == 1, "not ten times a second"
+    broken.rmdir()
+    assert (state.orders(), state.unread) == ((good,), {})
+
+
 def test_a_second_keygen_would_void_every_order_and_is_refused(state: HostState) -> None:
     with pytest.raises(BadInputError, match="new incarnation"):
         keygen(state.directory, "compute-1")

@@ -16,6 +16,7 @@ from eraser.runners import DiskCases
 from eraser.startline import StartLine
 from eraser.wire import codec
 from eraser.wire.identity import Slot
+from eraser.wire.inbound import Kind
 from eraser.wire.order import ORDER_TYPE, EraseOrder
 from eraser.wire.policy import Label
 from eraser.wire.report import (
@@ -111,7 +112,7 @@ class World:
 
     state: HostState
     cases: FakeCases = field(default_factory=FakeCases)
-    sent: list[tuple[str, str]] = field(default_factory=list)
+    sent: list[tuple[Kind, str]] = field(default_factory=list)
     broker_up: bool = True
     now: float = 0.0
     max_running: int = 4
@@ -127,18 +128,16 @@ class World:
             cases=self.cases,
             send=self.send,
             version="1",
-            line=StartLine(
-                self.max_running, pause_file=self.state.directory / "pause", clock=lambda: self.now
-            ),
+            line=StartLine(self.max_running, self.state.directory / "pause"),
             hello_interval=60,
             progress_interval=1,
             clock=lambda: self.now,
         )
 
-    def send(self, task: str, token: str) -> None:
+    def send(self, kind: Kind, token: str) -> None:
         if not self.broker_up:
             raise ConnectionRefusedError("down")
-        self.sent.append((task, token))
+        self.sent.append((kind, token))
 
     def turn(self, seconds: float = 10) -> None:
         self.now += seconds
@@ -154,18 +153,18 @@ class World:
         )
         return self.state.accept(CONTROLLER.sign(codec.canonical(order), ORDER_TYPE))
 
-    def payloads(self, task: str, typ: str) -> list[bytes]:
+    def payloads(self, kind: Kind, typ: str) -> list[bytes]:
         """What arrived, every signature checked."""
         return [
-            verify(token, self.state.key.public, typ, task)
-            for name, token in self.sent
-            if name == task
+            verify(token, self.state.key.public, typ, kind)
+            for each, token in self.sent
+            if each is kind
         ]
 
     def reports(self) -> list[EraseReport]:
         return [
             codec.load(EraseReport, raw, "report")
-            for raw in self.payloads("quarantine.report", REPORT_TYPE)
+            for raw in self.payloads(Kind.REPORT, REPORT_TYPE)
         ]
 
     def finish(self, order: EraseOrder) -> None:
@@ -268,7 +267,7 @@ def test_no_more_drives_than_allowed_are_erased_at_once(world: World) -> None:
 
 
 def details(world: World, order: EraseOrder) -> list[str]:
-    raw = world.payloads("quarantine.progress", PROGRESS_TYPE)
+    raw = world.payloads(Kind.PROGRESS, PROGRESS_TYPE)
     seen = [codec.load(Progress, each, "progress") for each in raw]
     return [p.detail for p in seen if p.order_id == order.order_id]
 
@@ -302,38 +301,25 @@ def test_a_pause_file_keeps_all_from_starting_and_says_why(world: World) -> None
     assert world.cases.starts == [order.order_id]
 
 
-def test_a_hot_drive_keeps_others_from_starting_and_stops_none(world: World) -> None:
-    hot, other = world.accept(1), world.accept(2)
-    world.max_running = 4
-    world.cases.alive.add(hot.order_id)
-    world.cases.looks[hot.order_id] = CaseLook(None, Step.ERASE, 0.5, "x", "is at 80 degrees")
-    world.turn()
-    assert world.cases.starts == []
-    assert details(world, other) == ["waiting: the drive in 0000:01:00.0 is at 80 degrees"]
-    world.cases.looks[hot.order_id] = CaseLook(None, Step.ERASE, 0.5, "x")
-    world.turn()
-    assert world.cases.starts == [other.order_id]
-
-
-def test_a_drive_that_always_calls_itself_hot_delays_the_others_and_no_more(world: World) -> None:
-    orders = [world.accept(n) for n in (1, 2, 3)]
-    world.cases.alive.add(orders[0].order_id)
-    world.cases.looks[orders[0].order_id] = CaseLook(None, Step.ERASE, 0.5, "x", "is at 80 degrees")
-    world.turn()
-    world.turn(1799)
-    assert world.cases.starts == []
-    world.turn(1)
-    world.turn(1)
-    assert world.cases.starts == [orders[1].order_id]
-    world.turn(1800)
-    assert world.cases.starts == [orders[1].order_id, orders[2].order_id]
-
-
 def test_one_broken_case_stops_no_other(world: World) -> None:
     broken, sound = world.accept(1), world.accept(2)
     world.cases.broken.add(broken.order_id)
     world.turn()
     assert world.cases.starts == [sound.order_id]
+
+
+def test_an_order_that_cannot_be_read_stops_no_other_and_its_case_is_not_removed(
+    world: World,
+) -> None:
+    sound = world.accept(1)
+    broken = world.state.directory / "orders" / "0000-7f-00.0.json"
+    broken.mkdir()
+    world.turn()
+    assert world.cases.starts == [sound.order_id]
+    assert world.cases.retired_with == ()
+    broken.rmdir()
+    world.turn()
+    assert world.cases.retired_with == (sound,)
 
 
 def test_progress_is_sent_when_it_moves_and_not_too_often(world: World) -> None:
@@ -344,11 +330,11 @@ def test_progress_is_sent_when_it_moves_and_not_too_often(world: World) -> None:
         world.turn(0.4)
     seen = [
         codec.load(Progress, raw, "progress")
-        for raw in world.payloads("quarantine.progress", PROGRESS_TYPE)
+        for raw in world.payloads(Kind.PROGRESS, PROGRESS_TYPE)
     ]
     assert [(p.step, p.fraction) for p in seen] == [(Step.PROVE_IDLE, 0), (Step.ERASE, 0.1)]
     world.turn(1)
-    assert len(world.payloads("quarantine.progress", PROGRESS_TYPE)) == 3
+    assert len(world.payloads(Kind.PROGRESS, PROGRESS_TYPE)) == 3
     assert [p.sequence for p in seen] == sorted({p.sequence for p in seen})
 
 
@@ -356,9 +342,7 @@ def test_hellos_come_at_once_and_then_at_their_interval(world: World) -> None:
     world.turn()
     world.turn(30)
     world.turn(31)
-    hellos = [
-        codec.load(Hello, raw, "hello") for raw in world.payloads("quarantine.hello", HELLO_TYPE)
-    ]
+    hellos = [codec.load(Hello, raw, "hello") for raw in world.payloads(Kind.HELLO, HELLO_TYPE)]
     assert [hello.sequence for hello in hellos] == [1, 2]
     assert hellos[0].drives == (SeenDrive("0000:01:00.0", "nvme", IDENTITY),)
 
@@ -366,7 +350,7 @@ def test_hellos_come_at_once_and_then_at_their_interval(world: World) -> None:
 def test_a_drive_under_a_case_is_not_asked_for_its_identity(world: World) -> None:
     order = world.accept()
     world.turn()
-    (raw,) = world.payloads("quarantine.hello", HELLO_TYPE)
+    (raw,) = world.payloads(Kind.HELLO, HELLO_TYPE)
     hello = codec.load(Hello, raw, "hello")
     assert hello.cases == (order.order_id,)
     assert hello.accepted == (AcceptedOrder(order.slot.address, order.order_id, order.generation),)

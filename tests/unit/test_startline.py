@@ -10,14 +10,14 @@ from eraser.startline import StartLine
 
 
 def test_places_are_taken_in_the_order_of_asking() -> None:
-    turn = StartLine(3).round(1, "")
+    turn = StartLine(3).round(1)
     assert [turn.take() for _ in range(2)] == ["", ""]
     most = "waiting: 3 drives are being erased, the most at once on this host"
     assert [turn.take() for _ in range(2)] == [most, f"{most}, 1 before this one"]
 
 
 def test_a_smaller_limit_than_what_runs_already_is_no_negative_place() -> None:
-    assert StartLine(2).round(5, "").take().startswith("waiting: 2 drives")
+    assert StartLine(2).round(5).take().startswith("waiting: 2 drives")
 
 
 @pytest.mark.parametrize(("content", "shown"), [(b"", ""), (b"\xff\x1b[2J\n", " (??[2J)")])
@@ -25,38 +25,10 @@ def test_a_pause_file_counts_whatever_is_in_it(tmp_path: Path, content: bytes, s
     pause = tmp_path / "pause"
     pause.write_bytes(content)
     line = StartLine(2, pause_file=pause)
-    assert line.round(0, "").take().replace("\ufffd", "?") == f"waiting: {pause} is there{shown}"
+    assert line.round(0).take().replace("\ufffd", "?") == f"waiting: {pause} is there{shown}"
     pause.write_bytes(b"x" * 9999)
-    assert len(line.round(0, "").take()) < 300 + len(str(pause))
+    assert len(line.round(0).take()) < 300 + len(str(pause))
     pause.unlink()
-    assert line.round(0, "").take() == ""
+    assert line.round(0).take() == ""
     pause.mkdir()
-    assert line.round(0, "").take().startswith("waiting: ")
-
-
-def test_heat_that_comes_and_goes_begins_its_patience_anew() -> None:
-    now = [0.0]
-    line = StartLine(4, thermal_pause=100, clock=lambda: now[0])
-    assert line.round(1, "hot").take() == "waiting: hot"
-    now[0] = 99
-    assert line.round(1, "").take() == ""
-    assert line.round(1, "hot").take() == "waiting: hot"
-    now[0] = 198
-    assert line.round(1, "hot").take() == "waiting: hot"
-    now[0] = 199
-    turn = line.round(1, "hot")
-    assert (turn.take(), turn.take() != "") == ("", True)
-    assert line.round(2, "hot").take() == "waiting: hot"
-
-
-def test_patience_is_kept_for_a_case_that_had_no_place() -> None:
-    now = [0.0]
-    line = StartLine(1, thermal_pause=100, clock=lambda: now[0])
-    line.round(1, "hot")
-    now[0] = 150
-    assert line.round(1, "hot").take() != ""
-    assert line.round(0, "hot").take() == ""
-
-
-def test_it_can_be_turned_off() -> None:
-    assert StartLine(2, thermal_pause=0).round(1, "hot").take() == ""
+    assert line.round(0).take().startswith("waiting: ")

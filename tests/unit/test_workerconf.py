@@ -51,3 +51,12 @@ def test_a_mistake_is_one_line(tmp_path: Path, text: str) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="expected a file at"):
         workerconf.load([tmp_path / "none.conf"])
+
+
+def test_an_option_of_an_earlier_release_keeps_no_worker_from_starting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "worker.conf"
+    file.write_text("[worker]\nbroker = redis://b\nthermal_pause = 70\n")
+    assert workerconf.load([file]).broker == "redis://b"
+    assert "[worker]thermal_pause is gone" in caplog.text

@@ -5,7 +5,6 @@ compute guest, and what the host answers is read from the control plane's queue,
 it away.
 """
 
-import base64
 import contextlib
 import itertools
 import json
@@ -20,7 +19,8 @@ from eraser.gate.revocation import START_GRACE_SECONDS
 from eraser.hostcard import HostCard
 from eraser.wire import codec
 from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.messaging import CONTROL_QUEUE, host_queue, make_app
+from eraser.wire.inbound import Kind, key
+from eraser.wire.messaging import CONTROL, host_queue, make_app, queue_of
 from eraser.wire.order import ORDER_TYPE, EraseOrder
 from eraser.wire.policy import Limits, Method, Policy, Verification
 from eraser.wire.profile import Profile
@@ -81,7 +81,7 @@ class ControlStandIn:
         url = redis.url.replace("127.0.0.1", HOST_LOOPBACK)
         compute.put(WORKER_CONF, _CONF.format(redis=url, hello=_HELLO_S))
         self.worker = self.start_worker()
-        self._app = make_app(redis.url, CONTROL_QUEUE)
+        self._app = make_app(redis.url, CONTROL)
         self._generation: dict[str, int] = {}
         self._known: dict[str, tuple[ControllerIdentity, Profile]] = {}
 
@@ -127,7 +127,7 @@ class ControlStandIn:
 
     def reports(self) -> list[EraseReport]:
         """Every report of the host, oldest first."""
-        return self._told("quarantine.report", REPORT_TYPE, EraseReport)
+        return self._told(Kind.REPORT, REPORT_TYPE, EraseReport)
 
     def erase(self, *drives: RackDrive) -> list[Certified]:
         """Erase drives, and make the ticket for each. Raises ``LabError``."""
@@ -162,7 +162,7 @@ class ControlStandIn:
         return self._wait(lambda: self._receipts(ticket)[before:], f"a receipt of {ticket.slot}")
 
     def _receipts(self, ticket: Ticket) -> list[TicketReceipt]:
-        every = self._told("quarantine.ticket_receipt", RECEIPT_TYPE, TicketReceipt)
+        every = self._told(Kind.RECEIPT, RECEIPT_TYPE, TicketReceipt)
         return [receipt for receipt in every if receipt.order_id == ticket.order_id]
 
     # What the host says of itself
@@ -178,23 +178,22 @@ class ControlStandIn:
         )
 
     def _hellos(self) -> list[Hello]:
-        return self._told("quarantine.hello", HELLO_TYPE, Hello)
+        return self._told(Kind.HELLO, HELLO_TYPE, Hello)
 
     # The broker
 
     def _post(self, task: str, token: str) -> None:
-        self._app.send_task(task, args=[token], queue=host_queue(self.compute.name), retry=False)
+        queue = queue_of(host_queue(self.compute.name))
+        self._app.send_task(task, args=[token], queue=queue, retry=False)
 
-    def _told(self, task: str, typ: str, kind: type[_Told]) -> list[_Told]:
+    def _told(self, kind: Kind, typ: str, message: type[_Told]) -> list[_Told]:
         with contextlib.closing(self.redis.client()) as client:
-            entries = client.lrange(CONTROL_QUEUE, 0, -1)
-        found = []
-        for entry in reversed(entries):
-            message = json.loads(entry)
-            if message["headers"]["task"] == task:
-                (token,), _named, _embedded = json.loads(base64.b64decode(message["body"]))
-                found.append(codec.load(kind, verify(token, self.host_key, typ, task), task))
-        return found
+            entries = client.lrange(key(kind, self.compute.name), 0, -1)
+        return [
+            codec.load(message, verify(str(entry, "ascii"), self.host_key, typ, kind), kind)
+            for entry in entries
+            if isinstance(entry, bytes)
+        ]
 
     def _wait(self, look: Callable[[], list[_Told]], what: str) -> _Told:
         wait_until(lambda: bool(look()), what, _PATIENCE_S, every=0.1)

@@ -30,6 +30,12 @@ class FeatureRule:
     per_namespace: bool = False
     data_length: int = 0
     changeable: bool = True
+    in_dword_12: bool = False
+    """The value comes in command dword 12; dword 11 says of what it is."""
+    counts: bool = False
+    """Another value at each look."""
+    of_its_own: bool = False
+    """The default data differs from drive to drive, as a GUID does."""
     metadata: bool = False
     """Set Features adds and deletes elements of the data; a drive may keep them unasked."""
 
@@ -57,6 +63,21 @@ RULES: dict[int, FeatureRule] = {
     Fid.HOST_IDENTIFIER: FeatureRule(saveable=False, data_length=16),
 }
 
+MANY: dict[int, FeatureRule] = {
+    Fid.LBA_RANGES: FeatureRule(per_namespace=True, data_length=4096, of_its_own=True),
+    Fid.READ_RECOVERY: FeatureRule(default=4, in_dword_12=True),
+    Fid.LBA_STATUS: FeatureRule(),
+    Fid.DATA_PLACEMENT: FeatureRule(in_dword_12=True),
+    Fid.ADMIN_LABEL: FeatureRule(per_namespace=True, data_length=256),
+    Fid.MANAGEMENT_ADDRESS: FeatureRule(data_length=512),
+    Fid.AGENT_ADDRESS: FeatureRule(data_length=512),
+    Fid.VENDOR_ERRORS: FeatureRule(data_length=32),
+    Fid.VENDOR_COUNTER: FeatureRule(counts=True),
+    Fid.VENDOR_POWER: FeatureRule(default=2),
+    Fid.VENDOR_FIXED: FeatureRule(default=7, changeable=False),
+}
+"""What only a drive with ``many_features`` has."""
+
 
 class Features:
     """Feature values of one drive. A controller reset forgets all that was not saved."""
@@ -64,6 +85,12 @@ class Features:
     def __init__(self, drive: Drive) -> None:
         self._drive = drive
         self._current: dict[str, SavedFeature] = {}
+        self._looks = 0
+
+    @property
+    def rules(self) -> dict[int, FeatureRule]:
+        """What this drive has."""
+        return RULES | MANY if self._drive.profile.many_features else RULES
 
     def reset(self) -> None:
         """Current values become the saved ones, or the defaults."""
@@ -89,7 +116,7 @@ class Features:
         fid, select = command.cdw10 & 0xFF, command.cdw10 >> 8 & 7
         if fid == Fid.WRITE_PROTECT and self._drive.profile.write_protect:
             return self._get_write_protect(command.nsid)
-        rule = RULES.get(fid)
+        rule = self.rules.get(fid)
         if rule is None or select > _SELECT_SUPPORTED:
             return refused(Status.INVALID_FIELD)
         nsid = command.nsid if rule.per_namespace else 0
@@ -98,7 +125,7 @@ class Features:
         if select == _SELECT_SUPPORTED:
             return Reply(dw0=rule.saveable | rule.per_namespace << 1 | rule.changeable << 2)
         key = _key(fid, nsid, command.cdw11)
-        default = SavedFeature(rule.default)
+        default = self._default(rule)
         found = {
             _SELECT_DEFAULT: default,
             # Of what is not saveable the default (Base 4.4), whatever the drive keeps of it.
@@ -107,6 +134,9 @@ class Features:
             else default,
         }.get(select) or self._lookup(key, rule)
         data = bytes.fromhex(found.data).ljust(rule.data_length, b"\0")
+        if rule.counts:
+            self._looks += 1
+            found = SavedFeature(self._looks)
         return Reply(dw0=found.value, data=data if rule.data_length else None)
 
     def set(self, command: Command, host: Host) -> Reply:
@@ -114,9 +144,13 @@ class Features:
         fid, save = command.cdw10 & 0xFF, bool(command.cdw10 >> 31)
         if fid == Fid.WRITE_PROTECT and self._drive.profile.write_protect:
             return self._set_write_protect(command)
-        rule = RULES.get(fid)
+        rule = self.rules.get(fid)
         if rule is None:
             return refused(Status.INVALID_FIELD)
+        if not rule.changeable:
+            return refused(Status.FEATURE_NOT_CHANGEABLE)
+        if fid == Fid.DATA_PLACEMENT and self._drive.state.namespaces:
+            return refused(Status.COMMAND_SEQUENCE)
         if save and not rule.saveable:
             return refused(Status.FEATURE_NOT_SAVEABLE)
         if rule.per_namespace:
@@ -135,7 +169,8 @@ class Features:
         values = {}
         for nsid in targets:
             key = _key(fid, nsid, command.cdw11)
-            values[key] = SavedFeature(_stored(fid, command.cdw11), data)
+            value = command.cdw12 if rule.in_dword_12 else _stored(fid, command.cdw11)
+            values[key] = SavedFeature(value, data)
             if rule.metadata:
                 present = bytes.fromhex(self._lookup(key, rule).data)
                 try:
@@ -150,11 +185,11 @@ class Features:
         return Reply()
 
     def _lookup(self, key: str, rule: FeatureRule) -> SavedFeature:
-        return (
-            self._current.get(key)
-            or self._drive.state.features.get(key)
-            or SavedFeature(rule.default)
-        )
+        return self._current.get(key) or self._drive.state.features.get(key) or self._default(rule)
+
+    def _default(self, rule: FeatureRule) -> SavedFeature:
+        data = self._drive.profile.nguid(1).hex() if rule.of_its_own else ""
+        return SavedFeature(rule.default, data)
 
     def _get_write_protect(self, nsid: int) -> Reply:
         namespace = self._drive.state.active(nsid)

@@ -28,6 +28,11 @@ HONEST_DRIVES = (
         FULL_FEATURED,
     ),
     Preset(
+        "many-features",
+        "every feature that NVMe 2.1 has, and some of its vendor's, one of which counts by itself",
+        replace(FULL_FEATURED, many_features=True),
+    ),
+    Preset(
         "honest-4k",
         "4096-byte sectors",
         replace(PLAIN, namespaces=(NamespaceProfile(lba_format=1),)),

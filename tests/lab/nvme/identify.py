@@ -48,6 +48,7 @@ def oacs(profile: DriveProfile) -> int:
     return (
         (profile.security is not None) << 0
         | profile.format.supported << 1
+        | (not profile.boot_log) << 2  # firmware commands: what writes a boot partition
         | profile.namespace_management << 3
         | profile.lockdown << 10
     )
@@ -66,7 +67,8 @@ def controller(profile: DriveProfile, state: DriveState) -> bytes:
     data[77] = profile.mdts
     put("<HI", data, 78, profile.cntlid, profile.version)
     put("<II", data, 84, 1_000_000, 1_000_000)  # RTD3R, RTD3E: microseconds
-    put("<I", data, 96, 1)  # CTRATT: 128-bit host identifier
+    # CTRATT: 128-bit host identifier; read recovery levels, endurance groups, data placement.
+    put("<I", data, 96, 1 | (1 << 3 | 1 << 4 | 1 << 19) * profile.many_features)
     data[111] = 1  # CNTRLTYPE: I/O controller
     put("<H", data, 256, oacs(profile))
     data[258], data[259] = ABORT_LIMIT, EVENT_LIMIT

@@ -103,6 +103,45 @@ LEFT_DRIVES = (
         Leftovers(features={Fid.POWER_MANAGEMENT: 3, Fid.WRITE_CACHE: 0}),
     ),
     _left(
+        "features-harmful",
+        "saved what slows the next one: interrupts 25.5 ms late, reads that give up at once, a "
+        "vendor's power state, a threshold that warns of heat at once",
+        Leftovers(
+            features={
+                Fid.INTERRUPT_COALESCING: 0xFFFF,
+                Fid.READ_RECOVERY: 15,
+                Fid.VENDOR_POWER: 1,
+                Fid.TEMPERATURE_THRESHOLD: 200,
+            }
+        ),
+        profile=replace(FULL_FEATURED, many_features=True),
+    ),
+    _left(
+        "text-hidden",
+        "left text in a namespace's label, a management address and a vendor's feature",
+        Leftovers(
+            texts={
+                Fid.ADMIN_LABEL: "hello, next tenant",
+                Fid.MANAGEMENT_ADDRESS: "http://evil/",
+                Fid.VENDOR_ERRORS: "and another word",
+            }
+        ),
+        profile=replace(FULL_FEATURED, many_features=True),
+    ),
+    _left(
+        "verification-open",
+        "left a sanitize of its own in the Media Verification state, which only a command ends",
+        Leftovers(verifying=True),
+    ),
+    _left(
+        "placement-left",
+        "switched flexible data placement on, which no command switches off while there are "
+        "namespaces",
+        Leftovers(features={Fid.DATA_PLACEMENT: 1}),
+        unfit="a person deletes the namespaces, switches it off, and orders again",
+        profile=replace(FULL_FEATURED, many_features=True),
+    ),
+    _left(
         "metadata-left",
         "left text in the drive's host metadata, which keeps it over every reset",
         Leftovers(

@@ -8,12 +8,13 @@ from tests.lab.nvme import hostmetadata
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.errors import DriveError
 from tests.lab.nvme.profile import NamespaceProfile
-from tests.lab.nvme.spec import Fid
+from tests.lab.nvme.spec import Fid, SanitizeAction, SanitizeStatus
 from tests.lab.nvme.state import (
     FirmwareState,
     NamespaceState,
     Registrant,
     ReservationState,
+    SanitizeState,
     SavedFeature,
     SecurityState,
     laid_out,
@@ -29,9 +30,11 @@ class Leftovers:
 
     ``namespaces`` replaces the layout; the media keeps its data. ``write_protect`` is the state of
     feature 84h by namespace id, ``reservation`` the type (1 to 6) of one that the tenant holds on
-    namespace 1, ``features`` are saved values by feature id, ``metadata`` is text by element type
-    in a host metadata feature (of namespace 1 where it is 7Fh). ``firmware`` replaces the slots,
-    ``boot`` what the boot partitions are made from, ``lockdown`` are prohibited opcodes.
+    namespace 1, ``features`` are saved values by feature id, ``texts`` is what is saved in the data
+    structure of one (of namespace 1 where it is a namespace's), ``metadata`` is text by element
+    type in a host metadata feature (of namespace 1 where it is 7Fh). ``firmware`` replaces the
+    slots, ``boot`` what the boot partitions are made from, ``lockdown`` are prohibited opcodes.
+    ``verifying``: the tenant's own sanitize waits in the Media Verification state.
     """
 
     namespaces: list[NamespaceProfile] = field(default_factory=list)
@@ -40,11 +43,13 @@ class Leftovers:
     reservation: int = 0
     persist: bool = True
     features: dict[int, int] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
     metadata: dict[int, dict[int, str]] = field(default_factory=dict)
     firmware: FirmwareState | None = None
     security: SecurityState | None = None
     lockdown: list[int] = field(default_factory=list)
     boot: list[str] = field(default_factory=list)
+    verifying: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -54,6 +59,9 @@ class Leftovers:
 
 
 NOTHING = Leftovers()
+
+_VERIFY = 1 << 10
+"""EMVS, bit 10 of Sanitize's dword 10 (Base 2.1, 5.1.22)."""
 
 
 def apply(drive: Drive, left: Leftovers) -> None:
@@ -75,6 +83,9 @@ def apply(drive: Drive, left: Leftovers) -> None:
             )
         for fid, value in left.features.items():
             state.features[f"{fid:02x}/0/0"] = SavedFeature(value)
+        for fid, text in left.texts.items():
+            nsid = int(drive.features.rules[fid].per_namespace)
+            state.features[f"{fid:02x}/{nsid}/0"] = SavedFeature(0, text.encode().hex())
         for fid, texts in left.metadata.items():
             nsid = int(fid == Fid.NAMESPACE_METADATA)
             data = hostmetadata.pack((kind, 0, text.encode()) for kind, text in texts.items())
@@ -83,6 +94,10 @@ def apply(drive: Drive, left: Leftovers) -> None:
         state.security = left.security or state.security
         state.lockdown = list(left.lockdown) or state.lockdown
         state.boot = list(left.boot) or state.boot
+        if left.verifying:
+            state.sanitize = SanitizeState(
+                SanitizeStatus.RUNNING, 1.0, SanitizeAction.BLOCK | _VERIFY, verifying=True
+            )
         drive.save()
         drive.note("tenant_left", ", ".join(left.names))
 

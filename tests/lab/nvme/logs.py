@@ -28,6 +28,9 @@ _ADMIN_EFFECTS: dict[int, int] = {
     AdminOp.NAMESPACE_MANAGEMENT: _SUPPORTED | _CAPABILITY_CHANGES | _INVENTORY_CHANGES,
     AdminOp.NAMESPACE_ATTACHMENT: _SUPPORTED | _INVENTORY_CHANGES,
 }
+_MEDIA_VERIFICATION = 5
+"""SSI, byte 36 of log 81h (Base 2.1, 5.1.12.1.33)."""
+
 BOOT_UNIT = 128 << 10
 """Bytes of one unit of BPINFO's size of a boot partition."""
 
@@ -51,7 +54,8 @@ def sanitize_status(
 ) -> bytes:
     """Log 81h, 512 bytes; ``reported_cdw10`` in place of the true SCDW10."""
     now, abilities = state.sanitize, profile.sanitize
-    sprog = min(int(now.progress * 65536), 0xFFFE) if now.running else SPROG_IDLE
+    busy = now.running and not now.verifying
+    sprog = min(int(now.progress * 65536), 0xFFFE) if busy else SPROG_IDLE
     sstat = now.status | now.passes_done << 3 | GLOBAL_DATA_ERASED * now.data_erased
     estimates = (
         abilities.estimate_overwrite,
@@ -59,7 +63,9 @@ def sanitize_status(
         abilities.estimate_crypto,
     )
     cdw10 = now.cdw10 if reported_cdw10 is None else reported_cdw10
-    return struct.pack("<HHI6I", sprog, sstat, cdw10, *estimates, *estimates).ljust(512, b"\0")
+    times = (*estimates, *estimates, 0)
+    machine = _MEDIA_VERIFICATION if now.verifying else 0
+    return struct.pack("<HHI7IB", sprog, sstat, cdw10, *times, machine).ljust(512, b"\0")
 
 
 def smart(profile: DriveProfile, state: DriveState, counters: Mapping[Counter, int]) -> bytes:
@@ -135,6 +141,14 @@ def effects(admin: Iterable[int], io: Iterable[int]) -> bytes:
     for opcode in io:
         value = _SUPPORTED | (_CONTENT_CHANGES if opcode in _EFFECTS_CHANGING_IO else 0)
         struct.pack_into("<I", data, 1024 + 4 * opcode, value)
+    return bytes(data)
+
+
+def features(fids: Iterable[int]) -> bytes:
+    """Log 12h: which features there are, and what setting one does (not told)."""
+    data = bytearray(1024)
+    for fid in fids:
+        data[4 * fid] = 1
     return bytes(data)
 
 

@@ -111,8 +111,9 @@ def _known(drive: Drive) -> list[Lid]:
     profile = drive.profile
     has = {
         Lid.SANITIZE: bool(identify.sanicap(profile)),
+        Lid.FEATURES: profile.many_features,
         Lid.LOCKDOWN: profile.lockdown,
-        Lid.BOOT_PARTITION: profile.boot_partition_units > 0,
+        Lid.BOOT_PARTITION: profile.boot_partition_units > 0 and profile.boot_log,
     }
     return [lid for lid in Lid if has.get(lid, True)]
 
@@ -130,6 +131,7 @@ def _content(drive: Drive, lid: int, specific: int, opcodes: Iterable[int]) -> b
         Lid.FIRMWARE: lambda: logs.firmware(state.firmware),
         Lid.CHANGED_NAMESPACES: lambda: logs.changed_namespaces(state.changed_namespaces),
         Lid.EFFECTS: lambda: logs.effects(opcodes, nvm.supported(profile)),
+        Lid.FEATURES: lambda: logs.features(drive.features.rules),
         Lid.LOCKDOWN: lambda: lockdown.log(state.lockdown, specific),
         Lid.BOOT_PARTITION: lambda: logs.boot_partition(profile, state.boot, specific & 1),
         Lid.SUPPORTED: lambda: logs.supported(_known(drive)),

@@ -132,7 +132,9 @@ class DriveProfile:
     reservations: bool = False  # ONCS bit 5, RESCAP
     security: SecurityProfile | None = None
     boot_partition_units: int = 0  # of 128 KiB; 0 is a drive without boot partitions
+    boot_log: bool = True  # log 15h, which came with NVMe 2.0
     lockdown: bool = False  # OACS bit 10
+    many_features: bool = False  # all that NVMe 2.1 and the vendors have made of them
     keeps_metadata: bool = True  # host metadata outlives a reset, which no standard asks for
     ready_seconds: float = 0.0  # from CC.EN to CSTS.RDY
     flr_seconds: float = 0.0  # a function level reset: until registers answer again

@@ -43,8 +43,10 @@ class Sanitizer:
         """Answer a Sanitize command; success only means that the operation was started."""
         drive, now = self._drive, self._drive.state.sanitize
         action, ause = command.cdw10 & 7, bool(command.cdw10 & _AUSE)
-        if now.running:
+        if now.running and not now.verifying:
             return refused(Status.SANITIZE_IN_PROGRESS, retry=True)
+        if action == SanitizeAction.EXIT_VERIFICATION:
+            return self._exit_verification()
         if drive.formatter.busy:
             return refused(Status.FORMAT_IN_PROGRESS, retry=True)
         if action == SanitizeAction.EXIT_FAILURE:
@@ -62,7 +64,7 @@ class Sanitizer:
         if drive.faults.sanitize is EraseFault.STALE:
             return OK
         now.status, now.progress, now.cdw10 = SanitizeStatus.RUNNING, 0.0, command.cdw10
-        now.pattern, now.passes_done = command.cdw11, 0
+        now.pattern, now.passes_done, now.verifying = command.cdw11, 0, False
         now.locked, now.restricted = False, not ause
         drive.begin_erase()
         drive.save()
@@ -72,7 +74,7 @@ class Sanitizer:
 
     def resume(self) -> None:
         """At power-on: an operation that was running goes on (Base 8.21: it cannot be lost)."""
-        if self._drive.state.sanitize.running:
+        if self._drive.state.sanitize.running and not self._drive.state.sanitize.verifying:
             self._drive.note("sanitize_resumed", f"at {self._drive.state.sanitize.progress:.3f}")
             self._run()
 
@@ -89,6 +91,15 @@ class Sanitizer:
             SanitizeAction.BLOCK: abilities.block,
             SanitizeAction.OVERWRITE: abilities.overwrite,
         }.get(SanitizeAction(action) if 1 <= action <= 4 else SanitizeAction.EXIT_FAILURE, False)
+
+    def _exit_verification(self) -> Reply:
+        now = self._drive.state.sanitize
+        if not now.verifying:
+            return refused(Status.INVALID_FIELD)
+        now.status, now.verifying = SanitizeStatus.SUCCESS, False
+        self._drive.save()
+        self._drive.note("sanitize_verified", "media verification left")
+        return OK
 
     def _exit_failure(self) -> Reply:
         now = self._drive.state.sanitize

@@ -79,6 +79,7 @@ class SanitizeState:
     passes_done: int = 0
     locked: bool = False
     restricted: bool = False
+    verifying: bool = False  # Media Verification state: done, and kept for whoever wants to look
     data_erased: bool = True  # Global Data Erased; true from the factory
 
     @property

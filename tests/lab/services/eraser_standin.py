@@ -22,6 +22,7 @@ from celery import Celery
 
 from eraser.wire import codec, messaging, signing
 from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.wire.inbound import Kind
 from eraser.wire.order import ORDER_TYPE, EraseOrder
 from eraser.wire.report import (
     HELLO_TYPE,
@@ -105,6 +106,7 @@ class _Host:
         jwk = json.loads((directory / "controller.jwk").read_text())
         self.controller = PublicKey.from_jwk(jwk, "controller")
         self.app: Celery = messaging.make_app(conf["broker"], messaging.host_queue(self.name))
+        self.door = messaging.Door(self.app)
         self.accepted: dict[str, EraseOrder] = {}
         self.tickets: dict[str, TicketSeen] = {}
 
@@ -113,7 +115,7 @@ class _Host:
         payload = signing.verify(token, self.controller, ORDER_TYPE, "order")
         order = codec.load(EraseOrder, payload, "order")
         self.accepted[order.slot.address] = order
-        self._send("progress", self._progress(order), PROGRESS_TYPE)
+        self._send(Kind.PROGRESS, self._progress(order), PROGRESS_TYPE)
         time.sleep(ERASE_SECONDS)
         report = replace(
             REPORT,
@@ -127,7 +129,7 @@ class _Host:
             profile=order.profile.name,
             finished_at=f"case {order.order_id}",
         )
-        self._send("report", report, REPORT_TYPE)
+        self._send(Kind.REPORT, report, REPORT_TYPE)
 
     def ticket(self, token: str) -> None:
         """Task: the gate would let a guest start on it."""
@@ -145,13 +147,13 @@ class _Host:
             reason="",
             counters=ticket.counters,
         )
-        self._send("ticket_receipt", receipt, RECEIPT_TYPE)
+        self._send(Kind.RECEIPT, receipt, RECEIPT_TYPE)
 
     def greet(self) -> None:
         """Hellos for ever."""
         while True:
             try:
-                self._send("hello", self._hello(), HELLO_TYPE)
+                self._send(Kind.HELLO, self._hello(), HELLO_TYPE)
             except Exception as error:
                 print(f"no hello: {error}", flush=True)
             time.sleep(HELLO_SECONDS)
@@ -183,11 +185,8 @@ class _Host:
             "a stand-in",
         )
 
-    def _send(self, task: str, message: object, typ: str) -> None:
-        token = self.key.sign(codec.canonical(message), typ)
-        self.app.send_task(
-            f"quarantine.{task}", args=[token], queue=messaging.CONTROL_QUEUE, retry=False
-        )
+    def _send(self, kind: Kind, message: object, typ: str) -> None:
+        self.door.push(kind, self.name, self.key.sign(codec.canonical(message), typ))
 
 
 def main(directory: Path) -> None:

@@ -145,7 +145,10 @@ class NovaApiStandIn:
             return 200, {"servers": self._paged(self._servers(query), query, "id")}
         if parts.path == "/os-migrations":
             ends = ("source_compute", "dest_compute")
-            rows = [m for m in self.migrations if query["host"] in [m[end] for end in ends]]
+            if "instance_uuid" in query:
+                rows = [m for m in self.migrations if m["instance_uuid"] == query["instance_uuid"]]
+            else:
+                rows = [m for m in self.migrations if query["host"] in [m[end] for end in ends]]
             return 200, {"migrations": self._paged(rows, query, "uuid")}
         for row in self.servers:
             if parts.path == f"/servers/{row['id']}" and not row["deleted"]:

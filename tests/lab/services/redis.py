@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from pathlib import Path
 
@@ -13,9 +12,12 @@ from tests.lab.services.process import ServiceProcess, free_port
 
 
 class RedisServer(ServiceProcess):
-    """``url`` stays the same over restarts; the content does not (nothing is written to disk)."""
+    """``url`` stays the same over restarts; the content does not (nothing is written to disk).
 
-    def __init__(self, directory: Path) -> None:
+    With ``accounts``, only those of ``acl_file`` get in; it must be there before the start.
+    """
+
+    def __init__(self, directory: Path, *, accounts: bool = False) -> None:
         program = shutil.which("redis-server")
         if program is None:
             raise LabError(
@@ -24,17 +26,35 @@ class RedisServer(ServiceProcess):
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         directory.mkdir(parents=True, exist_ok=True)
+        self.acl_file = directory / "users.acl"
         argv = [program, "--bind", "127.0.0.1", "--port", str(self.port), "--save", ""]
         argv += ["--appendonly", "no", "--dir", str(directory), "--daemonize", "no"]
+        argv += ["--proto-max-bulk-len", "16mb"]
+        if accounts:
+            argv += ["--aclfile", str(self.acl_file)]
         super().__init__("redis-server", argv, directory / "redis.log", self._answers)
 
-    def client(self) -> redis.Redis:
+    def client(self, account: str | None = None, password: str | None = None) -> redis.Redis:
         """A client that gives up quickly; the caller closes it."""
         return redis.Redis(
-            "127.0.0.1", self.port, socket_timeout=5, socket_connect_timeout=5, protocol=2
+            "127.0.0.1",
+            self.port,
+            username=account,
+            password=password,
+            socket_timeout=5,
+            socket_connect_timeout=5,
+            protocol=2,
         )
 
+    def url_of(self, account: str, password: str) -> str:
+        """``url`` for an account."""
+        return self.url.replace("redis://", f"redis://{account}:{password}@")
+
     def _answers(self) -> bool:
-        with contextlib.suppress(redis.RedisError), self.client() as client:
-            return bool(client.ping())
-        return False
+        try:
+            with self.client() as client:
+                return bool(client.ping())
+        except redis.AuthenticationError:
+            return True  # it knows nobody without a name
+        except redis.RedisError:
+            return False

@@ -147,11 +147,11 @@ class FakeController:
     def identify(self) -> Any:
         return SimpleNamespace(
             can_sanitize=True,
+            many_controllers=False,
             can_manage_namespaces=False,
             oacs=2,
             fna=4,
             sanicap=0b11,
-            warning_kelvin=0,
         )
 
     def identify_namespace(self, _nsid: int) -> Any:

@@ -58,7 +58,9 @@ def test_bad_options(
 ) -> None:
     state = tmp_path / "state"
     code, out, err = run(
-        "erase", "--profile", str(profile), "--state-dir", str(state), *more, capsys=capsys
+        *("erase", "--any-drive", "--profile", str(profile), "--state-dir", str(state)),
+        *more,
+        capsys=capsys,
     )
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
@@ -77,7 +79,8 @@ def test_bad_files(
     bad = tmp_path / "bad.json"
     bad.write_bytes(content)
     state = tmp_path / "state"
-    argv = ["erase", "--pci", "0000:01:00.0", "--profile", str(profile), which, str(bad)]
+    argv = ["erase", "--pci", "0000:01:00.0", "--any-drive", "--profile", str(profile)]
+    argv += [which, str(bad)]
     code, out, err = run(*argv, "--state-dir", str(state), capsys=capsys)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
@@ -177,6 +180,7 @@ def test_a_finished_case_is_not_removed_while_another_process_has_the_slot(
     report = files.directory / "report.json"
     report.write_text("{}")
     argv = ["erase", "--pci", slot.address, "--host", slot.host, "--profile", str(profile)]
+    argv += ["--any-drive"]
     argv += ["--state-dir", str(tmp_path / "state"), "--run-dir", str(tmp_path / "run")]
     with SlotLock(slot.address, tmp_path / "run"):
         code, _out, err = run(*argv, capsys=capsys)

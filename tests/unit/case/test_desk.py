@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eraser import casedesk, caseheat
+from eraser import casedesk
 from eraser.casedesk import Book, Desk
 from eraser.caseentries import Identified
 from eraser.casefiles import CaseFiles
@@ -20,7 +19,6 @@ from eraser.drive.lock import SlotLock
 from eraser.drive.sysfs import Host
 from eraser.errors import DriveError
 from eraser.wire.policy import LimitOverrides, Quirk
-from eraser.wire.report import Step
 from tests.unit.case.fakes import IDENTITY, REQUEST, SLOT
 
 EMPTY: frozenset[str] = frozenset()
@@ -101,19 +99,10 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
 
 
 class KnownController:
-    """One that says who it is, and how warm."""
-
-    def __init__(self, warning: int = 343, kelvin: int | None = 350) -> None:
-        self.warning, self.kelvin, self.asked = warning, kelvin, 0
+    """One that says who it is."""
 
     def identify(self) -> SimpleNamespace:
-        return SimpleNamespace(firmware="FW1", warning_kelvin=self.warning)
-
-    def smart_log(self) -> bytes:
-        self.asked += 1
-        if self.kelvin is None:
-            raise DriveError("status 0x01d")
-        return bytes([0]) + self.kelvin.to_bytes(2, "little") + bytes(509)
+        return SimpleNamespace(firmware="FW1")
 
     def close(self) -> None: ...
 
@@ -136,58 +125,3 @@ def test_the_quirks_of_the_very_drive_count_once_it_is_known(desk: Desk) -> None
     desk.note(Identified(IDENTITY))
     desk._learn_quirks()
     assert (desk.limits.stuck, len(desk.applied.quirks)) == (7200, 1)
-
-
-@pytest.mark.parametrize(
-    ("controller", "said", "asked"),
-    [
-        (KnownController(), "is at 77 degrees Celsius, and too warm from 70 on", 2),
-        (KnownController(kelvin=343), "is at 70 degrees", 2),
-        (KnownController(kelvin=342), "", 2),
-        (KnownController(warning=0), "", 0),
-        (KnownController(kelvin=None), "", 1),
-    ],
-)
-def test_a_warm_drive_is_told_and_one_that_does_not_say_is_left_alone(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, controller: KnownController, said: str, asked: int
-) -> None:
-    desk._controller = controller  # type: ignore[assignment]
-    now = [time.monotonic()]
-    monkeypatch.setattr(caseheat.time, "monotonic", lambda: now[0])
-    desk.heat.feel()
-    assert controller.asked == 0, "a short sanitize is not asked at all"
-    for _ in range(2):
-        now[0] += caseheat.FEEL_SECONDS
-        desk.heat.feel()
-        desk.heat.feel()
-    assert desk.files.heat().startswith(said) if said else desk.files.heat() == ""
-    assert controller.asked == asked
-    desk.close()
-    assert desk.files.heat() == ""
-
-
-def test_a_full_disk_costs_the_word_about_heat_and_no_case(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    controller = KnownController()
-    desk._controller = controller  # type: ignore[assignment]
-    now = [time.monotonic() + caseheat.FEEL_SECONDS]
-    monkeypatch.setattr(caseheat.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(CaseFiles, "write_heat", _full)
-    desk.heat.feel()
-    now[0] += caseheat.FEEL_SECONDS
-    desk.heat.feel()
-    assert controller.asked == 1
-
-
-def _full(_files: CaseFiles, _text: str) -> None:
-    raise OSError(28, "No space left on device")
-
-
-def test_what_was_said_of_heat_ends_with_its_step_and_with_a_run_that_died(desk: Desk) -> None:
-    with desk.step(Step.ERASE):
-        desk.files.write_heat("is at 80 degrees")
-    assert desk.files.heat() == "", "a verification may begin while it is still warm"
-    desk.files.write_heat("is at 80 degrees")
-    Desk(desk.request, desk.files, Host(), desk.lock, desk.book, lambda *_: None)
-    assert desk.files.heat() == ""

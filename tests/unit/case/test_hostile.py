@@ -50,7 +50,7 @@ def test_a_layout_restored_after_an_adopted_sanitize_is_erased_once_more(
 ) -> None:
     """The journal was lost while the last sanitize ran. Fresh namespaces read as blank whatever
     that sanitize did, so reading them proves nothing of it."""
-    slow = replace(FULL, sanitize=replace(QUICK, block_seconds=0.3))
+    slow = replace(FULL, sanitize=replace(QUICK, block_seconds=2.0))
     made = make_bed(tmp_path, monkeypatch, slow)
     made.leave(OTHER_SECTORS)
     made.bench.admin(0x84, cdw10=BLOCK)

@@ -126,7 +126,15 @@ def test_what_a_person_says_now_counts_more_than_a_quirk(tmp_path: Path) -> None
     policy.write_bytes(codec.canonical(Policy(quirks=(quirk,))))
     parser = argparse.ArgumentParser()
     cli_erase.add_arguments(parser, "erase")
-    words = ["--pci", "0000:01:00.0", "--profile", str(profile), "--policy", str(policy)]
+    words = [
+        "--pci",
+        "0000:01:00.0",
+        "--any-drive",
+        "--profile",
+        str(profile),
+        "--policy",
+        str(policy),
+    ]
     request = cli_erase._request(parser.parse_args([*words, "--stuck-after", "5"]))
     limits = apply(request.policy, 1, "M", "F").limits
     assert (limits.stuck, limits.ready, request.policy.limits.stuck) == (5, 30, 5)

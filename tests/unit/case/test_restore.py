@@ -32,7 +32,7 @@ from eraser.caseentries import (
 from eraser.casefiles import CaseFiles, CaseRequest
 from eraser.drive import hostmetadata
 from eraser.drive import profile as profiles
-from eraser.drive.features import features
+from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
 from eraser.drive.spec import SanitizeState
 from eraser.drive.sysfs import Host
@@ -186,7 +186,7 @@ def make_bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfil
     of other tests."""
     bench = Bench(tmp_path, drive)
     fresh = LabController(bench)
-    approved = profiles.propose(fresh.identity(), facts(fresh), features(fresh), "approved")
+    approved = profiles.propose(fresh.identity(), facts(fresh), survey(fresh), "approved")
     made = Bed(tmp_path, bench, approved)
     real_note = Book.note
 
@@ -531,7 +531,7 @@ def test_text_of_the_profile_comes_back(tmp_path: Path, monkeypatch: pytest.Monk
     made = make_bed(tmp_path, monkeypatch)
     made.leave(Leftovers(metadata={0x7D: {1: "one"}, 0x7E: {1: "two", 2: "three"}}))
     fresh = LabController(made.bench)
-    made.profile = profiles.propose(fresh.identity(), facts(fresh), features(fresh), "approved")
+    made.profile = profiles.propose(fresh.identity(), facts(fresh), survey(fresh), "approved")
     wanted = text(made, 0x7D), text(made, 0x7E)
     made.leave(Leftovers(metadata={0x7D: {1: "another"}, 0x7E: {2: "three", 5: "five"}}))
     fit(made.run())

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from eraser.drive.nvme import Controller
 from eraser.drive.passthru import message, passthru_argv, status_of
+from eraser.drive.registers import Registers
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.report import CommandRecord
 from tests.lab.nvme.leftovers import Leftovers, apply
@@ -48,7 +49,8 @@ class LabController(Controller):
             data = bytes(memory.content[:data_len])
         else:
             reply = self.bench.admin(opcode, send, **words)
-            data = (reply.data or b"")[:data_len]
+            # The kernel's buffer, into which the drive has put as much as it had.
+            data = (reply.data or b"")[:data_len].ljust(data_len, b"\0")
         good = reply.status == 0
         said = (
             f"Admin Command X is Success and result: {reply.dw0:#010x}"
@@ -78,9 +80,14 @@ class LabController(Controller):
             started_at="",
             seconds=0.0,
             sent=send.rstrip(b"\0").hex(),
+            cdw11=cdw11,
+            cdw12=cdw12,
         )
         self.records.append(record)
         return record, data if good else b""
+
+    def registers(self) -> Registers | None:
+        return Registers(self.bench.profile.boot_partition_units)
 
     def check_place(self) -> None: ...
 

@@ -26,7 +26,8 @@ from eraser.drive import (
     statelogs,
     tcg,
 )
-from eraser.drive.features import differing, features
+from eraser.drive.features import differing
+from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
 from eraser.drive.residues import residues
 from eraser.errors import BadInputError, DriveError
@@ -85,7 +86,7 @@ def test_level_0_locking(bits: int, member: str) -> None:
         (0x0001, bytes(12)), (0x0002, bytes([0x01 | bits]) + bytes(11)), (0x0203, bytes(16))
     )
     assert tcg.parse(raw.ljust(2048, b"\0")) == replace(
-        SecurityState(sets=("opal-2",)), **{member: True}
+        SecurityState(sets=("opal-2",), owner_untold=True), **{member: True}
     )
 
 
@@ -189,8 +190,8 @@ def test_a_drive_that_has_nothing_of_it(tmp_path: Path) -> None:
     assert found.detached == ()
     assert found.condition is not None
     assert replace(found.condition, firmware=None, logs=()) == Condition()
-    approved = profile.propose(controller.identity(), found, features(controller))
-    assert profile.compare(approved, controller.identity(), found, features(controller)) == ()
+    approved = profile.propose(controller.identity(), found, survey(controller))
+    assert profile.compare(approved, controller.identity(), found, survey(controller)) == ()
 
 
 def test_detached_namespaces_are_seen(tmp_path: Path) -> None:
@@ -275,7 +276,7 @@ def test_nonsense_about_locks_holds_under_an_older_profile_too(
     wanted, found = approved(controller), facts(controller)
     assert found.condition is not None
     found = replace(found, condition=replace(found.condition, unreadable=(what,)))
-    identity, rules = controller.identity(), features(controller)
+    identity, rules = controller.identity(), survey(controller)
     lines = profile.compare(replace(wanted, condition=None), identity, found, rules)
     assert [f"answer about {what}" in line for line in lines] == [True] * said
     known = replace(wanted, condition=replace(wanted.condition or Expected(), unreadable=(what,)))
@@ -344,12 +345,12 @@ def test_a_reservation_is_cleared_whoever_holds_it(tmp_path: Path, *, persist: b
 
 
 def approved(controller: LabController) -> Profile:
-    return profile.propose(controller.identity(), facts(controller), features(controller))
+    return profile.propose(controller.identity(), facts(controller), survey(controller))
 
 
 def held_against(controller: LabController, wanted: Profile) -> str:
     return "; ".join(
-        profile.compare(wanted, controller.identity(), facts(controller), features(controller))
+        profile.compare(wanted, controller.identity(), facts(controller), survey(controller))
     )
 
 
@@ -444,7 +445,7 @@ def test_an_image_in_the_place_of_the_one_that_runs_is_a_difference(tmp_path: Pa
     assert found.condition.firmware is not None
     slots = replace(found.condition.firmware, revisions=("EVIL0001", "GDC5602Q"))
     found = replace(found, condition=replace(found.condition, firmware=slots))
-    [line] = profile.compare(wanted, controller.identity(), found, features(controller))
+    [line] = profile.compare(wanted, controller.identity(), found, survey(controller))
     assert "active firmware slot 1 one of 'GDC5602Q', found 'EVIL0001'" in line
 
 
@@ -499,7 +500,7 @@ def test_an_inspection_reads_like_a_page_and_obeys_nothing(tmp_path: Path) -> No
             "0000:01:00.0",
             controller.identity(),
             found,
-            features(controller),
+            survey(controller),
             health.read(controller.smart_log()),
             tuple(Method),
             "never",
@@ -556,3 +557,28 @@ def test_capacity_of_no_namespace_is_a_residue_of_format_alone() -> None:
 def test_expectations_have_no_place_for_locks() -> None:
     """Whatever a person writes into a profile, no locked or reserved drive is handed out."""
     assert not {"reservations", "protected"} & set(Expected.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "untold"),
+    [
+        (((0x0203, bytes(16)),), True),
+        (((0x0203, bytes(16)), (0x0402, bytes(12))), False),
+        (((0x0305, bytes(16)), (0x0001, bytes(12))), True),
+        (((0x0001, bytes(12)),), False),
+    ],
+)
+def test_an_owner_that_nobody_can_see_is_disclosed(
+    tmp_path: Path, descriptors: tuple[tuple[int, bytes], ...], *, untold: bool
+) -> None:
+    found = tcg.parse(level0(*descriptors))
+    assert found.owner_untold is untold
+    assert ("key-per-io" in found.sets) is (descriptors[0][0] == 0x0305)
+    controller = lab_controller(tmp_path, EVERYTHING)
+    seen = facts(controller)
+    assert seen.condition is not None
+    seen = replace(seen, condition=replace(seen.condition, security=found))
+    lines = [line for line in residues(None, seen, Label.PURGE) if line.startswith("TCG owner")]
+    assert len(lines) == untold
+    wanted = profile.propose(controller.identity(), seen, ())
+    assert b"owner_untold" not in codec.canonical(wanted)

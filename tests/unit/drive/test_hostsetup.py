@@ -14,8 +14,9 @@ SLOTS = ["0000:01:00.0", "0000:81:00.0"]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for directory in ("etc/lvm", "etc/mdadm", "etc/multipath"):
+    for directory in ("etc/lvm", "etc/mdadm", "etc/multipath", "usr/sbin", "run"):
         (tmp_path / directory).mkdir(parents=True)
+    (tmp_path / "usr/sbin/update-initramfs").touch()
     (tmp_path / "etc/mdadm/mdadm.conf").write_text("HOMEHOST <system>\nARRAY /dev/md0 UUID=a:b\n")
     (tmp_path / "etc/lvm/lvmlocal.conf").write_text("local {\n}\n")
     return tmp_path

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive import adminqueue, features, inspect, passthru, profile
+from eraser.drive import adminqueue, featuresurvey, inspect, passthru, profile
 from eraser.drive.nvme import Controller, open_controller
 from eraser.drive.passthru import CommandError, status_of
 from eraser.drive.sysfs import AbsentError
@@ -80,7 +80,7 @@ def test_what_is_sent(controller: Controller, cli: Cli) -> None:
 
 def test_facts_and_profile_of_the_sample(controller: Controller, cli: Cli) -> None:
     cli.answer("a 206 0", errors="Admin Command Get Features is Success and result: 0x00000001\n")
-    facts, rules = inspect.facts(controller), features.features(controller)
+    facts, rules = inspect.facts(controller), featuresurvey.survey(controller)
     assert [n.size for n in facts.namespaces] == [64 << 20]
     assert facts.dlfeat == (9,)
     assert [(f.fid, f.value) for f in rules] == [(6, 1)]

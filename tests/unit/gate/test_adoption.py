@@ -212,7 +212,7 @@ def test_a_crash_while_it_is_put_aside_leaves_owners_their_drives(
     def crash(_path: Path, _data: bytes) -> None:
         raise OSError("the power went")
 
-    monkeypatch.setattr(books, "replace_durably", crash)
+    monkeypatch.setattr(books, "replace_whole", crash)
     with pytest.raises(OSError, match="power"):
         adopt(world, renew=True)
     assert books.book_file(world.state).read_bytes() == b"damage"

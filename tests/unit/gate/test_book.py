@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
+import os
+import signal
+import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -81,12 +87,95 @@ def test_another_incarnation_keeps_owners_and_nothing_that_lets_in(state: Path) 
         assert (entry.ticket, entry.allowance) == (None, None)
 
 
-def test_one_writer_at_a_time(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(books, "LOCK_PATIENCE", 0.05)
-    with books.opened(state), pytest.raises(BusyError, match=r"book\.lock"), books.opened(state):
+def test_one_writer_at_a_time(state: Path) -> None:
+    late = books.opened(state, seconds=0.05)
+    with books.opened(state), pytest.raises(BusyError, match=r"book\.lock"), late:
         pass
     with books.opened(state):
         pass
+
+
+def later(state: Path, seconds: float) -> int:
+    """A process of its own that holds the lock for so long; it does by now."""
+    ready, theirs = os.pipe()
+    pid = os.fork()
+    if not pid:
+        with books.locked(state):
+            os.write(theirs, b"x")
+            time.sleep(seconds)
+        os._exit(0)
+    os.read(ready, 1)
+    os.close(ready)
+    os.close(theirs)
+    return pid
+
+
+@pytest.mark.parametrize("start", ["plain", "ignored", "blocked"])
+def test_the_lock_is_waited_for_however_we_were_started(state: Path, start: str) -> None:
+    """Longer than the two seconds that many guests at once once had."""
+    before = signal.getsignal(signal.SIGALRM)
+    if start == "ignored":
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    mask = {signal.SIGALRM} if start == "blocked" else set()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, mask)
+    try:
+        pid = later(state, 2.3 if start == "plain" else 0.3)
+        with books.opened(state):
+            pass
+        os.waitpid(pid, 0)
+        pid = later(state, 0.5)
+        with pytest.raises(BusyError), books.opened(state, seconds=0.1):
+            pass
+        os.waitpid(pid, 0)
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, set()) == blocked | mask
+        kept = signal.SIG_IGN if start == "ignored" else before
+        assert signal.getsignal(signal.SIGALRM) == kept
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def synced(state: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+    """Every fsync from here on: of a file or a directory, and whether the book's lock was held."""
+    write(state, EMPTY)
+    found: list[tuple[str, bool]] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        with open(books.directory(state) / "book.lock") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held = False
+            except BlockingIOError:
+                held = True
+        kind = "directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
+        found.append((kind, held))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return found
+
+
+def test_who_waits_for_the_lock_waits_for_one_sync_each(
+    state: Path, synced: list[tuple[str, bool]]
+) -> None:
+    write(state, FULL)
+    assert synced == [("file", True), ("directory", False)]
+
+
+def test_what_another_wrote_is_on_the_disk_before_anybody_goes_on_with_it(
+    state: Path, synced: list[tuple[str, bool]]
+) -> None:
+    """Whoever wrote it may have died before it synced the name."""
+    write(state, EMPTY)
+    assert synced == [("directory", False)]
+    synced.clear()
+    with contextlib.suppress(BusyError), books.opened(state) as book:
+        book.write(FULL)
+        raise BusyError("refused all the same")
+    assert synced[-1] == ("directory", False)
 
 
 def test_a_book_that_did_not_change_is_not_written(state: Path) -> None:

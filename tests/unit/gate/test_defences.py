@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,10 +13,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from eraser import cli, hostsetup
+from eraser import cli, cli_hostsetup, hostsetup, reloads
 from eraser.drive.sysfs import Host
 from eraser.errors import BadInputError
 from eraser.gate import daemons, defencefacts, defences, hookfile, setup
@@ -41,6 +44,7 @@ WIDE_OPEN = {**VIEW.directories, "/etc/libvirt/hooks": replace(DIRECTORY, mode=0
 SOMEBODYS = {**VIEW.directories, "/etc/libvirt": replace(DIRECTORY, uid=64055)}
 NO_PROGRAM = replace(FILE, mode=0o100644)
 EVERYBODYS = replace(FILE, mode=0o100757)
+WORLDS = replace(DIRECTORY, mode=0o40777)
 
 
 def view(**changes: object) -> LibvirtSeen:
@@ -71,6 +75,11 @@ def test_all_as_it_should_be() -> None:
         (view(library={"/usr/lib/eraser/gate/door.py": None}), "expected /usr/lib/eraser"),
         (view(library={"/usr/lib/eraser/gate/door.py": EVERYBODYS}), "writable by root alone"),
         (view(programs={"/usr/bin/python3": EVERYBODYS}), "writable by root alone"),
+        (view(library={"/usr/lib/eraser/gate/desk.py": EVERYBODYS}), "desk.py: expected it to be"),
+        (view(library={"/usr/lib/eraser/gate": WORLDS}), "/usr/lib/eraser/gate: expected it"),
+        (view(parents={"/usr": WORLDS}), "/usr: expected it to be root's"),
+        (view(parents={"/home/op": replace(DIRECTORY, uid=1000)}), "owner 1000"),
+        (view(parents={"/gone": None}), "expected /gone"),
         (replace(LIBVIRT, expected=None), "record"),
         (replace(LIBVIRT, daemons=(DAEMON, replace(DAEMON, view=NOWHERE))), "found none"),
         (replace(LIBVIRT, daemons=(), idle_view=NOWHERE), "found none"),
@@ -81,6 +90,11 @@ def test_a_hook_that_is_not_ours_or_does_not_run(seen: LibvirtSeen, says: str) -
     found = defences.hook(seen)
     assert found.standing is Standing.ABSENT
     assert says in found.detail
+
+
+def test_in_a_sticky_directory_roots_own_stays_roots() -> None:
+    seen = view(parents={"/tmp": replace(DIRECTORY, mode=0o41777)})
+    assert defences.hook(seen).standing is Standing.PRESENT
 
 
 def test_without_libvirt_nothing_is_missing() -> None:
@@ -229,6 +243,23 @@ def owned_by_root(seen: DefenceSeen) -> bool:
     return seen.standing is Standing.PRESENT or (os.geteuid() != 0 and "root's" in seen.detail)
 
 
+def test_a_file_that_was_gone_again_is_not_missed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python gives what it compiles its name when it is written."""
+    walk = os.walk
+    temporary = [".desk.cpython-311.pyc.1"]
+    monkeypatch.setattr(os, "walk", lambda top: ((a, b, c + temporary) for a, b, c in walk(top)))
+    made = machine.install()
+    door = machine.root / "usr/lib/eraser/gate/door.py"
+    for gone in (False, True):
+        if gone:
+            door.unlink()
+        seen = defencefacts.look_at_libvirt(machine.host, machine.run, made)
+        missed = [path for path, file in seen.idle_view.library.items() if file is None]
+        assert missed == ["/usr/lib/eraser/gate/door.py"] * gone
+
+
 def test_an_installed_hook_is_found_and_a_changed_one_missed(machine: Machine) -> None:
     made = machine.install()
     seen = machine.look(made)
@@ -243,6 +274,72 @@ def test_an_installed_hook_is_found_and_a_changed_one_missed(machine: Machine) -
     assert owned_by_root(machine.look(made)[Defence.HOOK])
     machine.hook_file.unlink()
     assert machine.look(made)[Defence.HOOK].standing is Standing.ABSENT
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/usr/lib/eraser/gate/desk.py",
+        "/usr/lib/eraser/gate/__pycache__/desk.cpython-311.pyc",
+        "/usr/lib/eraser/gate",
+        "/usr/lib/eraser",
+        "/usr/lib",
+        "/usr",
+        "/usr/bin",
+        "/opt/real/lib",
+    ],
+)
+def test_all_that_the_hook_loads_and_each_way_to_it_is_roots(machine: Machine, place: str) -> None:
+    """A virtual environment in an account's home, a module that somebody may write to."""
+    machine.put("/usr/lib/eraser/gate/desk.py", "")
+    machine.put("/usr/lib/eraser/gate/__pycache__/desk.cpython-311.pyc", "")
+    made = machine.install()
+    if place.startswith("/opt"):
+        (machine.root / "opt/real").mkdir(parents=True)
+        (machine.root / "usr/lib").rename(machine.root / "opt/real/lib")
+        (machine.root / "usr/lib").symlink_to("../opt/real/lib")
+    assert owned_by_root(machine.look(made)[Defence.HOOK])
+    path = machine.root / place.lstrip("/")
+    path.chmod(path.stat().st_mode | 0o002)
+    found = machine.look(made)[Defence.HOOK]
+    assert found.standing is Standing.ABSENT
+    assert os.geteuid() != 0 or f"{place}: expected it to be root's" in found.detail
+
+
+def iommu(machine: Machine, kind: str | None, group: bool = True) -> None:
+    """A drive's slot, and the type of its IOMMU group."""
+    function = machine.put("/sys/bus/pci/devices/0000:01:00.0/class", "0x010802\n").parent
+    if group:
+        (function / "iommu_group").symlink_to("../../../kernel/iommu_groups/14")
+    if kind is not None:
+        machine.put("/sys/kernel/iommu_groups/14/type", f"{kind}\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "said"),
+    [
+        ("DMA", True, ""),
+        ("DMA-FQ", True, ""),
+        (None, True, ""),
+        ("identity", True, "found identity in /sys/kernel/iommu_groups/14/type"),
+        (None, False, "expected an IOMMU group, found none"),
+    ],
+)
+def test_an_iommu_that_does_not_translate_is_told_and_costs_nothing(
+    machine: Machine, kind: str | None, group: bool, said: str
+) -> None:
+    iommu(machine, kind, group)
+    found = machine.look(setup.Setup(("0000:01:00.0", "0000:02:00.0")))[Defence.RULES]
+    assert found.standing is Standing.PRESENT
+    assert found.detail.startswith("for 2 slots")
+    assert said in found.detail if said else ";" not in found.detail
+
+
+def test_rules_that_were_not_loaded_are_not_known_to_stand(machine: Machine) -> None:
+    made = setup.Setup(("0000:01:00.0",), pending=("udevadm control --reload",))
+    found = machine.look(made)[Defence.RULES]
+    assert found.standing is Standing.UNKNOWN
+    assert found.detail.startswith("NOT DONE: udevadm control --reload; run 'nvme-eraser host-se")
 
 
 def test_a_daemon_that_started_after_the_hook_or_called_it(machine: Machine) -> None:
@@ -449,3 +546,116 @@ def test_every_daemon_that_sees_the_hook_is_told(
     assert process.wait(10) == -signal.SIGHUP
     assert (told.pid, told.boot) == (process.pid, "boot-1")
     assert told.inode == machine.hook_file.stat().st_ino
+
+
+class Shell:
+    """What became of the commands that make host-setup's files count."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ran: list[str] = []
+        self.failing = True
+        monkeypatch.setattr(cli_hostsetup, "_running", lambda _root: True)
+        monkeypatch.setattr(reloads.command, "run", self._run)
+
+    def _run(self, argv: list[str], *, timeout: float) -> SimpleNamespace:
+        line = " ".join(argv)
+        self.ran.append(line)
+        if line == "update-initramfs -u" and self.failing:
+            return SimpleNamespace(exit_code=1, stderr="some words\nno space left\n")
+        return SimpleNamespace(exit_code=0, stderr="")
+
+
+def test_host_setup_has_its_files_count_or_says_what_is_not_done(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (machine.root / "etc/lvm").mkdir()
+    machine.put("/usr/sbin/update-initramfs", "")
+    machine.put("/sys/bus/pci/devices/0000:01:00.0/class", "0x010802\n")
+    shell = Shell(monkeypatch)
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "--no-gate"]
+    assert cli.main(argv) == 1
+    trigger = "udevadm trigger --settle --parent-match=/sys/bus/pci/devices/0000:01:00.0"
+    assert shell.ran == ["udevadm control --reload", trigger, "update-initramfs -u"]
+    said = "NOT DONE: update-initramfs -u (exit code 1: no space left)"
+    assert said in capsys.readouterr().err.splitlines()
+    found = machine.look(setup.load(machine.state))[Defence.RULES]
+    assert found.standing is Standing.UNKNOWN
+    assert cli.main([*argv, "--check"]) == 1
+    assert "NOT DONE: update-initramfs -u" in capsys.readouterr().err
+    shell.ran.clear()
+    shell.failing = False
+    assert cli.main(argv) == 0
+    assert shell.ran == ["update-initramfs -u"], "only what was left"
+    assert "NOT DONE" not in capsys.readouterr().err
+    assert machine.look(setup.load(machine.state))[Defence.RULES].standing is Standing.PRESENT
+    shell.ran.clear()
+    assert cli.main(argv) == cli.main([*argv, "--check"]) == 0
+    assert shell.ran == []
+
+
+def test_a_host_setup_that_was_cut_off_is_not_known_to_count(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Shell(monkeypatch)
+    monkeypatch.setattr(reloads, "run", cut_off)
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "--no-gate"]
+    with pytest.raises(RuntimeError):
+        cli.main(argv)
+    assert machine.look(setup.load(machine.state))[Defence.RULES].standing is Standing.UNKNOWN
+
+
+def cut_off(_lines: object) -> None:
+    raise RuntimeError("the power went")
+
+
+def test_what_was_left_for_a_drive_that_is_gone_is_not_due_for_ever(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = machine.put("/sys/bus/pci/devices/0000:01:00.0/class", "0x010802\n").parent
+    shell = Shell(monkeypatch)
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "--no-gate"]
+    with monkeypatch.context() as patch:
+        patch.setattr(reloads, "run", cut_off)
+        with pytest.raises(RuntimeError):
+            cli.main(argv)
+    shutil.rmtree(function)  # pulled: udevadm would refuse to trigger what is not there
+    assert cli.main([*argv, "--check"]) == 1
+    assert cli.main(argv) == 0
+    assert shell.ran == ["udevadm control --reload"]
+    assert machine.look(setup.load(machine.state))[Defence.RULES].standing is Standing.PRESENT
+
+
+def test_an_earlier_release_reads_the_record_of_a_host_that_is_done(machine: Machine) -> None:
+    setup.save(machine.state, setup.Setup(("0000:01:00.0",)))
+    assert b"pending" not in setup.setup_file(machine.state).read_bytes()
+
+
+def test_a_program_that_is_not_there_is_not_done() -> None:
+    found = reloads.run(["/nonexistent/udevadm control --reload", "true", "false"])
+    assert found.done == ("true",)
+    assert found.pending == ("/nonexistent/udevadm control --reload", "false")
+
+
+def test_host_setup_says_what_is_odd_about_its_slots(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    iommu(machine, "identity")
+    slots = ["0000:01:00.0", "0000:99:00.0"]
+    argv = ["host-setup", "--pci", *slots, "--root", str(machine.root), "-f", "json"]
+    assert cli.main([*argv, "--no-gate"]) == 0
+    said = json.loads(capsys.readouterr().out)["warnings"]
+    assert ["0000:99:00.0: no PCI function" in said[0], "identity" in said[1]] == [True, True]
+    machine.put("/sys/bus/pci/devices/0000:99:00.0/class", "0x030000\n")
+    assert cli.main([*argv, "--no-gate"]) == BadInputError.exit_code
+    assert "class 0x030000 at 0000:99:00.0" in capsys.readouterr().err
+
+
+def test_without_libvirt_host_setup_says_that_there_is_no_hook(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (machine.root / "etc/libvirt").rmdir()
+    argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "-f", "json"]
+    assert cli.main(argv) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert HOOK not in said["unchanged"]
+    assert any("no libvirt on this host, so no hook" in each for each in said["warnings"])

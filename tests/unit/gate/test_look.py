@@ -7,12 +7,14 @@ import os
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
+from eraser.drive import held, sysfs
 from eraser.drive.lock import SlotLock
-from eraser.drive.sysfs import Host
-from eraser.errors import IdentityError
+from eraser.drive.sysfs import Host, PciFunction
+from eraser.errors import DriveError, IdentityError
 from eraser.gate import look as looking
 from eraser.gate.facts import DriveSeen
 from eraser.gate.look import look, read_drive
@@ -118,6 +120,47 @@ def test_where_the_drive_is_read_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert found.identity == DRIVE
     number = fake.path(f"/sys/bus/pci/devices/{ADDRESS}").stat().st_ino
     assert found.place == f"boot-1/{number}"
+
+
+class Slow:
+    """A drive that the kernel calls live after a number of looks, and its commands' timeouts."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+        self.now, self.timeouts = 0.0, list[float]()
+        self._left = looks
+        monkeypatch.setattr(sysfs, "time", self)
+        monkeypatch.setattr(PciFunction, "state", lambda *_: self._state())
+        monkeypatch.setattr(held, "open_node", lambda *_: os.open("/dev/null", os.O_RDONLY))
+        monkeypatch.setattr(looking, "AdminReader", self._reader)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, _seconds: float) -> None:
+        self.now += 1.0
+
+    def _state(self) -> str:
+        self._left -= 1
+        return "resetting" if self._left > 0 else "live"
+
+    def _reader(self, _descriptor: int, _address: str, timeout: float) -> NoReturn:
+        self.timeouts.append(timeout)
+        raise DriveError("enough")
+
+
+def test_a_drive_that_becomes_ready_late_is_waited_for_and_its_commands_are_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As after a hard reboot, when libvirt binds it and starts the guest at once."""
+    fake = FakeHost(tmp_path)
+    slow = Slow(monkeypatch, looks=9)
+    found = read_drive(fake.host, ADDRESS, 20)
+    assert (found.trouble, slow.now) == ("enough", 8.0)
+    assert slow.timeouts == [looking.COMMAND_SECONDS]
+    slow = Slow(monkeypatch, looks=99)
+    found = read_drive(fake.host, ADDRESS, 20)
+    assert "a live NVMe controller" in found.trouble
+    assert (slow.timeouts, 20 <= slow.now < 25) == ([], True)
 
 
 def test_a_namesake_is_seen_beside_what_the_drive_says(

@@ -19,6 +19,7 @@ from eraser.pump import RESTART_SECONDS
 from eraser.runners import DiskLooks
 from eraser.ticketpump import MAX_RUNNING, TicketPump
 from eraser.wire import codec
+from eraser.wire.inbound import Kind
 from eraser.wire.order import ORDER_TYPE
 from eraser.wire.signing import PrivateKey, verify
 from eraser.wire.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt, TicketState
@@ -60,10 +61,10 @@ class Desk:
     def restart(self) -> None:
         self.pump = TicketPump(self.state, self.looks, self.send, lambda: self.now)
 
-    def send(self, task: str, token: str) -> None:
+    def send(self, kind: Kind, token: str) -> None:
         if not self.broker_up:
             raise OSError("broker: down")
-        assert task == "quarantine.ticket_receipt"
+        assert kind is Kind.RECEIPT
         payload = verify(token, self.state.key.public, RECEIPT_TYPE, "receipt")
         self.sent.append(codec.load(TicketReceipt, payload, "receipt"))
 
@@ -271,7 +272,6 @@ def test_the_worker_passes_tickets_on(desk: Desk, caplog: pytest.LogCaptureFixtu
         max_running=1,
         hello_interval=60.0,
         progress_interval=1.0,
-        visibility_timeout=3600,
     )
     worker = Worker(settings, desk.state)
     assert "eraser.ticket" in worker.app.tasks

@@ -78,10 +78,30 @@ def test_every_release_of_the_table_has_an_environment_that_tests_it() -> None:
     assert all(f"nova-env {version} -m pytest" in tox for version in compat.releases())
 
 
-@pytest.mark.parametrize("version", ["30.3.0", "31.3.1", "35.0.0", "34.0.0.dev1", "34"])
-def test_other_releases_are_refused(version: str) -> None:
+@pytest.mark.parametrize("version", ["30.3.0", "31.3.1", "35.0.0", "3.4.0", "0"])
+def test_other_series_are_refused(version: str) -> None:
     with pytest.raises(PatchError, match=re.escape(f"found {version}: the patch was not tested")):
         compat.release(version)
+
+
+@pytest.mark.parametrize(
+    ("version", "like"),
+    [("32.0.0", "32.2.1"), ("33.0.3", "33.0.2"), ("34.0.0.dev1", "34.0.0"), ("29.2.0", "29.4.0")],
+)
+def test_another_release_of_a_series_is_held_against_its_row(version: str, like: str) -> None:
+    row = compat.release(version)
+    assert row == compat.releases()[like]
+    assert compat.untested(row, like) == ""
+    warning = compat.untested(row, version)
+    assert warning.startswith(f"Nova {version} was not tested")
+    assert f"as in Nova {like}" in warning
+
+
+def test_of_several_of_a_series_the_newest_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {name: compat.Release(name, "kept", {}, {}) for name in ("34.1.0", "34.0.0")}
+    monkeypatch.setattr(compat, "releases", lambda: rows)
+    assert compat.release("34.0.1").version == "34.1.0"
+    assert compat.release("34.0.0").version == "34.0.0"
 
 
 def test_what_was_measured_passes(top: Path) -> None:

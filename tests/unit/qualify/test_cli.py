@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import zipapp
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -259,8 +260,11 @@ class Fakes:
         monkeypatch.setattr(bench.fiorun, "find", lambda: "/usr/bin/fio")
         self.seen = target.look(str(tmp_path))
 
-    def run(self, options: tuple[str, ...], **_more: object) -> Sample:
+    def run(
+        self, options: tuple[str, ...], tick: Callable[[float], None], **_more: object
+    ) -> Sample:
         self.calls.append(options)
+        tick(0.0)
         if len(self.calls) == self.fail_at:
             raise KeyboardInterrupt
         cell = Cell(4096, 0 if "--rw=randwrite" in options else 100)
@@ -286,6 +290,25 @@ def test_rounds_go_on_until_the_target_is_steady(fakes: Fakes, tmp_path: Path) -
     assert found.steady.state.reached
     assert len(fakes.calls) == 1 + 2 * 8
     assert "--rw=write" in fakes.calls[0]  # filled once, before all
+
+
+def test_the_figure_beside_a_cell_is_its_own(
+    fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = io.StringIO()
+    monkeypatch.setattr(said, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    found = bench.run(fakes.request(), Journal(tmp_path / "p"), False, Progress(said, 1))
+    rounds = {str(cell.cell): cell.rounds for cell in found.cells}
+    line = r"round (\d+) (\S+ [\d/]+), \S+ left(?:, ([\d,]+) IOPS in round (\d+))?"
+    shown = re.findall(line, said.getvalue())
+    assert len(shown) == 2 * 8
+    for number, cell, figure, before in shown:
+        if number == "1":
+            assert figure == "", "nothing is known of it yet"
+        else:
+            assert int(before) == int(number) - 1
+            assert figure == f"{rounds[cell][int(before) - 1]:,.0f}"
 
 
 def test_a_run_goes_on_where_it_was_interrupted(fakes: Fakes, tmp_path: Path) -> None:

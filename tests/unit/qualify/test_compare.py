@@ -49,6 +49,17 @@ def test_latency_is_judged_only_where_that_is_asked_for() -> None:
     assert compare(BEFORE, after, p99_tolerance=0.6).passed
 
 
+def test_the_verdict_names_latency_that_rose() -> None:
+    found = compare(BEFORE, made(latency=128_000))
+    *_others, verdict = table.comparison_lines(found)
+    assert found.passed
+    assert "no slower: 0 of 49 cells lost more than 10%" in verdict
+    assert "p99 rose by more than 10% in 49, most in" in verdict
+    assert verdict.endswith(" (+28.0 %)")
+    assert compare(BEFORE, made(latency=105_000)).longer == ()
+    assert len(compare(BEFORE, made(latency=105_000), p99_tolerance=0.04).longer) == 49
+
+
 def test_a_cell_that_is_missing_is_no_pass() -> None:
     found = compare(BEFORE, made(cells=CELLS[1:]))
 

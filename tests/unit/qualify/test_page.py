@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualify import reading
+from qualify import reading, table
 from qualify.compare import compare
 from qualify.report import page, scale, svg
 from qualify.report.surface import Surface
@@ -154,6 +154,37 @@ def test_cells_without_any_command_have_a_page() -> None:
 def test_an_emulated_result_says_so_in_colour() -> None:
     assert "notes warn" in page.render(replace(made(), emulated=True))
     assert "notes warn" not in page.render(made())
+
+
+WILD = made(lambda number, cell: rate(number, cell) * (1 + number % 2))
+
+
+def test_a_run_that_was_not_steady_shows_no_level() -> None:
+    assert WILD.steady is not None
+    assert not WILD.steady.state.reached
+    shown = page.render(WILD)
+    assert "VPU" not in shown
+    assert shown.index("not steady") < shown.index("Most IOPS"), "at the top"
+    assert "VPU" not in "\n".join(table.lines(WILD))
+    assert "no level: the run was not steady" in "\n".join(table.lines(WILD))
+    assert page.render(made()).count("VPU") > 1
+    assert "steady state not judged" in page.render(replace(made(), steady=None))
+
+
+def test_the_verdict_names_latency_that_rose() -> None:
+    before, after = made(), made(latency=128_000)
+    shown = page.render_comparison(before, after, compare(before, after))
+    assert "<b>p99 rose</b>" in shown
+    assert "p99 rose by more than 10% in 49" in shown
+    assert "<b>no slower</b>" in page.render_comparison(before, before, compare(before, before))
+
+
+@pytest.mark.parametrize(("sizes", "mixes", "drawn"), [(2, 7, False), (3, 2, False), (3, 3, True)])
+def test_a_surface_of_two_sizes_says_nothing(sizes: int, mixes: int, drawn: bool) -> None:
+    blocks = sorted({cell.block for cell in CELLS})[:sizes]
+    reads = sorted({cell.reads for cell in CELLS})[:mixes]
+    few = tuple(Cell(block, share) for block in blocks for share in reads)
+    assert ("The surface" in page.render(made(cells=few))) is drawn
 
 
 def test_words_in_a_picture_stay_words() -> None:

@@ -144,6 +144,23 @@ class StoreSuite:
         assert store.slots(identity=DRIVE) == [first]
         assert store.slots(identity=identity("S2")) == []
 
+    def test_a_claim_rests_on_the_drives_own_certificate_and_a_registered_host(
+        self, store: Store
+    ) -> None:
+        enrol(store, OTHER)
+        record = certified(store)
+        (claim,) = store.claims()
+        assert (claim.provider, claim.slot, claim.state) == (record.provider, SLOT, record.state)
+        assert (claim.custody_ready, claim.clean, claim.registered) == (False, True, False)
+        store.register_host(SLOT.host, PrivateKey.generate().public, INCARNATION)
+        store.transition(record, Event.RETURNED)
+        (claim,) = store.claims(SLOT)
+        assert (claim.state, claim.clean, claim.registered) == (State.AVAILABLE, True, True)
+        assert store.claims(OTHER) == []
+        store.note_drive(DRIVE, OTHER, True, "seen elsewhere")
+        assert [claim.clean for claim in store.claims()] == [False]
+        assert store.resource_classes() == ["CUSTOM_NVME_I1"]
+
     # Compare-and-set
 
     @pytest.mark.parametrize("field", ["state", "generation", "revision"])
@@ -593,6 +610,48 @@ class StoreSuite:
         assert store.remove_host("compute-1")
         assert not store.remove_host("compute-1")
         assert store.host("compute-1") is None
+
+    def test_a_hello_is_after_the_steps_before_it_though_our_clock_was_set_back(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Else it would speak of the guest before: what it says of a running one is passed over."""
+        store.register_host("compute-1", PrivateKey.generate().public, INCARNATION)
+        store.register_host("compute-2", PrivateKey.generate().public, INCARNATION)
+        entered = enrol(store).entered_at
+        back = entered - timedelta(minutes=30)
+        monkeypatch.setattr(store, "_clock", lambda: back)
+        # Another host's hello says nothing of the slot.
+        store.host_seen("compute-2", 1, dataclasses.replace(hello(1), host="compute-2"))
+        with pytest.raises(ConflictError):
+            store.host_seen("compute-1", 1, hello(1, "incarnation-00000002"))
+        assert current(store).entered_at == entered
+        seen = store.host_seen("compute-1", 1, hello(1))
+        assert seen.heard_at == current(store).entered_at == back
+
+    def test_a_hello_is_of_before_the_steps_after_it_though_our_clock_was_set_back(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Else each drive that is given back would lack its ticket in a hello of before it."""
+        store.register_host("compute-1", PrivateKey.generate().public, INCARNATION)
+        record = enrol(store)
+        moment = record.entered_at
+        monkeypatch.setattr(store, "_clock", lambda: moment)
+        for number in (1, 2, 3):
+            moment = record.entered_at - timedelta(minutes=30) + timedelta(minutes=number)
+            heard = store.host_seen("compute-1", number, hello(number)).heard_at
+        moment += timedelta(seconds=30)
+        after = store.transition(current(store), Event.HELD, reason="a step")
+        assert heard is not None
+        assert heard < after.entered_at == moment
+
+    def test_a_step_of_another_process_whose_clock_is_a_little_ahead_stays_as_it_is(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store.register_host("compute-1", PrivateKey.generate().public, INCARNATION)
+        record = enrol(store)
+        monkeypatch.setattr(store, "_clock", lambda: record.entered_at - timedelta(seconds=50))
+        store.host_seen("compute-1", 1, hello(1))
+        assert current(store) == record
 
     def test_only_a_newer_hello_of_the_same_incarnation_counts(self, store: Store) -> None:
         store.register_host("compute-1", PrivateKey.generate().public, INCARNATION)

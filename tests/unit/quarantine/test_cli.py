@@ -252,6 +252,19 @@ def test_a_key_is_private_and_never_overwritten(run: Cli, tmp_path: Path) -> Non
     refused(run("keygen", "--output", tmp_path / "no" / "key"), 2, "keygen")
 
 
+def test_a_key_that_root_makes_is_its_service_s(
+    run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "fchown", lambda _file, user, group: given.append((user, group)))
+    code, _out, err = run("keygen")
+    there = tmp_path.stat()
+    assert (code, given) == (0, [(there.st_uid, there.st_gid)])
+    assert f"{tmp_path}/controller.pem has mode 0600" in err
+    assert "the service has to run as its owner" in err
+
+
 def test_slots_are_shown_without_cloud_or_broker(ready: Cli, conf: Path) -> None:
     enrolled(conf)
     found = json.loads(ready("slots", "-f", "json")[1])
@@ -286,12 +299,34 @@ def test_a_decision_is_recorded_although_placement_is_away(ready: Cli, conf: Pat
     assert "no-such-cloud" in err
     record = store.slots()[0]
     assert (record.state, record.reason) == (State.HELD, "smoke in the rack")
-    refused(ready("hold", SLOT, "--reason", "again"), 4, "released_by_operator")
+    refused(ready("hold", SLOT, "--reason", "again"), 4, "is held already (smoke in the rack)")
     refused(ready("release", SLOT, "--reason", " "), 4, "reason")
     assert ready("release", SLOT, "--reason", "looked at")[0] == 0
     assert store.slots()[0].state is State.RELEASED
     assert ready("retire", SLOT, "--reason", "worn")[0] == 0
     assert store.slots()[0].state is State.RETIRED
+    refused(ready("retire", SLOT, "--reason", "again"), 4, "is retired already (worn)")
+    refused(ready("hold", SLOT, "--reason", "again"), 4, "is retired already (worn)")
+
+
+def test_a_slot_in_use_is_not_held_and_the_answer_says_why(ready: Cli, conf: Path) -> None:
+    store = Store.open(f"sqlite:///{conf.parent}/record.db")
+    record = store.enrol(
+        SLOT, provider="p", resource_class="C", in_use=True, profile="x", policy="purge"
+    )
+    server = "22222222-2222-4222-8222-222222222222"
+    record = store.amend(record, SlotChanges(consumer=server))
+    for verb in ("hold", "retire"):
+        refused(ready(verb, SLOT, "--reason", "x"), 4, f"server {server} has the drive")
+    assert store.slots()[0] == record
+    store.transition(record, Event.RELEASE_SEEN, reason="gone")
+    record = store.transition(store.slots()[0], Event.CUSTODY_TAKEN)
+    changes = SlotChanges(order_id="o", nonce="n", identity=IDENTITY)
+    store.transition(record, Event.ORDERED, changes=changes)
+    refused(
+        ready("retire", SLOT, "--reason", "x"), 4, "it is erasing: hold it first, then retire it"
+    )
+    assert ready("hold", SLOT, "--reason", "x")[0] == 0
 
 
 def test_a_drive_exchanged_on_purpose_is_accepted_by_a_person(ready: Cli, conf: Path) -> None:
@@ -467,6 +502,16 @@ class TestOffline:
         both = ("--key", other, "--key", save(tmp_path / "k.jwk", KEY.public.jwk()))
         assert offline("certificate", "verify", files[0], *both)[0] == 0
 
+    def test_a_file_that_cannot_be_read_hides_no_other(
+        self, offline: Cli, files: list[Path], key: Path
+    ) -> None:
+        gone = files[0].with_name("gone.json")
+        gone.symlink_to("nowhere")
+        code, out, _err = offline("ledger", files[0].parent, "--key", key, "-f", "json")
+        found = json.loads(out)
+        assert (code, found["count"]) == (7, 2)
+        assert [one["name"] for one in found["findings"]] == [str(gone)]
+
     def test_files_that_are_none(self, offline: Cli, key: Path, tmp_path: Path) -> None:
         junk = tmp_path / "junk"
         junk.write_bytes(b"\xff\0")
@@ -506,6 +551,42 @@ def test_the_certificates_of_a_server(ready: Cli, conf: Path, tmp_path: Path) ->
     code, out, _err = ready("certificate", "for-server", server)
     assert "between two looks" in out
     refused(ready("certificate", "for-server", "x"), 2, "expected a server's uuid")
+
+
+def test_certificates_of_a_former_key_hold(ready: Cli, conf: Path, tmp_path: Path) -> None:
+    former = save(tmp_path / "former.jwk", json.loads(ready("public-key")[1]))
+    old = PrivateKey.from_pem((tmp_path / "controller.pem").read_bytes(), "old")
+    link, server = Link(), "22222222-2222-4222-8222-222222222222"
+    store = enrolled(conf)
+    for key in (old, None):
+        if key is None:
+            (tmp_path / "controller.pem").rename(tmp_path / "former.pem")
+            assert ready("keygen")[0] == 0
+            key = PrivateKey.from_pem((tmp_path / "controller.pem").read_bytes(), "new")
+        link = certified(store, link, key, server)
+    assert ready("ledger")[0] == 7, "nobody said that the old key was ours"
+    assert ready("certificate", "for-server", server)[0] == 7
+    with conf.open("a") as handle:
+        handle.write(f"[evidence]\nformer_keys = {former}\n")
+    code, out, _err = ready("ledger", "-f", "json")
+    assert (code, json.loads(out)["count"]) == (0, 2)
+    assert ready("certificate", "export")[0] == 0
+    assert ready("certificate", "for-server", server)[0] == 0
+    former.write_text("{}")
+    refused(ready("ledger"), 2, str(former))
+
+
+def certified(store: Store, previous: Link, key: PrivateKey, server: str) -> Link:
+    """One more certificate in the record."""
+    signed = issue(previous, key=key)
+    record = store.slot(SLOT)
+    assert record is not None
+    changes = SlotChanges(order_id=signed.digest[:36], nonce=signed.digest[:32])
+    record = store.transition(record, Event.ORDERED, changes=changes)
+    new = NewCertificate(signed.token, signed.digest, previous.digest, server=server)
+    record = store.transition(record, Event.CERTIFIED, certificate=new)
+    store.transition(record, Event.RECALLED, reason="again")
+    return signed.link
 
 
 def test_property_numbers_are_read_strictly(conf: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from quarantine.cloud.facts import (
     slot_of,
 )
 from quarantine.decide import decide
+from quarantine.handover import Handover
 from quarantine.record.facts import UNSET, SlotRecord
 from quarantine.record.lifecycle import target
 from quarantine.record.states import Event, State
@@ -142,6 +143,7 @@ CLAIMED = replace(CLEAN, claimed="domain 'x' names the drive on its host")
 UNASKED, HAUNTED = replace(CLEAN, ghosts=None), replace(CLEAN, ghosts=("server s runs",))
 SILENT = "its host has said nothing of the order for more than 27.7778 h"
 STUCK = "no step for more than 27.7778 h; its detail or the log says why"
+UNCHECKED, UNBURNT = replace(CLEAN, burns=None), replace(CLEAN, burns=False)
 FIRST = Past(lacks="the slot has no certificate")
 
 TABLE = (
@@ -153,7 +155,6 @@ TABLE = (
     Row("released", (State.IN_USE,), LOCKED, MOVE, Event.RELEASE_SEEN),
     Row("released and free", (State.IN_USE,), FREE, Act.RESERVE, alarm=True),
     Row("released, custody there", (State.IN_USE,), HALF, MOVE, Event.RELEASE_SEEN),
-    Row("provider gone", (State.IN_USE,), None, MOVE, Event.RELEASE_SEEN, alarm=True),
     # Nobody has it, and nobody erased it.
     Row("take it", (State.RELEASED,), LOCKED, Act.TAKE),
     Row("free", (State.RELEASED,), FREE, Act.RESERVE, alarm=True),
@@ -257,6 +258,25 @@ TABLE = (
     Row("not heard of for a day", WORKING, HELD_BY_US, Act.NOTHING, ordered=900, heard=86400),
     # Certified.
     Row("give back", (State.CERTIFIED,), HELD_BY_US, Act.GIVE_BACK),
+    Row("trait not asked for", (State.CERTIFIED,), HELD_BY_US, Act.CHECK, past=UNCHECKED),
+    Row(
+        "the trait is gone",
+        (State.CERTIFIED,),
+        HELD_BY_US,
+        Act.TRANSITION,
+        Event.HELD,
+        past=UNBURNT,
+        alarm=True,
+        new_case=True,
+    ),
+    Row(
+        "the trait is gone, no receipt yet",
+        (State.CERTIFIED,),
+        HELD_BY_US,
+        Act.NOTHING,
+        past=UNBURNT,
+        ticket=False,
+    ),
     Row("no ticket out", (State.CERTIFIED,), HELD_BY_US, Act.TICKET, ticket=False, sent=None),
     Row(
         "no receipt yet",
@@ -487,17 +507,11 @@ TABLE = (
     Row("parked and used", PARKED, STOLEN, Act.AMEND, alarm=True),
     Row("parked and known to be used", PARKED, USED, Act.NOTHING),
     Row("parked, no provider", PARKED, None, Act.NOTHING),
-    # No provider, or none with stock.
-    Row(
-        "provider gone",
-        (State.RELEASED, *OPEN, State.CERTIFIED, State.AVAILABLE),
-        None,
-        MOVE,
-        Event.HELD,
-        alarm=True,
-        new_case=True,
+    # No provider, or none with stock: it is not on offer, and what comes back is judged.
+    *(
+        Row("absent", tuple(s for s in State if s not in PARKED), seen, Act.WAIT)
+        for seen in (None, EMPTY)
     ),
-    Row("no inventory", (State.AVAILABLE,), EMPTY, MOVE, Event.HELD, alarm=True, new_case=True),
 )
 
 
@@ -552,13 +566,71 @@ def decided(row: Row, state: State) -> Action:
     return decide(record_of(row, state), row.seen, NOW, LIMITS, row.past)
 
 
-def test_a_hold_says_whether_the_provider_is_gone_or_empty() -> None:
+@pytest.mark.parametrize("state", PARKED)
+@pytest.mark.parametrize("read", [None, NOW - timedelta(hours=2)])
+def test_a_decision_to_keep_a_drive_on_offer_alarms_nobody(
+    state: State, read: datetime | None
+) -> None:
+    """The first look after it takes the drive out of the pool: that was asked for."""
+    record = replace(RECORD, state=state, read_at=read, custody=None, custody_ready=False)
+    action = decide(record, FREE, NOW, LIMITS, CLEAN)
+    assert (action.act, action.alarm) == (Act.RESERVE, False)
+    again = decide(replace(record, read_at=NOW), FREE, NOW, LIMITS, CLEAN)
+    assert (again.act, again.alarm) == (Act.RESERVE, True)
+
+
+def test_an_absent_slot_says_whether_its_provider_is_gone_or_empty() -> None:
     record = replace(RECORD, state=State.RELEASED)
     empty = replace(LOCKED, inventories=())
     for seen, said in ((None, "no resource provider"), (empty, "a provider without inventory")):
         action = decide(record, seen, NOW, LIMITS)
-        assert action.event is Event.HELD
-        assert action.reason.startswith(f"Placement has {said} for the slot")
+        assert action.reason.startswith(f"Placement shows {said} for the slot")
+
+
+@pytest.mark.parametrize(
+    ("answer", "act", "alarm"),
+    [
+        (Handover.UNASKED, Act.ASK, False),
+        (Handover.UNKNOWN, Act.WAIT, False),
+        (Handover.MOVED, Act.AMEND, False),
+        (Handover.STRANGE, Act.AMEND, True),
+    ],
+)
+def test_nova_is_asked_about_another_consumer_before_a_person_is(
+    answer: Handover, act: Act, alarm: bool
+) -> None:
+    past = replace(CLEAN, handover=answer)
+    action = decide(RECORD, STOLEN, NOW, LIMITS, past)
+    assert (action.act, action.alarm) == (act, alarm)
+    # Whoever had no consumer on record before is no news.
+    first = decide(replace(RECORD, consumer=None), STOLEN, NOW, LIMITS, past)
+    assert (first.act, first.alarm) == (Act.AMEND, False)
+
+
+def test_a_host_in_doubt_calls_nobody_before_it_lasts() -> None:
+    """And what was told of is not over because another process has just begun to wait."""
+    young = replace(LACKING, doubtful=True)
+    offered = replace(RECORD, state=State.AVAILABLE, custody=None)
+    assert decide(offered, FREE, NOW, LIMITS, young).act is Act.NOTHING
+    assert decide(offered, FREE, NOW, LIMITS, LACKING).alarm
+    told = replace(offered, alarm=LACKING.unguarded)
+    assert decide(told, FREE, NOW, LIMITS, young).act is Act.NOTHING
+    certified = replace(RECORD, state=State.CERTIFIED)
+    action = decide(certified, HELD_BY_US, NOW, LIMITS, young)
+    assert (action.act, action.alarm) == (Act.WAIT, False), "nothing is given back meanwhile"
+
+
+@pytest.mark.parametrize("state", [*PARKED, State.RELEASED, State.IN_USE, State.AVAILABLE])
+def test_a_provider_that_was_away_is_made_anew_without_an_alarm(state: State) -> None:
+    away = replace(RECORD, state=state, provider_generation=None)
+    for seen in moved(reserved=1):
+        action = decide(away, seen, NOW, LIMITS)
+        assert action == replace(
+            decide(replace(RECORD, state=state), seen, NOW, LIMITS), alarm=False
+        )
+    for seen in moved(reserved=0):
+        assert decide(away, seen, NOW, LIMITS).act is Act.RESERVE
+        assert decide(away, seen, NOW, LIMITS).alarm
 
 
 @pytest.mark.parametrize(("row", "state"), CASES, ids=lambda x: x.what if isinstance(x, Row) else x)
@@ -649,6 +721,38 @@ def test_where_no_tickets_are_required_a_certificate_is_enough() -> None:
     limits = replace(LIMITS, tickets=False)
     assert decide(record, HELD_BY_US, NOW, limits, Past()).act is Act.GIVE_BACK
     assert decide(record, HELD_BY_US, NOW, limits, FIRST).event is Event.HELD
+
+
+@pytest.mark.parametrize("past", [UNCHECKED, UNBURNT])
+@pytest.mark.parametrize("tickets", [True, False])
+def test_nothing_is_given_back_that_nova_would_not_burn(past: Past, tickets: bool) -> None:
+    limits = replace(LIMITS, tickets=tickets)
+    for state in State:
+        for seen in SEEN:
+            act = decide(replace(RECORD, state=state), seen, NOW, limits, past).act
+            assert act is not Act.GIVE_BACK
+
+
+@pytest.mark.parametrize("state", State)
+def test_where_the_past_cannot_be_read_the_drive_is_kept_out_and_nothing_else_is_done(
+    state: State,
+) -> None:
+    past = Past(unknown="stored key of host x", lacks="the record cannot be read")
+    kept = set()
+    for seen in SEEN:
+        record = replace(RECORD, state=state, alarm=past.unknown)
+        known = decide(record, seen, NOW, LIMITS, replace(past, unknown=""))
+        action = decide(record, seen, NOW, LIMITS, past)
+        if seen.provider.uuid != record.provider or seen.inventory is None:
+            continue
+        if known.act in (Act.RESERVE, Act.ENSURE):
+            assert action == known
+            kept.add(action.act)
+        else:
+            assert action == Action(Act.WAIT, past.unknown)
+    assert Act.RESERVE in kept
+    told = decide(replace(RECORD, state=state), LOCKED, NOW, LIMITS, past)
+    assert (told.act, told.alarm) == (Act.AMEND, True)
 
 
 def test_without_tickets_the_hosts_defences_are_only_told() -> None:

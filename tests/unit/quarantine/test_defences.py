@@ -84,6 +84,7 @@ def test_a_required_defence(defence: Defence, how: Standing) -> None:
     assert bool(past.unguarded) is bad
     # Only a plain word takes back what is on offer.
     assert bool(past.recall) is (required and how is Standing.ABSENT)
+    assert past.doubtful is (required and how is Standing.UNKNOWN)
     for text in filter(None, (past.unguarded, past.recall)):
         assert f"{defence} is {how}" in text
     # What stands on the record does not change with each hello's details.
@@ -230,6 +231,8 @@ def test_what_is_new_is_told_once() -> None:
     bad = standing(Defence.WATCHER, Standing.ABSENT)
     assert [text for _, text in defences.news(None, bad)] == ["watcher is absent: run host-setup"]
     assert [text for _, text in defences.news(GATE, bad)] == ["watcher is absent: run host-setup"]
+    # The minute after a start of nova-compute; where it lasts the slots tell of it.
+    assert list(defences.news(GATE, standing(Defence.PATCH, Standing.UNKNOWN))) == []
     assert list(defences.news(bad, bad)) == []
     assert list(defences.news(bad, GATE)) == []
     assert list(defences.news(bad, None)) == []

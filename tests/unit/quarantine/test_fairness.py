@@ -50,6 +50,9 @@ class Cloud:
         self._ask(uuid)
         return 5, frozenset() if self.free else frozenset({f"server-{uuid}"})
 
+    def burns(self, uuid: str) -> bool:
+        return False
+
     def one_time_use(self, host: str | None = None) -> list[Provider]:
         return []
 

@@ -1116,3 +1116,42 @@ def test_a_guest_let_in_by_a_persons_word_is_in_the_slots_history_once(
     assert len(notes) == 1
     assert "3 a.m." in notes[0]
     assert caplog.text.count("ALARM host cmp1/0000:01:00.0: ada let") == 1
+
+
+def test_a_hello_that_says_the_same_again_is_not_compared_with_every_drive(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[int] = []
+    take = census.take
+
+    def counted(store: Store, message: Hello, clock: Any) -> census.Taken:
+        compared.append(message.sequence)
+        return take(store, message, clock)
+
+    monkeypatch.setattr(census, "take", counted)
+    plane.enrol(identity=None)
+    for sequence in range(1, 5):
+        hello(plane, sequence, {SLOT.address: IDENTITY})
+    assert compared == [1, 2], "the first one taught us the drive"
+    heard = plane.store.host("cmp1")
+    assert heard is not None
+    assert heard.sequence == 4
+    hello(plane, 5, {SLOT.address: replace(IDENTITY, serial="another")})
+    assert compared == [1, 2, 5]
+    assert plane.record().state is State.HELD
+
+
+def test_a_hello_that_met_another_writer_is_compared_again(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_given: object, **_named: object) -> None:
+        raise ConflictError("somebody else")
+
+    plane.enrol()
+    hello(plane, 1, {SLOT.address: IDENTITY})
+    with monkeypatch.context() as patch:
+        patch.setattr(plane.store, "transition", busy)
+        hello(plane, 2, {SLOT.address: replace(IDENTITY, serial="another")})
+    assert plane.record().state is not State.HELD
+    hello(plane, 3, {SLOT.address: replace(IDENTITY, serial="another")})
+    assert plane.record().state is State.HELD

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
-from xml.dom import minidom
 
 import pytest
 
@@ -115,30 +113,14 @@ def test_every_member_has_its_docstring(kind: type[State] | type[Event]) -> None
     assert all(text.endswith(".") for text in texts.values())
 
 
-@pytest.mark.parametrize(("name", "kind"), [("states.svg", "svg"), ("states.md", "markdown")])
-def test_the_committed_pages_are_current(name: str, kind: str) -> None:
-    assert (DOCS / name).read_text() == diagram.FORMATS[kind](), (
-        f"run: python -m quarantine.record.lifecycle --format {kind} > docs/{name}"
+def test_the_committed_page_is_current() -> None:
+    assert (DOCS / "states.md").read_text() == diagram.markdown(), (
+        "run: python -m quarantine.record.lifecycle > docs/states.md"
     )
 
 
-def test_the_picture_is_xml_and_shows_every_state_and_event() -> None:
-    page = minidom.parseString(diagram.svg())  # noqa: S318 - our own text, not a stranger's
-    texts = [node.firstChild.data for node in page.getElementsByTagName("text")]
-    words = set(re.findall(r"\w+", " ".join(texts)))
-    assert {state.value for state in State} <= words
-    assert {event.value for event in Event} <= words
-
-
-def test_dot_and_mermaid_show_every_transition() -> None:
+def test_the_diagram_shows_every_transition() -> None:
     for step in lifecycle.TRANSITIONS:
-        start = step.source.value if step.source else "start"
-        label = next(
-            line
-            for line in diagram.dot().splitlines()
-            if f"{start} -> {step.target.value} " in line
-        )
-        assert step.event.value in label
         start = step.source.value if step.source else r"[*]"
         label = next(
             line

@@ -176,12 +176,11 @@ class Post:
         self.sent: list[Any] = []
         self.away = 0
 
-    def __call__(self, task: str, arguments: list[Any], queue: str) -> None:
-        assert (task, queue) == ("quarantine.bell", "quarantine")
+    def __call__(self, hint: dict[str, str]) -> None:
         if self.away:
             self.away -= 1
             raise UnavailableError("broker: away")
-        self.sent += arguments
+        self.sent.append(hint)
 
 
 def run(ringer: Ringer, seconds: float) -> None:
@@ -270,6 +269,6 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
 def test_no_other_verb_needs_the_extra() -> None:
     program = (
         "import sys; sys.modules['oslo_messaging'] = None; from quarantine import cli; "
-        "list(cli.verbs()); import quarantine.assembly, quarantine.tasks"
+        "list(cli.verbs()); import quarantine.assembly, quarantine.intake"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)

@@ -10,14 +10,34 @@ from pathlib import Path
 
 import pytest
 import yaml
-from nvme_raid import act, diffs, platforms, reading
+from nvme_raid import act, command, diffs, platforms, reading
 from nvme_raid.errors import RaidError
 from nvme_raid.model import Platform
-from nvme_raid.steps import CreateArray, WriteFile
+from nvme_raid.steps import CreateArray, Relink, WriteFile
 from nvme_raid.sysfs import Sysfs
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PACKAGE = REPOSITORY / "ansible/plugins/module_utils/nvme_raid"
+
+
+def test_a_machine_without_udev_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers and small images have none: that is no reason to stop before a drive was seen."""
+    called: list[str] = []
+
+    def gone(argv: list[str], **_more: object) -> None:
+        called.append(argv[0])
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(command.subprocess, "run", gone)
+    monkeypatch.setattr(command.shutil, "which", lambda name, path: None)
+    command.settle()
+    assert called == []
+    with pytest.raises(RaidError, match="expected to run udevadm, found No such file"):
+        act.act(Relink("/dev/md/x", "/dev/md127"))
+    assert called == ["udevadm"], "what cannot be done without it says so"
+    monkeypatch.setattr(command.shutil, "which", lambda name, path: f"/usr/bin/{name}")
+    with pytest.raises(RaidError, match="udevadm"):
+        command.settle()
 
 
 def put(root: Path, path: str, text: str = "") -> Path:

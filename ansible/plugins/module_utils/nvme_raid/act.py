@@ -27,7 +27,6 @@ from .steps import (
 
 _REBUILD_S = 900.0
 _MAKE_S = 900.0
-_SETTLE = ("udevadm", "settle", "--timeout=60")
 _LOG_UNIT = 32 << 10
 """Bytes. The largest that XFS takes is 256 KiB, less than a usual chunk; mkfs.xfs falls back to
 this with a warning, so it is asked for."""
@@ -57,24 +56,24 @@ def _create(step: CreateArray) -> None:
         seconds=_MAKE_S,
     )
     # udev makes the link some time after mdadm has ended.
-    command.run(_SETTLE)
+    command.settle()
 
 
 @_act.register
 def _assemble(step: Assemble) -> None:
     if step.stop:
         command.must(["mdadm", "--stop", step.stop])
-        command.run(_SETTLE)
+        command.settle()
     command.must(
         [*("mdadm", "--assemble", step.node, f"--uuid={step.uuid}", "--run"), *step.devices]
     )
-    command.run(_SETTLE)
+    command.settle()
 
 
 @_act.register
 def _relink(step: Relink) -> None:
     command.must(["udevadm", "trigger", "--action=change", step.device])
-    command.run(_SETTLE)
+    command.settle()
 
 
 @_act.register
@@ -87,7 +86,7 @@ def _make_xfs(step: MakeXfs) -> None:
         argv += ["-d", f"su={unit}k,sw={step.stripe_count}"]
         argv += ["-l", f"su={min(step.stripe_unit, _LOG_UNIT) // 1024}k"]
     command.must([*argv, step.device], seconds=_MAKE_S)
-    command.run(_SETTLE)
+    command.settle()
 
 
 @_act.register
@@ -96,8 +95,9 @@ def _relabel(step: Relabel) -> None:
         command.must(["xfs_io", "-c", f"label -s {step.label}", step.point])
     else:
         command.must(["xfs_admin", "-L", step.label, step.device])
-    command.run(["udevadm", "trigger", "--action=change", os.path.realpath(step.device)])
-    command.run(_SETTLE)
+    if command.udev():
+        command.run(["udevadm", "trigger", "--action=change", os.path.realpath(step.device)])
+        command.settle()
 
 
 @_act.register

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ ENVIRONMENT = {
 }
 """All that a child sees: the caller's language must not change what a tool prints."""
 SECONDS = 120.0
+_SETTLE = ("udevadm", "settle", "--timeout=60")
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,18 @@ def run(argv: Sequence[str], *, seconds: float = SECONDS) -> Completed:
     return Completed(
         done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     )
+
+
+def settle() -> None:
+    """Wait until udev has done what it was told. Where there is no udev, tools make their own
+    links, and there is nothing to wait for."""
+    if udev():
+        run(_SETTLE)
+
+
+def udev() -> bool:
+    """Whether this machine has udev's program."""
+    return shutil.which("udevadm", path=ENVIRONMENT["PATH"]) is not None
 
 
 def must(argv: Sequence[str], *, seconds: float = SECONDS) -> Completed:

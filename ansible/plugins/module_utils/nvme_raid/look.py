@@ -12,7 +12,6 @@ from .model import Content, Device, Drive, Machine, Platform, Running, Sampled, 
 from .platforms import platform
 from .sysfs import Sysfs
 
-_SETTLE = ("udevadm", "settle", "--timeout=60")
 _NOTHING_FOUND = 2
 """blkid's exit code for a device without any signature (blkid(8))."""
 _AMBIVALENT = 8
@@ -22,7 +21,7 @@ _MD_MEMBER = "an md superblock"
 def look(wish: Wish) -> Machine:
     """All facts. Raises :class:`RaidError` where the machine cannot be asked."""
     # At boot udev may just be assembling the array: half of one would be taken for a broken one.
-    command.run(_SETTLE)
+    command.settle()
     sysfs = Sysfs()
     mounts = sysfs.mounts()
     system = sysfs.system(mounts)

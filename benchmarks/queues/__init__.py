@@ -1,0 +1,1 @@
+"""How long what hosts say waits for the control plane."""

@@ -1,0 +1,185 @@
+"""The age of the oldest report while hosts say hello and erases show progress; an hour's backlog.
+
+Real Redis, SQLite record, inbox and both lanes of the intake in one process, as in
+``nvme-quarantine worker``; a second process signs and pushes what the hosts would. Nobody looks at
+Placement. Reports are of slots without an order: verified, refused and recorded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import multiprocessing
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from benchmarks.queues.hosts import INCARNATION, PROGRESS_SECONDS, Site, drive, produce, slots
+from eraser.wire import signing
+from eraser.wire.identity import Slot
+from eraser.wire.inbound import BOUNDS, Kind, key
+from eraser.wire.messaging import Door
+from eraser.wire.signing import PrivateKey
+from quarantine import celeryapp, intake
+from quarantine.evidence.registrar import Registrar
+from quarantine.inbox import Inbox
+from quarantine.intake import Lane
+from quarantine.lists import Lists
+from quarantine.record import models
+from quarantine.record.facts import SlotChanges
+from quarantine.record.states import Event
+from quarantine.record.store import Store
+from tests.lab.services.process import wait_until
+from tests.lab.services.redis import RedisServer
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+class _Nobody:
+    """A reconciler whose looks cost nothing."""
+
+    def look(self, slot: Slot) -> None: ...
+    def bell(self, host: str, address: str | None = None) -> None: ...
+    def bell_server(self, server: str) -> None: ...
+
+
+@dataclass
+class _Timed(Inbox):
+    """Notes how old each report is when it is done with."""
+
+    ages: list[float] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def report(self, token: str) -> Any:
+        try:
+            return super().report(token)
+        finally:
+            payload = json.loads(signing.unverified_payload(token, "report"))
+            self.ages.append(time.time() - float(payload["finished_at"]))
+
+    def hello(self, token: str) -> None:
+        super().hello(token)
+        self.counts["hello"] = self.counts.get("hello", 0) + 1
+
+    def progress(self, token: str) -> None:
+        super().progress(token)
+        self.counts["progress"] = self.counts.get("progress", 0) + 1
+
+
+def _set_up(store: Store, site: Site, public: signing.PublicKey) -> None:
+    for number, host in enumerate(site.hosts):
+        # A host has a key of its own; one for all signs quicker, and is told apart here.
+        store.register_host(host, PrivateKey.generate().public, INCARNATION)
+        for slot in slots(host) if number < len(site.erasing) else slots(host)[:1]:
+            record = store.enrol(
+                slot,
+                provider=str(uuid.uuid4()),
+                resource_class="CUSTOM_NVME",
+                in_use=False,
+                profile="p",
+                policy="q",
+            )
+            if host not in site.erasing or slot != slots(host)[0]:
+                continue
+            custody = SlotChanges(custody=str(uuid.uuid4()), custody_ready=True)
+            record = store.transition(record, Event.CUSTODY_TAKEN, changes=custody)
+            order = SlotChanges(
+                order_id=f"order-{host}",
+                nonce="n" * 32,
+                order_token="t",  # noqa: S106
+                identity=drive(slot),
+            )
+            store.transition(store.amend(record, order), Event.ORDERED)
+    with store._writing() as db:
+        db.execute(models.hosts.update().values(jwk=json.dumps(public.jwk())))
+
+
+def _lanes(url: str, database: str, key_: PrivateKey, stop: threading.Event) -> list[_Timed]:
+    inboxes = []
+    for name, kinds in (("reports", intake.URGENT), ("hellos", intake.REST)):
+        store = Store.open(database)
+        inbox = _Timed(store, key_.public, cast(Registrar, None), _Nobody())
+        lane = Lane(kinds, inbox, Lists(Door(celeryapp.make_app(url))), store.host_names)
+        threading.Thread(target=intake.run, args=(lane, stop, name), daemon=True).start()
+        inboxes.append(inbox)
+    return inboxes
+
+
+def _figures(ages: list[float]) -> str:
+    late = sorted(ages)[int(len(ages) * 0.99)]
+    return f"median {statistics.median(ages):.2f} s, 99 % {late:.2f} s, oldest {max(ages):.2f} s"
+
+
+def main() -> int:
+    """Both figures on standard output."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hosts", type=int, default=3000)
+    parser.add_argument("--erases", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of steady load")
+    parser.add_argument("--directory", type=Path, default=None, help="for the record")
+    options = parser.parse_args()
+    logging.disable(logging.ERROR)
+    with tempfile.TemporaryDirectory(dir=options.directory) as directory:
+        base, private = Path(directory), PrivateKey.generate()
+        database = f"sqlite:///{base}/record.sqlite"
+        with RedisServer(base / "redis") as server, server.client() as client:
+            names = [f"cmp{number:05d}" for number in range(options.hosts)]
+            site = Site(server.url, names, names[: options.erases], private.pem())
+            store = Store.open(database)
+            store.migrate()
+            _say(f"registering {options.hosts} hosts")
+            _set_up(store, site, private.public)
+            stop = threading.Event()
+            reports, rest = _lanes(server.url, database, private, stop)
+            _say("the first hello of each")
+            say = site.messages()
+            for host in names:
+                say.hello(host)
+            wait_until(lambda: rest.counts.get("hello", 0) >= len(names), "them to be heard", 900)
+            _say(f"{options.seconds:.0f} s of steady load")
+            reports.ages.clear()
+            rest.counts.clear()
+            producer = multiprocessing.get_context("spawn").Process(
+                target=produce, args=(site, options.seconds)
+            )
+            producer.start()
+            producer.join()
+            waiting = client.exists(*(key(Kind.HELLO, host) for host in names))
+            print(f"load of the machine {os.getloadavg()[0]:.0f}")
+            print(f"reports: {len(reports.ages)} done, {_figures(reports.ages)}")
+            print(f"heard meanwhile: {rest.counts}; hellos that still wait: {waiting}")
+            _say("an hour without a control plane")
+            stop.set()
+            time.sleep(2)
+            hour = min(int(3600 / PROGRESS_SECONDS), BOUNDS[Kind.PROGRESS].keep)
+            for host in names:
+                for _ in range(BOUNDS[Kind.HELLO].keep):
+                    say.hello(host)
+            for host in site.erasing:
+                for _ in range(hour):
+                    say.progress(host)
+                say.report(host)
+            start = time.monotonic()
+            reports, rest = _lanes(server.url, database, private, threading.Event())
+            wait_until(lambda: len(reports.ages) >= len(site.erasing), "the reports", 600)
+            done = time.monotonic() - start
+            keys = [key(kind, host) for kind in Kind for host in names]
+            wait_until(lambda: not client.exists(*keys), "the rest to be gone", 1800)
+            left = len(site.erasing) * hour
+            print(f"backlog: {len(site.erasing)} reports {done:.1f} s,", end=" ")
+            print(f"{len(names)} hellos and {left} progress {time.monotonic() - start:.1f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""What the hosts of a cloud say, signed and pushed as they would; a process of its own."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from eraser.wire import codec
+from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.wire.inbound import Kind
+from eraser.wire.messaging import Door, host_queue, make_app
+from eraser.wire.report import (
+    HELLO_TYPE,
+    PROGRESS_TYPE,
+    REPORT_TYPE,
+    Hello,
+    Progress,
+    SeenDrive,
+    Step,
+)
+from eraser.wire.signing import PrivateKey
+from tests.unit.quarantine.testimony import IDENTITY, REPORT
+
+INCARNATION: Final = "incarnation-00001"
+DRIVES: Final = 2
+HELLO_SECONDS: Final = 60.0
+PROGRESS_SECONDS: Final = 15.0
+REPORT_SECONDS: Final = 0.5
+
+
+def slots(host: str) -> list[Slot]:
+    return [Slot(host, f"0000:{0x81 + n:02x}:00.0") for n in range(DRIVES)]
+
+
+def drive(slot: Slot) -> ControllerIdentity:
+    return replace(IDENTITY, serial=f"{slot.host}-{slot.address[5:7]}")
+
+
+@dataclass
+class Site:
+    """The hosts, and which of them erase a drive."""
+
+    url: str
+    hosts: list[str]
+    erasing: list[str]
+    pem: bytes
+    """The key that all hosts sign with here."""
+
+    def messages(self) -> Messages:
+        """Their mouth."""
+        return Messages(self, PrivateKey.from_pem(self.pem, "key"))
+
+
+@dataclass
+class Messages:
+    site: Site
+    key: PrivateKey
+    sequence: int = 0
+
+    def __post_init__(self) -> None:
+        self.door = Door(make_app(self.site.url, host_queue("all")))
+
+    def _push(self, kind: Kind, host: str, message: object, typ: str) -> None:
+        self.door.push(kind, host, self.key.sign(codec.canonical(message), typ))
+
+    def hello(self, host: str) -> None:
+        drives = tuple(SeenDrive(slot.address, "nvme", drive(slot)) for slot in slots(host))
+        self.sequence += 1
+        number = time.time_ns() // 1000 + self.sequence
+        self._push(Kind.HELLO, host, Hello(host, INCARNATION, number, "0", drives, ()), HELLO_TYPE)
+
+    def progress(self, host: str) -> None:
+        self.sequence += 1
+        number = time.time_ns() // 1000 + self.sequence
+        message = Progress(
+            f"order-{host}", slots(host)[0], 1, INCARNATION, number, Step.ERASE, 0.5, ""
+        )
+        self._push(Kind.PROGRESS, host, message, PROGRESS_TYPE)
+
+    def report(self, host: str) -> None:
+        message = replace(
+            REPORT,
+            slot=slots(host)[1],
+            incarnation=INCARNATION,
+            nonce=uuid.uuid4().hex,
+            finished_at=repr(time.time()),
+        )
+        self._push(Kind.REPORT, host, message, REPORT_TYPE)
+
+
+def produce(site: Site, seconds: float) -> None:
+    """Everything that the hosts say in that time, evenly."""
+    say = site.messages()
+    start = time.monotonic()
+    rates: list[tuple[float, Callable[[str], None], list[str]]] = [
+        (len(site.hosts) / HELLO_SECONDS, say.hello, site.hosts),
+        (len(site.erasing) / PROGRESS_SECONDS, say.progress, site.erasing),
+        (1 / REPORT_SECONDS, say.report, site.hosts),
+    ]
+    done = [0] * len(rates)
+    while (now := time.monotonic() - start) < seconds:
+        for at, (rate, speak, hosts) in enumerate(rates):
+            while done[at] < now * rate:
+                speak(hosts[done[at] % len(hosts)])
+                done[at] += 1
+        time.sleep(0.02)

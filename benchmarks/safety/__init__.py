@@ -1,0 +1,1 @@
+"""How long a dirty drive stands on offer while everything else is busy."""

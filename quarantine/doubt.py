@@ -1,0 +1,33 @@
+"""How long a host has not been able to say how its defences stand.
+
+For a minute after a start of nova-compute its patch is unknown, and a look may take too long on a
+busy host: nothing is given back meanwhile, but nobody is called before it lasts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+class Doubts:
+    """The hosts in doubt, each with the moments of its first and its last look, in this process."""
+
+    def __init__(self, grace: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """``grace`` in seconds."""
+        self._grace = grace
+        self._now = monotonic
+        self._seen: dict[str, tuple[float, float]] = {}
+
+    def is_young(self, host: str, doubtful: bool) -> bool:
+        """Whether the host is in doubt, and not for long yet. One call for each look."""
+        if not doubtful:
+            self._seen.pop(host, None)
+            return False
+        now = self._now()
+        first, last = self._seen.get(host, (now, now))
+        if now - last > self._grace:
+            # Its word of the time between went to another process.
+            first = now
+        self._seen[host] = first, now
+        return now - first < self._grace

@@ -1,0 +1,75 @@
+"""A drive that another consumer holds than the one on record: a move that Nova knows, or not.
+
+A cold migration hands the drive's allocation from the server to its migration, a revert hands it
+back. Nova is asked before a person is.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from quarantine.cloud.novafacts import Migration
+from quarantine.errors import QuarantineError
+
+LOG = logging.getLogger(__name__)
+
+AWAY_SECONDS: Final = 20.0
+"""A Nova that did not answer is not asked again for so long."""
+
+
+class Handover(enum.StrEnum):
+    """What Nova says of two consumers of one drive, the former one and the one of now."""
+
+    MOVED = "moved"
+    """One of them is a migration of the other."""
+    STRANGE = "strange"
+    """Nova knows of no such migration, or is not asked at all."""
+    UNKNOWN = "unknown"
+    """Nova does not answer, and that has not lasted."""
+    UNASKED = "unasked"
+    """To be asked."""
+
+
+class Nova(Protocol):
+    """What is asked of :class:`quarantine.cloud.compute.Compute`."""
+
+    def migrations_of(self, server: str) -> list[Migration]:
+        """Every migration of a server, ended or not."""
+
+
+class Handovers:
+    """Asks Nova about two consumers; where it is away for long, people are asked instead."""
+
+    def __init__(
+        self, nova: Nova, grace: float, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``grace``: seconds for which a Nova that does not answer is waited for."""
+        self._nova = nova
+        self._grace = grace
+        self._now = monotonic
+        self._away_since: float | None = None
+        self._away_until = -float("inf")
+
+    def between(self, before: str, now: str) -> Handover:
+        """Whether the drive went from one to the other by a migration. Never raises for Nova."""
+        if self._now() >= self._away_until:
+            try:
+                moved = any(
+                    migration.uuid == other
+                    for server, other in ((before, now), (now, before))
+                    for migration in self._nova.migrations_of(server)
+                )
+            except (QuarantineError, LookupError, TypeError, ValueError) as error:
+                LOG.warning("Nova cannot be asked for the migrations of %s: %s", before, error)
+                self._away_until = self._now() + AWAY_SECONDS
+            else:
+                self._away_since = None
+                return Handover.MOVED if moved else Handover.STRANGE
+        if self._away_since is None:
+            self._away_since = self._now()
+        lasted = self._now() - self._away_since >= self._grace
+        return Handover.STRANGE if lasted else Handover.UNKNOWN

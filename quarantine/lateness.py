@@ -1,0 +1,72 @@
+"""What must be done again and again, and an alarm where it was not: once, and once when it is over.
+
+An outage makes everything late. People hear of the first thing, and later of another one only where
+that has less time: then the alarms of one outage are one. What is late still when that first thing
+is over has its own time from then on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class _Duty:
+    what: str
+    within: Callable[[], float]
+    last: float
+
+
+class Lateness:
+    """Duties, and when each was last done. Threads may share one."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._now = monotonic
+        self._lock = threading.Lock()
+        self._duties: dict[str, _Duty] = {}
+        self._told: _Duty | None = None
+        self._over: float | None = None
+        """Since when what people were told of is late no more, while another thing is."""
+
+    def expect(self, what: str, within: Callable[[], float]) -> None:
+        """``what`` has to be done well once in ``within()`` seconds from now on."""
+        self._duties[what] = _Duty(what, within, self._now())
+
+    def done(self, what: str, at: float | None = None) -> None:
+        """It was done well; what it saw is of ``at``, or of now."""
+        self._duties[what].last = self._now() if at is None else at
+
+    def check(self) -> str:
+        """What is late now, of several the one with the least time; alarms where that is news."""
+        with self._lock:
+            now, told = self._now(), self._told
+            late = [duty for duty in self._duties.values() if now - duty.last > duty.within()]
+            worst = min(late, key=lambda duty: duty.within(), default=None)
+            if worst is None:
+                if told is not None:
+                    LOG.warning("over: there was a good %s again", told.what)
+                self._told = self._over = None
+                return ""
+            if told is None or any(duty is told for duty in late):
+                self._over = None
+            elif self._over is None:
+                self._over = now
+            left = self._over is not None and now - self._over > worst.within()
+            if told is None or left or worst.within() < told.within():
+                if told is not None and left:
+                    LOG.warning("over: there was a good %s again", told.what)
+                self._told, self._over = worst, None
+                LOG.error(
+                    "ALARM no good %s for %.0f s, expected one in %.0f s; the warnings before this "
+                    "line say why: see Placement and the database",
+                    worst.what,
+                    now - worst.last,
+                    worst.within(),
+                )
+            return worst.what

@@ -1,0 +1,1 @@
+"""Nova's own tests, with changes of ours."""

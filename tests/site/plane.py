@@ -1,0 +1,371 @@
+"""The control plane: the real parts, put together by the real assembly, as processes of a world.
+
+What differs from release to release of the control plane is looked for here and nowhere else: the
+loop's process, the worker's, and the bound that is promised for a dirty drive on offer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import quarantine.record.store as store_module
+from eraser.wire.signing import PrivateKey
+from quarantine.assembly import Assembly
+from quarantine.cloud.compute import Compute
+from quarantine.cloud.placement import Placement as Door
+from quarantine.conf import load
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import Event
+from quarantine.record.store import Store
+from quarantine.step import Limits
+from tests.site import doors
+from tests.site.broker import Broker, Message
+from tests.site.line import Connection
+from tests.site.lists import Lists
+from tests.site.world import Killed, Process, World
+
+
+def _module(name: str) -> Any:
+    """A part of some releases only; None where it is not there."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+INTAKE: Final = _module("quarantine.intake")
+"""Takes what hosts say from lists, where Celery did before."""
+
+SAFETY: Final = _module("quarantine.safety")
+"""What is on offer without a right, first and by itself."""
+
+INBOUND: Final = _module("eraser.wire.inbound")
+_FOR_EVER: Final = 1e9
+_MEMORY: Final = Path("/dev/shm")
+_IDLE_SECONDS: Final = 5.0
+Moved = Callable[[SlotRecord, Event, str], None]
+
+
+@dataclass
+class Marks:
+    """Places in the store's own doors where the rare may be made to happen."""
+
+    crash: int = 0
+    """The process that commits next dies right after its commit; counts down."""
+
+
+class SimulatedStore(Store):
+    """The real store, which tells of each step, and may die after a commit."""
+
+    marks: Marks
+    moved: Moved
+    world: World
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Any]:
+        with super()._writing() as db:
+            yield db
+        if self.marks.crash and self.world.current is not None:
+            self.marks.crash -= 1
+            self.world.say(f"{self.world.current.name} dies after a commit")
+            raise Killed
+
+    def transition(self, record: SlotRecord, event: Event, **named: Any) -> SlotRecord:
+        after = super().transition(record, event, **named)
+        self.moved(after, event, named.get("reason", ""))
+        return after
+
+
+class Post:
+    """The way to the hosts' queues."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.app = None
+
+    def __call__(self, host: str, token: str) -> None:
+        self._broker.to_host(host, "eraser.order", token)
+
+    def ticket(self, host: str, token: str) -> None:
+        """A signed ticket."""
+        self._broker.to_host(host, "eraser.ticket", token)
+
+
+class SimulatedAssembly(Assembly):
+    """One process's parts: the real assembly with other doors."""
+
+    def __init__(self, plane: Plane) -> None:
+        super().__init__()
+        self._plane = plane
+
+    @cached_property
+    def conf(self) -> Any:
+        return self._plane.conf
+
+    @cached_property
+    def store(self) -> Store:
+        plane = self._plane
+        store = SimulatedStore.open(f"sqlite:///{plane.database}", clock=plane.world.wall)
+        assert isinstance(store, SimulatedStore)
+        store.marks, store.moved, store.world = plane.marks, plane.moved, plane.world
+        return store
+
+    @cached_property
+    def key(self) -> PrivateKey:
+        return self._plane.key
+
+    @cached_property
+    def placement(self) -> Door:
+        return Door(self._plane.connection)
+
+    @cached_property
+    def compute(self) -> Compute:
+        return Compute(self._plane.connection)
+
+    @cached_property
+    def post(self) -> Any:
+        return Post(self._plane.broker)
+
+    @cached_property
+    def lists(self) -> Any:
+        return self._plane.lists
+
+    @cached_property
+    def safety(self) -> Any:
+        """The safety pass with our doors; None in a release that has none."""
+        if SAFETY is None:
+            return None
+        limits = Limits.from_conf(self.conf)
+        safety = SAFETY.Safety(self.store, self.placement, limits, lateness=self.lateness)
+        self.lateness.expect(SAFETY.PASS, lambda: safety.bound)
+        return safety
+
+    @cached_property
+    def inbox(self) -> Any:
+        inbox = Assembly.inbox.func(self)  # type: ignore[attr-defined]
+        # Pages are not what is tried here, and cost more than all the rest.
+        inbox.registrar.directory = None
+        return inbox
+
+
+class _Again(Exception):
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
+@dataclass
+class _Task:
+    name: str
+
+    def retry(self, *, countdown: float) -> _Again:
+        return _Again(countdown)
+
+
+class _App:
+    """What :func:`quarantine.tasks.register` asks of Celery."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, Callable[..., object]] = {}
+
+    def task(self, *, name: str, **_: Any) -> Callable[[Any], Any]:
+        def keep(function: Callable[..., object]) -> Callable[..., object]:
+            self.functions[name] = function
+            return function
+
+        return keep
+
+
+class _Doorbell:
+    """A stop that never comes; who waits a little for messages waits until there are some."""
+
+    def __init__(self, world: World, broker: Broker) -> None:
+        self._world = world
+        self._broker = broker
+
+    def is_set(self) -> bool:
+        return False
+
+    def wait(self, seconds: float) -> bool:
+        if seconds > INTAKE.IDLE_SECONDS:
+            self._world.sleep(seconds)
+            return False
+        self._broker.arrived.clear()
+        self._broker.arrived.wait(_IDLE_SECONDS)
+        return False
+
+
+@dataclass
+class Plane:
+    """The control plane. ``start`` and ``stop`` as often as it dies."""
+
+    world: World
+    connection: Connection
+    broker: Broker
+    key: PrivateKey
+    options: dict[tuple[str, str], Any]
+    moved: Moved
+    marks: Marks = field(default_factory=Marks)
+    loop: Process | None = None
+    worker: Process | None = None
+    lists: Lists | None = None
+    _made: list[SimulatedAssembly] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        base = str(_MEMORY) if _MEMORY.is_dir() else None
+        self.directory = Path(tempfile.mkdtemp(prefix="nvme-site-", dir=base))
+        self.database = self.directory / "record.db"
+        shutil.copy(_template(), self.database)
+
+        if INBOUND is not None:
+            kind, key = INBOUND.Kind, INBOUND.key
+            self.lists = Lists(self.broker, lambda name, host: key(kind(name), host))
+
+    @cached_property
+    def conf(self) -> Any:
+        """Read once: it takes longer than a crash should."""
+        conf = load()
+        for (group, name), value in self.options.items():
+            conf.set_override(name, value, group=group)
+        return conf
+
+    def assembly(self) -> SimulatedAssembly:
+        """The parts of one more process."""
+        made = SimulatedAssembly(self)
+        self._made.append(made)
+        return made
+
+    @property
+    def limits(self) -> Limits:
+        """As configured."""
+        return Limits.from_conf(self.conf)
+
+    @property
+    def alive(self) -> bool:
+        """Both processes run."""
+        return all(p is not None and p.alive for p in (self.loop, self.worker))
+
+    def start(self) -> None:
+        """Start what does not run."""
+        if self.loop is None or not self.loop.alive:
+            self.loop = self.world.spawn("loop", self._loop)
+        if self.worker is None or not self.worker.alive:
+            self.worker = self.world.spawn("worker", self._worker)
+
+    def kill(self, which: str) -> None:
+        """``loop`` or ``worker``, wherever it stands."""
+        process = self.loop if which == "loop" else self.worker
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        """End it, and forget its database."""
+        for which in ("loop", "worker"):
+            self.kill(which)
+        for made in self._made:
+            made.store.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _loop(self) -> None:
+        with self._assembled() as assembly:
+            reconciler, stop = assembly.reconciler, doors.Event(lambda: self.world)
+            safety = assembly.safety
+            if safety is not None:
+                doors.Thread(lambda: self.world, safety.run_forever, "safety", (stop,)).start()
+            reconciler.run_forever(stop)
+
+    def _worker(self) -> None:
+        if INTAKE is None:
+            self._celery()
+        else:
+            self._lanes()
+
+    def _lanes(self) -> None:
+        """As ``nvme-quarantine worker``: a thread for each lane of the intake."""
+        stop = _Doorbell(self.world, self.broker)
+        lanes = (("reports", INTAKE.URGENT), ("hellos", INTAKE.REST))
+        for name, kinds in lanes:
+            thread = doors.Thread(lambda: self.world, self._lane, name, (kinds, stop, name))
+            thread.start()
+        while True:
+            self.world.sleep(_FOR_EVER)
+
+    def _lane(self, kinds: Any, stop: _Doorbell, name: str) -> None:
+        with self._assembled() as assembly:
+            lane = INTAKE.Lane(kinds, assembly.inbox, assembly.lists, assembly.store.host_names)
+            INTAKE.run(lane, stop, name)
+
+    def _celery(self) -> None:
+        """The loop of Celery's worker, one message at a time, with the real tasks."""
+        tasks = importlib.import_module("quarantine.tasks")
+        with self._assembled() as assembly:
+            app = _App()
+            tasks.register(app, assembly.inbox)
+            while True:
+                message = self.broker.take()
+                if message is None:
+                    self.broker.arrived.wait(_IDLE_SECONDS)
+                    continue
+                self._handle(app, message)
+
+    def _handle(self, app: _App, message: Message) -> None:
+        name = f"quarantine.{message.task}"
+        try:
+            app.functions[name](_Task(name), message.payload)
+        except _Again as again:
+            self.broker.again(message, again.seconds)
+        except Killed:
+            # acks_late: what was not finished comes again.
+            self.broker.again(message, 1.0)
+            raise
+
+    @contextlib.contextmanager
+    def _assembled(self) -> Iterator[SimulatedAssembly]:
+        assembly = self.assembly()
+        try:
+            yield assembly
+        except Killed:
+            raise
+        except Exception:
+            # A process that ends by itself is a finding: it must never.
+            logging.getLogger("quarantine").exception("ALARM: a process ended")
+            raise
+        finally:
+            self._made.remove(assembly)
+            assembly.store.close()
+
+
+_TEMPLATES: dict[str, Path] = {}
+
+
+def _template() -> Path:
+    """A database with this release's schema, made once."""
+    if "record" not in _TEMPLATES:
+        directory = Path(tempfile.mkdtemp(prefix="nvme-site-template-"))
+        path = directory / "record.db"
+        store = store_module.Store.open(f"sqlite:///{path}")
+        store.migrate()
+        store.close()
+        _TEMPLATES["record"] = path
+    return _TEMPLATES["record"]
+
+
+def promised(limits: Limits, slots: int, latency: float) -> float:
+    """Seconds that a drive with somebody's data may stand on offer: what the intervals say.
+
+    A release that measures its own bound is not held to that yet.
+    """
+    return _by_intervals(limits, latency)
+
+
+def _by_intervals(limits: Limits, latency: float) -> float:
+    """A list is due, the round before it ends, it is read, and the slot is looked at."""
+    return limits.list_interval + limits.sweep_interval + 15 * latency

@@ -1,0 +1,174 @@
+"""What a tenant saved in a drive's features: set back, or the drive is held and says why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eraser.drive import featuresurvey
+from eraser.drive.featuresurvey import survey
+from eraser.drive.inspect import facts
+from eraser.drive.profile import propose
+from eraser.wire import codec
+from eraser.wire.profile import Comparator, FeatureRule, Profile
+from tests.lab.nvme import features as labfeatures
+from tests.lab.nvme.leftovers import Leftovers
+from tests.lab.nvme.profile import SanitizeProfile
+from tests.lab.nvme.spec import Fid
+from tests.lab.nvme.state import SavedFeature
+from tests.unit.case.test_restore import ONE_METHOD, Bed, fit, make_bed
+from tests.unit.drive.labdrive import FULL, LabController, lab_controller
+
+MANY = replace(ONE_METHOD, many_features=True)
+
+VALUES = {
+    "every completion 25.5 ms late": (Fid.INTERRUPT_COALESCING, 0xFFFF),
+    "reads give up at once": (Fid.READ_RECOVERY, 15),
+    "LBA status interval": (Fid.LBA_STATUS, 0x1234_5678),
+    "vendor's power state": (Fid.VENDOR_POWER, 1),
+}
+TEXTS = {
+    "label of a namespace": Fid.ADMIN_LABEL,
+    "address of a management controller": Fid.MANAGEMENT_ADDRESS,
+    "address of an agent": Fid.AGENT_ADDRESS,
+    "LBA ranges": Fid.LBA_RANGES,
+    "vendor's error injection": Fid.VENDOR_ERRORS,
+}
+THRESHOLDS = {"over": 0, "under": 0x10, "sensor 1, over": 1, "sensor 1, under": 0x11}
+
+
+@pytest.fixture
+def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
+    return make_bed(tmp_path, monkeypatch, MANY)
+
+
+def saved(bed: Bed, fid: int) -> SavedFeature:
+    nsid = int(labfeatures.MANY.get(fid, labfeatures.FeatureRule()).per_namespace)
+    return bed.bench.drive.state.features[f"{fid:02x}/{nsid}/0"]
+
+
+def test_a_drive_with_all_of_them_is_erased_like_any_other(bed: Bed) -> None:
+    report = bed.run()
+    fit(report)
+    assert bed.sent(report) == ["84"]
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_is_set_back(bed: Bed, name: str) -> None:
+    fid, value = VALUES[name]
+    bed.leave(Leftovers(features={fid: value}))
+    fit(bed.run())
+    rule = labfeatures.MANY.get(fid, labfeatures.FeatureRule())
+    assert saved(bed, fid).value == rule.default
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_is_gone(bed: Bed, name: str) -> None:
+    fid = TEXTS[name]
+    bed.leave(Leftovers(texts={fid: "hello, next tenant"}))
+    fit(bed.run())
+    assert "hello" not in bytes.fromhex(saved(bed, fid).data).decode("latin-1")
+
+
+@pytest.mark.parametrize("name", THRESHOLDS)
+def test_a_temperature_threshold_is_set_back(bed: Bed, name: str) -> None:
+    key = f"04/0/{THRESHOLDS[name]}"
+    bed.bench.drive.state.features[key] = SavedFeature(200)
+    fit(bed.run())
+    assert bed.bench.drive.state.features[key].value == 343
+
+
+def test_what_cannot_be_set_back_holds_the_drive_and_is_named(bed: Bed) -> None:
+    bed.leave(Leftovers(features={Fid.DATA_PLACEMENT: 1}))
+    report = bed.run()
+    assert report.fit is False
+    [line] = report.profile_differences
+    assert line == "profile: expected feature 0x1d (flexible data placement) 0x0, found 0x1"
+
+
+def test_what_moves_or_cannot_be_changed_is_not_compared(tmp_path: Path) -> None:
+    rules = {rule.fid: rule for rule in survey(lab_controller(tmp_path, MANY))}
+    assert rules[Fid.VENDOR_COUNTER].comparator is Comparator.REPORTED
+    assert Fid.VENDOR_FIXED not in rules
+    assert rules[Fid.VENDOR_POWER].comparator is Comparator.EQUAL
+    assert Fid.TIMESTAMP not in rules
+    assert rules[Fid.KEEP_ALIVE].current, "it is not saved, so it is read as it is"
+
+
+def test_each_threshold_has_a_rule_of_its_own(tmp_path: Path) -> None:
+    rules = [rule for rule in survey(lab_controller(tmp_path)) if rule.fid == 0x04]
+    assert [rule.select for rule in rules] == [0, 1 << 20, 1 << 16, 1 << 20 | 1 << 16]
+    assert rules[-1].name == "temperature threshold, under, sensor 1"
+
+
+@pytest.mark.parametrize("text", ["", "hello"])
+def test_another_drives_own_default_is_as_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """A GUID in the LBA ranges is each drive's own: nobody left it there."""
+    made = make_bed(tmp_path, monkeypatch, replace(MANY, serial="ANOTHER1"))
+    (tmp_path / "first").mkdir()
+    first = LabController(type(made.bench)(tmp_path / "first", MANY))
+    approved = propose(first.identity(), facts(first), survey(first), "approved")
+    assert [rule.digest for rule in approved.features if rule.fid == 3] != [
+        rule.digest for rule in made.profile.features if rule.fid == 3
+    ]
+    made.profile = approved
+    if text:
+        made.leave(Leftovers(texts={Fid.LBA_RANGES: text}))
+    report = made.run()
+    fit(report)
+    assert made.sent(report) == (["84", "09"] if text else ["84"])
+    if text:
+        default = made.bench.profile.nguid(1).hex()
+        assert saved(made, Fid.LBA_RANGES).data.startswith(default)
+
+
+def test_an_erase_asks_for_nothing_that_the_drive_refuses(bed: Bed) -> None:
+    bed.run()
+    asked = [entry for entry in bed.bench.commands("get_features") if not entry.succeeded]
+    bed.files.clear()
+    bed.run()
+    again = [entry for entry in bed.bench.commands("get_features") if not entry.succeeded]
+    assert len(again) == len(asked), "only the survey, once for a model"
+
+
+def test_a_drive_without_a_list_of_its_features_is_asked_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    told = survey(lab_controller(tmp_path, MANY))
+    monkeypatch.setattr(featuresurvey, "_listed", lambda _controller: None)
+    assert survey(lab_controller(tmp_path / "other", MANY)) == told
+
+
+def test_a_profile_says_it_all(bed: Bed) -> None:
+    text = codec.canonical(bed.profile)
+    assert codec.load(Profile, text, "profile") == bed.profile
+    plain = FeatureRule(6, "volatile write cache", 1)
+    assert b"select" not in codec.canonical(plain)
+    assert b"current" not in codec.canonical(plain)
+
+
+def test_an_older_profile_compares_what_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(
+        tmp_path,
+        monkeypatch,
+        replace(FULL, sanitize=SanitizeProfile(crypto=False, block_seconds=0)),
+    )
+    made.profile = replace(
+        made.profile,
+        features=(
+            FeatureRule(4, "temperature threshold", 343, Comparator.REPORTED),
+            FeatureRule(5, "error recovery", 0),
+            FeatureRule(6, "volatile write cache", 1),
+        ),
+    )
+    made.leave(Leftovers(features={4: 200, 6: 0}))
+    fit(made.run())
+    assert made.bench.drive.state.features["06/0/0"].value == 1
+    assert made.bench.drive.state.features["04/0/0"].value == 200

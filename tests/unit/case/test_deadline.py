@@ -1,0 +1,63 @@
+"""How much of an order's time is left: counted on the machine's own clock, whatever the day is."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import pytest
+
+from eraser import casedesk
+from eraser.casebook import CaseState
+from eraser.caseentries import Began, Entry, Resumed, Spent
+from eraser.gate.records import Moment
+from eraser.wire.report import Step
+from tests.unit.case.fakes import ordered
+
+DAY = 86400
+REQUEST = dataclasses.replace(ordered(), seconds_allowed=DAY)
+AT = "2026-11-21T12:00:00.000+00:00"
+STEPS = (Spent(Step.ERASE, 1000.0), Spent(Step.VERIFY, 500.0))
+
+
+def began(boot: str, seconds: float) -> Began:
+    """By a time of day that is two days behind."""
+    return Began("work", AT, time.time() - 2 * DAY, Moment(boot, seconds))
+
+
+def resumed(boot: str, seconds: float) -> Resumed:
+    return Resumed(AT, Moment(boot, seconds))
+
+
+@pytest.mark.parametrize(
+    ("entries", "used"),
+    [
+        ((began("now", 4400.0),), 600),
+        # The worker was stopped in between: that is the case's time as well.
+        ((began("now", 400.0), *STEPS, resumed("now", 4900.0)), 4600),
+        ((began("before", 99.0), *STEPS, resumed("now", 4900.0)), 1600),
+        (
+            (began("before", 99.0), *STEPS, resumed("now", 4000.0), *STEPS, resumed("now", 4900.0)),
+            2500,
+        ),
+        ((began("a", 9.0), *STEPS, resumed("b", 9.0), *STEPS, resumed("now", 4900.0)), 3100),
+        # An older version began or resumed it and did not look at this clock.
+        ((Began("work", AT, time.time() - 2 * DAY),), 0),
+        ((Began("work", AT, 0.0), *STEPS, resumed("now", 4900.0)), 1600),
+        ((began("now", 4400.0), Resumed(AT)), 600),
+    ],
+)
+def test_the_time_of_day_counts_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, entries: tuple[Entry, ...], used: float
+) -> None:
+    monkeypatch.setattr(Moment, "now", classmethod(lambda cls: cls("now", 5000.0)))
+    state = CaseState()
+    for entry in entries:
+        state.apply(entry)
+    ends = casedesk._deadline(REQUEST, state)
+    assert ends is not None
+    assert ends - time.monotonic() == pytest.approx(DAY - used, abs=5)
+
+
+def test_a_case_without_an_order_has_all_the_time_there_is() -> None:
+    assert casedesk._deadline(dataclasses.replace(REQUEST, seconds_allowed=0), CaseState()) is None

@@ -1,0 +1,172 @@
+"""By hand: whoever erases says which drive is meant, and any other is refused untouched."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from eraser import casedesk, cli_erase, cli_inspect
+from eraser.casedesk import Book, Desk
+from eraser.casefiles import CaseFiles, CaseRequest
+from eraser.drive.lock import SlotLock
+from eraser.drive.sysfs import Host
+from eraser.errors import IdentityError
+from eraser.wire import codec
+from eraser.wire.identity import ControllerIdentity
+from tests.unit.case.fakes import IDENTITY, PROFILE, REQUEST
+from tests.unit.case.test_cli import run
+from tests.unit.drive.labdrive import lab_controller
+
+OTHER = dataclasses.replace(IDENTITY, serial="ANOTHER1")
+
+
+class Terminal(io.StringIO):
+    """Somebody who types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[CaseRequest]:
+    """Requests that would have been carried out."""
+    found: list[CaseRequest] = []
+
+    def carry_out(request: CaseRequest, *_given: Any, **_words: Any) -> None:
+        found.append(request)
+        raise IdentityError("enough")
+
+    monkeypatch.setattr(cli_erase, "run_case", carry_out)
+    monkeypatch.setattr("sys.stdin", io.StringIO("IN A PIPE\n"))
+    (tmp_path / "profile").write_bytes(codec.canonical(PROFILE))
+    (tmp_path / "identity").write_bytes(codec.canonical(IDENTITY))
+    return found
+
+
+def erase(tmp_path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, str, str]:
+    words = ("erase", "--pci", "0000:01:00.0", "--profile", str(tmp_path / "profile"), *more)
+    return run(*words, capsys=capsys)
+
+
+def test_a_script_must_say_which_drive(
+    asked: list[CaseRequest], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = erase(tmp_path, capsys)
+    assert (code, out, len(err.splitlines()), asked) == (2, "", 1, [])
+    assert all(option in err for option in ("--serial", "--identity", "--any-drive"))
+
+
+@pytest.mark.parametrize("typed", ["", "\n", "   \n"])
+def test_nothing_typed_is_no_drive(
+    asked: list[CaseRequest],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    typed: str,
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    assert erase(tmp_path, capsys)[0] == 2
+    assert asked == []
+
+
+def test_a_terminal_is_asked_for_the_serial(
+    asked: list[CaseRequest],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(f"{IDENTITY.serial}\nnot this\n"))
+    _code, out, err = erase(tmp_path, capsys)
+    assert [(request.serial, request.identity) for request in asked] == [(IDENTITY.serial, None)]
+    assert (out, err.startswith("serial number of the drive at 0000:01:00.0: ")) == ("", True)
+
+
+def test_options_say_it_without_a_question(
+    asked: list[CaseRequest], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    erase(tmp_path, capsys, "--serial", " S1 ")
+    erase(tmp_path, capsys, "--identity", str(tmp_path / "identity"))
+    erase(tmp_path, capsys, "--any-drive")
+    said = [(request.serial, request.identity) for request in asked]
+    assert said == [("S1", None), ("", IDENTITY), ("", None)]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--serial", ""),
+        ("--serial", "S1", "--any-drive"),
+        ("--identity", "/nowhere"),
+        ("--identity", "/dev/zero"),
+    ],
+)
+def test_what_says_no_drive_is_bad_input(
+    asked: list[CaseRequest],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    more: tuple[str, ...],
+) -> None:
+    code, _out, err = erase(tmp_path, capsys, *more)
+    assert (code, len(err.splitlines()), asked) == (2, 1, [])
+
+
+def test_a_host_without_a_name_is_a_host(
+    asked: list[CaseRequest],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "(none)")
+    erase(tmp_path, capsys, "--any-drive")
+    assert asked[0].slot.host == "localhost"
+
+
+@pytest.mark.parametrize(
+    ("meant", "refused"),
+    [
+        ({"serial": IDENTITY.serial}, False),
+        ({"serial": "ANOTHER1"}, True),
+        ({"serial": IDENTITY.serial[:-1]}, True),
+        ({"identity": IDENTITY}, False),
+        ({"identity": OTHER}, True),
+    ],
+)
+def test_another_drive_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, meant: dict[str, Any], refused: bool
+) -> None:
+    monkeypatch.setattr(casedesk, "check_unique", lambda *_a: None)
+    request = dataclasses.replace(REQUEST, **({"identity": None} | meant))
+    files = CaseFiles.of(tmp_path, request)
+    files.make()
+    book = Book(files)
+    lock = SlotLock(request.slot.address, tmp_path)
+    desk = Desk(request, files, Host(), lock, book, lambda *_told: None)
+    controller: Any = SimpleNamespace(identity=lambda: IDENTITY)
+    desk._controller = controller
+    if refused:
+        with pytest.raises(IdentityError, match="nothing was sent to it"):
+            desk._know()
+    else:
+        desk._know()
+    assert desk.state.identity == (None if refused else IDENTITY)
+    book.close()
+
+
+def test_inspect_writes_who_the_drive_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    controller = lab_controller(tmp_path)
+    monkeypatch.setattr(cli_inspect, "open_controller", lambda *_a, **_k: controller)
+    place = tmp_path / "identity.json"
+    words = ("inspect", "--pci", controller.address, "--save-identity", str(place))
+    code, out, _err = run(*words, "-f", "json", capsys=capsys)
+    kept = codec.load(ControllerIdentity, place.read_bytes(), "identity")
+    assert (code, kept.serial) == (0, json.loads(out)["identity"]["serial"])
+    assert kept == controller.identity()

@@ -1,0 +1,75 @@
+"""A namespace that does not describe itself: everything is erased all the same, then held."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eraser.drive.inspect import facts
+from eraser.drive.profile import propose
+from eraser.errors import BadInputError, DriveError
+from eraser.wire.report import Verdict
+from tests.lab.nvme.leftovers import Leftovers
+from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
+from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, fit, make_bed
+from tests.unit.drive.labdrive import LabController, lab_controller
+
+ODD = 2
+LEFT = Leftovers(namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(ODD, 0.25)])
+
+
+@pytest.fixture(autouse=True)
+def undescribed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NSZE 0, as of another command set's namespace (Key Value)."""
+    real = LabController.identify_namespace
+
+    def identify(self: LabController, nsid: int, *, attached: bool = True) -> object:
+        if nsid == ODD:
+            raise DriveError("Identify Namespace: expected a size, found 0")
+        return real(self, nsid, attached=attached)
+
+    monkeypatch.setattr(LabController, "identify_namespace", identify)
+
+
+def test_a_sanitize_reaches_it_and_the_layout_is_put_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, DRIVE)
+    made.leave(LEFT)
+    report = made.run()
+    fit(report)
+    assert [method.verdict for method in report.methods] == [Verdict.ERASED] * 2
+
+
+def test_without_namespace_management_it_is_erased_and_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, _fixed(DRIVE))
+    made.leave(LEFT)
+    report = made.run()
+    assert [method.verdict for method in report.methods] == [Verdict.ERASED] * 2
+    assert report.fit is False
+    assert "namespace 2" in " ".join(report.profile_differences)
+
+
+def test_format_erases_what_it_can_name_and_nothing_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_bed(tmp_path, monkeypatch, FORMAT_ONLY)
+    made.leave(LEFT)
+    report = made.run()
+    assert made.names() == ["format_nvm"]
+    assert report.fit is False
+    assert "namespaces 2 were not erased" in " ".join(report.reasons)
+
+
+def test_no_profile_is_made_of_it(tmp_path: Path) -> None:
+    controller = lab_controller(tmp_path, left=LEFT)
+    with pytest.raises(BadInputError, match="describe themselves"):
+        propose(controller.identity(), facts(controller), ())
+
+
+def _fixed(drive: DriveProfile) -> DriveProfile:
+    return replace(drive, namespace_management=False, most_namespaces=2)

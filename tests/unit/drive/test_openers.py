@@ -1,0 +1,130 @@
+"""Who has a drive open, on this very machine: what keeps a look, and what hides from one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from eraser.drive import bounded, kcmp, openers, statx
+from eraser.drive.sysfs import Host
+from eraser.errors import InUseError
+from tests.unit.drive.silentfs import silent_file
+
+ZERO = (False, os.stat("/dev/zero").st_rdev)
+HERE = Host()
+
+UNSHARED = """
+import ctypes, os, sys, threading, time
+def hide():
+    assert ctypes.CDLL(None).unshare(0x400) == 0, "CLONE_FILES"
+    os.open("/dev/zero", os.O_RDONLY)
+    print(flush=True)
+    time.sleep(60)
+threading.Thread(target=hide, daemon=True).start()
+time.sleep(60)
+"""
+
+
+def test_a_device_node_is_known_by_its_numbers(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/dev/zero")
+    (tmp_path / "file").touch()
+    assert statx.device(Path("/dev/zero")) == ZERO
+    assert statx.device(tmp_path / "link") == ZERO
+    assert statx.device(tmp_path / "file") is None
+    assert statx.device(tmp_path) is None
+    with pytest.raises(FileNotFoundError):
+        statx.device(tmp_path / "nothing")
+
+
+def test_our_own_descriptors_are_seen() -> None:
+    with open("/dev/zero", "rb"):
+        [found] = openers.openers(HERE, [os.getpid()], frozenset({ZERO}), frozenset())
+    assert (found.pid, found.target, found.device) == (os.getpid(), "/dev/zero", ZERO)
+    assert not openers.openers(HERE, [os.getpid()], frozenset({ZERO}), frozenset())
+
+
+def test_a_thread_with_descriptors_of_its_own_is_seen() -> None:
+    with subprocess.Popen([sys.executable, "-c", UNSHARED], stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout is not None
+            child.stdout.readline()
+            found = openers.openers(HERE, [child.pid], frozenset({ZERO}), frozenset())
+        finally:
+            child.kill()
+    assert [each.target for each in found] == ["/dev/zero"]
+
+
+def test_threads_that_share_their_descriptors_are_looked_at_once() -> None:
+    assert kcmp.same_files(os.getpid(), os.getpid())
+    assert not kcmp.same_files(os.getpid(), 1)
+
+
+@pytest.mark.parametrize("owner", [0, 65534], ids=["silent", "another user's"])
+def test_a_file_on_a_dead_mount_keeps_no_look(tmp_path: Path, owner: int) -> None:
+    """Mounted lazily off: its name tells nothing any more, and its server does not answer."""
+    with silent_file(tmp_path, owner) as holder:
+        found = openers.openers(HERE, [holder], frozenset({ZERO}), frozenset(), seconds=5)
+    assert found == []
+
+
+def test_what_keeps_a_look_all_the_same_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statx, "device", lambda _path: time.sleep(60))
+    with pytest.raises(InUseError, match=rf"cannot prove idle.*process {os.getpid()} \("):
+        openers.openers(HERE, [os.getpid()], frozenset({ZERO}), frozenset(), seconds=0.3)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ESTALE, errno.ENOTCONN, errno.ENOENT])
+def test_a_file_that_its_server_keeps_from_us_is_no_device(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(_path: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(statx, "device", refuse)
+    assert openers.openers(HERE, [os.getpid()], frozenset({ZERO}), frozenset()) == []
+
+
+def test_any_other_error_counts_as_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_path: object) -> None:
+        raise OSError(errno.ENOMEM, "no memory")
+
+    monkeypatch.setattr(statx, "device", fail)
+    with pytest.raises(InUseError, match="no memory; run as root"):
+        openers.openers(HERE, [os.getpid()], frozenset({ZERO}), frozenset())
+
+
+def test_a_child_that_dies_has_said_nothing() -> None:
+    def die(at: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(bounded.StuckError):
+        bounded.done_alone(die, 5)
+
+
+def test_a_long_answer_comes_whole() -> None:
+    assert bounded.done_alone(lambda _at: ["x" * 1_000_000], 5) == ["x" * 1_000_000]
+
+
+def test_a_thread_that_ended_hides_no_other_one(tmp_path: Path) -> None:
+    """It was listed, and its table was gone before that could be read."""
+    nobody = 1 << 23  # above the kernel's largest process number
+    tasks = tmp_path / f"proc/{nobody}/task"
+    (tmp_path / f"proc/{nobody}/fd").mkdir(parents=True)
+    (tasks / str(nobody + 1)).mkdir(parents=True)
+    (tasks / str(nobody + 2) / "fd").mkdir(parents=True)
+    (tasks / str(nobody + 2) / "fd/3").symlink_to("/dev/zero")
+    found = openers.openers(Host(tmp_path), [nobody], frozenset({ZERO}), frozenset())
+    assert [each.target for each in found] == ["/dev/zero"]
+
+
+def test_half_an_answer_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("json.dump", lambda _found, pipe: pipe.write("[1, "))
+    with pytest.raises(bounded.StuckError):
+        bounded.done_alone(lambda _at: [1, 2], 5)

@@ -1,0 +1,70 @@
+"""Whether a drive that another consumer holds was moved: Nova is asked before a person is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quarantine.cloud.compute import Compute
+from quarantine.handover import AWAY_SECONDS, Handover, Handovers
+from tests.lab.services.nova_api_standin import NovaApiStandIn
+from tests.lab.services.placement import CLOUD, write_clouds_yaml
+
+GRACE = 300.0
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def nova() -> Iterator[NovaApiStandIn]:
+    with NovaApiStandIn(page=2) as stand_in:
+        yield stand_in
+
+
+@pytest.fixture
+def door(nova: NovaApiStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compute:
+    clouds = write_clouds_yaml(tmp_path / "clouds.yaml", "http://127.0.0.1:9", nova.url)
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds))
+    return Compute.connect(CLOUD, timeout=5.0)
+
+
+def test_a_migration_and_its_revert_are_moves_and_nothing_else_is(
+    nova: NovaApiStandIn, door: Compute
+) -> None:
+    for number in range(3):  # more than a page
+        nova.add_migration(f"old-{number}", "server")
+    nova.add_migration("move", "server", status="reverted")
+    nova.add_migration("other-move", "other")
+    handovers = Handovers(door, GRACE)
+    assert handovers.between("server", "move") is Handover.MOVED
+    assert handovers.between("move", "server") is Handover.MOVED
+    assert handovers.between("server", "other") is Handover.STRANGE
+    assert handovers.between("server", "other-move") is Handover.STRANGE
+
+
+def test_a_nova_that_is_away_calls_nobody_before_it_lasts(
+    nova: NovaApiStandIn, door: Compute
+) -> None:
+    clock = Clock()
+    handovers = Handovers(door, GRACE, clock)
+    nova.add_migration("move", "server")
+    nova.status = 503
+    assert handovers.between("server", "move") is Handover.UNKNOWN
+    asked = len(nova.requests)
+    clock.now += AWAY_SECONDS - 1
+    assert handovers.between("server", "move") is Handover.UNKNOWN
+    assert len(nova.requests) == asked
+    clock.now += GRACE
+    assert handovers.between("server", "move") is Handover.STRANGE, "then a person is asked"
+    nova.status = 200
+    clock.now += AWAY_SECONDS
+    assert handovers.between("server", "move") is Handover.MOVED
+    nova.status = 503
+    assert handovers.between("server", "move") is Handover.UNKNOWN, "anew"

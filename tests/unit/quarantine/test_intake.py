@@ -1,0 +1,375 @@
+"""What the intake does with lists that are long, strange or met a busy record; whose turn it is."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from eraser.wire import messaging
+from eraser.wire.inbound import BOUNDS, CONTROL_BELLS, Kind, key
+from quarantine import intake, oldqueue
+from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
+from quarantine.intake import HOSTS_SECONDS, REST, RETRY_SECONDS, SLICE_SECONDS, URGENT, Lane
+
+HOSTS = ("a", "b", "c")
+
+
+@dataclass
+class FakeLists:
+    """The lists in memory."""
+
+    lists: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    strange: set[str] = field(default_factory=set)
+    away: bool = False
+
+    def push(self, kind: Kind, host: str, *entries: str) -> None:
+        self.lists[key(kind, host)] += [entry.encode() for entry in entries]
+
+    def full(self, keys: Sequence[str]) -> list[str]:
+        if self.away:
+            raise UnavailableError("away")
+        return [each for each in keys if self.lists.get(each) or each in self.strange]
+
+    def length(self, key: str) -> int:
+        return -1 if key in self.strange else len(self.lists[key])
+
+    def head(self, key: str) -> bytes | None:
+        return next(iter(self.lists[key]), None)
+
+    def tail(self, key: str) -> bytes | None:
+        return next(reversed(self.lists[key]), None)
+
+    def remove(self, key: str, entry: bytes) -> None:
+        self.lists[key].remove(entry)
+
+    def cut(self, key: str, keep: int, *, oldest: bool) -> None:
+        entries = self.lists[key]
+        self.lists[key] = entries[:keep] if oldest else entries[-keep:]
+
+    def drop(self, key: str) -> None:
+        self.strange.discard(key)
+
+
+@dataclass
+class FakeInbox:
+    """Notes what it was given; raises what it is told to, and takes as long as it is told to."""
+
+    errors: dict[str, Exception] = field(default_factory=dict)
+    wait: float = 0.0
+    costs: float = 0.0
+    now: float = 0.0
+    heard: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def _take(self, what: str, *given: Any) -> None:
+        self.now += self.costs
+        self.heard.append((what, *given))
+        if error := self.errors.get(given[0]):
+            raise error
+
+    def report(self, token: str) -> None:
+        self._take("report", token)
+
+    def receipt(self, token: str) -> None:
+        self._take("receipt", token)
+
+    def hello(self, token: str) -> None:
+        self._take("hello", token)
+
+    def progress(self, token: str) -> None:
+        self._take("progress", token)
+
+    def bell(self, host: str, address: str | None = None) -> float:
+        self._take("bell", host, address)
+        return self.wait
+
+    def bell_server(self, server: str) -> float:
+        self._take("server", server)
+        return self.wait
+
+
+class World:
+    """A lane over fakes."""
+
+    def __init__(self, kinds: Sequence[Kind], hosts: Sequence[str] = HOSTS) -> None:
+        self.inbox, self.lists = FakeInbox(), FakeLists()
+        self.hosts = list(hosts)
+        self.lane = Lane(
+            kinds, self.inbox, self.lists, lambda: self.hosts, clock=lambda: self.inbox.now
+        )
+
+    def turn(self, seconds: float = 0.0) -> list[tuple[Any, ...]]:
+        """What one turn handed over."""
+        self.inbox.now += seconds
+        self.inbox.heard.clear()
+        self.lane.turn()
+        return list(self.inbox.heard)
+
+    def left(self, kind: Kind, host: str) -> list[str]:
+        return [entry.decode() for entry in self.lists.lists[key(kind, host)]]
+
+
+@pytest.fixture
+def urgent() -> World:
+    return World(URGENT)
+
+
+@pytest.fixture
+def rest() -> World:
+    return World(REST)
+
+
+def test_each_host_has_its_turn_whatever_the_others_pushed(urgent: World) -> None:
+    urgent.lists.push(Kind.REPORT, "a", *(f"a{n}" for n in range(500)))
+    urgent.lists.push(Kind.REPORT, "b", "b0", "b1")
+    urgent.lists.push(Kind.REPORT, "c", "c0")
+    assert urgent.turn() == [("report", "a0"), ("report", "b0"), ("report", "c0")]
+    assert urgent.turn() == [("report", "a1"), ("report", "b1")]
+
+
+def test_a_turn_that_ended_in_its_slice_goes_on_with_the_next_host(urgent: World) -> None:
+    for host in HOSTS:
+        urgent.lists.push(Kind.REPORT, host, f"{host}0", f"{host}1")
+    urgent.inbox.costs = SLICE_SECONDS * 2
+    taken = [token for _ in range(6) for _, token in urgent.turn()]
+    assert taken == ["a0", "b0", "c0", "a1", "b1", "c1"]
+
+
+def test_bells_come_before_hellos_and_hellos_before_progress(rest: World) -> None:
+    for kind in (Kind.PROGRESS, Kind.HELLO):
+        rest.lists.push(kind, "a", "token")
+    rest.lists.push(Kind.BELL, "c", "0000:01:00.0", "")
+    assert [what[0] for what in rest.turn()] == ["bell", "hello", "progress"]
+    assert rest.turn() == [("bell", "c", None)]
+
+
+def test_slow_hellos_leave_each_turn_to_the_bells(rest: World) -> None:
+    rest.inbox.costs = SLICE_SECONDS * 2
+    for host in HOSTS:
+        rest.lists.push(Kind.HELLO, host, "token")
+    rest.turn()
+    rest.lists.push(Kind.BELL, "b", "")
+    assert rest.turn()[0] == ("bell", "b", None)
+
+
+def test_the_newest_hello_alone_is_taken(rest: World) -> None:
+    rest.lists.push(Kind.HELLO, "a", "old", "new")
+    assert rest.turn() == [("hello", "new")]
+    assert rest.left(Kind.HELLO, "a") == []
+
+
+def test_a_list_that_is_too_long_is_cut(urgent: World, rest: World) -> None:
+    keep = BOUNDS[Kind.PROGRESS].keep
+    rest.lists.push(Kind.PROGRESS, "a", *map(str, range(60_000)))
+    assert rest.turn() == [("progress", str(60_000 - keep))], "the newest are what people want"
+    keep = BOUNDS[Kind.REPORT].keep
+    urgent.lists.push(Kind.REPORT, "a", *map(str, range(60_000)))
+    assert urgent.turn() == [("report", "0")], "a report that came first was not asked for again"
+    assert len(urgent.left(Kind.REPORT, "a")) == keep - 1
+
+
+@pytest.mark.parametrize("error", [ConflictError("busy"), UnavailableError("away")])
+def test_a_report_that_met_a_busy_record_stays_and_others_go_on(
+    urgent: World, error: Exception
+) -> None:
+    urgent.lists.push(Kind.REPORT, "a", "a0", "a1")
+    urgent.lists.push(Kind.RECEIPT, "a", "r0")
+    urgent.lists.push(Kind.REPORT, "b", "b0", "b1")
+    urgent.inbox.errors["a0"] = error
+    assert urgent.turn() == [("report", "a0"), ("report", "b0"), ("receipt", "r0")]
+    assert urgent.turn() == [("report", "b1")]
+    urgent.inbox.errors.clear()
+    assert urgent.turn(RETRY_SECONDS) == [("report", "a0")]
+
+
+@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.PROGRESS, Kind.BELL])
+def test_what_is_said_again_anyway_is_dropped(rest: World, kind: Kind) -> None:
+    rest.lists.push(kind, "a", "a")
+    rest.inbox.errors["a"] = UnavailableError("away")
+    assert len(rest.turn()) == 1
+    assert rest.left(kind, "a") == []
+
+
+@pytest.mark.parametrize("error", [RefusedError("no"), BadInputError("no"), KeyError("ours")])
+def test_a_message_that_is_refused_or_meets_a_mistake_of_ours_is_finished(
+    urgent: World, error: Exception
+) -> None:
+    urgent.lists.push(Kind.REPORT, "a", "a0", "a1")
+    urgent.inbox.errors["a0"] = error
+    assert urgent.turn() == [("report", "a0")]
+    assert urgent.left(Kind.REPORT, "a") == ["a1"]
+
+
+def test_a_message_is_there_until_it_was_worked_on(urgent: World) -> None:
+    class KilledError(BaseException):
+        pass
+
+    urgent.lists.push(Kind.REPORT, "a", "a0")
+    urgent.inbox.errors["a0"] = KilledError()  # type: ignore[assignment]
+    with pytest.raises(KilledError):
+        urgent.turn()
+    assert urgent.left(Kind.REPORT, "a") == ["a0"]
+
+
+def test_a_key_that_is_no_list_hurts_its_host_alone(
+    urgent: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    urgent.lists.strange.add(key(Kind.REPORT, "a"))
+    urgent.lists.push(Kind.REPORT, "b", "b0")
+    assert urgent.turn() == [("report", "b0")]
+    assert "ALARM: host a" in caplog.text
+    assert urgent.lists.strange == set()
+
+
+def test_only_registered_hosts_are_heard(urgent: World) -> None:
+    urgent.lists.push(Kind.REPORT, "d", "d0")
+    assert urgent.turn() == []
+    urgent.hosts.append("d")
+    assert urgent.turn() == []
+    assert urgent.turn(HOSTS_SECONDS) == [("report", "d0")]
+
+
+def test_a_bell_that_rang_just_now_is_rung_once_more_when_it_is_due(rest: World) -> None:
+    rest.lists.push(Kind.BELL, "a", "0000:01:00.0")
+    rest.inbox.wait = 0.7
+    assert rest.turn() == [("bell", "a", "0000:01:00.0")]
+    rest.inbox.wait = 0.0
+    assert rest.turn(0.6) == []
+    assert rest.turn(0.2) == [("bell", "a", "0000:01:00.0")]
+    assert rest.turn(1.0) == []
+
+
+def test_a_host_rings_for_itself_whatever_it_says(rest: World) -> None:
+    """The host is the list's, not the entry's."""
+    rest.lists.push(Kind.BELL, "a", json.dumps({"host": "b"}))
+    assert rest.turn() == [("bell", "a", '{"host": "b"}')]
+
+
+@pytest.mark.parametrize(
+    ("hint", "heard"),
+    [
+        ({"host": "cmp1"}, [("bell", "cmp1", None)]),
+        ({"host": "cmp1", "address": 7}, [("bell", "cmp1", None)]),
+        ({"server": "a-uuid"}, [("server", "a-uuid")]),
+        ({"server": "u", "host": "h"}, [("bell", "h", None), ("server", "u")]),
+        ({}, []),
+        (None, []),
+        ({"host": 1}, []),
+    ],
+)
+def test_our_own_programs_ring(rest: World, hint: Any, heard: list[tuple[Any, ...]]) -> None:
+    rest.lists.lists[CONTROL_BELLS].append(json.dumps(hint).encode())
+    rest.lists.lists[CONTROL_BELLS].append(b"not json")
+    assert rest.turn() == heard
+    assert rest.turn() == []
+    assert not rest.lists.lists[CONTROL_BELLS]
+
+
+def test_a_broker_that_is_away_and_a_mistake_of_ours_end_no_lane(
+    urgent: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop = threading.Event()
+    steps = iter([UnavailableError("away"), KeyError("ours"), None])
+
+    def turn() -> bool:
+        step = next(steps, stop)
+        if step is stop:
+            stop.set()
+        elif isinstance(step, Exception):
+            raise step
+        return True
+
+    monkeypatch.setattr(intake, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(urgent.lane, "turn", turn)
+    intake.run(urgent.lane, stop, "reports")
+    assert "trying until it is back" in caplog.text
+    assert caplog.text.count("Traceback") == 1
+
+
+# Hosts that were not upgraded yet
+
+
+def old(task: str, *arguments: Any, **embedded: Any) -> bytes:
+    follow = {"callbacks": None, "errbacks": None, "chain": None, "chord": None} | embedded
+    body = base64.b64encode(json.dumps([arguments, {}, follow]).encode()).decode()
+    return json.dumps({"headers": {"task": task}, "body": body}).encode()
+
+
+def test_messages_on_the_old_queue_are_taken_oldest_first(rest: World) -> None:
+    rest.lists.lists[oldqueue.NAME] = [
+        old("quarantine.bell", {"host": "x"}),
+        old("quarantine.ticket_receipt", "t1"),
+        old("quarantine.report", "t0"),
+    ]
+    assert [rest.turn()[0] for _ in range(3)] == [
+        ("report", "t0"),
+        ("receipt", "t1"),
+        ("bell", "x", None),
+    ]
+
+
+def test_a_report_on_the_old_queue_is_tried_again(rest: World) -> None:
+    rest.lists.lists[oldqueue.NAME] = [old("quarantine.report", "t0")]
+    rest.inbox.errors["t0"] = UnavailableError("away")
+    rest.lists.push(Kind.HELLO, "a", "hello")
+    assert [what[0] for what in rest.turn()] == ["report", "hello"]
+    assert rest.turn() == []
+    assert rest.turn(RETRY_SECONDS) == [("report", "t0")]
+
+
+SIGNATURE = [{"task": "eraser.order", "args": ["x"], "options": {"queue": "eraser.b"}}]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *(
+            old("quarantine.bell", {"host": "a"}, **{name: SIGNATURE})
+            for name in oldqueue._FOLLOWING
+        ),
+        old("eraser.order", "token"),
+        old("quarantine.report"),
+        old("quarantine.report", "one", "two"),
+        old("quarantine.report", {"host": "a"}),
+        old("quarantine.bell", "a"),
+        b"not json",
+        b"{}",
+        b"[1]",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        json.dumps({"headers": {"task": "quarantine.report"}, "body": "!"}).encode(),
+    ],
+)
+def test_what_asks_for_more_or_is_no_message_is_dropped(
+    rest: World, entry: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    rest.lists.lists[oldqueue.NAME] = [entry]
+    assert rest.turn() == []
+    assert rest.lists.lists[oldqueue.NAME] == []
+    assert "ALARM" in caplog.text
+
+
+def test_an_old_queue_that_is_no_list_keeps_nothing(rest: World) -> None:
+    rest.lists.strange.add(oldqueue.NAME)
+    rest.lists.push(Kind.HELLO, "a", "hello")
+    assert rest.turn() == [("hello", "hello")]
+
+
+# What goes the other way
+
+
+def test_orders_are_data_on_the_hosts_own_list() -> None:
+    settings = messaging.settings("redis://x", messaging.host_queue("cmp1"))
+    assert settings["accept_content"] == ["json"]
+    assert settings["worker_enable_remote_control"] is False
+    assert settings["worker_prefetch_multiplier"] == 1
+    assert settings["worker_cancel_long_running_tasks_on_connection_loss"] is False
+    assert settings["broker_transport_options"]["ack_emulation"] is False
+    assert settings["broker_transport_options"]["priority_steps"] == [0]
+    assert messaging.queue_of("eraser.cmp1").exchange.name == ""

@@ -1,0 +1,357 @@
+"""What is on offer without a right to it is reserved, whatever else is slow or broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from eraser.wire.identity import Slot
+from quarantine.cloud.facts import Provider
+from quarantine.errors import BadInputError, QuarantineError, UnavailableError
+from quarantine.lateness import Lateness
+from quarantine.record import models
+from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.states import Event, State
+from quarantine.record.store import Store
+from quarantine.safety import PASS, Safety
+from quarantine.step import Limits
+from tests.unit.quarantine.smallcloud import (
+    Clock,
+    Cloud,
+    available,
+    certified,
+    drive_in,
+    enrolled,
+    open_store,
+    slot_at,
+)
+
+LIMITS = Limits()
+SLOT, OTHER = slot_at(1), slot_at(2)
+AWAY = UnavailableError("Placement answered 503")
+STRANGE = KeyError("reserved")
+
+
+@pytest.fixture
+def cloud() -> Cloud:
+    return Cloud(Clock())
+
+
+@pytest.fixture
+def store(tmp_path: Path, cloud: Cloud) -> Iterator[Store]:
+    with open_store(tmp_path, cloud.clock) as store:
+        yield store
+
+
+def safety(store: Store, cloud: Cloud, lateness: Lateness | None = None) -> Safety:
+    return Safety(store, cloud, LIMITS, lateness=lateness, monotonic=cloud.clock.monotonic)
+
+
+def lower(cloud: Cloud, slot: Slot) -> None:
+    cloud.burn(slot, reserved=False)
+
+
+def used_and_let_go(store: Store, cloud: Cloud, slot: Slot) -> None:
+    """A drive in use, its lock lowered, its server deleted: dirty and on offer."""
+    enrolled(store, cloud, slot, server="server")
+    lower(cloud, slot)
+    cloud.delete(slot)
+
+
+def held(store: Store, cloud: Cloud, slot: Slot) -> None:
+    store.transition(enrolled(store, cloud, slot), Event.HELD, reason="x")
+    lower(cloud, slot)
+
+
+def stranger(store: Store, cloud: Cloud, slot: Slot) -> None:
+    cloud.add(slot)
+
+
+def released(store: Store, cloud: Cloud, slot: Slot) -> None:
+    enrolled(store, cloud, slot)
+    lower(cloud, slot)
+
+
+def locked_away(store: Store, cloud: Cloud, slot: Slot) -> None:
+    certified(store, cloud, slot)
+    lower(cloud, slot)
+    cloud.delete(slot)
+
+
+def dirty_elsewhere(store: Store, cloud: Cloud, slot: Slot) -> None:
+    available(store, cloud, slot)
+    store.note_drive(drive_in(slot), Slot("other", slot.address), True, "seen elsewhere")
+
+
+def without_host(store: Store, cloud: Cloud, slot: Slot) -> None:
+    available(store, cloud, slot)
+    store.remove_host(slot.host)
+
+
+def another_provider(store: Store, cloud: Cloud, slot: Slot) -> None:
+    record = available(store, cloud, slot)
+    store.amend(record, SlotChanges(provider="rp-before"))
+
+
+Scene = Callable[[Store, Cloud, Slot], None]
+WRONG: list[Scene] = [
+    used_and_let_go,
+    held,
+    stranger,
+    released,
+    locked_away,
+    dirty_elsewhere,
+    without_host,
+    another_provider,
+]
+
+
+@pytest.mark.parametrize("scene", WRONG, ids=lambda each: each.__name__)
+def test_what_has_no_right_is_reserved_and_told_once(
+    store: Store, cloud: Cloud, caplog: pytest.LogCaptureFixture, scene: Scene
+) -> None:
+    cloud.add(OTHER)
+    cloud.burn(OTHER)
+    enrolled(store, cloud, slot_at(3))
+    scene(store, cloud, SLOT)
+    assert cloud.on_offer(SLOT)
+    passes = safety(store, cloud)
+    assert passes.check().reserved == {SLOT}
+    assert not cloud.on_offer(SLOT)
+    assert passes.check().reserved == frozenset()
+    assert caplog.text.count("ALARM") == 1
+    notes = [row.reason for row in store.history(SLOT)]
+    assert scene is stranger or any("on offer" in note for note in notes)
+
+
+def giving_back(store: Store, cloud: Cloud, slot: Slot) -> None:
+    """Between Placement's answer and our next write."""
+    record = certified(store, cloud, slot)
+    store.amend(record, SlotChanges(custody_ready=False))
+    lower(cloud, slot)
+    cloud.delete(slot)
+
+
+def offered(store: Store, cloud: Cloud, slot: Slot) -> None:
+    available(store, cloud, slot)
+
+
+@pytest.mark.parametrize("scene", [offered, giving_back], ids=lambda each: each.__name__)
+def test_what_is_rightly_on_offer_stays_there(store: Store, cloud: Cloud, scene: Scene) -> None:
+    scene(store, cloud, SLOT)
+    assert safety(store, cloud).check().reserved == frozenset()
+    assert cloud.on_offer(SLOT)
+
+
+def test_without_tickets_an_unregistered_host_is_no_reason(store: Store, cloud: Cloud) -> None:
+    without_host(store, cloud, SLOT)
+    limits = replace(LIMITS, tickets=False)
+    assert Safety(store, cloud, limits).check().reserved == frozenset()
+
+
+def test_a_slot_that_is_given_back_during_the_pass_is_left_alone(
+    store: Store, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is read before the slot goes on offer: it is read again before the write."""
+    record = certified(store, cloud, SLOT)
+    lower(cloud, SLOT)
+    cloud.delete(SLOT)
+    read = store.claims
+
+    def claims(slot: Slot | None = None) -> object:
+        before = read(slot)
+        if slot is None:
+            begun = store.amend(record, SlotChanges(custody_ready=False))
+            store.transition(begun, Event.RETURNED)
+        return before
+
+    monkeypatch.setattr(store, "claims", claims)
+    assert safety(store, cloud).check().reserved == frozenset()
+    assert cloud.on_offer(SLOT)
+
+
+def test_a_claim_during_the_pass_is_left_alone(store: Store, cloud: Cloud) -> None:
+    """Nova's own window between claim and burn: the slot is no longer on offer."""
+    used_and_let_go(store, cloud, SLOT)
+    providers = cloud.offered("CUSTOM_NVME")
+    cloud.claim(SLOT, "second")
+    cloud.offered = lambda resource_class: providers  # type: ignore[method-assign]
+    assert safety(store, cloud).check().reserved == frozenset()
+    assert not cloud.seat(SLOT).reserved
+
+
+def test_two_control_planes_reserve_it_once(
+    store: Store, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    used_and_let_go(store, cloud, SLOT)
+    put, second = cloud.put_reserved, safety(store, cloud)
+
+    def after_the_other(view: object, *, full: bool) -> int:
+        monkeypatch.setattr(cloud, "put_reserved", put)
+        second.check()
+        return put(view, full=full)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(cloud, "put_reserved", after_the_other)
+    assert safety(store, cloud).check().reserved == frozenset()
+    assert not cloud.on_offer(SLOT)
+    assert caplog.text.count("ALARM") == 1
+
+
+@pytest.mark.parametrize("error", [AWAY, STRANGE], ids=["away", "strange"])
+def test_one_odd_slot_stops_no_other_and_the_pass_is_not_good(
+    store: Store, cloud: Cloud, error: Exception
+) -> None:
+    used_and_let_go(store, cloud, SLOT)
+    held(store, cloud, OTHER)
+    cloud.broken = {f"rp-{SLOT}": error}
+    passes = safety(store, cloud)
+    found = passes.check()
+    assert (found.reserved, found.left) == ({OTHER}, 1)
+    cloud.broken.clear()
+    assert passes.check().reserved == {SLOT}
+
+
+def test_a_few_that_always_fail_block_nobody(store: Store, cloud: Cloud) -> None:
+    for number in range(4):
+        cloud.add(slot_at(number))
+        cloud.broken[f"rp-{slot_at(number)}"] = AWAY
+    enrolled(store, cloud, slot_at(8))
+    cloud.add(slot_at(9))
+    passes = safety(store, cloud)
+    for _ in range(3):
+        passes.check()
+        cloud.clock.forward(1)
+    assert not cloud.on_offer(slot_at(9))
+
+
+def test_an_odd_class_hides_no_other(
+    store: Store, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used_and_let_go(store, cloud, SLOT)
+    odd = enrolled(store, cloud, OTHER)
+    store.amend(odd, SlotChanges(resource_class="A: no class"))
+    asked = cloud.offered
+
+    def offered(resource_class: str) -> list[Provider]:
+        if resource_class.startswith("A"):
+            raise BadInputError("Placement answered 400")
+        return asked(resource_class)
+
+    monkeypatch.setattr(cloud, "offered", offered)
+    found = safety(store, cloud).check()
+    assert (found.reserved, found.left) == ({SLOT}, 1)
+
+
+def unreadable(store: Store, slot: Slot, **values: str) -> None:
+    with store._writing() as db:
+        where = (models.slots.c.host == slot.host, models.slots.c.address == slot.address)
+        db.execute(sa.update(models.slots).where(*where).values(**values))
+
+
+@pytest.mark.parametrize("column", ["identity", "state"])
+def test_a_row_that_cannot_be_read_has_no_right_and_stops_no_other(
+    store: Store, cloud: Cloud, column: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    available(store, cloud, SLOT)
+    unreadable(store, SLOT, **{column: "sealed"})
+    used_and_let_go(store, cloud, OTHER)
+    assert safety(store, cloud).check().reserved == {SLOT, OTHER}
+    assert not cloud.on_offer(SLOT)
+    assert "cannot be read" in caplog.text
+
+
+def test_the_lock_comes_before_the_line_of_history(
+    store: Store, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    used_and_let_go(store, cloud, SLOT)
+
+    def away(record: SlotRecord, changes: SlotChanges, *, note: str = "") -> SlotRecord:
+        raise UnavailableError("the database takes no writes")
+
+    monkeypatch.setattr(store, "amend", away)
+    assert safety(store, cloud).check().reserved == {SLOT}
+    assert not cloud.on_offer(SLOT)
+    assert "ALARM" in caplog.text
+
+
+def test_placement_empty_once_reserves_nothing_and_the_next_pass_is_as_ever(
+    store: Store, cloud: Cloud
+) -> None:
+    offered(store, cloud, OTHER)
+    used_and_let_go(store, cloud, SLOT)
+    passes = safety(store, cloud)
+    cloud.empty = True
+    assert passes.check().reserved == frozenset()
+    cloud.empty = False
+    assert passes.check().reserved == {SLOT}
+    assert cloud.on_offer(OTHER)
+
+
+def test_no_good_pass_within_the_bound_is_one_alarm(
+    store: Store, cloud: Cloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    lateness = Lateness(cloud.clock.monotonic)
+    passes = safety(store, cloud, lateness)
+    lateness.expect(PASS, lambda: passes.bound)
+    enrolled(store, cloud, SLOT)
+    cloud.request_seconds = 0.1
+
+    def an_hour() -> None:
+        until = cloud.clock.seconds + 3600
+        while cloud.clock.seconds < until:
+            cloud.clock.forward(passes._pause(passes.run_once()))
+
+    an_hour()
+    assert passes.bound == pytest.approx(2 * (10 + 0.1) + 0.1 + 0.1)
+    assert "ALARM" not in caplog.text
+    cloud.broken = {"offered": AWAY}
+    an_hour()
+    assert caplog.text.count("ALARM no good safety pass") == 1
+    cloud.broken.clear()
+    an_hour()
+    assert caplog.text.count("over") == 1
+    assert caplog.text.count("ALARM") == 1
+
+
+def test_a_mistake_of_ours_ends_no_thread(store: Store, cloud: Cloud) -> None:
+    enrolled(store, cloud, SLOT)
+    passes = safety(store, cloud)
+    cloud.broken = {"offered": STRANGE}
+    passes.run_once()
+    cloud.broken = {"offered": QuarantineError("x")}
+    passes.run_once()
+    cloud.broken.clear()
+    cloud.add(OTHER)
+    passes.run_once()
+    assert not cloud.on_offer(OTHER)
+
+
+@pytest.mark.parametrize("fails", [0, 1])
+@pytest.mark.parametrize("moment", [0.0, 0.5, 3.0, 9.0, 11.5])
+def test_nothing_stands_on_offer_for_longer_than_the_bound_says(
+    store: Store, cloud: Cloud, fails: int, moment: float
+) -> None:
+    """Dirty at any moment of a pass or a pause, and with one pass that fails."""
+    enrolled(store, cloud, SLOT, server="server")
+    passes = safety(store, cloud)
+    cloud.request_seconds = 0.5
+    passes.run_once()
+    bound = passes.bound
+    cloud.clock.forward(moment)
+    lower(cloud, SLOT)
+    cloud.delete(SLOT)
+    since = cloud.clock.seconds
+    cloud.clock.forward(max(0.0, passes._pause(0.5) - moment))
+    for _ in range(fails):
+        cloud.broken = {"offered": AWAY}
+        cloud.clock.forward(passes._pause(passes.run_once()))
+        cloud.broken.clear()
+    passes.run_once()
+    assert not cloud.on_offer(SLOT)
+    # What the reservation itself takes is measured from the next pass on.
+    assert cloud.clock.seconds - since <= bound + 4 * 0.5
+    assert State.IN_USE in {record.state for record in store.slots()}

@@ -1,0 +1,146 @@
+"""Each pass has its time box: nobody waits for the slow, and nobody is left out for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from quarantine.reconcile import Reconciler
+from quarantine.record.states import State
+from quarantine.record.store import Store
+from quarantine.step import Limits
+from tests.unit.quarantine.smallcloud import (
+    Clock,
+    Cloud,
+    NoTickets,
+    NotingDispatcher,
+    available,
+    enrolled,
+    open_store,
+    slot_at,
+)
+
+LIMITS = Limits(sweep_interval=10, list_interval=30, in_use_reread=100)
+LOOK = 9.0
+"""Seconds that the longest look takes here, at most: a dozen requests."""
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    with open_store(tmp_path, clock) as store:
+        yield store
+
+
+def loop_of(store: Store, cloud: Cloud) -> Reconciler:
+    """Its cases stay open: no order goes out."""
+    clock = cloud.clock
+    dispatcher = NotingDispatcher(store, clock, broken=True)
+    return Reconciler(
+        store,
+        cloud,
+        dispatcher,
+        LIMITS,
+        clock,
+        tickets=NoTickets(),
+        monotonic=clock.monotonic,
+    )
+
+
+def slow(cloud: Cloud) -> None:
+    cloud.request_seconds = 0.6
+    cloud.asked.clear()
+
+
+Pass = Callable[[Reconciler], object]
+PASSES: list[Pass] = [
+    Reconciler.sweep,
+    Reconciler.tend,
+    Reconciler.reread,
+    Reconciler.round,
+]
+
+
+@pytest.mark.parametrize("passes", PASSES, ids=lambda each: each.__name__)
+def test_no_pass_takes_longer_than_a_round_and_the_next_one_goes_on(
+    store: Store, clock: Clock, passes: Pass
+) -> None:
+    cloud = Cloud(clock)
+    for number in range(12):
+        enrolled(store, cloud, slot_at(number), server="server" if number % 2 else None)
+    loop = loop_of(store, cloud)
+    slow(cloud)
+    loop.sweep()
+    for _ in range(16):
+        before = cloud.clock.seconds
+        passes(loop)
+        assert cloud.clock.seconds - before <= LIMITS.sweep_interval + LOOK
+        cloud.clock.forward(max(0.0, before + LIMITS.sweep_interval - cloud.clock.seconds))
+    asked = set(cloud.asked)
+    kinds = {
+        Reconciler.sweep: range(12),
+        Reconciler.tend: range(12),
+        Reconciler.reread: range(1, 12, 2),
+        Reconciler.round: range(12),
+    }
+    assert {f"rp-{slot_at(number)}" for number in kinds[passes]} <= asked  # type: ignore[index]
+
+
+def test_what_moved_while_it_was_on_offer_comes_before_open_cases(
+    store: Store, clock: Clock
+) -> None:
+    cloud = Cloud(clock)
+    for number in range(5):
+        enrolled(store, cloud, slot_at(number))
+    offered = [slot_at(number) for number in range(5, 10)]
+    for slot in offered:
+        available(store, cloud, slot)
+        cloud.claim(slot, f"server-{slot}")
+    loop = loop_of(store, cloud)
+    slow(cloud)
+    loop.sweep()
+    looked = [about for about in cloud.asked if about.startswith("rp-")]
+    assert looked[0] == f"rp-{offered[0]}"
+    assert len(store.slots(states=[State.IN_USE])) < len(offered), "the box was over before"
+    for _ in range(10):
+        loop.tend()
+    assert len(store.slots(states=[State.IN_USE])) == len(offered)
+
+
+def test_open_cases_take_turns(store: Store, clock: Clock) -> None:
+    cloud = Cloud(clock)
+    slots = [slot_at(number) for number in range(8)]
+    for slot in slots:
+        enrolled(store, cloud, slot)
+    loop = loop_of(store, cloud)
+    slow(cloud)
+    for _ in range(16):
+        loop.tend()
+    counts = [cloud.asked.count(f"rp-{slot}") for slot in slots]
+    assert min(counts) > 0
+    # The first look of a case costs more than the later ones.
+    assert max(counts) - min(counts) <= 15
+
+
+def test_a_slot_on_offer_that_nova_would_not_burn_is_held_behind_many_that_are_absent(
+    store: Store, clock: Clock
+) -> None:
+    cloud = Cloud(clock)
+    slots = [slot_at(n) for n in range(8)]
+    for slot in slots:
+        available(store, cloud, slot)
+    for slot in slots[:-1]:
+        del cloud.seats[f"rp-{slot}"]
+    cloud.seat(slots[-1]).burns = False
+    slow(cloud)
+    loop = loop_of(store, cloud)
+    for _ in slots:
+        loop.sweep()
+    (held,) = store.slots(states=[State.HELD])
+    assert held.slot == slots[-1]

@@ -1,0 +1,395 @@
+"""docs/operators.md does what it says: its commands exist, its files are there when they are used.
+
+The blocks are played on a machine of names (which files, users and units there are by then), so
+that a step that comes too early is found without a guest. The recipe for another signing key is
+executed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import nova_patch.__main__
+import quarantine
+import quarantine.cli
+from eraser import VERSION
+from eraser import cli as eraser_cli
+from eraser.wire.signing import PrivateKey
+from qualify import VERSION as BENCH_VERSION
+from qualify import cli as bench_cli
+from quarantine.evidence import certificate
+from quarantine.evidence.certificate import Link
+from tests.unit.quarantine.test_certificate import issue
+
+TOP = Path(__file__).parents[2]
+PROJECT = tomllib.loads((TOP / "pyproject.toml").read_text())
+GUIDE = TOP / "docs" / "operators.md"
+PAGES = sorted({*(TOP / "docs").glob("*.md"), TOP / "README.md"} - {TOP / "docs/release-notes.md"})
+
+PREFIX = "/opt/nvme-quarantine"
+WHEEL = f"./nvme_quarantine-{VERSION}-py3-none-any.whl"
+UNITS = "/etc/systemd/system"
+
+
+def blocks(page: Path, section: str = "") -> Iterator[list[str]]:
+    """The lines of each fenced block without a language, of one section or of all."""
+    found: list[str] | None = None
+    here = ""
+    for line in page.read_text().splitlines():
+        text = line.strip()
+        if text.startswith("```"):
+            if found is not None:
+                found = "\n".join(found).replace("\\\n", "").splitlines()
+                if not section or here == section:
+                    yield found
+                found = None
+            elif text == "```":
+                found = []
+            continue
+        if found is not None:
+            found.append(text)
+        elif line.startswith("## "):
+            here = line.removeprefix("## ")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of a block: its words, who runs it, where its output goes."""
+
+    words: tuple[str, ...]
+    user: str = "root"
+    output: str = ""
+
+    @classmethod
+    def read(cls, line: str) -> Command | None:
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="<>|;")
+        lexer.whitespace_split = True
+        words = list(lexer)
+        ends = [n for n, word in enumerate(words) if word in ("|", ">", ">>", ";")]
+        output = words[ends[0] + 1] if ends and words[ends[0]].startswith(">") else ""
+        words = words[: ends[0]] if ends else words
+        user = "root"
+        if words[:2] == ["runuser", "-u"]:
+            user, words = words[2], words[4:]
+        return cls(tuple(words), user, output) if words else None
+
+
+_control = cache(quarantine.cli.parser)
+
+
+def parser_of(words: tuple[str, ...]) -> tuple[argparse.ArgumentParser, tuple[str, ...]] | None:
+    """The real parser of one of our programs, and what it is given; None for other programs."""
+    if words[1:3] == ("-m", "nova_patch"):
+        return nova_patch.__main__._parser(), words[3:]
+    if words[0] == "nvme-quarantine":
+        return _control(), words[1:]
+    for name, cli in (("nvme-eraser", eraser_cli), ("nvme-bench", bench_cli)):
+        if words[0] == name:
+            if words[1] not in cli.VERBS:
+                return cli._top(), words[1:]
+            return cli._verb(words[1])[1], words[2:]
+    return None
+
+
+def in_pages() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for block in blocks(page):
+            for line in block:
+                ours = ("nvme-quarantine ", "nvme-eraser ", "nvme-bench ", "runuser ")
+                if line.startswith(ours) or "-m nova_patch" in line:
+                    yield page.name, line
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(set(in_pages())))
+def test_a_command_of_the_docs_is_one(page: str, line: str) -> None:
+    command = Command.read(line)
+    assert command is not None
+    found = parser_of(command.words)
+    assert found is not None, f"{page}: not one of our programs"
+    parser, rest = found
+    parser.parse_args(list(rest))
+
+
+def wheel() -> set[str]:
+    """What pip puts below the environment: the programs, and the files beside the packages."""
+    tools = PROJECT["tool"]["setuptools"]
+    found = {f"{PREFIX}/bin/{name}" for name in PROJECT["project"]["scripts"]}
+    for place, patterns in tools["data-files"].items():
+        for pattern in patterns:
+            found |= {f"{PREFIX}/{place}/{path.name}" for path in TOP.glob(pattern)}
+    return found
+
+
+def content(path: str) -> str:
+    """The text of a sample, from where the wheel has it."""
+    return (TOP / "docs" / "samples" / Path(path).name).read_text()
+
+
+@dataclass
+class Machine:
+    """What there is by now. Each command needs something, and leaves something."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    """Path to where its content came from."""
+    users: set[str] = field(default_factory=lambda: {"root"})
+    owners: dict[str, str] = field(default_factory=dict)
+    reloaded: bool = False
+    started: set[str] = field(default_factory=set)
+
+    def need(self, path: str) -> str:
+        assert path in self.files, f"{path} is not there yet"
+        return self.files[path]
+
+    def play(self, command: Command) -> None:
+        assert command.user in self.users, f"there is no user {command.user} yet"
+        program = command.words[0]
+        if program.startswith("/"):
+            self.need(program)
+        elif program.startswith("nvme-"):
+            self.need(f"/usr/local/bin/{program}")
+        name = Path(program).name.replace("-", "_")
+        getattr(self, f"_{name}")(command, list(command.words[1:]))
+        if command.output:
+            self.files[command.output] = "output"
+
+    def _apt_get(self, _command: Command, words: list[str]) -> None:
+        assert words[:2] == ["install", "--yes"]
+
+    def _python3(self, _command: Command, words: list[str]) -> None:
+        assert words[:2] == ["-m", "venv"]
+        self.files |= {f"{words[2]}/bin/{name}": "venv" for name in ("pip", "python")}
+
+    def _pip(self, _command: Command, words: list[str]) -> None:
+        assert words[0] == "install"
+        self.need(words[1])
+        self.files |= {path: path for path in wheel()}
+
+    def _python(self, _command: Command, words: list[str]) -> None:
+        assert words[:2] == ["-m", "nova_patch"]
+
+    def _ln(self, _command: Command, words: list[str]) -> None:
+        self.files[words[2] + Path(words[1]).name] = self.need(words[1])
+
+    def _mv(self, _command: Command, words: list[str]) -> None:
+        self.files[words[1]] = self.need(words[0])
+        del self.files[words[0]]
+
+    def _printf(self, command: Command, _words: list[str]) -> None:
+        self.need(command.output)
+
+    def _install(self, _command: Command, words: list[str]) -> None:
+        parser = argparse.ArgumentParser()
+        for flag in ("-D", "-d"):
+            parser.add_argument(flag, action="store_true")
+        for option in ("-m", "-o", "-g"):
+            parser.add_argument(option)
+        parser.add_argument("paths", nargs="+")
+        given = parser.parse_args(words)
+        assert {given.o, given.g} - {None} <= self.users
+        if given.d:
+            self.files |= {path: "directory" for path in given.paths}
+            self.owners |= {path: given.o or "root" for path in given.paths}
+            return
+        source, target = given.paths
+        where = target + Path(source).name if target.endswith("/") else target
+        parent = str(Path(where).parent)
+        assert given.D or parent in self.files or parent == UNITS, f"no {parent} yet"
+        self.files[where] = self.need(source)
+        self.reloaded = self.reloaded and not where.startswith(UNITS)
+
+    def _systemd_sysusers(self, _command: Command, words: list[str]) -> None:
+        for line in content(self.need(f"/etc/sysusers.d/{words[0]}")).splitlines():
+            if line.startswith("u "):
+                self.users.add(line.split()[1])
+
+    def _systemctl(self, _command: Command, words: list[str]) -> None:
+        if words == ["daemon-reload"]:
+            self.reloaded = True
+            return
+        for unit in words[2:] if words[1] == "--now" else words[1:]:
+            if unit == "nova-compute":
+                continue
+            if words[0] in ("enable", "start", "restart"):
+                assert self.reloaded, f"systemd does not know {unit} yet"
+                self.start(content(self.need(f"{UNITS}/{unit}.service")))
+                self.started.add(unit)
+            if words[0] == "is-active":
+                assert unit in self.started
+
+    def start(self, unit: str) -> None:
+        """What a service needs to start at all."""
+        settings = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line)
+        assert settings.get("User", "root") in self.users
+        argv = shlex.split(settings["ExecStart"])
+        program = Path(argv[0]).name
+        self.need(argv[0])
+        found = parser_of((program, *argv[1:]))
+        assert found is not None
+        found[0].parse_args(list(found[1]))
+        for option, value in pairwise(argv):
+            if option == "--config-file":
+                self.need(value)
+        if program == "nvme-quarantine":
+            self.need("/etc/nvme-quarantine/controller.pem")
+            assert self.owners["/etc/nvme-quarantine"] == settings["User"]
+            assert self.owners["/var/lib/nvme-quarantine"] == settings["User"]
+            self.need("record")
+        elif "worker" in argv:
+            self.need("/var/lib/nvme-eraser/host.json")
+            self.need("/var/lib/nvme-eraser/controller.jwk")
+
+    def _nvme_quarantine(self, command: Command, words: list[str]) -> None:
+        conf = "/etc/nvme-quarantine/nvme-quarantine.conf"
+        assert command.user == "nvme-quarantine", "root's files are not the service's"
+        if words[0] == "keygen":
+            assert "/etc/nvme-quarantine/controller.pem" not in self.files, "never overwritten"
+            self.files["/etc/nvme-quarantine/controller.pem"] = "key"
+        elif words[0] == "public-key":
+            self.need("/etc/nvme-quarantine/controller.pem")
+        elif words[:2] == ["db", "upgrade"]:
+            self.files["record"] = "record"
+        elif words[:2] == ["host", "register"]:
+            self.need(words[2])
+        self.need(conf)
+
+    def _nvme_eraser(self, command: Command, words: list[str]) -> None:
+        assert command.user == "root"
+        if words[0] == "keygen":
+            self.files |= {
+                path: path
+                for path in ("/var/lib/nvme-eraser", "/var/lib/nvme-eraser/host.json", "host.json")
+            }
+
+
+def follow(machine: Machine, lines: list[str]) -> None:
+    """Plays a block. Fails with the line that comes too early."""
+    for line in lines:
+        command = Command.read(line)
+        try:
+            if command is not None:
+                machine.play(command)
+        except AssertionError as error:
+            raise AssertionError(f"{line}: {error}") from error
+
+
+def test_no_step_comes_before_what_it_needs() -> None:
+    control, host = Machine({WHEEL: "wheel"}), Machine({WHEEL: "wheel"})
+    for block in blocks(GUIDE, "Control plane"):
+        follow(control, block)
+    assert control.started == {"nvme-quarantine"}
+    host.files["controller.jwk"] = control.need("controller.jwk")
+    *on_the_host, on_control = blocks(GUIDE, "A compute host")
+    for block in on_the_host:
+        follow(host, block)
+    shipped = {path.stem for path in (TOP / "docs" / "samples").glob("nvme-eraser-*.service")}
+    assert host.started == shipped
+    control.files["host.json"] = host.need("/var/lib/nvme-eraser/host.json")
+    follow(control, on_control)
+    on_control, on_the_host = blocks(GUIDE, "Another signing key")
+    follow(control, on_control)
+    follow(host, on_the_host)
+
+
+def test_a_step_that_comes_too_early_is_found() -> None:
+    first, user, *_rest = blocks(GUIDE, "Control plane")
+    with pytest.raises(AssertionError, match="sysusers is not there yet"):
+        follow(Machine({WHEEL: "wheel"}), user)
+    machine = Machine({WHEEL: "wheel"})
+    follow(machine, first)
+    with pytest.raises(AssertionError, match="no user nvme-quarantine yet"):
+        follow(machine, ["runuser -u nvme-quarantine -- nvme-quarantine keygen"])
+
+
+def test_every_unit_is_in_the_wheel_and_starts_a_program_of_it() -> None:
+    units = [path for path in wheel() if path.endswith(".service")]
+    assert len(units) == len(list((TOP / "docs" / "samples").glob("*.service"))) > 0
+    for unit in units:
+        (start,) = (line for line in content(unit).splitlines() if line.startswith("ExecStart="))
+        assert start.removeprefix("ExecStart=").split()[0] in wheel()
+
+
+def test_one_version() -> None:
+    assert VERSION == quarantine.VERSION == BENCH_VERSION
+
+
+@pytest.mark.parametrize("main", [quarantine.cli.main, eraser_cli.main, bench_cli.main])
+def test_each_program_says_its_version(main: object, capsys: pytest.CaptureFixture[str]) -> None:
+    assert callable(main)
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.split()[1:] == [VERSION]
+
+
+@dataclass
+class Played:
+    """A control plane in a directory: our commands run in this process, others by a shell."""
+
+    etc: Path
+    services: list[tuple[str, ...]] = field(default_factory=list)
+
+    def ours(self, *words: str, output: Path | None = None) -> int:
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            conf = str(self.etc / "nvme-quarantine.conf")
+            code = quarantine.cli.main(["--config-file", conf, *words])
+        if output is not None:
+            output.write_text(said.getvalue())
+        return code
+
+    def line(self, line: str) -> None:
+        """One line of a recipe. Every one has to succeed, as by ``sh -e``."""
+        line = line.replace("/etc/nvme-quarantine", str(self.etc))
+        command = Command.read(line)
+        assert command is not None
+        if command.words[0] == "nvme-quarantine":
+            where = self.etc.parent / command.output if command.output else None
+            assert self.ours(*command.words[1:], output=where) == 0, line
+        elif command.words[0] == "systemctl":
+            self.services.append(command.words[1:])
+        else:
+            subprocess.run(["sh", "-ec", line], cwd=self.etc.parent, check=True)
+
+
+@pytest.fixture
+def control_plane(tmp_path: Path) -> Played:
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    (etc / "nvme-quarantine.conf").write_text(
+        f"[database]\nurl = sqlite:///{tmp_path}/record.db\n"
+        f"[evidence]\nsigning_key = {etc}/controller.pem\n"
+    )
+    return Played(etc)
+
+
+def test_the_recipe_for_another_signing_key_keeps_older_certificates(
+    control_plane: Played, tmp_path: Path
+) -> None:
+    pem = control_plane.etc / "controller.pem"
+    assert control_plane.ours("keygen") == control_plane.ours("db", "upgrade") == 0
+    first = issue(Link(), key=PrivateKey.from_pem(pem.read_bytes(), "old"))
+    for line in next(blocks(GUIDE, "Another signing key")):
+        control_plane.line(line)
+    assert [words[0] for words in control_plane.services] == ["stop", "start"]
+    new = PrivateKey.from_pem(pem.read_bytes(), "new")
+    assert json.loads((tmp_path / "controller.jwk").read_text()) == new.public.jwk()
+    second = issue(first.link, key=new)
+    files = [tmp_path / f"{signed.digest}.json" for signed in (first, second)]
+    for file, signed in zip(files, (first, second), strict=True):
+        file.write_bytes(certificate.document(signed))
+    chain = ("ledger", *map(str, files))
+    assert control_plane.ours(*chain) == 0, "with the former key from the configuration"
+    assert control_plane.ours(*chain, "--key", str(tmp_path / "controller.jwk")) == 7

@@ -31,10 +31,15 @@ _GONE: Final = frozenset(
 
 
 def register(conf: cfg.ConfigOpts, options: Options) -> None:
-    """Registers groups and their options on ``conf``."""
+    """Registers groups and their options on ``conf``, which then shares nothing with another.
+
+    Each group is made anew: oslo.config copies the one that it is given shallowly, so an override
+    on one ``ConfigOpts`` would be read in every other of the process.
+    """
     for group, group_options in options:
-        conf.register_group(group)
-        conf.register_opts(group_options, group=group)
+        own = cfg.OptGroup(group.name, title=group.title, help=group.help)
+        conf.register_group(own)
+        conf.register_opts(group_options, group=own)
 
 
 def load(

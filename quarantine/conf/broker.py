@@ -43,12 +43,6 @@ it: hardly ever; a dead Redis delays each round by about this long.
 ]
 
 
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Registers the group on ``conf``."""
-    conf.register_group(GROUP)
-    conf.register_opts(OPTIONS, group=GROUP)
-
-
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
     """For oslo-config-generator."""
     return [(GROUP, OPTIONS)]

@@ -77,12 +77,6 @@ very large clouds, where the list is long.
 ]
 
 
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Registers the group on ``conf``."""
-    conf.register_group(GROUP)
-    conf.register_opts(OPTIONS, group=GROUP)
-
-
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
     """For oslo-config-generator."""
     return [(GROUP, OPTIONS)]

@@ -121,12 +121,6 @@ When to switch off: to measure detection without bells, or when a broken host ri
 ]
 
 
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Registers the group on ``conf``."""
-    conf.register_group(GROUP)
-    conf.register_opts(OPTIONS, group=GROUP)
-
-
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
     """For oslo-config-generator."""
     return [(GROUP, OPTIONS)]

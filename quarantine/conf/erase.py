@@ -113,12 +113,6 @@ When to raise it: together with max_attempts, see there.
 ]
 
 
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Registers the group on ``conf``."""
-    conf.register_group(GROUP)
-    conf.register_opts(OPTIONS, group=GROUP)
-
-
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
     """For oslo-config-generator."""
     return [(GROUP, OPTIONS)]

@@ -31,8 +31,7 @@ def list_opts() -> Options:
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Registers every group on ``conf``; tests make as many as they like."""
-    for module in _modules():
-        module.register_opts(conf)
+    options.register(conf, list_opts())
 
 
 def load(files: Sequence[Path | str] = ()) -> cfg.ConfigOpts:
@@ -55,10 +54,10 @@ def _modules() -> Iterator[ModuleType]:
         if found.name in _NOT_GROUPS:
             continue
         module = importlib.import_module(f"{_PACKAGE}.{found.name}")
-        if not hasattr(module, "list_opts") or not hasattr(module, "register_opts"):
+        if not hasattr(module, "list_opts"):
             raise RuntimeError(
-                f"{module.__name__}: expected list_opts and register_opts, found a module "
-                "without; a group that is not listed is missing in the sample file"
+                f"{module.__name__}: expected list_opts, found a module without; a group that is "
+                "not listed is missing in the sample file"
             )
         yield module
 

@@ -49,12 +49,6 @@ When to change: DEBUG for a short time, to see every look at Placement.
 ]
 
 
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Registers the group on ``conf``."""
-    conf.register_group(GROUP)
-    conf.register_opts(OPTIONS, group=GROUP)
-
-
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
     """For oslo-config-generator."""
     return [(GROUP, OPTIONS)]

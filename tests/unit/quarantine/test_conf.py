@@ -39,6 +39,9 @@ def test_two_configurations_know_nothing_of_each_other(tmp_path: Path) -> None:
     one = load([write(tmp_path / "one", "[erase]\nmax_attempts = 3\n")])
     two = load([write(tmp_path / "two", "[erase]\nmax_attempts = 4\n")])
     assert (one.erase.max_attempts, two.erase.max_attempts) == (3, 4)
+    one.set_override("max_attempts", 7, group="erase")
+    assert two.erase.max_attempts == 4
+    assert load([tmp_path / "one"]).erase.max_attempts == 3
     bare = cfg.ConfigOpts()
     register_opts(bare)
     bare([])

@@ -77,8 +77,8 @@ class Inbox:
     _endings: Endings = field(init=False)
     _rung: Bells = field(default_factory=Bells)
     _same: SameHellos = field(default_factory=SameHellos)
-    _sequences: dict[str, int] = field(default_factory=dict)
-    """Last progress per order; forgetting it costs a step backwards on a screen."""
+    _sequences: dict[Slot, tuple[str, int]] = field(default_factory=dict)
+    """The last progress of each slot, with its order; forgetting it costs a step back on a screen."""
 
     def __post_init__(self) -> None:
         self._letters = Letters(self.store)
@@ -108,7 +108,8 @@ class Inbox:
         _host, progress, _raw = self._letters.open(
             token, Progress, PROGRESS_TYPE, "progress", _slot_host
         )
-        if self._sequences.get(progress.order_id, 0) >= progress.sequence:
+        order, last = self._sequences.get(progress.slot, ("", 0))
+        if order == progress.order_id and last >= progress.sequence:
             return
         record = self.store.slot(progress.slot)
         if (
@@ -134,7 +135,7 @@ class Inbox:
         except ConflictError:
             LOG.debug("progress of %s met another writer; the next one will do", progress.slot)
             return
-        self._sequences[progress.order_id] = progress.sequence
+        self._sequences[progress.slot] = progress.order_id, progress.sequence
 
     def receipt(self, token: str) -> None:
         """A host's word about a ticket. Raises as :meth:`report` does.

@@ -29,11 +29,16 @@ def done_alone(work: Callable[[Callable[[int], None]], Any], seconds: float) -> 
     """What ``work`` returns (as JSON can say it), done by a child within ``seconds``.
 
     ``work`` is given a function to name where it is. Not where threads run. Raises
-    :class:`StuckError`, also for a child that died.
+    :class:`StuckError`, also for a child that died, and ``OSError`` where there can be no child.
     """
     place = mmap.mmap(-1, 8)
     ours, theirs = os.pipe()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(ours)
+        os.close(theirs)
+        raise
     if not child:
         try:
             alone(theirs)

@@ -148,3 +148,26 @@ def test_the_next_listener_takes_over(tmp_path: Path) -> None:
     new.close()
     assert first.told == []
     assert sorted(os.listdir(tmp_path)) == [bell.SOCKET]
+
+
+def test_whoever_rings_without_end_keeps_nobody_from_hearing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: Heard
+) -> None:
+    """What is heard is told, although more is always there to be heard."""
+
+    class Endless:
+        """A socket that is never empty, and tells that nobody stopped to listen."""
+
+        def recv(self, _most: int) -> bytes:
+            nonlocal taken
+            taken += 1
+            if taken > 100 * bell.MAX_WAITING:
+                raise AssertionError("expected an end of the listening, found none")
+            return ONE.encode()
+
+    taken = 0
+    listener = bell.Listener(tmp_path, heard)
+    listener.close()
+    monkeypatch.setattr(listener, "_socket", Endless())
+    listener._drain()
+    assert list(listener._waiting) == [ONE]

@@ -128,3 +128,14 @@ def test_half_an_answer_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("json.dump", lambda _found, pipe: pipe.write("[1, "))
     with pytest.raises(bounded.StuckError):
         bounded.done_alone(lambda _at: [1, 2], 5)
+
+
+def test_no_child_at_all_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_child() -> int:
+        raise OSError(errno.EAGAIN, "no more processes")
+
+    monkeypatch.setattr(bounded.os, "fork", no_child)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="no more processes"):
+        bounded.done_alone(lambda _at: 1, 1.0)
+    assert os.listdir("/proc/self/fd") == before

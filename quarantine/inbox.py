@@ -78,7 +78,7 @@ class Inbox:
     _rung: Bells = field(default_factory=Bells)
     _same: SameHellos = field(default_factory=SameHellos)
     _sequences: dict[Slot, tuple[str, int]] = field(default_factory=dict)
-    """The last progress of each slot, with its order; forgetting it costs a step back on a screen."""
+    """Each slot's last progress, with its order; forgotten, a screen shows a step backwards."""
 
     def __post_init__(self) -> None:
         self._letters = Letters(self.store)

@@ -16,7 +16,7 @@ from types import FrameType
 from quarantine.assembly import Assembly
 from quarantine.cliout import clean, show_json
 from quarantine.cliverb import Verb
-from quarantine.intake import REST, URGENT, Lane, run
+from quarantine.intake import LANES, Lane, run
 from quarantine.reconcile import worst_case_detection
 from quarantine.record.states import State
 from quarantine.record.store import Store
@@ -138,7 +138,7 @@ def _worker(assembly: Assembly, args: argparse.Namespace) -> int:
     if args.parent is not None:
         threading.Thread(target=_leave_with, args=(args.parent,), daemon=True).start()
     lanes = []
-    for name, kinds in (("reports", URGENT), ("hellos", REST)):
+    for name, kinds in LANES.items():
         own = Assembly(assembly.files)  # it is not thread safe
         lane = Lane(kinds, own.inbox, own.lists, own.store.host_names)
         lanes.append(threading.Thread(target=run, args=(lane, stop, name), name=name))

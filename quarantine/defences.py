@@ -54,6 +54,12 @@ def weigh(record: SlotRecord, host: HostRecord | None, limits: Limits) -> Past:
     )
 
 
+def settled(record: SlotRecord, host: HostRecord) -> bool:
+    """Whether the slot's last step was well before the host's last hello: the same word about the
+    same slot means the same from then on."""
+    return _seconds(record.entered_at, host.heard_at) > _SETTLED_SECONDS
+
+
 def wants_look(record: SlotRecord, past: Past) -> bool:
     """Whether a hello gives reason to look at a slot that a sweep would pass over."""
     if record.state is State.IN_USE:

@@ -157,6 +157,8 @@ class Inbox:
 
     def hello(self, token: str) -> None:
         """A host is alive and names the drives in its slots: see :mod:`quarantine.census`."""
+        if self._said_again(token):
+            return
         host, hello, _raw = self._letters.open(token, Hello, HELLO_TYPE, "hello", lambda h: h.host)
         if hello.sequence > host.sequence:
             # Before it is kept: told twice after a crash, and never not at all.
@@ -177,8 +179,26 @@ class Inbox:
         for record in records:
             if defences.wants_look(record, defences.weigh(record, host, self.limits)):
                 changed[record.slot] = None
+        if not changed:
+            self._same.quiet(host, hello, records)
         for slot in changed:
             self._look(slot)
+
+    def _said_again(self, token: str) -> bool:
+        """Whether a hello says what its host said last, of which nothing followed; then it is on
+        record that the host lives. False for everything else, also for what will be refused."""
+        try:
+            seen = signing.unverified_payload(token, "hello")
+            hello = codec.load(Hello, seen, "hello")
+            known = self._same.again(hello)
+            if known is None or signing.verify(token, known.key, HELLO_TYPE, "hello") != seen:
+                return False
+        except BadWireError:
+            return False
+        if not self.store.heard_again(hello, known.key, known.hello.sequence, known.slots):
+            return False
+        self._same.heard(known, hello)
+        return True
 
     def _tell(self, host: HostRecord, hello: Hello) -> None:
         """What the host says of its last gate for the first time."""

@@ -2,7 +2,7 @@
 
 Each host has lists of its own, and each turn takes one entry of a list: what one host pushes, the
 others do not wait for. Reports and receipts have a lane of their own, a thread with its own
-connections, so that nothing else delays them.
+connections, so that nothing else delays them; so have bells, so that they delay nothing else.
 """
 
 from __future__ import annotations
@@ -24,8 +24,14 @@ LOG = logging.getLogger(__name__)
 URGENT: Final = (Kind.REPORT, Kind.RECEIPT)
 """Nobody says these again by himself, and drives wait for them."""
 
-REST: Final = (Kind.BELL, Kind.HELLO, Kind.PROGRESS)
+BELLS: Final = (Kind.BELL,)
+"""Each has slots looked at, in Placement, which may be slow; nobody else waits for that."""
+
+REST: Final = (Kind.HELLO, Kind.PROGRESS)
 """In the order in which they are taken."""
+
+LANES: Final = {"reports": URGENT, "bells": BELLS, "hellos": REST}
+"""What the worker's threads take, by their names."""
 
 SLICE_SECONDS: Final = 0.25
 """Of one kind's turn; then it is the next kind's, and the hosts that are left come in the next."""

@@ -46,15 +46,16 @@ class Letters:
         name, seen = "", b""
         try:
             seen = signing.unverified_payload(token, kind)
-            name = host_name(claims(codec.load(cls, seen, kind)))
+            message = codec.load(cls, seen, kind)
+            name = host_name(claims(message))
         except (BadWireError, ValueError) as error:
             self.refuse(kind, name, str(error), seen or repr(token)[:EXCERPT].encode())
         host = self._store.host(name)
         if host is None:
             self.refuse(kind, name, f"{name}: expected a registered host", seen)
         try:
+            # The same part of the token that was read: it is not read twice.
             raw = signing.verify(token, host.key, typ, kind)
-            message = codec.load(cls, raw, kind)
         except BadWireError as error:
             self.refuse(kind, name, str(error), seen)
         if message.incarnation != host.incarnation:

@@ -1,6 +1,6 @@
 """The age of the oldest report while hosts say hello and erases show progress; an hour's backlog.
 
-Real Redis, SQLite record, inbox and both lanes of the intake in one process, as in
+Real Redis, SQLite record, inbox and all lanes of the intake in one process, as in
 ``nvme-quarantine worker``; a second process signs and pushes what the hosts would. Nobody looks at
 Placement. Reports are of slots without an order: verified, refused and recorded.
 """
@@ -19,6 +19,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,6 +35,7 @@ from quarantine.inbox import Inbox
 from quarantine.intake import Lane
 from quarantine.lists import Lists
 from quarantine.record import models
+from quarantine.record.base import utc_now
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import Event
 from quarantine.record.store import Store
@@ -76,10 +78,9 @@ class _Timed(Inbox):
         self.counts["progress"] = self.counts.get("progress", 0) + 1
 
 
-def _set_up(store: Store, site: Site, public: signing.PublicKey) -> None:
+def _set_up(store: Store, site: Site) -> None:
     for number, host in enumerate(site.hosts):
-        # A host has a key of its own; one for all signs quicker, and is told apart here.
-        store.register_host(host, PrivateKey.generate().public, INCARNATION)
+        store.register_host(host, site.key(host).public, INCARNATION)
         for slot in slots(host) if number < len(site.erasing) else slots(host)[:1]:
             record = store.enrol(
                 slot,
@@ -101,18 +102,21 @@ def _set_up(store: Store, site: Site, public: signing.PublicKey) -> None:
             )
             store.transition(store.amend(record, order), Event.ORDERED)
     with store._writing() as db:
-        db.execute(models.hosts.update().values(jwk=json.dumps(public.jwk())))
+        # Nothing happened to most slots of a cloud just now.
+        db.execute(models.slots.update().values(entered_at=utc_now() - timedelta(hours=1)))
 
 
-def _lanes(url: str, database: str, key_: PrivateKey, stop: threading.Event) -> list[_Timed]:
-    inboxes = []
-    for name, kinds in (("reports", intake.URGENT), ("hellos", intake.REST)):
+def _lanes(
+    url: str, database: str, key_: PrivateKey, stop: threading.Event
+) -> tuple[_Timed, _Timed]:
+    inboxes = {}
+    for name, kinds in intake.LANES.items():
         store = Store.open(database)
         inbox = _Timed(store, key_.public, cast(Registrar, None), _Nobody())
         lane = Lane(kinds, inbox, Lists(Door(celeryapp.make_app(url))), store.host_names)
         threading.Thread(target=intake.run, args=(lane, stop, name), daemon=True).start()
-        inboxes.append(inbox)
-    return inboxes
+        inboxes[name] = inbox
+    return inboxes["reports"], inboxes["hellos"]
 
 
 def _figures(ages: list[float]) -> str:
@@ -134,11 +138,12 @@ def main() -> int:
         database = f"sqlite:///{base}/record.sqlite"
         with RedisServer(base / "redis") as server, server.client() as client:
             names = [f"cmp{number:05d}" for number in range(options.hosts)]
-            site = Site(server.url, names, names[: options.erases], private.pem())
+            pems = {name: PrivateKey.generate().pem() for name in names}
+            site = Site(server.url, names, names[: options.erases], pems)
             store = Store.open(database)
             store.migrate()
             _say(f"registering {options.hosts} hosts")
-            _set_up(store, site, private.public)
+            _set_up(store, site)
             stop = threading.Event()
             reports, rest = _lanes(server.url, database, private, stop)
             _say("the first hello of each")

@@ -46,25 +46,28 @@ class Site:
     url: str
     hosts: list[str]
     erasing: list[str]
-    pem: bytes
-    """The key that all hosts sign with here."""
+    pems: dict[str, bytes]
+    """Each host's key."""
+
+    def key(self, host: str) -> PrivateKey:
+        return PrivateKey.from_pem(self.pems[host], "key")
 
     def messages(self) -> Messages:
         """Their mouth."""
-        return Messages(self, PrivateKey.from_pem(self.pem, "key"))
+        return Messages(self)
 
 
 @dataclass
 class Messages:
     site: Site
-    key: PrivateKey
     sequence: int = 0
 
     def __post_init__(self) -> None:
+        self.keys = {host: self.site.key(host) for host in self.site.hosts}
         self.door = Door(make_app(self.site.url, host_queue("all")))
 
     def _push(self, kind: Kind, host: str, message: object, typ: str) -> None:
-        self.door.push(kind, host, self.key.sign(codec.canonical(message), typ))
+        self.door.push(kind, host, self.keys[host].sign(codec.canonical(message), typ))
 
     def hello(self, host: str) -> None:
         drives = tuple(SeenDrive(slot.address, "nvme", drive(slot)) for slot in slots(host))

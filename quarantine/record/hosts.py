@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -144,6 +145,37 @@ class HostRoom(Room):
             if db.scalar(sa.select(sa.func.count()).where(ahead)):
                 db.execute(sa.update(_SLOTS).where(ahead).values(entered_at=now))
             return found
+
+    def heard_again(
+        self, hello: Hello, key: PublicKey, before: int, slots: Sequence[tuple[int, int]]
+    ) -> bool:
+        """Notes that a host said again what it said in its hello number ``before``, verified with
+        ``key``; ``slots`` are its slots with their revisions, as they were then.
+
+        False, and nothing is noted, where anything else is on record by now: then the hello may
+        mean something else. The kept hello stays as it is, with its own number.
+        """
+        name = hello.host
+        with self._writing() as db:
+            now = self._clock()
+            query = sa.select(_SLOTS.c.id, _SLOTS.c.revision, _SLOTS.c.entered_at)
+            found = db.execute(query.where(_SLOTS.c.host == name)).all()
+            if {(row.id, row.revision) for row in found} != set(slots):
+                return False
+            if any(row.entered_at > now for row in found):
+                return False  # our clock was set back
+            done = db.execute(
+                sa.update(_HOSTS)
+                .where(
+                    _HOSTS.c.name == name,
+                    _HOSTS.c.thumbprint == key.thumbprint,
+                    _HOSTS.c.incarnation == hello.incarnation,
+                    _HOSTS.c.sequence == before,
+                    _HOSTS.c.sequence < hello.sequence,
+                )
+                .values(sequence=hello.sequence, heard_at=now)
+            )
+            return done.rowcount == 1
 
 
 def _find(db: sa.Connection, name: str) -> HostRecord | None:

@@ -144,7 +144,7 @@ def test_nothing_that_a_host_says_makes_the_control_plane_send(broker: Broker) -
             Door(rooted).push(kind, HOST, json.dumps(message))
     with broker.as_() as admin, celeryapp.make_app(broker.url_for(brokeracl.CONTROL)) as app:
         waiting = admin.lrange(host_queue(OTHER), 0, -1)
-        for kinds in (intake.URGENT, intake.REST):
+        for kinds in intake.LANES.values():
             lane = intake.Lane(kinds, Inbox(), Lists(Door(app)), lambda: [HOST])
             while lane.turn():
                 pass

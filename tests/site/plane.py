@@ -291,8 +291,7 @@ class Plane:
     def _lanes(self) -> None:
         """As ``nvme-quarantine worker``: a thread for each lane of the intake."""
         stop = _Doorbell(self.world, self.broker)
-        lanes = (("reports", INTAKE.URGENT), ("hellos", INTAKE.REST))
-        for name, kinds in lanes:
+        for name, kinds in INTAKE.LANES.items():
             thread = doors.Thread(lambda: self.world, self._lane, name, (kinds, stop, name))
             thread.start()
         while True:

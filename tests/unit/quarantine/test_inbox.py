@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,6 +42,7 @@ from eraser.wire.ticket import (
     Standing,
     Ticket,
     TicketReceipt,
+    TicketSeen,
     TicketState,
 )
 from quarantine import census
@@ -56,9 +58,10 @@ from quarantine.hands import Hands
 from quarantine.inbox import Inbox
 from quarantine.record import models
 from quarantine.record.base import utc_now
-from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.samehellos import SameHellos
 from quarantine.tickets import Tickets
 from tests.unit.quarantine.testimony import (
     COUNTS,
@@ -1155,3 +1158,144 @@ def test_a_hello_that_met_another_writer_is_compared_again(
     assert plane.record().state is not State.HELD
     hello(plane, 3, {SLOT.address: replace(IDENTITY, serial="another")})
     assert plane.record().state is State.HELD
+
+
+def at_rest(plane: Plane) -> None:
+    """A slot on offer to which nothing happened for an hour; its host names the ticket."""
+    on_offer(plane)
+    with plane.store._writing() as db:
+        db.execute(models.slots.update().values(entered_at=utc_now() - timedelta(hours=1)))
+
+
+def all_well(plane: Plane, **changes: Any) -> GateTestimony:
+    record = plane.record()
+    case = record.order_id or "", record.generation
+    ticket = TicketSeen(record.slot.address, *case, TicketState.VALID, "")
+    return replace(ALL_WELL, tickets=(ticket,), **changes)
+
+
+@pytest.fixture
+def read(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the hellos that were held against the record."""
+    found: list[int] = []
+    seen = plane.store.host_seen
+
+    def noted(name: str, sequence: int, message: Hello) -> HostRecord:
+        found.append(sequence)
+        return seen(name, sequence, message)
+
+    monkeypatch.setattr(plane.store, "host_seen", noted)
+    return found
+
+
+def heard(plane: Plane) -> HostRecord:
+    found = plane.store.host("cmp1")
+    assert found is not None
+    return found
+
+
+def test_a_hello_of_which_nothing_followed_is_noted_when_it_comes_again(
+    plane: Plane, read: list[int]
+) -> None:
+    at_rest(plane)
+    told(plane, 1, all_well(plane))
+    first = heard(plane)
+    for sequence in (2, 3, 4):
+        told(plane, sequence, all_well(plane))
+    assert read == [1]
+    last = heard(plane)
+    assert last.sequence == 4
+    assert last.heard_at is not None
+    assert first.heard_at is not None
+    assert last.heard_at > first.heard_at
+    assert plane.looks.slots == []
+
+
+def test_a_defence_that_goes_after_many_same_hellos_is_heard(
+    plane: Plane, read: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    at_rest(plane)
+    for sequence in (1, 2, 3):
+        told(plane, sequence, all_well(plane))
+    for sequence in (4, 5):
+        told(plane, sequence, all_well(plane, defences=UNHOOKED.defences))
+    assert read == [1, 4, 5]
+    assert plane.looks.slots == [SLOT, SLOT], "looked at until it is settled"
+    assert caplog.text.count("ALARM host cmp1: hook is absent: gone") == 1
+    told(plane, 6, all_well(plane))
+    assert read == [1, 4, 5, 6]
+
+
+@pytest.mark.parametrize("sequence", [1, 2, 3])
+def test_a_hello_that_comes_again_late_changes_nothing(plane: Plane, sequence: int) -> None:
+    at_rest(plane)
+    for number in (1, 2, 3):
+        told(plane, number, all_well(plane))
+    before = heard(plane)
+    told(plane, sequence, all_well(plane))
+    assert heard(plane) == before
+
+
+def test_a_slot_that_somebody_wrote_to_is_held_against_the_next_hello(
+    plane: Plane, read: list[int]
+) -> None:
+    at_rest(plane)
+    told(plane, 1, all_well(plane))
+    plane.store.amend(plane.record(), SlotChanges(detail="a word"))
+    told(plane, 2, all_well(plane))
+    told(plane, 3, all_well(plane))
+    assert read == [1, 2]
+    other = replace(SLOT, address="0000:02:00.0")
+    plane.enrol(other, None)
+    told(plane, 4, all_well(plane))
+    assert read == [1, 2, 4]
+
+
+def test_a_slot_whose_step_is_to_come_is_held_against_the_next_hello(
+    plane: Plane, read: list[int]
+) -> None:
+    """Our clock was set back."""
+    at_rest(plane)
+    told(plane, 1, all_well(plane))
+    with plane.store._writing() as db:
+        db.execute(models.slots.update().values(entered_at=utc_now() + timedelta(hours=1)))
+    told(plane, 2, all_well(plane))
+    assert read == [1, 2]
+    assert plane.record().entered_at <= utc_now()
+
+
+def test_what_another_worker_heard_in_between_is_not_passed_over(
+    plane: Plane, read: list[int]
+) -> None:
+    at_rest(plane)
+    told(plane, 1, all_well(plane))
+    beside = replace(plane, inbox=replace(plane.inbox, _same=SameHellos()))
+    told(beside, 2, all_well(plane, defences=UNHOOKED.defences))
+    told(plane, 3, all_well(plane))
+    assert read == [1, 2, 3]
+    kept = heard(plane).hello
+    assert kept is not None
+    assert kept.gate == all_well(plane)
+
+
+def test_a_host_that_was_registered_anew_or_removed_says_nothing_again(plane: Plane) -> None:
+    at_rest(plane)
+    told(plane, 1, all_well(plane))
+    plane.store.register_host("cmp1", plane.host.public, "incarnation-00009", replace=True)
+    with pytest.raises(RefusedError):
+        told(plane, 2, all_well(plane))
+    plane.store.register_host("cmp1", PrivateKey.generate().public, INCARNATION, replace=True)
+    with pytest.raises(RefusedError):
+        told(plane, 3, all_well(plane))
+    plane.store.remove_host("cmp1")
+    with pytest.raises(RefusedError):
+        told(plane, 4, all_well(plane))
+    assert len(plane.store.refusals()) == 3
+
+
+def test_the_same_hello_with_anothers_signature_is_refused(plane: Plane) -> None:
+    at_rest(plane)
+    told(plane, 1, all_well(plane))
+    with pytest.raises(RefusedError):
+        told(replace(plane, host=plane.other_host), 2, all_well(plane))
+    assert heard(plane).sequence == 1

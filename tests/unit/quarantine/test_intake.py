@@ -16,7 +16,16 @@ from eraser.wire import messaging
 from eraser.wire.inbound import BOUNDS, CONTROL_BELLS, Kind, key
 from quarantine import intake, oldqueue
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
-from quarantine.intake import HOSTS_SECONDS, REST, RETRY_SECONDS, SLICE_SECONDS, URGENT, Lane
+from quarantine.intake import (
+    BELLS,
+    HOSTS_SECONDS,
+    LANES,
+    REST,
+    RETRY_SECONDS,
+    SLICE_SECONDS,
+    URGENT,
+    Lane,
+)
 
 HOSTS = ("a", "b", "c")
 
@@ -122,7 +131,8 @@ def urgent() -> World:
 
 @pytest.fixture
 def rest() -> World:
-    return World(REST)
+    """One lane for all that is not urgent."""
+    return World((*BELLS, *REST))
 
 
 def test_each_host_has_its_turn_whatever_the_others_pushed(urgent: World) -> None:
@@ -156,6 +166,48 @@ def test_slow_hellos_leave_each_turn_to_the_bells(rest: World) -> None:
     rest.turn()
     rest.lists.push(Kind.BELL, "b", "")
     assert rest.turn()[0] == ("bell", "b", None)
+
+
+class LooksForLong(FakeInbox):
+    """Whoever rings has a look begin that lasts until a hello was heard."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looking, self.greeted = threading.Event(), threading.Event()
+
+    def bell(self, host: str, address: str | None = None) -> float:
+        self.looking.set()
+        self.greeted.wait(20)
+        return 0.0
+
+    def hello(self, token: str) -> None:
+        self.greeted.set()
+
+
+def test_a_look_that_a_bell_began_keeps_no_hello_waiting() -> None:
+    """A host may ring all the time, and Placement may be slow."""
+    inbox, lists, stop = LooksForLong(), FakeLists(), threading.Event()
+    lists.push(Kind.BELL, "a", "")
+    threads = [
+        threading.Thread(
+            target=intake.run, args=(Lane(kinds, inbox, lists, lambda: HOSTS), stop, name)
+        )
+        for name, kinds in LANES.items()
+    ]
+    for thread in threads:
+        thread.start()
+    assert inbox.looking.wait(20)
+    lists.push(Kind.HELLO, "b", "hello")
+    heard = inbox.greeted.wait(10)
+    inbox.greeted.set()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert heard
+
+
+def test_each_kind_has_one_lane() -> None:
+    assert sorted(kind for kinds in LANES.values() for kind in kinds) == sorted(Kind)
 
 
 def test_the_newest_hello_alone_is_taken(rest: World) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from eraser.wire.report import Hello, SeenDrive
+from eraser.wire.signing import PrivateKey
+from quarantine.record.facts import HostRecord
 from quarantine.samehellos import FULL_SECONDS, SameHellos
 from tests.unit.quarantine.testimony import IDENTITY, RECORD, SLOT
 
 DRIVE = SeenDrive(SLOT.address, "nvme", IDENTITY)
 HELLO = Hello(SLOT.host, "incarnation-00001", 7, "0.1.0", (DRIVE,), ())
+HEARD = RECORD.entered_at + timedelta(minutes=2)
+HOST = HostRecord(
+    SLOT.host, PrivateKey.generate().public, HELLO.incarnation, 7, HELLO, HEARD, HEARD
+)
 
 
 class Clock:
@@ -64,3 +71,34 @@ def test_a_slot_that_somebody_wrote_to_is_compared(hellos: SameHellos) -> None:
 def test_now_and_then_all_are(hellos: SameHellos, clock: Clock) -> None:
     clock.now = FULL_SECONDS
     assert not hellos.same(HELLO, [RECORD])
+
+
+def test_what_nothing_followed_from_is_known_again(hellos: SameHellos, clock: Clock) -> None:
+    assert hellos.again(HELLO) is None
+    hellos.quiet(HOST, HELLO, [RECORD])
+    for sequence in (8, 9):
+        known = hellos.again(replace(HELLO, sequence=sequence))
+        assert known is not None
+        assert known.hello.sequence == sequence - 1
+        assert (known.key, known.slots) == (HOST.key, ((RECORD.id, RECORD.revision),))
+        hellos.heard(known, replace(HELLO, sequence=sequence))
+    assert hellos.again(replace(HELLO, version="0.2.0")) is None
+    assert hellos.again(replace(HELLO, incarnation="incarnation-00002")) is None
+    assert hellos.again(replace(HELLO, host="cmp2")) is None
+    clock.now = FULL_SECONDS
+    assert hellos.again(replace(HELLO, sequence=10)) is None
+
+
+def test_what_counts_differently_in_a_minute_is_not_known(hellos: SameHellos) -> None:
+    hellos.quiet(HOST, HELLO, [RECORD])
+    soon = replace(HOST, heard_at=RECORD.entered_at + timedelta(seconds=60))
+    hellos.quiet(soon, HELLO, [RECORD])
+    assert hellos.again(HELLO) is None
+
+
+def test_what_was_not_compared_is_not_known(hellos: SameHellos) -> None:
+    hellos.quiet(HOST, HELLO, [replace(RECORD, revision=RECORD.revision + 1)])
+    assert hellos.again(HELLO) is None
+    naming = replace(HELLO, cases=("order-0000000001",))
+    hellos.quiet(HOST, naming, [RECORD])
+    assert hellos.again(naming) is None

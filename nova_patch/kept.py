@@ -53,7 +53,9 @@ def _keep(view: Any, name: str, classes: list[str]) -> None:
     if provider is None:
         view._ensure_rp(name)
         once("%s is absent and held in Placement: its provider stays", name)
-    elif provider.resource_class not in (None, *classes):
+    # Functions in the place of their parent are other devices: in its class they would be on offer
+    # beside it, so Nova refuses to start.
+    elif provider.parent_dev and provider.resource_class not in (None, *classes):
         once(
             "%s is held in Placement as %s: it becomes %s once it is let go",
             name,

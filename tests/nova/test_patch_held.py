@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 from nova import exception
+from nova.tests.fixtures import libvirt as fakelibvirt
 
-from tests.nova.patchcase import CLASS, MICROVERSION, RELEASE, PatchCase
+from tests.nova.patchcase import CLASS, MICROVERSION, RELEASE, VENDOR, VF_PRODUCT, PatchCase
 
 BACKPORT = RELEASE.mechanism == "one_time_use"
 CUSTODY = "b0a4f3c1-6f1e-4a39-8f52-0c6a6f7d3e10"
@@ -89,6 +90,20 @@ class Held(PatchCase):
         self.set_spec(self.spec(one_time_use="false", resource_class=RENAMED))
         with pytest.raises(exception.PlacementPciException):
             self.restart()
+
+    def test_a_held_drive_that_gives_way_to_its_functions_stops_the_start(self) -> None:
+        """Nova's own refusal stands: functions of a dirty drive, counted in the drive's class,
+        would be on offer."""
+        self.set_spec(self.spec(product_id=fakelibvirt.PF_PROD_ID))
+        self.start_with_virtual_functions()
+        self.set_reserved(0)
+        self._hold()
+        self.set_reserved(1)
+        function = {"vendor_id": VENDOR, "product_id": VF_PRODUCT, "resource_class": RENAMED}
+        self.set_spec(function)
+        with pytest.raises(exception.PlacementPciException):
+            self.restart()
+        assert self.drive() == (1, 1, 1)
 
     def test_of_other_devices_nova_s_own_refusal_stands(self) -> None:
         self._gone(one_time_use="false")

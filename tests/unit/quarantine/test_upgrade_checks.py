@@ -356,7 +356,7 @@ CASES: list[tuple[str, str, Break, str]] = [
         "an older patch",
         "host-patch-version",
         lambda cloud: cloud.facts(hosts=(host_record(testimony=gate(patch="2")),)),
-        "version 2 in nova-compute of Nova 34.0.0, expected 4",
+        f"version 2 in nova-compute of Nova 34.0.0, expected {nova_patch.VERSION}",
     ),
     (
         "hotplug",

@@ -8,9 +8,10 @@ waits for a host that is dead.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from quarantine.absence import too_many
 from quarantine.record.base import CLOCKS_APART, Clock, utc_now
@@ -19,6 +20,9 @@ from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING
 from quarantine.record.store import Store
 
 LOG = logging.getLogger(__name__)
+
+_NAMED: Final = 5
+"""Hosts that an alarm about many of them names."""
 
 _CONCERNED = CASE_OPEN | FREE_TO_SCHEDULE
 """States in which something depends on what the host says next."""
@@ -42,7 +46,10 @@ def words(record: SlotRecord, heard: datetime | None, now: datetime, after: floa
 
 @dataclass
 class Silence:
-    """Alarms once about each host that is silent, and once where very many are."""
+    """Alarms once about each host that is silent; where very many are, once about them together.
+
+    A host that was heard after that alarm and is silent since has a reason of its own.
+    """
 
     store: Store
     silent_after: float
@@ -51,7 +58,8 @@ class Silence:
     """Seconds, for any host."""
     clock: Clock = utc_now
     _told: set[str] = field(default_factory=set)
-    _many: bool = False
+    _many: datetime | None = None
+    """When people were told that very many are silent."""
     _began: datetime = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,7 +67,10 @@ class Silence:
         self._began = self.clock()
 
     def check(self) -> frozenset[str]:
-        """The hosts that people were told of. Raises ``UnavailableError``."""
+        """The hosts that people were told of by themselves, or that are left of very many.
+
+        Raises ``UnavailableError``.
+        """
         now = self.clock()
         heard = self.store.last_heard()
         # A time to come was noted before our clock was set back: nobody was heard since.
@@ -68,41 +79,72 @@ class Silence:
             name: self._began if at - now > CLOCKS_APART else max(at, self._began)
             for name, at in heard.items()
         }
-        ages = {name: (now - at).total_seconds() for name, at in last.items()}
-        late = {name: age for name, age in ages.items() if age > self.silent_after}
-        if self._tell_many(len(late), len(heard)):
-            return frozenset(self._told)
+        late = {
+            name: at for name, at in last.items() if (now - at).total_seconds() > self.silent_after
+        }
         for name in sorted(self._told - late.keys()):
             LOG.warning("over: host %s is heard again, or removed", name)
         self._told &= late.keys()
-        for name in sorted(late.keys() - self._told):
-            waiting = self._waiting(name)
-            if waiting or late[name] > self.overdue_after:
-                self._told.add(name)
-                LOG.error(
-                    "ALARM host %s is silent for %.0f min: %s. How its drives and defences stand "
-                    "now is not known; see the nvme-eraser worker there and its way to the broker, "
-                    "or remove the host",
-                    name,
-                    late[name] / 60,
-                    waiting or "nothing waits for it",
-                )
+        alone = self._tell_many(late, len(heard), now)
+        for name in sorted(alone.keys() - self._told):
+            self._tell(name, (now - alone[name]).total_seconds())
         return frozenset(self._told)
 
-    def _tell_many(self, silent: int, known: int) -> bool:
-        many = too_many(silent, known)
-        if many and not self._many:
-            LOG.error(
-                "ALARM %d of %d hosts are silent for more than %g min: see the broker, and the "
-                "control plane's own worker; what is on offer stays on offer",
-                silent,
-                known,
-                self.silent_after / 60,
-            )
-        if self._many and not many:
+    def _tell(self, name: str, age: float) -> None:
+        waiting = self._waiting(name)
+        if not waiting and age <= self.overdue_after:
+            return
+        self._told.add(name)
+        LOG.error(
+            "ALARM host %s is silent for %.0f min: %s. How its drives and defences stand "
+            "now is not known; see the nvme-eraser worker there and its way to the broker, "
+            "or remove the host",
+            name,
+            age / 60,
+            waiting or "nothing waits for it",
+        )
+
+    def _tell_many(
+        self, late: Mapping[str, datetime], known: int, now: datetime
+    ) -> Mapping[str, datetime]:
+        """Those of ``late``, with when they were heard last, that are to be told of one by one."""
+        if self._many is not None and not too_many(len(late), known):
+            self._many = None
             LOG.warning("over: most hosts are heard again")
-        self._many = many
-        return many
+            if left := late.keys() - self._told:
+                LOG.error(
+                    "ALARM %d hosts are still silent, of those that were together: %s",
+                    len(left),
+                    self._first(left, late),
+                )
+                self._told |= left
+        since = None if self._many is None else min(self._many, now)
+        alone = {name: at for name, at in late.items() if since is None or at > since}
+        if not too_many(len(alone), known):
+            return alone
+        self._many = now
+        LOG.error(
+            "ALARM %d of %d hosts are silent for more than %g min: see the broker, and the "
+            "control plane's own worker; what is on offer stays on offer. First: %s",
+            len(late),
+            known,
+            self.silent_after / 60,
+            self._first(late, late),
+        )
+        return {}
+
+    def _first(self, names: Collection[str], last: Mapping[str, datetime]) -> str:
+        """Some of them: those whose cases wait first, then who is silent for longest."""
+        cases: dict[str, list[SlotRecord]] = {}
+        for record in self.store.slots(states=CASE_OPEN):
+            if record.slot.host in names:
+                cases.setdefault(record.slot.host, []).append(record)
+        order = sorted(names, key=lambda name: (name not in cases, last[name], name))
+        named = [
+            f"{name} ({_orders(cases[name])})" if name in cases else name for name in order[:_NAMED]
+        ]
+        more = len(order) - len(named)
+        return ", ".join(named) + (f" and {more} more: see 'host list'" if more else "")
 
     def _waiting(self, host: str) -> str:
         """What depends on the host's next word."""

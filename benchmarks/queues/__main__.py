@@ -90,6 +90,8 @@ def _set_up(store: Store, site: Site) -> None:
                 profile="p",
                 policy="q",
             )
+            # What the first hello of a new slot teaches was learned long ago.
+            record = store.amend(record, SlotChanges(identity=drive(slot)))
             if host not in site.erasing or slot != slots(host)[0]:
                 continue
             custody = SlotChanges(custody=str(uuid.uuid4()), custody_ready=True)
@@ -98,7 +100,6 @@ def _set_up(store: Store, site: Site) -> None:
                 order_id=f"order-{host}",
                 nonce="n" * 32,
                 order_token="t",  # noqa: S106
-                identity=drive(slot),
             )
             store.transition(store.amend(record, order), Event.ORDERED)
     with store._writing() as db:

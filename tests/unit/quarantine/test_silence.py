@@ -18,7 +18,7 @@ from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from quarantine.silence import Silence, words
 from tests.unit.quarantine.store_suite import certified, enrol, erasing
-from tests.unit.quarantine.testimony import NOW, RECORD
+from tests.unit.quarantine.testimony import IDENTITY, NOW, RECORD
 
 LIFE = "incarnation-00001"
 
@@ -48,6 +48,7 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
     found.close()
 
 
+IDENTITIES = {number: replace(IDENTITY, serial=f"S{number}") for number in (9, 17)}
 SILENT, OVERDUE = 420.0, 21600.0
 ONE, TWO = Slot("cmp1", "0000:01:00.0"), Slot("cmp1", "0000:02:00.0")
 
@@ -149,6 +150,108 @@ def test_very_many_silent_hosts_are_one_alarm(
     speak(store, 1, 2, 3, 4)
     silence.check()
     assert said(caplog) == ["over: most hosts are heard again"]
+
+
+@pytest.fixture
+def cloud(store: Store) -> Store:
+    """20 hosts."""
+    for number in range(5, 21):
+        store.register_host(f"cmp{number}", PrivateKey.generate().public, LIFE)
+    return store
+
+
+ALL = range(1, 21)
+
+
+def test_many_silent_hosts_are_counted_and_those_that_something_waits_for_named_first(
+    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in (17, 9):
+        erasing(cloud, Slot(f"cmp{number}", "0000:01:00.0"), IDENTITIES[number])
+    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    clock.forward(60)
+    speak(cloud, *ALL[7:])
+    clock.forward(SILENT - 30)
+    speak(cloud, *ALL[10:16], *ALL[17:])
+    clock.forward(40)
+    assert silence.check() == frozenset()
+    assert silence.check() == frozenset()
+    (alarm,) = said(caplog)
+    assert alarm.startswith("ALARM 11 of 20 hosts are silent for more than 7 min: ")
+    unheard = "(its orders (0000:01:00.0) are unheard since 2026-11-20 12:00 UTC)"
+    assert alarm.endswith(
+        f"First: cmp17 {unheard}, cmp9 {unheard}, cmp1, cmp2, cmp3 and 6 more: see 'host list'"
+    )
+
+
+def test_who_falls_silent_after_many_did_is_named(
+    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A rack is away for days; another host dies meanwhile."""
+    erasing(cloud, Slot("cmp20", "0000:01:00.0"))
+    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    for _ in range(10):
+        clock.forward(60)
+        speak(cloud, *ALL[5:])
+        silence.check()
+    assert len(said(caplog)) == 1
+    for _ in range(8):
+        clock.forward(60)
+        speak(cloud, *ALL[5:19])
+        named = silence.check()
+    assert named == {"cmp20"}
+    (alarm,) = said(caplog)
+    assert alarm.startswith("ALARM host cmp20 is silent for 8 min: its orders (0000:01:00.0)")
+    speak(cloud, 20)
+    assert silence.check() == frozenset()
+    assert said(caplog) == ["over: host cmp20 is heard again, or removed"]
+
+
+def test_many_more_that_fall_silent_later_are_one_more_alarm(
+    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    for _ in range(10):
+        clock.forward(60)
+        speak(cloud, *ALL[5:])
+        silence.check()
+    said(caplog)
+    for _ in range(60):
+        clock.forward(60)
+        silence.check()
+    (alarm,) = said(caplog)
+    assert alarm.startswith("ALARM 20 of 20 hosts are silent")
+
+
+def test_what_is_left_of_many_silent_hosts_is_named_at_once(
+    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    clock.forward(SILENT + 1)
+    assert silence.check() == frozenset()
+    said(caplog)
+    speak(cloud, *ALL[2:])
+    assert silence.check() == silence.check() == {"cmp1", "cmp2"}
+    assert said(caplog) == [
+        "over: most hosts are heard again",
+        "ALARM 2 hosts are still silent, of those that were together: cmp1, cmp2",
+    ]
+    speak(cloud, *ALL)
+    assert silence.check() == frozenset()
+
+
+def test_many_silent_hosts_are_told_once_though_our_clock_is_set_back(
+    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    clock.forward(SILENT + 1)
+    silence.check()
+    said(caplog)
+    clock.forward(-86400)
+    for _ in range(20):
+        silence.check()
+        clock.forward(60)
+    assert [text[:20] for text in said(caplog)] == ["over: most hosts are", "ALARM 20 of 20 hosts"]
 
 
 def test_while_the_control_plane_was_stopped_nobody_could_be_heard(

@@ -6,6 +6,7 @@ Redis is a doorbell, never a record. Tasks last milliseconds; one that comes twi
 from __future__ import annotations
 
 import logging
+import ssl
 import threading
 from typing import Any
 
@@ -44,6 +45,19 @@ def queue_of(name: str) -> Queue:
     return Queue(name, Exchange("", type="direct"), routing_key=name)
 
 
+def _transport(url: str) -> dict[str, Any]:
+    """Our way to Redis. Another one (a socket, Sentinel) keeps kombu's own transport.
+
+    kombu takes ``rediss`` as the name of its own transport alone: with another one it speaks in
+    the clear, and with its own it believes any certificate. What the URL itself says of TLS
+    (``?ssl_ca_certs=FILE``) stands in the place of this.
+    """
+    if url.startswith("rediss://"):
+        verified = {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": True}
+        return {"broker_transport": TRANSPORT, "broker_use_ssl": verified}
+    return {"broker_transport": TRANSPORT} if url.startswith("redis://") else {}
+
+
 def settings(url: str, queue: str, *, timeout: float = 5.0) -> dict[str, Any]:
     """Celery's settings for one consumer of ``queue``. ``timeout``: seconds for Redis to answer.
 
@@ -53,8 +67,7 @@ def settings(url: str, queue: str, *, timeout: float = 5.0) -> dict[str, Any]:
     """
     return {
         "broker_url": url,
-        # Another way to Redis (a socket, Sentinel) keeps kombu's own transport.
-        **({"broker_transport": TRANSPORT} if url.startswith(("redis://", "rediss://")) else {}),
+        **_transport(url),
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "broker_connection_timeout": timeout,

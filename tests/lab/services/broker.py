@@ -15,8 +15,10 @@ from tests.lab.services.redis import RedisServer
 class Broker(RedisServer):
     """One account for each of ``hosts``, one for the control plane, one for a person."""
 
-    def __init__(self, directory: Path, hosts: Sequence[str]) -> None:
-        super().__init__(directory, accounts=True)
+    def __init__(
+        self, directory: Path, hosts: Sequence[str], certificate: Path | None = None
+    ) -> None:
+        super().__init__(directory, accounts=True, certificate=certificate)
         self.passwords = brokeracl.passwords(directory / "passwords.json", hosts)
         self.acl_file.write_text(brokeracl.render(hosts, self.passwords))
 

@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--periodics", type=int, default=60, help="of each kind (default: 60)")
     parser.add_argument("-f", "--format", choices=("text", "json"), default="text")
     options = parser.parse_args(argv)
-    results = {"nova": VERSION, "drives": DRIVES, "aim": AIM}
+    results: dict[str, Any] = {"nova": VERSION, "drives": DRIVES, "aim": AIM}
     results["start"] = start(options.rounds)
     results["periodic"] = periodic(options.periodics)
     if options.format == "json":

@@ -66,7 +66,7 @@ def _worker() -> None:
     importlib.import_module("eraser.worker")
     from eraser.wire.messaging import make_app
 
-    app = make_app("redis://127.0.0.1:1/0", "host", visibility_timeout=3600)
+    app = make_app("redis://127.0.0.1:1/0", "host")
     app.finalize()
     print(anonymous(), flush=True)
     sys.stdin.read()

@@ -137,7 +137,7 @@ class Cloud:
     def by_slot(self, slot: Slot) -> Provider | None:
         self._ask(f"rp-{slot}")
         seat = None if self.empty else self.seats.get(f"rp-{slot}")
-        return seat and seat.provider
+        return None if seat is None else seat.provider
 
     def view(self, uuid: str, resource_class: str) -> View | None:
         # The real one asks for the provider, its inventories and its allocations.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from benchmarks.zoo import page, result
 from benchmarks.zoo.eraser import _read
 from benchmarks.zoo.result import Result
+from tests.lab.guest.payload import REPOSITORY
 from tests.lab.nvme.presetkind import Expected
 from tests.lab.nvme.presets import PRESETS
 
@@ -83,6 +85,18 @@ def test_a_drives_own_words_do_no_harm_on_the_page() -> None:
     assert "\x1b" not in words
     assert len(words) < 600
     assert text.count("| `lying` |") == 1
+
+
+def test_the_page_of_the_repository_names_every_drive_of_the_lab() -> None:
+    """``python -m benchmarks.zoo -f markdown`` makes it; what was not run yet is named as such."""
+    text = (REPOSITORY / "docs/zoo.md").read_text()
+    rows = re.findall(r"^\| `([^`]+)` \| (.+?) \| (erased|held) \|", text, re.MULTILINE)
+    [waiting] = re.findall(r"nothing is said of them:\*\* (.+)\.$", text, re.MULTILINE) or [""]
+    missing = re.findall(r"`([^`]+)`", waiting)
+    assert sorted([name for name, _about, _expected in rows] + missing) == sorted(PRESETS)
+    assert f"\n**{len(rows)} drives, " in text
+    for name, about, expected in rows:
+        assert (about, expected) == (PRESETS[name].about, PRESETS[name].expected), name
 
 
 def test_the_page_names_the_drives_that_were_not_run() -> None:

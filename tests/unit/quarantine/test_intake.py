@@ -168,26 +168,35 @@ def test_slow_hellos_leave_each_turn_to_the_bells(rest: World) -> None:
     assert rest.turn()[0] == ("bell", "b", None)
 
 
-class LooksForLong(FakeInbox):
-    """Whoever rings has a look begin that lasts until a hello was heard."""
+class TakesLong(FakeInbox):
+    """Whatever is of the slow kind lasts until one of the other kind was heard."""
 
-    def __init__(self) -> None:
+    def __init__(self, slow: Kind, other: Kind) -> None:
         super().__init__()
-        self.looking, self.greeted = threading.Event(), threading.Event()
+        self.slow, self.other = slow, other
+        self.began, self.heard_other = threading.Event(), threading.Event()
 
-    def bell(self, host: str, address: str | None = None) -> float:
-        self.looking.set()
-        self.greeted.wait(20)
-        return 0.0
+    def _take(self, what: str, *given: Any) -> None:
+        if what == self.slow:
+            self.began.set()
+            self.heard_other.wait(20)
+        elif what == self.other:
+            self.heard_other.set()
 
-    def hello(self, token: str) -> None:
-        self.greeted.set()
 
-
-def test_a_look_that_a_bell_began_keeps_no_hello_waiting() -> None:
-    """A host may ring all the time, and Placement may be slow."""
-    inbox, lists, stop = LooksForLong(), FakeLists(), threading.Event()
-    lists.push(Kind.BELL, "a", "")
+@pytest.mark.parametrize(
+    ("slow", "other"),
+    [
+        (Kind.BELL, Kind.HELLO),
+        (Kind.BELL, Kind.REPORT),
+        (Kind.HELLO, Kind.REPORT),
+        (Kind.PROGRESS, Kind.RECEIPT),
+    ],
+)
+def test_what_takes_long_keeps_no_other_lane_waiting(slow: Kind, other: Kind) -> None:
+    """A host may ring all the time, and a bell's look at a slow Placement lasts."""
+    inbox, lists, stop = TakesLong(slow, other), FakeLists(), threading.Event()
+    lists.push(slow, "a", "one")
     threads = [
         threading.Thread(
             target=intake.run, args=(Lane(kinds, inbox, lists, lambda: HOSTS), stop, name)
@@ -196,14 +205,14 @@ def test_a_look_that_a_bell_began_keeps_no_hello_waiting() -> None:
     ]
     for thread in threads:
         thread.start()
-    assert inbox.looking.wait(20)
-    lists.push(Kind.HELLO, "b", "hello")
-    heard = inbox.greeted.wait(10)
-    inbox.greeted.set()
+    began = inbox.began.wait(20)
+    lists.push(other, "b", "two")
+    heard = inbox.heard_other.wait(10)
+    inbox.heard_other.set()
     stop.set()
     for thread in threads:
         thread.join()
-    assert heard
+    assert (began, heard) == (True, True)
 
 
 def test_each_kind_has_one_lane() -> None:

@@ -668,6 +668,38 @@ class StoreSuite:
                 store.host_seen(name, number, hello(number, incarnation))
         assert store.host("compute-1") == seen
 
+    def test_a_host_says_the_same_again_only_where_nothing_else_was_written(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        key = PrivateKey.generate().public
+        store.register_host("compute-1", key, INCARNATION)
+        record = enrol(store)
+        slots = [(record.id, record.revision)]
+        first = store.host_seen("compute-1", 2, hello(2))
+        assert store.heard_again(hello(3), key, 2, slots)
+        again = store.host("compute-1")
+        assert again is not None
+        assert (again.sequence, again.hello) == (3, hello(2))
+        assert again.heard_at is not None
+        assert first.heard_at is not None
+        assert again.heard_at >= first.heard_at
+        other = PrivateKey.generate().public
+        for message, whose, before, those in (
+            (hello(3), key, 3, slots),
+            (hello(2), key, 3, slots),
+            (hello(4), key, 2, slots),
+            (hello(4), other, 3, slots),
+            (hello(4, "incarnation-00000002"), key, 3, slots),
+            (dataclasses.replace(hello(4), host="compute-9"), key, 3, []),
+            (hello(4), key, 3, []),
+            (hello(4), key, 3, [*slots, (record.id + 1, 1)]),
+            (hello(4), key, 3, [(record.id, record.revision + 1)]),
+        ):
+            assert not store.heard_again(message, whose, before, those)
+        monkeypatch.setattr(store, "_clock", lambda: record.entered_at - timedelta(seconds=1))
+        assert not store.heard_again(hello(4), key, 3, slots)
+        assert store.host("compute-1") == again
+
     # Profiles and policies
 
     def test_documents_are_approved_by_somebody_and_kept_by_version(self, store: Store) -> None:

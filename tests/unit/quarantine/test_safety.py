@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
+import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 import sqlalchemy as sa
 
 from eraser.wire.identity import Slot
+from quarantine import cliservice
+from quarantine.assembly import Assembly
 from quarantine.cloud.facts import Provider
+from quarantine.conf import load
 from quarantine.errors import BadInputError, QuarantineError, UnavailableError
 from quarantine.lateness import Lateness
 from quarantine.record import models
@@ -355,3 +361,43 @@ def test_nothing_stands_on_offer_for_longer_than_the_bound_says(
     # What the reservation itself takes is measured from the next pass on.
     assert cloud.clock.seconds - since <= bound + 4 * 0.5
     assert State.IN_USE in {record.state for record in store.slots()}
+
+
+class Beside:
+    """The loop and the safety pass of a service; the loop ends when the pass was begun."""
+
+    def __init__(self) -> None:
+        self.conf = load(())
+        self.conf.set_override("worker", False, "run")
+        self.begun = threading.Event()
+        self.seen: bool | None = None
+        self.store, self.safety, self.reconciler = self, _Pass(self), _Loop(self)
+
+    def slots(self, *, states: object) -> list[object]:
+        return []
+
+
+@dataclass
+class _Pass:
+    world: Beside
+
+    def run_forever(self, stop: threading.Event) -> None:
+        self.world.begun.set()
+
+
+@dataclass
+class _Loop:
+    world: Beside
+
+    def run_forever(self, stop: threading.Event) -> None:
+        self.world.seen = self.world.begun.wait(20)
+
+
+def test_the_service_runs_the_pass_beside_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nothing but the loop, which may be slow, looks at what is on offer."""
+    monkeypatch.setattr(cliservice, "set_up_logging", lambda level: None)
+    monkeypatch.setattr(cliservice, "on_signals", lambda action: None)
+    world = Beside()
+    [run] = [verb for verb in cliservice.VERBS if verb.words == "run"]
+    assert run.run(cast(Assembly, world), argparse.Namespace()) == 0
+    assert world.seen

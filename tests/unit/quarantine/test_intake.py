@@ -392,7 +392,7 @@ SIGNATURE = [{"task": "eraser.order", "args": ["x"], "options": {"queue": "erase
     [
         *(
             old("quarantine.bell", {"host": "a"}, **{name: SIGNATURE})
-            for name in oldqueue._FOLLOWING
+            for name in ("callbacks", "errbacks", "chain", "chord")
         ),
         old("eraser.order", "token"),
         old("quarantine.report"),

@@ -76,9 +76,10 @@ class PatchEnvironment:
         return self.run(self.script("nova-compute"), "--config-file", str(self.config))
 
     def compute_runs(self) -> tuple[set[str], str]:
-        """The memfds of a nova-compute that started, and of a program that it executed.
+        """The memfds of a nova-compute that started, and what it logged.
 
-        Its manager exists by then; it is killed, since no conductor will ever answer it.
+        Its manager was imported by then: ``nova.service`` asks for the conductor after that, and
+        nobody is one. It is killed.
         """
         argv = [self.script("nova-compute"), "--config-file", str(self.config)]
         with subprocess.Popen(
@@ -87,7 +88,7 @@ class PatchEnvironment:
             try:
                 deadline = time.monotonic() + 90
                 while process.poll() is None and time.monotonic() < deadline:
-                    if "Loading compute driver" in self.log:
+                    if "Timed out waiting for nova-conductor" in self.log:
                         break
                     time.sleep(0.2)
                 signs = memfds(process.pid)

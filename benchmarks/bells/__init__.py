@@ -1,0 +1,1 @@
+"""How soon a release is heard of."""

@@ -50,6 +50,8 @@ class World:
     fake: FakeHost
     drives: dict[str, DriveSeen] = field(default_factory=dict)
     looked: list[str] = field(default_factory=list)
+    patience: float = 0.0
+    """Seconds that the drives of the last look had."""
 
     @property
     def state(self) -> Path:
@@ -72,10 +74,11 @@ class World:
         self,
         _host: Host,
         addresses: Iterable[str],
-        _seconds: float,
+        seconds: float,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> dict[str, DriveSeen]:
         meanwhile()
+        self.patience = seconds
         found = {address: self.drives.get(address, DriveSeen(None)) for address in addresses}
         self.looked += found
         return found

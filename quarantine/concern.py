@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from quarantine.handover import Handover
 from quarantine.look import Look
 from quarantine.record.base import storable
 from quarantine.record.rows import ALARM_LENGTH
@@ -33,8 +34,18 @@ def intruder(look: Look) -> str:
         if not domain.recorded and look.limits.tickets:
             return f"{who}, and the gate has not let it in: plugged in by hand, or past the hook"
         if domain.uuid not in look.others:
-            return f"{who}, and Placement has it for {', '.join(look.others) or 'nobody'}"
+            held = f"{who}, and Placement has it for {', '.join(look.others) or 'nobody'}"
+            if _is_news(look, held):
+                return held
     return ""
+
+
+def _is_news(look: Look, held: str) -> bool:
+    """Not where Nova has handed the drive to the server's migration, whose guest still runs here,
+    or did when the host spoke. Until Nova says so, what people were told of stands."""
+    if look.past.handover in (Handover.UNASKED, Handover.UNKNOWN):
+        return look.record.alarm == storable(held, ALARM_LENGTH)
+    return look.past.handover is not Handover.MOVED
 
 
 def _unguarded(look: Look) -> str:

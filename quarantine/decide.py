@@ -15,7 +15,8 @@ from typing import Final
 from quarantine import absence, custody
 from quarantine.cloud.facts import ONE_TIME_USE, View
 from quarantine.concern import concern, intruder
-from quarantine.look import Look, amend, handed_over, hold, move, reserve
+from quarantine.handover import Handover
+from quarantine.look import Look, amend, handed_over, hold, move, reserve, strangers
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Event, State
 from quarantine.step import Act, Action, Limits, Past
@@ -107,6 +108,8 @@ def _in_use(look: Look) -> Action:
         return reserve("somebody lowered reserved while the drive is in use", alarm=True)
     if record.consumer not in others:
         return handed_over(look)
+    if strangers(others, look.past) and look.past.handover is Handover.UNASKED:
+        return Action(Act.ASK, "Nova")
     return NOTHING
 
 

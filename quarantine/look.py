@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -99,6 +100,11 @@ def hold(reason: str, changes: SlotChanges | None = None) -> Action:
     """Held, and the case is over for good: no report or order of it counts any more."""
     changes = replace(changes or NO_CHANGES, new_case=True)
     return move(Event.HELD, reason, changes, alarm=True)
+
+
+def strangers(others: Iterable[str], past: Past) -> tuple[str, ...]:
+    """The guests that run with the drive while Placement has it for ``others``."""
+    return tuple(d.uuid for d in past.running if d.uuid not in others)
 
 
 def handed_over(look: Look) -> Action:

@@ -24,9 +24,10 @@ from quarantine.cloud.facts import Provider, View
 from quarantine.decide import decide
 from quarantine.doubt import Doubts
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
-from quarantine.handover import Handover
+from quarantine.handover import Handover, worst
 from quarantine.hands import Dispatcher, Hands, Tickets
 from quarantine.lateness import Lateness
+from quarantine.look import strangers
 from quarantine.offers import Unread, hold_unburnt
 from quarantine.past import past_of
 from quarantine.record.facts import SlotChanges, SlotRecord
@@ -433,7 +434,10 @@ class Reconciler:
         others = view.foreign(record.custody) if view is not None else ()
         if self._handovers is None or record.consumer is None or not others:
             return replace(past, handover=Handover.STRANGE)
-        return replace(past, handover=self._handovers.between(record.consumer, others[0].consumer))
+        now = tuple(held.consumer for held in others)
+        before = strangers(now, past) if record.consumer in now else (record.consumer,)
+        answers = {self._handovers.between(each, now[0]) for each in before}
+        return replace(past, handover=worst(answers))
 
     def _ghosts(self, record: SlotRecord) -> tuple[str, ...]:
         return () if self._haunts is None else self._haunts.of(record)

@@ -85,7 +85,8 @@ class Past:
     running: tuple[DomainSeen, ...] = ()
     """Domains that run with the slot's drive, by a word of the host that is not an old one."""
     handover: Handover = Handover.STRANGE
-    """What Nova says where another consumer holds the drive than the one on record."""
+    """What Nova says where another consumer holds the drive than the one on record, or than the
+    guest that runs with it."""
     ghosts: tuple[str, ...] | None = ()
     """Why Nova's own records forbid an erase now; None where Nova has not been asked yet."""
     burns: bool | None = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from eraser.wire.identity import Slot
 from quarantine.cloud.facts import CONSUMER_TYPE, slot_of
@@ -20,7 +20,6 @@ from tests.lab.services.nova_standin import OTU_TRAIT
 from tests.site.hosts import Drive, Host
 from tests.site.nova import RESOURCE_CLASS
 from tests.site.placement import Placement
-from tests.site.plane import promised
 from tests.site.world import World
 
 TICK_SECONDS: Final = 5.0
@@ -50,6 +49,13 @@ class Exposure:
     """Seconds that had been excused by then."""
 
 
+class Promise(Protocol):
+    """Seconds that a drive with data may stand on offer, where a request takes ``latency``."""
+
+    def __call__(self, latency: float, *, unseen: bool) -> float:
+        """``unseen``: Nova never locked it."""
+
+
 @dataclass
 class Observer:
     """``ordinary``: nothing may be held, refused or alarmed for nothing."""
@@ -58,7 +64,7 @@ class Observer:
     placement: Placement
     hosts: dict[str, Host]
     limits: Limits
-    slots: int
+    promised: Promise
     ordinary: bool
     gate: bool
     only: frozenset[str] = frozenset()
@@ -67,7 +73,7 @@ class Observer:
     counts: Counter[str] = field(default_factory=Counter)
     alarms: list[str] = field(default_factory=list)
     expected: list[str] = field(default_factory=list)
-    """Beginnings or parts of alarms that are right to ring, each once."""
+    """Parts of alarms that have to ring, each exactly once."""
     suspects: set[Slot] = field(default_factory=set)
     """Slots whose hold has a true cause."""
     latency: float = 0.0
@@ -140,12 +146,14 @@ class Observer:
     def starting(self, server: str, slot: Slot, drive: Drive) -> None:
         """A guest begins to run with a drive."""
         self.counts["guests"] += 1
+        if not self._stand(slot)[1]:
+            self._unburnt.add(server)
         if drive.blocks in (None, server):
             return
         exposed = self._unlocked.get(slot) or self._offered.get(slot)
         age = self._age(exposed) if exposed else 0.0
         text = f"server {server} starts on the data of {drive.blocks}"
-        if not self.gate and drive.blocks in self._unburnt and age <= self._bound():
+        if not self.gate and drive.blocks in self._unburnt and age <= self._bound(slot):
             # Nova never locked it, its tenant was quick, and no gate stands here: within the bound.
             self.counts["leaks within the bound"] += 1
             return
@@ -187,24 +195,31 @@ class Observer:
                 return
         self.found("alarm", None, text[:300])
 
+    def missing(self) -> None:
+        """At the end: what should have rung, and did not."""
+        for part in self.expected:
+            self.found("alarm", None, f"expected one with {part!r}, none rang")
+
     # What the clock shows.
 
     def tick(self) -> None:
         """Nothing may stand open for longer than its bound."""
         for slot, exposure in list(self._offered.items()):
             age = self._age(exposure)
-            if age > self._bound():
-                text = f"a dirty drive is on offer for {age:.0f} s, promised {self._bound():.0f} s"
+            if age > (most := self._bound(slot)):
+                text = f"a dirty drive is on offer for {age:.0f} s, promised {most:.0f} s"
                 self.found("offer", slot, text)
-        most = self._bound() + self.limits.burn_grace + 2 * self.limits.list_interval
         for slot, exposure in list(self._unlocked.items()):
             age = self._age(exposure)
+            most = self._bound(slot) + self.limits.burn_grace + 2 * self.limits.list_interval
             if age > most:
                 text = f"a drive with data is without any lock for {age:.0f} s, expected {most:.0f}"
                 self.found("unlocked", slot, text)
 
-    def _bound(self) -> float:
-        return promised(self.limits, self.slots, self.latency) + 2 * TICK_SECONDS
+    def _bound(self, slot: Slot) -> float:
+        drive = self.hosts[slot.host].drives.get(slot.address)
+        unseen = drive is not None and drive.blocks in self._unburnt
+        return self.promised(self.latency, unseen=unseen) + 2 * TICK_SECONDS
 
     def _age(self, exposure: Exposure) -> float:
         return self.world.now - exposure.since - (self._excused - exposure.excused)

@@ -31,6 +31,7 @@ from tests.site import doors
 from tests.site.broker import Broker, Message
 from tests.site.line import Connection
 from tests.site.lists import Lists
+from tests.site.memory import READS, Memory, remembering
 from tests.site.world import Killed, Process, World
 
 
@@ -69,11 +70,16 @@ class SimulatedStore(Store):
     marks: Marks
     moved: Moved
     world: World
+    memory: Memory
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Any]:
-        with super()._writing() as db:
-            yield db
+        try:
+            with super()._writing() as db:
+                yield db
+        finally:
+            # Again: what was read in between was still without it.
+            self.memory.ended()
         if self.marks.crash and self.world.current is not None:
             self.marks.crash -= 1
             self.world.say(f"{self.world.current.name} dies after a commit")
@@ -83,6 +89,11 @@ class SimulatedStore(Store):
         after = super().transition(record, event, **named)
         self.moved(after, event, named.get("reason", ""))
         return after
+
+
+for _method in READS:
+    if hasattr(Store, _method):
+        setattr(SimulatedStore, _method, remembering(getattr(Store, _method)))
 
 
 class Post:
@@ -117,6 +128,8 @@ class SimulatedAssembly(Assembly):
         store = SimulatedStore.open(f"sqlite:///{plane.database}", clock=plane.world.wall)
         assert isinstance(store, SimulatedStore)
         store.marks, store.moved, store.world = plane.marks, plane.moved, plane.world
+        store.memory = plane.memory
+        plane.memory.listen(store._engine)
         return store
 
     @cached_property
@@ -147,6 +160,7 @@ class SimulatedAssembly(Assembly):
         limits = Limits.from_conf(self.conf)
         safety = SAFETY.Safety(self.store, self.placement, limits, lateness=self.lateness)
         self.lateness.expect(SAFETY.PASS, lambda: safety.bound)
+        self._plane.safety = safety
         return safety
 
     @cached_property
@@ -217,6 +231,9 @@ class Plane:
     loop: Process | None = None
     worker: Process | None = None
     lists: Lists | None = None
+    memory: Memory = field(default_factory=Memory)
+    safety: Any = None
+    """The safety pass of the newest loop; None in a release that has none."""
     _made: list[SimulatedAssembly] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -247,6 +264,20 @@ class Plane:
     def limits(self) -> Limits:
         """As configured."""
         return Limits.from_conf(self.conf)
+
+    def promised(self, latency: float, *, unseen: bool) -> float:
+        """Seconds that a drive with somebody's data may stand on offer, as the release says it now.
+
+        A release with a safety pass computes and shows its bound. Of an older one its intervals
+        are taken: a list is due, the round before it ends, it is read, and the slot is looked at.
+        So they are of all releases where the use may have left no mark (``unseen``): the slot's
+        right to be on offer goes when a list shows it.
+        """
+        listed = self.limits.list_interval + self.limits.sweep_interval + 15 * latency
+        if self.safety is None:
+            return listed
+        bound = float(self.safety.bound)
+        return max(bound, listed) if unseen else bound
 
     @property
     def alive(self) -> bool:
@@ -355,16 +386,3 @@ def _template() -> Path:
         store.close()
         _TEMPLATES["record"] = path
     return _TEMPLATES["record"]
-
-
-def promised(limits: Limits, slots: int, latency: float) -> float:
-    """Seconds that a drive with somebody's data may stand on offer: what the intervals say.
-
-    A release that measures its own bound is not held to that yet.
-    """
-    return _by_intervals(limits, latency)
-
-
-def _by_intervals(limits: Limits, latency: float) -> float:
-    """A list is due, the round before it ends, it is read, and the slot is looked at."""
-    return limits.list_interval + limits.sweep_interval + 15 * latency

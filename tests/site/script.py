@@ -84,6 +84,7 @@ FAULTS: Final[dict[str, tuple[float, Callable[[Random], tuple[float, ...]]]]] = 
     "slip": (4, lambda chance: (chance.choice([-1, 1]) * chance.choice([30, 300, 7200, 90000]),)),
     "reserve": (6, lambda chance: (float(chance.randrange(_PLACES)),)),
     "unreserve": (6, lambda chance: (float(chance.randrange(_PLACES)),)),
+    "freed": (12, lambda chance: (float(chance.randrange(_PLACES)),)),
     "absent": (3, lambda chance: _window(chance, 60, 900)),
     "lost_answers": (3, lambda chance: (chance.uniform(0.05, 0.5), chance.uniform(300, 3600))),
     "proxy_twice": (3, lambda chance: (chance.uniform(0.05, 0.5), chance.uniform(300, 3600))),
@@ -107,12 +108,13 @@ def draw(
         chosen = faults
     else:
         chosen = tuple(name for name in ALL_FAULTS if chance.random() < 0.25)
-    if "slow" in chosen and not small:
-        # What waits behind long passes is seen where many cases are open.
-        hosts, slots, hours = 4, chance.choice([6, 10]), chance.uniform(1, 1.5)
+    crowded = "slow" in chosen and not small
+    if crowded:
+        # What waits behind long passes is seen where many cases are open and a request is slow.
+        hosts, slots, hours = 4, chance.choice([6, 10]), chance.uniform(0.6, 0.9)
     busy = 3600.0 * hours
     settle = {"swarm": 300.0, "ordinary": 3600.0, "liveness": 3 * 3600.0}[mode]
-    longest = chance.choice([60.0, 300.0, 1200.0, 1800.0])
+    longest = chance.choice([1200.0, 1800.0] if crowded else [60.0, 300.0, 1200.0, 1800.0])
     deeds = [*_boots(chance, chosen, hosts * slots, busy, hosts), *_weather(chance, chosen, busy)]
     if mode == "ordinary":
         deeds += _ordinary(chance, hosts, busy)
@@ -121,11 +123,11 @@ def draw(
         mode=mode,
         hosts=hosts,
         slots=slots,
-        used=chance.choice([0.0, 0.3, 0.8]),
+        used=chance.choice([0.0, 0.3] if crowded else [0.0, 0.3, 0.8]),
         gate=mode == "ordinary" or chance.random() < 0.6,
         patched=mode == "ordinary" or chance.random() < 0.7,
         bells=chance.random() < 0.5,
-        latency=chance.choice([0.002, 0.01, 0.03]),
+        latency=chance.choice([0.06, 0.3, 1.0] if crowded else [0.002, 0.01, 0.03]),
         erase=(longest / 6, longest),
         busy=busy,
         end=busy + settle,

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from quarantine.lateness import Lateness
 from tests.site.script import FAULTS, Deed, Mode, Script, draw
 from tests.site.shrink import shrink
 from tests.site.site import Result, Site, run
@@ -61,11 +62,32 @@ def test_what_can_end_ends_once_the_faults_are_over() -> None:
     assert not result.findings, shown(result)
 
 
-def test_ordinary_work_holds_and_leaks_nothing() -> None:
-    script = short(3, "ordinary")
-    counted = frozenset({"leak", "offer", "unlocked", "unburnable", "erased_in_use", "held"})
-    result = run(script, counted)
+def test_ordinary_work_alarms_holds_and_leaks_nothing() -> None:
+    result = run(short(3, "ordinary"))
     assert not result.findings, shown(result)
+    assert result.counts["alarms"] == 0
+
+
+def away(seconds: float) -> Script:
+    """Ordinary work in which Placement does not answer for so long."""
+    script = short(3, "ordinary", 600.0)
+    deeds = (*script.deeds, Deed(200.0, "placement_503", (0.0, seconds)))
+    return replace(script, deeds=deeds, hosts=1, slots=1, end=script.busy + 1200.0)
+
+
+def test_an_absence_of_placement_rings_once() -> None:
+    result = run(away(900.0))
+    assert not result.findings, shown(result)
+    assert result.counts["alarms"] == 1
+
+
+def test_an_alarm_that_should_have_rung_and_did_not_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Lateness, "check", lambda self: "")
+    result = run(away(900.0))
+    assert result.kind == "alarm", shown(result)
+    assert "none rang" in result.findings[0].text
 
 
 def test_the_observer_sees_a_leak_and_a_shrunk_run_still_does(

@@ -607,6 +607,36 @@ def test_nova_is_asked_about_another_consumer_before_a_person_is(
     assert (first.act, first.alarm) == (Act.AMEND, False)
 
 
+@pytest.mark.parametrize(
+    ("answer", "act", "alarm"),
+    [
+        (Handover.UNASKED, Act.ASK, False),
+        (Handover.UNKNOWN, Act.NOTHING, False),
+        (Handover.MOVED, Act.NOTHING, False),
+        (Handover.STRANGE, Act.AMEND, True),
+    ],
+)
+def test_a_guest_whose_drive_its_migration_holds_alarms_nobody(
+    answer: Handover, act: Act, alarm: bool
+) -> None:
+    """Nova hands the drive to the migration while the guest still runs at its source."""
+    past = replace(guest(), handover=answer)
+    moved = replace(RECORD, consumer=STRANGER)
+    action = decide(moved, STOLEN, NOW, LIMITS, past)
+    assert (action.act, action.alarm) == (act, alarm)
+
+
+def test_a_stranger_that_was_told_of_is_not_over_because_nova_is_away() -> None:
+    record = replace(RECORD, consumer=STRANGER)
+    told = decide(record, STOLEN, NOW, LIMITS, guest()).changes.alarm
+    assert isinstance(told, str)
+    away = replace(guest(), handover=Handover.UNKNOWN)
+    record = replace(record, alarm=told)
+    assert decide(record, STOLEN, NOW, LIMITS, away).act is Act.NOTHING
+    past = replace(away, handover=Handover.MOVED)
+    assert decide(record, STOLEN, NOW, LIMITS, past).changes.alarm == ""
+
+
 def test_a_host_in_doubt_calls_nobody_before_it_lasts() -> None:
     """And what was told of is not over because another process has just begun to wait."""
     young = replace(LACKING, doubtful=True)

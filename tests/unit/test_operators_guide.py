@@ -32,37 +32,16 @@ from qualify import VERSION as BENCH_VERSION
 from qualify import cli as bench_cli
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link
+from tests.lab.guide import GUIDE, blocks
 from tests.unit.quarantine.test_certificate import issue
 
 TOP = Path(__file__).parents[2]
 PROJECT = tomllib.loads((TOP / "pyproject.toml").read_text())
-GUIDE = TOP / "docs" / "operators.md"
 PAGES = sorted({*(TOP / "docs").glob("*.md"), TOP / "README.md"} - {TOP / "docs/release-notes.md"})
 
 PREFIX = "/opt/nvme-quarantine"
 WHEEL = f"./nvme_quarantine-{VERSION}-py3-none-any.whl"
 UNITS = "/etc/systemd/system"
-
-
-def blocks(page: Path, section: str = "") -> Iterator[list[str]]:
-    """The lines of each fenced block without a language, of one section or of all."""
-    found: list[str] | None = None
-    here = ""
-    for line in page.read_text().splitlines():
-        text = line.strip()
-        if text.startswith("```"):
-            if found is not None:
-                found = "\n".join(found).replace("\\\n", "").splitlines()
-                if not section or here == section:
-                    yield found
-                found = None
-            elif text == "```":
-                found = []
-            continue
-        if found is not None:
-            found.append(text)
-        elif line.startswith("## "):
-            here = line.removeprefix("## ")
 
 
 @dataclass(frozen=True)
@@ -283,6 +262,20 @@ def follow(machine: Machine, lines: list[str]) -> None:
                 machine.play(command)
         except AssertionError as error:
             raise AssertionError(f"{line}: {error}") from error
+
+
+def test_a_block_after_one_of_a_language_is_read_and_no_prose(tmp_path: Path) -> None:
+    """The end of a block of another language was taken for a beginning: prose was played, and what
+    came after it was not."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "## A\n```text\nx = 1\n```\nProse.\n```\nls\n```\n"
+        "## B\n1. z\n   ```\n   a \\\n   b\n   ```\n"
+    )
+    assert list(blocks(page)) == [["ls"], ["a b"]]
+    assert list(blocks(page, "A", "text")) == [["x = 1"]]
+    (accounts,) = blocks(GUIDE, "Redis in production")
+    assert any("broker acl --host cmp1.example" in line for line in accounts)
 
 
 def test_no_step_comes_before_what_it_needs() -> None:

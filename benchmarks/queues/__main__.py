@@ -47,11 +47,17 @@ def _say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
+@dataclass
 class _Nobody:
-    """A reconciler whose looks cost nothing."""
+    """A reconciler whose looks cost nothing, but for those of a bell."""
+
+    seconds: float = 0.0
 
     def look(self, slot: Slot) -> None: ...
-    def bell(self, host: str, address: str | None = None) -> None: ...
+
+    def bell(self, host: str, address: str | None = None) -> None:
+        time.sleep(self.seconds)
+
     def bell_server(self, server: str) -> None: ...
 
 
@@ -108,12 +114,12 @@ def _set_up(store: Store, site: Site) -> None:
 
 
 def _lanes(
-    url: str, database: str, key_: PrivateKey, stop: threading.Event
+    url: str, database: str, key_: PrivateKey, stop: threading.Event, look: float
 ) -> tuple[_Timed, _Timed]:
     inboxes = {}
     for name, kinds in intake.LANES.items():
         store = Store.open(database)
-        inbox = _Timed(store, key_.public, cast(Registrar, None), _Nobody())
+        inbox = _Timed(store, key_.public, cast(Registrar, None), _Nobody(look))
         lane = Lane(kinds, inbox, Lists(Door(celeryapp.make_app(url))), store.host_names)
         threading.Thread(target=intake.run, args=(lane, stop, name), daemon=True).start()
         inboxes[name] = inbox
@@ -131,6 +137,13 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=3000)
     parser.add_argument("--erases", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=60.0, help="of steady load")
+    parser.add_argument(
+        "--look",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="how long a look takes that a bell begins; one host rings each second",
+    )
     parser.add_argument("--directory", type=Path, default=None, help="for the record")
     options = parser.parse_args()
     logging.disable(logging.ERROR)
@@ -146,7 +159,7 @@ def main() -> int:
             _say(f"registering {options.hosts} hosts")
             _set_up(store, site)
             stop = threading.Event()
-            reports, rest = _lanes(server.url, database, private, stop)
+            reports, rest = _lanes(server.url, database, private, stop, options.look)
             _say("the first hello of each")
             say = site.messages()
             for host in names:
@@ -176,7 +189,7 @@ def main() -> int:
                     say.progress(host)
                 say.report(host)
             start = time.monotonic()
-            reports, rest = _lanes(server.url, database, private, threading.Event())
+            reports, rest = _lanes(server.url, database, private, threading.Event(), options.look)
             wait_until(lambda: len(reports.ages) >= len(site.erasing), "the reports", 600)
             done = time.monotonic() - start
             keys = [key(kind, host) for kind in Kind for host in names]

@@ -75,6 +75,9 @@ class Messages:
         number = time.time_ns() // 1000 + self.sequence
         self._push(Kind.HELLO, host, Hello(host, INCARNATION, number, "0", drives, ()), HELLO_TYPE)
 
+    def bell(self, host: str) -> None:
+        self.door.push(Kind.BELL, host, "")
+
     def progress(self, host: str) -> None:
         self.sequence += 1
         number = time.time_ns() // 1000 + self.sequence
@@ -102,6 +105,7 @@ def produce(site: Site, seconds: float) -> None:
         (len(site.hosts) / HELLO_SECONDS, say.hello, site.hosts),
         (len(site.erasing) / PROGRESS_SECONDS, say.progress, site.erasing),
         (1 / REPORT_SECONDS, say.report, site.hosts),
+        (1.0, say.bell, site.hosts[-1:]),
     ]
     done = [0] * len(rates)
     while (now := time.monotonic() - start) < seconds:

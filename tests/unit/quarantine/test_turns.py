@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from quarantine.errors import UnavailableError
 from quarantine.reconcile import Reconciler
 from quarantine.record.states import State
 from quarantine.record.store import Store
@@ -144,3 +145,25 @@ def test_a_slot_on_offer_that_nova_would_not_burn_is_held_behind_many_that_are_a
         loop.sweep()
     (held,) = store.slots(states=[State.HELD])
     assert held.slot == slots[-1]
+
+
+def test_a_sweep_that_never_goes_through_is_one_alarm_whatever_else_does(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A listing that is too long for its time, after a restart: all else of Placement answers."""
+    cloud = Cloud(clock)
+    enrolled(store, cloud, slot_at(1), server="server")
+    loop = loop_of(store, cloud)
+    cloud.broken["list"] = UnavailableError("Placement answered 503")
+    for _ in range(300):
+        loop.round()
+        clock.forward(LIMITS.sweep_interval)
+    words = [record.getMessage() for record in caplog.records if "good sweep" in record.message]
+    assert [text[:19] for text in words] == ["ALARM no good sweep"]
+    caplog.clear()
+    cloud.broken.clear()
+    for _ in range(30):
+        loop.round()
+        clock.forward(LIMITS.sweep_interval)
+    words = [record.getMessage() for record in caplog.records if "good sweep" in record.message]
+    assert words == ["over: there was a good sweep again"]

@@ -184,9 +184,8 @@ class Site:
             self.observer.moved(record, event, reason)
 
     def _claimed(self, server: Any, burns: bool) -> None:
-        if not burns:
-            self.faults["never_burns"] += 1
-            self.observer.claimed_without_burn(server.uuid)
+        self.faults["never_burns"] += not burns
+        self.observer.claimed(server.uuid, burns=burns)
 
     def _excuse(self) -> None:
         if self.weather.away or not self.plane.alive:

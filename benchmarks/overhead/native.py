@@ -1,9 +1,10 @@
 """Memory of one worker and the runners of many drives, on this machine, against its unit's limit.
 
 Each runner is a process of its own that has loaded what a case loads and reads a device as after a
-default erase: fingerprints, canaries, sample, second reading. The device is one sparse file for all
-of them. The worker has loaded Celery and made its application; it talks to no broker. What is
-counted is memory that the kernel cannot drop (anonymous), at its most.
+default erase: fingerprints, canaries, sample, second reading. The child that asks its drive is
+beside it all the time. The device is one sparse file for all of them. The worker has loaded Celery
+and made its application; it talks to no broker. What is counted is memory that the kernel cannot
+drop (anonymous), at its most; of a child, what it does not share with its runner.
 """
 
 from __future__ import annotations
@@ -18,17 +19,33 @@ import time
 from pathlib import Path
 
 from eraser import cli, memory
+from eraser.drive.asker import Asker, Question
+from eraser.drive.passthru import IDENTIFY
 
 _SIZE = 8 << 30
 _BLOCK = 4096
 
 
-def anonymous(pid: int | str = "self") -> int:
-    """Bytes of anonymous memory of a process."""
+def anonymous() -> int:
+    """Bytes of anonymous memory of this process."""
+    return _rollup("self", "Anonymous")
+
+
+def _rollup(pid: int | str, field: str) -> int:
+    """Bytes of one kind of a process's memory (proc_pid_smaps(5))."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Anonymous:"):
+        if line.startswith(f"{field}:"):
             return int(line.split()[1]) << 10
-    raise SystemExit("expected the kernel to tell of anonymous memory, found nothing")
+    raise SystemExit(f"expected the kernel to tell of {field} memory, found nothing")
+
+
+def _asking(path: str) -> Asker:
+    """A child as it asks a drive. A file is none: the child lives on with the kernel's refusal."""
+    asker = Asker(os.open(path, os.O_RDONLY))
+    answer = asker.ask(Question(IDENTIFY, 0, 1, 0, 0, 4096, 5.0), 60.0)
+    if answer is None or not answer.error:
+        raise SystemExit(f"expected {path} to refuse a command, found {answer}")
+    return asker
 
 
 def _runner(path: str) -> None:
@@ -39,6 +56,7 @@ def _runner(path: str) -> None:
     from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
     from eraser.wire.policy import Verification
 
+    asker = _asking(path)
     asked, seed = Verification(), b"s" * 32
     bare = VerifyPlan(
         asked.mode, seed, asked.confidence, asked.residual, (NamespacePlan(1, path, _SIZE),)
@@ -51,14 +69,16 @@ def _runner(path: str) -> None:
     plan = VerifyPlan(
         asked.mode, seed, asked.confidence, asked.residual, (namespace,), reread=asked.reread
     )
-    most = anonymous()
+    most = 0
 
     def look(_fraction: float, _detail: str) -> None:
         nonlocal most
-        most = max(most, anonymous())
+        most = max(most, anonymous() + _rollup(asker.pid, "Private_Dirty"))
 
+    look(0.0, "")
     Verifier(plan).run(look)
-    print(max(most, anonymous()), flush=True)
+    look(1.0, "")
+    print(most, flush=True)
     sys.stdin.read()
 
 
@@ -131,7 +151,7 @@ def main() -> int:
     worker, runners = measure(chosen.drives, chosen.directory)
     total, limit = worker + sum(runners), memory.needed(chosen.drives)
     print(
-        f"worker {worker / memory.MIB:.1f} MiB, {len(runners)} runners of at most "
+        f"worker {worker / memory.MIB:.1f} MiB, {len(runners)} runners with a child each, at most "
         f"{max(runners) / memory.MIB:.1f} MiB: {total / memory.MIB:.0f} of "
         f"{limit // memory.MIB} MiB ({time.monotonic() - began:.0f} s)"
     )

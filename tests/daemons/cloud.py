@@ -64,8 +64,6 @@ certificates_dir = {directory}/certificates
 organisation = Example Cloud
 [notifications]
 transport_url = {rabbit}
-quiet = 0.5
-settle = 1.5
 """
 
 
@@ -88,7 +86,13 @@ class Cloud:
         self.control = self._process("run", "worker ready")
         self.listener = self._process("listener", "listening to")
         self.erasers = {
-            host: EraserStandIn(directory / f"eraser-{host}", host, list(ADDRESSES), self.redis)
+            host: EraserStandIn(
+                directory / f"eraser-{host}",
+                host,
+                list(ADDRESSES),
+                self.redis,
+                self.nova.run_dir(host),
+            )
             for host in HOSTS
         }
         self._store: Store | None = None

@@ -2,7 +2,8 @@
 
 It is not the eraser: there are no drives, an erase is a pause, and every ticket is called valid. It
 takes orders and tickets from the host's own queue with Celery, as a worker does, verifies them and
-answers with a registered key. That the real one finds out the truth is tested on the rack.
+answers with a registered key, and passes the host's bells on. That the real one finds out the truth
+is tested on the rack.
 
 Usage: ``python -m tests.lab.services.eraser_standin DIRECTORY``, with ``standin.json`` in it.
 """
@@ -20,6 +21,7 @@ from typing import Any, Final
 
 from celery import Celery
 
+from eraser import bell
 from eraser.wire import codec, messaging, signing
 from eraser.wire.identity import ControllerIdentity, Slot
 from eraser.wire.inbound import Kind
@@ -59,10 +61,18 @@ _READY: Final = "ready"
 
 
 class EraserStandIn(ServiceProcess):
-    """The process of one host. Register ``card`` and approve ``PROFILE`` before it starts."""
+    """The process of one host. Register ``card`` and approve ``PROFILE`` before it starts.
+
+    ``run_dir`` is where the host's bell hangs.
+    """
 
     def __init__(
-        self, directory: Path, host: str, addresses: list[str], redis: RedisServer
+        self,
+        directory: Path,
+        host: str,
+        addresses: list[str],
+        redis: RedisServer,
+        run_dir: Path,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
@@ -74,6 +84,7 @@ class EraserStandIn(ServiceProcess):
             "addresses": addresses,
             "broker": redis.url,
             "incarnation": incarnation,
+            "run_dir": str(run_dir),
         }
         (directory / _CONF).write_text(json.dumps(conf))
         self.card = directory / "host.json"
@@ -101,6 +112,7 @@ class _Host:
     def __init__(self, directory: Path) -> None:
         conf = json.loads((directory / _CONF).read_text())
         self.name, self.incarnation = conf["host"], conf["incarnation"]
+        self.run_dir = Path(conf["run_dir"])
         self.slots = [Slot(self.name, address) for address in conf["addresses"]]
         self.key = PrivateKey.from_pem((directory / "key.pem").read_bytes(), "key")
         jwk = json.loads((directory / "controller.jwk").read_text())
@@ -158,6 +170,10 @@ class _Host:
                 print(f"no hello: {error}", flush=True)
             time.sleep(HELLO_SECONDS)
 
+    def bell(self, address: str) -> None:
+        """Somebody on this host rang for a slot."""
+        self.door.push(Kind.BELL, self.name, address)
+
     def _hello(self) -> Hello:
         drives = tuple(SeenDrive(slot.address, "nvme", identity(slot)) for slot in self.slots)
         accepted = tuple(
@@ -195,6 +211,7 @@ def main(directory: Path) -> None:
     host.app.task(name="eraser.order", autoretry_for=(OSError,), max_retries=None)(host.order)
     host.app.task(name="eraser.ticket", autoretry_for=(OSError,), max_retries=None)(host.ticket)
     threading.Thread(target=host.greet, daemon=True).start()
+    bell.Listener(host.run_dir, host.bell)
     print(_READY, flush=True)
     queue: Any = messaging.host_queue(host.name)
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]

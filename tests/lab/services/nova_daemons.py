@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from eraser.bell import SOCKET
 from nova_patch.presence import PREFIX
 from tests.lab.errors import LabError
 from tests.lab.guest.payload import REPOSITORY
@@ -92,6 +93,10 @@ class NovaDaemons:
         self.scheduler.start()
         self.api.start()
 
+    def run_dir(self, host: str) -> Path:
+        """Where nova-compute of that host finds the host's bell (:mod:`eraser.bell`)."""
+        return self.directory / f"{host}.run"
+
     def start_compute(self, host: str, addresses: Iterable[str]) -> None:
         """A compute host with drives at those addresses, up and with its providers in Placement."""
         self.start_computes({host: list(addresses)})
@@ -102,7 +107,8 @@ class NovaDaemons:
             drives = self.directory / f"{host}.drives"
             drives.write_text("\n".join(addresses))
             conf = nova_conf.write_host(self.directory, host)
-            env = {"NOVA_LAB_DRIVES": str(drives)}
+            bell = self.run_dir(host) / SOCKET
+            env = {"NOVA_LAB_DRIVES": str(drives), "NOVA_LAB_BELL": str(bell)}
             self.computes[host] = self._service(f"nova-compute-{host}", "nova-compute", conf, env)
             self.computes[host].start()
         names = {f"{host}_{a.upper()}" for host, addresses in hosts.items() for a in addresses}

@@ -290,7 +290,9 @@ class Nova(NovaStandIn):
         limit = old.isoformat(timespec="seconds").replace("+00:00", "Z")
         kept = [row for row in self.api.servers if not row["deleted"] or row["updated"] > limit]
         self.api.servers[:] = kept
-        self.api.migrations[:] = [m for m in self.api.migrations if m["status"] == "finished"]
+        # Nova keeps a server's migrations for as long as the server.
+        servers = {row["id"] for row in kept}
+        self.api.migrations[:] = [m for m in self.api.migrations if m["instance_uuid"] in servers]
 
 
 def slots_of(server: Server) -> list[Slot]:

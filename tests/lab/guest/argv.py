@@ -12,7 +12,7 @@ SLOTS: Final = 8
 """Empty PCIe root ports of every guest."""
 AGENT_PORT: Final = "org.nvme-quarantine.agent"
 _FIRST_ROOT_PORT_DEVICE: Final = 0x10
-_KERNEL_ARGUMENTS: Final = (
+KERNEL_ARGUMENTS: Final = (
     "console=ttyS0 quiet panic=-1 net.ifnames=0 random.trust_cpu=on mitigations=off nokaslr "
     # Passthrough domains for the host's own devices: without them every transfer of a drive on
     # the nvme driver would be a map and an unmap message to the process that serves it.
@@ -81,26 +81,48 @@ def command_line(
     accel: str, base: Path, flavour: Flavour, disks: Disks, sockets: Sockets, console: Path
 ) -> list[str]:
     """Return QEMU's arguments, all but the program itself."""
-    argv = ["-name", "lab", "-accel", accel, "-machine", "q35,kernel-irqchip=split"]
-    argv += ["-cpu", "host" if accel == KVM else "max", "-smp", str(flavour.cpus)]
-    argv += ["-m", str(flavour.memory_mib), "-nodefaults", "-no-user-config", "-no-reboot"]
-    # vfio-user serves DMA from the shared memory that the device process maps as well.
-    memory = f"memory-backend-memfd,id=ram,size={flavour.memory_mib}M,share=on"
-    argv += ["-object", memory, "-numa", "node,memdev=ram", "-display", "none"]
-    argv += ["-serial", f"file:{_escape(console)}"]
-    argv += ["-qmp", f"unix:{_escape(sockets.monitor)},server=on,wait=off"]
-    argv += ["-kernel", str(base / "vmlinuz"), "-initrd", str(base / "initramfs.gz")]
-    argv += ["-append", f"{_KERNEL_ARGUMENTS} {flavour.kernel_arguments}".rstrip()]
-    argv += ["-device", "intel-iommu,intremap=on,caching-mode=on"]
-    argv += _disk("root", disks.root_overlay, {"format": "qcow2", "cache": "unsafe"})
-    argv += _disk("site", disks.site, {"format": "raw", "readonly": "on"})
-    argv += _disk("src", disks.sources, {"format": "raw", "readonly": "on"})
+    kernel = (base / "vmlinuz", base / "initramfs.gz")
+    arguments = f"{KERNEL_ARGUMENTS} {flavour.kernel_arguments}".rstrip()
+    argv = chassis(accel, flavour.memory_mib, flavour.cpus, sockets, console)
+    argv += boot(*kernel, arguments)
+    argv += disk("root", disks.root_overlay, {"format": "qcow2", "cache": "unsafe"})
+    argv += disk("site", disks.site, {"format": "raw", "readonly": "on"})
+    argv += disk("src", disks.sources, {"format": "raw", "readonly": "on"})
     # A flush in the guest is an fdatasync of this file: what the product has synced is on disk.
-    argv += _disk("state", disks.state, {"format": "raw", "cache": "writeback"})
-    argv += ["-device", "virtio-serial-pci", "-device", "virtio-rng-pci"]
-    argv += ["-chardev", f"socket,id=agent,path={_escape(sockets.agent)},server=on,wait=off"]
+    argv += disk("state", disks.state, {"format": "raw", "cache": "writeback"})
+    return argv + channels(sockets) + slots()
+
+
+def chassis(accel: str, memory_mib: int, cpus: int, sockets: Sockets, console: Path) -> list[str]:
+    """Return the machine itself: processors, memory, console, monitor."""
+    argv = ["-name", "lab", "-accel", accel, "-machine", "q35,kernel-irqchip=split"]
+    argv += ["-cpu", "host" if accel == KVM else "max", "-smp", str(cpus)]
+    argv += ["-m", str(memory_mib), "-nodefaults", "-no-user-config", "-no-reboot"]
+    # vfio-user serves DMA from the shared memory that the device process maps as well.
+    memory = f"memory-backend-memfd,id=ram,size={memory_mib}M,share=on"
+    argv += ["-object", memory, "-numa", "node,memdev=ram", "-display", "none"]
+    argv += ["-serial", f"file:{escape(console)}"]
+    argv += ["-qmp", f"unix:{escape(sockets.monitor)},server=on,wait=off"]
+    return argv
+
+
+def boot(kernel: Path, initramfs: Path, arguments: str) -> list[str]:
+    """Return what it boots, and the IOMMU."""
+    argv = ["-kernel", str(kernel), "-initrd", str(initramfs), "-append", arguments]
+    return [*argv, "-device", "intel-iommu,intremap=on,caching-mode=on"]
+
+
+def channels(sockets: Sockets) -> list[str]:
+    """Return the agent's port, a source of randomness, and the network of this machine."""
+    argv = ["-device", "virtio-serial-pci", "-device", "virtio-rng-pci"]
+    argv += ["-chardev", f"socket,id=agent,path={escape(sockets.agent)},server=on,wait=off"]
     argv += ["-device", f"virtserialport,chardev=agent,name={AGENT_PORT}"]
-    argv += ["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile="]
+    return [*argv, "-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile="]
+
+
+def slots() -> list[str]:
+    """Return the empty root ports that drives are plugged into."""
+    argv = []
     for slot in range(SLOTS):
         device, function = divmod(slot, 8)
         port = f"pcie-root-port,id={root_port(slot)},chassis={slot + 1},slot={slot + 1}"
@@ -109,12 +131,13 @@ def command_line(
     return argv
 
 
-def _disk(name: str, image: Path, options: Mapping[str, str]) -> list[str]:
-    words = [f"file={_escape(image)}", "if=none", f"id={name}"]
+def disk(name: str, image: Path, options: Mapping[str, str]) -> list[str]:
+    """Return a virtio disk."""
+    words = [f"file={escape(image)}", "if=none", f"id={name}"]
     words += [f"{key}={value}" for key, value in options.items()]
     return ["-drive", ",".join(words), "-device", f"virtio-blk-pci,drive={name},serial={name}"]
 
 
-def _escape(path: Path) -> str:
-    # QEMU ends an option's value at a comma; a doubled one stands for itself.
+def escape(path: Path) -> str:
+    """Return a path as it stands in an option's value: QEMU ends that at a single comma."""
     return str(path).replace(",", ",,")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tests.lab.errors import GuestError
 
 if TYPE_CHECKING:
-    from tests.lab.guest.vm import Guest
+    from tests.lab.guest.running import RunningGuest
 
 COMMAND_S: Final = 120.0
 """Time a command may take when the caller names none; a guest is some ten times slower than us."""
@@ -41,7 +41,7 @@ class Completed:
 class GuestProcess:
     """A command that runs on in a guest while the test does something else."""
 
-    def __init__(self, guest: Guest, pid: int, files: tuple[str, str]) -> None:
+    def __init__(self, guest: RunningGuest, pid: int, files: tuple[str, str]) -> None:
         self._guest = guest
         self.pid = pid
         self._files = files

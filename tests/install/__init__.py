@@ -1,0 +1,1 @@
+"""docs/operators.md executed literally, in bare Debian guests."""

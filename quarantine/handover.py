@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from quarantine.cloud.novafacts import Migration
@@ -32,15 +32,6 @@ class Handover(enum.StrEnum):
     """Nova does not answer, and that has not lasted."""
     UNASKED = "unasked"
     """To be asked."""
-
-
-def worst(answers: Iterable[Handover]) -> Handover:
-    """One answer for several: a stranger is one whatever the others are."""
-    found = set(answers)
-    for answer in (Handover.STRANGE, Handover.UNKNOWN, Handover.UNASKED):
-        if answer in found:
-            return answer
-    return Handover.MOVED
 
 
 class Nova(Protocol):

@@ -24,7 +24,7 @@ from quarantine.cloud.facts import Provider, View
 from quarantine.decide import decide
 from quarantine.doubt import Doubts
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
-from quarantine.handover import Handover, worst
+from quarantine.handover import Handover
 from quarantine.hands import Dispatcher, Hands, Tickets
 from quarantine.lateness import Lateness
 from quarantine.look import strangers
@@ -53,6 +53,8 @@ _SHARE: Final = 1 / 3
 _READ_AT_SECONDS: Final = 60.0
 """``read_at`` is for people; a newer one is not worth a write."""
 
+
+_UUID_LENGTH: Final = 36
 
 UNSETTLED: Final = -1
 """A generation that no provider has: the slot was seen, and has to be looked at again."""
@@ -435,9 +437,11 @@ class Reconciler:
         if self._handovers is None or record.consumer is None or not others:
             return replace(past, handover=Handover.STRANGE)
         now = tuple(held.consumer for held in others)
-        before = strangers(now, past) if record.consumer in now else (record.consumer,)
-        answers = {self._handovers.between(each, now[0]) for each in before}
-        return replace(past, handover=worst(answers))
+        before = {*strangers(now, past)} if record.consumer in now else {record.consumer}
+        if len(before) > 1 or any(len(each) > _UUID_LENGTH for each in before):
+            # One guest at most is the migration's. A host may name thousands, by any text.
+            return replace(past, handover=Handover.STRANGE)
+        return replace(past, handover=self._handovers.between(*before, now[0]))
 
     def _ghosts(self, record: SlotRecord) -> tuple[str, ...]:
         return () if self._haunts is None else self._haunts.of(record)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quarantine.cloud.compute import Compute
-from quarantine.handover import AWAY_SECONDS, Handover, Handovers, worst
+from quarantine.handover import AWAY_SECONDS, Handover, Handovers
 from tests.lab.services.nova_api_standin import NovaApiStandIn
 from tests.lab.services.placement import CLOUD, write_clouds_yaml
 
@@ -68,9 +68,3 @@ def test_a_nova_that_is_away_calls_nobody_before_it_lasts(
     assert handovers.between("server", "move") is Handover.MOVED
     nova.status = 503
     assert handovers.between("server", "move") is Handover.UNKNOWN, "anew"
-
-
-def test_of_several_answers_a_stranger_counts_most() -> None:
-    assert worst([Handover.MOVED]) is Handover.MOVED
-    assert worst([Handover.MOVED, Handover.UNKNOWN]) is Handover.UNKNOWN
-    assert worst([Handover.MOVED, Handover.UNKNOWN, Handover.STRANGE]) is Handover.STRANGE

@@ -13,12 +13,16 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from quarantine.cloud.novafacts import Migration
-from quarantine.errors import QuarantineError
+from quarantine.errors import QuarantineError, UnavailableError
 
 LOG = logging.getLogger(__name__)
 
 AWAY_SECONDS: Final = 20.0
 """A Nova that did not answer is not asked again for so long."""
+
+
+FORGOTTEN_SECONDS: Final = 86400.0
+"""A question that nobody put for so long is a new one, whatever it met before."""
 
 
 class Handover(enum.StrEnum):
@@ -51,7 +55,8 @@ class Handovers:
         self._nova = nova
         self._grace = grace
         self._now = monotonic
-        self._away_since: float | None = None
+        self._unanswered: dict[tuple[str, str], tuple[float, float]] = {}
+        """When each question first and last had no answer; those to others say nothing of it."""
         self._away_until = -float("inf")
 
     def between(self, before: str, now: str) -> Handover:
@@ -65,11 +70,18 @@ class Handovers:
                 )
             except (QuarantineError, LookupError, TypeError, ValueError) as error:
                 LOG.warning("Nova cannot be asked for the migrations of %s: %s", before, error)
-                self._away_until = self._now() + AWAY_SECONDS
+                if isinstance(error, UnavailableError):
+                    # Each try may cost a timeout. What Nova refuses is about this question alone.
+                    self._away_until = self._now() + AWAY_SECONDS
             else:
-                self._away_since = None
+                self._unanswered.pop((before, now), None)
                 return Handover.MOVED if moved else Handover.STRANGE
-        if self._away_since is None:
-            self._away_since = self._now()
-        lasted = self._now() - self._away_since >= self._grace
-        return Handover.STRANGE if lasted else Handover.UNKNOWN
+        at = self._now()
+        self._unanswered = {
+            each: times
+            for each, times in self._unanswered.items()
+            if at - times[1] < FORGOTTEN_SECONDS
+        }
+        first, _ = self._unanswered.get((before, now), (at, at))
+        self._unanswered[before, now] = first, at
+        return Handover.STRANGE if at - first >= self._grace else Handover.UNKNOWN

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from quarantine.cloud.compute import Compute
+from quarantine.cloud.novafacts import Migration
+from quarantine.errors import BadInputError, UnavailableError
 from quarantine.handover import AWAY_SECONDS, Handover, Handovers
 from tests.lab.services.nova_api_standin import NovaApiStandIn
 from tests.lab.services.placement import CLOUD, write_clouds_yaml
@@ -68,3 +70,46 @@ def test_a_nova_that_is_away_calls_nobody_before_it_lasts(
     assert handovers.between("server", "move") is Handover.MOVED
     nova.status = 503
     assert handovers.between("server", "move") is Handover.UNKNOWN, "anew"
+
+
+def test_a_question_that_alone_is_never_answered_comes_before_people() -> None:
+    """The answers to others say nothing of it."""
+
+    class Nova:
+        def migrations_of(self, server: str) -> list[Migration]:
+            if server in ("bad", "ghost"):
+                raise UnavailableError("Nova answers 500 for this server alone")
+            return []
+
+    clock = Clock()
+    handovers = Handovers(Nova(), GRACE, clock)
+    for _ in range(20):
+        clock.now += 30
+        assert handovers.between("fine", "other") is Handover.STRANGE
+        last = handovers.between("bad", "ghost")
+    assert last is Handover.STRANGE
+
+
+def test_a_question_that_nova_refuses_keeps_no_other_from_its_answer() -> None:
+    """A host may name a guest by any text."""
+
+    class Nova:
+        def migrations_of(self, server: str) -> list[Migration]:
+            if len(server) > 255:
+                raise BadInputError("Nova answered 400")
+            return [Migration("move", "server", "migration", "finished", None, None)]
+
+    handovers = Handovers(Nova(), GRACE, Clock())
+    assert handovers.between("x" * 300, "other") is Handover.UNKNOWN
+    assert handovers.between("server", "move") is Handover.MOVED
+
+
+def test_what_nova_did_not_answer_long_ago_says_nothing_of_now(
+    nova: NovaApiStandIn, door: Compute
+) -> None:
+    clock = Clock()
+    handovers = Handovers(door, GRACE, clock)
+    nova.status = 503
+    assert handovers.between("server", "move") is Handover.UNKNOWN
+    clock.now += 2 * 86400
+    assert handovers.between("server", "move") is Handover.UNKNOWN

@@ -60,6 +60,8 @@ class Silence:
     _told: set[str] = field(default_factory=set)
     _many: datetime | None = None
     """When people were told that very many are silent."""
+    _together: set[str] = field(default_factory=set)
+    """Whom that alarm counted."""
     _began: datetime = field(init=False)
 
     def __post_init__(self) -> None:
@@ -118,11 +120,13 @@ class Silence:
                     self._first(left, late),
                 )
                 self._told |= left
-        since = None if self._many is None else min(self._many, now)
-        alone = {name: at for name, at in late.items() if since is None or at > since}
-        if not too_many(len(alone), known):
+        alone = late if self._many is None else self._apart(late, min(self._many, now), now)
+        # Who was named long ago is silent for a reason of his own.
+        old = {name for name in alone.keys() & self._told if self._is_old(alone[name], now)}
+        if not too_many(len(alone.keys() - old), known):
             return alone
         self._many = now
+        self._together = set(late)
         LOG.error(
             "ALARM %d of %d hosts are silent for more than %g min: see the broker, and the "
             "control plane's own worker; what is on offer stays on offer. First: %s",
@@ -132,6 +136,24 @@ class Silence:
             self._first(late, late),
         )
         return {}
+
+    def _apart(
+        self, late: Mapping[str, datetime], since: datetime, now: datetime
+    ) -> Mapping[str, datetime]:
+        """Those of ``late`` that the alarm of ``since`` was not about.
+
+        Who fell silent with the others, and was not late yet, is late when it is silent for so long
+        that nobody is left who will be.
+        """
+        all_late = (now - since).total_seconds() > self.silent_after
+        return {
+            name: at
+            for name, at in late.items()
+            if at > since or (all_late and name not in self._together)
+        }
+
+    def _is_old(self, heard: datetime, now: datetime) -> bool:
+        return (now - heard).total_seconds() > 2 * self.silent_after
 
     def _first(self, names: Collection[str], last: Mapping[str, datetime]) -> str:
         """Some of them: those whose cases wait first, then who is silent for longest."""

@@ -223,6 +223,50 @@ def test_many_more_that_fall_silent_later_are_one_more_alarm(
     assert alarm.startswith("ALARM 20 of 20 hosts are silent")
 
 
+def test_who_was_not_late_yet_when_many_were_is_told_of(
+    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A rack of nine dies at once, each a while after its last hello, and stays away."""
+    erasing(cloud, Slot("cmp9", "0000:01:00.0"), IDENTITIES[9])
+    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    speak(cloud, *ALL)
+    clock.forward(30)
+    speak(cloud, *ALL[5:])
+    for seconds in (SILENT - 29, SILENT - 30, SILENT, SILENT):
+        speak(cloud, *ALL[9:])
+        clock.forward(seconds)
+        silence.check()
+    first, *others = said(caplog)
+    assert first.startswith("ALARM 5 of 20 hosts are silent")
+    (second,) = others
+    assert second.startswith("ALARM 9 of 20 hosts are silent")
+    assert "First: cmp9 (its orders" in second
+
+
+def test_one_more_beside_those_that_were_named_long_ago_is_named(
+    cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Three hosts are off for weeks: the fourth is not the broker."""
+    for number in (17, 9):
+        erasing(cloud, Slot(f"cmp{number}", "0000:01:00.0"), IDENTITIES[number])
+    erasing(cloud, ONE)
+    erasing(cloud, Slot("cmp2", "0000:01:00.0"), replace(IDENTITY, serial="S2"))
+    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    quiet = {1, 9, 17}
+    for _ in range(4):
+        clock.forward(SILENT)
+        speak(cloud, *(set(ALL) - quiet))
+        silence.check()
+    assert len(said(caplog)) == 3
+    for _ in range(2):
+        clock.forward(SILENT - 1)
+        speak(cloud, *(set(ALL) - quiet - {2}))
+        named = silence.check()
+    assert named == {"cmp1", "cmp2", "cmp9", "cmp17"}
+    (alarm,) = said(caplog)
+    assert alarm.startswith("ALARM host cmp2 is silent for 14 min: its orders (0000:01:00.0)")
+
+
 def test_what_is_left_of_many_silent_hosts_is_named_at_once(
     cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -52,10 +52,11 @@ def _transport(url: str) -> dict[str, Any]:
     the clear, and with its own it believes any certificate. What the URL itself says of TLS
     (``?ssl_ca_certs=FILE``) stands in the place of this.
     """
-    if url.startswith("rediss://"):
+    scheme = url.partition("://")[0].strip().lower()  # as kombu takes it
+    if scheme == "rediss":
         verified = {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": True}
         return {"broker_transport": TRANSPORT, "broker_use_ssl": verified}
-    return {"broker_transport": TRANSPORT} if url.startswith("redis://") else {}
+    return {"broker_transport": TRANSPORT} if scheme == "redis" else {}
 
 
 def settings(url: str, queue: str, *, timeout: float = 5.0) -> dict[str, Any]:

@@ -20,7 +20,6 @@ LOG = logging.getLogger(__name__)
 AWAY_SECONDS: Final = 20.0
 """A Nova that did not answer is not asked again for so long."""
 
-
 FORGOTTEN_SECONDS: Final = 86400.0
 """A question that nobody put for so long is a new one, whatever it met before."""
 

@@ -53,8 +53,8 @@ _SHARE: Final = 1 / 3
 _READ_AT_SECONDS: Final = 60.0
 """``read_at`` is for people; a newer one is not worth a write."""
 
-
 _UUID_LENGTH: Final = 36
+"""Of a server of Nova's; a host may call its domains anything."""
 
 UNSETTLED: Final = -1
 """A generation that no provider has: the slot was seen, and has to be looked at again."""
@@ -437,11 +437,12 @@ class Reconciler:
         if self._handovers is None or record.consumer is None or not others:
             return replace(past, handover=Handover.STRANGE)
         now = tuple(held.consumer for held in others)
-        before = {*strangers(now, past)} if record.consumer in now else {record.consumer}
-        if len(before) > 1 or any(len(each) > _UUID_LENGTH for each in before):
+        before = set(strangers(now, past)) if record.consumer in now else {record.consumer}
+        one = before.pop() if len(before) == 1 else ""
+        if not 0 < len(one) <= _UUID_LENGTH:
             # One guest at most is the migration's. A host may name thousands, by any text.
             return replace(past, handover=Handover.STRANGE)
-        return replace(past, handover=self._handovers.between(*before, now[0]))
+        return replace(past, handover=self._handovers.between(one, now[0]))
 
     def _ghosts(self, record: SlotRecord) -> tuple[str, ...]:
         return () if self._haunts is None else self._haunts.of(record)

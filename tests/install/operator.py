@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from tests.lab.bare.guest import BareGuest
+from tests.lab.errors import LabError
 from tests.lab.guest.commands import Completed
+from tests.lab.services.process import wait_until
 
 CONTROL: Final = "control.example"
 HOST: Final = "cmp1.example"
@@ -45,6 +48,18 @@ class Operator:
             self.typed.append(line)
             done = self.guest.step(filled(line))
         return done
+
+    def look_until_good(self, line: str, seconds: float) -> None:
+        """Type a line that shows how things stand, again until it ends well.
+
+        Programs that systemd just started take a minute to load where everything is emulated.
+        """
+        self.typed.append(line)
+        with suppress(LabError):
+            wait_until(
+                lambda: self.guest.step(line, check=False).returncode == 0, line, seconds, every=5
+            )
+        self.guest.step(line)  # or it says here what is not good
 
     def edit(self, path: str, group: str, **options: str) -> None:
         """Set options in a configuration file that has the group already, below its heading."""

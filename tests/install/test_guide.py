@@ -110,7 +110,9 @@ def host(installed: Cloud, control: Operator) -> Operator:
     host.edit("/etc/nvme-eraser/worker.conf", "worker", broker=url)
     host.follow(patch)
     host.follow(rules)
-    host.follow(services)
+    *starting, status = services
+    host.follow(starting)
+    host.look_until_good(status, 180)
     host.carry("/var/lib/nvme-eraser/host.json", control, "/root/host.json")
     control.follow(REGISTERING)
     return host
@@ -159,5 +161,5 @@ def test_the_services_start_again_with_the_machine(control: Operator, host: Oper
     ):
         said = operator.guest.step(f"systemctl is-enabled {' '.join(units)}").stdout
         assert said.split() == ["enabled"] * len(units)
-        failed = operator.guest.step("systemctl --failed --plain --no-legend nvme-*").stdout
+        failed = operator.guest.step("systemctl list-units --failed --plain --no-legend 'nvme-*'").stdout
         assert failed.strip() == ""

@@ -161,5 +161,5 @@ def test_the_services_start_again_with_the_machine(control: Operator, host: Oper
     ):
         said = operator.guest.step(f"systemctl is-enabled {' '.join(units)}").stdout
         assert said.split() == ["enabled"] * len(units)
-        failed = operator.guest.step("systemctl list-units --failed --plain --no-legend 'nvme-*'").stdout
-        assert failed.strip() == ""
+        failed = operator.guest.step("systemctl list-units --failed --plain --no-legend 'nvme-*'")
+        assert failed.stdout.strip() == ""

@@ -30,9 +30,18 @@ done
 """
 
 
-def make(compute: ComputeGuest) -> None:
-    """The cgroup (version 2, memory controller). Raises ``LabError`` where the kernel has none."""
+def make(compute: ComputeGuest, limit: int | None = None) -> None:
+    """The cgroup (version 2, memory controller), with a limit in bytes or none. Raises
+    ``LabError`` where the kernel has none."""
     compute.sh(_MAKE)
+    if limit is not None:
+        compute.sh(f"echo {limit} >{_GROUP}/memory.max")
+
+
+def ended_by_kernel(compute: ComputeGuest) -> int:
+    """Processes that the kernel ended because the limit was reached (cgroup v2, memory.events)."""
+    events = compute.sh(f"cat {_GROUP}/memory.events").stdout.split()
+    return int(dict(zip(events[::2], events[1::2], strict=True))["oom_kill"])
 
 
 def current(compute: ComputeGuest) -> int:

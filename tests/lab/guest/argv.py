@@ -9,7 +9,9 @@ from tests.lab.guest.image import PLAIN, Image
 from tests.lab.guest.qemu import KVM
 
 SLOTS: Final = 8
-"""Empty PCIe root ports of every guest."""
+"""Empty PCIe root ports of a guest, where its flavour does not ask for more."""
+MOST_SLOTS: Final = 24
+"""And the most that a flavour may ask for: a storage server's whole front."""
 AGENT_PORT: Final = "org.nvme-quarantine.agent"
 _FIRST_ROOT_PORT_DEVICE: Final = 0x10
 KERNEL_ARGUMENTS: Final = (
@@ -30,6 +32,7 @@ class Flavour:
     """Added to the kernel command line, e.g. ``nvme_core.admin_timeout=5``."""
     memory_mib: int = 1024
     cpus: int = 2
+    slots: int = SLOTS
     image: Image = PLAIN
 
 
@@ -67,8 +70,8 @@ class Sockets:
 
 def slot_address(slot: int) -> str:
     """Return the PCI address of a drive in a slot, counted from 0: ``0000:01:00.0`` and so on."""
-    if not 0 <= slot < SLOTS:
-        raise ValueError(f"expected a slot from 0 to {SLOTS - 1}, got {slot}")
+    if not 0 <= slot < MOST_SLOTS:
+        raise ValueError(f"expected a slot from 0 to {MOST_SLOTS - 1}, got {slot}")
     return f"0000:{slot + 1:02x}:00.0"
 
 
@@ -90,7 +93,7 @@ def command_line(
     argv += disk("src", disks.sources, {"format": "raw", "readonly": "on"})
     # A flush in the guest is an fdatasync of this file: what the product has synced is on disk.
     argv += disk("state", disks.state, {"format": "raw", "cache": "writeback"})
-    return argv + channels(sockets) + slots()
+    return argv + channels(sockets) + slots(flavour.slots)
 
 
 def chassis(accel: str, memory_mib: int, cpus: int, sockets: Sockets, console: Path) -> list[str]:
@@ -120,10 +123,10 @@ def channels(sockets: Sockets) -> list[str]:
     return [*argv, "-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile="]
 
 
-def slots() -> list[str]:
+def slots(count: int = SLOTS) -> list[str]:
     """Return the empty root ports that drives are plugged into."""
     argv = []
-    for slot in range(SLOTS):
+    for slot in range(count):
         device, function = divmod(slot, 8)
         port = f"pcie-root-port,id={root_port(slot)},chassis={slot + 1},slot={slot + 1}"
         port += f",addr={_FIRST_ROOT_PORT_DEVICE + device:#x}.{function}"

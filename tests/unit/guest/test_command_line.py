@@ -6,7 +6,15 @@ import pytest
 
 from tests.lab.errors import BuildError
 from tests.lab.guest import argv, qemu
-from tests.lab.guest.argv import DEFAULT, SHORT_TIMEOUTS, SLOTS, Disks, Flavour, Sockets
+from tests.lab.guest.argv import (
+    DEFAULT,
+    MOST_SLOTS,
+    SHORT_TIMEOUTS,
+    SLOTS,
+    Disks,
+    Flavour,
+    Sockets,
+)
 from tests.lab.guest.cache import Cache
 from tests.lab.guest.initramfs import load_order
 from tests.lab.guest.qemu import ACCELERATOR_VARIABLE, KVM, TCG, Qemu
@@ -21,16 +29,19 @@ def line(accel: str = TCG, flavour: Flavour = DEFAULT, disks: Disks = DISKS) -> 
 def test_slots_have_the_addresses_of_the_design() -> None:
     assert argv.slot_address(0) == "0000:01:00.0"
     assert argv.slot_address(SLOTS - 1) == "0000:08:00.0"
-    for wrong in (-1, SLOTS):
-        with pytest.raises(ValueError, match=f"slot from 0 to {SLOTS - 1}, got {wrong}"):
+    assert argv.slot_address(MOST_SLOTS - 1) == "0000:18:00.0"
+    for wrong in (-1, MOST_SLOTS):
+        with pytest.raises(ValueError, match=f"slot from 0 to {MOST_SLOTS - 1}, got {wrong}"):
             argv.slot_address(wrong)
 
 
-def test_every_slot_is_a_root_port_of_its_own() -> None:
-    ports = [word for word in line() if word.startswith("pcie-root-port,")]
+@pytest.mark.parametrize("slots", [SLOTS, MOST_SLOTS])
+def test_every_slot_is_a_root_port_of_its_own(slots: int) -> None:
+    wanted = line(flavour=Flavour("some", slots=slots))
+    ports = [word for word in wanted if word.startswith("pcie-root-port,")]
 
-    assert len({word.split("addr=")[1] for word in ports}) == SLOTS
-    assert len({word.split("chassis=")[1].split(",")[0] for word in ports}) == SLOTS
+    assert len({word.split("addr=")[1] for word in ports}) == slots
+    assert len({word.split("chassis=")[1].split(",")[0] for word in ports}) == slots
 
 
 def test_a_flavour_changes_the_kernels_command_line_only() -> None:

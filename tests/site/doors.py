@@ -127,6 +127,7 @@ class Thread:
         self._process = world.spawn(self.name, run)
         if parent is not None:
             parent.children.append(self._process)
+            self._process.parent = parent
 
     def is_alive(self) -> bool:
         return self._process is not None and self._process.alive

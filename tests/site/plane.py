@@ -62,6 +62,8 @@ class Marks:
 
     crash: int = 0
     """The process that commits next dies right after its commit; counts down."""
+    crashed: Callable[[], None] = lambda: None
+    """Called when that has happened: somebody starts it again."""
 
 
 class SimulatedStore(Store):
@@ -83,6 +85,9 @@ class SimulatedStore(Store):
         if self.marks.crash and self.world.current is not None:
             self.marks.crash -= 1
             self.world.say(f"{self.world.current.name} dies after a commit")
+            # All of its threads with it, before time goes on.
+            self.world.at(0.0, self.world.current.whole.kill)
+            self.marks.crashed()
             raise Killed
 
     def transition(self, record: SlotRecord, event: Event, **named: Any) -> SlotRecord:

@@ -87,6 +87,7 @@ class Site:
             ("gate", "required_defences"): defences,
         }
         self.plane = Plane(world, self.connection, self.broker, key, options, self._moved)
+        self.plane.marks.crashed = lambda: self._restart(30.0)
         self.observer = Observer(
             world=world,
             placement=self.placement,
@@ -336,7 +337,6 @@ class Site:
 
     def _do_crash_commit(self, deed: Deed) -> None:
         self.plane.marks.crash += 1
-        self._restart(30.0)
 
     def _restart(self, seconds: float) -> None:
         # What a pass had begun is begun again.

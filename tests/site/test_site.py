@@ -8,9 +8,11 @@ from random import Random
 import pytest
 
 from quarantine.lateness import Lateness
+from tests.site import doors
 from tests.site.script import FAULTS, Deed, Mode, Script, draw
 from tests.site.shrink import shrink
 from tests.site.site import Result, Site, run
+from tests.site.world import World
 
 WITHSTOOD = (
     "broker_down",
@@ -120,6 +122,30 @@ def test_the_observer_sees_a_leak_and_a_shrunk_run_still_does(
     smaller = shrink(result, seconds=5.0)
     assert smaller.kind == "leak"
     assert len(smaller.script.deeds) < len(boots)
+
+
+def test_a_crash_takes_every_thread_of_its_process_and_it_is_started_again() -> None:
+    """Whoever of them committed: a thread that died alone would leave a process that nobody
+    starts again and that hears nothing more."""
+    script = replace(short(1, "swarm", 0.0), hosts=1, slots=1)
+    world = World(script.seed)
+    with doors.swapped(world):
+        site = Site(script, world, frozenset())
+        try:
+            site.begin()
+            world.run(100.0)
+            before = (site.plane.loop, site.plane.worker)
+            site.plane.marks.crash = 1
+            while not any("dies after a commit" in line for line in world.log):
+                world.run(world.now + 1.0)
+            dead = [process for process in before if process and not process.alive]
+            assert len(dead) == 1
+            assert dead[0].children
+            assert not any(thread.alive for thread in dead[0].children)
+            world.run(world.now + 31.0)
+            assert site.plane.alive
+        finally:
+            site.close()
 
 
 def test_each_fault_can_be_played() -> None:

@@ -35,12 +35,19 @@ class Process:
         self._greenlet = greenlet(function, parent=world.hub)
         self.children: list[Process] = []
         """Its threads."""
+        self.parent: Process | None = None
+        """Of a thread, who started it."""
         self._turn = 0
 
     @property
     def alive(self) -> bool:
         """Not yet ended."""
         return not self._greenlet.dead
+
+    @property
+    def whole(self) -> Process:
+        """The process that this is a thread of, or is."""
+        return self if self.parent is None else self.parent.whole
 
     def wake(self, turn: int) -> None:
         """Go on, if it still waits in that turn."""

@@ -14,6 +14,7 @@ from eraser.caseentries import (
     Began,
     Changing,
     CommandEntry,
+    Drawn,
     Entry,
     Fingerprinted,
     Identified,
@@ -84,7 +85,10 @@ class CaseState:
     """The last of them, where its end is not in the journal."""
     done: dict[int, MethodDone] = field(default_factory=dict)
     reset: WasReset | None = None
+    probe_seed: str = ""
+    """Of the places where fingerprints are taken."""
     seed: str = ""
+    """Of the places that are read; empty until it is drawn after the last command of the erase."""
     verified: Verified | None = None
     rounds: int = 1
     again: str = ""
@@ -244,6 +248,7 @@ class CaseState:
                 self.uprooted.add(entry.place)
             case Intent():
                 self.intent, self.running_seen = entry, entry.adopted
+                self.seed = ""  # the drive may have been asked for these places
                 self.attempts[entry.place] = entry.attempt
                 if entry.adopted:
                     self.first = max(self.first, entry.place)
@@ -263,6 +268,8 @@ class CaseState:
             case WasReset():
                 self.reset = entry
             case Seeded():
+                self.probe_seed = entry.seed
+            case Drawn():
                 self.seed = entry.seed
             case Verified():
                 self.verified = entry

@@ -209,7 +209,17 @@ class WasReset:
 
 @dataclass(frozen=True)
 class Seeded:
-    """The verification's seed was drawn (hexadecimal). Fingerprints are taken at its places."""
+    """The seed of the places where fingerprints are taken was drawn (hexadecimal): the drive sees
+    these before its erase, so nothing is claimed from them about the places that it has not seen.
+    """
+
+    seed: str
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The seed of the places that are read after the last method was drawn (hexadecimal), when
+    that was over: the drive could not know them."""
 
     seed: str
 
@@ -262,6 +272,7 @@ Entry = (
     | MethodDone
     | WasReset
     | Seeded
+    | Drawn
     | Verified
     | Again
     | Spent
@@ -290,6 +301,7 @@ _KINDS: dict[str, type[Entry]] = {
         MethodDone,
         WasReset,
         Seeded,
+        Drawn,
         Verified,
         Again,
         Spent,

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 
 from eraser.casedesk import Desk
-from eraser.caseentries import Fingerprinted, Keyed, Planted, Seeded, Sent
+from eraser.caseentries import Drawn, Fingerprinted, Keyed, Planted, Seeded, Sent
 from eraser.drive.passthru import CommandError
 from eraser.drive.spec import SanitizeState, SmartLog
 from eraser.errors import BadInputError, DriveError
@@ -60,7 +60,8 @@ def _sanitize_runs(desk: Desk) -> bool:
 
 
 def _take_all(desk: Desk) -> Fingerprinted:
-    draw_seed(desk)
+    if not desk.state.probe_seed:
+        desk.note(Seeded(_seed()))
     taken, missing = 0, list[str]()
     try:
         make_readable(desk)
@@ -187,7 +188,8 @@ def make_readable(desk: Desk) -> None:
 
 
 def reading_plan(desk: Desk, *, probes: bool) -> VerifyPlan:
-    """What is to be read, with or without the probes that must be gone.
+    """What is to be read: with the probes that must be gone at fresh places, without them where
+    fingerprints are taken.
 
     Raises :class:`DriveError` for a namespace that cannot be opened.
     """
@@ -215,7 +217,7 @@ def reading_plan(desk: Desk, *, probes: bool) -> VerifyPlan:
         )
     return VerifyPlan(
         mode=wanted.mode,
-        seed=bytes.fromhex(desk.state.seed),
+        seed=bytes.fromhex(desk.state.seed if probes else desk.state.probe_seed),
         confidence=wanted.confidence,
         residual=wanted.residual,
         namespaces=tuple(namespaces),
@@ -243,6 +245,15 @@ def lost_fingerprints(desk: Desk, plan: VerifyPlan) -> tuple[str, ...]:
 
 
 def draw_seed(desk: Desk) -> None:
-    """The verification's seed, once per round."""
+    """The seed of the places to read, once per round, when the last method is over.
+
+    The fingerprints' own will not do: the drive was asked for their places before its erase, and
+    one that erases what it has seen alone (a mapping that is loaded on demand is enough) would
+    answer well at just these.
+    """
     if not desk.state.seed:
-        desk.note(Seeded(secrets.token_hex(SEED_BYTES)))
+        desk.note(Drawn(_seed()))
+
+
+def _seed() -> str:
+    return secrets.token_hex(SEED_BYTES)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eraser.proof.classify import BlockClass
-from eraser.proof.sampling import bound
+from eraser.proof.sampling import bound, needed
+from eraser.proof.tally import VerificationResult
 from eraser.proof.verdict import Basis, Evidence, Expected, finding, judge
 from eraser.wire.policy import VerificationMode
 from eraser.wire.report import MethodRecord, Verdict, VerificationRecord
@@ -26,7 +27,7 @@ def sentence(methods: Sequence[MethodRecord], evidence: Evidence) -> str:
         if whole
         else f"Of {sum(n.blocks for n in result.namespaces):,} blocks of 4096 bytes"
         f" {looks.total:,} were read, n = {result.sampled:,} of them at random places"
-        f" (seed {result.seed})"
+        f" drawn after the erase (seed {result.seed})"
     )
     probes = (
         f"None of {result.canaries_checked:,} canaries written before the erase and none of"
@@ -38,14 +39,15 @@ def sentence(methods: Sequence[MethodRecord], evidence: Evidence) -> str:
         n = max(result.canaries_checked, result.compared)
         limit = _percent(bound(n, result.confidence))
         claim = (
-            f"{trust}, less than {limit} of the blocks kept what they held before the erase, with"
+            f"{trust} and treats blocks that were read or written before the erase as all others,"
+            f" less than {limit} of the blocks kept what they held before the erase, with"
             f" {_plain(result.confidence * 100)} % confidence from the n = {n:,} places whose"
             " former content is known; what reads as noise cannot be judged by its look"
         )
     elif whole:
         claim = f"{trust}, no addressable block holds old data"
     else:
-        limit = _percent(bound(result.sampled, result.confidence))
+        limit = _percent(bound(_counted(result), result.confidence))
         claim = (
             f"{trust}, less than {limit} of the blocks hold anything else, with"
             f" {_plain(result.confidence * 100)} % confidence"
@@ -55,6 +57,13 @@ def sentence(methods: Sequence[MethodRecord], evidence: Evidence) -> str:
         f" {again:,} were read again after another controller reset, and agreed." if again else ""
     )
     return f"{places}: {found}. {probes}.{twice} {claim}."
+
+
+def _counted(result: VerificationResult) -> int:
+    """The places that the bound counts. Rounding draws some more than were asked for, not in every
+    namespace: what holds for all of them together, wherever a remainder lies, is the number
+    asked for (docs/decisions/sampling.md)."""
+    return min(result.sampled, needed(result.confidence, result.residual))
 
 
 def _plain(number: float) -> str:
@@ -93,4 +102,5 @@ def record(methods: Sequence[MethodRecord], evidence: Evidence) -> VerificationR
         sentence=sentence(methods, evidence),
         seconds=result.seconds,
         bytes_read=result.bytes_read,
+        fresh=True,
     )

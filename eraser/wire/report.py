@@ -149,6 +149,8 @@ class VerificationRecord:
     sentence: str
     seconds: float
     bytes_read: int
+    fresh: bool = field(default=False, metadata=LATE)
+    """The seed was drawn after the last method: the drive had not been asked for its places."""
 
 
 @dataclass(frozen=True)

@@ -107,35 +107,45 @@ def verification_method(record: VerificationRecord) -> str:
 
 def confidence(record: VerificationRecord) -> str:
     """What the reads are worth: n, seed, bound, and the assumption under all of them."""
+    whole, noise = reading.read_everything(record), reading.shows_noise(record)
     assumption = (
-        "This assumes that the drive's firmware answers reads truthfully; the media itself was "
-        "not read below it."
+        "This assumes that the drive's firmware answers reads truthfully"
+        + ("" if not noise and (whole or record.fresh) else _ALIKE)
+        + "; the media itself was not read below it."
     )
     blocks, share = reading.total_blocks(record), _percent(reading.residual_shown(record))
     likely = f"with a probability of {record.confidence:.6g}"
-    if reading.read_everything(record):
+    if whole:
         places = f"All {blocks:,} blocks of 4 KiB were read"
     else:
         places = (
             f"{record.sampled:,} of {blocks:,} blocks of 4 KiB were read at places chosen with "
-            f"seed {record.seed}"
+            f"seed {record.seed}, drawn {_when(record)}"
         )
         if record.done is VerificationMode.NIST:
             places += f", and {_layout(record)}, which bound no small remainder any better"
-    if reading.shows_noise(record):
+    if noise:
         return (
             f"{places}. Some read as noise, whose origin nobody can tell by its look; so the claim "
             f"rests on n = {reading.known_places(record):,} places whose content before the erase "
             f"was known, none of which kept it. If more than {share} of the blocks, scattered, had "
             f"kept theirs, the check would have found some {likely}. {assumption}"
         )
-    if reading.read_everything(record):
+    if whole:
         return f"{places}, and none of them holds data. {assumption}"
     return (
         f"{places}, and none of them holds data. If more than {share} of the blocks, scattered, "
         f"still did, the check would have found some {likely}. A single small remainder can escape "
         f"a sample. {assumption}"
     )
+
+
+_ALIKE = ", and that it treats blocks which it was asked for before the erase like all others"
+"""Where nothing but such blocks bears the claim."""
+
+
+def _when(record: VerificationRecord) -> str:
+    return "after the last method" if record.fresh else "before the erase"
 
 
 def _layout(record: VerificationRecord) -> str:

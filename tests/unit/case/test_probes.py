@@ -17,7 +17,8 @@ from eraser.casedesk import Book, Desk
 from eraser.caseentries import Entry, Fingerprinted, Identified, Inspected
 from eraser.casereport import AfterLook
 from eraser.journal import read
-from eraser.wire.policy import Verification
+from eraser.proof.reader import Device
+from eraser.wire.policy import Verification, VerificationMode
 from eraser.wire.profile import NamespaceLayout
 from eraser.wire.report import EraseReport, Verdict
 from tests.unit.case.fakes import (
@@ -173,6 +174,91 @@ def test_a_liar_is_found_out(bed: Bed) -> None:
     report = bed.run()
     assert (report.verdict, report.fit) == (Verdict.NOT_ERASED, False)
     assert "canaries" in report.reasons[0]
+
+
+def asked_for(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The blocks that were read, or written, from now on: what a drive knows of its host."""
+    found: set[int] = set()
+    scattered, in_a_row, write = Device.read_batches, Device.read_sequential, Device.write_block
+
+    def read_batches(device: Device, indexes: Any) -> Any:
+        wanted = list(indexes)
+        found.update(wanted)
+        return scattered(device, wanted)
+
+    def read_sequential(device: Device, start: int, stop: int) -> Any:
+        found.update(range(start, stop))
+        return in_a_row(device, start, stop)
+
+    def write_block(device: Device, index: int, data: bytes) -> None:
+        found.add(index)
+        write(device, index, data)
+
+    monkeypatch.setattr(Device, "read_batches", read_batches)
+    monkeypatch.setattr(Device, "read_sequential", read_sequential)
+    monkeypatch.setattr(Device, "write_block", write_block)
+    return found
+
+
+@dataclass
+class ForgetfulDrive(FileDrive):
+    """Its sanitize reaches the blocks that it was asked for alone, as where a mapping is loaded on
+    demand and only what is loaded is dropped."""
+
+    asked: set[int] = field(default_factory=set)
+
+    def log(self) -> bytes:
+        """As the fake drive; blocks that were asked for go at the end."""
+        before = self.status
+        raw = FakeDrive.log(self)
+        if before != self.status == SUCCESS:
+            with self.media.open("r+b") as file:
+                for index in self.asked:
+                    file.seek(index * 4096)
+                    file.write(bytes(4096))
+        return raw
+
+
+def test_a_drive_that_erases_only_what_it_was_asked_for_is_found_out(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The places that are read are drawn after the last method. Without a second reading, whose
+    own places would hide that."""
+    size = 16 << 20  # 90 places are much less than all of it: a sample
+    monkeypatch.setattr(
+        "tests.unit.case.test_probes.LAYOUT", NamespaceLayout(1, size // 512, 512, 0)
+    )
+    facts = dataclasses.replace(FACTS, namespaces=(NamespaceLayout(1, size // 512, 512, 0),))
+    monkeypatch.setattr(case, "facts", lambda _controller: facts)
+    assert isinstance(bed.drive, FileDrive)
+    media = bed.drive.media
+    media.write_bytes(b"the tenant's data ".ljust(32, b".") * (size // 32))
+    bed.drive = ForgetfulDrive(media=media, asked=asked_for(monkeypatch))
+    verification = Verification(
+        mode=VerificationMode.STATISTICAL, confidence=0.99, residual=0.05, canaries=64, reread=0
+    )
+    policy = dataclasses.replace(POLICY, verification=verification)
+    bed.request = dataclasses.replace(REQUEST, policy=policy)
+
+    report = bed.run()
+
+    found = proof(report)
+    assert found.done is VerificationMode.STATISTICAL
+    assert found.namespaces[0].unchanged == found.namespaces[0].canaries == 0
+    assert report.verdict is not Verdict.ERASED
+    assert not report.fit
+
+
+def test_no_place_is_drawn_before_the_last_method(bed: Bed) -> None:
+    """Nor is it kept over one that follows, as after a reading that asks for another round."""
+    bed.run()
+    lines = [line.kind for line in read(bed.files.journal)]
+    assert lines.index("Seeded") < lines.index("Intent")
+    assert lines.count("Drawn") == 1
+    assert lines.index("Drawn") > max(n for n, kind in enumerate(lines) if kind == "MethodDone")
+    state = CaseState.of(read(bed.files.journal))
+    assert state.seed
+    assert state.seed != state.probe_seed
 
 
 def test_killed_at_every_act_once(bed: Bed) -> None:

@@ -240,7 +240,7 @@ def test_the_promise_of_several_namespaces() -> None:
 
 def test_the_sentence_for_content_bounds_what_was_read() -> None:
     found = sentence(BLOCK_ERASE, _evidence(ZEROS, Looks(zeros=70001)))
-    assert "n = 69,075 of them at random places (seed abab" in found
+    assert "n = 69,075 of them at random places drawn after the erase (seed abab" in found
     assert "Of 1,073,741,824 blocks of 4096 bytes 70,001 were read" in found
     assert (
         "Assuming that the firmware tells the truth, less than 0.01 % of the blocks hold" in found

@@ -131,6 +131,21 @@ def test_the_confidence_sentence_is_computed() -> None:
     assert less.residual_shown > 0.00019
 
 
+@pytest.mark.parametrize(("fresh", "noise", "assumed"), [
+    (True, False, False), (False, False, True), (True, True, True),
+])  # fmt: skip
+def test_what_the_drive_was_asked_for_before_bears_no_claim_about_the_rest(
+    fresh: bool, noise: bool, assumed: bool
+) -> None:
+    """A host of before the second seed drew the places before the erase, and known content is
+    always of places that were read before it: then the sentence says what it assumes."""
+    counts = replace(COUNTS, zeros=0, random=COUNTS.read) if noise else COUNTS
+    record = replace(VERIFICATION, fresh=fresh, namespaces=(counts,), expected="unknown")
+    said = issue(Link(), replace(REPORT, verification=record)).certificate.verification.sentence
+    assert ("asked for before the erase like all others" in said) == assumed
+    assert ("drawn after the last method" in said) == fresh
+
+
 def test_noise_is_judged_by_known_places_alone() -> None:
     counts = replace(COUNTS, read=COUNTS.blocks, zeros=0, random=COUNTS.blocks)
     noise = replace(VERIFICATION, namespaces=(counts,), expected="unknown", sampled=COUNTS.blocks)

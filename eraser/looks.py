@@ -7,14 +7,18 @@ taken back. Whoever asks goes on without it, and asks again only when the last l
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from eraser.errors import EraserError
 
 LOG = logging.getLogger(__name__)
+
+AT_ONCE: Final = 8
+"""Looks that run at the same time. All at once, each is late on a busy host with many drives."""
 
 T = TypeVar("T")
 
@@ -22,8 +26,10 @@ T = TypeVar("T")
 class _Look(Generic[T]):
     """One thread and what it found."""
 
-    def __init__(self, name: str, work: Callable[[], T]) -> None:
+    def __init__(self, name: str, work: Callable[[], T], over: queue.SimpleQueue[str]) -> None:
+        self._name = name
         self._work = work
+        self._over = over
         self.found: list[T] = []
         self.trouble = ""
         self.thread = threading.Thread(target=self._run, name=f"look {name}", daemon=True)
@@ -38,34 +44,64 @@ class _Look(Generic[T]):
             # Whatever it met: a look that fails is an answer that is missing, and nothing more.
             LOG.exception("a look failed")
             self.trouble = repr(error)
+        self._over.put(self._name)
 
 
 class Looks(Generic[T]):
-    """Takes looks by name, all at once; at most one of each name is under way."""
+    """Takes looks by name, some at a time; at most one of each name is under way."""
 
     def __init__(self) -> None:
         self._under_way: dict[str, _Look[T]] = {}
+        self._begun: dict[str, int] = {}
+        """In which turn a look of each name was begun last."""
+        self._turn = 0
 
     def take(self, works: Mapping[str, Callable[[], T]], seconds: float) -> dict[str, T]:
-        """What was found within ``seconds``; a name is missing whose look failed or is late."""
+        """What was found within ``seconds``; a name is missing whose look failed or is late.
+
+        Where the time does not suffice for all, those go first the next time that were not begun
+        this time: each name has its turn, whatever the others do.
+        """
         deadline = time.monotonic() + seconds
-        begun: dict[str, _Look[T]] = {}
-        for name, work in works.items():
-            last = self._under_way.get(name)
-            if last is not None and last.thread.is_alive():
-                # What it may yet find was true when it was asked, not now.
-                LOG.warning("%s: the last look has not come back yet", name)
-            else:
-                begun[name] = self._under_way[name] = _Look(name, work)
-        found = {}
-        for name, look in begun.items():
-            look.thread.join(max(0.0, deadline - time.monotonic()))
-            if look.thread.is_alive():
-                LOG.warning("%s: no answer within %g s", name, seconds)
+        over: queue.SimpleQueue[str] = queue.SimpleQueue()
+        waiting = [name for name in self._in_turn(works) if not self._stuck(name)]
+        running: dict[str, _Look[T]] = {}
+        found: dict[str, T] = {}
+        at_once = AT_ONCE
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                name = waiting.pop(0)
+                self._begun[name] = self._turn
+                running[name] = self._under_way[name] = _Look(name, works[name], over)
+            left = deadline - time.monotonic()
+            try:
+                name = over.get(timeout=max(0.0, min(left, seconds / 4)))
+            except queue.Empty:
+                if left <= seconds / 4:
+                    break
+                at_once += AT_ONCE  # those may be mute: the others do not wait for them
                 continue
+            look = running.pop(name)
             del self._under_way[name]
             if look.trouble:
                 LOG.warning("%s: %s", name, look.trouble)
             else:
                 found[name] = look.found[0]
+        for name in running:
+            LOG.warning("%s: no answer within %g s", name, seconds)
+        if waiting:
+            LOG.warning("not asked within %g s, and first the next time: %s", seconds, waiting)
         return found
+
+    def _in_turn(self, works: Mapping[str, Callable[[], T]]) -> list[str]:
+        self._turn += 1
+        self._begun = {name: turn for name, turn in self._begun.items() if name in works}
+        return sorted(works, key=lambda name: self._begun.get(name, 0))
+
+    def _stuck(self, name: str) -> bool:
+        last = self._under_way.get(name)
+        if last is None or not last.thread.is_alive():
+            return False
+        # What it may yet find was true when it was asked, not now.
+        LOG.warning("%s: the last look has not come back yet", name)
+        return True

@@ -297,7 +297,7 @@ def _methods(report: EraseReport) -> tuple[MethodStatement, ...]:
     return tuple(
         MethodStatement(
             method=record.method,
-            description=wording.DESCRIPTIONS[record.method],
+            description=wording.description(record),
             opcode=(
                 methods.SANITIZE_OPCODE if record.method.is_sanitize else methods.FORMAT_OPCODE
             ),

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from eraser.wire.policy import Label
-from quarantine.evidence import human
+from quarantine.errors import BadInputError
+from quarantine.evidence import human, sanitizelog
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.sections import Certificate, MethodStatement
 
@@ -48,18 +49,45 @@ def render(signed: SignedCertificate) -> str:
 def _note(body: Certificate) -> str:
     """Under the label, in capitals' place: what nobody may overlook."""
     said = ["downgraded"] if body.sanitization.downgraded else []
+    said += ["a method failed"] if len(_succeeded(body)) < len(_tried(body)) else []
     said += ["not handed out"] if body.withheld else []
-    return ", ".join(said) or "as the policy asks"
+    less = any(line.startswith("Downgraded: ") for line in body.exceptions)
+    return ", ".join(said) or ("as the policy allows" if less else "as the policy asks")
 
 
 def _summary(body: Certificate) -> str:
-    names = " and ".join(dict.fromkeys(str(m.method) for m in body.sanitization.methods))
-    drive = body.drive
+    ids, done = body.drive.identity, _succeeded(body)
+    failed = [name for name in _tried(body) if name not in done]
+    without = f" {' and '.join(failed)} did not succeed." if failed else ""
+    how = body.verification.method.partition(":")[0]
     return (
-        f"The drive {drive.identity.model}, serial number {drive.identity.serial}, was sanitized "
-        f"by {names} and reported success. It was then read back by "
-        f"{body.verification.method.partition(':')[0]}."
+        f"The drive {ids.model}, serial number {ids.serial}, reported success of "
+        f"{' and '.join(done)}.{without} It was then read back"
+        f"{' in full' if how == 'full' else f' by {how}'}."
     )
+
+
+def _tried(body: Certificate) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(m.method) for m in body.sanitization.methods))
+
+
+def _succeeded(body: Certificate) -> tuple[str, ...]:
+    """Methods whose last run ended well on each namespace, as far as the drive's word goes."""
+    last = {(m.method, m.nsid): m for m in body.sanitization.methods}
+    failed = {str(m.method) for m in last.values() if not _ended_well(m)}
+    return tuple(name for name in _tried(body) if name not in failed)
+
+
+def _ended_well(method: MethodStatement) -> bool:
+    """A Format that ended otherwise bears no certificate. Of a Sanitize the log speaks, where it is
+    that of this very command."""
+    if not method.method.is_sanitize:
+        return True
+    try:
+        log = sanitizelog.parse(method.log_after, f"{method.method}: log after")
+    except BadInputError:
+        return False
+    return log.succeeded and log.cdw10 == method.cdw10
 
 
 def _sections(body: Certificate) -> Iterator[str]:

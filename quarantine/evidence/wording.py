@@ -9,15 +9,28 @@ from collections.abc import Iterator
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.order import EraseOrder
 from eraser.wire.policy import Label, Method, VerificationMode
-from eraser.wire.report import EraseReport, LinkRecord, MethodRecord, VerificationRecord
+from eraser.wire.report import (
+    EraseReport,
+    LinkRecord,
+    MethodRecord,
+    Verdict,
+    VerificationRecord,
+)
 from quarantine.evidence import downgrades, methods, reading, sanitizelog
 
-DESCRIPTIONS = {
-    Method.SANITIZE_CRYPTO: "Sanitize, crypto erase: the media encryption keys were changed",
-    Method.SANITIZE_BLOCK: "Sanitize, block erase: all media that can hold user data was erased",
-    Method.FORMAT_USER_DATA: "Format NVM, secure erase setting 1: user data erased",
-    Method.FORMAT_CRYPTO: "Format NVM, secure erase setting 2: media encryption key changed",
+_OPERATIONS = {
+    Method.SANITIZE_CRYPTO: ("Sanitize, crypto erase", "changes the media encryption keys"),
+    Method.SANITIZE_BLOCK: (
+        "Sanitize, block erase",
+        "erases all media that can hold user data",
+    ),
+    Method.FORMAT_USER_DATA: ("Format NVM, secure erase setting 1", "erases the user data"),
+    Method.FORMAT_CRYPTO: (
+        "Format NVM, secure erase setting 2",
+        "changes the media encryption key",
+    ),
 }
+"""Each operation, and what NVM Express says that it does (Base 2.0, 8.21; 5.14)."""
 
 _MANUFACTURERS = {
     0x025E: "Solidigm",
@@ -81,15 +94,24 @@ def command(record: MethodRecord, report: EraseReport) -> str:
     return shlex.join(sent[-1].argv) if sent else ""
 
 
+def description(record: MethodRecord) -> str:
+    """The operation, and what of it was reported: that it did its work is the drive's word."""
+    name, does = _OPERATIONS[record.method]
+    if record.verdict is not Verdict.ERASED:
+        return f"{name}: it did not succeed"
+    return f"{name}: reported as done; by NVM Express it {does}"
+
+
 def reported(record: MethodRecord) -> str:
     """What the drive said of the method. Raises ``BadInputError`` for a log that is none."""
     if not record.method.is_sanitize:
         return "The drive completed the command with status 0 (success)."
     log = sanitizelog.parse(record.log_after, f"{record.method}: log after")
     seal = "set" if log.global_data_erased else "not set"
+    other = "" if log.cdw10 == record.cdw10 else "; that is another command's"
     return (
         f"Log 81h after: {log.status_name} (SSTAT {log.status}), SCDW10 {log.cdw10:#x}, "
-        f"Global Data Erased {seal}."
+        f"Global Data Erased {seal}{other}."
     )
 
 

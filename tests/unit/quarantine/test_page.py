@@ -6,14 +6,16 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import pytest
+
 from eraser.wire.policy import LimitOverrides, Policy, Quirk
-from eraser.wire.report import LinkRecord
+from eraser.wire.report import EraseReport, LinkRecord, Verdict
 from eraser.wire.ticket import LastOwner
 from quarantine.evidence import certificate, page
-from quarantine.evidence.certificate import Link
+from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.sections import Certificate, Issuer, Moment
 from tests.unit.quarantine.test_certificate import ISSUER, KEY, earlier, evidence_of
-from tests.unit.quarantine.testimony import HEALTH, ORDER, REPORT
+from tests.unit.quarantine.testimony import BLOCK, CRYPTO, HEALTH, ORDER, REPORT, log81
 
 EVIL = '"><script>x</script>'
 """Twenty bytes, as a serial number may be."""
@@ -159,3 +161,45 @@ def test_a_certificate_of_an_earlier_release_is_a_page_too() -> None:
     reader = Reader()
     reader.feed(page.render(signed))
     assert not reader.open
+
+
+def rendered(report: EraseReport, policy: Policy) -> tuple[str, SignedCertificate]:
+    """The words of the page, and the certificate."""
+    given = replace(evidence_of(report), order=replace(ORDER, policy=policy))
+    signed = certificate.sign(certificate.build(given, ISSUER, Link(), "2026-11-20T12:00:00Z"), KEY)
+    reader = Reader()
+    reader.feed(page.render(signed))
+    return " ".join(" ".join(reader.text).split()), signed
+
+
+@pytest.mark.parametrize("log", [log81(3, 4), log81(1, 2)], ids=["failed", "never begun"])
+def test_a_method_that_failed_is_said_to_have_failed_wherever_it_stands(log: str) -> None:
+    """By what the log says of this very command: a success in it may be an older one's."""
+    bad = replace(CRYPTO, verdict=Verdict.NOT_ERASED, reason="log 81h: failed", log_after=log)
+    words, signed = rendered(replace(REPORT, methods=(bad, BLOCK)), Policy(allow_failed=True))
+    first, second = signed.certificate.sanitization.methods
+    assert first.description == "Sanitize, crypto erase: it did not succeed"
+    assert second.description.startswith("Sanitize, block erase: reported as done;")
+    assert "reported success of sanitize-block. sanitize-crypto did not succeed." in words
+    assert "success of sanitize-crypto" not in words
+    assert "media encryption keys" not in words
+    assert "a method failed" in words
+    assert "as the policy asks" not in words
+    assert ("another command's" in first.reported) == (log == log81(1, 2))
+
+
+def test_a_method_that_failed_and_was_run_again_did_succeed() -> None:
+    bad = replace(CRYPTO, verdict=Verdict.NOT_ERASED, reason="failed", log_after=log81(3, 4))
+    words, _signed = rendered(replace(REPORT, methods=(bad, CRYPTO, BLOCK)), Policy())
+    assert "reported success of sanitize-crypto and sanitize-block. It was then read" in words
+    assert "as the policy asks" in words
+
+
+def test_fewer_methods_than_asked_are_what_the_policy_allows() -> None:
+    assert REPORT.facts_before is not None
+    facts = replace(REPORT.facts_before, sanicap=0x1)
+    report = replace(REPORT, facts_before=facts, methods=(CRYPTO,))
+    words, _signed = rendered(report, Policy())
+    assert "reported success of sanitize-crypto. It was then read" in words
+    assert "as the policy allows" in words
+    assert "as the policy asks" not in words

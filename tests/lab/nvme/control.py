@@ -1,7 +1,7 @@
 """Steering a served drive from outside: one JSON object per line on a UNIX socket.
 
 Requests: ``{"do": "set_faults", "faults": {...}}``, ``get_faults``, ``set_smart`` (``smart``),
-``leave`` (``leftovers``), ``power_off``, ``power_on``, ``power_cycle``, ``state``.
+``leave`` (``leftovers``), ``power_off``, ``power_on``, ``power_cycle``, ``state``, ``truth``.
 Answers: ``{"ok": ..., "error": ...}``.
 """
 
@@ -21,6 +21,7 @@ from tests.lab.nvme.errors import DriveError
 from tests.lab.nvme.faults import Faults
 from tests.lab.nvme.jsonform import from_json, to_json
 from tests.lab.nvme.leftovers import Leftovers
+from tests.lab.nvme.nature import Truth
 from tests.lab.nvme.state import DriveState, SmartState
 
 _TIMEOUT_SECONDS = 30
@@ -96,6 +97,8 @@ class ControlServer:
                         "counters": drive.counters.as_dict(),
                         "state": to_json(drive.state),
                     }
+                case "truth":
+                    return to_json(drive.nature.truth())
                 case _:
                     raise DriveError(f"a drive cannot do {wanted!r}: see tests/lab/nvme/control.py")
         return True
@@ -167,6 +170,18 @@ class DriveControl:
         """The drive's counters by name (``counters.Counter`` in lower case)."""
         counters = self._ask("state")["counters"]
         return {str(name): int(value) for name, value in counters.items()}
+
+    def truth(self) -> Truth:
+        """What a composed drive keeps and shows, as no host can ask it."""
+        found = self._ask("truth")
+        kept, shown = (
+            {
+                str(store): [(int(start), int(end)) for start, end in ranges]
+                for store, ranges in found[part].items()
+            }
+            for part in ("kept", "shown")
+        )
+        return Truth(kept, shown)
 
     def powered(self) -> bool:
         """Whether it has power."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.lab.nvme import identify, lockdown, lookups, nvm
+from tests.lab.nvme.acts import Act, Kind, Reset
 from tests.lab.nvme.counters import Counter
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.memory import DmaFault, Host
@@ -72,12 +73,14 @@ class Controller:
         self._io = nvm.IoCommands(drive)
         self.events_masked = False
 
-    def reset(self) -> None:
-        """Controller Level Reset (Base 3.7.2) of this function."""
+    def reset(self, how: Reset | None = Reset.CONTROLLER) -> None:
+        """Controller Level Reset (Base 3.7.2) of this function; None: part of a wider one."""
         self.drive.formatter.halt(self)
         self.drive.features.reset()
         self.drive.veil.lift()
         self.events_masked = False
+        if how:
+            self.drive.nature.hears(Act(Kind.RESET, reset=how))
 
     def admin(self, command: Command, host: Host, answer: Answer) -> Reply | None:
         """Answer an admin command, note it in the command log.
@@ -95,8 +98,10 @@ class Controller:
             self._log(seq, "answered", command, reply.status)
             answer(reply)
 
+        act = Act(Kind.ADMIN, command)
+        drive.nature.hears(act)
         try:
-            reply = self._admin(command, host, finish)
+            reply = drive.nature.answers(act) or self._admin(command, host, finish)
         except DmaFault:
             reply = refused(Status.DATA_TRANSFER_ERROR)
         if reply is not None:
@@ -107,6 +112,7 @@ class Controller:
 
     def queue_command(self, command: Command, status: int) -> None:
         """Note a command that the function answered itself."""
+        self.drive.nature.hears(Act(Kind.ADMIN, command))
         seq = self.drive.counters.add(Counter.COMMANDS)
         self._log(seq, "answered", command, status)
 
@@ -115,7 +121,7 @@ class Controller:
         drive = self.drive
         seq = drive.counters.add(Counter.COMMANDS)
         try:
-            reply = self._io.execute(command, host)
+            reply = self._io.execute(command, host, queue)
         except DmaFault:
             reply = refused(Status.DATA_TRANSFER_ERROR)
         except OSError as error:

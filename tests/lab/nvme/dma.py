@@ -117,6 +117,11 @@ class CommandMemory:
             left -= size
         return [view for address, size in runs for view in self._split(address, size)]
 
+    def metadata(self, length: int) -> memoryview | None:
+        """View of the contiguous buffer that MPTR names (Base 3.3.3.1). Raises DmaFault."""
+        at = self._command.mptr
+        return self._space.view(at, length) if at else None
+
     def _split(self, address: int, size: int) -> list[memoryview]:
         try:
             return [self._space.view(address, size)]

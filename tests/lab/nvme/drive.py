@@ -6,22 +6,24 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from tests.lab.nvme import spared
+from tests.lab.nvme.acts import Act, Kind, Reset
 from tests.lab.nvme.commandlog import CommandLog, log_path
 from tests.lab.nvme.counters import Counter, Counters
 from tests.lab.nvme.faults import HEALTHY, EraseFault, Faults
 from tests.lab.nvme.features import Features
-from tests.lab.nvme.fill import Fill, FillMap
+from tests.lab.nvme.fill import CHUNK, Fill, FillMap
 from tests.lab.nvme.formatting import Formatter
 from tests.lab.nvme.jsonform import to_json
 from tests.lab.nvme.logs import ErrorEntry
 from tests.lab.nvme.media import Media
 from tests.lab.nvme.namespaces import NamespaceManager
-from tests.lab.nvme.profile import DriveProfile
+from tests.lab.nvme.nature import Method, Nature, Store
+from tests.lab.nvme.profile import METADATA_SHIFT, DriveProfile
 from tests.lab.nvme.pulling import Puller
 from tests.lab.nvme.reservations import Reservations
 from tests.lab.nvme.sanitize import Sanitizer
@@ -39,6 +41,9 @@ class Listener(Protocol):
     def power_lost(self) -> None:
         """Power is gone: forget registers and queues."""
 
+    def subsystem_reset(self) -> None:
+        """The whole subsystem is reset: registers and queues go (Base 3.7.1)."""
+
     def sanitize_ended(self) -> None:
         """A sanitize operation ended: raise the event (Base 5.2, type 6h)."""
 
@@ -46,21 +51,41 @@ class Listener(Protocol):
 class Drive:
     """What all functions of one drive share. ``lock`` guards everything, also their queues."""
 
-    def __init__(self, profile: DriveProfile, backing: Path, faults: Faults = HEALTHY) -> None:
-        """Open or make the drive and switch it on. Raises DriveError on unusable files."""
+    def __init__(
+        self,
+        profile: DriveProfile,
+        backing: Path,
+        faults: Faults = HEALTHY,
+        nature: Nature | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Open or make the drive and switch it on. Raises DriveError on unusable files.
+
+        ``clock`` tells seconds to what waits for a reset; an erase takes those of the machine.
+        """
         self.profile = profile
         self.faults = faults
+        self.clock = clock
+        self.nature = nature or Nature()
+        self.buffer_enabled = False
         self.lock = threading.RLock()
         self.listeners: list[Listener] = []
         self.errors: deque[ErrorEntry] = deque(maxlen=64)
         self.recent: deque[tuple[int, int]] = deque(maxlen=_RECENT_LIMIT)
         self.powered = False
+        self.backing = backing
         self._state_path = state_path(backing)
         self._on_since = 0.0
         self._reported: Mapping[Counter, int] = {}
         self._reported_at = 0.0
         self.state = load_state(self._state_path, profile)
         self.media = Media(backing, self.state.size, FillMap(self.state.spans))
+        self.metadata = self.buffer = None
+        if profile.metadata_formats:
+            size = -(-(self.state.size >> METADATA_SHIFT) // CHUNK) * CHUNK
+            self.metadata = Media(backing.with_name(backing.name + ".metadata"), size)
+        if profile.buffer:
+            self.buffer = Media(backing.with_name(backing.name + ".buffer"), profile.buffer.size)
         self.veil = Veil(self.media)
         self.puller = Puller(self)
         self.counters = Counters(backing.with_name(backing.name + ".counters"))
@@ -71,6 +96,7 @@ class Drive:
         self.manager = NamespaceManager(self)
         self.reservations = Reservations(self)
         self.security = Security(self)
+        self.nature.joins(self)
         self.power_on()
 
     # Power
@@ -98,6 +124,7 @@ class Drive:
             self.errors.clear()
             self.save()
             self.note("power_on")
+            self.nature.hears(Act(Kind.RESET, reset=Reset.POWER))
             self.sanitizer.resume()
 
     def power_off(self) -> None:
@@ -111,6 +138,9 @@ class Drive:
             self.formatter.halt()
             for listener in self.listeners:
                 listener.power_lost()
+            self.buffer_enabled = False
+            if self.buffer and self.profile.buffer and not self.profile.buffer.persistent:
+                self.buffer.empty(0, self.buffer.size)
             self.note("power_off")
 
     def power_cycle(self) -> None:
@@ -119,11 +149,22 @@ class Drive:
             self.power_off()
             self.power_on()
 
+    def subsystem_reset(self) -> None:
+        """NVM Subsystem Reset (Base 3.7.1): every function of it at once."""
+        with self.lock:
+            self.note("subsystem_reset")
+            for listener in self.listeners:
+                listener.subsystem_reset()
+            self.nature.hears(Act(Kind.RESET, reset=Reset.SUBSYSTEM))
+
     def close(self) -> None:
         """Switch off and release the files."""
         with self.lock:
             self.power_off()
-            self.media.close()
+            self.nature.close()
+            for store in (self.media, self.metadata, self.buffer):
+                if store:
+                    store.close()
             self.counters.close()
             self.log.close()
 
@@ -171,7 +212,7 @@ class Drive:
 
     def shift(self, namespace: NamespaceState) -> int:
         """log2 of a namespace's block size in bytes."""
-        return self.profile.lba_shifts[namespace.lba_format]
+        return self.profile.shifts[namespace.lba_format]
 
     def write_protect(self, namespace: NamespaceState) -> int:
         """Write protection state of a namespace as feature 84h has it; 0 is none, 3 for ever."""
@@ -186,15 +227,20 @@ class Drive:
 
     def written(self, start: int, end: int) -> None:
         """User data went to [start, end) of the media."""
+        self.nature.written(Store.DATA, start, end)
         self.recent.append((start, end))
         if self.state.sanitize.data_erased:
             self.state.sanitize.data_erased = False
             self.save()
 
-    def erase(self, fault: EraseFault, start: int, end: int, fill: Fill) -> None:
+    def erase(self, fault: EraseFault, method: Method, start: int, end: int, fill: Fill) -> None:
         """Erase [start, end) as honestly as ``fault`` lets the drive be; the caller saves."""
         if fault in (EraseFault.LIE, EraseFault.STALE):
             return
+        if fault is EraseFault.NONE and self.nature.erases(method, start, end, fill):
+            return
+        if self.metadata:
+            self.metadata.empty(start >> METADATA_SHIFT, end >> METADATA_SHIFT)
         if fault is EraseFault.PARTIAL:
             self.media.empty_scattered(start, end, fill, keep=self.faults.survivors)
         elif fault is EraseFault.RECENT:
@@ -209,6 +255,20 @@ class Drive:
                 self.media.empty(at, to, fill)
         else:
             self.media.empty(start, end, fill)
+
+    def erase_buffer(self) -> None:
+        """What a sanitize does to a CMB or PMR (Base 8.21), as honestly as it does the rest."""
+        honest = self.faults.sanitize not in (EraseFault.LIE, EraseFault.STALE, EraseFault.HIDE)
+        if self.buffer and honest and not self.nature.keeps_buffer():
+            self.buffer.empty(0, self.buffer.size)
+
+    def prepare(self, start: int, end: int) -> None:
+        """Empty [start, end) for a namespace that is made there."""
+        fill = self.profile.deallocated_reads
+        if not self.nature.creates(start, end, fill):
+            self.media.empty(start, end, fill)
+            if self.metadata:
+                self.metadata.empty(start >> METADATA_SHIFT, end >> METADATA_SHIFT)
 
     def begin_erase(self) -> None:
         """Before the first byte of an erase goes."""

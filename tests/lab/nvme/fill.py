@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+TURNS = {"dies": 64 << 10, "ranges": 4 << 20}
+"""Bytes after which a fill that takes turns goes on to its next value."""
+
 CHUNK = 4096
 """Granularity of holes, bytes: the block size of the file systems that hold backing files."""
 
@@ -23,6 +26,8 @@ class FillKind(StrEnum):
     ONES = "ones"
     PATTERN = "pattern"
     RANDOM = "random"
+    DIES = "dies"
+    RANGES = "ranges"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,8 @@ class Fill:
     """Content of an emptied range.
 
     ``key`` is the repeated bytes of a pattern (hex, a power of two long, at most 4096 bytes), or
-    the seed of random content. ``deallocated`` says whether the drive regards the range as
+    the seed of random content, or the values, a byte each, that dies or ranges show in turns of
+    ``TURNS``. ``deallocated`` says whether the drive regards the range as
     deallocated: that is what DULBE asks about (NVM 3.2.3.2.1).
     """
 
@@ -48,6 +54,8 @@ class Fill:
             unit = bytes.fromhex(self.key)
             skip = offset % len(unit)
             return (unit * ((skip + length) // len(unit) + 1))[skip : skip + length]
+        if self.kind in (FillKind.DIES, FillKind.RANGES):
+            return self._in_turns(offset, length, TURNS[self.kind])
         first, last = offset // CHUNK, (offset + length - 1) // CHUNK
         chunks = [
             hashlib.shake_128(f"{self.key}/{index}".encode()).digest(CHUNK)
@@ -55,6 +63,15 @@ class Fill:
         ]
         skip = offset - first * CHUNK
         return b"".join(chunks)[skip : skip + length]
+
+    def _in_turns(self, offset: int, length: int, turn: int) -> bytes:
+        values, parts, end = bytes.fromhex(self.key), [], offset + length
+        while offset < end:
+            index = offset // turn
+            part = min(end, (index + 1) * turn) - offset
+            parts.append(values[index % len(values) :][:1] * part)
+            offset += part
+        return b"".join(parts)
 
 
 ZEROS = Fill()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.lab.nvme.faults import EraseFault
 from tests.lab.nvme.fill import CHUNK, Fill, FillKind
+from tests.lab.nvme.nature import Method
 from tests.lab.nvme.spec import (
     BROADCAST_NSID,
     DNR,
@@ -77,7 +78,7 @@ class Formatter:
         lba_format = command.cdw10 & 0xF | command.cdw10 >> 8 & 0x30
         if self.busy:
             return refused(Status.FORMAT_IN_PROGRESS, retry=True)
-        if lba_format >= len(profile.lba_shifts) or command.cdw10 >> 5 & 7:
+        if lba_format >= len(profile.shifts) or command.cdw10 >> 5 & 7:
             return refused(Status.INVALID_FORMAT)
         if erase > _SES_CRYPTO or (erase == _SES_CRYPTO and not profile.format.crypto):
             return refused(Status.INVALID_FIELD)
@@ -144,17 +145,20 @@ class Formatter:
         for target in job.targets:
             if job.erase != _SES_NONE:
                 end = target.base + target.size
-                drive.erase(drive.faults.format, target.base, end, self._leaves(job.erase))
+                fill = self._leaves(job.erase)
+                drive.erase(drive.faults.format, _method(job.erase), target.base, end, fill)
             if target.lba_format != job.lba_format:
                 drive.namespace_changed(target.nsid)
             target.lba_format = job.lba_format
+        if job.erase != _SES_NONE:
+            drive.nature.erased(_method(job.erase))
         drive.end_erase()
         drive.save()
         drive.note("format_done", f"ses {job.erase}")
         return OK
 
     def _erase_part(self, job: _Job, fraction: float) -> None:
-        if job.erase == _SES_NONE:
+        if job.erase == _SES_NONE or self._drive.nature.survives(_method(job.erase)):
             return
         for target in job.targets:
             end = target.base + int(target.size * fraction) // CHUNK * CHUNK
@@ -170,3 +174,7 @@ class Formatter:
         if leaves and leaves.kind is FillKind.RANDOM:
             return replace(leaves, key=secrets.token_hex(16), deallocated=False)
         return leaves or profile.deallocated_reads
+
+
+def _method(erase: int) -> Method:
+    return Method.FORMAT_CRYPTO if erase == _SES_CRYPTO else Method.FORMAT_USER

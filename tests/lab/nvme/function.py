@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Callable
 
+from tests.lab.nvme.acts import Act, Kind, Reset
 from tests.lab.nvme.controller import Controller
 from tests.lab.nvme.counters import Counter
 from tests.lab.nvme.dma import CommandMemory, DmaSpace
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.features import MAX_IO_QUEUES
 from tests.lab.nvme.identify import EVENT_LIMIT
+from tests.lab.nvme.media import Media
 from tests.lab.nvme.memory import DmaFault, push
+from tests.lab.nvme.nature import Store
+from tests.lab.nvme.pci import BUFFER_BAR
 from tests.lab.nvme.queues import CompletionQueue, SubmissionQueue
 from tests.lab.nvme.spec import OK, PAGE, AdminOp, Command, Reply, Status, refused
 
@@ -26,9 +29,16 @@ DOORBELLS = 0x1000
 _CC_ENABLE, _CC_SHUTDOWN = 1 << 0, 3 << 14
 _CSTS_READY, _CSTS_FATAL, _CSTS_SHUTDOWN_DONE = 1 << 0, 1 << 1, 2 << 2
 _CAP = (MAX_QUEUE_ENTRIES - 1) | 1 << 16 | 30 << 24 | 1 << 37  # CQR, TO = 15 s, NVM commands
-_CAP_BOOT_PARTITIONS = 1 << 45
-_REG_CC, _REG_AQA, _REG_ASQ, _REG_ACQ = 0x14, 0x24, 0x28, 0x30
-_REGISTERS = struct.Struct("<QIIIIIIIIQQQI")  # CAP ... ACQ, no CMB, BPINFO: 0x00 to 0x43
+_CAP_SUBSYSTEM_RESET, _CAP_BOOT_PARTITIONS, _CAP_PMR, _CAP_CMB = 1 << 36, 1 << 45, 1 << 56, 1 << 57
+_REG_CC, _REG_NSSR, _REG_AQA, _REG_ASQ, _REG_ACQ = 0x14, 0x20, 0x24, 0x28, 0x30
+_REG_CMBMSC, _REG_PMRCAP, _REG_PMRCTL = 0x50, 0xE00, 0xE04
+_REGISTERS = struct.Struct("<QIIIIIIIIQQIII")  # CAP ... ACQ, CMBLOC, CMBSZ, BPINFO: 0x00 to 0x43
+_PMR_REGISTERS = struct.Struct("<III")  # PMRCAP, PMRCTL, PMRSTS
+_CSTS_SUBSYSTEM_RESET = 1 << 4
+_NVME = 0x4E564D65
+"""What has to be written to NSSR (Base 3.1.3.7)."""
+_BUFFER_READS_AND_WRITES = 3 << 3
+"""RDS and WDS, at the same bits of CMBSZ and of PMRCAP: no queues are in it, data may be."""
 
 _EVENT_SANITIZE_DONE = 0x06 | 0x01 << 8 | 0x81 << 16  # type, information, log page (Base 5.2)
 
@@ -46,13 +56,14 @@ class Function:
         self._cqs: dict[int, CompletionQueue] = {}
         self._events: list[int] = []
         self._epoch = 0
-        self._ready_at = self._absent_until = 0.0  # time.monotonic()
+        self._ready_at = self._absent_until = 0.0  # the drive's clock
+        self._buffer_shown = False  # CMBMSC.CRE
         self._was_enabled = False  # since it has power
         drive.listeners.append(self)
 
     # Life
 
-    def reset(self, reason: str) -> None:
+    def reset(self, reason: str, how: Reset | None = Reset.CONTROLLER) -> None:
         """Controller Level Reset (Base 3.7.2): queues gone, not ready."""
         if self._cqs:
             self.drive.note("reset", f"{self.controller.via}: {reason}")
@@ -61,24 +72,34 @@ class Function:
         self._sqs.clear()
         self._cqs.clear()
         self._events.clear()
-        self.controller.reset()
+        self.controller.reset(how)
 
     def power_lost(self) -> None:
         """Power is gone: registers too."""
-        self.reset("power")
+        self.reset("power", None)  # the drive tells when it is back
         self._was_enabled = False
-        self._cc = self._aqa = self._asq = self._acq = self._mask = 0
+        self._forget_registers()
 
-    def hard_reset(self, reason: str) -> None:
+    def subsystem_reset(self) -> None:
+        """Registers too; CSTS says for what reason (Base 3.1.3.6)."""
+        self.reset("subsystem", None)
+        self._forget_registers()
+        self._csts = _CSTS_SUBSYSTEM_RESET
+
+    def hard_reset(self, reason: str, how: Reset = Reset.FUNCTION) -> None:
         """A function level or PCI reset: like power, but the drive stays on.
 
         QEMU resets a function when it is plugged in. Nothing was enabled then, so nothing takes
         time: a guest that saw no answer there would not believe that there is a drive at all.
         """
-        self.reset(reason)
+        self.reset(reason, how)
         if self._was_enabled:
-            self._absent_until = time.monotonic() + self.drive.profile.flr_seconds
+            self._absent_until = self.drive.clock() + self.drive.profile.flr_seconds
+        self._forget_registers()
+
+    def _forget_registers(self) -> None:
         self._cc = self._aqa = self._asq = self._acq = self._mask = 0
+        self._buffer_shown = self.drive.buffer_enabled = False
 
     def sanitize_ended(self) -> None:
         """Raise the event, once until the host has read log 81h (Base 5.2)."""
@@ -92,16 +113,29 @@ class Function:
     def absent(self) -> bool:
         """Whether the drive does not answer on the bus."""
         gone = self.drive.faults.gone or not self.drive.powered
-        return gone or time.monotonic() < self._absent_until
+        return gone or self.drive.clock() < self._absent_until
 
     def read(self, offset: int, length: int) -> bytes:
         """Read BAR 0; all ones from an absent drive."""
         if self.absent:
             return b"\xff" * length
-        boot = self.drive.profile.boot_partition_units
+        profile = self.drive.profile
+        boot, buffer = profile.boot_partition_units, profile.buffer
+        cmb = buffer is not None and not buffer.persistent
+        pmr = buffer is not None and buffer.persistent
+        if pmr and _REG_PMRCAP <= offset < _REG_PMRCAP + _PMR_REGISTERS.size:
+            found = _PMR_REGISTERS.pack(
+                BUFFER_BAR << 5 | _BUFFER_READS_AND_WRITES, self.drive.buffer_enabled, 0
+            )
+            return found[offset - _REG_PMRCAP :][:length].ljust(length, b"\0")
+        shown = buffer if cmb and self._buffer_shown else None
         registers = _REGISTERS.pack(
-            _CAP | _CAP_BOOT_PARTITIONS * (boot > 0),
-            self.drive.profile.version,
+            _CAP
+            | _CAP_BOOT_PARTITIONS * (boot > 0)
+            | _CAP_SUBSYSTEM_RESET * profile.subsystem_reset
+            | _CAP_CMB * cmb
+            | _CAP_PMR * pmr,
+            profile.version,
             self._mask,
             self._mask,
             self._cc,
@@ -111,13 +145,35 @@ class Function:
             self._aqa,
             self._asq,
             self._acq,
-            0,
+            BUFFER_BAR if shown else 0,
+            shown.size | _BUFFER_READS_AND_WRITES if shown else 0,  # in units of 4 KiB
             boot,
         )
         return registers[offset : offset + length].ljust(length, b"\0")
 
+    def read_buffer(self, offset: int, length: int) -> bytes:
+        """Read the CMB or PMR; all ones where the host has not switched it on."""
+        store = self._open_buffer(offset, length)
+        if store is None:
+            return b"\xff" * length
+        return self.drive.nature.shows(Store.BUFFER, offset, store.read(offset, length))
+
+    def write_buffer(self, offset: int, data: bytes) -> None:
+        """Write the CMB or PMR."""
+        store = self._open_buffer(offset, len(data))
+        if store is not None:
+            self.drive.nature.written(Store.BUFFER, offset, offset + len(data))
+            store.write_from(offset, [memoryview(bytearray(data))])
+
+    def _open_buffer(self, offset: int, length: int) -> Media | None:
+        store, buffer = self.drive.buffer, self.drive.profile.buffer
+        if store is None or buffer is None or self.absent or offset + length > buffer.size:
+            return None
+        on = self.drive.buffer_enabled if buffer.persistent else self._buffer_shown
+        return store if on else None
+
     def _status(self) -> int:
-        waking = self._csts & _CSTS_READY and time.monotonic() < self._ready_at
+        waking = self._csts & _CSTS_READY and self.drive.clock() < self._ready_at
         return self._csts & ~_CSTS_READY if waking else self._csts
 
     def write(self, offset: int, data: bytes) -> None:
@@ -129,6 +185,13 @@ class Function:
             self._doorbell((offset - DOORBELLS) // 4, value)
         elif offset == _REG_CC:
             self._configure(value)
+        elif offset == _REG_NSSR:
+            if value == _NVME and self.drive.profile.subsystem_reset:
+                self.drive.subsystem_reset()
+        elif offset == _REG_CMBMSC:
+            self._buffer_shown = bool(value & 1)
+        elif offset == _REG_PMRCTL:
+            self.drive.buffer_enabled = bool(value & 1)
         elif offset == _REG_AQA:
             self._aqa = value
         elif offset in (_REG_ASQ, _REG_ASQ + 4):
@@ -146,6 +209,7 @@ class Function:
             self._csts |= _CSTS_SHUTDOWN_DONE
             self.drive.counters[Counter.POWERED_UNCLEANLY] = 0
             self.drive.note("shutdown", self.controller.via)
+            self.drive.nature.hears(Act(Kind.LEFT))
         self._cc = value
         if enable and not was:
             self._enable()
@@ -161,10 +225,11 @@ class Function:
         self._cqs[0] = CompletionQueue(0, self._acq & ~0xFFF, cq_size, vector=0, interrupts=True)
         self._csts = _CSTS_READY
         self._was_enabled = True
-        self._ready_at = time.monotonic() + self.drive.profile.ready_seconds
+        self._ready_at = self.drive.clock() + self.drive.profile.ready_seconds
         self.drive.recent.clear()
         self.drive.counters[Counter.POWERED_UNCLEANLY] = 1
         self.drive.note("enabled", self.controller.via)
+        self.drive.nature.hears(Act(Kind.TAKEN))
 
     # Queues
 

@@ -12,6 +12,7 @@ from tests.lab.nvme.state import DriveState, NamespaceState
 
 _CRYPTO, _BLOCK, _OVERWRITE, _NO_DEALLOCATE_INHIBITED = 1 << 0, 1 << 1, 1 << 2, 1 << 29
 _ONCS = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6  # compare, DSM, zeroes, save/select, timestamp
+_WRITE_ZEROES = 1 << 3
 _LPA = 1 << 1 | 1 << 2  # effects log, log page offset and extended length
 _NSFEAT_DEALLOCATED_ERROR = 1 << 2
 _DESCRIPTOR_EUI64, _DESCRIPTOR_NGUID, _DESCRIPTOR_CSI = 1, 2, 4
@@ -54,6 +55,12 @@ def oacs(profile: DriveProfile) -> int:
     )
 
 
+def _oncs(profile: DriveProfile) -> int:
+    """ONCS (Base 5.17.2.1)."""
+    value = _ONCS if profile.write_zeroes else _ONCS & ~_WRITE_ZEROES
+    return value | profile.reservations << 5 | profile.verify << 7
+
+
 def controller(profile: DriveProfile, state: DriveState) -> bytes:
     """Identify Controller, 4096 bytes."""
     data = bytearray(PAGE)
@@ -75,14 +82,15 @@ def controller(profile: DriveProfile, state: DriveState) -> bytes:
     data[260] = profile.firmware_slots << 1  # FRMW
     data[261], data[262] = _LPA, ERROR_ENTRIES
     put("<HH", data, 266, 343, 353)  # WCTEMP, CCTEMP: kelvin
-    put("<Q8xQ", data, 280, profile.size, state.unallocated)  # TNVMCAP, UNVMCAP
+    if profile.reports_capacity:
+        put("<Q8xQ", data, 280, profile.size, state.unallocated)  # TNVMCAP, UNVMCAP
     put("<I", data, 328, sanicap(profile))
     data[512], data[513] = 0x66, 0x44  # SQES, CQES: 64 and 16 bytes
     put("<I", data, 516, profile.highest_nsid)
-    put("<H", data, 520, _ONCS | profile.reservations << 5)
+    put("<H", data, 520, _oncs(profile))
     data[524], data[525] = fna(profile), profile.volatile_write_cache
     data[531] = 7 * profile.write_protect  # NWPC
-    nqn = profile.subsystem_nqn.encode()
+    nqn = profile.subsystem_nqn.encode() * profile.reports_nqn
     data[768 : 768 + len(nqn)] = nqn
     put("<H", data, 2048, 2500)  # PSD0 maximum power: centiwatts
     return bytes(data)
@@ -95,14 +103,15 @@ def namespace(
     data = bytearray(PAGE)
     put = struct.pack_into
     data[:] = namespace_capabilities(profile)
-    blocks = state.size >> profile.lba_shifts[state.lba_format]
+    blocks = state.size >> profile.shifts[state.lba_format]
     put("<QQQ", data, 0, blocks, blocks, blocks)
     data[26] = state.lba_format
     data[32] = 0x80 | format_left
-    put("<Q", data, 48, state.size)  # NVMCAP
+    put("<Q", data, 48, state.size * profile.reports_capacity)  # NVMCAP
     data[99] = protected  # NSATTR
-    data[104:120] = profile.nguid(state.nsid, state.made)
-    data[120:128] = profile.eui64(state.nsid, state.made)
+    if profile.reports_ids:
+        data[104:120] = profile.nguid(state.nsid, state.made)
+        data[120:128] = profile.eui64(state.nsid, state.made)
     return bytes(data)
 
 
@@ -111,12 +120,13 @@ def namespace_capabilities(profile: DriveProfile) -> bytes:
     data = bytearray(PAGE)
     put = struct.pack_into
     data[24] = _NSFEAT_DEALLOCATED_ERROR
-    data[25] = len(profile.lba_shifts) - 1
+    data[25] = len(profile.shifts) - 1
+    data[27] = 2 * profile.metadata_formats  # MC: metadata in a buffer of its own
     data[31] = RESCAP * profile.reservations
     data[32] = 0x80
     data[33] = profile.dlfeat
-    for index, shift in enumerate(profile.lba_shifts):
-        put("<HBB", data, 128 + 4 * index, 0, shift, 0)
+    for index, shift in enumerate(profile.shifts):
+        put("<HBB", data, 128 + 4 * index, profile.metadata_bytes(index), shift, 0)
     return bytes(data)
 
 
@@ -138,11 +148,13 @@ def namespace_list(namespaces: Iterable[NamespaceState], above: int) -> bytes:
 
 def descriptors(profile: DriveProfile, state: NamespaceState) -> bytes:
     """Namespace Identification Descriptor list: EUI64, NGUID, command set."""
-    parts = (
+    parts = [
         (_DESCRIPTOR_EUI64, profile.eui64(state.nsid, state.made)),
         (_DESCRIPTOR_NGUID, profile.nguid(state.nsid, state.made)),
         (_DESCRIPTOR_CSI, b"\0"),
-    )
+    ]
+    if not profile.reports_ids:
+        parts = parts[2:]
     return b"".join(bytes([kind, len(value), 0, 0]) + value for kind, value in parts).ljust(
         PAGE, b"\0"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.lab.nvme.counters import Counter
@@ -50,12 +50,18 @@ class ErrorEntry:
 
 
 def sanitize_status(
-    profile: DriveProfile, state: DriveState, reported_cdw10: int | None = None
+    profile: DriveProfile,
+    state: DriveState,
+    reported_cdw10: int | None = None,
+    progress: Callable[[int], int] = int,
 ) -> bytes:
-    """Log 81h, 512 bytes; ``reported_cdw10`` in place of the true SCDW10."""
+    """Log 81h, 512 bytes; ``reported_cdw10`` in place of the true SCDW10.
+
+    ``progress`` is what the drive makes of the true SPROG of a running operation.
+    """
     now, abilities = state.sanitize, profile.sanitize
     busy = now.running and not now.verifying
-    sprog = min(int(now.progress * 65536), 0xFFFE) if busy else SPROG_IDLE
+    sprog = progress(min(int(now.progress * 65536), 0xFFFE)) if busy else SPROG_IDLE
     sstat = now.status | now.passes_done << 3 | GLOBAL_DATA_ERASED * now.data_erased
     estimates = (
         abilities.estimate_overwrite,

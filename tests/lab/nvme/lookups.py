@@ -126,7 +126,9 @@ def _content(drive: Drive, lid: int, specific: int, opcodes: Iterable[int]) -> b
         drive.tick()
     contents: dict[int, Callable[[], bytes | None]] = {
         Lid.SMART: lambda: logs.smart(profile, state, drive.reported_counters()),
-        Lid.SANITIZE: lambda: logs.sanitize_status(profile, state, drive.faults.reported_cdw10),
+        Lid.SANITIZE: lambda: logs.sanitize_status(
+            profile, state, drive.faults.reported_cdw10, drive.nature.progress
+        ),
         Lid.ERROR: lambda: logs.errors(drive.errors),
         Lid.FIRMWARE: lambda: logs.firmware(state.firmware),
         Lid.CHANGED_NAMESPACES: lambda: logs.changed_namespaces(state.changed_namespaces),

@@ -12,7 +12,7 @@ import errno
 import hashlib
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tests.lab.nvme.errors import DriveError
@@ -106,6 +106,42 @@ class Media:
                 if not _survives(at, keep):
                     self._punch(at, CHUNK)
         return changed
+
+    def empty_except(self, start: int, end: int, fill: Fill, keep: Callable[[int], int]) -> None:
+        """Empty [start, end), but ``keep`` tells for each chunk by its offset which sectors stay.
+
+        It is a bit for each sector of 512 bytes. The map of fills has to be saved.
+        """
+        first, last = -(-start // CHUNK) * CHUNK, end // CHUNK * CHUNK
+        if first >= last:
+            self._store(start, end, fill)
+            return
+        self._store(start, first, fill)
+        self._store(last, end, fill)
+        self.fills.set(first, last, fill)
+        self._plain = self.fills.plain
+        for data_start, data_end in list(self.data(first, last)):
+            at = data_start
+            for chunk in range(data_start, data_end, CHUNK):
+                bits = keep(chunk)
+                if not bits:
+                    continue
+                if chunk > at:
+                    self._punch(at, chunk - at)
+                at = chunk + CHUNK
+                for sector in range(8):
+                    if not bits >> sector & 1:
+                        begin = chunk + sector * 512
+                        self._store(begin, begin + 512, fill)
+            if data_end > at:
+                self._punch(at, data_end - at)
+
+    def blank(self, start: int, length: int) -> bytes:
+        """What ``length`` bytes from ``start`` would read as if they were emptied."""
+        return b"".join(
+            part.fill.bytes_at(part.start, part.end - part.start)
+            for part in self.fills.between(start, start + length)
+        )
 
     def deallocated(self, start: int, end: int) -> bool:
         """Whether any byte of [start, end) lies in a deallocated or never written chunk."""

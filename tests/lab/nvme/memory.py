@@ -18,6 +18,9 @@ class Host(Protocol):
     def buffers(self, length: int) -> Sequence[memoryview]:
         """Writable views of the command's first ``length`` bytes. Raises DmaFault."""
 
+    def metadata(self, length: int) -> memoryview | None:
+        """A writable view of its metadata buffer, None where it names none. Raises DmaFault."""
+
 
 def pull(host: Host, length: int) -> bytes:
     """Data that the host sends with a command."""

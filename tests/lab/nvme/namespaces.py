@@ -45,13 +45,13 @@ class NamespaceManager:
         lba_format, protection = asked[26] & 0xF | asked[26] >> 1 & 0x30, asked[29]
         if command.cdw11 >> 24 or protection & 7 or command.nsid:
             return refused(Status.INVALID_FIELD)
-        if lba_format >= len(drive.profile.lba_shifts):
+        if lba_format >= len(drive.profile.shifts):
             return refused(Status.INVALID_FORMAT)
         if capacity != blocks:
             return refused(Status.THIN_PROVISIONING)
         if not blocks:
             return refused(Status.INVALID_FIELD)
-        length = blocks << drive.profile.lba_shifts[lba_format]
+        length = blocks << drive.profile.shifts[lba_format]
         size = -(-length // _GRANULE) * _GRANULE
         base = next((start for start, end in state.gaps() if end - start >= size), None)
         if base is None:
@@ -69,7 +69,7 @@ class NamespaceManager:
             )
         )
         if not drive.faults.creates_dirty:
-            drive.media.empty(base, base + size, drive.profile.deallocated_reads)
+            drive.prepare(base, base + size)
         self._changed(nsid, "created")
         return Reply(dw0=nsid)
 

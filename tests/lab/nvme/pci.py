@@ -10,6 +10,8 @@ from tests.lab.nvme.profile import PciIds
 CONFIG_BYTES = 4096
 BAR0_BYTES = 0x4000
 """Registers and doorbells."""
+BUFFER_BAR = 2
+"""CMB or PMR, on drives that have one."""
 MSIX_BAR = 4
 MSIX_BAR_BYTES = 0x2000
 _MSIX_PENDING = 0x1000
@@ -31,14 +33,18 @@ _WRITABLE: dict[int, int] = {
     _DEVICE_CONTROL + 1: 0x7F,  # all but the FLR bit, which reads as 0
     _EXPRESS_CAP + 0x10: 0xC3,  # link control
 }
-_BARS = {0x10: BAR0_BYTES, 0x14: 0, 0x20: MSIX_BAR_BYTES}
 
 
 class ConfigSpace:
     """4096 bytes with the write behaviour that the PCI specification gives them."""
 
-    def __init__(self, ids: PciIds, vectors: int, flr: Callable[[], None]) -> None:
+    def __init__(
+        self, ids: PciIds, vectors: int, flr: Callable[[], None], buffer_bytes: int = 0
+    ) -> None:
         self._flr = flr
+        self._bars = {0x10: BAR0_BYTES, 0x14: 0, 0x20: MSIX_BAR_BYTES}
+        if buffer_bytes:
+            self._bars[0x10 + 4 * BUFFER_BAR] = buffer_bytes
         self._data = data = bytearray(CONFIG_BYTES)
         put = struct.pack_into
         put("<HHHH", data, 0x00, ids.vendor, ids.device, 0, 0x0010)  # status: capability list
@@ -71,7 +77,7 @@ class ConfigSpace:
 
     def write(self, offset: int, value: bytes) -> None:
         """Write what is writable; the FLR bit resets the function."""
-        for base, size in _BARS.items():
+        for base, size in self._bars.items():
             if offset <= base < offset + len(value) and len(value) >= 4:
                 word = int.from_bytes(value[base - offset : base - offset + 4], "little")
                 kept = self._data[base] & 0xF

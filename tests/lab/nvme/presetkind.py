@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from tests.lab.nvme.faults import HEALTHY, Faults
 from tests.lab.nvme.leftovers import NOTHING, Leftovers
 from tests.lab.nvme.profile import DriveProfile, SanitizeProfile, SecurityProfile
+
+if TYPE_CHECKING:
+    from tests.lab.nvme.composed.description import Description
 
 
 class Expected(StrEnum):
@@ -52,6 +56,8 @@ class Preset:
     unfit: str = ""
     filled: float = 0.2
     event: Event = Event.NONE
+    composed: Description | None = None
+    """What it does beside, where it is composed."""
 
     @property
     def expected(self) -> Expected:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.lab.nvme.bad_drives import BAD_DRIVES
+from tests.lab.nvme.composed import build
 from tests.lab.nvme.errors import DriveError
 from tests.lab.nvme.honest_drives import HONEST_DRIVES
 from tests.lab.nvme.left_drives import LEFT_DRIVES
@@ -12,7 +13,9 @@ PRESETS = {preset.name: preset for preset in (*HONEST_DRIVES, *LEFT_DRIVES, *BAD
 
 
 def preset(name: str) -> Preset:
-    """The preset of this name. Raises DriveError with the names there are."""
+    """The preset of this name, ``composed:SEED`` too. Raises DriveError with those there are."""
+    if name.startswith(build.PREFIX):
+        return build.preset(name)
     try:
         return PRESETS[name]
     except KeyError:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from tests.lab.nvme.fill import ZEROS, Fill
 
+METADATA_SHIFT = 6
+"""log2 of the bytes of data to each byte of metadata: 8 to 512, as in formats that are sold."""
+
 ESTIMATE_UNKNOWN = 0xFFFFFFFF
 """An erase time of log 81h that the drive does not report (Base 5.16.1.25)."""
 
@@ -107,6 +110,17 @@ class SecurityProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class BufferProfile:
+    """Memory of the drive that the host maps: a CMB (Base 8.5) or, ``persistent``, a PMR.
+
+    ``size`` in bytes is a power of two.
+    """
+
+    persistent: bool = False
+    size: int = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
 class DriveProfile:
     """Everything that a preset decides."""
 
@@ -121,6 +135,7 @@ class DriveProfile:
     version: int = 0x00010400
     namespaces: tuple[NamespaceProfile, ...] = (NamespaceProfile(),)
     lba_shifts: tuple[int, ...] = (9, 12)  # LBA formats without metadata: 512 and 4096 bytes
+    metadata_formats: bool = False  # each of them again, with 8 bytes of metadata to 512 of data
     mdts: int = 7  # 2 ** 7 pages = 512 KiB
     volatile_write_cache: bool = True
     dlfeat: int = 1  # 0 not reported, 1 zeros, 2 ones (NVM 4.1.5.1)
@@ -134,6 +149,14 @@ class DriveProfile:
     boot_partition_units: int = 0  # of 128 KiB; 0 is a drive without boot partitions
     boot_log: bool = True  # log 15h, which came with NVMe 2.0
     lockdown: bool = False  # OACS bit 10
+    buffer: BufferProfile | None = None
+    subsystem_reset: bool = False  # CAP.NSSRS
+    verify: bool = False  # ONCS bit 7
+    write_zeroes: bool = True  # ONCS bit 3
+    reports_capacity: bool = True  # TNVMCAP, UNVMCAP and NVMCAP; without management optional
+    reports_ids: bool = True  # EUI64 and NGUID
+    reports_nqn: bool = True  # SUBNQN, which came with NVMe 1.2.1
+    keeps_deallocated: bool = False  # Dataset Management is a hint that it does not take
     many_features: bool = False  # all that NVMe 2.1 and the vendors have made of them
     keeps_metadata: bool = True  # host metadata outlives a reset, which no standard asks for
     ready_seconds: float = 0.0  # from CC.EN to CSTS.RDY
@@ -146,6 +169,16 @@ class DriveProfile:
     def subsystem_nqn(self) -> str:
         """SUBNQN, a UUID name made from the serial number (Base 4.5)."""
         return f"nqn.2014-08.org.nvmexpress:uuid:{self._uuid('subsystem')}"
+
+    @property
+    def shifts(self) -> tuple[int, ...]:
+        """log2 of the block size of each LBA format, bytes."""
+        return self.lba_shifts * (1 + self.metadata_formats)
+
+    def metadata_bytes(self, lba_format: int) -> int:
+        """Metadata of one block of a format, bytes; the buffer for it is a separate one."""
+        plain = lba_format < len(self.lba_shifts)
+        return 0 if plain else 1 << self.shifts[lba_format] >> METADATA_SHIFT
 
     @property
     def highest_nsid(self) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tests.lab.nvme.faults import EraseFault
 from tests.lab.nvme.fill import CHUNK, Fill, FillKind
+from tests.lab.nvme.nature import Method
 from tests.lab.nvme.spec import (
     OK,
     Command,
@@ -61,6 +62,8 @@ class Sanitizer:
             return refused(Status.SANITIZE_FAILED)
         if any(drive.write_protect(namespace) for namespace in drive.state.namespaces):
             return refused(Status.NAMESPACE_WRITE_PROTECTED)
+        if drive.buffer_enabled and drive.profile.buffer and drive.profile.buffer.persistent:
+            return refused(Status.SANITIZE_PROHIBITED)
         if drive.faults.sanitize is EraseFault.STALE:
             return OK
         now.status, now.progress, now.cdw10 = SanitizeStatus.RUNNING, 0.0, command.cdw10
@@ -145,6 +148,7 @@ class Sanitizer:
         if faults.sanitize is EraseFault.STUCK and now.progress == before:
             return False
         honest = faults.sanitize in (EraseFault.NONE, EraseFault.STUCK, EraseFault.FAIL)
+        honest = honest and not drive.nature.survives(self._method())
         if honest and now.cdw10 & 7 == SanitizeAction.BLOCK:
             self._erase_block(before, now.progress)
         if faults.sanitize is EraseFault.FAIL and now.progress >= faults.sanitize_at:
@@ -163,14 +167,23 @@ class Sanitizer:
 
     def _finish(self) -> None:
         drive, now = self._drive, self._drive.state.sanitize
-        drive.erase(drive.faults.sanitize, 0, drive.media.size, self._leaves())
+        drive.erase(drive.faults.sanitize, self._method(), 0, drive.media.size, self._leaves())
+        drive.erase_buffer()
         unexpected = now.cdw10 & _NDAS and drive.profile.sanitize.no_deallocate_inhibited
         now.status = SanitizeStatus.SUCCESS_DEALLOCATED if unexpected else SanitizeStatus.SUCCESS
         if now.cdw10 & 7 == SanitizeAction.OVERWRITE:
             now.passes_done = (now.cdw10 >> 4 & 0xF or 16) & 0x1F
         now.data_erased = True
+        drive.nature.erased(self._method())
         drive.end_erase()
         drive.note("sanitize_done", SanitizeAction(now.cdw10 & 7).name.lower())
+
+    def _method(self) -> Method:
+        return {
+            SanitizeAction.CRYPTO: Method.SANITIZE_CRYPTO,
+            SanitizeAction.BLOCK: Method.SANITIZE_BLOCK,
+            SanitizeAction.OVERWRITE: Method.SANITIZE_OVERWRITE,
+        }[SanitizeAction(self._drive.state.sanitize.cdw10 & 7)]
 
     def _leaves(self) -> Fill:
         profile, now = self._drive.profile, self._drive.state.sanitize

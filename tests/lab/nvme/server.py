@@ -2,7 +2,9 @@
 
     python -m tests.lab.nvme.server --backing d0.raw --socket d0.sock [--socket d0b.sock ...]
         --preset honest --serial S1 --size 1G [--control d0.ctl] [--faults JSON] [--profile JSON]
-        [--pristine]
+        [--pristine] [--composed FILE]
+
+A preset ``composed:SEED`` is a drive that the grammar of ``docs/composed.md`` makes.
 
 Prints one line ``ready`` when all sockets listen; ends on SIGTERM or SIGINT. Killing it is a
 power cut: the same command afterwards is the drive powered up again.
@@ -25,6 +27,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.lab.nvme import leftovers
+from tests.lab.nvme.composed import build
+from tests.lab.nvme.composed.description import Description
 from tests.lab.nvme.control import ControlServer
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.errors import DriveError
@@ -52,10 +56,14 @@ class DriveServer:
         control: Path | None = None,
         faults: Faults = HEALTHY,
         left: Leftovers = NOTHING,
+        composed: Description | None = None,
     ) -> None:
         """Start serving; ``left`` is done to a new drive. Raises DriveError on unusable files."""
         new = not state_path(backing).exists()
-        self.drive = Drive(profile, backing, faults)
+        nature = build.nature_of(composed) if composed else None
+        self.drive = Drive(profile, backing, faults, nature)
+        if new and composed:
+            build.leave(self.drive, composed)
         if new and left.names:
             leftovers.apply(self.drive, left)
         self.functions = [VfioUserServer(self.drive, path) for path in sockets]
@@ -124,6 +132,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--control", type=Path, help="socket for faults and power")
     parser.add_argument("--preset", default="honest", help="which drive (default: honest)")
+    parser.add_argument(
+        "--composed", type=Path, help="JSON file: a drive's description, in place of a preset"
+    )
     parser.add_argument("--serial", help="serial number, at most 20 characters")
     parser.add_argument("--size", help="size such as 512M or 1.92T (default: the preset's)")
     parser.add_argument("--profile", default="{}", help="JSON object: fields of DriveProfile")
@@ -150,6 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         chosen = preset(options.preset)
+        if options.composed:
+            chosen = build.preset_of(build.load(options.composed))
         profile = customise(chosen.profile, json.loads(options.profile))
         if options.serial is not None:
             profile = replace(profile, serial=options.serial)
@@ -165,6 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             control=options.control,
             faults=faults,
             left=NOTHING if options.pristine else chosen.left,
+            composed=chosen.composed,
         )
     except (DriveError, OSError, ValueError) as error:
         print(f"drive server: {error}", file=sys.stderr)

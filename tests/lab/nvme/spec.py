@@ -55,6 +55,7 @@ class NvmOp(IntEnum):
     COMPARE = 0x05
     WRITE_ZEROES = 0x08
     DATASET_MANAGEMENT = 0x09
+    VERIFY = 0x0C
     RESERVATION_REGISTER = 0x0D
     RESERVATION_REPORT = 0x0E
     RESERVATION_ACQUIRE = 0x11
@@ -77,8 +78,11 @@ class Status(IntEnum):
     SANITIZE_FAILED = 0x01C
     SANITIZE_IN_PROGRESS = 0x01D
     NAMESPACE_WRITE_PROTECTED = 0x020
+    COMMAND_INTERRUPTED = 0x021
     LOCKED_DOWN = 0x023
+    MEDIA_NOT_READY = 0x024
     LBA_OUT_OF_RANGE = 0x080
+    NAMESPACE_NOT_READY = 0x082
     RESERVATION_CONFLICT = 0x083
     FORMAT_IN_PROGRESS = 0x084
     INVALID_CQ = 0x100
@@ -99,6 +103,7 @@ class Status(IntEnum):
     NOT_ATTACHED = 0x11A
     THIN_PROVISIONING = 0x11B
     CONTROLLER_LIST = 0x11C
+    SANITIZE_PROHIBITED = 0x123
     NOT_LOCKABLE = 0x128
     WRITE_FAULT = 0x280
     UNRECOVERED_READ = 0x281
@@ -201,7 +206,7 @@ SPROG_IDLE = 0xFFFF
 GLOBAL_DATA_ERASED = 1 << 8
 """SSTAT bit 8: no user data written since the last successful sanitize (Base 5.16.1.25)."""
 
-SQE = struct.Struct("<BBHI16xQQ6I")
+SQE = struct.Struct("<BBHI8x3Q6I")
 """The fields of a 64-byte submission entry that the model reads (Base 3.3.3.1)."""
 
 CQE = struct.Struct("<IIHHHH")
@@ -224,11 +229,13 @@ class Command:
     cdw13: int
     cdw14: int
     cdw15: int
+    mptr: int = 0
 
     @classmethod
     def parse(cls, entry: bytes | memoryview) -> Command:
         """Read a 64-byte entry; a shorter one raises ``struct.error``."""
-        return cls(*SQE.unpack_from(entry, 0))
+        fields = SQE.unpack_from(entry, 0)
+        return cls(*fields[:4], *fields[5:], *fields[4:5])  # MPTR comes before the PRPs
 
     @property
     def slba(self) -> int:

@@ -19,10 +19,18 @@ from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
 
+from tests.lab.nvme.acts import Reset
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.errors import WireError
 from tests.lab.nvme.function import VECTORS, Function
-from tests.lab.nvme.pci import BAR0_BYTES, CONFIG_BYTES, MSIX_BAR, MSIX_BAR_BYTES, ConfigSpace
+from tests.lab.nvme.pci import (
+    BAR0_BYTES,
+    BUFFER_BAR,
+    CONFIG_BYTES,
+    MSIX_BAR,
+    MSIX_BAR_BYTES,
+    ConfigSpace,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -70,8 +78,13 @@ class VfioUserServer:
         self._client: socket.socket | None = None
         self._closing = threading.Event()
         self.function = Function(drive, path.name, self._interrupt)
+        buffer_bytes = drive.profile.buffer.size if drive.profile.buffer else 0
+        self._regions = _REGIONS | {BUFFER_BAR: buffer_bytes}
         self._config = ConfigSpace(
-            drive.profile.pci, VECTORS, lambda: self.function.hard_reset("function level reset")
+            drive.profile.pci,
+            VECTORS,
+            lambda: self.function.hard_reset("function level reset"),
+            buffer_bytes,
         )
         self._handlers: dict[int, Callable[[bytes, list[int]], bytes]] = {
             Message.VERSION: self._version,
@@ -200,7 +213,7 @@ class VfioUserServer:
 
     def _get_region_info(self, body: bytes, fds: list[int]) -> bytes:
         (index,) = struct.unpack_from("<I", body, 8)
-        size = _REGIONS.get(index, 0)
+        size = self._regions.get(index, 0)
         return struct.pack("<IIIIQQ", 32, 0x3 if size else 0, index, 0, size, 0)
 
     def _get_irq_info(self, body: bytes, fds: list[int]) -> bytes:
@@ -230,6 +243,8 @@ class VfioUserServer:
             raise ValueError(f"a read should be short, wants {count} bytes")
         if region == 0:
             data = self.function.read(offset, count)
+        elif region == BUFFER_BAR:
+            data = self.function.read_buffer(offset, count)
         elif region == _REGION_CONFIG:
             gone = self.function.absent
             data = b"\xff" * count if gone else self._config.read(offset, count)
@@ -251,11 +266,14 @@ class VfioUserServer:
     def _write(self, region: int, offset: int, data: bytes) -> None:
         if region == 0:
             self.function.write(offset, data)
+        elif region == BUFFER_BAR:
+            self.function.write_buffer(offset, data)
         elif region == _REGION_CONFIG and not self.function.absent:
             self._config.write(offset, data)
 
     def _reset(self, body: bytes, fds: list[int]) -> bytes:
-        self.function.hard_reset("device reset")
+        # What a reset of the bus above comes as, and QEMU's own when its machine starts.
+        self.function.hard_reset("device reset", Reset.BUS)
         return b""
 
     # Interrupts

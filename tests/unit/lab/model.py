@@ -22,14 +22,21 @@ DEADLINE_SECONDS = 30.0
 class Memory:
     """Data of one command, whatever length it turns out to have."""
 
-    def __init__(self, content: bytes = b"") -> None:
+    def __init__(self, content: bytes = b"", beside: bytes = b"") -> None:
         self.content = bytearray(content)
+        self.beside = bytearray(beside)
 
     def buffers(self, length: int) -> Sequence[memoryview]:
         """All of it in one piece."""
         if len(self.content) < length:
             self.content.extend(bytes(length - len(self.content)))
         return [memoryview(self.content)[:length]]
+
+    def metadata(self, length: int) -> memoryview:
+        """Its metadata, likewise."""
+        if len(self.beside) < length:
+            self.beside.extend(bytes(length - len(self.beside)))
+        return memoryview(self.beside)[:length]
 
 
 class SanitizeLog:

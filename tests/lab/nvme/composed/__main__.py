@@ -1,0 +1,91 @@
+"""Composed drives at the command line.
+
+python -m tests.lab.nvme.composed --seeds 1:1000            how many of what
+python -m tests.lab.nvme.composed --seeds 7:7 --show        each in a sentence
+python -m tests.lab.nvme.composed --seeds 7:7 --json        each as JSON, for the server
+python -m tests.lab.nvme.composed --seeds 1:50 --audit      fill, erase, and take what one can
+python -m tests.lab.nvme.composed --seeds 7:7 --shrink      the smallest that still gives some
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.lab.nvme.composed.audit import Finding, audit
+from tests.lab.nvme.composed.compose import compose
+from tests.lab.nvme.composed.description import Description
+from tests.lab.nvme.composed.shrink import shrink
+from tests.lab.nvme.composed.tables import tables
+from tests.lab.nvme.composed.tally import Taken, Tally
+from tests.lab.nvme.errors import DriveError
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.lab.nvme.composed",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--seeds", type=_seeds, default=range(1, 101), metavar="A:B", help="from A to B, with B"
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--show", action="store_true", help="print each in a sentence")
+    what.add_argument("--json", action="store_true", help="print each as JSON, one a line")
+    what.add_argument("--audit", action="store_true", help="what a second tenant gets of each")
+    what.add_argument("--shrink", action="store_true", help="as JSON, as small as still gives data")
+    what.add_argument("--tables", action="store_true", help="print the grammar in Markdown")
+    parser.add_argument("--mib", type=int, default=4, help="size of an audited drive (%(default)s)")
+    return parser.parse_args(arguments)
+
+
+def _seeds(text: str) -> range:
+    first, _, last = text.partition(":")
+    if not first.isdigit() or not (last or first).isdigit():
+        raise argparse.ArgumentTypeError(f"seeds should look like 1:1000, found {text!r}")
+    return range(int(first), int(last or first) + 1)
+
+
+def _audit(drive: Description, seed: int, mib: int) -> Finding:
+    with tempfile.TemporaryDirectory() as directory:
+        return audit(drive, Path(directory), seed=seed, size=mib << 20)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; 1 where an honest drive gave data or a drive hung."""
+    options = _parse(arguments)
+    if options.tables:
+        print("\n".join(f"## {name}\n\n{table}" for name, table in tables().items()), end="")
+        return 0
+    tally, taken, hung = Tally(), Taken(), False
+    for seed in options.seeds:
+        drive = compose(seed)
+        tally.add(drive)
+        if options.show:
+            print(f"{seed}: {drive.sentence}")
+        elif options.json:
+            print(json.dumps(drive.to_json(), separators=(",", ":")))
+        elif options.shrink:
+            smallest = shrink(drive, lambda one: not _audit(one, 1, options.mib).loot.empty)
+            print(smallest.sentence, file=sys.stderr)
+            print(json.dumps(smallest.to_json(), separators=(",", ":")))
+        elif options.audit:
+            try:
+                taken.add(_audit(drive, seed, options.mib))
+            except DriveError as error:
+                hung = True
+                print(f"{seed}: {error}: {drive.sentence}", file=sys.stderr)
+    if not (options.show or options.json or options.shrink):
+        print("\n".join(tally.lines()))
+    if options.audit:
+        print("\n".join(taken.lines()))
+    return int(hung or bool(taken.leaked))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,7 +12,7 @@ from eraser.drive.spec import SanitizeState, SmartLog
 from eraser.errors import BadInputError, DriveError
 from eraser.journal import replace_durably
 from eraser.proof.blocks import block_count
-from eraser.proof.passread import PassthroughReader
+from eraser.proof.passread import PassthroughReader, Patience
 from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
 from eraser.proof.reader import Device
 from eraser.proof.sampling import share
@@ -196,7 +196,7 @@ def reading_plan(desk: Desk, *, probes: bool) -> VerifyPlan:
     wanted = desk.policy.verification
     _key(desk)  # before anything asks whether probes stand: a lost key makes them void
     inspected = {layout.nsid: layout for layout in layouts(desk)}
-    namespaces = []
+    namespaces, patience = [], Patience(desk.limits.ready)
     for nsid, path in sorted(desk.hold.paths.items()):
         with Device(path) as device:
             size = device.size
@@ -211,7 +211,10 @@ def reading_plan(desk: Desk, *, probes: bool) -> VerifyPlan:
                 else None,
                 _prints(desk, nsid) if probes and desk.state.kept(nsid) else None,
                 PassthroughReader.of(
-                    nsid, desk.controller.identify_namespace(nsid), desk.limits.command
+                    nsid,
+                    desk.controller.identify_namespace(nsid),
+                    desk.limits.command,
+                    patience,
                 ),
             )
         )

@@ -27,7 +27,7 @@ from eraser.drive.unique import check_unique
 from eraser.errors import BadInputError, DriveError, IdentityError
 from eraser.proof import recheck
 from eraser.proof.blocks import block_count
-from eraser.proof.passread import PassthroughReader
+from eraser.proof.passread import PassthroughReader, Patience
 from eraser.proof.recheck import Agreement, NamespaceCheck
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
 from eraser.wire import claim as wire_claim
@@ -166,6 +166,7 @@ def _compare(
             f"expected to read every namespace, found no block device of {missing}; see the "
             "kernel's log"
         )
+    patience = Patience(limits.ready)
     plan = VerifyPlan(
         VerificationMode.FULL if full else claim.done,
         bytes.fromhex(claim.seed),
@@ -176,7 +177,7 @@ def _compare(
                 nsid,
                 paths[nsid],
                 namespace.size,
-                rescue=PassthroughReader.of(nsid, namespace, limits.command),
+                rescue=PassthroughReader.of(nsid, namespace, limits.command, patience),
             )
             for nsid, namespace in sorted(namespaces.items())
         ),

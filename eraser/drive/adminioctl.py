@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import fcntl
 import struct
+import time
 
 from eraser.drive import spec
 from eraser.drive.passthru import (
@@ -20,6 +21,7 @@ from eraser.drive.passthru import (
     LOG_SMART,
     READS,
     STATUS_MASK,
+    means_later,
 )
 from eraser.errors import DriveError
 
@@ -29,6 +31,9 @@ _ADMIN_CMD = 0xC0484E41
 _COMMAND = struct.Struct("<BBHIIIQQIIIIIIIIII")
 """struct nvme_passthru_cmd: opcode, flags, rsvd1, nsid, cdw2, cdw3, metadata, addr, metadata_len,
 data_len, cdw10 to cdw15, timeout_ms, result."""
+
+_PAUSE = 0.1
+"""Seconds before a drive that says "later" is asked again."""
 
 
 class AdminReader:
@@ -96,15 +101,21 @@ def submit(
 ) -> tuple[int, int, bytes]:
     """One reading command: its status (SCT and SC), dword 0 of the completion, and the data.
 
-    ``timeout`` in seconds is the kernel's. Raises ``OSError`` where no completion was seen.
+    ``timeout`` in seconds is the kernel's. A drive that says "later" is asked again within it: it
+    may take as long as one that is slow to answer. Raises ``OSError`` where no completion was seen.
     """
     data = array.array("B", bytes(length))
     place = data.buffer_info()[0] if length else 0
-    command = bytearray(
-        _COMMAND.pack(
-            opcode, 0, 0, nsid, 0, 0, 0, place, 0, length, cdw10, cdw11, cdw12, 0, 0, 0,
-            max(1, int(timeout * 1000)), 0,
-        )
-    )  # fmt: skip
-    status = fcntl.ioctl(descriptor, _ADMIN_CMD, command, True)
-    return status & STATUS_MASK, _COMMAND.unpack(command)[-1], data.tobytes()
+    left, deadline = timeout, time.monotonic() + timeout
+    while True:
+        command = bytearray(
+            _COMMAND.pack(
+                opcode, 0, 0, nsid, 0, 0, 0, place, 0, length, cdw10, cdw11, cdw12, 0, 0, 0,
+                max(1, int(left * 1000)), 0,
+            )
+        )  # fmt: skip
+        status = fcntl.ioctl(descriptor, _ADMIN_CMD, command, True)
+        left = deadline - time.monotonic() - _PAUSE
+        if not means_later(status) or left <= 0:
+            return status & STATUS_MASK, _COMMAND.unpack(command)[-1], data.tobytes()
+        time.sleep(_PAUSE)

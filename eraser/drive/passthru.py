@@ -51,6 +51,12 @@ CNS_CONTROLLERS = 0x13
 
 STATUS_MASK = 0x7FF
 """SCT (10:8) and SC (7:0) of the completion's status; above are CRD, More and Do Not Retry."""
+DO_NOT_RETRY = 0x4000
+"""DNR of the 15 bits that the kernel gives (Base 2.0, 3.3.3.2.1; NVME_SC_DNR of linux/nvme.h)."""
+_LATER = frozenset({0x021, 0x022, 0x024, 0x082, 0x084, 0x303})
+"""Command Interrupted, Transient Transport Error, Admin Command Media Not Ready, Namespace Not
+Ready, Format in Progress, Asymmetric Access Transition (Base 2.0, 3.3.3.2.1; linux/nvme.h). No
+others: many drives refuse what they do not have with Do Not Retry clear."""
 READS = frozenset({IDENTIFY, GET_LOG_PAGE, GET_FEATURES, SECURITY_RECEIVE})
 """Admin opcodes that change nothing."""
 _STATUS = re.compile(r"\(0x([0-9a-fA-F]+)\)")
@@ -58,6 +64,14 @@ _HOST_PATH = range(0x370, 0x380)
 """Path Related Status 70h to 7Fh, by the host (Base 2.0, figure 131): the drive has said nothing,
 so it has refused nothing either."""
 _RESULT = re.compile(r"\bSuccess and result: 0x([0-9a-fA-F]{1,8})\b")
+
+
+def means_later(status: int) -> bool:
+    """Whether a completion's 15 bits of status say that the same command may succeed after a while.
+
+    A drive that wakes, or formats, is no broken drive.
+    """
+    return status & STATUS_MASK in _LATER and not status & DO_NOT_RETRY
 
 
 class CommandError(DriveError):

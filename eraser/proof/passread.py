@@ -12,10 +12,11 @@ import ctypes
 import fcntl
 import logging
 import struct
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from eraser.drive.passthru import STATUS_MASK
+from eraser.drive.passthru import STATUS_MASK, means_later
 from eraser.drive.spec import IdentifyNamespace
 
 LOG = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ _PRACT = 1 << 29
 """Command dword 12 (NVM 1.0, figure 46): the controller takes the protection information away, and
 with PRCHK (28:26) at 0 checks none of it. 8 bytes of metadata are then not transferred at all."""
 _PI_BYTES = 8
+_PAUSE = 0.25
+"""Seconds before a drive that says "later" is asked again."""
 
 MEDIA_STATUS = range(0x280, 0x300)
 """SCT 2: media and data integrity errors."""
@@ -60,6 +63,21 @@ def status_text(status: int | None) -> str:
     return f"status {status:#05x}" + (f", {name}" if name else "")
 
 
+class Patience:
+    """Seconds that a case's reading may wait in all for a drive that says "later"."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+
+    def wait(self) -> bool:
+        """Waits a little; at once and with False where the time is over."""
+        if self._left <= 0:
+            return False
+        self._left -= _PAUSE
+        time.sleep(_PAUSE)
+        return True
+
+
 class Rescue(Protocol):
     """A second way to read, for blocks that the kernel could not."""
 
@@ -83,9 +101,13 @@ class PassthroughReader:
     protected: bool
     timeout: float
     """Seconds, as the kernel's own for each command."""
+    patience: Patience = field(default_factory=lambda: Patience(0.0), compare=False)
+    """Of the whole reading: all namespaces have it together."""
 
     @classmethod
-    def of(cls, nsid: int, namespace: IdentifyNamespace, timeout: float) -> PassthroughReader:
+    def of(
+        cls, nsid: int, namespace: IdentifyNamespace, timeout: float, patience: Patience
+    ) -> PassthroughReader:
         """From Identify Namespace."""
         return cls(
             nsid,
@@ -94,6 +116,7 @@ class PassthroughReader:
             namespace.extended_metadata,
             bool(namespace.protection & 7),
             timeout,
+            patience,
         )
 
     @property
@@ -101,7 +124,15 @@ class PassthroughReader:
         return self.protected and self.metadata_bytes == _PI_BYTES
 
     def read(self, fd: int, offset: int, into: memoryview) -> int | None:
-        """As :class:`Rescue` has it."""
+        """As :class:`Rescue` has it. A drive that says "later" is asked again while there is
+        patience: the kernel asks five times and gives up within milliseconds."""
+        while (status := self._read(fd, offset, into)) is not None and means_later(status):
+            if not self.patience.wait():
+                break
+        return None if status is None else status & STATUS_MASK
+
+    def _read(self, fd: int, offset: int, into: memoryview) -> int | None:
+        """One Read; all 15 bits of its status."""
         count = len(into) // self.block_bytes
         metadata = 0 if self._stripped else self.metadata_bytes
         step = self.block_bytes + (metadata if self.extended else 0)
@@ -125,7 +156,7 @@ class PassthroughReader:
             for at in range(count):
                 block = data[at * step : at * step + self.block_bytes]
                 into[at * self.block_bytes : (at + 1) * self.block_bytes] = block
-        return status & STATUS_MASK
+        return status
 
 
 def _address(buffer: bytearray) -> int:

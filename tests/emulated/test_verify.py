@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 
 from tests.emulated.erasing import Bench, Erased, bench
-from tests.lab.nvme.faults import Faults, MediaError
+from tests.lab.nvme.faults import HEALTHY, Faults, MediaError
 from tests.lab.rack import Rack
+from tests.lab.services.process import wait_until
 
 CRYPTO, BLOCK = 4, 2
 BAD = 0x281
 """Unrecovered Read Error."""
+NOT_READY = 0x082
+"""Namespace Not Ready, with Do Not Retry clear."""
 
 
 _BOTH_WAYS = """
@@ -28,9 +31,13 @@ with Device(sys.argv[1]) as device:
 """
 
 
+def argv(made: Bench, certificate: str) -> list[str]:
+    slot = ["--pci", made.drive.address]
+    return ["nvme-eraser", "verify", *slot, "--certificate", certificate, "-f", "json"]
+
+
 def verify(made: Bench, certificate: str) -> Erased:
-    argv = ["nvme-eraser", "verify", "--pci", made.drive.address, "--certificate", certificate]
-    done = made.compute.run([*argv, "-f", "json"], check=False, timeout=120)
+    done = made.compute.run(argv(made, certificate), check=False, timeout=120)
     return Erased(done.returncode, done.stdout, done.stderr)
 
 
@@ -50,6 +57,14 @@ def test_an_independent_reader_checks_an_erased_drive(rack: Rack) -> None:
     sent = {command.name for command in made.drive.commands()[before:]}
     assert sent <= {"identify", "get_log_page", "get_features"}, "it only reads"
 
+    # All that it is asked for comes later: the kernel gives up at once, we do not.
+    later = MediaError(0, 1 << 40, status=NOT_READY)
+    made.drive.set_faults(Faults(media_errors=[later], log_io=True))
+    waking = made.compute.spawn(argv(made, erased.report))
+    wait_until(lambda: len(made.drive.commands("read")) > 30, "reads that are refused", 60)
+    made.drive.set_faults(HEALTHY)
+    assert waking.wait() == 0, waking.stderr()
+
     held = made.compute.spawn(["sh", "-c", "exec sleep 100 < /dev/nvme0n1"])
     assert verify(made, erased.report).code == 3, "a drive in use is not read"
     held.signal(9)
@@ -60,8 +75,8 @@ def test_an_independent_reader_checks_an_erased_drive(rack: Rack) -> None:
     assert (found.code, found.agreement, found.differ) == (8, "differs", 3)
     assert found.seal.startswith("broken")
 
-    argv = ["python3", "-c", _BOTH_WAYS, "/dev/nvme0n1", "77"]
-    done = made.compute.run(argv, env={"PYTHONPATH": "/opt/src"})
+    both = ["python3", "-c", _BOTH_WAYS, "/dev/nvme0n1", "77"]
+    done = made.compute.run(both, env={"PYTHONPATH": "/opt/src"})
     assert done.stdout == "0 True\n", "a Read command of ours brings what the kernel's does"
 
     other = json.loads(made.compute.get(erased.report))

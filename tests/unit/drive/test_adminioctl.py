@@ -76,6 +76,41 @@ def test_a_drive_that_refuses_is_an_error(kernel: Kernel) -> None:
         READER.smart_log()
 
 
+class Clock:
+    """Goes on where somebody sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(adminioctl.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(adminioctl.time, "sleep", self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_a_drive_that_says_later_is_asked_again_within_its_time(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not longer, and not against Do Not Retry; each time it has what is left."""
+    clock, kernel.answer = Clock(monkeypatch), (SAMPLES / "smart.bin").read_bytes()
+    kernel.status = 0x0024
+
+    def wakes(seconds: float) -> None:
+        clock.now += seconds
+        kernel.status = 0 if clock.now >= 101.0 else kernel.status
+
+    monkeypatch.setattr(adminioctl.time, "sleep", wakes)
+    assert READER.smart_log() == kernel.answer
+    assert 1 <= kernel.fields[-2] <= 1600
+
+    monkeypatch.setattr(adminioctl.time, "sleep", clock.sleep)
+    for status, seconds in ((0x0024, 2.5), (0x4024, 0.0)):
+        began, kernel.status = clock.now, status
+        with pytest.raises(DriveError, match="status 0x024"):
+            READER.smart_log()
+        assert clock.now - began == pytest.approx(seconds, abs=0.25)
+
+
 def test_a_kernel_that_refuses_is_an_error(kernel: Kernel) -> None:
     kernel.error = errno.ENODEV
     with pytest.raises(DriveError, match="SMART"):

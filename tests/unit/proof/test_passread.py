@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
 from eraser.drive.spec import IdentifyNamespace
 from eraser.proof import passread
-from eraser.proof.passread import PassthroughReader, status_text
+from eraser.proof.passread import PassthroughReader, Patience, status_text
 
 COMMAND = "<BBHIIIQQIIIIIIIIII"
 """struct nvme_passthru_cmd of linux/nvme_ioctl.h: 72 bytes, as its number says (0x48)."""
@@ -89,6 +89,54 @@ def test_a_status_comes_without_its_flags_and_the_buffer_stays(
     assert (found, data) == (status, bytes(4096))
 
 
+@dataclass
+class Waking(Kernel):
+    """Says "later" a few times; ``waits`` are the pauses that were made."""
+
+    later: int = 3
+    flags: int = 0
+    waits: list[float] = field(default_factory=list)
+
+    def ioctl(self, fd: int, number: int, command: bytearray, mutate: bool) -> int:
+        self.status = 0x082 | self.flags if len(self.waits) < self.later else 0
+        return super().ioctl(fd, number, command, mutate)
+
+
+@pytest.mark.parametrize(("later", "flags", "seconds", "wanted", "waited"), [
+    (3, 0x0000, 60.0, 0x000, 3),  # it wakes
+    (3, 0x2800, 60.0, 0x000, 3),  # CRD and More say nothing against it
+    (3, 0x4000, 60.0, 0x082, 0),  # Do Not Retry
+    (3, 0x0000, 0.5, 0x082, 2),  # it does not, in the time that it has
+])  # fmt: skip
+def test_a_drive_that_says_later_is_asked_again_while_there_is_time(
+    monkeypatch: pytest.MonkeyPatch,
+    later: int,
+    flags: int,
+    seconds: float,
+    wanted: int,
+    waited: int,
+) -> None:
+    kernel = Waking(later=later, flags=flags)
+    monkeypatch.setattr(passread.time, "sleep", kernel.waits.append)
+    reader = PassthroughReader(
+        1, 512, 0, extended=False, protected=False, timeout=1, patience=Patience(seconds)
+    )
+    found, data = read(monkeypatch, reader, kernel, 0)
+    assert (found, len(kernel.waits)) == (wanted, waited)
+    assert any(data) or kernel.sent[9] == 4096
+
+
+def test_all_blocks_together_have_one_time_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A drive that never wakes costs it once, and not for each of its blocks."""
+    kernel = Waking(later=1000)
+    monkeypatch.setattr(passread.time, "sleep", kernel.waits.append)
+    reader = PassthroughReader(
+        1, 512, 0, extended=False, protected=False, timeout=1, patience=Patience(1.0)
+    )
+    assert [read(monkeypatch, reader, kernel, 4096 * n)[0] for n in range(20)] == [0x082] * 20
+    assert sum(kernel.waits) == 1.0
+
+
 def test_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_given: object) -> int:
         raise OSError(5, "EIO")
@@ -103,7 +151,7 @@ def test_from_identify() -> None:
     struct.pack_into("<QQ", raw, 0, 1000, 1000)
     raw[25], raw[26], raw[29] = 1, 0x11, 2
     struct.pack_into("<II", raw, 128, 9 << 16, 12 << 16 | 8)
-    reader = PassthroughReader.of(5, IdentifyNamespace.parse(bytes(raw)), 3.0)
+    reader = PassthroughReader.of(5, IdentifyNamespace.parse(bytes(raw)), 3.0, Patience(1.0))
     assert reader == PassthroughReader(5, 4096, 8, extended=True, protected=True, timeout=3.0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 from tests.emulated.erasing import Bench, Erased, bench
 from tests.lab.nvme.faults import HEALTHY, Faults, MediaError
@@ -62,6 +63,7 @@ def test_an_independent_reader_checks_an_erased_drive(rack: Rack) -> None:
     made.drive.set_faults(Faults(media_errors=[later], log_io=True))
     waking = made.compute.spawn(argv(made, erased.report))
     wait_until(lambda: len(made.drive.commands("read")) > 30, "reads that are refused", 60)
+    time.sleep(2.0)  # as long as an honest drive was seen to say so
     made.drive.set_faults(HEALTHY)
     assert waking.wait() == 0, waking.stderr()
 

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -245,7 +245,7 @@ class Plane:
         base = str(_MEMORY) if _MEMORY.is_dir() else None
         self.directory = Path(tempfile.mkdtemp(prefix="nvme-site-", dir=base))
         self.database = self.directory / "record.db"
-        shutil.copy(_template(), self.database)
+        self.database.write_bytes(_template())
 
         if INBOUND is not None:
             kind, key = INBOUND.Kind, INBOUND.key
@@ -378,16 +378,12 @@ class Plane:
             assembly.store.close()
 
 
-_TEMPLATES: dict[str, Path] = {}
-
-
-def _template() -> Path:
+@cache
+def _template() -> bytes:
     """A database with this release's schema, made once."""
-    if "record" not in _TEMPLATES:
-        directory = Path(tempfile.mkdtemp(prefix="nvme-site-template-"))
-        path = directory / "record.db"
+    with tempfile.TemporaryDirectory(prefix="nvme-site-template-") as directory:
+        path = Path(directory) / "record.db"
         store = store_module.Store.open(f"sqlite:///{path}")
         store.migrate()
         store.close()
-        _TEMPLATES["record"] = path
-    return _TEMPLATES["record"]
+        return path.read_bytes()

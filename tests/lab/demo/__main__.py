@@ -14,6 +14,7 @@ from tests.lab.demo.cycle import Demo
 from tests.lab.demo.result import DemoResult
 from tests.lab.errors import LabError
 from tests.lab.nvme import presets
+from tests.lab.nvme.errors import DriveError
 from tests.lab.nvme.presetkind import Event, Expected, Preset
 
 EXIT_FAILED = 1
@@ -102,8 +103,9 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.drive == "list":
         _list()
         return 0
-    preset = presets.PRESETS.get(arguments.drive)
-    if preset is None:
+    try:
+        preset = presets.preset(arguments.drive)
+    except DriveError:
         print(
             f"expected a drive that --drive list names, found {arguments.drive!r}", file=sys.stderr
         )

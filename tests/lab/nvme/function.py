@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
+from tests.lab.nvme import registers
 from tests.lab.nvme.acts import Act, Kind, Reset
 from tests.lab.nvme.controller import Controller
 from tests.lab.nvme.counters import Counter
@@ -15,30 +15,19 @@ from tests.lab.nvme.identify import EVENT_LIMIT
 from tests.lab.nvme.media import Media
 from tests.lab.nvme.memory import DmaFault, push
 from tests.lab.nvme.nature import Store
-from tests.lab.nvme.pci import BUFFER_BAR
 from tests.lab.nvme.queues import CompletionQueue, SubmissionQueue
+from tests.lab.nvme.registers import MAX_QUEUE_ENTRIES
 from tests.lab.nvme.spec import OK, PAGE, AdminOp, Command, Reply, Status, refused
 
 VECTORS = MAX_IO_QUEUES + 1
 """MSI-X vectors of the function."""
 
-MAX_QUEUE_ENTRIES = 1024
 DOORBELLS = 0x1000
 """First doorbell in BAR 0; the stride is 4 bytes (CAP.DSTRD = 0)."""
 
 _CC_ENABLE, _CC_SHUTDOWN = 1 << 0, 3 << 14
 _CSTS_READY, _CSTS_FATAL, _CSTS_SHUTDOWN_DONE = 1 << 0, 1 << 1, 2 << 2
-_CAP = (MAX_QUEUE_ENTRIES - 1) | 1 << 16 | 30 << 24 | 1 << 37  # CQR, TO = 15 s, NVM commands
-_CAP_SUBSYSTEM_RESET, _CAP_BOOT_PARTITIONS, _CAP_PMR, _CAP_CMB = 1 << 36, 1 << 45, 1 << 56, 1 << 57
-_REG_CC, _REG_NSSR, _REG_AQA, _REG_ASQ, _REG_ACQ = 0x14, 0x20, 0x24, 0x28, 0x30
-_REG_CMBMSC, _REG_PMRCAP, _REG_PMRCTL = 0x50, 0xE00, 0xE04
-_REGISTERS = struct.Struct("<QIIIIIIIIQQIII")  # CAP ... ACQ, CMBLOC, CMBSZ, BPINFO: 0x00 to 0x43
-_PMR_REGISTERS = struct.Struct("<III")  # PMRCAP, PMRCTL, PMRSTS
 _CSTS_SUBSYSTEM_RESET = 1 << 4
-_NVME = 0x4E564D65
-"""What has to be written to NSSR (Base 3.1.3.7)."""
-_BUFFER_READS_AND_WRITES = 3 << 3
-"""RDS and WDS, at the same bits of CMBSZ and of PMRCAP: no queues are in it, data may be."""
 
 _EVENT_SANITIZE_DONE = 0x06 | 0x01 << 8 | 0x81 << 16  # type, information, log page (Base 5.2)
 
@@ -119,37 +108,17 @@ class Function:
         """Read BAR 0; all ones from an absent drive."""
         if self.absent:
             return b"\xff" * length
-        profile = self.drive.profile
-        boot, buffer = profile.boot_partition_units, profile.buffer
-        cmb = buffer is not None and not buffer.persistent
-        pmr = buffer is not None and buffer.persistent
-        if pmr and _REG_PMRCAP <= offset < _REG_PMRCAP + _PMR_REGISTERS.size:
-            found = _PMR_REGISTERS.pack(
-                BUFFER_BAR << 5 | _BUFFER_READS_AND_WRITES, self.drive.buffer_enabled, 0
-            )
-            return found[offset - _REG_PMRCAP :][:length].ljust(length, b"\0")
-        shown = buffer if cmb and self._buffer_shown else None
-        registers = _REGISTERS.pack(
-            _CAP
-            | _CAP_BOOT_PARTITIONS * (boot > 0)
-            | _CAP_SUBSYSTEM_RESET * profile.subsystem_reset
-            | _CAP_CMB * cmb
-            | _CAP_PMR * pmr,
-            profile.version,
-            self._mask,
+        now = registers.Registers(
             self._mask,
             self._cc,
-            0,
             self._status(),
-            0,
             self._aqa,
             self._asq,
             self._acq,
-            BUFFER_BAR if shown else 0,
-            shown.size | _BUFFER_READS_AND_WRITES if shown else 0,  # in units of 4 KiB
-            boot,
+            self._buffer_shown,
+            self.drive.buffer_enabled,
         )
-        return registers[offset : offset + length].ljust(length, b"\0")
+        return registers.read(self.drive.profile, now, offset, length)
 
     def read_buffer(self, offset: int, length: int) -> bytes:
         """Read the CMB or PMR; all ones where the host has not switched it on."""
@@ -183,21 +152,21 @@ class Function:
         value = int.from_bytes(data, "little")
         if offset >= DOORBELLS:
             self._doorbell((offset - DOORBELLS) // 4, value)
-        elif offset == _REG_CC:
+        elif offset == registers.CC:
             self._configure(value)
-        elif offset == _REG_NSSR:
-            if value == _NVME and self.drive.profile.subsystem_reset:
+        elif offset == registers.NSSR:
+            if value == registers.NVME and self.drive.profile.subsystem_reset:
                 self.drive.subsystem_reset()
-        elif offset == _REG_CMBMSC:
+        elif offset == registers.CMBMSC:
             self._buffer_shown = bool(value & 1)
-        elif offset == _REG_PMRCTL:
+        elif offset == registers.PMRCTL:
             self.drive.buffer_enabled = bool(value & 1)
-        elif offset == _REG_AQA:
+        elif offset == registers.AQA:
             self._aqa = value
-        elif offset in (_REG_ASQ, _REG_ASQ + 4):
-            self._asq = _merge(self._asq, offset - _REG_ASQ, data)
-        elif offset in (_REG_ACQ, _REG_ACQ + 4):
-            self._acq = _merge(self._acq, offset - _REG_ACQ, data)
+        elif offset in (registers.ASQ, registers.ASQ + 4):
+            self._asq = _merge(self._asq, offset - registers.ASQ, data)
+        elif offset in (registers.ACQ, registers.ACQ + 4):
+            self._acq = _merge(self._acq, offset - registers.ACQ, data)
         elif offset == 0x0C:
             self._mask |= value
         elif offset == 0x10:

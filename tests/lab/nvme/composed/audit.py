@@ -11,8 +11,11 @@ from pathlib import Path
 
 from tests.lab.nvme.composed import build
 from tests.lab.nvme.composed.description import Description
+from tests.lab.nvme.composed.firsttenant import FirstTenant
 from tests.lab.nvme.composed.host import Clock, Host
-from tests.lab.nvme.composed.tenants import FirstTenant, Loot, SecondTenant, attach
+from tests.lab.nvme.composed.secondtenant import SecondTenant
+from tests.lab.nvme.composed.spaces import attach
+from tests.lab.nvme.composed.visitor import Loot
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.errors import DriveError
 from tests.lab.nvme.nature import Method, Truth

@@ -11,8 +11,8 @@ from tests.lab.nvme.acts import Act, Kind, Reset
 from tests.lab.nvme.composed import mask
 from tests.lab.nvme.composed.description import Description, Lie
 from tests.lab.nvme.composed.kept import SECTOR, WHOLE, Choice, Past, What
+from tests.lab.nvme.composed.manners import Manners
 from tests.lab.nvme.composed.mask import Mask
-from tests.lab.nvme.composed.oddities import Manners
 from tests.lab.nvme.composed.watch import Scene, Watch
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.fill import CHUNK, Fill

@@ -11,7 +11,7 @@ from tests.lab.nvme.composed.audit import bench, erase
 from tests.lab.nvme.composed.description import Abilities, Description, Layout, Lie
 from tests.lab.nvme.composed.host import Clock, Host
 from tests.lab.nvme.composed.kept import Kept
-from tests.lab.nvme.composed.tenants import mark, marks_in
+from tests.lab.nvme.composed.marks import mark, marks_in
 from tests.lab.nvme.composed.triggers import PLAINLY, Trigger
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.nature import Method

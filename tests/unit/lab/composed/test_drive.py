@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.nvme.acts import Reset
-from tests.lab.nvme.composed import build, corpus, tenants
+from tests.lab.nvme.composed import build, corpus, spaces
 from tests.lab.nvme.composed.audit import audit, bench, erase
 from tests.lab.nvme.composed.compose import compose
 from tests.lab.nvme.composed.description import (
@@ -22,9 +22,10 @@ from tests.lab.nvme.composed.description import (
     Layout,
     Lie,
 )
+from tests.lab.nvme.composed.firsttenant import FirstTenant
 from tests.lab.nvme.composed.host import Clock, Host
 from tests.lab.nvme.composed.kept import Kept, What
-from tests.lab.nvme.composed.tenants import FirstTenant, mark, marks_in
+from tests.lab.nvme.composed.marks import mark, marks_in
 from tests.lab.nvme.composed.triggers import Trigger
 from tests.lab.nvme.control import DriveControl
 from tests.lab.nvme.nature import Method, Truth
@@ -120,7 +121,7 @@ def test_a_namespace_over_what_is_in_none(tmp_path: Path) -> None:
         directory = tmp_path / drive.name
         directory.mkdir()
         with lab(drive, directory, erased=False) as made:
-            nsid = tenants.create(made.host)
+            nsid = spaces.create(made.host)
             there = made.host.namespace(nsid)
             data = b"".join(map(mark, range(9000, 9008)))
             assert made.host.write(there, 16, data).code == 0
@@ -129,7 +130,7 @@ def test_a_namespace_over_what_is_in_none(tmp_path: Path) -> None:
             assert erase(made.host, Method.FORMAT_USER)
 
             def again() -> list[int]:
-                made.where = made.host.namespace(tenants.create(made.host))
+                made.where = made.host.namespace(spaces.create(made.host))
                 found = made.read(16)
                 made.host.admin(0x0D, nsid=made.where.nsid, cdw10=1)
                 return found

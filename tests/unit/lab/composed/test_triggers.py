@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.nvme.acts import Reset
-from tests.lab.nvme.composed import tenants
-from tests.lab.nvme.composed.tenants import mark
+from tests.lab.nvme.composed import spaces
+from tests.lab.nvme.composed.marks import mark
 from tests.lab.nvme.composed.triggers import AFTER, AND, OR, Trigger
 from tests.lab.nvme.composed.watch import knock
 from tests.lab.nvme.composed.words import WORDS
@@ -108,7 +108,7 @@ def made_namespace(then: Callable[[Lab, int], object] = lambda made, nsid: None)
     """One over what is in none, attached; then something with it."""
 
     def work(made: Lab) -> bool:
-        nsid = tenants.create(made.host)
+        nsid = spaces.create(made.host)
         assert nsid
         then(made, nsid)
         return made.sees()
@@ -229,12 +229,12 @@ TRIES: dict[str, tuple[int, Try, Try]] = {
     "namespace created": (
         1,
         only_created,
-        then_look(lambda made: tenants.attach(made.host, 1)),
+        then_look(lambda made: spaces.attach(made.host, 1)),
     ),
     "namespace attached": (1, made_namespace(), only_created),
     "namespace detached": (
         1,
-        made_namespace(lambda made, nsid: tenants.attach(made.host, nsid, attached=False)),
+        made_namespace(lambda made, nsid: spaces.attach(made.host, nsid, attached=False)),
         made_namespace(),
     ),
     "namespace deleted": (

@@ -7,7 +7,7 @@ gone), and whatever fails here is said once and stays here.
 An allocation goes in three ways, all through the report client: deleted (server deleted, shelved;
 migration confirmed), taken off one host's providers (evacuated host back), overwritten by the one
 of the migration (reverted). The last is done by the host where the server came from; the host that
-it leaves only knows that it dropped its claim, and rings a few times in the moments after that.
+it leaves dropped its claim before that, asks Placement from then on, and rings when it is done.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import inspect
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -30,8 +31,16 @@ from .said import LOG, once
 BELL = "/run/nvme-quarantine/bell.sock"
 """As ``eraser.bell`` makes it, and ``run_dir`` of nvme-eraser says."""
 
-LATER = (0.5, 2.0, 8.0, 30.0)
-"""Seconds after a dropped claim of a migration at which its drives are rung for."""
+LOOK = 0.25
+"""Seconds between two questions to Placement whether another host has removed an allocation, or a
+tenth of the time that it has taken so far. Bells on suspicion would not do: whoever hears one too
+early hears the next a second later (``eraser.bell.PAUSE``)."""
+
+WAITER = "nvme-quarantine-bell"
+"""The name of the thread that asks."""
+
+PATIENCE = 300.0
+"""Seconds after which nobody asks any more, some 60 questions; the regular look finds the rest."""
 
 _AT_ONCE = 32
 """Addresses in one datagram, which ``eraser.bell`` takes up to 1024 bytes of."""
@@ -196,8 +205,8 @@ def _wrap_move(original: Callable[..., Any]) -> Callable[..., Any]:
 def _wrap_drop(original: Callable[..., Any]) -> Callable[..., Any]:
     """``ResourceTracker.drop_move_claim_at_dest``: another host removes the allocation soon."""
 
-    def after(tracker: Any, _context: Any, instance: Any, *_: Any) -> None:
-        _ring_later(tracker.reportclient, instance.uuid)
+    def after(tracker: Any, context: Any, instance: Any, *_: Any) -> None:
+        _wait_for_another(tracker.reportclient, context, instance.uuid)
 
     @functools.wraps(original)
     def drop_move_claim_at_dest(*args: Any, **kwargs: Any) -> Any:
@@ -208,13 +217,25 @@ def _wrap_drop(original: Callable[..., Any]) -> Callable[..., Any]:
     return drop_move_claim_at_dest
 
 
-def _ring_later(client: Any, consumer: str) -> None:
-    providers = _held.get(consumer, frozenset())
-    if any(_address(client, uuid) for uuid in providers):
-        for seconds in LATER:
-            timer = threading.Timer(seconds, _quietly, (_ring_for, client, providers))
-            timer.daemon = True
-            timer.start()
+def _wait_for_another(client: Any, context: Any, consumer: str) -> None:
+    """Rings, from a thread, as soon as Placement shows the drives with that consumer no more."""
+    held = frozenset(each for each in _held.get(consumer, ()) if _address(client, each))
+    if not held:
+        return
+
+    def wait() -> None:
+        left, began = held, time.monotonic()
+        while left and (taken := time.monotonic() - began) < PATIENCE:
+            time.sleep(max(LOOK, taken / 10))
+            try:
+                has = client.get_allocs_for_consumer(context, consumer)["allocations"]
+            except Exception as error:
+                LOG.debug("asked for the allocations of %s: %s", consumer, error)
+                continue
+            _ring_for(client, left.difference(has))
+            left = left.intersection(has)
+
+    threading.Thread(target=_quietly, args=(wait,), name=WAITER, daemon=True).start()
 
 
 def replacements() -> list[Replacement]:

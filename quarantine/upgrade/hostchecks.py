@@ -15,7 +15,7 @@ from quarantine.upgrade.slotchecks import enrolled
 
 _LOCKS: Final = (Defence.HOOK, Defence.LOADED, Defence.PATCH)
 _HYGIENE: Final = (Defence.RULES, Defence.WATCHER)
-PATCH_VERSION: Final = 5
+PATCH_VERSION: Final = 6
 """Of ``nova_patch``, the one that this release's promises are made with (docs/nova-patch.md)."""
 
 _SIGN: Final = re.compile(r"nvme-quarantine-patch:(?P<version>\d+):(?P<nova>[^\s,]+)")

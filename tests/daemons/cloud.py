@@ -170,15 +170,15 @@ class Cloud:
         """As :meth:`cli` with ``-f json``, parsed."""
         return json.loads(self.cli(*arguments, "-f", "json"))
 
-    def configure(self, reread: float) -> None:
-        """The control plane's configuration; it is read when a process starts."""
+    def configure(self, reread: float, sweep: float = SWEEP, listing: float = LISTING) -> None:
+        """The control plane's configuration; it is read when a process starts. In seconds."""
         text = _CONF.format(
             directory=self.directory,
             redis=self.redis.url,
             cloud=CLOUD,
-            sweep=SWEEP,
+            sweep=sweep,
             reread=reread,
-            listing=LISTING,
+            listing=listing,
             rabbit=self.nova.rabbit.url,
         )
         self.config.write_text(text)

@@ -108,5 +108,10 @@ class NovaApi:
         """When each nova-compute was last heard of through the message bus, by host."""
         return {each["host"]: each["updated_at"] for each in self._computes()}
 
+    def force_down(self, host: str, *, down: bool) -> None:
+        """Tell Nova that a nova-compute is fenced, or that it is not any more."""
+        (service,) = (each for each in self._computes() if each["host"] == host)
+        self.ask("PUT", f"/os-services/{service['id']}", {"forced_down": down})
+
     def _computes(self) -> list[dict[str, Any]]:
         return list(self.ask("GET", "/os-services?binary=nova-compute")["services"])

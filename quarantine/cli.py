@@ -15,7 +15,6 @@ from quarantine.cliverb import Parser, Verb
 
 _GROUPS = (
     "quarantine.cliservice",
-    "quarantine.clilistener",
     "quarantine.clislots",
     "quarantine.clienrol",
     "quarantine.clipeople",

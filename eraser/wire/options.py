@@ -29,6 +29,11 @@ _GONE: Final = frozenset(
 )
 """Options of earlier releases: an upgrade must not keep a program from starting."""
 
+_GONE_GROUPS: Final = {
+    "notifications": "nova-compute rings by itself; stop and remove nvme-quarantine-listener",
+}
+"""As above, with what there is to do."""
+
 
 def register(conf: cfg.ConfigOpts, options: Options) -> None:
     """Registers groups and their options on ``conf``, which then shares nothing with another.
@@ -101,6 +106,11 @@ def _refuse_unknown(options: Options, paths: Sequence[Path]) -> None:
         for section, values in sections.items():
             if section == "DEFAULT" and not values:
                 continue  # the generator begins every sample with it
+            if section in _GONE_GROUPS:
+                LOG.warning(
+                    "%s: [%s] is gone and does nothing: %s", path, section, _GONE_GROUPS[section]
+                )
+                continue
             if section not in known:
                 raise ValueError(
                     f"{path}: expected one of the groups {', '.join(sorted(known))}, "

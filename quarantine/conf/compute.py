@@ -70,7 +70,7 @@ Seconds between two questions for the servers that were deleted since the last o
 had are looked at first. It is a hint like a bell: losing it costs the bound of [detection], nothing
 else. 0 switches it off.
 
-When to lower it: to see deletes sooner where no notifications are listened to. When to raise it: in
+When to lower it: to see deletes sooner where nova-compute does not ring. When to raise it: in
 very large clouds, where the list is long.
 """,
     ),

@@ -54,8 +54,6 @@ class NovaConf:
     report_in_placement: bool
     pci_in_placement: bool
     enabled_filters: frozenset[str]
-    notification_format: str
-    notification_drivers: tuple[str, ...]
     provider_refresh: int
     reclaim_interval: int
     ghost_action: str

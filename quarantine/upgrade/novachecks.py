@@ -45,18 +45,6 @@ def _filters(facts: Facts, name: str) -> Iterator[Finding]:
             yield Finding(str(conf.source), f"enabled_filters has no {name}")
 
 
-def _notifications(facts: Facts) -> Iterator[Finding]:
-    for conf in confs(facts, Role.COMPUTE, Role.API):
-        if isinstance(conf, Finding):
-            yield conf
-            continue
-        drivers = set(conf.notification_drivers) - {"", "noop", "log"}
-        if not drivers:
-            yield Finding(str(conf.source), "[oslo_messaging_notifications]driver sends nothing")
-        elif conf.notification_format == "unversioned":
-            yield Finding(str(conf.source), "[notifications]notification_format is unversioned")
-
-
 def _ghosts(facts: Facts) -> Iterator[Finding]:
     for conf in confs(facts, Role.COMPUTE):
         if isinstance(conf, Finding):
@@ -178,17 +166,6 @@ NOVA_CHECKS: Final = (
         "providers, then set one_time_use and restart again.",
         _first_tracking,
         of_slots=True,
-    ),
-    Check(
-        "notifications",
-        "Nova tells of deleted and moved servers",
-        Level.WARNING,
-        (11, 12),
-        "Nothing depends on it, but without notifications a release is seen by the bells of the "
-        "hosts and by the rolling look alone, after [detection]in_use_reread at worst.",
-        "Set [oslo_messaging_notifications]driver = messagingv2 and "
-        "[notifications]notification_format = versioned (or both).",
-        _notifications,
     ),
     Check(
         "ghost-cleanup",

@@ -40,14 +40,6 @@ _NOVA: Final[Mapping[str, list[cfg.Opt]]] = {
         cfg.BoolOpt("pci_in_placement", default=False),
         cfg.ListOpt("enabled_filters", default=[]),
     ],
-    "notifications": [
-        cfg.StrOpt("notification_format", default="unversioned", deprecated_group="DEFAULT")
-    ],
-    "oslo_messaging_notifications": [
-        cfg.MultiStrOpt(
-            "driver", default=[], deprecated_name="notification_driver", deprecated_group="DEFAULT"
-        )
-    ],
     "compute": [cfg.IntOpt("resource_provider_association_refresh", default=300)],
     "DEFAULT": [
         cfg.IntOpt("reclaim_instance_interval", default=0),
@@ -85,8 +77,6 @@ def nova(source: Source) -> NovaConf:
         report_in_placement=pci["report_in_placement"],
         pci_in_placement=scheduling["pci_in_placement"],
         enabled_filters=frozenset(scheduling["enabled_filters"]),
-        notification_format=values["notifications"]["notification_format"],
-        notification_drivers=tuple(values["oslo_messaging_notifications"]["driver"]),
         provider_refresh=values["compute"]["resource_provider_association_refresh"],
         reclaim_interval=core["reclaim_instance_interval"],
         ghost_action=core["running_deleted_instance_action"],

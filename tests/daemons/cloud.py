@@ -1,7 +1,7 @@
-"""A whole cloud of real daemons, and the control plane and the listener beside it.
+"""A whole cloud of real daemons, and the control plane beside it.
 
-Nothing of ours is a thread of the test: ``nvme-quarantine run`` and ``listener`` are processes, and
-so is each host's stand-in for the eraser. The hypervisor, Glance and Neutron are stand-ins too.
+Nothing of ours is a thread of the test: ``nvme-quarantine run`` is a process, and so is each host's
+stand-in for the eraser. The hypervisor, Glance and Neutron are stand-ins too.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from eraser.bell import SOCKET
 from eraser.wire import codec
 from eraser.wire.identity import Slot
 from quarantine.record.facts import HistoryRow, SlotRecord
@@ -62,8 +63,6 @@ max_attempts = 1000
 signing_key = {directory}/controller.key
 certificates_dir = {directory}/certificates
 organisation = Example Cloud
-[notifications]
-transport_url = {rabbit}
 """
 
 
@@ -84,7 +83,6 @@ class Cloud:
         self.config = directory / "nvme-quarantine.conf"
         self.configure(NEVER)
         self.control = self._process("run", "worker ready")
-        self.listener = self._process("listener", "listening to")
         self.erasers = {
             host: EraserStandIn(
                 directory / f"eraser-{host}",
@@ -130,7 +128,6 @@ class Cloud:
         self.cli("enrol", "--all", "--profile", PROFILE.name)
         self._store = Store.open(f"sqlite:///{self.directory}/record.sqlite")
         self._stack.callback(self._store.close)
-        self._stack.enter_context(self.listener)
         self._stack.enter_context(self.control)
 
     def _process(self, verb: str, ready: str) -> ServiceProcess:
@@ -179,9 +176,34 @@ class Cloud:
             sweep=sweep,
             reread=reread,
             listing=listing,
-            rabbit=self.nova.rabbit.url,
         )
         self.config.write_text(text)
+
+    @contextlib.contextmanager
+    def rereading(self, seconds: float) -> Iterator[None]:
+        """While it lasts slots in use are read that often, as they are in the field."""
+        self._restart_control(seconds)
+        try:
+            yield
+        finally:
+            self._restart_control(NEVER)
+
+    def _restart_control(self, reread: float) -> None:
+        self.kill_control()
+        self.configure(reread)
+        self.control.start()
+
+    @contextlib.contextmanager
+    def without_bells(self) -> Iterator[None]:
+        """While it lasts whoever rings finds no bell on any host."""
+        bells = [self.nova.run_dir(host) / SOCKET for host in HOSTS]
+        for bell in bells:
+            bell.rename(bell.with_suffix(".away"))
+        try:
+            yield
+        finally:
+            for bell in bells:
+                bell.with_suffix(".away").rename(bell)
 
     def kill_control(self) -> None:
         """SIGKILL to every process of the control plane."""
@@ -251,7 +273,7 @@ class Cloud:
 
     def diagnostics(self) -> list[tuple[str, str]]:
         """What to read after a failure."""
-        logs = [self.directory / "run.log", self.directory / "listener.log"]
+        logs = [self.directory / "run.log"]
         logs += sorted((self.directory / "nova").glob("*.log"))
         logs += sorted(self.directory.glob("eraser-*/standin.log"))
         found = [(log.name, tail(log)) for log in logs]

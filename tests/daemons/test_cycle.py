@@ -1,7 +1,7 @@
 """The real Nova lets go of drives in every way it has; each drive comes back through an erase.
 
 The turn at which a slot in use is read anyway is far longer than these tests wait: what they see in
-time, the listener heard.
+time, nova-compute rang for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from eraser.wire.identity import Slot
 from quarantine.record.states import Event, State
-from tests.daemons.cloud import NEVER, Cloud
+from tests.daemons.cloud import Cloud
 from tests.lab.errors import LabError
 from tests.lab.services.nova_daemons import compute_has_patch
 from tests.lab.services.process import wait_until
@@ -65,7 +65,7 @@ def test_a_build_that_fails_gives_back_a_drive_that_nobody_used(cloud: Cloud) ->
     def released() -> list[Slot]:
         return [s for s in cloud.slots if Event.RELEASE_SEEN in cloud.events(s, before[s])]
 
-    wait_until(lambda: bool(released()), "the failed build to ring", 120)
+    wait_until(lambda: bool(released()), "nova-compute to ring for the failed build", 120)
     assert [slot.host for slot in released()] == ["cmp2"]
     client.delete(failed)
     client.wait(failed, "DELETED")
@@ -119,22 +119,13 @@ def test_shelving_lets_go_without_any_delete(cloud: Cloud) -> None:
     cloud.nova.client.wait(server.uuid, "DELETED")
 
 
-def test_without_a_listener_the_bound_holds(cloud: Cloud) -> None:
+def test_without_a_bell_the_bound_holds(cloud: Cloud) -> None:
     server = cloud.nova.boot(1)
     slots = cloud.slots_of(server)
     cloud.wait(slots, State.IN_USE)
     bound = 5.0
-    cloud.listener.kill()
-    cloud.kill_control()
-    try:
-        cloud.configure(reread=bound)
-        cloud.control.start()
+    with cloud.without_bells(), cloud.rereading(bound):
         cloud.nova.delete(server)
         deleted = time.monotonic()
         cloud.wait(slots, *GONE)
         print(f"seen without a bell after {time.monotonic() - deleted:.1f} s of {bound:g}")
-    finally:
-        cloud.kill_control()
-        cloud.configure(NEVER)
-        cloud.control.start()
-        cloud.listener.start()

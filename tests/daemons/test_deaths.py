@@ -31,7 +31,7 @@ def test_the_control_plane_dies_while_nova_lets_go_and_while_a_drive_is_erased(
         assert cloud.events(slot)[-1] is Event.RETURNED
 
 
-def test_rabbitmq_dies_and_the_listener_hears_again(cloud: Cloud) -> None:
+def test_rabbitmq_dies_and_nova_lets_go_when_it_is_back(cloud: Cloud) -> None:
     server = cloud.nova.boot(1, host="cmp2")
     slots = cloud.slots_of(server)
     cloud.wait(slots, State.IN_USE)
@@ -50,15 +50,13 @@ def test_rabbitmq_dies_and_the_listener_hears_again(cloud: Cloud) -> None:
     _delete_at_last(cloud, server.uuid)
     cloud.wait(slots, *OUT)
     cloud.wait(slots, State.AVAILABLE)
-    # A notification from after the restart was heard: the connection is a new one.
-    heard = len(_bells(cloud))
-    second = cloud.nova.boot(1, host="cmp2")
-    cloud.nova.delete(second)
-    wait_until(lambda: len(_bells(cloud)) > heard, "the listener to ring again", 120, 0.1)
 
 
 def test_nova_compute_dies_and_its_drive_waits_until_it_is_back(cloud: Cloud) -> None:
-    """Leaks 7 and 8: the server is deleted while its host is down, and its guest may still run."""
+    """Leaks 7 and 8: the server is deleted while its host is down, and its guest may still run.
+
+    nova-api lets go of the drive then, and nobody rings.
+    """
     server = cloud.nova.boot(1, host="cmp1")
     (slot,) = cloud.slots_of(server)
     cloud.wait([slot], State.IN_USE)
@@ -67,7 +65,8 @@ def test_nova_compute_dies_and_its_drive_waits_until_it_is_back(cloud: Cloud) ->
     states = cloud.nova.client.compute_states
     wait_until(lambda: states()["cmp1"] == "down", "nova-api to see that cmp1 is down", 120, 0.2)
     cloud.nova.delete(server)
-    cloud.wait([slot], State.QUARANTINED)
+    with cloud.rereading(5.0):
+        cloud.wait([slot], State.QUARANTINED)
     end = time.monotonic() + 5
     while time.monotonic() < end:
         assert Event.ORDERED not in cloud.events(slot, seen), "ordered while its host is down"
@@ -79,14 +78,15 @@ def test_nova_compute_dies_and_its_drive_waits_until_it_is_back(cloud: Cloud) ->
     assert Event.ORDERED in cloud.events(slot, seen)
 
 
-def test_redis_dies_and_the_bell_rings_when_it_is_back(cloud: Cloud) -> None:
+def test_redis_dies_and_its_bells_with_it(cloud: Cloud) -> None:
     server = cloud.nova.boot(2, host="cmp1")
     slots = cloud.slots_of(server)
     cloud.wait(slots, State.IN_USE)
     cloud.redis.kill()
     cloud.nova.delete(server)
     cloud.redis.start()
-    cloud.wait(slots, *OUT)
+    with cloud.rereading(5.0):
+        cloud.wait(slots, *OUT)
     cloud.wait(slots, State.AVAILABLE)
 
 
@@ -116,8 +116,3 @@ def _delete_at_last(cloud: Cloud, uuid: str) -> None:
             cloud.nova.client.delete(uuid)
         with contextlib.suppress(LabError):
             cloud.nova.client.wait(uuid, "DELETED", seconds=15)
-
-
-def _bells(cloud: Cloud) -> list[str]:
-    lines = (cloud.directory / "listener.log").read_text().splitlines()
-    return [line for line in lines if " rang for " in line]

@@ -9,6 +9,7 @@ import pytest
 from quarantine.record.states import State
 from tests.lab.demo.board import Board
 from tests.lab.demo.cycle import Demo
+from tests.lab.demo.novasite import BELLS
 from tests.lab.nvme.presets import preset
 
 
@@ -20,4 +21,5 @@ def test_the_demo_with_the_real_nova(tmp_path: Path) -> None:
     assert all(slot.certificate for slot in result.slots)
     for slot in result.slots:
         assert State.IN_USE in {state for state, _at in slot.states}
-    assert "rang for" in (tmp_path / "site" / "listener.log").read_text()
+    rung = (tmp_path / "site" / BELLS).read_text()
+    assert all(slot.slot.address in rung for slot in result.slots)

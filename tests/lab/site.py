@@ -20,12 +20,11 @@ from typing import Any, Final, Self
 
 from eraser.wire import codec
 from eraser.wire.identity import Slot
-from eraser.wire.messaging import Door
+from eraser.wire.inbound import Kind
+from eraser.wire.messaging import Door, host_queue, make_app
 from eraser.wire.policy import Limits, Policy
 from quarantine import brokeracl
-from quarantine.celeryapp import make_app
 from quarantine.errors import QuarantineError
-from quarantine.lists import Lists
 from quarantine.record.facts import HistoryRow, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
@@ -281,9 +280,13 @@ class Site:
         self.cli("enrol", "--host", drive.host, "--pci", drive.address, "--profile", profile)
 
     def bell(self, host: str) -> None:
-        """Ring the bell for a host through the broker, as the listener does."""
-        with make_app(self._broker(brokeracl.CONTROL)) as app:
-            Lists(Door(app)).ring({"host": host})
+        """Ring for all slots of a host."""
+        self.pass_on(host, "")
+
+    def pass_on(self, host: str, address: str) -> None:
+        """A bell of a host, as its worker passes it on; without an address it is for all slots."""
+        with make_app(self._broker(host), host_queue(host)) as app:
+            Door(app).push(Kind.BELL, host, address)
 
     # Looking
 

@@ -28,12 +28,11 @@ from tests.site.world import Killed, Process, World
 PREFIXES: Final = ("quarantine", "tests.lab.services.nova_standin")
 _KEPT: Final = (
     "quarantine.cli",
-    "quarantine.listener",
     "quarantine.record.engine",
     "quarantine.record.migrations",
     "quarantine.upgrade",
 )
-"""What serves people is not run here, nor what needs a RabbitMQ; an engine waits for real locks."""
+"""What serves people is not run here; an engine waits for real locks."""
 
 _REMEMBERED: Final = 5000
 

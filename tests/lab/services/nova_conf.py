@@ -45,11 +45,6 @@ workers = 1
 [scheduler]
 workers = 1
 discover_hosts_in_cells_interval = 1
-[notifications]
-notification_format = versioned
-[oslo_messaging_notifications]
-driver = messagingv2
-topics = versioned_notifications
 [oslo_messaging_rabbit]
 heartbeat_timeout_threshold = 10
 kombu_reconnect_delay = 0.5

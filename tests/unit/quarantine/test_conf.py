@@ -127,7 +127,7 @@ def test_what_holds_a_password_is_secret() -> None:
         for option in options
         if option.secret
     }
-    assert secret == {"database.url", "broker.url", "notifications.transport_url"}
+    assert secret == {"database.url", "broker.url"}
 
 
 @pytest.mark.parametrize(
@@ -171,3 +171,14 @@ def test_the_sample_is_a_valid_file(tmp_path: Path) -> None:
         if line.strip("#")
     )
     assert load([write(tmp_path / "spelled", spelled)]).erase.policy == "purge"
+
+
+def test_the_group_of_the_listener_that_is_gone_keeps_no_program_from_starting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "x.conf"
+    file.write_text("[notifications]\ntransport_url = rabbit://nova:s3cret@bus:5672/\n")
+    assert load([file]).erase.policy == "purge"
+    assert "[notifications] is gone" in caplog.text
+    assert "stop and remove nvme-quarantine-listener" in caplog.text
+    assert "s3cret" not in caplog.text

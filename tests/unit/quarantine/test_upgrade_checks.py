@@ -141,8 +141,6 @@ CASES: list[tuple[str, str, Break, str]] = [
         lambda cloud: wide(cloud, "[workarounds]\noptimize_for_wide_provider_trees = true\n"),
         "depth-first",
     ),
-    ("no-driver", "notifications", conf(sending=""), "sends nothing"),
-    ("old-format", "notifications", conf(versions=""), "unversioned"),
     ("kept", "ghost-cleanup", conf(core="running_deleted_instance_action = log"), "log"),
     ("never", "ghost-cleanup", conf(core="running_deleted_instance_poll_interval = 0"), "is 0"),
     ("apart", "soft-delete", split(core="reclaim_instance_interval = 60"), "60"),

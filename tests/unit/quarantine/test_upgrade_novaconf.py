@@ -57,14 +57,13 @@ def test_lines_keep_their_order_over_files_and_directories(tmp_path: Path) -> No
 
 def test_a_value_of_several_lines_a_list_and_old_names_count(tmp_path: Path) -> None:
     text = (
-        "[DEFAULT]\npci_alias = {}\nnotification_format = versioned\n"
+        "[DEFAULT]\npci_alias = {}\n"
         '[pci]\npassthrough_whitelist = [{"vendor_id": "0001"},\n'
         '    {"vendor_id": "0002", "one_time_use": true}]\n'
     )
     conf = read(write(tmp_path / "nova.conf", text))
     assert [spec.one_time_use for spec in conf.device_specs] == [False, True]
     assert len(conf.wrong_aliases) == 1
-    assert conf.notification_format == "versioned"
 
 
 def test_one_bad_value_hides_no_other(tmp_path: Path) -> None:

@@ -49,16 +49,13 @@ def nova_text(
     tracking: str = "report_in_placement = true",
     scheduling: str = "pci_in_placement = true",
     filters: str = "enabled_filters = ComputeFilter, PciPassthroughFilter, NUMATopologyFilter",
-    sending: str = "driver = messagingv2",
-    versions: str = "notification_format = both",
     refresh: str = "",
     core: str = "",
 ) -> str:
     """A good nova.conf, but for what is asked for."""
     lines = ["[DEFAULT]", core, "[pci]", tracking]
     lines += [f"device_spec = {line}" for line in specs] + [f"alias = {line}" for line in aliases]
-    lines += ["[filter_scheduler]", scheduling, filters, "[notifications]", versions]
-    lines += ["[oslo_messaging_notifications]", sending, "[compute]", refresh, ""]
+    lines += ["[filter_scheduler]", scheduling, filters, "[compute]", refresh, ""]
     return "\n".join(lines)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import uuid
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -56,9 +55,6 @@ class Looker(Protocol):
 
     def bell(self, host: str, address: str | None = None) -> object:
         """One host's slots."""
-
-    def bell_server(self, server: str) -> object:
-        """The slots that an instance has, on whatever host."""
 
 
 @dataclass
@@ -226,16 +222,6 @@ class Inbox:
         if not self.bells:
             return 0.0
         return self._rung.ring((host, address), lambda: self.looker.bell(host, address))
-
-    def bell_server(self, server: str) -> float:
-        """As :meth:`bell`, for whoever knows the instance and not all of its hosts."""
-        try:
-            consumer = str(uuid.UUID(server))
-        except ValueError as error:
-            raise BadInputError(f"bell: expected a server's uuid: {error}") from error
-        if not self.bells:
-            return 0.0
-        return self._rung.ring(consumer, lambda: self.looker.bell_server(consumer))
 
     def _decide(
         self, host: HostRecord, report: EraseReport, token: str, raw: bytes, digest: str

@@ -7,7 +7,6 @@ connections, so that nothing else delays them; so have bells, so that they delay
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -15,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from eraser.wire.inbound import BOUNDS, CONTROL_BELLS, Kind, key
+from eraser.wire.inbound import BOUNDS, Kind, key
 from quarantine import oldqueue
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
 
@@ -54,7 +53,6 @@ class Takes(Protocol):
     def hello(self, token: str) -> object: ...
     def progress(self, token: str) -> object: ...
     def bell(self, host: str, address: str | None = None) -> float: ...
-    def bell_server(self, server: str) -> float: ...
 
 
 class Reads(Protocol):
@@ -94,9 +92,8 @@ class Lane:
         if Kind.BELL not in self.kinds:
             return self._serve_all()
         rung = self._ring_again()
-        control = self._control_bell()
         old = self._old_message()
-        return self._serve_all() or rung or control or old
+        return self._serve_all() or rung or old
 
     def _read_hosts(self) -> None:
         now = self.clock()
@@ -175,46 +172,29 @@ class Lane:
         if wait:
             self._ringing[host, address] = self.clock() + wait
 
-    def _ring_server(self, server: str) -> None:
-        wait = self.inbox.bell_server(server)
-        if wait:
-            self._ringing["", server] = self.clock() + wait
-
     def _ring_again(self) -> bool:
         now = self.clock()
         due = [bell for bell, at in self._ringing.items() if at <= now]
-        for host, what in due:
-            del self._ringing[host, what]
-            self._hint({"host": host, "address": what} if host else {"server": what})
+        for host, address in due:
+            del self._ringing[host, address]
+            self._hint({"host": host, "address": address})
         return bool(due)
 
-    def _control_bell(self) -> bool:
-        entry = self.lists.head(CONTROL_BELLS)
-        if entry is None:
-            return False
-        self.lists.remove(CONTROL_BELLS, entry)
-        try:
-            self._hint(json.loads(entry))
-        except ValueError as error:
-            LOG.error("no bell: %s", error)
-        return True
+    def _hint(self, hint: dict[str, Any]) -> None:
+        """Somebody's word for what may have changed. Whatever it meets, the regular look comes.
 
-    def _hint(self, hint: Any) -> None:
-        """Somebody's word for what may have changed. Whatever it meets, the regular look comes."""
-        known = hint if isinstance(hint, dict) else {}
-        host, address, server = (
-            value if isinstance(value := known.get(name), str) else ""
-            for name in ("host", "address", "server")
-        )
-        if not host and not server:
-            LOG.warning("a bell without a host or a server is ignored")
+        One that names a server is dropped: a listener of an earlier release rang that way, beside
+        another bell for the server's host.
+        """
+        words = (hint.get(name) for name in ("host", "address"))
+        host, address = (word if isinstance(word, str) else "" for word in words)
+        if not host:
+            LOG.info("a bell without a host is ignored")
+            return
         try:
-            if host:
-                self._ring(host, address)
-            if server:
-                self._ring_server(server)
+            self._ring(host, address)
         except QuarantineError as error:
-            LOG.info("a bell for %s dropped: %s", host or server, error)
+            LOG.info("a bell for %s dropped: %s", host, error)
 
     def _old_message(self) -> bool:
         """One message of a host that was not upgraded yet: see :mod:`quarantine.oldqueue`."""

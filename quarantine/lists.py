@@ -6,23 +6,18 @@ killed is still there. It may be worked on twice, which changes nothing.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from eraser.wire.inbound import BOUNDS, CONTROL_BELLS, Kind
 from eraser.wire.messaging import Door
 from quarantine.errors import UnavailableError
 
 _CHUNK: Final = 64
 """Keys that one EXISTS asks for: few answers where all is quiet, few questions where it is not."""
-
-BELLS_KEPT: Final = 10_000
-"""Of our own programs' bells; they may ring for every host of a cloud at once."""
 
 
 class Lists:
@@ -73,13 +68,6 @@ class Lists:
         """Removes a key, whatever it is."""
         with self._client() as client:
             client.unlink(key)
-
-    def ring(self, hint: Mapping[str, str]) -> None:
-        """A bell of our own programs: ``host``, or ``host`` and ``address``, or ``server``."""
-        with self._client() as client:
-            client.rpush(CONTROL_BELLS, json.dumps(hint))
-            client.ltrim(CONTROL_BELLS, -BELLS_KEPT, -1)
-            client.expire(CONTROL_BELLS, BOUNDS[Kind.BELL].seconds or 0)
 
     @contextmanager
     def _client(self) -> Iterator[Redis]:

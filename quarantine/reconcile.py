@@ -207,11 +207,6 @@ class Reconciler:
         ]
         return self._each(self._turns.oldest_first(slots))
 
-    def bell_server(self, server: str) -> list[Outcome]:
-        """Something happened to that instance: look at the slots that it had when last read."""
-        had = [record.slot for record in self._store.slots(consumer=server)]
-        return self._each(self._turns.oldest_first(had))
-
     def sweep(self) -> list[Outcome]:
         """List every one-time-use provider once and look at all slots that may need a step.
 

@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-CONTROL_BELLS: Final = "quarantine:bells"
-"""Bells that the control plane's own programs ring: JSON objects with ``host`` or ``server``."""
-
 
 class Kind(StrEnum):
     """What a list holds: signed tokens, and PCI addresses on the bells' (empty: all slots)."""

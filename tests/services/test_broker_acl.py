@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from eraser.wire.inbound import CONTROL_BELLS, Kind, key
+from eraser.wire.inbound import Kind, key
 from eraser.wire.messaging import Door, host_queue, make_app
 from quarantine import brokeracl, celeryapp, intake
 from quarantine.lists import Lists
@@ -44,7 +44,6 @@ def broker(server: Broker) -> Broker:
         post = celeryapp.CeleryPost(app)
         for host in (HOST, OTHER, NASTY):
             post(host, "order")
-        Lists(Door(app)).ring({"host": HOST})
     return server
 
 
@@ -54,15 +53,15 @@ def test_what_each_needs_is_allowed(broker: Broker) -> None:
         lists = Lists(Door(app))
         keys = [key(kind, host) for kind in Kind for host in (HOST, OTHER, NASTY, "nobody")]
         assert lists.full(keys) == [each for each in keys if not each.endswith("nobody")]
-        for name in (key(Kind.REPORT, HOST), CONTROL_BELLS):
-            assert lists.length(name) == 1
-            entry = lists.head(name)
-            assert entry == lists.tail(name)
-            assert entry is not None
-            lists.cut(name, 5, oldest=True)
-            lists.remove(name, entry)
-            assert lists.length(name) == 0
-            lists.drop(name)
+        name = key(Kind.REPORT, HOST)
+        assert lists.length(name) == 1
+        entry = lists.head(name)
+        assert entry == lists.tail(name)
+        assert entry is not None
+        lists.cut(name, 5, oldest=True)
+        lists.remove(name, entry)
+        assert lists.length(name) == 0
+        lists.drop(name)
     with broker.as_(HOST) as host:
         assert host.brpop([host_queue(HOST)], timeout=1) is not None
     assert broker.denials() == []
@@ -78,7 +77,6 @@ FORBIDDEN: dict[str, Try] = {
     "cut another's reports": lambda r: r.ltrim(key(Kind.REPORT, OTHER), 1, 0),
     "let another's reports expire": lambda r: r.expire(key(Kind.REPORT, OTHER), 1),
     "speak for another": lambda r: r.rpush(key(Kind.BELL, OTHER), ""),
-    "ring as the control plane": lambda r: r.rpush(CONTROL_BELLS, "{}"),
     "order another to do something": lambda r: r.lpush(host_queue(OTHER), "x"),
     "order one whose name begins alike": lambda r: r.lpush(host_queue(NASTY), "x"),
     "take another's orders": lambda r: r.brpop([host_queue(OTHER)], timeout=1),
@@ -129,9 +127,6 @@ def test_nothing_that_a_host_says_makes_the_control_plane_send(broker: Broker) -
         def hello(self, token: str) -> None: ...
         def progress(self, token: str) -> None: ...
         def bell(self, host: str, address: str | None = None) -> float:
-            return 0.0
-
-        def bell_server(self, server: str) -> float:
             return 0.0
 
     with make_app(broker.url_for(HOST), host_queue(HOST)) as rooted:

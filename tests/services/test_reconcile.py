@@ -180,15 +180,6 @@ def test_a_bell_names_a_host_or_one_slot_and_nothing_else_is_read(pool: Pool) ->
     assert pool.record.state is State.ERASING
 
 
-def test_a_bell_may_name_the_instance_and_only_its_slots_are_read(pool: Pool) -> None:
-    server = pool.make_used()
-    pool.nova.delete(server)
-    assert pool.reconciler.bell_server("22222222-2222-4222-8222-222222222222") == []
-    assert pool.record.state is State.IN_USE
-    outcomes = pool.reconciler.bell_server(server.uuid)
-    assert [(o.slot, o.state) for o in outcomes] == [(pool.slot, State.ERASING)]
-
-
 def test_a_claim_is_seen_by_the_sweep_and_a_quiet_slot_is_not_read(pool: Pool) -> None:
     pool.make_available()
     assert pool.slot not in [o.slot for o in pool.reconciler.sweep()]

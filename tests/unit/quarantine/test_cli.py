@@ -389,9 +389,8 @@ def test_a_policy_file_must_be_the_policy_named(ready: Cli, conf: Path, tmp_path
 def test_the_unit_of_the_listener_that_is_gone_fails_and_names_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["--config-file", "/etc/nvme-quarantine/nvme-quarantine.conf", "listener"])
-    assert caught.value.code == 2
+    file = "/etc/nvme-quarantine/nvme-quarantine.conf"
+    assert cli.main(["--config-file", file, "listener"]) == 2
     assert "invalid choice: 'listener'" in capsys.readouterr().err
 
 

@@ -104,9 +104,6 @@ class Looks:
     def bell(self, host: str, address: str | None = None) -> None:
         self.bells.append((host, address))
 
-    def bell_server(self, server: str) -> None:
-        self.bells.append((server, None))
-
 
 @dataclass
 class Plane:
@@ -767,16 +764,6 @@ def test_a_bell_makes_us_look_and_nothing_else(plane: Plane) -> None:
     for host, address in (("../x", None), ("cmp1", "nonsense")):
         with pytest.raises(BadInputError):
             plane.inbox.bell(host, address)
-
-
-def test_a_bell_may_name_an_instance_as_nova_or_as_placement_writes_it(plane: Plane) -> None:
-    plane.inbox.bell_server("22222222222242228222222222222222")
-    assert plane.looks.bells == [("22222222-2222-4222-8222-222222222222", None)]
-    with pytest.raises(BadInputError):
-        plane.inbox.bell_server("cmp1")
-    plane.inbox.bells = False
-    plane.inbox.bell_server("22222222222242228222222222222222")
-    assert len(plane.looks.bells) == 1
 
 
 def test_an_order_says_what_people_approved_and_is_stored_before_it_is_sent(plane: Plane) -> None:

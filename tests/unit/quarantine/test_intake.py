@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from eraser.wire import messaging
-from eraser.wire.inbound import BOUNDS, CONTROL_BELLS, Kind, key
+from eraser.wire.inbound import BOUNDS, Kind, key
 from quarantine import intake, oldqueue
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
 from quarantine.intake import (
@@ -96,10 +96,6 @@ class FakeInbox:
 
     def bell(self, host: str, address: str | None = None) -> float:
         self._take("bell", host, address)
-        return self.wait
-
-    def bell_server(self, server: str) -> float:
-        self._take("server", server)
         return self.wait
 
 
@@ -312,26 +308,6 @@ def test_a_host_rings_for_itself_whatever_it_says(rest: World) -> None:
     assert rest.turn() == [("bell", "a", '{"host": "b"}')]
 
 
-@pytest.mark.parametrize(
-    ("hint", "heard"),
-    [
-        ({"host": "cmp1"}, [("bell", "cmp1", None)]),
-        ({"host": "cmp1", "address": 7}, [("bell", "cmp1", None)]),
-        ({"server": "a-uuid"}, [("server", "a-uuid")]),
-        ({"server": "u", "host": "h"}, [("bell", "h", None), ("server", "u")]),
-        ({}, []),
-        (None, []),
-        ({"host": 1}, []),
-    ],
-)
-def test_our_own_programs_ring(rest: World, hint: Any, heard: list[tuple[Any, ...]]) -> None:
-    rest.lists.lists[CONTROL_BELLS].append(json.dumps(hint).encode())
-    rest.lists.lists[CONTROL_BELLS].append(b"not json")
-    assert rest.turn() == heard
-    assert rest.turn() == []
-    assert not rest.lists.lists[CONTROL_BELLS]
-
-
 def test_a_broker_that_is_away_and_a_mistake_of_ours_end_no_lane(
     urgent: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -360,6 +336,25 @@ def old(task: str, *arguments: Any, **embedded: Any) -> bytes:
     follow = {"callbacks": None, "errbacks": None, "chain": None, "chord": None} | embedded
     body = base64.b64encode(json.dumps([arguments, {}, follow]).encode()).decode()
     return json.dumps({"headers": {"task": task}, "body": body}).encode()
+
+
+@pytest.mark.parametrize(
+    ("hint", "heard"),
+    [
+        ({"host": "cmp1"}, [("bell", "cmp1", None)]),
+        ({"host": "cmp1", "address": 7}, [("bell", "cmp1", None)]),
+        ({"server": "a-uuid"}, []),
+        ({"server": "u", "host": "h"}, [("bell", "h", None)]),
+        ({}, []),
+        ({"host": 1}, []),
+    ],
+)
+def test_an_old_bell_for_a_server_is_read_and_dropped(
+    rest: World, hint: dict[str, Any], heard: list[tuple[Any, ...]]
+) -> None:
+    rest.lists.lists[oldqueue.NAME] = [old("quarantine.bell", hint)]
+    assert rest.turn() == heard
+    assert rest.lists.lists[oldqueue.NAME] == []
 
 
 def test_messages_on_the_old_queue_are_taken_oldest_first(rest: World) -> None:

@@ -34,10 +34,14 @@ class NvmeDriver(fake.MediumFakeDriver):  # type: ignore[misc]
         """As libvirt's driver reports it: ``nova/virt/libvirt/host.py _get_pcidev_info``."""
         found: dict[str, Any] = super().get_available_resource(nodename)
         # nova-compute only starts again where its node keeps its uuid.
-        found["uuid"] = str(uuid.uuid5(uuid.NAMESPACE_DNS, nodename))
+        found["uuid"] = _node(nodename)
         addresses = Path(os.environ["NOVA_LAB_DRIVES"]).read_text().split()
         found["pci_passthrough_devices"] = json.dumps([_device(each) for each in addresses])
         return found
+
+    def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
+        """As in the resources: a host that is back lets go of what was evacuated from its node."""
+        return {_node(name): name for name in self.get_available_nodes(refresh)}
 
     def spawn(self, context: Any, instance: Any, *args: Any, **kwargs: Any) -> None:
         """Start a guest, or fail as a hypervisor does."""
@@ -55,6 +59,10 @@ def _move_bell(path: str) -> None:
         if name.startswith("nvme_quarantine_nova_patch_") and name.endswith(".rings")
     )
     rings.BELL = path  # type: ignore[attr-defined]
+
+
+def _node(name: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
 
 
 def _device(address: str) -> dict[str, Any]:

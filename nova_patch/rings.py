@@ -31,7 +31,7 @@ from .said import LOG, once
 BELL = "/run/nvme-quarantine/bell.sock"
 """As ``eraser.bell`` makes it, and ``run_dir`` of nvme-eraser says."""
 
-LOOK = 0.25
+LOOK = 0.1
 """Seconds between two questions to Placement whether another host has removed an allocation, or a
 tenth of the time that it has taken so far. Bells on suspicion would not do: whoever hears one too
 early hears the next a second later (``eraser.bell.PAUSE``)."""
@@ -40,7 +40,7 @@ WAITER = "nvme-quarantine-bell"
 """The name of the thread that asks."""
 
 PATIENCE = 300.0
-"""Seconds after which nobody asks any more, some 60 questions; the regular look finds the rest."""
+"""Seconds after which nobody asks any more, some 70 questions; the regular look finds the rest."""
 
 _AT_ONCE = 32
 """Addresses in one datagram, which ``eraser.bell`` takes up to 1024 bytes of."""

@@ -26,7 +26,7 @@ from tests.lab.nvme.composed.firsttenant import FirstTenant
 from tests.lab.nvme.composed.host import Clock, Host
 from tests.lab.nvme.composed.kept import Kept, What
 from tests.lab.nvme.composed.marks import mark, marks_in
-from tests.lab.nvme.composed.triggers import Trigger
+from tests.lab.nvme.composed.triggers import PLAINLY, Trigger
 from tests.lab.nvme.control import DriveControl
 from tests.lab.nvme.nature import Method, Truth
 from tests.lab.nvme.server import DriveServer
@@ -102,8 +102,9 @@ def test_it_keeps_by_how_it_was_written(tmp_path: Path, what: What) -> None:
         )
 
 
-def test_what_was_deallocated_comes_back(tmp_path: Path) -> None:
-    with lab(liar(FLR, Kept(What.DEALLOCATED)), tmp_path, erased=False) as made:
+@pytest.mark.parametrize("trigger", [FLR, PLAINLY], ids=lambda one: one.word)
+def test_what_was_deallocated_comes_back(tmp_path: Path, trigger: Trigger) -> None:
+    with lab(liar(trigger, Kept(What.DEALLOCATED)), tmp_path, erased=False) as made:
         assert made.host.deallocate(made.where, 80, 16).code == 0
         assert not made.sees(10)
         assert made.sees(12)

@@ -170,7 +170,7 @@ def waits(*seconds: float) -> Try:
 
 
 TRIES: dict[str, tuple[int, Try, Try]] = {
-    "order backward": (1, pages(9, HERE), pages(HERE, 9)),
+    "order backward": (1, pages(9, HERE), pages(HERE, HERE, 9)),
     "order jumping": (1, pages(HERE, 9), pages(HERE, HERE + 1)),
     "order sequential": (1, pages(HERE, HERE + 1), pages(HERE, 9)),
     "order again": (1, pages(HERE, HERE), pages(HERE, HERE + 1)),
@@ -251,14 +251,18 @@ TRIES: dict[str, tuple[int, Try, Try]] = {
     "feature arbitration": (1, feature(0x01), feature(0x0B)),
     "feature thermal": (1, feature(0x04), feature(0x0B)),
     "feature saved": (1, feature(0x01, save=True), feature(0x01)),
-    "queues": (4, reset(Reset.CONTROLLER, 4), reset(Reset.CONTROLLER, 3)),
+    "queues": (
+        4,
+        reset(Reset.CONTROLLER, 4),
+        times(2, lambda made: made.host.reset(Reset.CONTROLLER, 3)),
+    ),
     "count reads": (3, pages(9, 10, HERE), pages(9, HERE)),
     "count commands": (3, times(2, lambda made: made.host.log(2)), log(2)),
     "count kilobytes": (16, pages(9, 10, 11, HERE), pages(9, 10, HERE)),
     "time since": (20, waits(12, 8), waits(12, 7)),
     "time idle": (20, waits(20), waits(12, 12)),
     "hours": (1, waits(1800, 1800), waits(1800, 1799)),
-    "knock": (7, knocked((0, 1, 2)), knocked((1, 0, 2))),
+    "knock": (7, knocked((0, 1, 2)), knocked((1, 0, 2, 1, 2))),
     "vendor": (7, admin(0xC5, cdw13=7), admin(0xC5, cdw13=8)),
     "date": (2030, year(2031), year(2029)),
     "cycles": (
@@ -343,6 +347,16 @@ def test_after_wants_an_order(tmp_path: Path) -> None:
         assert made.sees()
 
 
+def test_what_comes_after_counts_its_time_from_then(tmp_path: Path) -> None:
+    late = Trigger("time", "since", 20)
+    with lab(liar(Trigger(AFTER, parts=(FLR, late))), tmp_path) as made:
+        made.clock.wait(20)
+        made.host.reset(Reset.FUNCTION, 2)
+        assert not made.sees()
+        made.clock.wait(20)
+        assert made.sees()
+
+
 def test_a_joint_in_a_joint(tmp_path: Path) -> None:
     block = Trigger("size", "block")
     first = Trigger(OR, parts=(FLR, Trigger("left")))
@@ -360,6 +374,7 @@ def test_what_happened_before_the_erase_does_not_count(tmp_path: Path) -> None:
         assert made.sees(), "it was not erased yet"
         made.erase()
         assert not made.sees()
-        made.erase()
         made.host.reset(Reset.FUNCTION, 2)
         assert made.sees()
+        made.erase()
+        assert not made.sees(), "another erase, another count"

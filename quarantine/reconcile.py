@@ -516,8 +516,9 @@ def worst_case_detection(config: Limits, slots: int, read_seconds: float = 0.05)
 
     ``slots`` in use are read in turn, oldest first, each at least every ``in_use_reread`` seconds
     unless the requests (``read_seconds`` each) take longer than that in their share of the rounds;
-    a turn comes once in ``sweep_interval``.
+    a turn comes once in ``sweep_interval``. A slot whose claim another process saw (the worker, by
+    a bell) is among them after the next listing.
     """
     reads = slots * read_seconds
     turn = config.sweep_interval + min(reads, config.sweep_interval)
-    return max(config.in_use_reread, reads / _SHARE) + turn
+    return max(config.in_use_reread, config.list_interval, reads / _SHARE) + turn

@@ -108,7 +108,11 @@ def _summary(found: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]
 
 
 def _detection(site: Site, found: Sequence[Mapping[str, float]], slots: int) -> dict[str, float]:
-    used = Limits(sweep_interval=site.timing.sweep, in_use_reread=site.timing.reread)
+    used = Limits(
+        sweep_interval=site.timing.sweep,
+        list_interval=site.timing.listing,
+        in_use_reread=site.timing.reread,
+    )
     return {
         "configured_s": round(worst_case_detection(used, slots), 3),
         "measured_max_s": round(max(slot[rounds.DETECTION] for slot in found), 3),

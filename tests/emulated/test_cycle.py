@@ -148,7 +148,11 @@ def test_a_release_is_seen_although_the_generation_stood_still(floor: Floor) -> 
     deleted = time.monotonic()
     floor.delete(stay, bell=False)
     assert placement("GET", path, "1.14").body["generation"] == before
-    limits = Limits(sweep_interval=site.timing.sweep, in_use_reread=site.timing.reread)
+    limits = Limits(
+        sweep_interval=site.timing.sweep,
+        list_interval=site.timing.listing,
+        in_use_reread=site.timing.reread,
+    )
     worst = worst_case_detection(limits, slots=1)
     floor.wait_row(stay, Event.RELEASE_SEEN)
     assert time.monotonic() - deleted < worst + NOISE_SECONDS

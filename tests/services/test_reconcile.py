@@ -740,6 +740,12 @@ def test_worst_case_detection_grows_with_the_slots() -> None:
     assert worst_case_detection(limits, 20_000, 0.05) == pytest.approx(3000 + 15 + 15)
 
 
+def test_worst_case_detection_is_no_less_than_the_listing() -> None:
+    """A claim that another process saw first is on the list of slots to read after a listing."""
+    limits = Limits(sweep_interval=15, in_use_reread=30, list_interval=60)
+    assert worst_case_detection(limits, 4, 0.05) == pytest.approx(60 + 15 + 0.2)
+
+
 def test_a_certified_slot_goes_back_only_with_its_hosts_receipt(pool: Pool) -> None:
     pool.enrol()
     pool.reconciler.look(pool.slot)

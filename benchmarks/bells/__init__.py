@@ -1,1 +1,0 @@
-"""How soon a release is heard of."""

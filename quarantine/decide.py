@@ -17,6 +17,7 @@ from quarantine.cloud.facts import ONE_TIME_USE, View
 from quarantine.concern import concern, intruder
 from quarantine.handover import Handover
 from quarantine.look import Look, amend, handed_over, hold, move, reserve, strangers
+from quarantine.mark import Mark
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Event, State
 from quarantine.step import Act, Action, Limits, Past
@@ -258,7 +259,8 @@ def _give_back(look: Look) -> Action:
     """Nova reserves only what has the trait: without it the next user would leave no mark."""
     if look.past.burns is None:
         return Action(Act.CHECK, ONE_TIME_USE)
-    return Action(Act.GIVE_BACK, "certified") if look.past.burns else hold(UNBURNT)
+    mark = SlotChanges(offered_as=look.mark_of_return)
+    return Action(Act.GIVE_BACK, "certified", changes=mark) if look.past.burns else hold(UNBURNT)
 
 
 def _available(look: Look) -> Action:
@@ -285,7 +287,23 @@ def _available(look: Look) -> Action:
         )
     if wrong:
         return reserve(f"on offer although {wrong}; reserved first", alarm=True)
-    return NOTHING
+    return NOTHING if look.limits.tickets else _unmoved(look)
+
+
+def _unmoved(look: Look) -> Action:
+    """No gate tells of a guest here: what moves the provider is a use until it is explained."""
+    mark = Mark.read(look.record.offered_as)
+    if mark is not None and mark.generation == look.view.provider.generation:
+        return NOTHING
+    if look.past.traits is None:
+        return Action(Act.CHECK, "traits")
+    now = Mark.of(look.view, look.past.traits)
+    why = mark.unexplained(now) if mark is not None else ""
+    if not why:
+        return amend("", SlotChanges(offered_as=str(now)))
+    if look.past.crowded:
+        return Action(Act.WAIT, look.past.crowded)
+    return reserve(f"{why}; reserved first")
 
 
 def _parked(look: Look) -> Action:

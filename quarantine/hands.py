@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
@@ -118,7 +119,7 @@ class Hands:
             return self._take(record, view), True
         if action.act is not Act.GIVE_BACK:
             raise ValueError(f"expected a step on the record or in Placement, found {action.act}")
-        self._give_back(record, view)
+        self._give_back(record, view, action.changes)
         return None, False
 
     def _take(self, record: SlotRecord, view: View) -> View:
@@ -128,15 +129,17 @@ class Hands:
             self._store.amend(record, SlotChanges(custody=consumer))
         return custody.take(self._placement, view, consumer)
 
-    def _give_back(self, record: SlotRecord, view: View) -> None:
+    def _give_back(self, record: SlotRecord, view: View, changes: SlotChanges) -> None:
         if record.custody is None:
             raise ConflictError(f"{record.slot}: expected a custody to give back, found none")
         if not record.custody_ready:
             # Begun before, by a look that died or by one that runs beside us: its mark stands.
+            if changes.offered_as != record.offered_as:
+                self._store.amend(record, changes)
             custody.give_back(self._placement, view, record.custody)
             return
         # The mark tells a later look that an absent custody may be our own doing.
-        begun = self._store.amend(record, SlotChanges(custody_ready=False))
+        begun = self._store.amend(record, replace(changes, custody_ready=False))
         try:
             custody.give_back(self._placement, view, record.custody)
         except ConflictError:

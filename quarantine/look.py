@@ -10,6 +10,7 @@ from typing import Final
 
 from quarantine.cloud.facts import View
 from quarantine.handover import Handover
+from quarantine.mark import Mark
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import Event
 from quarantine.step import NO_CHANGES, Act, Action, Limits, Past
@@ -72,6 +73,12 @@ class Look:
     @property
     def locked(self) -> bool:
         return self.view.locked
+
+    @property
+    def mark_of_return(self) -> str | None:
+        """What tells of a use of the drive once it is back; None where a gate does that."""
+        traits = self.past.traits
+        return None if traits is None else str(Mark.given_back(self.view, traits))
 
     def age(self, since: datetime | None) -> float:
         """Seconds since then; without end when it never was, and when it is to come.

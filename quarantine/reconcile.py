@@ -20,7 +20,8 @@ from typing import Final, Protocol
 from eraser.wire.identity import Slot
 from quarantine import absence, custody
 from quarantine.absence import Absences
-from quarantine.cloud.facts import Provider, View
+from quarantine.brake import Brake
+from quarantine.cloud.facts import ONE_TIME_USE_TRAITS, Provider, View
 from quarantine.decide import decide
 from quarantine.doubt import Doubts
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
@@ -28,6 +29,7 @@ from quarantine.handover import Handover
 from quarantine.hands import Dispatcher, Hands, Tickets
 from quarantine.lateness import Lateness
 from quarantine.look import strangers
+from quarantine.mark import Mark
 from quarantine.offers import Unread, hold_unburnt
 from quarantine.past import past_of
 from quarantine.record.facts import SlotChanges, SlotRecord
@@ -112,6 +114,9 @@ class Cloud(custody.Door, Protocol):
     def burns(self, uuid: str) -> bool:
         """Whether Nova reserves the slot at its next use."""
 
+    def traits(self, uuid: str) -> tuple[int, frozenset[str]]:
+        """Generation and traits."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -161,6 +166,7 @@ class Reconciler:
         self._lateness = lateness or Lateness(monotonic)
         self._lateness.expect(SWEEP, lambda: sweep_bound(config))
         self._absences = Absences(config.absent_after)
+        self._brake = Brake(monotonic)
         self._doubted: frozenset[Slot] = frozenset()
         self._doubts = Doubts(config.unknown_grace)
 
@@ -181,14 +187,14 @@ class Reconciler:
             fresh = False
             past = self._past(record)
             action = decide(record, view, self._clock(), self._limits, past)
-            if action.act is Act.ASK:
-                past = self._asked(past, record, view)
-                action = decide(record, view, self._clock(), self._limits, past)
-            elif action.act is Act.CHECK:
-                # After the view: a trait that goes later moves the generation of our write.
-                past = replace(past, burns=self._placement.burns(record.provider))
-                action = decide(record, view, self._clock(), self._limits, past)
             try:
+                if action.act is Act.ASK:
+                    past = self._asked(past, record, view)
+                    action = decide(record, view, self._clock(), self._limits, past)
+                elif action.act is Act.CHECK:
+                    past = self._checked(past, record, view)
+                    action = decide(record, view, self._clock(), self._limits, past)
+                    self._brake.note(slot, action)
                 with _told(record, action):
                     if action.act in _LAST:
                         return self._noted(self._last(record, action), view, past)
@@ -224,6 +230,7 @@ class Reconciler:
         listed = {provider.uuid: provider for provider in providers}
         self._watch.refill(r for r in records if r.state is State.IN_USE)
         self._turns.forget({record.slot for record in records})
+        self._brake.refresh(records)
         lacking = absence.weigh(records, listed)
         if any(self._placement.by_slot(slot) is not None for slot in lacking.sample):
             # They are there, without the trait: that is seen slot by slot.
@@ -339,6 +346,9 @@ class Reconciler:
         found = listed.get(record.provider)
         if record.state in _WORK or found is None or found.slot != record.slot:
             return True
+        if record.state is State.AVAILABLE and not self._limits.tickets:
+            mark = Mark.read(record.offered_as)
+            return mark is None or mark.generation != found.generation
         return found.generation != record.provider_generation
 
     def _still_used(self, record: SlotRecord) -> bool:
@@ -438,6 +448,21 @@ class Reconciler:
             # One guest at most is the migration's. A host may name thousands, by any text.
             return replace(past, handover=Handover.STRANGE)
         return replace(past, handover=self._handovers.between(one, now[0]))
+
+    def _checked(self, past: Past, record: SlotRecord, view: View | None) -> Past:
+        """With the traits of the slot. Raises ``ConflictError`` where it moved since the view."""
+        if self._limits.tickets:
+            # After the view: a trait that goes later moves the generation of our write.
+            return replace(past, burns=self._placement.burns(record.provider))
+        generation, traits = self._placement.traits(record.provider)
+        if view is None or generation != view.provider.generation:
+            raise ConflictError(f"its provider moved on to generation {generation}; look again")
+        return replace(
+            past,
+            burns=not traits.isdisjoint(ONE_TIME_USE_TRAITS),
+            traits=traits,
+            crowded=self._brake.waits(record.slot) if record.state is State.AVAILABLE else "",
+        )
 
     def _ghosts(self, record: SlotRecord) -> tuple[str, ...]:
         return () if self._haunts is None else self._haunts.of(record)

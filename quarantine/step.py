@@ -38,8 +38,8 @@ class Act(StrEnum):
     ASK = "ask"
     """Ask Nova for ghosts first, then decide again with the answer in ``Past.ghosts``."""
     CHECK = "check"
-    """Ask Placement for the slot's trait first, then decide again with the answer in
-    ``Past.burns``."""
+    """Ask Placement for the slot's traits first, then decide again with the answer in
+    ``Past.burns`` and ``Past.traits``."""
     TICKET = "ticket"
     """Send the case's ticket, or the same one again: its host's receipt is wanted."""
     AMEND = "amend"
@@ -92,6 +92,10 @@ class Past:
     burns: bool | None = True
     """The slot has the one-time-use trait, so Nova reserves it at its next use; None where
     Placement has not been asked yet. Traits move the generation with which a slot is given back."""
+    traits: frozenset[str] | None = None
+    """All of the slot's traits at the view's generation; None where Placement was not asked."""
+    crowded: str = ""
+    """Why a slot on offer that moved without a reason stays there for now (:mod:`.brake`)."""
 
 
 @dataclass(frozen=True)

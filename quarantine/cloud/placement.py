@@ -70,11 +70,15 @@ class Placement:
 
     def burns(self, uuid: str) -> bool:
         """Whether the provider has the one-time-use trait: Nova reserves it at its next use."""
+        return not self.traits(uuid)[1].isdisjoint(ONE_TIME_USE_TRAITS)
+
+    def traits(self, uuid: str) -> tuple[int, frozenset[str]]:
+        """Generation and traits of a provider; -1 and none where there is no such provider."""
         try:
-            found = self._call("GET", f"/resource_providers/{uuid}/traits")["traits"]
+            answer = self._call("GET", f"/resource_providers/{uuid}/traits")
         except NotFoundError:
-            return False
-        return not set(ONE_TIME_USE_TRAITS).isdisjoint(found)
+            return -1, frozenset()
+        return int(answer["resource_provider_generation"]), frozenset(answer["traits"])
 
     def offered(self, resource_class: str) -> list[Provider]:
         """The slots of that class that Placement would hand out at this moment, trait or not."""

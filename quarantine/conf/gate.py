@@ -28,6 +28,7 @@ slot on offer whose ticket is void is taken out of the pool and erased again.
 When to switch off: for a time, while the gate is being installed on hosts that do not have it yet.
 No tickets are sent then, so a host that has the hook refuses every guest, and on one without it a
 drive that was swapped or written to after its certificate is handed to the next tenant unnoticed.
+Of a use that Nova did not reserve the drive for, only Placement's generations tell then.
 When it is switched on, whatever was given back without a ticket is erased again, on each host as
 soon as that says something of its gate.
 

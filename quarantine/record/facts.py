@@ -79,6 +79,8 @@ class SlotRecord:
     alarm: str
     """What an operator was alarmed about and what still stands; empty when nothing is wrong."""
     provider_generation: int | None
+    offered_as: str | None
+    """:class:`quarantine.mark.Mark` of the provider as it went on offer, where no gate is."""
     read_at: datetime | None
     """When Placement was last looked at for this slot."""
     entered_at: datetime
@@ -144,6 +146,7 @@ class SlotChanges:
     ticket_ready: bool | Unset = UNSET
     alarm: str | Unset = UNSET
     provider_generation: int | Unset | None = UNSET
+    offered_as: str | Unset | None = UNSET
     read_at: datetime | Unset | None = UNSET
     reason: str | Unset = UNSET
     """With a transition, its own ``reason`` argument stands; this is for ``amend``."""

@@ -88,6 +88,7 @@ slots = sa.Table(
     sa.Column("ticket_ready", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("alarm", sa.String(1000), nullable=False, server_default=""),
     sa.Column("provider_generation", sa.Integer),
+    sa.Column("offered_as", sa.String(64)),
     sa.Column("read_at", UtcDateTime),
     sa.Column("entered_at", UtcDateTime, nullable=False),
     sa.Column("created_at", UtcDateTime, nullable=False),

@@ -38,8 +38,10 @@ NO_CERTIFICATE: Mapping[str, Any] = {
     "ticket_incarnation": None,
     "ticket_at": None,
     "ticket_ready": False,
+    "offered_as": None,
 }
-"""The columns of a drive that is certified for nobody: the ticket goes with its certificate."""
+"""The columns of a drive that is certified for nobody: what it was handed out with goes with its
+certificate."""
 
 EMPTY_CASE: Mapping[str, Any] = {
     "order_id": None,

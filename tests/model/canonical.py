@@ -177,6 +177,7 @@ def _record(p: int, number: int, registered: bool, alive: bool, spelt: Ranks) ->
         ticket_incarnation=_incarnation(record.ticket_incarnation, registered),
         ticket_at=None if record.ticket_at is None else NOW,
         provider_generation=None,
+        offered_as=None,
         read_at=None,
         entered_at=NOW,
     )

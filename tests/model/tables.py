@@ -289,6 +289,7 @@ def fresh_record(place: int, *, in_use: bool, generation: int = 0) -> SlotRecord
         ticket_ready=False,
         alarm="",
         provider_generation=None,
+        offered_as=None,
         read_at=None,
         entered_at=NOW,
         created_at=NOW,

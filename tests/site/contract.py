@@ -165,7 +165,9 @@ class PlacementContract:
         assert self.offered(ask, nova) == set()
         body = self.reshaping(ask, nova, provider, consumer, owner["consumer_generation"])
         body["allocations"][consumer]["allocations"] = {}
+        before = self.generation(ask, provider)
         assert ask("POST", "/reshaper", VERSION, body).status == 204
+        assert self.generation(ask, provider) == before + 3, "what quarantine.mark reckons with"
         assert self.offered(ask, nova) == {provider}
 
     def reshaping(

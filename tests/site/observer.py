@@ -91,7 +91,6 @@ class Observer:
     _unburnt: set[str] = field(default_factory=set)
     _claimed: dict[str, float] = field(default_factory=dict)
     """When each server claimed its drives."""
-    _unmarked: set[str] = field(default_factory=set)
     freed: dict[Slot, float] = field(default_factory=dict)
     """When a person took each slot from us last."""
 
@@ -179,6 +178,7 @@ class Observer:
     def erased(self, slot: Slot, drive: Drive) -> None:
         """A host erases a drive."""
         self.counts["erases"] += 1
+        self.counts["erases of drives without data"] += drive.blocks is None
         if drive.user is not None:
             self.found("erased_in_use", slot, f"{drive.user} runs with it")
 
@@ -219,29 +219,15 @@ class Observer:
         """Nothing may stand open for longer than its bound."""
         for slot, exposure in list(self._offered.items()):
             age = self._age(exposure)
-            if age > (most := self._bound(slot)) and not self._left_no_mark(slot):
+            if age > (most := self._bound(slot)):
                 text = f"a dirty drive is on offer for {age:.0f} s, promised {most:.0f} s"
                 self.found("offer", slot, text)
         for slot, exposure in list(self._unlocked.items()):
             age = self._age(exposure)
             most = self._bound(slot) + self.limits.burn_grace + 2 * self.limits.list_interval
-            if age > most and not self._left_no_mark(slot):
+            if age > most:
                 text = f"a drive with data is without any lock for {age:.0f} s, expected {most:.0f}"
                 self.found("unlocked", slot, text)
-
-    def _left_no_mark(self, slot: Slot) -> bool:
-        """Claimed and let go between two lists, never burned, and no gate to tell of the guest:
-        a known limit (docs/site.md). It is counted, and no finding."""
-        drive = self.hosts[slot.host].drives.get(slot.address)
-        exposure = self._offered.get(slot)
-        if self.gate or exposure is None or drive is None or drive.blocks not in self._unburnt:
-            return False
-        used = exposure.since - self._claimed.get(drive.blocks, -math.inf)
-        if used > self.promised(self.latency, unseen=True):
-            return False
-        self.counts["uses that left no mark"] += drive.blocks not in self._unmarked
-        self._unmarked.add(drive.blocks)
-        return True
 
     def _bound(self, slot: Slot) -> float:
         drive = self.hosts[slot.host].drives.get(slot.address)

@@ -316,6 +316,9 @@ class Placement:
                 provider.inventories = {n: _DEFAULTS | r for n, r in given["inventories"].items()}
                 self._moved(provider)
             self._replace(body["allocations"])
+            for uuid in body["inventories"]:
+                # The inventories are set twice (placement/objects/reshaper.py).
+                self._moved(self.providers[uuid])
         except Refused:
             self.providers, self.consumers = before
             raise

@@ -92,13 +92,14 @@ def test_an_alarm_that_should_have_rung_and_did_not_is_found(
     assert "none rang" in result.findings[0].text
 
 
-def test_a_use_that_left_no_mark_is_counted_and_no_finding() -> None:
+def test_a_use_that_left_nothing_but_a_generation_is_erased() -> None:
     """Never burned, over before a list could show it, and no gate that tells of the guest."""
     boots = tuple(Deed(400.0 + 90.0 * n, "boot", (1.0, 1.0, 0.0)) for n in range(4))
     script = replace(short(4, "swarm"), used=0.0, hosts=1, slots=4, gate=False, deeds=boots)
-    result = run(replace(script, bells=False, busy=900.0, end=1200.0), frozenset({"offer"}))
+    script = replace(script, bells=False, busy=900.0, end=1200.0)
+    result = run(script, frozenset({"offer", "unlocked", "held"}))
     assert not result.findings, shown(result)
-    assert result.counts["uses that left no mark"] > 0
+    assert result.counts["erases"] > result.counts["erases of drives without data"] == 0
 
 
 def test_the_observer_sees_a_leak_and_a_shrunk_run_still_does(

@@ -20,6 +20,7 @@ from eraser.wire.identity import ControllerIdentity, Slot
 from eraser.wire.signing import PrivateKey
 from quarantine.cloud.facts import (
     CONSUMER_TYPE,
+    ONE_TIME_USE,
     Allocation,
     Inventory,
     Provider,
@@ -27,6 +28,7 @@ from quarantine.cloud.facts import (
     provider_name,
 )
 from quarantine.errors import ConflictError, UnavailableError
+from quarantine.mark import RESHAPED
 from quarantine.record.facts import NewCertificate, SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
@@ -63,10 +65,11 @@ class Seat:
     reserved: bool = False
     holder: Allocation | None = None
     burns: bool = True
+    traits: frozenset[str] = frozenset({"OWNER_NOVA"})
 
-    def moved(self) -> None:
-        """A write, as Placement counts them."""
-        after = self.provider.generation + 1
+    def moved(self, times: int = 1) -> None:
+        """Writes, as Placement counts them."""
+        after = self.provider.generation + times
         self.provider = replace(self.provider, generation=after)
 
 
@@ -162,6 +165,12 @@ class Cloud:
         self._ask(uuid)
         return uuid in self.seats and self.seats[uuid].burns
 
+    def traits(self, uuid: str) -> tuple[int, frozenset[str]]:
+        self._ask(uuid)
+        seat = self.seats[uuid]
+        mine = frozenset({ONE_TIME_USE}) if seat.burns else frozenset()
+        return seat.provider.generation, seat.traits | mine
+
     def put_reserved(self, view: View, *, full: bool) -> int:
         seat = self._unmoved(view)
         seat.reserved = full
@@ -173,7 +182,7 @@ class Cloud:
         seat.reserved = False
         held = Allocation(consumer, {RC: 1}, 1, CONSUMER_TYPE, "p", "u")
         seat.holder = held if hold else None
-        seat.moved()
+        seat.moved(RESHAPED)
 
     def _unmoved(self, view: View) -> Seat:
         self._ask(view.provider.uuid)

@@ -274,6 +274,7 @@ class StoreSuite:
             ticket_ready=True,
             alarm="a" * 1000,
             provider_generation=12,
+            offered_as="17 a b",
             read_at=moment,
             reason="r",
         )

@@ -67,6 +67,7 @@ RECORD = SlotRecord(
     ticket_ready=True,
     alarm="",
     provider_generation=3,
+    offered_as=None,
     read_at=NOW,
     entered_at=NOW - timedelta(hours=1),
     created_at=NOW - timedelta(days=1),

@@ -53,6 +53,9 @@ class Cloud:
     def burns(self, uuid: str) -> bool:
         return False
 
+    def traits(self, uuid: str) -> tuple[int, frozenset[str]]:
+        return 5, frozenset()
+
     def one_time_use(self, host: str | None = None) -> list[Provider]:
         return []
 

@@ -187,6 +187,7 @@ RECORD = SlotRecord(
     ticket_ready=False,
     alarm="",
     provider_generation=5,
+    offered_as=None,
     read_at=NOW,
     entered_at=NOW,
     created_at=NOW,

@@ -38,11 +38,13 @@ def weigh(record: SlotRecord, host: HostRecord | None, limits: Limits) -> Past:
     since = _seconds(record.entered_at, heard)
     domains = hello.gate.domains if hello and hello.gate and since >= 0 else ()
     named = tuple(d for d in domains if record.slot.address in d.addresses)
+    doubtful = bool(hello and limits.tickets and _doubtful(hello, limits))
     return Past(
         incarnation=host.incarnation,
         greeted=hello is not None,
         unguarded=_unguarded(hello, limits) if hello and limits.tickets else "",
-        doubtful=_doubtful(hello, limits) if hello and limits.tickets else False,
+        doubtful=doubtful,
+        said=hello.sequence if hello and doubtful else 0,
         recall=_recall(record, host, limits, since) if limits.tickets else "",
         claimed=(
             f"domain {named[0].name!r} ({named[0].uuid}) names the drive on its host; the order "

@@ -11,23 +11,26 @@ from collections.abc import Callable
 
 
 class Doubts:
-    """The hosts in doubt, each with the moments of its first and its last look, in this process."""
+    """The hosts in doubt, each with the moments of its first and its last look, in this process,
+    and with the number of the hello that the last one was about."""
 
     def __init__(self, grace: float, monotonic: Callable[[], float] = time.monotonic) -> None:
         """``grace`` in seconds."""
         self._grace = grace
         self._now = monotonic
-        self._seen: dict[str, tuple[float, float]] = {}
+        self._seen: dict[str, tuple[float, float, int]] = {}
 
-    def is_young(self, host: str, doubtful: bool) -> bool:
-        """Whether the host is in doubt, and not for long yet. One call for each look."""
+    def is_young(self, host: str, doubtful: bool, said: int) -> bool:
+        """Whether the host is in doubt, and not for long yet. One call for each look; ``said``: the
+        number of the hello that it was about."""
         if not doubtful:
             self._seen.pop(host, None)
             return False
         now = self._now()
-        first, last = self._seen.get(host, (now, now))
-        if now - last > self._grace:
-            # Its word of the time between went to another process.
+        first, last, heard = self._seen.get(host, (now, now, said))
+        if now - last > self._grace and said not in (heard, heard + 1):
+            # Its word of the time between went to another process. Two hellos in a row have none
+            # between them, be they an hour apart.
             first = now
-        self._seen[host] = first, now
+        self._seen[host] = first, now, said
         return now - first < self._grace

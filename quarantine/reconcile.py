@@ -429,7 +429,8 @@ class Reconciler:
 
     def _past(self, record: SlotRecord) -> Past:
         past = replace(past_of(self._store, record, self._limits), burns=None)
-        past = replace(past, doubtful=self._doubts.is_young(record.slot.host, past.doubtful))
+        young = self._doubts.is_young(record.slot.host, past.doubtful, past.said)
+        past = replace(past, doubtful=young)
         if self._handovers is not None:
             past = replace(past, handover=Handover.UNASKED)
         return past if self._haunts is None else replace(past, ghosts=None)

@@ -78,6 +78,8 @@ class Past:
     """What the host lacks of the defences that are required; empty when it has them all."""
     doubtful: bool = False
     """Nothing of ``unguarded`` is plainly absent, and it has not lasted: nobody is called yet."""
+    said: int = 0
+    """The number of the hello that makes it ``doubtful``."""
     recall: str = ""
     """Why a slot must not be on offer, by its host's own word or by the ticket it was given."""
     claimed: str = ""

@@ -85,6 +85,7 @@ def test_a_required_defence(defence: Defence, how: Standing) -> None:
     # Only a plain word takes back what is on offer.
     assert bool(past.recall) is (required and how is Standing.ABSENT)
     assert past.doubtful is (required and how is Standing.UNKNOWN)
+    assert bool(past.said) is past.doubtful
     for text in filter(None, (past.unguarded, past.recall)):
         assert f"{defence} is {how}" in text
     # What stands on the record does not change with each hello's details.

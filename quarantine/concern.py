@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from eraser.wire.ticket import DomainSeen
 from quarantine.handover import Handover
 from quarantine.look import Look
 from quarantine.record.base import storable
@@ -18,6 +19,14 @@ from quarantine.record.states import WORKING, State
 _WAITING: Final = frozenset({State.RELEASED, State.QUARANTINED, State.CERTIFIED})
 """States of minutes: the next step is ours, and no person's."""
 
+_NAMED: Final = 4
+"""Guests that an alarm names for each of two reasons: whole, it must fit into its column, or what
+people were told of could not be found in it again."""
+
+_MORE: Final = " and more"
+_WHO_LENGTH: Final = 80
+"""Characters of a guest's name and id; a host may call its domains anything."""
+
 
 def concern(look: Look) -> str:
     """The present trouble in words; empty when there is none."""
@@ -26,25 +35,41 @@ def concern(look: Look) -> str:
 
 
 def intruder(look: Look) -> str:
-    """A guest that runs with the drive and should not."""
-    for domain in look.past.running:
-        who = f"domain {domain.name!r} ({domain.uuid}) runs with the drive"
-        if look.record.state is not State.IN_USE:
-            return f"{who}, and no server holds it in Placement: a ghost, or started by hand"
-        if not domain.recorded and look.limits.tickets:
-            return f"{who}, and the gate has not let it in: plugged in by hand, or past the hook"
-        if domain.uuid not in look.others:
-            held = f"{who}, and Placement has it for {', '.join(look.others) or 'nobody'}"
-            if _is_news(look, held):
-                return held
-    return ""
+    """The guests that run with the drive and should not."""
+    found: dict[str, list[str]] = {}
+    # A host may name them in another order each time.
+    for domain in sorted(look.past.running, key=lambda each: each.uuid):
+        who = f"{domain.name!r} ({domain.uuid})"[:_WHO_LENGTH]
+        if wrong := _wrong(look, domain, who):
+            found.setdefault(wrong, []).append(who)
+    return "; ".join(_together(who, wrong) for wrong, who in found.items())
 
 
-def _is_news(look: Look, held: str) -> bool:
+def _wrong(look: Look, domain: DomainSeen, who: str) -> str:
+    if look.record.state is not State.IN_USE:
+        return "no server holds it in Placement: a ghost, or started by hand"
+    if not domain.recorded and look.limits.tickets:
+        return "the gate has not let it in: plugged in by hand, or past the hook"
+    if domain.uuid in look.others:
+        return ""
+    held = f"Placement has it for {', '.join(look.others) or 'nobody'}"
+    return held if _is_news(look, who, held) else ""
+
+
+def _together(who: list[str], wrong: str) -> str:
+    if len(who) == 1:
+        return f"domain {who[0]} runs with the drive, and {wrong}"
+    more = _MORE if len(who) > _NAMED else ""
+    return f"domains {', '.join(who[:_NAMED])}{more} run with the drive, and {wrong}"
+
+
+def _is_news(look: Look, who: str, held: str) -> bool:
     """Not where Nova has handed the drive to the server's migration, whose guest still runs here,
     or did when the host spoke. Until Nova says so, what people were told of stands."""
     if look.past.handover in (Handover.UNASKED, Handover.UNKNOWN):
-        return look.record.alarm == storable(held, ALARM_LENGTH)
+        told = look.record.alarm
+        named = storable(who) in told or _MORE in told
+        return named and storable(held, ALARM_LENGTH) in told
     return look.past.handover is not Handover.MOVED
 
 

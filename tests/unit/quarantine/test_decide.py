@@ -868,3 +868,39 @@ def test_names_of_providers(name: str, slot: Slot | None) -> None:
     assert slot_of(name) == slot
     if slot is not None:
         assert slot_of(provider_name(slot)) == slot
+
+
+def running(*domains: tuple[str, str]) -> Past:
+    """A host that says that these domains run with the drive."""
+    seen = tuple(DomainSeen(uuid, name, (SLOT.address,), True, True) for name, uuid in domains)
+    return replace(CLEAN, running=seen, handover=Handover.STRANGE)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_each_guest_that_should_not_run_with_the_drive_is_named(order: int) -> None:
+    past = running(*[("first", "a"), ("second", "b"), ("mine", SERVER)][::order])
+    action = decide(RECORD, USED, NOW, LIMITS, past)
+    named = (
+        f"domains 'first' (a), 'second' (b) run with the drive, and Placement has it for {SERVER}"
+    )
+    assert (action.changes.alarm, action.alarm) == (named, True)
+    told = replace(RECORD, alarm=named)
+    assert decide(told, USED, NOW, LIMITS, past).act is Act.NOTHING
+    # Until Nova says whether one of them moves, what people were told of stands.
+    waiting = replace(past, handover=Handover.UNKNOWN)
+    assert decide(told, USED, NOW, LIMITS, waiting).act is Act.NOTHING
+
+
+def test_very_many_guests_fit_into_one_alarm() -> None:
+    past = running(*((f"{n:04}" + "x" * 500, f"u{n:04}") for n in range(1000)))
+    alarm = decide(RECORD, USED, NOW, LIMITS, past).changes.alarm
+    assert isinstance(alarm, str)
+    assert len(alarm) < 1000
+    assert " and more run with the drive" in alarm
+    odd = tuple(replace(each, recorded=False) for each in past.running)
+    past = replace(past, running=past.running[::2] + odd[1::2])
+    alarm = decide(RECORD, USED, NOW, LIMITS, past).changes.alarm
+    assert isinstance(alarm, str)
+    assert alarm.endswith(f"Placement has it for {SERVER}") or alarm.endswith("past the hook")
+    told, waiting = replace(RECORD, alarm=alarm), replace(past, handover=Handover.UNKNOWN)
+    assert decide(told, USED, NOW, LIMITS, waiting).act is Act.NOTHING

@@ -211,6 +211,27 @@ class Controller(HeldController, AdminQueue):
         """
         self._driver_call("reset", timeout)
 
+    def reset_function(self, *, timeout: float = 60.0) -> bool:
+        """The reset of the PCI function, as vfio-pci does it before a guest gets the drive; False
+        where the kernel knows none for it.
+
+        The kernel takes the first way that works: function level reset, power management, the bus
+        (``Documentation/ABI/testing/sysfs-bus-pci``, reset and reset_method). The driver stays
+        bound. Raises :class:`DriveError` where it took longer than ``timeout`` seconds.
+        """
+        self.check_place()
+        path = self.host.path(f"{self.function.directory}/reset")
+        if not path.exists():
+            return False
+        # By a child: a write that is stuck in the kernel must not keep us.
+        done = command.run(("tee", str(path)), timeout=timeout, stdin=b"1")
+        if done.exit_code is None:
+            raise DriveError(
+                f"{self.address}: expected the function to be reset within {timeout:g} s, found no "
+                "answer; see the kernel's log"
+            )
+        return done.exit_code == 0
+
     def rescan(self, *, timeout: float = 60.0) -> None:
         """Makes the kernel read the namespaces again; then :meth:`wait_live`.
 

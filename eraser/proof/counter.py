@@ -110,7 +110,6 @@ class Counter:
                     again.unreadable += 1
                 else:
                     self._block_again(index, bytes(data[at * BLOCK : (at + 1) * BLOCK]))
-        self._tally.cursor = indexes[-1] + 1
 
     def _block_again(self, index: int, block: bytes) -> None:
         again = self._tally.again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -103,6 +104,17 @@ class VerifyPlan:
         their own, drawn as the others are. Without a second reading the probes alone."""
         return self._again[namespace.nsid]
 
+    def again_in_order(self, namespace: NamespacePlan) -> array[int]:
+        """The same blocks in the order in which they are read the second time: mixed by the seed,
+        for the first reading went upwards, and a drive may answer only that well."""
+        seed = namespace_seed(self.seed, namespace.nsid)
+        key = hashlib.sha256(seed + b"order").digest()
+
+        def place(block: int) -> bytes:
+            return hashlib.blake2b(block.to_bytes(8, "big"), key=key, digest_size=8).digest()
+
+        return array("Q", sorted(self.again(namespace), key=place))
+
     @functools.cached_property
     def _again(self) -> dict[int, array[int]]:
         return {n.nsid: self._drawn_again(n) for n in self.namespaces}
@@ -124,6 +136,7 @@ class VerifyPlan:
                 "seed": self.seed.hex(),
                 "needed": self.needed,
                 "reread": self.reread,
+                "order": "mixed",
                 "namespaces": [
                     {
                         "nsid": n.nsid,

@@ -48,8 +48,8 @@ Tick = Callable[[float, str], None]
 
 @dataclass(frozen=True)
 class Batch:
-    """Blocks at ``indexes``, ascending, one after the other in ``data``; those at the positions
-    ``failed`` could not be read. ``data`` is valid until the next batch is asked for."""
+    """Blocks at ``indexes``, as they were asked for, one after the other in ``data``; those at the
+    positions ``failed`` could not be read. ``data`` is valid until the next batch is asked for."""
 
     indexes: array[int]
     data: memoryview

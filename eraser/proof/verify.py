@@ -5,7 +5,6 @@ The verifier counts; :mod:`eraser.proof.verdict` decides what the counts mean.
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import time
 from collections.abc import Callable, Iterator
@@ -94,8 +93,6 @@ class Verifier:
                     break  # nothing that is read twice makes this drive erased
                 between()
                 self._reset = True
-                for tally in self._tallies:
-                    tally.cursor = 0
             namespace, tally = (
                 self.plan.namespaces[self._at % count],
                 self._tallies[self._at % count],
@@ -186,11 +183,11 @@ class Verifier:
             tally.sweep, tally.cursor = 2, namespace.blocks
 
     def _again(self, namespace: NamespacePlan, tally: Tally) -> Iterator[None]:
-        """The second reading, in the same way."""
+        """The second reading, in an order that no first one has."""
         with self._opened(namespace) as device:
             counter = self._counter(namespace, tally, device)
-            again = self.plan.again(namespace)
-            for batch in device.read_batches(again[bisect.bisect_left(again, tally.cursor) :]):
+            done = tally.again.read + tally.again.unreadable
+            for batch in device.read_batches(self.plan.again_in_order(namespace)[done:]):
                 counter.reread(batch)
                 yield
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 from tests.emulated.erasing import Bench, Erased, bench
+from tests.lab.nvme.composed import corpus
 from tests.lab.nvme.faults import HEALTHY, Faults, MediaError
 from tests.lab.rack import Rack
 from tests.lab.services.process import wait_until
@@ -95,3 +97,14 @@ def test_a_block_that_stays_unreadable_is_named_by_its_status_and_held(rack: Rac
     assert made.sanitizes() == [CRYPTO, BLOCK, BLOCK], "one more erase, and no third"
     [found] = made.report(erased)["verification"]["namespaces"]
     assert found["statuses"] == [{"status": BAD, "blocks": 2}]
+
+
+def test_what_shows_after_a_reset_of_the_function_is_found(rack: Rack, tmp_path: Path) -> None:
+    """vfio-pci resets the function before a guest has the drive: so does the second reading."""
+    [lying] = [drive for drive in corpus.read() if drive.name == "function level reset"]
+    chosen = tmp_path / "drive.json"
+    chosen.write_text(json.dumps(lying.to_json()))
+    made = bench(rack, options=["--composed", str(chosen)])
+    erased = made.erase()
+    assert (erased.verdict, erased.fit) == ("not_erased", False), erased.reasons
+    assert "still there" in erased.reasons[0]

@@ -49,6 +49,9 @@ class FileDrive(FakeDrive):
     lies: bool = False
     promised: int | None = 0
     resets: int = 0
+    """Of both kinds."""
+    function_resets: int = 0
+    can_reset_function: bool = True
 
     def log(self) -> bytes:
         """As the fake drive; the media goes at the end."""
@@ -80,6 +83,13 @@ class FileController(FakeController):
 
     def reset(self, *, timeout: float) -> None:
         self.drive.resets += 1
+
+    def reset_function(self, *, timeout: float) -> bool:
+        if not self.drive.can_reset_function:
+            return False
+        self.drive.function_resets += 1
+        self.reset(timeout=timeout)
+        return True
 
 
 @dataclass
@@ -164,8 +174,16 @@ def test_every_probe_is_planted_checked_and_gone(bed: Bed) -> None:
     assert found.fingerprints_taken >= found.fingerprints_checked > 0
     assert found.missing_probes == ()
     assert isinstance(bed.drive, FileDrive)
-    assert bed.drive.resets == 2
+    assert (bed.drive.resets, bed.drive.function_resets) == (2, 1)
     assert bed.files.probe_key.stat().st_mode & 0o777 == 0o600
+
+
+def test_where_the_kernel_can_reset_no_function_the_controller_is_reset(bed: Bed) -> None:
+    assert isinstance(bed.drive, FileDrive)
+    bed.drive.can_reset_function = False
+    report = bed.run()
+    assert (report.verdict, report.fit) == (Verdict.ERASED, True), report.reasons
+    assert (bed.drive.resets, bed.drive.function_resets) == (2, 0)
 
 
 def test_a_liar_is_found_out(bed: Bed) -> None:

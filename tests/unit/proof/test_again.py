@@ -261,3 +261,37 @@ def test_any_checkpoint_is_refused_or_read_to_the_end(
     except BadInputError:
         return
     assert verifier.run() is not None
+
+
+def test_the_second_reading_goes_in_an_order_of_its_own(
+    image: Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drive that answers well to whoever reads upwards is asked otherwise, in an order that it
+    cannot foresee; and a run that was killed goes on where it was."""
+    namespace = planted(sparse(image))
+    with open(namespace.path, "r+b") as file:
+        file.truncate(0)
+        file.truncate(namespace.size)
+    plan = plan_of(STATISTICAL, namespace, reread=500)
+    first, second = list[int](), list[int]()
+    read, batches = first, Device.read_batches
+
+    def read_batches(device: Device, indexes: Any) -> Any:
+        for batch in batches(device, indexes):
+            read.extend(batch.indexes)
+            yield batch
+
+    def between() -> None:
+        nonlocal read
+        read = second
+
+    monkeypatch.setattr(Device, "read_batches", read_batches)
+    killed = Verifier(plan)
+    assert killed.run(should_stop=lambda: len(second) > 200, between=between) is None
+    goes_on = Verifier(plan)
+    goes_on.restore(json.loads(json.dumps(killed.state())))
+    assert goes_on.run() is not None
+    assert first == sorted(first)
+    assert sorted(second) == list(plan.again(namespace))
+    assert second == list(plan.again_in_order(namespace)) != sorted(second)
+    assert second != list(replace(plan, seed=b"t" * 32).again_in_order(namespace))

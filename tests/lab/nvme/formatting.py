@@ -78,7 +78,7 @@ class Formatter:
         lba_format = command.cdw10 & 0xF | command.cdw10 >> 8 & 0x30
         if self.busy:
             return refused(Status.FORMAT_IN_PROGRESS, retry=True)
-        if lba_format >= len(profile.shifts) or command.cdw10 >> 5 & 7:
+        if not profile.plays(lba_format) or command.cdw10 >> 5 & 7:
             return refused(Status.INVALID_FORMAT)
         if erase > _SES_CRYPTO or (erase == _SES_CRYPTO and not profile.format.crypto):
             return refused(Status.INVALID_FIELD)

@@ -93,6 +93,8 @@ def controller(profile: DriveProfile, state: DriveState) -> bytes:
     nqn = profile.subsystem_nqn.encode() * profile.reports_nqn
     data[768 : 768 + len(nqn)] = nqn
     put("<H", data, 2048, 2500)  # PSD0 maximum power: centiwatts
+    for stated in profile.stated:
+        data[stated.offset : stated.offset + len(stated.content)] = stated.content
     return bytes(data)
 
 
@@ -126,7 +128,8 @@ def namespace_capabilities(profile: DriveProfile) -> bytes:
     data[32] = 0x80
     data[33] = profile.dlfeat
     for index, shift in enumerate(profile.shifts):
-        put("<HBB", data, 128 + 4 * index, profile.metadata_bytes(index), shift, 0)
+        performance = profile.formats[index].performance if profile.formats else 0
+        put("<HBB", data, 128 + 4 * index, profile.metadata_bytes(index), shift, performance)
     return bytes(data)
 
 

@@ -45,7 +45,7 @@ class NamespaceManager:
         lba_format, protection = asked[26] & 0xF | asked[26] >> 1 & 0x30, asked[29]
         if command.cdw11 >> 24 or protection & 7 or command.nsid:
             return refused(Status.INVALID_FIELD)
-        if lba_format >= len(drive.profile.shifts):
+        if not drive.profile.plays(lba_format):
             return refused(Status.INVALID_FORMAT)
         if capacity != blocks:
             return refused(Status.THIN_PROVISIONING)

@@ -1,4 +1,5 @@
-"""Named drives: honest ones, what tenants leave, and those that must never be handed out."""
+"""Named drives: honest ones, what tenants leave, those that must never be handed out, and portraits
+of models that are sold."""
 
 from __future__ import annotations
 
@@ -7,9 +8,12 @@ from tests.lab.nvme.composed import build
 from tests.lab.nvme.errors import DriveError
 from tests.lab.nvme.honest_drives import HONEST_DRIVES
 from tests.lab.nvme.left_drives import LEFT_DRIVES
+from tests.lab.nvme.portraits.portrait import PORTRAIT_DRIVES
 from tests.lab.nvme.presetkind import Preset
 
-PRESETS = {preset.name: preset for preset in (*HONEST_DRIVES, *LEFT_DRIVES, *BAD_DRIVES)}
+PRESETS = {
+    preset.name: preset for preset in (*HONEST_DRIVES, *LEFT_DRIVES, *BAD_DRIVES, *PORTRAIT_DRIVES)
+}
 
 
 def preset(name: str) -> Preset:

@@ -110,6 +110,23 @@ class SecurityProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class LbaFormat:
+    """One LBA format (NVM 4.1.5.1): log2 of the bytes of data, bytes of metadata, and RP."""
+
+    shift: int
+    metadata: int = 0
+    performance: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """Bytes of Identify Controller that a drive of this model shows, at their offset."""
+
+    offset: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class BufferProfile:
     """Memory of the drive that the host maps: a CMB (Base 8.5) or, ``persistent``, a PMR.
 
@@ -136,6 +153,8 @@ class DriveProfile:
     namespaces: tuple[NamespaceProfile, ...] = (NamespaceProfile(),)
     lba_shifts: tuple[int, ...] = (9, 12)  # LBA formats without metadata: 512 and 4096 bytes
     metadata_formats: bool = False  # each of them again, with 8 bytes of metadata to 512 of data
+    formats: tuple[LbaFormat, ...] = ()  # a portrait's own, in place of the two above
+    stated: tuple[Stated, ...] = ()  # of a portrait: what no other field here decides
     mdts: int = 7  # 2 ** 7 pages = 512 KiB
     volatile_write_cache: bool = True
     dlfeat: int = 1  # 0 not reported, 1 zeros, 2 ones (NVM 4.1.5.1)
@@ -173,10 +192,20 @@ class DriveProfile:
     @property
     def shifts(self) -> tuple[int, ...]:
         """log2 of the block size of each LBA format, bytes."""
+        if self.formats:
+            return tuple(each.shift for each in self.formats)
         return self.lba_shifts * (1 + self.metadata_formats)
+
+    def plays(self, lba_format: int) -> bool:
+        """Whether a namespace can have this format. Of a portrait's, those without metadata."""
+        if self.formats:
+            return lba_format < len(self.formats) and not self.formats[lba_format].metadata
+        return lba_format < len(self.shifts)
 
     def metadata_bytes(self, lba_format: int) -> int:
         """Metadata of one block of a format, bytes; the buffer for it is a separate one."""
+        if self.formats:
+            return self.formats[lba_format].metadata
         plain = lba_format < len(self.lba_shifts)
         return 0 if plain else 1 << self.shifts[lba_format] >> METADATA_SHIFT
 

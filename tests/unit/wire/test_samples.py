@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from eraser.wire import codec
+from eraser.wire.applied import apply
 from eraser.wire.fitness import Finding
 from eraser.wire.policy import Policy
 
@@ -30,6 +31,18 @@ def test_the_quirks_sample_says_what_the_guide_says_of_it() -> None:
     assert old.fits(0x144D, "EXAMPLE SSD 2T", "1.9")
     assert not old.fits(0x144D, "EXAMPLE SSD 2T", "2.1")
     assert Finding.WORN in policy.health.retire
+
+
+def test_known_models_have_a_public_thread_each() -> None:
+    policy = read("policy-known-models.json")
+    (intel,) = policy.quirks
+    assert intel.fits(0x8086, "INTEL SSDPEKNW512G8", "002C")
+    assert not intel.fits(0x8086, "INTEL SSDPE2KX020T8", "VDV10131")
+    assert not intel.fits(0x144D, "INTEL SSDPEKNW512G8", "002C")
+    assert all("/issues/" in quirk.reason for quirk in policy.quirks)
+    applied = apply(policy, 0x8086, "INTEL SSDPEKNW010T8", "002C")
+    assert applied.purge_methods == ()  # so it is a case for allow_clear
+    assert applied.clear_methods == policy.clear_methods
 
 
 def test_the_whole_policy_is_shown() -> None:

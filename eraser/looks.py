@@ -26,12 +26,17 @@ T = TypeVar("T")
 class _Look(Generic[T]):
     """One thread and what it found."""
 
-    def __init__(self, name: str, work: Callable[[], T], over: queue.SimpleQueue[str]) -> None:
+    def __init__(
+        self, name: str, work: Callable[[], T], over: queue.SimpleQueue[str], begun: float
+    ) -> None:
+        self.begun = begun
         self._name = name
         self._work = work
         self._over = over
         self.found: list[T] = []
         self.trouble = ""
+        self.wanted = True
+        """It was asked for each time since."""
         self.thread = threading.Thread(target=self._run, name=f"look {name}", daemon=True)
         self.thread.start()
 
@@ -50,7 +55,11 @@ class _Look(Generic[T]):
 class Looks(Generic[T]):
     """Takes looks by name, some at a time; at most one of each name is under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, fresh: float = 0.0, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """``fresh``: seconds from its question on for which an answer counts that came too late;
+        by default it never does."""
+        self._fresh = fresh
+        self._now = clock
         self._under_way: dict[str, _Look[T]] = {}
         self._begun: dict[str, int] = {}
         """In which turn a look of each name was begun last."""
@@ -60,9 +69,11 @@ class Looks(Generic[T]):
         """What was found within ``seconds``; a name is missing whose look failed or is late.
 
         Where the time does not suffice for all, those go first the next time that were not begun
-        this time: each name has its turn, whatever the others do.
+        this time: each name has its turn, whatever the others do. Where a look is late again, what
+        the last one came back with counts while it is fresh.
         """
-        deadline = time.monotonic() + seconds
+        deadline = self._now() + seconds
+        late = self._came_late(works)
         over: queue.SimpleQueue[str] = queue.SimpleQueue()
         waiting = [name for name in self._in_turn(works) if not self._stuck(name)]
         running: dict[str, _Look[T]] = {}
@@ -72,8 +83,8 @@ class Looks(Generic[T]):
             while waiting and len(running) < at_once:
                 name = waiting.pop(0)
                 self._begun[name] = self._turn
-                running[name] = self._under_way[name] = _Look(name, works[name], over)
-            left = deadline - time.monotonic()
+                running[name] = self._under_way[name] = _Look(name, works[name], over, self._now())
+            left = deadline - self._now()
             try:
                 name = over.get(timeout=max(0.0, min(left, seconds / 4)))
             except queue.Empty:
@@ -85,13 +96,25 @@ class Looks(Generic[T]):
             del self._under_way[name]
             if look.trouble:
                 LOG.warning("%s: %s", name, look.trouble)
+                late.pop(name, None)
             else:
                 found[name] = look.found[0]
         for name in running:
             LOG.warning("%s: no answer within %g s", name, seconds)
         if waiting:
             LOG.warning("not asked within %g s, and first the next time: %s", seconds, waiting)
-        return found
+        return late | found
+
+    def _came_late(self, works: Mapping[str, Callable[[], T]]) -> dict[str, T]:
+        """What came back since the last time, of those that are asked for all the while."""
+        for name in self._under_way.keys() - works.keys():
+            # Nor is it asked again before it has come back.
+            self._under_way[name].wanted = False
+        return {
+            name: look.found[0]
+            for name, look in self._under_way.items()
+            if look.wanted and look.found and self._now() - look.begun < self._fresh
+        }
 
     def _in_turn(self, works: Mapping[str, Callable[[], T]]) -> list[str]:
         self._turn += 1

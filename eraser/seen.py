@@ -17,6 +17,11 @@ LOG = logging.getLogger(__name__)
 HELLO_SECONDS = 5.0
 """For all drives of the host at once; one at rest answers in milliseconds."""
 
+FRESH_SECONDS = 90.0
+"""An identity counts for so long that came after the hello it was asked for: until the next one,
+and no longer. On a host where each drive is late each time, none would ever be named. A hello is a
+minute old itself before the next one comes, and before a drive is touched it is asked again."""
+
 NVME_CLASS = "0x010802"
 """PCI class code: mass storage, non-volatile memory, NVM Express (PCI Code and ID, 1.1)."""
 
@@ -44,7 +49,7 @@ class Eyes:
 
     def __init__(self, host: sysfs.Host) -> None:
         self._host = host
-        self._looks: Looks[ControllerIdentity] = Looks()
+        self._looks: Looks[tuple[int, ControllerIdentity]] = Looks(FRESH_SECONDS)
 
     def drives(self, worked_on: Collection[str]) -> tuple[SeenDrive, ...]:
         """Every NVMe function; identities only of drives at rest that no case works on.
@@ -55,14 +60,20 @@ class Eyes:
             address: sysfs.PciFunction(self._host, address).driver or ""
             for address in nvme_functions(self._host)
         }
-        identities = self._looks.take(
+        found = self._looks.take(
             {
-                address: functools.partial(self._identity, address)
+                address: functools.partial(self._numbered, address)
                 for address, driver in drivers.items()
                 if driver == "nvme" and address not in worked_on
             },
             HELLO_SECONDS,
         )
+        # One that was pulled since may be in another slot by now: named in both, both were held.
+        identities = {
+            address: identity
+            for address, (number, identity) in found.items()
+            if number == sysfs.PciFunction(self._host, address).number
+        }
         disks = system_disks(self._host)
         return tuple(
             SeenDrive(
@@ -75,6 +86,10 @@ class Eyes:
             )
             for address, driver in drivers.items()
         )
+
+    def _numbered(self, address: str) -> tuple[int, ControllerIdentity]:
+        """With the number of the function that was asked, read before it was."""
+        return sysfs.PciFunction(self._host, address).number, self._identity(address)
 
     def _identity(self, address: str) -> ControllerIdentity:
         controller = nvme.open_controller(self._host, address, timeout=HELLO_SECONDS)

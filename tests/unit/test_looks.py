@@ -82,3 +82,103 @@ def test_a_look_that_fails_is_missing(caplog: pytest.LogCaptureFixture) -> None:
 
     assert Looks[str]().take({"bad": fails, "good": lambda: "found"}, PATIENCE) == {"good": "found"}
     assert "bad: it answers nothing" in caplog.text
+
+
+class _Slow:
+    """Looks at one drive that answers when it is let, each time what it is told to."""
+
+    def __init__(self, fresh: float) -> None:
+        self.now = 0.0
+        self.asked = 0
+        self._taken: Looks[str] = Looks(fresh, clock=lambda: self.now)
+        self._let = threading.Event()
+
+    def hello(self, *, says: str = "an answer", among: str = "abc") -> dict[str, str]:
+        """What is found before anything could answer."""
+        self._let = threading.Event()
+        return self._taken.take(
+            {name: functools.partial(self._look, self._let, name, says) for name in among}, 0.0
+        )
+
+    def answers(self) -> None:
+        self._let.set()
+        for thread in threading.enumerate():
+            if thread.name.startswith("look "):
+                thread.join(PATIENCE)
+
+    def _look(self, let: threading.Event, name: str, says: str) -> str:
+        self.asked += 1
+        let.wait(PATIENCE)
+        if says == "an error":
+            raise DriveError(says)
+        return name + says
+
+
+def test_a_late_answer_is_found_the_next_time() -> None:
+    """Where each drive of a busy host is late each time, none was ever named."""
+    slow = _Slow(fresh=90.0)
+    assert slow.hello(says="1") == {}
+    slow.answers()
+    slow.now = 60.0
+    assert slow.hello(says="2") == {"a": "a1", "b": "b1", "c": "c1"}
+    slow.answers()
+    assert slow.asked == 6
+    slow.now = 120.0
+    assert slow.hello() == {"a": "a2", "b": "b2", "c": "c2"}
+    slow.answers()
+
+
+def test_a_late_answer_counts_from_its_question_on_and_not_for_long() -> None:
+    slow = _Slow(fresh=90.0)
+    slow.hello()
+    slow.now = 80.0
+    slow.answers()
+    slow.now = 91.0
+    assert slow.hello() == {}
+    slow.answers()
+
+
+def test_a_late_answer_about_what_is_not_asked_for_any_more_is_dropped() -> None:
+    """A case works on the drive meanwhile: what it was before says nothing of what it is after."""
+    slow = _Slow(fresh=90.0)
+    slow.hello()
+    slow.answers()
+    assert slow.hello(among="bc").keys() == {"b", "c"}
+    slow.answers()
+    assert slow.hello(among="abc").keys() == {"b", "c"}
+    slow.answers()
+
+
+def test_a_late_error_is_no_answer() -> None:
+    slow = _Slow(fresh=90.0)
+    slow.hello(says="an error")
+    slow.answers()
+    assert slow.hello() == {}
+    slow.answers()
+
+
+def test_a_new_answer_beats_a_late_one_and_so_does_a_new_error() -> None:
+    let = threading.Event()
+    taken: Looks[str] = Looks(90.0, clock=lambda: 0.0)
+
+    def late(says: str) -> str:
+        let.wait(PATIENCE)
+        return says
+
+    def error() -> str:
+        raise DriveError("reset")
+
+    assert taken.take({name: functools.partial(late, "old") for name in "abc"}, 0.0) == {}
+    let.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("look "):
+            thread.join(PATIENCE)
+    assert taken.take({"a": lambda: "new", "b": error}, PATIENCE) == {"a": "new"}
+
+
+def test_a_late_answer_counts_for_nothing_where_nothing_else_is_said() -> None:
+    slow = _Slow(fresh=0.0)
+    slow.hello()
+    slow.answers()
+    assert slow.hello() == {}
+    slow.answers()

@@ -135,3 +135,34 @@ def test_a_mute_drive_costs_its_own_identity_only(
         assert time.monotonic() - began < 2
         assert found == {ADDRESS: None, other: DRIVE, broken: None}
     go.set()
+
+
+def test_a_late_word_of_a_drive_that_was_pulled_names_no_other(
+    fake: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The drive went to another slot of the host: named in both, both would be held."""
+    let = threading.Event()
+
+    def identity(_self: Eyes, _address: str) -> ControllerIdentity:
+        let.wait(30)
+        return DRIVE
+
+    def hello() -> ControllerIdentity | None:
+        let.clear()
+        (drive,) = eyes.drives(())
+        let.set()
+        for thread in threading.enumerate():
+            if thread.name.startswith("look "):
+                thread.join(30)
+        return drive.identity
+
+    monkeypatch.setattr(Eyes, "_identity", identity)
+    monkeypatch.setattr(seen, "HELLO_SECONDS", 0.0)
+    eyes = Eyes(fake.host)
+    assert hello() is None
+    assert hello() == DRIVE
+    fake.path(FUNCTION).rename(fake.path("/sys/elsewhere"))
+    fake.put(f"{FUNCTION}/class", "0x010802")
+    fake.driver("nvme")
+    assert hello() is None
+    assert hello() == DRIVE

@@ -29,6 +29,7 @@ from quarantine.evidence.sections import Issuer
 from quarantine.ghosts import Haunts
 from quarantine.handover import Handovers
 from quarantine.inbox import Inbox
+from quarantine.inputfile import read_file
 from quarantine.lateness import Lateness
 from quarantine.lists import Lists
 from quarantine.reconcile import Reconciler
@@ -36,21 +37,6 @@ from quarantine.record.store import Store
 from quarantine.safety import PASS, Safety
 from quarantine.step import Limits
 from quarantine.tickets import Tickets
-
-MAX_FILE_BYTES = 8 << 20
-"""No file that an operator hands us comes near this."""
-
-
-def read_file(path: Path, what: str) -> bytes:
-    """A whole file. Raises :class:`BadInputError` with one line that names it."""
-    try:
-        with path.open("rb") as handle:
-            raw = handle.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise BadInputError(f"{what}: expected a file at {path}: {error.strerror}") from error
-    if len(raw) > MAX_FILE_BYTES:
-        raise BadInputError(f"{what}: expected at most {MAX_FILE_BYTES} bytes in {path}")
-    return raw
 
 
 def read_public_key(path: Path) -> PublicKey:

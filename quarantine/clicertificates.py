@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from eraser.wire.signing import PublicKey
-from quarantine.assembly import Assembly, read_file, read_public_key
-from quarantine.cliout import show_fields, show_json, show_table
+from quarantine.assembly import Assembly, read_public_key
+from quarantine.cliout import show_fields, show_json, show_table, warn
 from quarantine.cliverb import Verb, slot
-from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, page
+from quarantine.errors import BadInputError, UnreadableError
+from quarantine.evidence import certificate, files, page, testimony
 from quarantine.evidence.certificate import SignedCertificate
-from quarantine.evidence.registrar import write_files
+from quarantine.evidence.testimony import Standing, Weighed
+from quarantine.inputfile import read_file
 from quarantine.record.facts import StoredCertificate
 
 EXIT_BROKEN = 7
@@ -100,13 +102,40 @@ def _certificate_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(assembly: Assembly, args: argparse.Namespace) -> int:
-    signed = _signed(_stored(assembly, args.certificate), keys_of(assembly, args.key))
+    keys = keys_of(assembly, args.key)
+    signed = _signed(_stored(assembly, args.certificate), keys)
     if args.format == "json":
         # The file's content in ASCII: a serial number must not move the cursor.
         show_json({"certificate": signed.certificate, "jws": signed.token})
-        return 0
-    _summary(signed)
+    else:
+        _summary(signed)
+    weighed = _weighed(assembly, signed, keys)
+    if args.format != "json":
+        show_fields(_testimony(weighed))
+    if weighed.standing is Standing.CONTRADICTS:
+        for problem in weighed.problems:
+            warn(f"certificate {signed.digest}: its testimony contradicts it: {problem}")
+        return EXIT_BROKEN
     return 0
+
+
+def _weighed(assembly: Assembly, signed: SignedCertificate, keys: Sequence[PublicKey]) -> Weighed:
+    """A certificate of the record against the testimony there."""
+    try:
+        given = assembly.store.testimony(signed.digest)
+    except UnreadableError as error:
+        return Weighed(Standing.CONTRADICTS, (str(error),))
+    if given is None:
+        return Weighed(Standing.NOT_KEPT)
+    return testimony.weigh(signed.certificate, given, keys)
+
+
+def _testimony(weighed: Weighed) -> list[tuple[str, object]]:
+    return [
+        ("testimony", weighed.standing),
+        *(("contradiction", line) for line in weighed.problems),
+        *(("remark", line) for line in weighed.remarks),
+    ]
 
 
 def _summary(signed: SignedCertificate) -> None:
@@ -149,13 +178,29 @@ def _html_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: stdout")
 
 
+def export(
+    assembly: Assembly, stored: StoredCertificate, keys: Sequence[PublicKey], directory: Path
+) -> tuple[Path, ...]:
+    """One certificate of the record as files, with its testimony.
+
+    Raises :class:`BadInputError` for one that does not hold, :class:`UnreadableError` for a damaged
+    testimony, and ``OSError`` where nothing can be written.
+    """
+    signed = _signed(stored, keys)
+    return files.write_files(directory, signed, assembly.store.testimony(stored.digest))
+
+
 def _export(assembly: Assembly, args: argparse.Namespace) -> int:
     directory = args.directory or assembly.certificates_dir
     keys = keys_of(assembly, args.key)
     paths: list[Path] = []
+    broken = False
     for stored in assembly.store.certificates():
         try:
-            paths += write_files(directory, _signed(stored, keys))
+            paths += export(assembly, stored, keys, directory)
+        except (BadInputError, UnreadableError) as error:
+            broken = True
+            warn(f"not exported: {error}")
         except OSError as error:
             raise BadInputError(
                 f"export: expected to write into {directory}: {error.strerror}"
@@ -164,7 +209,7 @@ def _export(assembly: Assembly, args: argparse.Namespace) -> int:
         show_json([str(path) for path in paths])
     else:
         print(f"{len(paths)} files in {directory}")
-    return 0
+    return EXIT_BROKEN if broken else 0
 
 
 def _export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -176,7 +221,7 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
     keys = keys_of(assembly, args.key)
-    results: list[dict[str, object]] = []
+    results: list[dict[str, Any]] = []
     broken = False
     for file in args.file:
         try:
@@ -186,6 +231,9 @@ def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
             results.append({"file": str(file), "valid": False, "problem": str(error)})
             continue
         body = signed.certificate
+        weighed = _weighed_beside(file, signed, keys)
+        broken |= weighed.standing is Standing.CONTRADICTS
+        broken |= args.testimony and weighed.standing is not Standing.AGREES
         results.append(
             {
                 "file": str(file),
@@ -199,18 +247,43 @@ def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
                 "withheld": body.withheld,
                 "issued_at": body.issued_at,
                 "sentence": body.verification.sentence,
+                "testimony": weighed.standing,
+                "contradictions": weighed.problems,
+                "remarks": weighed.remarks,
             }
         )
     if args.format == "json":
         show_json(results)
     else:
         for result in results:
-            show_fields(result.items())
+            lines = ("contradictions", "remarks")
+            show_fields((k, v) for k, v in result.items() if k not in lines)
+            show_fields((name, line) for name in lines for line in result.get(name, ()))
     return EXIT_BROKEN if broken else 0
 
 
+def _weighed_beside(file: Path, signed: SignedCertificate, keys: Sequence[PublicKey]) -> Weighed:
+    """A certificate's file against the testimony in its directory."""
+    try:
+        given = files.testimony_beside(file, signed.digest)
+    except BadInputError as error:
+        return Weighed(Standing.CONTRADICTS, (str(error),))
+    if given is None:
+        return Weighed(Standing.NOT_GIVEN)
+    return testimony.weigh(signed.certificate, given, keys)
+
+
 def _verify_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument(
+        "file",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="certificates; each is held against the testimony beside it, where that is",
+    )
+    parser.add_argument(
+        "--testimony", action="store_true", help="call one without its testimony broken"
+    )
     key_arguments(parser)
 
 

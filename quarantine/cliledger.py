@@ -7,15 +7,15 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from quarantine.assembly import Assembly, read_file
-from quarantine.clicertificates import EXIT_BROKEN, key_arguments, keys_of
+from quarantine.assembly import Assembly
+from quarantine.clicertificates import EXIT_BROKEN, export, key_arguments, keys_of
 from quarantine.cliout import show_fields, show_json
 from quarantine.cliverb import Verb
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, ledger, served
 from quarantine.evidence.ledger import Document
-from quarantine.evidence.registrar import write_files
 from quarantine.evidence.served import Account, Reference
+from quarantine.inputfile import read_file
 
 LEDGER_SUFFIX = ".jsonl"
 """A file with one certificate in each line, as --write makes it."""
@@ -153,9 +153,8 @@ def _export(assembly: Assembly, found: Account, args: argparse.Namespace) -> Non
             stored = assembly.store.certificate(one.digest)
             if stored is None:
                 continue  # cannot be: it was just read, and certificates are never removed
-            signed = certificate.verify(stored.token, keys, f"certificate {one.digest}")
             try:
-                write_files(args.directory, signed)
+                export(assembly, stored, keys, args.directory)
             except OSError as error:
                 raise BadInputError(
                     f"for-server: expected to write into {args.directory}: {error.strerror}"

@@ -16,10 +16,11 @@ from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.policy import Policy
 from eraser.wire.profile import Profile
 from eraser.wire.signing import PrivateKey, PublicKey
-from quarantine.assembly import Assembly, read_file
+from quarantine.assembly import Assembly
 from quarantine.cliout import age, show_fields, show_json, show_table, warn
 from quarantine.cliverb import Verb
 from quarantine.errors import BadInputError
+from quarantine.inputfile import read_file
 from quarantine.record.facts import Approved, HostRecord
 from quarantine.record.states import FREE_TO_SCHEDULE
 

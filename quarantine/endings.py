@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from eraser.wire.order import EraseOrder
 from eraser.wire.report import EraseReport, Step
+from eraser.wire.signing import PublicKey
 from quarantine.check import Decision, Ruling
 from quarantine.errors import ConflictError
 from quarantine.evidence.registrar import Registrar
@@ -28,8 +29,8 @@ class Testimony:
     """The signed report as it came."""
     digest: str
     """SHA-256 of its payload."""
-    key: str
-    """Thumbprint of the host's key."""
+    key: PublicKey
+    """The host's."""
 
 
 @dataclass(frozen=True)

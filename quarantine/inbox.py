@@ -251,7 +251,7 @@ class Inbox:
         decision = self._checked(order, report, record)
         if decision.ruling is Ruling.REFUSE:
             self._letters.refuse("report", host.name, f"{report.slot}: {decision.reason}", raw)
-        given = Testimony(order, report, token, digest, host.key.thumbprint)
+        given = Testimony(order, report, token, digest, host.key)
         self._endings.carry_out(record, given, decision)
         return decision
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import secrets
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,13 +12,21 @@ from pathlib import Path
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.order import EraseOrder
 from eraser.wire.report import EraseReport
-from eraser.wire.signing import PrivateKey
+from eraser.wire.signing import PrivateKey, PublicKey
 from quarantine import tickets
-from quarantine.evidence import certificate, page
+from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
+from quarantine.evidence.files import write_files
 from quarantine.evidence.sections import Issuer, Moment
 from quarantine.record.base import Clock, utc_now
-from quarantine.record.facts import HistoryRow, NewCertificate, NonceUse, SlotChanges, SlotRecord
+from quarantine.record.facts import (
+    HistoryRow,
+    NewCertificate,
+    NonceUse,
+    SignedTestimony,
+    SlotChanges,
+    SlotRecord,
+)
 from quarantine.record.states import Event
 from quarantine.record.store import Store
 
@@ -57,7 +63,7 @@ class Registrar:
         order: EraseOrder,
         report: EraseReport,
         report_token: str,
-        host_key: str,
+        host_key: PublicKey,
         changes: SlotChanges,
         nonce: NonceUse,
     ) -> SignedCertificate:
@@ -82,7 +88,7 @@ class Registrar:
             nonce=nonce,
         )
         LOG.info("%s: certified, certificate %s", record.slot, signed.digest)
-        self._write(signed)
+        self._write(signed, new.testimony)
         return signed
 
     def images(self, drive: ControllerIdentity) -> tuple[str, ...]:
@@ -105,7 +111,7 @@ class Registrar:
         order: EraseOrder,
         report: EraseReport,
         report_token: str,
-        host_key: str,
+        host_key: PublicKey,
         changes: SlotChanges,
         nonce: NonceUse,
         reasons: tuple[str, ...],
@@ -128,7 +134,7 @@ class Registrar:
             certificate=new,
             nonce=nonce,
         )
-        self._write(signed)
+        self._write(signed, new.testimony)
         return held
 
     def _signed(
@@ -137,7 +143,7 @@ class Registrar:
         order: EraseOrder,
         report: EraseReport,
         report_token: str,
-        host_key: str,
+        host_key: PublicKey,
         withheld: tuple[str, ...] = (),
     ) -> tuple[SignedCertificate, NewCertificate]:
         """The next link, signed, and as the store takes it."""
@@ -146,7 +152,7 @@ class Registrar:
             order_token=record.order_token or "",
             report=report,
             report_token=report_token,
-            host_key=host_key,
+            host_key=host_key.thumbprint,
             provider=record.provider,
             last_user=record.consumer or "",
             history=moments(self.store.history(record.slot)),
@@ -159,7 +165,12 @@ class Registrar:
         )
         owner = report.last_owner.domain if report.last_owner else None
         new = NewCertificate(
-            signed.token, signed.digest, link.digest, server=record.consumer, owner=_uuid(owner)
+            signed.token,
+            signed.digest,
+            link.digest,
+            server=record.consumer,
+            owner=_uuid(owner),
+            testimony=SignedTestimony(evidence.order_token, report_token, host_key),
         )
         return signed, new
 
@@ -169,12 +180,12 @@ class Registrar:
             return Link()
         return Link(last.digest, last.number)
 
-    def _write(self, signed: SignedCertificate) -> None:
+    def _write(self, signed: SignedCertificate, testimony: SignedTestimony | None) -> None:
         """The files are copies: the store has the certificate itself."""
         if self.directory is None:
             return
         try:
-            write_files(self.directory, signed)
+            write_files(self.directory, signed, testimony)
         except OSError as error:
             LOG.error(
                 "certificate %s is stored, but not written to %s: %s; run "
@@ -191,22 +202,6 @@ def _uuid(text: str | None) -> str | None:
         return None if text is None else str(uuid.UUID(text))
     except ValueError:
         return None
-
-
-def write_files(directory: Path, signed: SignedCertificate) -> tuple[Path, Path]:
-    """``DIGEST.json`` and ``DIGEST.html``, each whole or not at all. Raises ``OSError``."""
-    directory.mkdir(parents=True, exist_ok=True, mode=0o755)
-    paths = (directory / f"{signed.digest}.json", directory / f"{signed.digest}.html")
-    for path, data in zip(
-        paths, (certificate.document(signed), page.render(signed).encode()), strict=True
-    ):
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    return paths
 
 
 def moments(history: list[HistoryRow]) -> tuple[Moment, ...]:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 import sqlalchemy as sa
 
+from eraser.wire import codec
+from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.identity import Slot
-from quarantine.errors import ConflictError, IllegalTransitionError
+from eraser.wire.signing import PublicKey
+from quarantine.errors import ConflictError, IllegalTransitionError, UnreadableError
 from quarantine.record import models
 from quarantine.record.base import Room
-from quarantine.record.facts import NewCertificate, SlotRecord, StoredCertificate
+from quarantine.record.facts import (
+    NewCertificate,
+    SignedTestimony,
+    SlotRecord,
+    StoredCertificate,
+)
 from quarantine.record.rows import Row
 
 _TABLE = models.certificates
+_TESTIMONIES = models.testimonies
 
 
 class CertificateRoom(Room):
@@ -46,6 +56,23 @@ class CertificateRoom(Room):
             query = query.where(_TABLE.c.drive == drive)
         with self._reading() as db:
             return [_record(row) for row in db.execute(query).mappings()]
+
+    def testimony(self, digest: str) -> SignedTestimony | None:
+        """What the certificate rests on; None for those that are older than its keeping.
+
+        Raises :class:`UnreadableError` for a damaged row.
+        """
+        query = sa.select(_TESTIMONIES).where(_TESTIMONIES.c.certificate == digest)
+        with self._reading() as db:
+            row = db.execute(query).mappings().first()
+        if row is None:
+            return None
+        what = f"testimony of certificate {digest}"
+        try:
+            key = PublicKey.from_jwk(codec.parse(row["host_key"], what), what)
+        except BadWireError as error:
+            raise UnreadableError(str(error)) from error
+        return SignedTestimony(row["order_token"], row["report_token"], key)
 
     def last_certificate(self) -> StoredCertificate | None:
         """The chain's end; the next certificate names its digest as ``previous``."""
@@ -89,6 +116,16 @@ def append(
             created_at=now,
         )
     )
+    given = certificate.testimony
+    if given is not None:
+        db.execute(
+            sa.insert(_TESTIMONIES).values(
+                certificate=certificate.digest,
+                order_token=given.order,
+                report_token=given.report,
+                host_key=json.dumps(given.host_key.jwk(), sort_keys=True),
+            )
+        )
 
 
 def _last(db: sa.Connection) -> StoredCertificate | None:

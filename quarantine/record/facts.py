@@ -247,6 +247,18 @@ class Approved(Generic[T]):
 
 
 @dataclass(frozen=True)
+class SignedTestimony:
+    """What a certificate rests on, as it was signed; the certificate holds a digest of each."""
+
+    order: str
+    """The controller's order, a compact JWS."""
+    report: str
+    """The host's report that answers it, a compact JWS."""
+    host_key: PublicKey
+    """The host's, as it was registered then: a later registration replaces it."""
+
+
+@dataclass(frozen=True)
 class NewCertificate:
     """A certificate to be stored with the transition that it justifies.
 
@@ -260,6 +272,7 @@ class NewCertificate:
     server: str | None = None
     owner: str | None = None
     """The same by the host's gate, where it knows; mostly the same uuid."""
+    testimony: SignedTestimony | None = None
 
 
 @dataclass(frozen=True)

@@ -206,3 +206,13 @@ certificates = sa.Table(
     # One certificate per case.
     sa.UniqueConstraint("slot_id", "generation"),
 )
+
+# Apart from the certificates: these are read one by one and are ten times as long.
+testimonies = sa.Table(
+    "testimonies",
+    metadata,
+    sa.Column("certificate", DIGEST, sa.ForeignKey("certificates.digest"), primary_key=True),
+    sa.Column("order_token", DOCUMENT, nullable=False),
+    sa.Column("report_token", DOCUMENT, nullable=False),
+    sa.Column("host_key", sa.Text, nullable=False),
+)

@@ -574,6 +574,9 @@ def test_certificates_of_a_former_key_hold(ready: Cli, conf: Path, tmp_path: Pat
         link = certified(store, link, key, server)
     assert ready("ledger")[0] == 7, "nobody said that the old key was ours"
     assert ready("certificate", "for-server", server)[0] == 7
+    code, out, err = ready("certificate", "export", "-f", "json")
+    assert (code, len(json.loads(out))) == (7, 2), "the other one is written all the same"
+    assert f"not exported: certificate {store.certificates()[0].digest}" in err
     with conf.open("a") as handle:
         handle.write(f"[evidence]\nformer_keys = {former}\n")
     code, out, _err = ready("ledger", "-f", "json")

@@ -12,7 +12,7 @@ from quarantine.assembly import Assembly, read_public_key
 from quarantine.cliout import show_fields, show_json, show_table, warn
 from quarantine.cliverb import Verb, slot
 from quarantine.errors import BadInputError, UnreadableError
-from quarantine.evidence import certificate, files, page, testimony
+from quarantine.evidence import certificate, consistency, files, page, testimony
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.testimony import Standing, Weighed
 from quarantine.inputfile import read_file
@@ -232,7 +232,8 @@ def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
             continue
         body = signed.certificate
         weighed = _weighed_beside(file, signed, keys)
-        broken |= weighed.standing is Standing.CONTRADICTS
+        contradictions = (*consistency.contradictions(body), *weighed.problems)
+        broken |= bool(contradictions)
         broken |= args.testimony and weighed.standing is not Standing.AGREES
         results.append(
             {
@@ -248,7 +249,7 @@ def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
                 "issued_at": body.issued_at,
                 "sentence": body.verification.sentence,
                 "testimony": weighed.standing,
-                "contradictions": weighed.problems,
+                "contradictions": contradictions,
                 "remarks": weighed.remarks,
             }
         )

@@ -6,6 +6,7 @@ import argparse
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from quarantine.assembly import Assembly
 from quarantine.clicertificates import EXIT_BROKEN, export, key_arguments, keys_of
@@ -15,53 +16,70 @@ from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, ledger, served
 from quarantine.evidence.ledger import Document
 from quarantine.evidence.served import Account, Reference
-from quarantine.inputfile import read_file
+from quarantine.inputfile import MAX_FILE_BYTES, read_file
 
 LEDGER_SUFFIX = ".jsonl"
 """A file with one certificate in each line, as --write makes it."""
 
 
+def _lines(handle: BinaryIO) -> Iterator[bytes]:
+    """Lines; one that no certificate can have comes in pieces, which are none either."""
+    return iter(lambda: handle.readline(MAX_FILE_BYTES), b"")
+
+
 def _from_file(path: Path) -> Iterator[Document]:
+    found = False
     try:
         with path.open("rb") as handle:
-            yield from ledger.documents(handle, str(path))
+            for document in ledger.documents(_lines(handle), str(path)):
+                found = True
+                yield document
     except OSError as error:
-        raise BadInputError(f"ledger: expected a file at {path}: {error.strerror}") from error
+        yield str(path), BadInputError(f"expected a file: {error.strerror}")
+        return
+    if not found:
+        yield str(path), BadInputError("expected certificates, a line each, found none")
+
+
+def _one(path: Path) -> Document:
+    try:
+        return str(path), read_file(path, "certificate")
+    except BadInputError as error:
+        return str(path), error
 
 
 def _from_paths(paths: list[Path]) -> Iterator[Document]:
-    """Files as they are; of directories every certificate in them. One that cannot be read is
-    told, and hides no other."""
+    """Files as they are; of directories every certificate in them. One that cannot be read, or
+    that holds nothing, is told, and hides no other."""
     for path in paths:
         if path.is_dir():
             found = sorted(path.glob("*.json"))
+            yield from map(_one, found)
             if not found:
-                raise BadInputError(f"ledger: expected certificates (*.json) in {path}, found none")
-            yield from _from_paths(found)
+                yield str(path), BadInputError("expected certificates (*.json), found none")
         elif path.suffix == LEDGER_SUFFIX:
             yield from _from_file(path)
         else:
-            try:
-                yield str(path), read_file(path, "certificate")
-            except BadInputError as error:
-                yield str(path), error
+            yield _one(path)
 
 
 def _ledger(assembly: Assembly, args: argparse.Namespace) -> int:
     keys = keys_of(assembly, args.key)
+    given: Iterator[Document]
     if args.file:
         ordered = [path.suffix == LEDGER_SUFFIX for path in args.file] == [True]
-        found = ledger.audit(_from_paths(args.file), keys, ordered=ordered, end=args.end)
+        given = _from_paths(args.file)
     else:
         rows = assembly.store.certificates()
-        given = ((row.digest, row.token.encode()) for row in rows)
-        found = ledger.audit(given, keys, ordered=True, end=args.end)
+        given, ordered = ((row.digest, row.token.encode()) for row in rows), True
+    found = ledger.audit(given, keys, ordered=ordered, end=args.end, contains=args.contains)
     if args.write is not None:
         _write(assembly, args.write)
     if args.format == "json":
         show_json({"intact": found.intact, **vars(found)})
     else:
         show_fields((("certificates", found.count), ("first", found.first), ("last", found.last)))
+        show_fields((("contains", f"{d}, position {p}") for d, p in found.contains.items()))
         for finding in found.findings:
             show_fields((("problem", finding),))
     return 0 if found.intact else EXIT_BROKEN
@@ -94,6 +112,13 @@ def _ledger_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="DIGEST",
         help="the last certificate, as somebody noted it: what was cut off at the end is seen",
+    )
+    parser.add_argument(
+        "--contains",
+        action="append",
+        default=[],
+        metavar="DIGEST",
+        help="a certificate that somebody noted or has: it must be there, wherever; repeatable",
     )
     parser.add_argument(
         "--write",
@@ -178,7 +203,7 @@ VERBS = (
     ),
     Verb(
         "ledger",
-        "check that the certificates form one unbroken chain, offline with --key",
+        "check the certificates and that they form one unbroken chain, offline with --key",
         _ledger,
         _ledger_arguments,
     ),

@@ -1,7 +1,8 @@
 """The chain of certificates: each holds the digest of the one before it.
 
-A certificate that was altered, forged or taken away is named, and so are forks, copies and a wrong
-order. All of it needs the certificates and the public key, and nothing else.
+A certificate that was altered, forged or taken away is named, and so are forks, copies, a wrong
+order, times that run backwards, an order that was certified twice, and a certificate that
+contradicts itself. All of it needs the certificates and the public key, and nothing else.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from pathlib import Path
 
 from eraser.wire.signing import PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate
+from quarantine.evidence import certificate, consistency
+from quarantine.evidence.certificate import SignedCertificate
 
-_DIGEST_NAME = re.compile(r"([0-9a-f]{64})\.json")
+_DIGEST_NAME = re.compile(r"([0-9a-f]{64})(\.json)?")
 
 
 Document = tuple[str, "bytes | BadInputError"]
@@ -40,6 +42,7 @@ class _Place:
     name: str
     position: int
     previous: str
+    issued_at: str
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Audit:
     first: str
     last: str
     findings: tuple[Finding, ...]
+    contains: dict[str, int]
+    """The positions of the digests that were asked for and are there."""
 
     @property
     def intact(self) -> bool:
@@ -63,15 +68,18 @@ def audit(
     *,
     ordered: bool = False,
     end: str = "",
+    contains: Sequence[str] = (),
 ) -> Audit:
     """Verifies documents, and that they form one unbroken chain.
 
     In any order, unless they are ``ordered`` as an export writes them: then one that stands in
     another place is named. What was cut off at the *end* leaves no mark in those before it: give
-    the digest that somebody noted as ``end``.
+    the digest that somebody noted as ``end``, or as one of ``contains`` where the chain may have
+    grown since.
     """
     findings: list[Finding] = []
     good: dict[str, _Place] = {}
+    papers = _Papers()
     highest = 0
     for name, raw in documents:
         if isinstance(raw, BadInputError):
@@ -92,7 +100,13 @@ def audit(
         if ordered and position < highest:
             findings.append(Finding(name, f"out of order: position {position} after {highest}"))
         highest = max(highest, position)
-        good[signed.digest] = _Place(name, position, signed.certificate.previous)
+        body = signed.certificate
+        good[signed.digest] = _Place(name, position, body.previous, body.issued_at)
+        findings += (
+            Finding(name, f"contradicts itself: {line}")
+            for line in consistency.contradictions(body)
+        )
+        findings += papers.take(name, signed)
     findings += _links(good)
     by_place = sorted(good, key=lambda digest: good[digest].position)
     last = by_place[-1] if by_place else ""
@@ -101,12 +115,35 @@ def audit(
         findings.append(
             Finding(last or "the chain", f"expected the chain to end with {end}: {where}")
         )
+    findings += (
+        Finding("the chain", f"expected it to contain {digest}, found no valid one of that name")
+        for digest in contains
+        if digest not in good
+    )
     return Audit(
         count=len(good),
         first=by_place[0] if by_place else "",
         last=last,
         findings=tuple(findings),
+        contains={digest: good[digest].position for digest in contains if digest in good},
     )
+
+
+class _Papers:
+    """What is used up by one certificate: an order, its nonce, the report that answers it."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[str, str], str] = {}
+
+    def take(self, name: str, signed: SignedCertificate) -> Iterator[Finding]:
+        case = signed.certificate.case
+        for what, text in (
+            ("order", case.order_id), ("nonce", case.nonce), ("report", case.report_digest),
+        ):  # fmt: skip
+            other = self._used.setdefault((what, text), name)
+            if other != name:
+                yield Finding(name, f"its {what} {text} was certified before: {other}")
+                return
 
 
 def documents(lines: Iterable[bytes], name: str) -> Iterator[Document]:
@@ -134,4 +171,10 @@ def _links(good: dict[str, _Place]) -> Iterator[Finding]:
             yield Finding(
                 place.name,
                 f"broken link: position {place.position} after {before.position} ({before.name})",
+            )
+        elif consistency.earlier(place.issued_at, before.issued_at):
+            yield Finding(
+                place.name,
+                f"times run backwards: issued {place.issued_at}, the one before it "
+                f"{before.issued_at} ({before.name})",
             )

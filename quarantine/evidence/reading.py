@@ -154,10 +154,11 @@ def _namespaces(report: EraseReport, record: VerificationRecord) -> Iterator[str
             f"found {_blocks(found)}"
         )
     for namespace in record.namespaces:
-        yield from _counts(namespace)
+        yield from miscounts(namespace)
 
 
-def _counts(n: NamespaceVerification) -> Iterator[str]:
+def miscounts(n: NamespaceVerification) -> Iterator[str]:
+    """Counts of one namespace that do not add up, or that speak against the erase."""
     where = f"namespace {n.nsid}"
     classes = (n.zeros, n.ones, n.pattern, n.random, n.structured)
     found = (n.canaries, n.unchanged, n.unreadable, n.reread, n.changed, n.by_passthrough)

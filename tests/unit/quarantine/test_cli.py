@@ -491,8 +491,9 @@ class TestOffline:
         assert (code, "line 2: out of order" in out) == (7, True)
         for file in exported.iterdir():
             file.unlink()
-        code, _out, err = offline("ledger", exported, "--key", key)
-        assert (code, "found none" in err) == (2, True)
+        code, out, _err = offline("ledger", exported, whole, "--key", key, "-f", "json")
+        assert (code, json.loads(out)["count"]) == (7, 2), "an empty directory hides no other"
+        assert "found none" in json.loads(out)["findings"][0]["problem"]
 
     def test_a_tampered_file(self, offline: Cli, files: list[Path], key: Path) -> None:
         files[0].write_text(files[0].read_text().replace(IDENTITY.serial, "PHLJ9999999"))

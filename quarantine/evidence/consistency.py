@@ -1,0 +1,217 @@
+"""Does a certificate agree with itself?
+
+Pure. A signature shows who wrote it; this shows whether its parts can be true together: times,
+digests, counts, the sentence over the counts, the label over the drive's log. It holds for
+certificates of every release: what is compared is what each of them says, not how.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from eraser.wire.policy import Label, VerificationMode
+from quarantine.errors import BadInputError
+from quarantine.evidence import methods, reading, sanitizelog
+from quarantine.evidence.sections import Certificate, MethodStatement, VerificationStatement
+
+CLOCK_SLACK = timedelta(seconds=60)
+"""A clock that is set right steps back by so much at most. More is no order of times."""
+
+_PER_CENT = 1e-8
+"""Shares are printed with six decimals of a per cent; the first release rounded to the nearest."""
+
+
+def contradictions(body: Certificate) -> Iterator[str]:
+    """Everything that the certificate says against itself."""
+    if body.drive.identity_digest != body.drive.identity.digest:
+        yield (
+            f"expected the identity digest {body.drive.identity.digest} of the identity beside it, "
+            f"found {body.drive.identity_digest}"
+        )
+    yield from _times(body)
+    yield from _label(body)
+    yield from _verification(body.verification)
+
+
+def moment(text: str) -> datetime | None:
+    """UTC; None for what is no time of ours."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found.astimezone(UTC) if found.tzinfo is not None else None
+
+
+def earlier(after: str, before: str) -> bool:
+    """Whether ``after`` lies before ``before`` by more than a clock's correction."""
+    late, early = moment(after), moment(before)
+    return late is not None and early is not None and late + CLOCK_SLACK < early
+
+
+def _times(body: Certificate) -> Iterator[str]:
+    done, source = body.sanitization, body.source
+    for name, text in (
+        ("issued", body.issued_at),
+        ("started", done.started_at),
+        ("finished", done.finished_at),
+        *(("history", line.at) for line in body.case.history),
+    ):
+        if moment(text) is None:
+            yield f"{name}: expected a time with its zone (ISO 8601), found {text[:40]!r}"
+    # Each pair is of one clock: the host's, or the controller's.
+    pairs = [
+        ("the sanitization finished", done.finished_at, "it started", done.started_at),
+        ("the last owner's use ended", source.gate_until, "it began", source.gate_since),
+    ]
+    told = [line.at for line in body.case.history]
+    pairs += [
+        ("the history goes on", after, "its line before", before)
+        for before, after in itertools.pairwise(told)
+    ]
+    pairs += [("it was issued", body.issued_at, "its history's end", told[-1])] if told else []
+    for what, after, than, before in pairs:
+        if earlier(after, before):
+            yield f"{what} at {after}, before {than} at {before}"
+
+
+def _label(body: Certificate) -> Iterator[str]:
+    done = body.sanitization
+    weaker = done.asked is Label.PURGE and done.label is Label.CLEAR
+    if done.downgraded != weaker:
+        yield (
+            f"expected downgraded to be {weaker} for {done.asked} asked and {done.label} achieved, "
+            f"found {done.downgraded}"
+        )
+    for said in done.methods:
+        opcode = methods.SANITIZE_OPCODE if said.method.is_sanitize else methods.FORMAT_OPCODE
+        if said.opcode != opcode:
+            yield f"{said.method}: expected opcode {opcode:#x}, found {said.opcode:#x}"
+        if said.method.is_sanitize != (done.label is Label.PURGE):
+            yield f"{said.method} is no part of the label {done.label}"
+    succeeded = [said for said in done.methods if _succeeded(said)]
+    if done.label is Label.PURGE and not succeeded:
+        yield "expected a sanitize whose success log 81h shows under the label Purge, found none"
+    for said in done.methods:
+        yield from _reported(said)
+
+
+def _succeeded(said: MethodStatement) -> bool:
+    try:
+        log = sanitizelog.parse(said.log_after, "log after")
+    except BadInputError:
+        return False
+    return log.succeeded and log.cdw10 == said.cdw10
+
+
+def _reported(said: MethodStatement) -> Iterator[str]:
+    """The sentence about log 81h against the log beside it."""
+    if not said.method.is_sanitize:
+        return
+    try:
+        log = sanitizelog.parse(said.log_after, f"{said.method}: log after")
+    except BadInputError as error:
+        yield str(error)
+        return
+    wanted = f"(SSTAT {log.status}), SCDW10 {log.cdw10:#x}"
+    if wanted not in said.reported:
+        yield f"{said.method}: expected a sentence with {wanted}, as its log has it, found another"
+
+
+def _verification(said: VerificationStatement) -> Iterator[str]:
+    numbers = (
+        said.sampled, said.blocks, said.canaries_planted, said.canaries_checked,
+        said.fingerprints_taken, said.fingerprints_checked,
+    )  # fmt: skip
+    if min(numbers) < 0:
+        yield "verification: expected counts of 0 or more, found a negative one"
+    for namespace in said.namespaces:
+        yield from reading.miscounts(namespace)
+    blocks, read = (sum(getattr(n, name) for n in said.namespaces) for name in ("blocks", "read"))
+    if said.blocks != blocks:
+        yield f"verification: expected {blocks} blocks as in its namespaces, found {said.blocks}"
+    if said.sampled > read:
+        yield f"verification: expected {read} sampled blocks at most, found {said.sampled}"
+    if said.canaries_checked != said.canaries_planted:
+        yield (
+            f"verification: expected all {said.canaries_planted} canaries to be checked, "
+            f"found {said.canaries_checked}"
+        )
+    if said.fingerprints_checked > said.fingerprints_taken:
+        yield (
+            f"verification: expected at most {said.fingerprints_taken} fingerprints to be checked, "
+            f"found {said.fingerprints_checked}"
+        )
+    likely = 0 < said.confidence < 1 and 0 < said.residual_asked < 1
+    if not (likely and 0 <= said.residual_shown <= 1):
+        yield (
+            "verification: expected a confidence and residuals between 0 and 1, found "
+            f"{said.confidence}, {said.residual_asked} and {said.residual_shown}"
+        )
+        return
+    yield from _bound(said)
+    yield from _sentence(said)
+
+
+def _noise(said: VerificationStatement) -> bool:
+    return any(n.random for n in said.namespaces)
+
+
+def _whole(said: VerificationStatement) -> bool:
+    return bool(said.namespaces) and all(n.read == n.blocks for n in said.namespaces)
+
+
+def _known(said: VerificationStatement) -> int:
+    return max(said.canaries_checked, said.fingerprints_checked)
+
+
+def _bound(said: VerificationStatement) -> Iterator[str]:
+    """No smaller remainder is excluded than the counts exclude, by the most generous rule of all
+    releases."""
+    if _noise(said):
+        least = reading.bound(_known(said), said.confidence)
+    elif _whole(said):
+        least = 0.0
+    else:
+        least = reading.bound(said.sampled, said.confidence)
+    if said.residual_shown < least - _PER_CENT:
+        yield (
+            f"verification: expected a remainder of {least:.3g} at least to be left open by these "
+            f"counts, found {said.residual_shown:.3g}"
+        )
+
+
+_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?!\w)")
+_SHARE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?) ?%")
+
+
+def _sentence(said: VerificationStatement) -> Iterator[str]:
+    """Every number of the sentence follows from the counts, whatever its words are."""
+    text = said.sentence.replace(said.seed, "") if said.seed else said.sentence
+    if "seed " in text and said.seed not in said.sentence:
+        yield "verification: expected the sentence to name the seed beside it, found another"
+    layout = f"{sum(n.windows for n in said.namespaces):,}"
+    inside = sum(n.window_blocks for n in said.namespaces)
+    nist = said.done is VerificationMode.NIST
+    shares = {5.0, inside / max(1, said.blocks) * 100} if nist else set()
+    for share in (float(found) for found in _SHARE.findall(text)):
+        lies = share < said.residual_shown * 100 - _PER_CENT * 100
+        if lies and not any(abs(share - known) < 0.02 for known in shares):
+            yield (
+                f"verification: the sentence excludes more than {share:g} %, the counts "
+                f"{said.residual_shown * 100:.6f} %"
+            )
+    counts = {
+        "4", "1,000", layout, f"{inside * reading.BLOCK:,}", f"{said.sampled:,}",
+        f"{said.blocks:,}", f"{_known(said):,}",
+    }  # fmt: skip
+    likely = {f"{said.confidence:.6g}", f"{said.confidence:.5g}"}
+    for number in (found.rstrip(",") for found in _NUMBER.findall(_SHARE.sub("", text))):
+        if number not in counts | likely:
+            yield f"verification: no count of this certificate is the {number} of its sentence"
+    if text.startswith("All ") and not _whole(said):
+        yield "verification: the sentence says that all blocks were read, the counts do not"
+    if "none of them holds data" in text and _noise(said):
+        yield "verification: the sentence says that no block holds data, the counts have noise"

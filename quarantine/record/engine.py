@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 import time
@@ -75,17 +76,27 @@ def make_engine(text: str) -> sa.Engine:
 
 
 def make_file_private(url: sa.URL) -> None:
-    """Creates a missing SQLite file readable by its owner alone; its side files inherit that."""
+    """Creates a missing SQLite file readable by its owner alone; its side files inherit that.
+
+    One that is there is not opened: closing it again would give up the locks of every connection
+    that this process has to it (https://www.sqlite.org/howtocorrupt.html, 2.2). Another process
+    would then delete the log with commits in it.
+    """
     if url.get_backend_name() != "sqlite":
         return
     path = Path(str(url.database))
+    why = ""
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        why = "" if os.access(path, os.R_OK | os.W_OK) else os.strerror(errno.EACCES)
     except OSError as error:
+        why = os.strerror(error.errno or 0)
+    if why:
         raise UnavailableError(
-            f"database: expected a file to read and write at {path} ({error.strerror}); "
+            f"database: expected a file to read and write at {path} ({why}); "
             "create its directory or correct [database]url"
-        ) from error
+        )
 
 
 @contextlib.contextmanager

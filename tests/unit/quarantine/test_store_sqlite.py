@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import stat
@@ -93,6 +94,45 @@ def test_a_process_killed_before_its_commit_has_done_nothing(url: str) -> None:
     assert len(store.history(SLOT)) == 1
     assert store.amend(record, SlotChanges(attempts=1)).attempts == 1
     store.close()
+
+
+ATTEMPTS = """
+import sys
+from quarantine.record.store import Store
+from tests.unit.quarantine.store_suite import SLOT
+store = Store.open(sys.argv[1])
+print(store.slot(SLOT).attempts)
+store.close()
+"""
+
+
+def test_a_second_store_of_a_process_costs_the_first_no_commit(url: str) -> None:
+    """To close any descriptor of a file gives up all POSIX locks that the process has on it
+    (fcntl(2)): the next process to leave would take itself for the last one, and delete the log of
+    what is committed."""
+
+    def seen_by_another() -> int:
+        argv = [sys.executable, "-c", ATTEMPTS, url]
+        done = subprocess.run(argv, check=True, cwd=Path.cwd(), capture_output=True, text=True)
+        return int(done.stdout)
+
+    store = Store.open(url)
+    store.migrate()
+    record = enrol(store)
+    second = Store.open(url)
+    assert seen_by_another() == 0
+    store.amend(record, SlotChanges(attempts=1))
+    assert seen_by_another() == 1
+    second.close()
+    store.close()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+def test_a_file_of_somebody_else_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "record.db"
+    path.touch(0o000)
+    with pytest.raises(UnavailableError, match=r"to read and write at .*record\.db"):
+        Store.open(f"sqlite:///{path}")
 
 
 def test_a_file_that_is_no_database_is_named_as_such(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from quarantine.evidence.registrar import Registrar
 from quarantine.evidence.sections import Issuer
 from quarantine.ghosts import Haunts
 from quarantine.handover import Handovers
+from quarantine.heads import Heads
 from quarantine.inbox import Inbox
 from quarantine.inputfile import read_file
 from quarantine.lateness import Lateness
@@ -172,6 +173,13 @@ class Assembly:
         safety = Safety(store, placement, limits, lateness=self.lateness)
         self.lateness.expect(PASS, lambda: safety.bound)
         return safety
+
+    @cached_property
+    def heads(self) -> Heads:
+        """For a thread of its own: with its own connections to the record."""
+        words, store = self.conf.evidence, Store.open(self.conf.database.url)
+        store.require_schema()
+        return Heads(store, self.key, Path(words.heads_dir), words.organisation)
 
     @cached_property
     def compute(self) -> Compute:

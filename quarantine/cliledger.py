@@ -12,8 +12,8 @@ from quarantine.assembly import Assembly
 from quarantine.clicertificates import EXIT_BROKEN, export, key_arguments, keys_of
 from quarantine.cliout import show_fields, show_json
 from quarantine.cliverb import Verb
-from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, ledger, served
+from quarantine.errors import BadInputError, UnavailableError
+from quarantine.evidence import certificate, head, ledger, served
 from quarantine.evidence.ledger import Document
 from quarantine.evidence.served import Account, Reference
 from quarantine.inputfile import MAX_FILE_BYTES, read_file
@@ -63,6 +63,15 @@ def _from_paths(paths: list[Path]) -> Iterator[Document]:
             yield _one(path)
 
 
+def _heads(paths: list[Path]) -> Iterator[Document]:
+    """Heads by their days; of directories every one in them."""
+    for path in paths:
+        found = sorted(path.glob(f"*{head.SUFFIX}")) if path.is_dir() else [path]
+        yield from map(_one, found)
+        if not found:
+            yield str(path), BadInputError(f"expected heads (*{head.SUFFIX}), found none")
+
+
 def _ledger(assembly: Assembly, args: argparse.Namespace) -> int:
     keys = keys_of(assembly, args.key)
     given: Iterator[Document]
@@ -72,7 +81,14 @@ def _ledger(assembly: Assembly, args: argparse.Namespace) -> int:
     else:
         rows = assembly.store.certificates()
         given, ordered = ((row.digest, row.token.encode()) for row in rows), True
-    found = ledger.audit(given, keys, ordered=ordered, end=args.end, contains=args.contains)
+    found = ledger.audit(
+        given,
+        keys,
+        ordered=ordered,
+        end=args.end,
+        contains=args.contains,
+        heads=list(_heads(args.heads)),
+    )
     if args.write is not None:
         _write(assembly, args.write)
     if args.format == "json":
@@ -121,12 +137,37 @@ def _ledger_arguments(parser: argparse.ArgumentParser) -> None:
         help="a certificate that somebody noted or has: it must be there, wherever; repeatable",
     )
     parser.add_argument(
+        "--heads",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="signed heads that were kept, or directories of them: the chain must contain each; "
+        "repeatable",
+    )
+    parser.add_argument(
         "--write",
         type=Path,
         metavar="FILE.jsonl",
         help="also write the record's whole chain as one file, for an auditor",
     )
     key_arguments(parser)
+
+
+def _head(assembly: Assembly, args: argparse.Namespace) -> int:
+    heads = assembly.heads
+    good = heads.turn()
+    newest = heads.newest()
+    if newest is None:
+        raise UnavailableError(f"head: expected one in {heads.directory}, found none")
+    raw = read_file(newest, "head")
+    said = head.read(raw, assembly.certificate_keys, str(newest))
+    members = {"file": str(newest), **vars(said)}
+    if args.format == "json":
+        show_json(members)
+    else:
+        show_fields(members.items())
+    return 0 if good else UnavailableError.exit_code
 
 
 def _for_server(assembly: Assembly, args: argparse.Namespace) -> int:
@@ -200,6 +241,11 @@ VERBS = (
         "the drives that a server had, with their certificates from before and after",
         _for_server,
         _for_server_arguments,
+    ),
+    Verb(
+        "head",
+        "write today's signed head of the chain, if it is not written yet, and show the newest",
+        _head,
     ),
     Verb(
         "ledger",

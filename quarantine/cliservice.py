@@ -101,7 +101,7 @@ def _run(assembly: Assembly, args: argparse.Namespace) -> int:
     conf = assembly.conf
     set_up_logging(conf.run.log_level)
     # All of it now: a service that cannot work says so at its start.
-    safety, reconciler = assembly.safety, assembly.reconciler
+    safety, reconciler, heads = assembly.safety, assembly.reconciler, assembly.heads
     stop = threading.Event()
     on_signals(stop.set)
     supervisor = None
@@ -116,6 +116,7 @@ def _run(assembly: Assembly, args: argparse.Namespace) -> int:
     )
     # It does nothing but wait and compare: whatever it is in the midst of may be left at a stop.
     threading.Thread(target=safety.run_forever, args=(stop,), name=PASS, daemon=True).start()
+    threading.Thread(target=heads.run_forever, args=(stop,), name="heads", daemon=True).start()
     try:
         reconciler.run_forever(stop)
     finally:

@@ -49,6 +49,18 @@ When to change: to have them on storage that is backed up, or that can only be a
 """,
     ),
     cfg.StrOpt(
+        "heads_dir",
+        default="/var/lib/nvme-quarantine/heads",
+        help="""
+Directory where the running service writes a signed head of the chain of certificates each day
+(UTC): its last certificate, as YYYY-MM-DD.head.jws. The same goes to syslog in one line (facility
+daemon, level notice). With a head that was kept elsewhere, nvme-quarantine ledger --heads finds
+certificates that were cut off or written anew since, also by somebody who has the signing key.
+
+When to change: to have them on storage that is copied away, or that can only be appended to.
+""",
+    ),
+    cfg.StrOpt(
         "organisation",
         default="not stated",
         help="""

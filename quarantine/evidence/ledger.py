@@ -14,8 +14,9 @@ from pathlib import Path
 
 from eraser.wire.signing import PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, consistency
+from quarantine.evidence import certificate, consistency, headcheck
 from quarantine.evidence.certificate import SignedCertificate
+from quarantine.evidence.headcheck import HeadFile, Issued
 
 _DIGEST_NAME = re.compile(r"([0-9a-f]{64})(\.json)?")
 
@@ -69,13 +70,14 @@ def audit(
     ordered: bool = False,
     end: str = "",
     contains: Sequence[str] = (),
+    heads: Sequence[HeadFile] = (),
 ) -> Audit:
     """Verifies documents, and that they form one unbroken chain.
 
     In any order, unless they are ``ordered`` as an export writes them: then one that stands in
     another place is named. What was cut off at the *end* leaves no mark in those before it: give
     the digest that somebody noted as ``end``, or as one of ``contains`` where the chain may have
-    grown since.
+    grown since. ``heads`` were signed day by day, and each has to be in the chain.
     """
     findings: list[Finding] = []
     good: dict[str, _Place] = {}
@@ -120,6 +122,8 @@ def audit(
         for digest in contains
         if digest not in good
     )
+    chain = {digest: Issued(place.position, place.issued_at) for digest, place in good.items()}
+    findings += (Finding(*found) for found in headcheck.findings(heads, chain, keys))
     return Audit(
         count=len(good),
         first=by_place[0] if by_place else "",

@@ -62,6 +62,7 @@ max_attempts = 1000
 [evidence]
 signing_key = {directory}/controller.key
 certificates_dir = {directory}/certificates
+heads_dir = {directory}/heads
 organisation = Example Cloud
 """
 

@@ -70,6 +70,7 @@ max_attempts = 100
 [evidence]
 signing_key = {directory}/controller.key
 certificates_dir = {directory}/certificates
+heads_dir = {directory}/heads
 organisation = Example Cloud
 location = Rack 1
 """

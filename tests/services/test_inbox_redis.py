@@ -125,7 +125,8 @@ class Deployment:
         self.conf.write_text(
             f"[database]\nurl = sqlite:///{self.directory}/record.db\n"
             f"[evidence]\nsigning_key = {self.directory}/controller.pem\n"
-            f"certificates_dir = {self.directory}/certificates\norganisation = Example Cloud\n"
+            f"certificates_dir = {self.directory}/certificates\n"
+            f"heads_dir = {self.directory}/heads\norganisation = Example Cloud\n"
             f"[broker]\nurl = {self.redis.url_for(brokeracl.CONTROL)}\ntimeout = 2\n"
             f"[placement]\ncloud = {CLOUD}\n"
             f"[detection]\n{detection}\n"

@@ -41,7 +41,7 @@ def conf(tmp_path: Path) -> Path:
     file.write_text(
         f"[database]\nurl = sqlite:///{tmp_path}/record.db\n"
         f"[evidence]\nsigning_key = {tmp_path}/controller.pem\n"
-        f"certificates_dir = {tmp_path}/certificates\n"
+        f"certificates_dir = {tmp_path}/certificates\nheads_dir = {tmp_path}/heads\n"
         "[broker]\nurl = redis://127.0.0.1:1/0\ntimeout = 0.5\n"
         "[placement]\ncloud = no-such-cloud\n"
     )

@@ -364,25 +364,26 @@ def test_nothing_stands_on_offer_for_longer_than_the_bound_says(
 
 
 class Beside:
-    """The loop and the safety pass of a service; the loop ends when the pass was begun."""
+    """What a service runs beside its loop, which ends when each of it was begun."""
 
     def __init__(self) -> None:
         self.conf = load(())
         self.conf.set_override("worker", False, "run")
-        self.begun = threading.Event()
+        self.begun = [threading.Event(), threading.Event()]
         self.seen: bool | None = None
-        self.store, self.safety, self.reconciler = self, _Pass(self), _Loop(self)
+        self.store, self.reconciler = self, _Loop(self)
+        self.safety, self.heads = (_Begun(event) for event in self.begun)
 
     def slots(self, *, states: object) -> list[object]:
         return []
 
 
 @dataclass
-class _Pass:
-    world: Beside
+class _Begun:
+    event: threading.Event
 
     def run_forever(self, stop: threading.Event) -> None:
-        self.world.begun.set()
+        self.event.set()
 
 
 @dataclass
@@ -390,10 +391,12 @@ class _Loop:
     world: Beside
 
     def run_forever(self, stop: threading.Event) -> None:
-        self.world.seen = self.world.begun.wait(20)
+        self.world.seen = all(event.wait(20) for event in self.world.begun)
 
 
-def test_the_service_runs_the_pass_beside_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_service_runs_the_pass_and_the_heads_beside_its_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Else nothing but the loop, which may be slow, looks at what is on offer."""
     monkeypatch.setattr(cliservice, "set_up_logging", lambda level: None)
     monkeypatch.setattr(cliservice, "on_signals", lambda action: None)

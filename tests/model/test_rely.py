@@ -176,6 +176,6 @@ def test_a_guard_that_is_turned_around_is_missed() -> None:
 def test_a_host_whose_word_about_another_is_not_heard_is_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(census, "_elsewhere", lambda _store, _hello, _seen: [])
+    monkeypatch.setattr(census, "_elsewhere", lambda _store, _hello, _seen: ([], True))
     ways = search(Beside(Protocol(MOVED, Parts(PATIENT))), MOVED.limit)
     assert isinstance(ways, Found) or any(next(ways.stuck(each), 0) for each in QUESTIONS)

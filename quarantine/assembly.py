@@ -24,6 +24,7 @@ from quarantine.conf import load
 from quarantine.departed import Departed
 from quarantine.dispatch import Dispatcher
 from quarantine.errors import BadInputError
+from quarantine.evidence import stamps
 from quarantine.evidence.registrar import Registrar
 from quarantine.evidence.sections import Issuer
 from quarantine.ghosts import Haunts
@@ -38,6 +39,7 @@ from quarantine.record.store import Store
 from quarantine.safety import PASS, Safety
 from quarantine.step import Limits
 from quarantine.tickets import Tickets
+from quarantine.tsa import Authority
 
 
 def read_public_key(path: Path) -> PublicKey:
@@ -176,10 +178,19 @@ class Assembly:
 
     @cached_property
     def heads(self) -> Heads:
-        """For a thread of its own: with its own connections to the record."""
+        """For a thread of its own: with its own connections to the record.
+
+        Raises :class:`BadInputError` where time stamps are configured that cannot work.
+        """
         words, store = self.conf.evidence, Store.open(self.conf.database.url)
         store.require_schema()
-        return Heads(store, self.key, Path(words.heads_dir), words.organisation)
+        heads = Heads(store, self.key, Path(words.heads_dir), words.organisation)
+        if words.tsa_url is not None:
+            stamps.library()
+            file = words.tsa_ca
+            roots = stamps.roots_of(read_file(Path(file), "tsa_ca"), file) if file else ()
+            heads.stamp = Authority(words.tsa_url, roots).stamp
+        return heads
 
     @cached_property
     def compute(self) -> Compute:

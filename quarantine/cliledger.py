@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,9 +16,10 @@ from quarantine.clicertificates import EXIT_BROKEN, export, key_arguments, keys_
 from quarantine.cliout import show_fields, show_json
 from quarantine.cliverb import Verb
 from quarantine.errors import BadInputError, UnavailableError
-from quarantine.evidence import certificate, head, ledger, served
-from quarantine.evidence.ledger import Document
+from quarantine.evidence import certificate, head, ledger, served, stamps
+from quarantine.evidence.ledger import Document, Finding
 from quarantine.evidence.served import Account, Reference
+from quarantine.heads import stamp_of
 from quarantine.inputfile import MAX_FILE_BYTES, read_file
 
 LEDGER_SUFFIX = ".jsonl"
@@ -72,6 +76,23 @@ def _heads(paths: list[Path]) -> Iterator[Document]:
             yield str(path), BadInputError(f"expected heads (*{head.SUFFIX}), found none")
 
 
+def _stamps(args: argparse.Namespace) -> tuple[dict[str, datetime], list[Finding]]:
+    """The time that an authority gave to each head, and the stamps that do not hold."""
+    if args.tsa_ca is None:
+        return {}, []
+    roots = stamps.roots_of(read_file(args.tsa_ca, "tsa-ca"), str(args.tsa_ca))
+    stamped: dict[str, datetime] = {}
+    wrong: list[Finding] = []
+    for name, raw in _heads(args.heads):
+        file = stamp_of(Path(name))
+        if isinstance(raw, bytes) and os.path.lexists(file):
+            try:
+                stamped[name] = stamps.check(read_file(file, "time stamp"), raw, roots)
+            except BadInputError as error:
+                wrong.append(Finding(str(file), f"its time stamp does not hold ({error})"))
+    return stamped, wrong
+
+
 def _ledger(assembly: Assembly, args: argparse.Namespace) -> int:
     keys = keys_of(assembly, args.key)
     given: Iterator[Document]
@@ -89,13 +110,16 @@ def _ledger(assembly: Assembly, args: argparse.Namespace) -> int:
         contains=args.contains,
         heads=list(_heads(args.heads)),
     )
+    stamped, wrong = _stamps(args)
+    found = replace(found, findings=(*found.findings, *wrong))
     if args.write is not None:
         _write(assembly, args.write)
     if args.format == "json":
-        show_json({"intact": found.intact, **vars(found)})
+        show_json({"intact": found.intact, **vars(found), "stamped": stamped})
     else:
         show_fields((("certificates", found.count), ("first", found.first), ("last", found.last)))
         show_fields((("contains", f"{d}, position {p}") for d, p in found.contains.items()))
+        show_fields((("stamped", f"{name}: {at}") for name, at in stamped.items()))
         for finding in found.findings:
             show_fields((("problem", finding),))
     return 0 if found.intact else EXIT_BROKEN
@@ -144,6 +168,13 @@ def _ledger_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="signed heads that were kept, or directories of them: the chain must contain each; "
         "repeatable",
+    )
+    parser.add_argument(
+        "--tsa-ca",
+        type=Path,
+        metavar="FILE",
+        help="root certificates (PEM) of the time stamping authority: check the stamps beside the "
+        "heads",
     )
     parser.add_argument(
         "--write",

@@ -44,3 +44,7 @@ class UnavailableError(QuarantineError):
     """Placement, the broker or the database does not answer; nothing was decided."""
 
     exit_code = 6
+
+
+class TimeStampError(QuarantineError):
+    """A time stamping authority does not answer, or its answer does not hold; ask again later."""

@@ -1,4 +1,4 @@
-"""Writes the signed head of each day into a file and to syslog.
+"""Writes the signed head of each day into a file and to syslog, and has it time stamped.
 
 A head that cannot be written, or stamped, is tried again with the next pass: one alarm, and one
 line when it is over. Nothing waits for it.
@@ -30,6 +30,15 @@ PASS_SECONDS = 600.0
 """Between two looks at the clock: so late at most after midnight UTC is a day's head."""
 
 
+STAMPS_A_PASS = 3
+"""An authority that was away, or is new, is not flooded with the heads of a year."""
+
+
+def stamp_of(file: Path) -> Path:
+    """Where the time stamp of a head's file is."""
+    return file.with_name(file.name.removesuffix(head.SUFFIX) + head.STAMP_SUFFIX)
+
+
 def to_syslog(text: str) -> None:
     """One line, facility daemon, level notice; a machine without syslog drops it."""
     syslog.openlog("nvme-quarantine", 0, syslog.LOG_DAEMON)
@@ -46,17 +55,24 @@ class Heads:
     organisation: str = "not stated"
     tell: Callable[[str], None] = to_syslog
     clock: Clock = utc_now
+    stamp: Callable[[bytes], bytes] | None = None
+    """Asks a time stamping authority; None where none is configured."""
     _wrong: set[str] = field(default_factory=set)
 
     def run_forever(self, stop: threading.Event) -> None:
         """Pass after pass until ``stop`` is set; nothing but ``stop`` ends it."""
         while not stop.is_set():
-            self.turn()
+            try:
+                self.turn()
+            except Exception:
+                LOG.exception("heads")  # ours to mend; tomorrow's head must not wait for that
             stop.wait(PASS_SECONDS)
 
     def turn(self) -> bool:
-        """Today's head, if it is not there yet; whether nothing is missing now."""
-        return self._tried("the signed head of today", self._write)
+        """Today's head and the stamps, where they are not there yet; whether nothing is missing."""
+        written = self._tried("the signed head of today", self._write)
+        stamped = self.stamp is None or self._tried("the time stamp of a head", self._stamp)
+        return written and stamped
 
     def newest(self) -> Path | None:
         """The file of the last day that has one."""
@@ -88,6 +104,17 @@ class Heads:
             with contextlib.suppress(FileExistsError):  # another process was quicker
                 os.link(temporary, path)
         LOG.info("signed head of %s written: %s", day, path)
+
+    def _stamp(self) -> None:
+        """The newest first: it names, by the chains, what all before it name."""
+        assert self.stamp is not None
+        files = sorted(self.directory.glob(f"*{head.SUFFIX}"), reverse=True)
+        missing = [file for file in files if not stamp_of(file).exists()]
+        for file in missing[:STAMPS_A_PASS]:
+            answer = self.stamp(file.read_bytes())
+            with _durable(stamp_of(file), answer) as temporary:
+                temporary.replace(stamp_of(file))
+            LOG.info("time stamp of %s written", file)
 
     def _tried(self, what: str, action: Callable[[], None]) -> bool:
         """Alarms once where it fails, and says once that it is over."""

@@ -61,6 +61,32 @@ When to change: to have them on storage that is copied away, or that can only be
 """,
     ),
     cfg.StrOpt(
+        "tsa_url",
+        default=None,
+        help="""
+URL (http or https) of a time stamping authority (RFC 3161). Each head of the chain is sent there as
+a SHA-256 digest, and the answer is kept beside it as YYYY-MM-DD.head.tsr: it proves to anybody that
+the chain ended so at that time. While the authority does not answer, heads are written all the
+same, and the stamps are asked for again every ten minutes. The proxy of the service's environment
+(https_proxy) is used. Needs the extra timestamps (rfc3161-client).
+
+When to set it: when an auditor should not have to believe your syslog; one request each day is
+sent. Related options: tsa_ca.
+""",
+    ),
+    cfg.StrOpt(
+        "tsa_ca",
+        default=None,
+        help="""
+File (PEM) with the root certificates of that authority, as it publishes them. A stamp that they do
+not bear is refused and asked for again. Without it the authority's signature is not checked when a
+stamp comes, only that it is over the very head.
+
+When to set it: together with tsa_url, always in production. When to change: when the authority
+announces another root; keep the old one in the file as well.
+""",
+    ),
+    cfg.StrOpt(
         "organisation",
         default="not stated",
         help="""

@@ -81,6 +81,9 @@ def _check_broker(text: str) -> None:
 def _check_together(conf: cfg.ConfigOpts) -> None:
     """Values that are right one by one and wrong together."""
     erase, detection = conf.erase, conf.detection
+    tsa = conf.evidence.tsa_url
+    if tsa is not None and not tsa.startswith(("http://", "https://")):
+        raise ValueError(f"expected [evidence]tsa_url to begin with http(s)://, found {tsa!r}")
     _check_broker(conf.broker.url)
     if erase.resend_after >= erase.order_seconds:
         raise ValueError(

@@ -15,7 +15,7 @@ import pytest
 from jwcrypto import jwk, jws
 
 from eraser.wire.signing import PrivateKey
-from quarantine.errors import BadInputError, UnavailableError
+from quarantine.errors import BadInputError, TimeStampError, UnavailableError
 from quarantine.evidence import certificate, head, ledger
 from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.head import Head
@@ -155,6 +155,37 @@ def test_syslog_gets_it(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert level == 5  # LOG_NOTICE
     assert text.startswith("signed head ")
     assert socket.gethostname() not in text
+
+
+def test_stamps_are_asked_for_again_the_newest_first(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[bytes] = []
+
+    def away(data: bytes) -> bytes:
+        asked.append(data)
+        raise TimeStampError("authority: away")
+
+    def there(data: bytes) -> bytes:
+        asked.append(data)
+        return b"stamp of " + data
+
+    caplog.set_level(logging.WARNING)
+    desk.heads.stamp = away
+    assert [desk.day(number) for number in range(4)] == [False] * 4
+    assert len(desk.told) == len(desk.files()) == 4, "heads are written all the same"
+    assert len(asked) == 4, "one question a pass to an authority that is away"
+    assert caplog.text.count("ALARM the time stamp of a head is missing: authority: away") == 1
+    desk.heads.stamp = there
+    for _ in range(3):
+        assert desk.day(3)
+    stamped = [path for path in desk.files() if path.suffix == ".tsr"]
+    assert [path.name for path in stamped] == [f"2026-11-2{n}.head.tsr" for n in range(4)]
+    newest = desk.files()[-2]
+    assert asked[4] == newest.read_bytes()
+    assert stamped[-1].read_bytes() == b"stamp of " + newest.read_bytes()
+    assert len(asked) == 8
+    assert "over: the time stamp of a head is there" in caplog.text
 
 
 def heads_of(

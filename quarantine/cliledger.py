@@ -13,9 +13,9 @@ from typing import BinaryIO
 
 from quarantine.assembly import Assembly
 from quarantine.clicertificates import EXIT_BROKEN, export, key_arguments, keys_of
-from quarantine.cliout import show_fields, show_json
+from quarantine.cliout import show_fields, show_json, warn
 from quarantine.cliverb import Verb
-from quarantine.errors import BadInputError, UnavailableError
+from quarantine.errors import BadInputError, UnavailableError, UnreadableError
 from quarantine.evidence import certificate, head, ledger, served, stamps
 from quarantine.evidence.ledger import Document, Finding
 from quarantine.evidence.served import Account, Reference
@@ -210,8 +210,8 @@ def _for_server(assembly: Assembly, args: argparse.Namespace) -> int:
         ) from error
     keys = keys_of(assembly, args.key)
     found = served.account(assembly.store, server, keys)
-    if args.directory is not None:
-        _export(assembly, found, args)
+    if args.directory is not None and not _export(assembly, found, args):
+        found = replace(found, broken=True)
     if args.format == "json":
         show_json({"complete": found.complete, **vars(found)})
         return EXIT_BROKEN if found.broken else 0
@@ -242,9 +242,9 @@ def _reference(one: Reference | None) -> str:
     return f"{one.digest} ({one.label}{note}, {one.issued_at})"
 
 
-def _export(assembly: Assembly, found: Account, args: argparse.Namespace) -> None:
-    """The certificates of the answer as files."""
-    keys = keys_of(assembly, args.key)
+def _export(assembly: Assembly, found: Account, args: argparse.Namespace) -> bool:
+    """The certificates of the answer as files; whether all of them could be read."""
+    keys, whole = keys_of(assembly, args.key), True
     for use in found.drives:
         for one in (*([use.before] if use.before else []), *use.after):
             stored = assembly.store.certificate(one.digest)
@@ -252,10 +252,14 @@ def _export(assembly: Assembly, found: Account, args: argparse.Namespace) -> Non
                 continue  # cannot be: it was just read, and certificates are never removed
             try:
                 export(assembly, stored, keys, args.directory)
+            except (BadInputError, UnreadableError) as error:
+                whole = False
+                warn(f"not exported: {error}")
             except OSError as error:
                 raise BadInputError(
                     f"for-server: expected to write into {args.directory}: {error.strerror}"
                 ) from error
+    return whole
 
 
 def _for_server_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from eraser.wire.identity import Slot
 from eraser.wire.report import REPORT_TYPE, EraseReport, Hello
 from eraser.wire.ticket import DomainSeen, GateTestimony, LastOwner
+from quarantine import cli
 from quarantine.evidence import served
 from quarantine.evidence.served import Account
+from quarantine.record import models
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import Event, State
 from tests.unit.quarantine.test_inbox import INCARNATION, Plane, plane  # noqa: F401
@@ -198,3 +202,28 @@ def test_a_certificate_that_does_not_verify_is_a_hole(life: Life) -> None:
     found = served.account(life.plane.store, ANN, [life.plane.host.public])
     assert found.drives == ()
     assert "signature" in found.unknown[0]
+
+
+def test_a_damaged_testimony_hides_no_other_certificate(
+    life: Life, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    life.used_by(ANN)
+    life.released(ANN)
+    life.erased()
+    one, two = life.plane.store.certificates()
+    with life.plane.store._writing() as db:
+        row = sa.update(models.testimonies).where(models.testimonies.c.certificate == one.digest)
+        db.execute(row.values(host_key="{"))
+    (tmp_path / "controller.pem").write_bytes(life.plane.controller.pem())
+    conf = tmp_path / "conf"
+    conf.write_text(
+        f"[database]\nurl = sqlite:///{tmp_path}/record.db\n"
+        f"[evidence]\nsigning_key = {tmp_path}/controller.pem\n"
+    )
+    words = ["certificate", "for-server", ANN, "--directory", str(tmp_path / "out")]
+    code = cli.main(["--config-file", str(conf), *words])
+    assert code == 7
+    assert f"not exported: testimony of certificate {one.digest}" in capsys.readouterr().err
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    ends = ("json", "html", "order.jws", "report.jws", "host.jwk")
+    assert names == {f"{two.digest}.{end}" for end in ends}

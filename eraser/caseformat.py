@@ -80,6 +80,7 @@ class Format:
             desk.files.format_result(self.place, intent.attempt),
             lock=desk.lock.share(),
             timeout=desk.limits.format,
+            ready=desk.limits.ready,
             tick=self._tick,
         )
         if result is None:

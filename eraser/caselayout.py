@@ -58,6 +58,7 @@ def change(
         desk.files.change_result(open_.number),
         lock=desk.lock.share(),
         timeout=timeout,
+        ready=desk.limits.ready,
         tick=lambda seconds: desk.tell(min(seconds / timeout, 0.99), f"{note}, {seconds:.0f} s"),
         stdin=send,
     )

@@ -11,7 +11,16 @@ import time
 from eraser.clock import utc_now
 from eraser.drive import command
 from eraser.drive.asker import ASKS, Asker, Question
-from eraser.drive.passthru import READS, CommandError, message, passthru_argv, status_of, success
+from eraser.drive.passthru import (
+    LATER_PAUSE,
+    READS,
+    CommandError,
+    message,
+    passthru_argv,
+    said_later,
+    status_of,
+    success,
+)
 from eraser.wire.report import CommandRecord
 
 EXIT_GRACE = 10.0
@@ -76,7 +85,7 @@ class AdminQueue:
             io=bool(io),
             timeout=timeout,
         )
-        done = command.run(argv, timeout=timeout + EXIT_GRACE, stdin=send or None)
+        done = self._run(argv, timeout, send)
         record = CommandRecord(
             argv=argv,
             opcode=opcode,
@@ -93,6 +102,15 @@ class AdminQueue:
         )
         self._remember(record)
         return record, done.stdout if record.status == 0 else b""
+
+    def _run(self, argv: tuple[str, ...], timeout: float, send: bytes) -> command.Completed:
+        """A drive that says "later" has done nothing: it is asked again within ``timeout``."""
+        deadline = time.monotonic() + timeout
+        while True:
+            done = command.run(argv, timeout=timeout + EXIT_GRACE, stdin=send or None)
+            if not said_later(done.stderr) or time.monotonic() >= deadline:
+                return done
+            time.sleep(LATER_PAUSE)
 
     def _ask(self, asker: Asker, question: Question, note: str) -> tuple[CommandRecord, bytes]:
         started_at, began = utc_now(), time.monotonic()

@@ -59,6 +59,8 @@ Ready, Format in Progress, Asymmetric Access Transition (Base 2.0, 3.3.3.2.1; li
 others: many drives refuse what they do not have with Do Not Retry clear."""
 READS = frozenset({IDENTIFY, GET_LOG_PAGE, GET_FEATURES, SECURITY_RECEIVE})
 """Admin opcodes that change nothing."""
+LATER_PAUSE = 0.25
+"""Seconds before a drive that says "later" is asked again."""
 _STATUS = re.compile(r"\(0x([0-9a-fA-F]+)\)")
 _HOST_PATH = range(0x370, 0x380)
 """Path Related Status 70h to 7Fh, by the host (Base 2.0, figure 131): the drive has said nothing,
@@ -134,6 +136,12 @@ def status_of(exit_code: int | None, stderr: str) -> int | None:
         return 0
     found = _STATUS.findall(stderr)
     return int(found[-1], 16) & STATUS_MASK if found else None
+
+
+def said_later(stderr: str) -> bool:
+    """Whether nvme-cli ended with a status that :func:`means_later`; it prints all 15 bits."""
+    found = _STATUS.findall(stderr)
+    return bool(found) and means_later(int(found[-1], 16))
 
 
 def result_of(stderr: str) -> int | None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from eraser.clock import utc_now
 from eraser.drive.command import Completed, run
+from eraser.drive.passthru import LATER_PAUSE, said_later
 from eraser.errors import BadInputError, DriveError
 from eraser.journal import replace_durably
 from eraser.wire import codec
@@ -60,9 +61,30 @@ def send(
     lock: int,
     timeout: float,
     tick: Callable[[float], None],
+    ready: float = 0.0,
     stdin: bytes = b"",
 ) -> FormatResult | None:
     """Sends one command and waits for its end; None where none was seen in time.
+
+    A drive that says "later" has done nothing: it is asked again for ``ready`` seconds.
+    """
+    deadline = time.monotonic() + ready
+    while True:
+        found = _send(argv, result, lock, timeout, tick, stdin)
+        if found is None or not said_later(found.stderr) or time.monotonic() >= deadline:
+            return found
+        time.sleep(LATER_PAUSE)
+
+
+def _send(
+    argv: tuple[str, ...],
+    result: Path,
+    lock: int,
+    timeout: float,
+    tick: Callable[[float], None],
+    stdin: bytes,
+) -> FormatResult | None:
+    """Once.
 
     ``lock`` is the slot lock's descriptor. ``tick`` is called with the seconds so far. When this
     process dies the child goes on, and the next one reads ``result``. When the child outlives

@@ -5,12 +5,14 @@ python -m tests.lab.nvme.composed --seeds 7:7 --show        each in a sentence
 python -m tests.lab.nvme.composed --seeds 7:7 --json        each as JSON, for the server
 python -m tests.lab.nvme.composed --seeds 1:50 --audit      fill, erase, and take what one can
 python -m tests.lab.nvme.composed --seeds 7:7 --shrink      the smallest that still gives some
+python -m tests.lab.nvme.composed --seeds 1:50 --erase      fill, let the eraser judge, and take
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -22,6 +24,7 @@ from tests.lab.nvme.composed.description import Description
 from tests.lab.nvme.composed.shrink import shrink
 from tests.lab.nvme.composed.tables import tables
 from tests.lab.nvme.composed.tally import Taken, Tally
+from tests.lab.nvme.composed.trial import Account, Outcome, attempt, shipped
 from tests.lab.nvme.errors import DriveError
 
 
@@ -39,7 +42,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     what.add_argument("--json", action="store_true", help="print each as JSON, one a line")
     what.add_argument("--audit", action="store_true", help="what a second tenant gets of each")
     what.add_argument("--shrink", action="store_true", help="as JSON, as small as still gives data")
+    what.add_argument("--erase", action="store_true", help="what the eraser makes of each")
     what.add_argument("--tables", action="store_true", help="print the grammar in Markdown")
+    parser.add_argument(
+        "--unvisited",
+        action="store_true",
+        help="with --erase: without a visit",
+    )
     parser.add_argument("--mib", type=int, default=4, help="size of an audited drive (%(default)s)")
     return parser.parse_args(arguments)
 
@@ -56,12 +65,38 @@ def _audit(drive: Description, seed: int, mib: int) -> Finding:
         return audit(drive, Path(directory), seed=seed, size=mib << 20)
 
 
+def _erase(seeds: range, *, visited: bool) -> int:
+    """The eraser's account, drives that it let through or held for nothing named; 1 for any of
+    these that an eraser can be asked to find."""
+    account, missed = Account(), False
+    for seed in seeds:
+        drive = compose(seed)
+        with tempfile.TemporaryDirectory() as directory:
+            try:
+                trial = attempt(drive, Path(directory), shipped(visited=visited), seed=seed)
+            except DriveError as error:
+                missed = True
+                print(f"{seed}: {error}: {drive.sentence}", file=sys.stderr)
+                continue
+        account.add(trial)
+        if trial.outcome in (Outcome.LET_THROUGH, Outcome.HELD_FOR_NOTHING):
+            missed |= not drive.undetectable
+            got = f"; the second tenant by {trial.loot.by}" if trial.leaked else ""
+            why = drive.undetectable and f" ({drive.undetectable})"
+            print(f"{seed}: {trial.outcome.value}{why}: {drive.sentence}{got}", flush=True)
+    print("\n".join(account.lines()))
+    return int(missed)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 1 where an honest drive gave data or a drive hung."""
     options = _parse(arguments)
     if options.tables:
         print("\n".join(f"## {name}\n\n{table}" for name, table in tables().items()), end="")
         return 0
+    if options.erase:
+        logging.disable(logging.WARNING)  # each lie that is met has one
+        return _erase(options.seeds, visited=not options.unvisited)
     tally, taken, hung = Tally(), Taken(), False
     for seed in options.seeds:
         drive = compose(seed)

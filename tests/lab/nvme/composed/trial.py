@@ -1,0 +1,136 @@
+"""A composed drive between two tenants: the eraser has it in its hands, and is held to account.
+
+The first tenant fills it, the eraser erases and judges it, the second tenant takes what it can.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from eraser.cli_output import exit_code
+from eraser.wire.policy import Policy, Verification
+from eraser.wire.report import EraseReport
+from tests.lab.nvme.composed.audit import bench
+from tests.lab.nvme.composed.description import Description
+from tests.lab.nvme.composed.firsttenant import FirstTenant
+from tests.lab.nvme.composed.marks import MAGIC
+from tests.lab.nvme.composed.secondtenant import SecondTenant
+from tests.lab.nvme.composed.visitor import Loot
+from tests.lab.nvme.linux.case import doors, erase, profile_of
+from tests.lab.nvme.linux.kernel import Kernel
+from tests.lab.nvme.nature import Truth
+from tests.lab.nvme.presetkind import Expected
+
+_VERIFICATION = Verification(residual=0.05, canaries=700, visit=32)
+"""A drive of the lab has a few thousand blocks: not much more than a sixth may take a canary, or
+these would be what overwrites it."""
+
+
+class Outcome(enum.StrEnum):
+    """What became of a drive."""
+
+    RELEASED = "released"
+    """Honest, as it should be: erased and fit."""
+    HELD = "held"
+    """A liar that kept something, or a drive that is odd in a way that a person has to see."""
+    NOTHING_KEPT = "nothing kept"
+    """A liar whose lie these methods do not meet."""
+    LET_THROUGH = "let through"
+    """It kept something and was released."""
+    HELD_FOR_NOTHING = "held for nothing"
+    """Honest, and not released."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One drive's. ``loot`` is empty where it was not released."""
+
+    drive: Description
+    outcome: Outcome
+    report: EraseReport
+    truth: Truth
+    loot: Loot
+
+    @property
+    def leaked(self) -> bool:
+        """The second tenant got something of a drive that was released."""
+        return not self.loot.empty
+
+
+def shipped(*, visited: bool = True) -> Policy:
+    """The policy as it ships; a drive without Sanitize is cleared, for it is tried as well."""
+    how = _VERIFICATION if visited else replace(_VERIFICATION, visit=0)
+    return Policy(allow_clear=True, verification=how)
+
+
+def attempt(
+    drive: Description, directory: Path, policy: Policy, *, seed: int = 1, size: int = 16 << 20
+) -> Trial:
+    """Try one; its files stay in ``directory``. Raises DriveError for a drive that hangs."""
+    with bench(drive, directory, size=size) as (served, host, clock):
+        kernel = Kernel(host, directory / "root")
+        with doors(kernel, clock) as linux:
+            profile = profile_of(linux)
+            FirstTenant(host, seed).stay()
+            kernel.reset()
+            report = erase(linux, directory, profile, policy)
+        with served.lock:
+            truth = served.nature.truth()
+            kept = _former(directory)
+        released, loot = exit_code(report) == 0, Loot()
+        if released:
+            loot = SecondTenant(host, seed).take()
+    return Trial(drive, _outcome(drive, released, kept, loot), report, truth, loot)
+
+
+def _former(directory: Path) -> bool:
+    """Whether anything of the first tenant's stands in the files of the drive: canaries of the
+    eraser that it kept are nobody's data."""
+    return any(MAGIC in file.read_bytes() for file in directory.glob("drive.raw*"))
+
+
+def _outcome(drive: Description, released: bool, kept: bool, loot: Loot) -> Outcome:
+    if released:
+        if kept or not loot.empty:
+            return Outcome.LET_THROUGH
+        return Outcome.RELEASED if drive.honest else Outcome.NOTHING_KEPT
+    if kept or (drive.expected is Expected.HELD and drive.honest):
+        return Outcome.HELD
+    return Outcome.HELD_FOR_NOTHING if drive.honest else Outcome.NOTHING_KEPT
+
+
+@dataclass
+class Account:
+    """What came of many, by what their lies are made of."""
+
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    tried: Counter[str] = field(default_factory=Counter)
+    through: Counter[str] = field(default_factory=Counter)
+    leaked: Counter[str] = field(default_factory=Counter)
+
+    def add(self, trial: Trial) -> None:
+        """One more."""
+        self.outcomes[trial.outcome] += 1
+        if trial.drive.honest or trial.outcome is Outcome.NOTHING_KEPT:
+            return
+        words = {choice for lie in trial.drive.lies for choice in lie.trigger.words}
+        words |= {f"keeps {lie.kept.what.value}" for lie in trial.drive.lies}
+        words.add("undetectable" if trial.drive.undetectable else "detectable")
+        self.tried.update(words)
+        if trial.outcome is Outcome.LET_THROUGH:
+            self.through.update(words)
+            if trial.leaked:
+                self.leaked.update(words)
+
+    def lines(self) -> list[str]:
+        """As text."""
+        head = ", ".join(f"{one.value} {self.outcomes[one]}" for one in Outcome)
+        rows = [
+            f"{word}: kept something {self.tried[word]}, let through {self.through[word]}, "
+            f"the second tenant got data of {self.leaked[word]}"
+            for word in sorted(self.tried, key=lambda word: (-self.through[word], word))
+        ]
+        return [head, *rows]

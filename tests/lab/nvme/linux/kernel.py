@@ -1,0 +1,258 @@
+"""The nvme driver and the block layer, as the eraser meets them: sysfs, ioctl, reads, resets."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from pathlib import Path
+
+from tests.lab.nvme.acts import Reset
+from tests.lab.nvme.composed.host import Answer, Host, Namespace
+from tests.lab.nvme.errors import DriveError
+
+ADDRESS = "0000:01:00.0"
+NAME = "nvme0"
+QUEUES = 8
+"""One for each processor."""
+ADMIN_CMD, IO_CMD = 0xC0484E41, 0xC0484E43
+"""NVME_IOCTL_ADMIN_CMD, NVME_IOCTL_IO_CMD (linux/nvme_ioctl.h)."""
+COMMAND = struct.Struct("<BBHIIIQQIIIIIIIIII")
+"""struct nvme_passthru_cmd (linux/nvme_ioctl.h)."""
+DNR = 0x4000
+_RETRIES = 5
+"""nvme_max_retries (drivers/nvme/host/core.c): of the driver's own commands and the block layer's;
+one that user space passes through is sent once."""
+_FUA = 1 << 30
+
+
+class Kernel:
+    """One host with one drive. ``root`` becomes the root of its file systems."""
+
+    def __init__(self, host: Host, root: Path) -> None:
+        """The driver takes the drive."""
+        self.host = host
+        self.root = root
+        self.queue = 1
+        """Of the processor that everything runs on just now."""
+        self._make_sysfs()
+        self._bring_up()
+
+    # sysfs
+
+    @property
+    def function(self) -> Path:
+        """The directory of the PCI function."""
+        return self.root / "sys/bus/pci/devices" / ADDRESS
+
+    def _make_sysfs(self) -> None:
+        controller = self.function / "nvme" / NAME
+        controller.mkdir(parents=True)
+        ids = self.host.drive.profile.pci
+        for name, value in (
+            ("vendor", ids.vendor),
+            ("device", ids.device),
+            ("subsystem_vendor", ids.subsystem_vendor),
+            ("subsystem_device", ids.subsystem),
+        ):
+            (self.function / name).write_text(f"{value:#06x}\n")
+        (self.function / "reset").write_text("")
+        driver = self.root / "sys/bus/pci/drivers/nvme"
+        driver.mkdir(parents=True)
+        (self.function / "driver").symlink_to(driver)
+        # Nobody opens the node for more than its number: any character device will do.
+        null = os.stat(os.devnull).st_rdev
+        (controller / "dev").write_text(f"{os.major(null)}:{os.minor(null)}\n")
+        (self.root / "dev").mkdir()
+        (self.root / "dev" / NAME).symlink_to(os.devnull)
+
+    def _bring_up(self) -> None:
+        self._say("live")
+        try:
+            self.host.bring_up(QUEUES)
+        except DriveError:
+            self._say("dead")
+            return
+        self.scan()
+
+    def _say(self, state: str) -> None:
+        (self.function / "nvme" / NAME / "state").write_text(state + "\n")
+
+    @property
+    def live(self) -> bool:
+        """The driver has not given the drive up."""
+        return (self.function / "nvme" / NAME / "state").read_text() == "live\n"
+
+    def scan(self) -> None:
+        """Look which namespaces there are; each that describes itself gets its disk."""
+        controller = self.function / "nvme" / NAME
+        self.disks: dict[int, Namespace] = {}
+        for nsid in self.host.namespaces():
+            found = self.host.namespace(nsid)
+            if found.size:
+                self.disks[nsid] = found
+        for old in controller.glob("nvme0n*"):
+            for file in old.iterdir():
+                file.unlink()
+            old.rmdir()
+        for old in (self.root / "dev").glob("nvme0n*"):
+            old.unlink()
+        for nsid in self.disks:
+            Path(self.path(nsid)).touch()
+            disk = controller / f"nvme0n{nsid}"
+            disk.mkdir()
+            (disk / "nsid").write_text(f"{nsid}\n")
+            (disk / "dev").write_text(f"259:{nsid}\n")
+
+    def path(self, nsid: int) -> str:
+        """Of a namespace's block device."""
+        return str(self.root / f"dev/nvme0n{nsid}")
+
+    def disk(self, path: str) -> Namespace:
+        """The namespace of a block device. Raises ``OSError`` where there is none."""
+        for nsid, found in self.disks.items():
+            if path == self.path(nsid):
+                return found
+        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    # Resets
+
+    def reset(self, how: Reset = Reset.CONTROLLER) -> bool:
+        """Reset the drive and take it again; whether it is live afterwards."""
+        try:
+            self.host.reset(how, QUEUES)
+        except DriveError:
+            self._say("dead")
+            return False
+        self._say("live")
+        self.scan()
+        return True
+
+    # Commands
+
+    def send(
+        self,
+        opcode: int,
+        *,
+        nsid: int = 0,
+        send: bytes = b"",
+        receive: int = 0,
+        metadata: int | bytes = 0,
+        shift: int = 0,
+        io: bool = False,
+        **dwords: int,
+    ) -> Answer:
+        """One command as user space passes it through. Raises ``OSError`` for a dead drive."""
+        if not self.live:
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+        try:
+            answer = self.host.command(
+                self.queue if io else 0,
+                opcode,
+                nsid=nsid,
+                send=send,
+                receive=receive,
+                metadata=metadata,
+                shift=shift,
+                **dwords,
+            )
+        except DriveError as error:  # no answer within the time-out
+            self.reset()
+            raise OSError(errno.EINTR, os.strerror(errno.EINTR)) from error
+        if not io and opcode in (0x0D, 0x15, 0x80, 0x84):
+            self.scan()  # the effects that the log of commands has for them
+        return answer
+
+    def ioctl(self, _descriptor: int, request: int, raw: bytearray, _mutate: bool = True) -> int:
+        """NVME_IOCTL_ADMIN_CMD and _IO_CMD: the status as the kernel gives it, 15 bits."""
+        fields = list(COMMAND.unpack(raw))
+        opcode, nsid, metadata, data = fields[0], fields[3], fields[6], fields[7]
+        beside, length, dwords = fields[8], fields[9], fields[10:16]
+        sends = opcode & 1 == 1  # bit 0: from the host to the drive (NVM 1.0, figure 16)
+        answer = self.send(
+            opcode,
+            nsid=nsid,
+            send=ctypes.string_at(data, length) if sends and length else b"",
+            receive=0 if sends else length,
+            metadata=ctypes.string_at(metadata, beside) if sends and beside else beside,
+            shift=data % 4096 if request == IO_CMD else 0,
+            io=request == IO_CMD,
+            **{f"cdw{10 + at}": dword for at, dword in enumerate(dwords)},
+        )
+        if answer.code == 0 and not sends:
+            ctypes.memmove(data, answer.data, len(answer.data))
+            ctypes.memmove(metadata, answer.metadata, len(answer.metadata))
+        fields[17] = answer.dw0
+        raw[:] = COMMAND.pack(*fields)
+        return status_of(answer)
+
+    # The block layer
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """A direct read, split as the drive allows. Raises ``OSError``."""
+        where, found = self.disk(path), b""
+        while len(found) < length:
+            step = min(length - len(found), self.host.transfer)
+            first = (offset + len(found)) // where.block
+            found += self._block(
+                0x02,
+                where,
+                first,
+                receive=step,
+                metadata=step // where.block * where.metadata,
+                cdw12=step // where.block - 1,
+            )
+        return found
+
+    def write(self, path: str, offset: int, data: bytes) -> None:
+        """A direct write with O_DSYNC, which is FUA. Raises ``OSError``."""
+        where = self.disk(path)
+        self._block(
+            0x01,
+            where,
+            offset // where.block,
+            send=data,
+            metadata=bytes(len(data) // where.block * where.metadata),
+            cdw12=len(data) // where.block - 1 | _FUA,
+        )
+
+    def _block(
+        self,
+        opcode: int,
+        where: Namespace,
+        first: int,
+        *,
+        send: bytes = b"",
+        receive: int = 0,
+        metadata: int | bytes,
+        cdw12: int,
+    ) -> bytes:
+        for _ in range(1 + _RETRIES):
+            if not self.live:
+                break
+            try:
+                answer = self.host.command(
+                    self.queue,
+                    opcode,
+                    nsid=where.nsid,
+                    send=send,
+                    receive=receive,
+                    metadata=metadata,
+                    cdw10=first & 0xFFFFFFFF,
+                    cdw11=first >> 32,
+                    cdw12=cdw12,
+                )
+            except DriveError:
+                self.reset()
+                break
+            if answer.code == 0:
+                return answer.data
+            if not answer.again:
+                break
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def status_of(answer: Answer) -> int:
+    """The 15 bits of a completion's status that the kernel gives to user space."""
+    return answer.code | (DNR if answer.code and not answer.again else 0)

@@ -34,6 +34,7 @@ from eraser.caseentries import (
     Unlocked,
     Uprooted,
     Verified,
+    Visited,
     WasReset,
     decode,
 )
@@ -42,7 +43,7 @@ from eraser.gate.records import Moment
 from eraser.journal import Line
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.profile import NamespaceLayout, layout_differences
-from eraser.wire.report import CommandRecord, MethodRecord
+from eraser.wire.report import CommandRecord, MethodRecord, VisitRecord
 
 
 @dataclass
@@ -89,6 +90,7 @@ class CaseState:
     """Of the places where fingerprints are taken."""
     seed: str = ""
     """Of the places that are read; empty until it is drawn after the last command of the erase."""
+    visits: list[VisitRecord] = field(default_factory=list)
     verified: Verified | None = None
     rounds: int = 1
     again: str = ""
@@ -130,6 +132,15 @@ class CaseState:
         if place < first:
             return place == 0
         return (place - first) % (added or first or 1) == 0
+
+    def opens_pass(self, place: int) -> bool:
+        """Whether the command at ``place`` is the first that reaches all of the drive once more."""
+        steps = self.steps
+        return steps[place].method.is_sanitize or self.opens_round(place)
+
+    def visited(self, place: int, *, wrote: bool) -> bool:
+        """Whether the drive was used as by its next tenant there."""
+        return any(visit.place == place and visit.wrote is wrote for visit in self.visits)
 
     @property
     def layout(self) -> tuple[NamespaceLayout, ...] | None:
@@ -267,6 +278,8 @@ class CaseState:
                 self.done[entry.place] = entry
             case WasReset():
                 self.reset = entry
+            case Visited():
+                self.visits.append(entry.record)
             case Seeded():
                 self.probe_seed = entry.seed
             case Drawn():

@@ -280,6 +280,20 @@ class Desk:
         self.controller.wait_live(self.limits.ready)
         self.hold.take()
 
+    def reset(self, *, by_function: bool = False) -> str:
+        """Resets the controller, or the PCI function where the kernel can; why it failed, empty
+        where it did not. Raises ``InUseError``, and :class:`DriveError` for one that is not live
+        again."""
+        self.hold.drop()
+        problem, ready = "", self.limits.ready
+        try:
+            if not (by_function and self.controller.reset_function(timeout=ready)):
+                self.controller.reset(timeout=ready)
+        except DriveError as error:
+            problem = str(error)
+        self.reclaim()
+        return problem
+
     def close(self) -> None:
         """Lets go of disks and controller; the lock stays its owner's."""
         if self._hold is not None:

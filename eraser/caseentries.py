@@ -19,6 +19,7 @@ from eraser.wire.report import (
     Step,
     Verdict,
     VerificationRecord,
+    VisitRecord,
 )
 from eraser.wire.ticket import LastOwner
 
@@ -208,6 +209,13 @@ class WasReset:
 
 
 @dataclass(frozen=True)
+class Visited:
+    """The drive was used as by its next tenant."""
+
+    record: VisitRecord
+
+
+@dataclass(frozen=True)
 class Seeded:
     """The seed of the places where fingerprints are taken was drawn (hexadecimal): the drive sees
     these before its erase, so nothing is claimed from them about the places that it has not seen.
@@ -235,8 +243,9 @@ class Verified:
 
 @dataclass(frozen=True)
 class Again:
-    """Erase once more: the probes were lost with a journal and content alone does not decide, or
-    the drive may have been written to between two runs."""
+    """Erase once more: the probes were lost with a journal and content alone does not decide, the
+    drive may have been written to between two runs, or it is to be used as by its next tenant
+    between two erases."""
 
     reason: str
     read: bool = True
@@ -271,6 +280,7 @@ Entry = (
     | AttemptOver
     | MethodDone
     | WasReset
+    | Visited
     | Seeded
     | Drawn
     | Verified
@@ -300,6 +310,7 @@ _KINDS: dict[str, type[Entry]] = {
         AttemptOver,
         MethodDone,
         WasReset,
+        Visited,
         Seeded,
         Drawn,
         Verified,

@@ -5,9 +5,10 @@ An intent is in the journal before a command goes out, its result after it.
 
 from __future__ import annotations
 
-from eraser import caserestore
+from eraser import caserestore, casevisit
 from eraser.casebook import CaseState
 from eraser.casedesk import Desk
+from eraser.caseentries import Again
 from eraser.caseformat import Format
 from eraser.casesanitize import Sanitize, adopt
 from eraser.erase.plan import OPCODE_SANITIZE
@@ -20,12 +21,18 @@ def erase(desk: Desk) -> None:
     state = desk.state
     while not state.halted:
         place = _next(state)
+        if place is not None and casevisit.is_due(desk, place):
+            # Before the layout is restored: what was planted stands in the one that there is.
+            casevisit.between(desk, place)
         # A command that was found under way comes first: the drive takes no other meanwhile.
         if state.restored is None and state.intent is None and _is_due(state, place):
             caserestore.restore(desk)
             continue
         if place is None:
-            return
+            if not casevisit.wants_another(desk):
+                return
+            desk.note(Again("the drive is used as by its next tenant in between", read=False))
+            continue
         command = state.steps[place]
         with desk.step(Step.ERASE, command.method.value):
             if command.opcode == OPCODE_SANITIZE:

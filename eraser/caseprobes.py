@@ -12,6 +12,7 @@ from eraser.drive.spec import SanitizeState, SmartLog
 from eraser.errors import BadInputError, DriveError
 from eraser.journal import replace_durably
 from eraser.proof.blocks import block_count
+from eraser.proof.iocommand import Namespace
 from eraser.proof.passread import PassthroughReader, Patience
 from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
 from eraser.proof.reader import Device
@@ -194,6 +195,21 @@ def reading_plan(desk: Desk, *, probes: bool) -> VerifyPlan:
     Raises :class:`DriveError` for a namespace that cannot be opened.
     """
     wanted = desk.policy.verification
+    return VerifyPlan(
+        mode=wanted.mode,
+        seed=bytes.fromhex(desk.state.seed if probes else desk.state.probe_seed),
+        confidence=wanted.confidence,
+        residual=wanted.residual,
+        namespaces=namespaces_to_read(desk, probes=probes),
+        reread=wanted.reread if probes else 0,
+    )
+
+
+def namespaces_to_read(desk: Desk, *, probes: bool) -> tuple[NamespacePlan, ...]:
+    """Every namespace that has a block device, with the ``probes`` that must be gone.
+
+    Raises :class:`DriveError` for one that cannot be opened.
+    """
     _key(desk)  # before anything asks whether probes stand: a lost key makes them void
     inspected = {layout.nsid: layout for layout in layouts(desk)}
     namespaces, patience = [], Patience(desk.limits.ready)
@@ -210,22 +226,15 @@ def reading_plan(desk: Desk, *, probes: bool) -> VerifyPlan:
                 if probes and known and desk.state.canaries_planted
                 else None,
                 _prints(desk, nsid) if probes and desk.state.kept(nsid) else None,
-                PassthroughReader.of(
-                    nsid,
-                    desk.controller.identify_namespace(nsid),
-                    desk.limits.command,
+                PassthroughReader(
+                    Namespace.of(
+                        nsid, desk.controller.identify_namespace(nsid), desk.limits.command
+                    ),
                     patience,
                 ),
             )
         )
-    return VerifyPlan(
-        mode=wanted.mode,
-        seed=bytes.fromhex(desk.state.seed if probes else desk.state.probe_seed),
-        confidence=wanted.confidence,
-        residual=wanted.residual,
-        namespaces=tuple(namespaces),
-        reread=wanted.reread if probes else 0,
-    )
+    return tuple(namespaces)
 
 
 def _prints(desk: Desk, nsid: int) -> Fingerprints | None:

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 
+from eraser import casevisit
 from eraser.casedesk import Desk, OutOfTimeError
 from eraser.caseentries import Again, Verified, WasReset
 from eraser.caseprobes import (
@@ -37,21 +38,8 @@ def reset(desk: Desk) -> None:
     if desk.state.reset is not None:
         return
     with desk.step(Step.RESET):
-        problem = _reset_now(desk)
+        problem = desk.reset()
         desk.note(WasReset(problem, _writes(desk)))
-
-
-def _reset_now(desk: Desk, *, by_function: bool = False) -> str:
-    """Why the reset failed, empty where it did not. Raises for a controller that is not live."""
-    desk.hold.drop()
-    problem, ready = "", desk.limits.ready
-    try:
-        if not (by_function and desk.controller.reset_function(timeout=ready)):
-            desk.controller.reset(timeout=ready)
-    except DriveError as error:
-        problem = str(error)
-    desk.reclaim()
-    return problem
 
 
 def reconsider(desk: Desk) -> None:
@@ -151,7 +139,7 @@ def _read(desk: Desk, plan: VerifyPlan) -> VerificationResult:
     verifier = Verifier(plan)
     _restore(desk, verifier)
     result = verifier.run(
-        _checkpoints(desk, verifier), desk.out_of_time, lambda: _reset_again(desk)
+        _checkpoints(desk, verifier), desk.out_of_time, lambda: _reset_again(desk, plan)
     )
     if result is None:
         desk.check_time()
@@ -159,12 +147,12 @@ def _read(desk: Desk, plan: VerifyPlan) -> VerificationResult:
     return result
 
 
-def _reset_again(desk: Desk) -> None:
+def _reset_again(desk: Desk, plan: VerifyPlan) -> None:
     """The second reset, with half of the proof behind us: docs/decisions/reading.md says why, and
     why it is the one that the next tenant's drive gets."""
     first, paths = desk.state.reset, desk.hold.paths
     with desk.step(Step.RESET, "again, to read some blocks twice"):
-        problem = _reset_now(desk, by_function=True)
+        problem = desk.reset(by_function=True)
         if desk.hold.paths != paths:
             raise DriveError(
                 f"expected the disks {sorted(paths.values())} after a reset, found "
@@ -173,6 +161,7 @@ def _reset_again(desk: Desk) -> None:
         if problem and first is not None and not first.problem:
             desk.note(WasReset(problem, first.writes))
         make_readable(desk)
+    casevisit.after(desk, plan)
 
 
 def _restore(desk: Desk, verifier: Verifier) -> None:
@@ -217,6 +206,7 @@ def _evidence(desk: Desk, result: VerificationResult, lost: tuple[str, ...]) -> 
         expected=promises,
         canaries_asked=asked,
         missing_probes=_missing(desk, asked) + lost,
+        visits=tuple(desk.state.visits),
     )
 
 

@@ -195,5 +195,6 @@ def assemble(
             _revisions(request.profile),
         ),
         retire=retire,
+        visits=tuple(state.visits),
         last_owner=None if state.revoked is None else state.revoked.last_owner,
     )

@@ -27,6 +27,7 @@ from eraser.drive.unique import check_unique
 from eraser.errors import BadInputError, DriveError, IdentityError
 from eraser.proof import recheck
 from eraser.proof.blocks import block_count
+from eraser.proof.iocommand import Namespace
 from eraser.proof.passread import PassthroughReader, Patience
 from eraser.proof.recheck import Agreement, NamespaceCheck
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
@@ -177,7 +178,7 @@ def _compare(
                 nsid,
                 paths[nsid],
                 namespace.size,
-                rescue=PassthroughReader.of(nsid, namespace, limits.command, patience),
+                rescue=PassthroughReader(Namespace.of(nsid, namespace, limits.command), patience),
             )
             for nsid, namespace in sorted(namespaces.items())
         ),

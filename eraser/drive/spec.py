@@ -68,6 +68,7 @@ class IdentifyController:
     cmic: int
     lpa: int
     rpmbs: int
+    mdts: int
     total_bytes: int
     unallocated_bytes: int
     sanicap: int
@@ -101,6 +102,7 @@ class IdentifyController:
             cmic=raw[76],
             lpa=raw[261],
             rpmbs=_number(raw, 312, 4),
+            mdts=raw[77],
             total_bytes=_number(raw, 280, 16),
             unallocated_bytes=_number(raw, 296, 16),
             sanicap=_number(raw, 328, 4),

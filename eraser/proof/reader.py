@@ -105,6 +105,11 @@ class Device:
             )
         return size, logical
 
+    @property
+    def descriptor(self) -> int:
+        """For commands of our own to the namespace."""
+        return self._fd
+
     def __enter__(self) -> Device:
         return self
 

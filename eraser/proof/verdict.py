@@ -14,7 +14,7 @@ from eraser.proof.passread import status_text
 from eraser.proof.sampling import needed
 from eraser.proof.tally import Looks, VerificationResult
 from eraser.wire.policy import Method
-from eraser.wire.report import MethodRecord, Verdict
+from eraser.wire.report import MethodRecord, Verdict, VisitRecord
 
 PROBE_FLOOR = needed(0.999, 0.01)
 """688. Where content decides nothing, so many probes must be gone: fewer would not even exclude
@@ -66,6 +66,8 @@ class Evidence:
     canaries_asked: int
     """Places where a canary should stand, of all namespaces."""
     missing_probes: tuple[str, ...] = ()
+    visits: tuple[VisitRecord, ...] = ()
+    """What the drive showed when it was used as by its next tenant."""
 
 
 def judge(methods: Sequence[MethodRecord], evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
@@ -151,6 +153,8 @@ def finding(methods: Sequence[MethodRecord], evidence: Evidence) -> Finding:
         return _not_erased(
             f"{canaries} canaries and {unchanged} blocks of the last owner are still there"
         )
+    if shown := _shown(evidence.visits):
+        return _not_erased(shown)
     findings = [
         _kept(promised, methods, group, evidence)
         if (promised := group.promise.block_class)
@@ -158,13 +162,44 @@ def finding(methods: Sequence[MethodRecord], evidence: Evidence) -> Finding:
         for group in _Group.all_of(evidence)
     ] or [_unknown("no block was read")]
     for worst in (Verdict.NOT_ERASED, Verdict.UNKNOWN):
-        if worst is Verdict.UNKNOWN and (unread := unreadable(result) or unstable(result)):
+        if worst is Verdict.UNKNOWN and (
+            unread := unreadable(result) or unstable(result) or otherwise(result, evidence.visits)
+        ):
             return _unknown(unread)
         for each in findings:
             if each[0] is worst:
                 return each
     bases = {each[2] for each in findings}
     return _erased(Basis.PROBES if Basis.PROBES in bases else Basis.CONTENT)
+
+
+def _shown(visits: Sequence[VisitRecord]) -> str:
+    """What came back of the last owner's data, or of canaries, when the drive was used otherwise
+    than a verification uses it; empty for nothing. A method that had reported success by then has
+    not erased, whatever the one after it did."""
+    found = [act for visit in visits for act in visit.acts if act.canaries or act.unchanged]
+    if not found:
+        return ""
+    names = ", ".join(dict.fromkeys(act.act for act in found))
+    return (
+        f"after an erase that it reported as done, {sum(a.canaries for a in found)} canaries and"
+        f" {sum(a.unchanged for a in found)} blocks of the last owner were there when it was used"
+        f" as its next tenant will ({names})"
+    )
+
+
+def otherwise(result: VerificationResult, visits: Sequence[VisitRecord]) -> str:
+    """What looked like data when the drive was asked otherwise, and not in the reading; empty for
+    nothing. Acts that write leave nothing to judge by."""
+    if result.looks.structured:
+        return ""
+    found = [act for visit in visits if not visit.wrote for act in visit.acts if act.structured]
+    if not found:
+        return ""
+    return (
+        f"{sum(act.structured for act in found)} blocks look like somebody's data when they are"
+        f" asked for otherwise ({', '.join(act.act for act in found)})"
+    )
 
 
 def unreadable(result: VerificationResult) -> str:

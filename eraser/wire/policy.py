@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field, replace
 
+from eraser.wire.codec import LATE
 from eraser.wire.fitness import Health
 
 
@@ -64,6 +65,9 @@ class Verification:
     reread: int = 4096
     """Blocks of 4 KiB at random places that are read again, with every probe, after another
     controller reset; 0 reads nothing again and resets no second time."""
+    visit: int = field(default=256, metadata=LATE)
+    """Blocks of 4 KiB for each of the next tenant's first acts: ways of reading after the last
+    method, and of writing too between two methods; 0 does none of them."""
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.confidence < 1:
@@ -72,6 +76,8 @@ class Verification:
             raise ValueError(f"expected 1e-7 <= residual <= 0.1, found {self.residual}")
         if not 0 <= self.canaries <= 1 << 20:
             raise ValueError(f"expected 0 to 1048576 canaries, found {self.canaries}")
+        if not 0 <= self.visit <= 1 << 16:
+            raise ValueError(f"expected 0 to 65536 blocks for each act, found {self.visit}")
         if not 0 <= self.reread <= 1 << 20:
             raise ValueError(f"expected 0 to 1048576 blocks to reread, found {self.reread}")
 

@@ -154,6 +154,47 @@ class VerificationRecord:
 
 
 @dataclass(frozen=True)
+class ActRecord:
+    """One way of using the drive as its next tenant will, on a sample of 4 KiB blocks."""
+
+    act: str
+    done: int
+    """Blocks that were looked at in this way."""
+    refused: int
+    """Commands that the drive refused, or answered with an error."""
+    canaries: int
+    """Blocks that held one of our canaries."""
+    unchanged: int
+    """Blocks that held what the last owner left there."""
+    structured: int
+    """Other blocks that look like somebody's data."""
+
+    def plus(self, other: ActRecord) -> ActRecord:
+        """The same act on another namespace, added."""
+        return ActRecord(
+            self.act,
+            self.done + other.done,
+            self.refused + other.refused,
+            self.canaries + other.canaries,
+            self.unchanged + other.unchanged,
+            self.structured + other.structured,
+        )
+
+
+@dataclass(frozen=True)
+class VisitRecord:
+    """The next tenant's first acts, done by the host."""
+
+    place: int
+    """Before the destructive command of this number, from 0; their count: after the last."""
+    wrote: bool
+    """With acts that write; after the last command there are none."""
+    acts: tuple[ActRecord, ...]
+    not_done: tuple[str, ...]
+    """Acts that were left out or cut off, each with why."""
+
+
+@dataclass(frozen=True)
 class LinkRecord:
     """The PCI Express link as the kernel shows it (``current_link_*`` and ``max_link_*``).
 
@@ -252,6 +293,8 @@ class EraseReport:
     """What no command of ours clears, a sentence each; printed on the certificate."""
     retire: tuple[str, ...] = ()
     """Those of ``reasons`` that no further order can mend: the drive has to be pulled."""
+    visits: tuple[VisitRecord, ...] = field(default=(), metadata=LATE)
+    """What it showed when it was used as by its next tenant, in order."""
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,20 @@ def contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     yield from _namespaces(report, record)
     yield from _probes(order, record)
     yield from _content(record)
+    yield from _visits(report)
+
+
+def _visits(report: EraseReport) -> Iterator[str]:
+    """What the next tenant's first acts brought to light, whatever the reading says."""
+    for visit in report.visits:
+        for act in visit.acts:
+            if act.canaries or act.unchanged:
+                yield (
+                    f"expected nothing of the last owner by {act.act}, found {act.canaries} "
+                    f"canaries and {act.unchanged} blocks as they were"
+                )
+    if report.visits and report.visits[-1].wrote:
+        yield "expected a last visit that writes nothing, found one with writes"
 
 
 def _asked(order: EraseOrder, record: VerificationRecord) -> Iterator[str]:

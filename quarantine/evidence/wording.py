@@ -257,3 +257,25 @@ def not_done(report: EraseReport) -> Iterator[str]:
         )
     if report.verification is None or not report.verification.fingerprints_taken:
         yield "Not done: comparing blocks with fingerprints taken before the erase."
+    yield from _not_visited(report)
+
+
+def _not_visited(report: EraseReport) -> Iterator[str]:
+    """What its next tenant does first, and the host did not do (docs/decisions/visit.md)."""
+    if not report.visits:
+        yield (
+            "Not done: using the drive as its next tenant will, with resets, writes and ways of "
+            "reading that no verification has."
+        )
+        return
+    if not any(visit.wrote for visit in report.visits):
+        yield "Not done: writing to the drive, as its next tenant will, between two erases."
+    left = dict.fromkeys(text for visit in report.visits for text in visit.not_done)
+    never = dict.fromkeys(
+        f"{act.act} (the drive refused all)"
+        for visit in report.visits
+        for act in visit.acts
+        if not act.done
+    )
+    if left or never:
+        yield f"Not done of what a next tenant may do first: {'; '.join((*left, *never))}."

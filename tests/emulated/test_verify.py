@@ -21,13 +21,14 @@ NOT_READY = 0x082
 
 _BOTH_WAYS = """
 import mmap, os, sys
+from eraser.proof.iocommand import Namespace
 from eraser.proof.passread import PassthroughReader
 from eraser.proof.reader import Device
 with Device(sys.argv[1]) as device:
     index = int(sys.argv[2])
     [(_index, block)] = [(n, bytes(b)) for n, b in device.read_blocks([index])]
     into = memoryview(mmap.mmap(-1, 4096))
-    reader = PassthroughReader(1, device.logical_block, 0, False, False, 10.0)
+    reader = PassthroughReader(Namespace(1, device.logical_block, 0, False, False, 10.0))
     fd = os.open(sys.argv[1], os.O_RDONLY)
     status = reader.read(fd, index * 4096, into)
     print(status, bytes(into) == block and any(block))

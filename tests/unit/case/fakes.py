@@ -22,7 +22,7 @@ from eraser.casereport import AfterLook
 from eraser.drive.sysfs import Host
 from eraser.errors import IdentityError
 from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.policy import Limits, Policy, VerificationMode
+from eraser.wire.policy import Limits, Policy, Verification, VerificationMode
 from eraser.wire.profile import NamespaceLayout, Profile
 from eraser.wire.report import (
     CommandRecord,
@@ -39,7 +39,11 @@ LAYOUT = NamespaceLayout(1, 1 << 20, 512, 0)
 FACTS = ControllerFacts("FW1", 0x10400, 2, 0, 4, 0b11, 0, 0, (LAYOUT,), (1,))
 PROFILE = Profile("p", 0x144D, 0xA824, "Model", ("FW1",), (LAYOUT,))
 HEALTH = HealthRecord(0, 100, 10, 1, 0, 0, 0, 0, 1, 1, 300)
-POLICY = Policy(limits=Limits(poll=0.001, stuck=5, sanitize=20, command=1, ready=1))
+POLICY = Policy(
+    limits=Limits(poll=0.001, stuck=5, sanitize=20, command=1, ready=1),
+    verification=Verification(visit=0),
+)
+"""Nobody visits a drive that has no blocks."""
 REQUEST = CaseRequest(SLOT, None, PROFILE, POLICY)
 
 NEVER, SUCCESS, RUNNING, FAILED = range(4)

@@ -112,7 +112,7 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
         os.close(os.open(media, os.O_RDONLY | os.O_DIRECT))
     except OSError:
         pytest.skip(f"{tmp_path} is on a file system without O_DIRECT; give --basetemp elsewhere")
-    policy = dataclasses.replace(POLICY, verification=Verification(canaries=64))
+    policy = dataclasses.replace(POLICY, verification=Verification(canaries=64, visit=0))
     made = Bed(
         tmp_path, FileDrive(media=media), request=dataclasses.replace(REQUEST, policy=policy)
     )
@@ -253,7 +253,12 @@ def test_a_drive_that_erases_only_what_it_was_asked_for_is_found_out(
     media.write_bytes(b"the tenant's data ".ljust(32, b".") * (size // 32))
     bed.drive = ForgetfulDrive(media=media, asked=asked_for(monkeypatch))
     verification = Verification(
-        mode=VerificationMode.STATISTICAL, confidence=0.99, residual=0.05, canaries=64, reread=0
+        mode=VerificationMode.STATISTICAL,
+        confidence=0.99,
+        residual=0.05,
+        canaries=64,
+        reread=0,
+        visit=0,
     )
     policy = dataclasses.replace(POLICY, verification=verification)
     bed.request = dataclasses.replace(REQUEST, policy=policy)

@@ -41,7 +41,7 @@ from eraser.erase.layout import create_data, layout_steps, reformat_cdw10
 from eraser.errors import DriveError
 from eraser.journal import read, replace_durably
 from eraser.wire import codec
-from eraser.wire.policy import Label, Limits, Method, Policy
+from eraser.wire.policy import Label, Limits, Method, Policy, Verification
 from eraser.wire.profile import NamespaceLayout, Profile
 from eraser.wire.report import EraseReport, Outcome, Verdict
 from tests.lab.nvme import features as labfeatures
@@ -58,7 +58,11 @@ DRIVE = replace(FULL, sanitize=QUICK)
 ONE_METHOD = replace(FULL, sanitize=replace(QUICK, crypto=False))
 FORMAT_ONLY = replace(FULL, sanitize=SanitizeProfile(crypto=False, block=False, overwrite=False))
 TWO = (NamespaceProfile(1, 0.5), NamespaceProfile(2, 0.5))
-POLICY = Policy(allow_clear=True, limits=Limits(poll=0.001, stuck=5, sanitize=20, command=5))
+POLICY = Policy(
+    allow_clear=True,
+    limits=Limits(poll=0.001, stuck=5, sanitize=20, command=5),
+    verification=Verification(visit=0),
+)
 
 SCATTERED = Leftovers(
     namespaces=[

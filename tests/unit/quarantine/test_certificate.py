@@ -14,7 +14,7 @@ from jwcrypto import jwk, jws
 
 from eraser.wire import codec
 from eraser.wire.policy import Label, LimitOverrides, Method, Policy, Quirk
-from eraser.wire.report import EraseReport, LinkRecord, Verdict
+from eraser.wire.report import ActRecord, EraseReport, LinkRecord, Verdict, VisitRecord
 from eraser.wire.signing import PrivateKey, PublicKey
 from eraser.wire.ticket import LastOwner
 from quarantine.errors import BadInputError
@@ -215,6 +215,31 @@ def test_what_was_not_done_is_named() -> None:
         assert words in said
     assert any("planting canaries" in line for line in body.not_done)
     assert any("fingerprints" in line for line in body.not_done)
+
+
+def visit(*, wrote: bool, compared: int = 8) -> VisitRecord:
+    acts = (ActRecord("single blocks", 8, 0, 0, 0, 0), ActRecord("Compare", compared, 8, 0, 0, 0))
+    return VisitRecord(1, wrote, acts, ("reset of the bus",))
+
+
+@pytest.mark.parametrize(
+    ("visits", "said", "unsaid"),
+    [
+        ((), ["Not done: using the drive as its next tenant will"], ["reset of the bus"]),
+        ((visit(wrote=False),), ["writing to the drive", "reset of the bus."], ["using the drive"]),
+        (
+            (visit(wrote=True), visit(wrote=False, compared=0)),
+            ["reset of the bus; Compare (the drive refused all)."],
+            ["writing to the drive", "using the drive"],
+        ),
+    ],
+)
+def test_what_its_next_tenant_does_and_the_host_did_not_is_named(
+    visits: tuple[VisitRecord, ...], said: list[str], unsaid: list[str]
+) -> None:
+    text = "\n".join(issue(Link(), replace(REPORT, visits=visits)).certificate.not_done)
+    assert all(words in text for words in said)
+    assert not any(words in text for words in unsaid)
 
 
 @pytest.mark.parametrize("member", ["achieved", "verification", "health", "facts_after"])

@@ -12,7 +12,14 @@ from eraser.wire.fitness import Health
 from eraser.wire.identity import Slot
 from eraser.wire.order import EraseOrder
 from eraser.wire.policy import Label, Method, Policy, Quirk, Verification, VerificationMode
-from eraser.wire.report import EraseReport, MethodRecord, Outcome, Verdict
+from eraser.wire.report import (
+    ActRecord,
+    EraseReport,
+    MethodRecord,
+    Outcome,
+    Verdict,
+    VisitRecord,
+)
 from quarantine.check import Ruling, check
 from quarantine.evidence import reading
 from quarantine.record.states import State
@@ -55,6 +62,25 @@ def ruled(report: EraseReport, order: EraseOrder = ORDER) -> tuple[Ruling, str]:
 
 def test_an_honest_report_is_certified() -> None:
     assert ruled(REPORT) == (Ruling.CERTIFY, "")
+
+
+@pytest.mark.parametrize(
+    ("canaries", "unchanged", "wrote", "said"),
+    [
+        (0, 0, False, ""),
+        (1, 0, False, "by single blocks, found 1 canaries"),
+        (0, 2, False, "and 2 blocks as they were"),
+        (0, 0, True, "found one with writes"),
+    ],
+)
+def test_what_a_visit_showed_or_wrote_last_holds_the_slot(
+    canaries: int, unchanged: int, wrote: bool, said: str
+) -> None:
+    act = ActRecord("single blocks", 8, 0, canaries, unchanged, 0)
+    report = replace(REPORT, visits=(VisitRecord(2, wrote, (act,), ()),))
+    ruling, reason = ruled(report)
+    assert ruling is (Ruling.HOLD if said else Ruling.CERTIFY)
+    assert said in reason
 
 
 def test_clear_is_certified_where_the_operator_allowed_the_downgrade() -> None:

@@ -1,0 +1,355 @@
+"""A drive as its next tenant will use it: ways of asking that no sweep has. It only counts.
+
+A verification reads upwards, in large pieces, by the block layer. What a drive answers to that need
+not be what it answers to a guest, which resets it, writes before it reads, asks for single sectors,
+jumps, asks twice. Each act is done on a sample of blocks whose former content is known.
+docs/decisions/visit.md has the catalogue with its sources.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import time
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from eraser.drive.passthru import STATUS_MASK, means_later
+from eraser.proof.blocks import BLOCK
+from eraser.proof.canaries import Canaries
+from eraser.proof.classify import BlockClass, classify
+from eraser.proof.fingerprints import Fingerprints
+from eraser.proof.iocommand import (
+    COMPARE,
+    DATASET_MANAGEMENT,
+    FLUSH,
+    FUA,
+    LIMITED_RETRY,
+    READ,
+    WRITE,
+    WRITE_ZEROES,
+    Namespace,
+)
+from eraser.proof.passread import Patience
+from eraser.proof.reader import Device
+from eraser.wire.report import ActRecord
+
+LARGE = 256 << 10
+"""Bytes of a large read at most: scattered memory fills no more of the driver's 127 segments."""
+SECONDS = 120.0
+"""Of one namespace's visit: a healthy drive takes a few. What is left undone then is said."""
+SILENT = 3
+"""Commands without any answer, after which a drive is asked nothing more here: each may cost the
+kernel its time-out and a reset."""
+_SWEEP = 16
+"""Blocks of the sweep for each place of another act."""
+_AGAIN = 5
+_PROCESSORS = 8
+"""I/O queues that are tried: the kernel gives each processor one."""
+_HINTS = 0x45
+"""Dword 13 of Read: asked for in a row, and often (NVM 1.0, figure 47: bits 6 and 3:0)."""
+_DEALLOCATE = 1 << 2
+"""Dword 11 of Dataset Management (NVM 1.0, figure 43: AD)."""
+_COMPARE_FAILURE = 0x285
+
+
+def processors() -> list[int]:
+    """Those that this process may run on, a few of them."""
+    return sorted(os.sched_getaffinity(0))[:_PROCESSORS]
+
+
+@contextmanager
+def on_processor(number: int) -> Iterator[None]:
+    """Runs there, and so sends by the queue that belongs to it."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {number})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+class CutOffError(Exception):
+    """The visit is over before its end, and why; what follows tells whether the drive is well."""
+
+
+@dataclass
+class _Count:
+    done: int = 0
+    refused: int = 0
+    canaries: int = 0
+    unchanged: int = 0
+    structured: int = 0
+
+
+@dataclass
+class Visitor:
+    """Asks one namespace, at the blocks of 4 KiB in ``pool``.
+
+    ``places`` is how many of them each act takes. ``large`` is the largest transfer in bytes.
+    """
+
+    device: Device
+    namespace: Namespace
+    patience: Patience
+    canaries: Canaries | None
+    fingerprints: Fingerprints | None
+    pool: Sequence[int]
+    places: int
+    large: int = LARGE
+    rng: random.Random = field(default_factory=random.SystemRandom)
+    counts: dict[str, _Count] = field(default_factory=dict)
+    _silent: int = 0
+    _deadline: float = field(default_factory=lambda: time.monotonic() + SECONDS)
+
+    def __post_init__(self) -> None:
+        whole = self.device.size // BLOCK
+        self.pool = array("Q", [block for block in self.pool if block < whole])
+        self._each = BLOCK // self.namespace.block_bytes
+        self._page = mmap.mmap(-1, 2 * BLOCK)
+
+    def close(self) -> None:
+        """Lets go of its memory."""
+        self._page.close()
+
+    @property
+    def acts(self) -> tuple[ActRecord, ...]:
+        """What was done, in order, and what it showed."""
+        return tuple(
+            ActRecord(act, c.done, c.refused, c.canaries, c.unchanged, c.structured)
+            for act, c in self.counts.items()
+        )
+
+    # What it does
+
+    def read(self, when: str = "") -> None:
+        """Every way of reading, each in a sample of its own. Raises :class:`CutOffError`."""
+        for name, way in _WAYS:
+            count = self.counts.setdefault(f"{name}{when}", _Count())
+            blocks = self._sample(self.pool)
+            if way is _backwards:
+                blocks.sort(reverse=True)
+            for block in blocks:
+                for found in way(self, block):
+                    self._look(count, block, found)
+        self._compare(self.counts.setdefault(f"Compare{when}", _Count()))
+
+    def write(self) -> None:
+        """Every way of writing, each followed by a read of what lies there and beside it.
+
+        Onto canaries alone, which are planted anew before the next method: what we write over is
+        no witness of that one any more.
+        """
+        if self.canaries is None:
+            return
+        whole = self.device.size // BLOCK
+        canaries = array("Q", [n for n in self.canaries.positions if n < whole])
+        for name, act in _WRITES:
+            count = self.counts.setdefault(name, _Count())
+            for block in self._sample(canaries):
+                if not act(self, block):
+                    count.refused += 1
+                    continue
+                for near in (block, block - 1, block + 1):
+                    if 0 <= near < whole:
+                        self._look(count, near, self._whole(near))
+
+    def sweep(self) -> None:
+        """Many blocks of the pool by the block layer, in no order."""
+        count = self.counts.setdefault("random reads of 4 KiB", _Count())
+        chosen = self.rng.sample(self.pool, min(_SWEEP * self.places, len(self.pool)))
+        for block, found in self.device.read_blocks(chosen):
+            self._look(count, block, None if found is None else bytes(found))
+
+    def _sample(self, pool: Sequence[int]) -> list[int]:
+        """Places of a pool, the first and the last of the namespace among them."""
+        ends = [block for block in (0, self.device.size // BLOCK - 1) if block in pool]
+        return [*ends, *self.rng.sample(pool, min(self.places, len(pool)))]
+
+    def _look(self, count: _Count, block: int, found: bytes | None) -> None:
+        if found is None:
+            count.refused += 1
+            return
+        count.done += 1
+        kind = classify(found)
+        if kind.uniform:
+            return
+        if self.canaries and self.canaries.is_canary(block, found):
+            count.canaries += 1
+        elif self.fingerprints and self.fingerprints.unchanged(block, found):
+            count.unchanged += 1
+        elif kind is BlockClass.STRUCTURED:
+            count.structured += 1
+
+    def _compare(self, count: _Count) -> None:
+        """Tells a drive what was there, sector by sector, and asks whether it still is."""
+        if self.canaries is None:
+            return
+        places = [block for block in self.canaries.positions if block < self.device.size // BLOCK]
+        for block in self.rng.sample(places, min(self.places, len(places))):
+            content = memoryview(bytearray(self.canaries.content(block)))
+            size = self.namespace.block_bytes
+            for at in range(self._each):
+                piece = content[at * size : (at + 1) * size]
+                status = self._transfer(COMPARE, block * self._each + at, piece)
+                count.canaries += status == 0
+                count.done += status in (0, _COMPARE_FAILURE)
+                count.refused += status not in (0, _COMPARE_FAILURE)
+
+    # Commands
+
+    def _transfer(
+        self, opcode: int, first: int, content: memoryview, *, flags: int = 0, hints: int = 0
+    ) -> int | None:
+        return self._patient(
+            lambda: self.namespace.transfer(
+                self.device.descriptor, opcode, first, content, flags=flags, hints=hints
+            )
+        )
+
+    def _patient(self, send: Callable[[], int | None]) -> int | None:
+        if time.monotonic() > self._deadline:
+            raise CutOffError(f"cut off after {SECONDS:g} s")
+        while (status := send()) is not None and means_later(status) and self.patience.wait():
+            pass
+        if status is None:
+            self._silent += 1
+            if self._silent >= SILENT:
+                raise CutOffError("it stopped answering")
+            return None
+        return status & STATUS_MASK
+
+    def _pieces(self, block: int, lengths: Sequence[int], **how: int) -> bytes | None:
+        """The whole block by several reads of so many sectors each."""
+        content, at, size = memoryview(bytearray(BLOCK)), 0, self.namespace.block_bytes
+        for length in lengths:
+            piece = content[at * size : (at + length) * size]
+            if self._transfer(READ, block * self._each + at, piece, **how) != 0:
+                return None
+            at += length
+        return bytes(content)
+
+    def _whole(self, block: int, **how: int) -> bytes | None:
+        return self._pieces(block, [self._each], **how)
+
+    def _range(self, opcode: int, block: int) -> bool:
+        """A command about a range of blocks that carries none of their data."""
+        first, count = block * self._each, self._each
+        if opcode == DATASET_MANAGEMENT:
+            data = bytearray(4) + count.to_bytes(4, "little") + first.to_bytes(8, "little")
+            dwords = (0, _DEALLOCATE, 0, 0)
+        elif opcode == FLUSH:
+            data, dwords = bytearray(), (0, 0, 0, 0)
+        else:
+            data, dwords = bytearray(), (first & 0xFFFFFFFF, first >> 32, count - 1, 0)
+        fd, send = self.device.descriptor, self.namespace.send
+        return self._patient(lambda: send(fd, opcode, data, bytearray(), dwords)) == 0
+
+    def _write_one(self, block: int, flags: int = 0) -> bool:
+        """One sector of a block, so that the others are what the drive makes of them."""
+        noise = memoryview(bytearray(os.urandom(self.namespace.block_bytes)))
+        first = block * self._each + self.rng.randrange(self._each)
+        return self._transfer(WRITE, first, noise, flags=flags) == 0
+
+
+_Found = Iterator[bytes | None]
+
+
+def _alone(visitor: Visitor, block: int) -> _Found:
+    yield visitor._pieces(block, [1] * visitor._each)
+
+
+def _backwards(visitor: Visitor, block: int) -> _Found:
+    content, size = memoryview(bytearray(BLOCK)), visitor.namespace.block_bytes
+    for at in reversed(range(visitor._each)):
+        piece = content[at * size : (at + 1) * size]
+        if visitor._transfer(READ, block * visitor._each + at, piece) != 0:
+            yield None
+            return
+    yield bytes(content)
+
+
+def _again(visitor: Visitor, block: int) -> _Found:
+    for _ in range(_AGAIN):
+        yield visitor._whole(block)
+
+
+def _odd(visitor: Visitor, block: int) -> _Found:
+    """Three, one, the rest: neither a power of two nor at a boundary of 4 KiB."""
+    if visitor._each > 4:
+        yield visitor._pieces(block, [3, 1, visitor._each - 4])
+
+
+def _unaligned(visitor: Visitor, block: int) -> _Found:
+    """As much as a block, from the middle of the one before on."""
+    size, half = visitor.namespace.block_bytes, visitor._each // 2
+    last = visitor.device.size // BLOCK - 1
+    if not half or not 0 < block < last:
+        return
+    content = memoryview(bytearray(2 * BLOCK))
+    for at, first in ((0, block * visitor._each - half), (BLOCK, block * visitor._each + half)):
+        if visitor._transfer(READ, first, content[at : at + BLOCK]) != 0:
+            yield None
+            return
+    yield bytes(content[half * size : half * size + BLOCK])
+
+
+def _into_middle(visitor: Visitor, block: int) -> _Found:
+    with memoryview(visitor._page) as page, page[512 : 512 + BLOCK] as content:
+        done = visitor._transfer(READ, block * visitor._each, content) == 0
+        yield bytes(content) if done else None
+
+
+def _fua(visitor: Visitor, block: int) -> _Found:
+    yield visitor._whole(block, flags=FUA)
+
+
+def _limited(visitor: Visitor, block: int) -> _Found:
+    yield visitor._whole(block, flags=LIMITED_RETRY)
+
+
+def _hinted(visitor: Visitor, block: int) -> _Found:
+    yield visitor._whole(block, hints=_HINTS)
+
+
+def _large(visitor: Visitor, block: int) -> _Found:
+    blocks = min(visitor.large, visitor.device.size) // BLOCK
+    first = min(block, visitor.device.size // BLOCK - blocks)
+    content = memoryview(bytearray(blocks * BLOCK))
+    if visitor._transfer(READ, first * visitor._each, content) != 0:
+        yield None
+        return
+    at = (block - first) * BLOCK
+    yield bytes(content[at : at + BLOCK])
+
+
+def _everywhere(visitor: Visitor, block: int) -> _Found:
+    for number in processors():
+        with on_processor(number):
+            yield visitor._whole(block)
+
+
+_WAYS: tuple[tuple[str, Callable[[Visitor, int], _Found]], ...] = (
+    ("single blocks", _alone),
+    ("large reads", _large),
+    ("backward reads", _backwards),
+    ("odd lengths", _odd),
+    ("unaligned reads", _unaligned),
+    ("the same again", _again),
+    ("unaligned memory", _into_middle),
+    ("reads with FUA", _fua),
+    ("reads with Limited Retry", _limited),
+    ("reads with hints", _hinted),
+    ("other queues", _everywhere),
+)
+
+_WRITES: tuple[tuple[str, Callable[[Visitor, int], bool]], ...] = (
+    ("writes of single blocks", lambda v, block: v._write_one(block)),
+    ("writes with FUA", lambda v, block: v._write_one(block, FUA)),
+    ("Write Zeroes", lambda v, block: v._range(WRITE_ZEROES, block)),
+    ("Flush", lambda v, block: v._range(FLUSH, block)),
+    ("Deallocate", lambda v, block: v._range(DATASET_MANAGEMENT, block)),
+)

@@ -1,0 +1,137 @@
+"""A drive that answers a verification well and its next tenant otherwise is met by what he does.
+
+The drives are the lab's model with one lie each; the eraser's own case has them in its hands, above
+a stand-in of the kernel (tests/lab/nvme/linux). With ``visit=0`` the same drives are released: that
+is what each of these acts is for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eraser.wire.policy import Policy, Verification
+from eraser.wire.report import Verdict, VisitRecord
+from tests.lab.nvme.composed.description import Abilities, Description, Lie
+from tests.lab.nvme.composed.kept import Kept
+from tests.lab.nvme.composed.oddities import Odd
+from tests.lab.nvme.composed.trial import Outcome, Trial, attempt
+from tests.lab.nvme.composed.triggers import Trigger
+from tests.lab.nvme.nature import Method
+
+TWO = (Method.SANITIZE_CRYPTO, Method.SANITIZE_BLOCK)
+VISITED = Verification(residual=0.05, canaries=100, visit=12)
+UNSEEN = replace(VISITED, visit=0)
+_number = itertools.count()
+
+
+def liar(trigger: Trigger, methods: tuple[Method, ...] = TWO) -> Description:
+    return Description("liar", Abilities(methods=methods), (Lie(Kept(), methods, trigger),))
+
+
+def tried(drive: Description, directory: Path, verification: Verification = VISITED) -> Trial:
+    here = directory / str(next(_number))
+    here.mkdir()
+    policy = Policy(allow_clear=True, verification=verification)
+    return attempt(drive, here, policy, size=2 << 20)
+
+
+def between(trial: Trial) -> VisitRecord:
+    [found] = [visit for visit in trial.report.visits if visit.wrote]
+    return found
+
+
+TO_READS = [
+    Trigger("order", "backward"),
+    Trigger("order", "again", 3),
+    Trigger("size", "block"),
+    Trigger("size", "odd"),
+    Trigger("alignment", "block"),
+    Trigger("alignment", "buffer"),
+    Trigger("path", "fua"),
+    Trigger("path", "limited-retry"),
+    Trigger("path", "hinted"),
+    Trigger("path", "compare"),
+    Trigger("queue", "above", 4),
+    Trigger("nth", "", 5),
+]
+"""Of these the last method's lie is met too: nothing is written for them."""
+
+TO_OTHERS = [
+    Trigger("wrote", "here"),
+    Trigger("wrote", "near"),
+    Trigger("wrote", "far"),
+    Trigger("command", "write-zeroes", 2),
+    Trigger("command", "deallocate", 2),
+    Trigger("command", "flush", 2),
+    Trigger("command", "fua"),
+    Trigger("reset", "controller", 2),
+    Trigger("reset", "function", 2),
+    Trigger("feature", "arbitration"),
+    Trigger("feature", "error-recovery"),
+    Trigger("time", "idle", 1),
+]
+
+
+@pytest.mark.parametrize("trigger", [*TO_READS, *TO_OTHERS], ids=lambda one: one.sentence)
+def test_what_shows_to_the_next_tenant_alone_holds_the_drive(
+    tmp_path: Path, trigger: Trigger
+) -> None:
+    found = tried(liar(trigger), tmp_path)
+    assert (found.outcome, found.report.verdict) == (Outcome.HELD, Verdict.NOT_ERASED)
+    assert any(act.canaries for visit in found.report.visits for act in visit.acts)
+
+
+@pytest.mark.parametrize("trigger", [TO_READS[4], TO_OTHERS[0]], ids=lambda one: one.sentence)
+def test_without_a_visit_it_would_be_released(tmp_path: Path, trigger: Trigger) -> None:
+    found = tried(liar(trigger), tmp_path, UNSEEN)
+    assert found.outcome is Outcome.LET_THROUGH
+    assert not found.report.visits
+
+
+@pytest.mark.parametrize("trigger", TO_READS[4:6], ids=lambda one: one.sentence)
+def test_a_lie_of_the_last_method_alone_is_met_by_reads(tmp_path: Path, trigger: Trigger) -> None:
+    drive = Description(
+        "liar", Abilities(methods=TWO), (Lie(Kept(), (Method.SANITIZE_BLOCK,), trigger),)
+    )
+    found = tried(drive, tmp_path)
+    assert found.report.verdict is Verdict.NOT_ERASED
+    assert not any(act.canaries for act in between(found).acts), "the first method was honest"
+
+
+@pytest.mark.parametrize("method", [Method.SANITIZE_CRYPTO, Method.FORMAT_USER])
+def test_a_single_method_is_run_twice_with_the_visit_in_between(
+    tmp_path: Path, method: Method
+) -> None:
+    found = tried(liar(Trigger("wrote", "here"), (method,)), tmp_path)
+    assert found.outcome is Outcome.HELD
+    assert len(found.report.methods) == 2
+
+
+def test_an_honest_drive_is_visited_twice_and_released(tmp_path: Path) -> None:
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path)
+    assert found.outcome is Outcome.RELEASED
+    assert [(visit.place, visit.wrote) for visit in found.report.visits] == [(1, True), (2, False)]
+    acts = {act.act: act for visit in found.report.visits for act in visit.acts}
+    assert all(act.done and not act.canaries + act.unchanged for act in acts.values())
+    assert {"single blocks", "other queues", "Compare", "Write Zeroes"} <= acts.keys()
+    assert not any(act.structured for act in found.report.visits[-1].acts)
+
+
+@pytest.mark.parametrize(
+    "odd", ["not-ready", "media-not-ready", "deallocated-error", "interrupted"]
+)
+def test_honest_oddities_hold_nothing(tmp_path: Path, odd: str) -> None:
+    drive = Description("odd", Abilities(methods=TWO), odd=(Odd(odd, 5),))
+    assert tried(drive, tmp_path).outcome is Outcome.RELEASED
+
+
+def test_nothing_is_written_after_the_last_method(tmp_path: Path) -> None:
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path)
+    last = found.report.visits[-1]
+    assert not last.wrote
+    assert not {act.act for act in last.acts} & {"writes of single blocks", "Write Zeroes"}
+    assert any(text.startswith("writes:") for text in last.not_done)

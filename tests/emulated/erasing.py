@@ -19,9 +19,11 @@ SIZE = 64 << 20
 
 QUICK: dict[str, Any] = {
     "name": "quick",
-    "verification": {"residual": 0.001, "canaries": 700},
+    "verification": {"residual": 0.001, "canaries": 700, "visit": 0},
     "limits": {"stuck": 4, "poll": 0.1, "command": 10, "format": 60, "ready": 60},
 }
+VISITED = QUICK | {"verification": QUICK["verification"] | {"visit": 16}}
+"""With the next tenant's first acts, which the other tests can do without."""
 CLEAR = QUICK | {"name": "clear allowed", "allow_clear": True}
 
 STATE = "/var/lib/nvme-eraser"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.emulated.erasing import CLEAR, POLICY, PROFILE, QUICK, STATE, bench
+from tests.emulated.erasing import CLEAR, POLICY, PROFILE, QUICK, STATE, VISITED, bench
 from tests.lab.nvme.faults import EraseFault, Faults
 from tests.lab.rack import Rack
 
@@ -42,6 +42,26 @@ def test_an_honest_drive_is_erased_and_fit(rack: Rack, preset: str, sanitizes: l
     assert [m["changed"] for m in report["methods"]] == [True] * len(sanitizes)
     assert report["verification"]["missing_probes"] == []
     assert made.drive.commands("format_nvm") == []
+
+
+def test_an_honest_drive_is_used_as_by_its_next_tenant_and_fit(rack: Rack) -> None:
+    """The acts on the real driver: each was done, and none showed anything."""
+    made = bench(rack, "honest", policy=VISITED)
+    erased = made.erase()
+    assert (erased.code, erased.reasons, made.leaked) == (0, [], 0)
+    between, after = made.report(erased)["visits"]
+    assert (between["wrote"], after["wrote"]) == (True, False)
+    acts = between["acts"] + after["acts"]
+    assert [act for act in acts if not act["done"] or act["canaries"] or act["unchanged"]] == []
+    assert not any("namespace" in text for text in between["not_done"] + after["not_done"])
+
+
+def test_a_drive_that_shows_what_it_kept_to_a_tenant_alone_is_held(rack: Rack) -> None:
+    """Seed 2: half of each page, to reads that do not begin at 4 KiB once arbitration was set."""
+    made = bench(rack, "composed:2", policy=VISITED)
+    erased = made.erase()
+    assert (erased.code, erased.verdict) == (8, "not_erased")
+    assert "as its next tenant will" in erased.reasons[0]
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,12 @@ def _look_again(desk: Desk) -> AfterLook:
     try:
         found = facts(controller)
         identity = controller.identity()
+        if desk.state.identity is not None:
+            # No profile names a serial number, and a certificate is about one drive.
+            problems += (
+                f"it calls itself otherwise after the erase: {line}"
+                for line in desk.state.identity.differences(identity)
+            )
         rules = features(controller, desk.request.profile.features)
         # Only at a case's end: one that was stopped at once may be of a drive in use.
         if desk.state.verified is not None and casefeatures.mend(desk, found, rules):

@@ -22,7 +22,7 @@ from eraser.wire import codec
 from eraser.wire.identity import Slot
 from eraser.wire.inbound import Kind
 from eraser.wire.messaging import Door, host_queue, make_app
-from eraser.wire.policy import Limits, Policy
+from eraser.wire.policy import Limits, Policy, Verification
 from quarantine import brokeracl
 from quarantine.errors import QuarantineError
 from quarantine.record.facts import HistoryRow, SlotRecord
@@ -41,7 +41,10 @@ from tests.lab.services.process import ServiceProcess, wait_until
 from tests.lab.services.redis import RedisServer
 
 PROFILE: Final = "lab-drive"
-DEFAULT_POLICY: Final = Policy(name="lab", limits=Limits(poll=0.2))
+DEFAULT_POLICY: Final = Policy(
+    name="lab", limits=Limits(poll=0.2), verification=Verification(visit=4)
+)
+"""An emulated processor takes a hundred times as long for a visit as a real one."""
 STATE_DIR: Final = "/var/lib/nvme-eraser"
 WORKER_CONF: Final = "/etc/nvme-eraser/worker.conf"
 HOST_LOOPBACK: Final = "10.0.2.2"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from eraser.wire import codec
-from eraser.wire.policy import Limits, Policy
+from eraser.wire.policy import Limits, Policy, Verification
 from eraser.wire.report import EraseReport
 from quarantine.record.states import Event, State
 from tests.lab.demo.board import Board
@@ -30,6 +30,7 @@ POLICY: Final = Policy(
     name="demo",
     allow_clear=True,
     limits=Limits(poll=0.2, stuck=30, sanitize=180),
+    verification=Verification(visit=4),
 )
 PATIENCE: Final = 600.0
 _SECOND: Final = "of-the-second-slot"

@@ -51,7 +51,7 @@ _Told = TypeVar("_Told")
 QUICK: Final = Policy(
     name="quick",
     purge_methods=(Method.SANITIZE_CRYPTO,),
-    verification=Verification(residual=0.01, canaries=60),
+    verification=Verification(residual=0.01, canaries=60, visit=0),
     limits=Limits(stuck=10, poll=0.1, command=20, format=60, ready=60),
 )
 """One method and little reading: these tests are about what comes after an erase."""

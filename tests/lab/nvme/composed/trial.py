@@ -39,7 +39,7 @@ class Outcome(enum.StrEnum):
     NOTHING_KEPT = "nothing kept"
     """A liar whose lie these methods do not meet."""
     LET_THROUGH = "let through"
-    """It kept something and was released."""
+    """It lied, kept something and was released; or the second tenant got something of it."""
     HELD_FOR_NOTHING = "held for nothing"
     """Honest, and not released."""
 
@@ -94,7 +94,8 @@ def _former(directory: Path) -> bool:
 
 def _outcome(drive: Description, released: bool, kept: bool, loot: Loot) -> Outcome:
     if released:
-        if kept or not loot.empty:
+        # What an honest drive leaves in no namespace, no command of a tenant gets at.
+        if (kept and not drive.honest) or not loot.empty:
             return Outcome.LET_THROUGH
         return Outcome.RELEASED if drive.honest else Outcome.NOTHING_KEPT
     if kept or (drive.expected is Expected.HELD and drive.honest):
@@ -110,12 +111,24 @@ class Account:
     tried: Counter[str] = field(default_factory=Counter)
     through: Counter[str] = field(default_factory=Counter)
     leaked: Counter[str] = field(default_factory=Counter)
+    met: Counter[str] = field(default_factory=Counter)
+    """Drives by the acts of a visit that met their lie."""
+    met_alone: Counter[str] = field(default_factory=Counter)
+    """Of these, the drives whose lie no other act met."""
 
     def add(self, trial: Trial) -> None:
         """One more."""
         self.outcomes[trial.outcome] += 1
         if trial.drive.honest or trial.outcome is Outcome.NOTHING_KEPT:
             return
+        acts = {
+            act.act.removesuffix(", after writes")
+            for visit in trial.report.visits
+            for act in visit.acts
+            if act.canaries or act.unchanged
+        }
+        self.met.update(acts)
+        self.met_alone.update(acts if len(acts) == 1 else ())
         words = {choice for lie in trial.drive.lies for choice in lie.trigger.words}
         words |= {f"keeps {lie.kept.what.value}" for lie in trial.drive.lies}
         words.add("undetectable" if trial.drive.undetectable else "detectable")
@@ -133,4 +146,8 @@ class Account:
             f"the second tenant got data of {self.leaked[word]}"
             for word in sorted(self.tried, key=lambda word: (-self.through[word], word))
         ]
-        return [head, *rows]
+        acts = [
+            f"met by {act}: {count}, by it alone {self.met_alone[act]}"
+            for act, count in self.met.most_common()
+        ]
+        return [head, *acts, *rows]

@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 from eraser import case, casedesk, caseformat, caseprobes, caseproof, casesanitize, casevisit
+from eraser.casedesk import OnProgress
 from eraser.casefiles import CaseFiles, CaseRequest
 from eraser.drive import adminioctl, adminqueue, asker, sysfs
 from eraser.drive import command as commands
@@ -180,13 +181,19 @@ def profile_of(host: sysfs.Host) -> Profile:
         return propose(controller.identity(), found, survey(controller))
 
 
-def erase(host: sysfs.Host, directory: Path, profile: Profile, policy: Policy) -> EraseReport:
+def erase(
+    host: sysfs.Host,
+    directory: Path,
+    profile: Profile,
+    policy: Policy,
+    on_progress: OnProgress = lambda _step, _fraction, _detail: None,
+) -> EraseReport:
     """A stand-alone case to its end; its files stay below ``directory``."""
     request = CaseRequest(SLOT, None, profile, policy)
     return case.run_case(
         request,
         CaseFiles.of(directory / "state", request),
         host,
-        on_progress=lambda _step, _fraction, _detail: None,
+        on_progress=on_progress,
         run_dir=directory / "run",
     )

@@ -64,7 +64,7 @@ def wants_another(desk: Desk) -> bool:
     state = desk.state
     if not desk.policy.verification.visit or state.rounds > 1 or not _can_tell(desk):
         return False
-    if any(visit.wrote for visit in state.visits) or not state.methods:
+    if len({command.method for command in state.steps}) != 1 or not state.methods:
         return False
     ended_well = all(method.verdict is Verdict.ERASED for method in state.methods)
     return ended_well and sum(method.seconds for method in state.methods) <= CHEAP

@@ -107,7 +107,7 @@ class Visitor:
 
     def __post_init__(self) -> None:
         whole = self.device.size // BLOCK
-        self.pool = array("Q", [block for block in self.pool if block < whole])
+        self.pool = array("Q", (block for block in self.pool if block < whole))
         self._each = BLOCK // self.namespace.block_bytes
         self._page = mmap.mmap(-1, 2 * BLOCK)
 

@@ -65,7 +65,8 @@ def _together(who: list[str], wrong: str) -> str:
 
 def _is_news(look: Look, who: str, held: str) -> bool:
     """Not where Nova has handed the drive to the server's migration, whose guest still runs here,
-    or did when the host spoke. Until Nova says so, what people were told of stands."""
+    or did when the host spoke: it is news again where that migration ended a while ago. Until Nova
+    says so, what people were told of stands."""
     if look.past.handover in (Handover.UNASKED, Handover.UNKNOWN):
         told = look.record.alarm
         named = storable(who) in told or _MORE in told

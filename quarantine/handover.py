@@ -10,6 +10,7 @@ import enum
 import logging
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 from quarantine.cloud.novafacts import Migration
@@ -29,6 +30,8 @@ class Handover(enum.StrEnum):
 
     MOVED = "moved"
     """One of them is a migration of the other."""
+    OVER = "over"
+    """One of them was a migration of the other, which ended a while ago."""
     STRANGE = "strange"
     """Nova knows of no such migration, or is not asked at all."""
     UNKNOWN = "unknown"
@@ -48,12 +51,18 @@ class Handovers:
     """Asks Nova about two consumers; where it is away for long, people are asked instead."""
 
     def __init__(
-        self, nova: Nova, grace: float, monotonic: Callable[[], float] = time.monotonic
+        self,
+        nova: Nova,
+        grace: float,
+        monotonic: Callable[[], float] = time.monotonic,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """``grace``: seconds for which a Nova that does not answer is waited for."""
+        """``grace``: seconds for which a Nova that does not answer is waited for, and in which a
+        host hears of the end of a migration."""
         self._nova = nova
         self._grace = grace
         self._now = monotonic
+        self._clock = clock
         self._unanswered: dict[tuple[str, str], tuple[float, float]] = {}
         """When each question first and last had no answer; those to others say nothing of it."""
         self._away_until = -float("inf")
@@ -62,11 +71,12 @@ class Handovers:
         """Whether the drive went from one to the other by a migration. Never raises for Nova."""
         if self._now() >= self._away_until:
             try:
-                moved = any(
-                    migration.uuid == other
+                moves = [
+                    migration
                     for server, other in ((before, now), (now, before))
                     for migration in self._nova.migrations_of(server)
-                )
+                    if migration.uuid == other
+                ]
             except (QuarantineError, LookupError, TypeError, ValueError) as error:
                 LOG.warning("Nova cannot be asked for the migrations of %s: %s", before, error)
                 if isinstance(error, UnavailableError):
@@ -74,7 +84,9 @@ class Handovers:
                     self._away_until = self._now() + AWAY_SECONDS
             else:
                 self._unanswered.pop((before, now), None)
-                return Handover.MOVED if moved else Handover.STRANGE
+                if not moves:
+                    return Handover.STRANGE
+                return Handover.OVER if all(self._is_over(each) for each in moves) else Handover.MOVED
         at = self._now()
         self._unanswered = {
             each: times
@@ -84,3 +96,9 @@ class Handovers:
         first, _ = self._unanswered.get((before, now), (at, at))
         self._unanswered[before, now] = first, at
         return Handover.STRANGE if at - first >= self._grace else Handover.UNKNOWN
+
+    def _is_over(self, migration: Migration) -> bool:
+        """Its end is older than the grace, so whoever still runs beside it does not stop by it."""
+        if migration.unfinished or migration.changed is None:
+            return False
+        return self._clock() - migration.changed > timedelta(seconds=self._grace)

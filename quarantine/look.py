@@ -125,7 +125,7 @@ def handed_over(look: Look) -> Action:
             return Action(Act.ASK, "Nova")
         case Handover.UNKNOWN:
             return Action(Act.WAIT, f"{found}; Nova is asked whether that is a migration")
-        case Handover.MOVED:
+        case Handover.MOVED | Handover.OVER:
             return amend(f"{found}: a migration, by Nova's word", changes)
         case Handover.STRANGE:
             return amend(f"{found}: used again without an erase?", changes, alarm=known)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 SOFT_DELETED: Final = "soft-delete"
@@ -56,6 +57,8 @@ class Migration:
     status: str
     source: str | None
     dest: str | None
+    changed: datetime | None = None
+    """Nova's clock: of an ended one, when it ended. None where Nova does not say."""
 
     @property
     def unfinished(self) -> bool:
@@ -105,4 +108,14 @@ def migration(row: Mapping[str, Any]) -> Migration:
         status=str(row["status"]),
         source=None if source is None else str(source),
         dest=None if dest is None else str(dest),
+        changed=_moment(row.get("updated_at")),
     )
+
+
+def _moment(text: object) -> datetime | None:
+    """Nova writes UTC, and in the lists of migrations without saying so."""
+    try:
+        at = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return at.replace(tzinfo=at.tzinfo or UTC)

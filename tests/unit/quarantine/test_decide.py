@@ -594,6 +594,7 @@ def test_an_absent_slot_says_whether_its_provider_is_gone_or_empty() -> None:
         (Handover.UNASKED, Act.ASK, False),
         (Handover.UNKNOWN, Act.WAIT, False),
         (Handover.MOVED, Act.AMEND, False),
+        (Handover.OVER, Act.AMEND, False),
         (Handover.STRANGE, Act.AMEND, True),
     ],
 )
@@ -614,6 +615,7 @@ def test_nova_is_asked_about_another_consumer_before_a_person_is(
         (Handover.UNASKED, Act.ASK, False),
         (Handover.UNKNOWN, Act.NOTHING, False),
         (Handover.MOVED, Act.NOTHING, False),
+        (Handover.OVER, Act.AMEND, True),
         (Handover.STRANGE, Act.AMEND, True),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,24 @@ def test_a_migration_and_its_revert_are_moves_and_nothing_else_is(
     assert handovers.between("move", "server") is Handover.MOVED
     assert handovers.between("server", "other") is Handover.STRANGE
     assert handovers.between("server", "other-move") is Handover.STRANGE
+
+
+@pytest.mark.parametrize("status", ["confirmed", "reverted", "error", "failed", "cancelled"])
+def test_a_migration_that_ended_a_while_ago_explains_no_guest(
+    nova: NovaApiStandIn, door: Compute, status: str
+) -> None:
+    """Nova writes UTC without saying so (``doc/api_samples/os-migrations`` of Nova 34)."""
+    row = nova.add_migration("move", "server", updated_at="2026-01-29T11:42:02.000000")
+    ended = datetime(2026, 1, 29, 11, 42, 2, tzinfo=UTC)
+    late = Handovers(door, GRACE, clock=lambda: ended + timedelta(seconds=GRACE + 1))
+    soon = Handovers(door, GRACE, clock=lambda: ended + timedelta(seconds=GRACE - 1))
+    assert late.between("server", "move") is Handover.MOVED, "it has not ended"
+    row["status"] = status
+    assert late.between("server", "move") is Handover.OVER
+    assert soon.between("server", "move") is Handover.MOVED
+    for silent in (None, "", "yesterday"):
+        row["updated_at"] = silent
+        assert late.between("server", "move") is Handover.MOVED, "Nova does not say when"
 
 
 def test_a_nova_that_is_away_calls_nobody_before_it_lasts(

@@ -69,18 +69,20 @@ def _wrap_allocations(original: Callable[..., bool]) -> Callable[..., bool]:
     """``PciResourceProvider.update_allocations`` that adds none where there is no room for it.
 
     A one-time-use device of a server is reserved as long as the server has it, so Placement refuses
-    to add what was lost. It stays reserved without it, and is nobody else's.
+    to add what was lost. It stays reserved without it, and is nobody else's. Of a server that is
+    resized on its host the former drive is its migration's, and Nova leaves it so.
     """
 
     @functools.wraps(original)
     def update_allocations(
-        self: Any, allocations: dict[str, Any], provider_tree: Any, *args: Any, **kwargs: Any
+        self: Any, allocations: dict[str, Any], provider_tree: Any, same_host_instances: list[str]
     ) -> bool:
         if self.is_otu and provider_tree.exists(self.name):
             data = provider_tree.data(self.name)
             holders = {c for c, has in allocations.items() if data.uuid in has["allocations"]}
             reserved = any(record.get("reserved") for record in data.inventory.values())
-            lost = [c for c in self._get_allocations() if c in allocations and c not in holders]
+            known = allocations.keys() - holders - set(same_host_instances)
+            lost = [consumer for consumer in self._get_allocations() if consumer in known]
             if lost and (reserved or holders):
                 once(
                     "%s is used by %s, whose allocation of it was lost: it stays reserved without",
@@ -88,7 +90,7 @@ def _wrap_allocations(original: Callable[..., bool]) -> Callable[..., bool]:
                     ", ".join(lost),
                 )
                 return False
-        return original(self, allocations, provider_tree, *args, **kwargs)
+        return original(self, allocations, provider_tree, same_host_instances)
 
     return update_allocations
 

@@ -86,7 +86,8 @@ class Handovers:
                 self._unanswered.pop((before, now), None)
                 if not moves:
                     return Handover.STRANGE
-                return Handover.OVER if all(self._is_over(each) for each in moves) else Handover.MOVED
+                over = all(self._is_over(each) for each in moves)
+                return Handover.OVER if over else Handover.MOVED
         at = self._now()
         self._unanswered = {
             each: times

@@ -79,6 +79,25 @@ class Moves(PatchCase):
         server = self._resize_server(server, self.flavor)
         assert self._claimed(server, HOST) == [SECOND]
 
+    def test_a_drive_that_its_migration_holds_is_not_called_lost(self) -> None:
+        """Both drives are the server's in Nova's database; in Placement one is its migration's."""
+        if BACKPORT:
+            self.skipTest("placement < 14 refuses to move reserved devices")
+        self.flags(allow_resize_to_same_host=True)
+        self.start(drives=2)
+        self.set_reserved(0, address=FIRST)
+        server = self.boot()
+        self.set_reserved(0, address=SECOND)
+        same = {"pci_passthrough:alias": f"{ALIAS}:1"}
+        server = self._resize_server(server, self._create_flavor(extra_spec=same))
+        assert sorted(self._claimed(server, HOST)) == [FIRST, SECOND]
+        self._run_periodics()
+        assert "was lost" not in self.stdlog.logger.output
+        self._revert_resize(server)
+        self._run_periodics()
+        assert self._claimed(server, HOST) == [FIRST]
+        assert "was lost" not in self.stdlog.logger.output
+
     def _two_hosts(self, offered: str) -> dict[str, Any]:
         if BACKPORT:
             self.skipTest("placement < 14 refuses to move reserved devices")

@@ -7,7 +7,7 @@ import json
 import unittest
 from typing import Any
 
-from tests.novasuites.compare import judge
+from tests.novasuites.compare import MUTE_SHARE, judge, mute
 from tests.novasuites.runner import FAILED, PASSED, SKIPPED, Recorder
 from tests.novasuites.suites import Seen, read
 
@@ -30,6 +30,17 @@ def test_a_test_that_only_the_patch_makes_pass_is_wrong() -> None:
 
 def test_a_test_that_fails_on_both_sides_shows_nothing_and_is_wrong() -> None:
     assert list(judge(side(a=FAILED), side(a=FAILED), {})) == ["a"]
+
+
+def test_a_few_that_fail_alike_on_both_sides_say_nothing() -> None:
+    fine = {f"t{n}": PASSED for n in range(MUTE_SHARE - 1)}
+    sides = side(a=FAILED, **fine), side(a=FAILED, **fine)
+    assert mute(*sides, {}) == {"a"}
+    assert mute(*sides, {"a": "it must fail with the patch alone"}) == set()
+    assert mute(side(a=FAILED, b=FAILED, **fine), side(a=FAILED, b=FAILED, **fine), {}) == set()
+    assert mute(side(a=PASSED, **fine), side(a=FAILED, **fine), {}) == set()
+    otherwise = Seen(True, dict(sides[1].outcomes), {"a": "bang"})
+    assert mute(sides[0], otherwise, {}) == set()
 
 
 def test_a_test_that_ran_on_one_side_only_is_wrong() -> None:

@@ -20,6 +20,7 @@ from eraser import (
     caseproof,
     casesanitize,
     casesubsystem,
+    casetemporary,
     caseunlock,
     durationfiles,
 )
@@ -41,7 +42,7 @@ from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InU
 from eraser.gate.records import Moment
 from eraser.journal import JournalError, read
 from eraser.wire.policy import Label
-from eraser.wire.report import EraseReport, Outcome, Step
+from eraser.wire.report import EraseReport, Outcome, Step, Verdict
 
 _VERSION_SECONDS = 10.0
 _PASSING_SECONDS = 1.0
@@ -209,12 +210,18 @@ def _steps(desk: Desk) -> None:
         raise NoMethodError(plan.refusal)
     caseprobes.fingerprint(desk)
     caseproof.reconsider(desk)
+    if desk.state.allocated is not None and not desk.state.erased:
+        # A run that died after it had deleted them, and another round: they are erased again.
+        casetemporary.allocate(desk)
     while desk.state.verified is None:
         caseerase.erase(desk)
         if desk.state.halted:
             return
         caseproof.reset(desk)
         caseproof.verify(desk)
+    if desk.state.verified is not None and desk.state.verified.verdict is Verdict.ERASED:
+        # What was not erased stays where it can be seen: the next case begins with it.
+        casetemporary.free(desk)
 
 
 def _inspect(desk: Desk) -> None:
@@ -243,6 +250,9 @@ def _inspect(desk: Desk) -> None:
         if found.detached and plan.achieved is Label.CLEAR:
             # Each has data of its own, and will be erased by its own command.
             caseunlock.attach_all(desk, found)
+        # As an ordinary one from here on: fingerprints, canaries, commands and reading reach it.
+        casetemporary.allocate(desk)
+        if plan.achieved is Label.CLEAR and (found.detached or desk.state.temporary):
             plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
     commands = tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in plan.commands)
     desk.note(Planned(commands, plan.achieved, plan.downgraded, plan.refusal, locked=busy))

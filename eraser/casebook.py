@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from eraser.caseentries import (
     Again,
+    Allocated,
+    Allocating,
     AttemptOver,
     Began,
     Changing,
@@ -17,6 +19,7 @@ from eraser.caseentries import (
     Drawn,
     Entry,
     Fingerprinted,
+    Freed,
     Identified,
     Inspected,
     Intent,
@@ -63,6 +66,10 @@ class CaseState:
     locked: bool = False
     """A sanitize kept the inspection from unlocking the drive, and nobody has done it since."""
     restored: Restored | None = None
+    allocating: Allocating | None = None
+    allocated: Allocated | None = None
+    freed: Freed | None = None
+    """The temporary namespaces are gone; another set may follow."""
     fingerprinted: Fingerprinted | None = None
     key: str = ""
     """SHA-256 of the key that the probes are made with."""
@@ -146,16 +153,31 @@ class CaseState:
     def layout(self) -> tuple[NamespaceLayout, ...] | None:
         """The namespaces that canaries stand in and that are read; None before the inspection."""
         if self.restored is not None and self.restored.changed:
-            return self.restored.namespaces
+            return self.restored.namespaces + self.temporary
         if self.inspected is None or self.inspected.facts is None:
             return None
-        return self.inspected.facts.namespaces
+        return self.inspected.facts.namespaces + self.temporary
+
+    @property
+    def left(self) -> int | None:
+        """Bytes that are in no namespace, and in no temporary one; None where none was tried."""
+        return None if self.allocated is None else self.allocated.left
+
+    @property
+    def temporary(self) -> tuple[NamespaceLayout, ...]:
+        """The temporary namespaces that are there."""
+        if self.allocated is None or self.freed is not None:
+            return ()
+        return self.allocated.namespaces
 
     def kept(self, nsid: int) -> bool:
         """Whether a namespace is as the last owner left it: fingerprints speak of its blocks."""
         if self.layout is None or self.inspected is None or self.inspected.facts is None:
             return False
-        before = [entry for entry in self.inspected.facts.namespaces if entry.nsid == nsid]
+        found = self.inspected.facts.namespaces
+        if self.restored is None or not self.restored.changed:
+            found += self.temporary
+        before = [entry for entry in found if entry.nsid == nsid]
         now = [entry for entry in self.layout if entry.nsid == nsid]
         # Not by equality: an older version's inspection tells less of each.
         return bool(before) and not layout_differences(tuple(before), tuple(now))
@@ -241,6 +263,12 @@ class CaseState:
                 self.restored = entry
                 if entry.changed:
                     self.uprooted.update(self.planted)
+            case Allocating():
+                self.allocating, self.allocated, self.freed = entry, None, None
+            case Allocated():
+                self.allocated, self.freed = entry, None
+            case Freed():
+                self.freed = entry
             case Planned():
                 self.plan, self.locked = entry, entry.locked
             case Unlocked():

@@ -111,6 +111,32 @@ class Restored:
 
 
 @dataclass(frozen=True)
+class Allocating:
+    """Temporary namespaces are about to be made over capacity that belongs to none; what comes
+    beside those that exist ``before`` is ours."""
+
+    before: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Allocated:
+    """They are there, as many as the drive gave."""
+
+    namespaces: tuple[NamespaceLayout, ...]
+    left: int
+    """Bytes that still belong to no namespace."""
+    problem: str
+    """Why, where somebody else might get at them."""
+
+
+@dataclass(frozen=True)
+class Freed:
+    """The temporary namespaces are deleted."""
+
+    problem: str
+
+
+@dataclass(frozen=True)
 class Keyed:
     """The probes' secret key was made; SHA-256 of it. Another one makes older probes void."""
 
@@ -269,6 +295,9 @@ Entry = (
     | Planned
     | Unlocked
     | Restored
+    | Allocating
+    | Allocated
+    | Freed
     | Keyed
     | Fingerprinted
     | Planted
@@ -299,6 +328,9 @@ _KINDS: dict[str, type[Entry]] = {
         Planned,
         Unlocked,
         Restored,
+        Allocating,
+        Allocated,
+        Freed,
         Keyed,
         Fingerprinted,
         Planted,

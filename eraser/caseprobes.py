@@ -212,6 +212,7 @@ def namespaces_to_read(desk: Desk, *, probes: bool) -> tuple[NamespacePlan, ...]
     """
     _key(desk)  # before anything asks whether probes stand: a lost key makes them void
     inspected = {layout.nsid: layout for layout in layouts(desk)}
+    temporary = {layout.nsid for layout in desk.state.temporary}
     namespaces, patience = [], Patience(desk.limits.ready)
     for nsid, path in sorted(desk.hold.paths.items()):
         with Device(path) as device:
@@ -232,6 +233,7 @@ def namespaces_to_read(desk: Desk, *, probes: bool) -> tuple[NamespacePlan, ...]
                     ),
                     patience,
                 ),
+                nsid in temporary,
             )
         )
     return tuple(namespaces)

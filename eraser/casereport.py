@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from eraser.casebook import CaseState
@@ -11,7 +11,7 @@ from eraser.drive.health import final, unfit
 from eraser.drive.profile import obstacles, unmendable
 from eraser.drive.residues import residues
 from eraser.wire.applied import tolerated
-from eraser.wire.policy import Label
+from eraser.wire.policy import Label, Unallocated
 from eraser.wire.profile import Profile
 from eraser.wire.report import (
     ControllerFacts,
@@ -120,6 +120,9 @@ def hold_reasons(
             "nobody's data is safe on it; replace it"
         )
     found += after.problems
+    if state.freed is not None and state.freed.problem:
+        found.append(state.freed.problem)
+    found += _unreached(request, state, label)
     found += [
         f"namespace {nsid} exists and is not attached: nobody has read it; attach or delete it"
         for nsid in after.detached
@@ -130,6 +133,18 @@ def hold_reasons(
     if after.health is not None:
         found += unfit(after.health, request.policy.health)
     return tuple(dict.fromkeys(found))
+
+
+def _unreached(request: CaseRequest, state: CaseState, label: Label | None) -> Iterator[str]:
+    """Capacity in no namespace that the drive would not show us, and may show somebody else."""
+    made, asked = state.allocated, request.policy.verification.unallocated
+    if made is None or not made.problem or not made.left:
+        return
+    if label is Label.CLEAR or asked is Unallocated.HOLD:
+        yield (
+            f"{made.left} bytes belong to no namespace, and nobody has read them: expected a "
+            f"temporary namespace over them, found {made.problem}"
+        )
 
 
 def _revisions(profile: Profile) -> frozenset[str]:
@@ -193,6 +208,7 @@ def assemble(
             after.facts,
             label,
             _revisions(request.profile),
+            state.left,
         ),
         retire=retire,
         visits=tuple(state.visits),

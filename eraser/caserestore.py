@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 
+from eraser import casetemporary
 from eraser.casedesk import Desk
 from eraser.caseentries import CommandEntry, Restored
 from eraser.caselayout import change
@@ -41,6 +42,9 @@ def restore(desk: Desk) -> None:
     unlock_late(desk)
     active, loose = _layout(desk)
     steps = _steps(desk, active, loose)
+    if not steps and not desk.state.erased:
+        # A sanitize was running when the drive was inspected.
+        casetemporary.allocate(desk)
     if steps and (left := _unerased(desk, active)):
         desk.note(Restored(False, active, (), (left,)))
         return
@@ -53,6 +57,7 @@ def restore(desk: Desk) -> None:
     with desk.step(Step.RESTORE):
         if desk.controller.identify().can_sanitize:
             wait_for_another(desk, "before the layout is restored")
+        casetemporary.free(desk)
         problems = _carry_out(desk, steps)
         active, loose = _read_layout(desk)
         if any(step.act is Act.PLACE for step in steps) and not _lost(desk):
@@ -61,6 +66,7 @@ def restore(desk: Desk) -> None:
             active, loose = _read_layout(desk)
         if _steps(desk, active, loose) and not problems:
             problems.append("restore: the drive took every command, and is not as it should be")
+        casetemporary.allocate(desk)
         desk.note(Restored(True, active, _added(desk), tuple(problems)))
 
 
@@ -112,7 +118,9 @@ def _read_layout(desk: Desk) -> Layouts:
         loose,
         [],  # the last look names it
     )
-    return layouts(active, described(controller, active)), loose
+    temporary = {each.nsid for each in desk.state.temporary}
+    kept = tuple(nsid for nsid in active if nsid not in temporary)
+    return layouts(kept, described(controller, kept)), loose
 
 
 def _steps(

@@ -183,6 +183,7 @@ def _compare(
             for nsid, namespace in sorted(namespaces.items())
         ),
         per_random=0,  # as it was done then, not as it would be cheaper now
+        gone=sum(n.blocks for n in claim.namespaces if n.temporary),
     )
     progress = stderr_progress()
     try:

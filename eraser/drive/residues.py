@@ -14,10 +14,12 @@ def residues(
     after: ControllerFacts | None,
     achieved: Label | None,
     trusted: Collection[str] | None = None,
+    left: int | None = None,
 ) -> tuple[str, ...]:
     """A sentence for each thing that no command of ours clears; empty where nothing was read.
 
-    ``trusted`` are the revisions that a profile names; None where there is none.
+    ``trusted`` are the revisions that a profile names; None where there is none. ``left``: bytes
+    over which no temporary namespace could be made; None where none was tried.
     """
     facts = after or before
     if facts is None:
@@ -25,7 +27,7 @@ def residues(
     return tuple(
         (
             *_condition(facts.condition or Condition(), facts.firmware, trusted),
-            *_capacity(before, achieved),
+            *_capacity(before, achieved, left),
         )
     )
 
@@ -84,10 +86,19 @@ def _images(
         )
 
 
-def _capacity(before: ControllerFacts | None, achieved: Label | None) -> Iterator[str]:
+def _capacity(
+    before: ControllerFacts | None, achieved: Label | None, left: int | None
+) -> Iterator[str]:
     """Format erases namespaces; capacity that belonged to none is reached by Sanitize alone."""
-    if before is not None and before.unallocated_bytes and achieved is Label.CLEAR:
+    if left is None:
+        left = 0 if before is None else before.unallocated_bytes
+    if left and achieved is Label.CLEAR:
         yield (
-            f"Capacity: {before.unallocated_bytes} bytes belonged to no namespace when the erase "
+            f"Capacity: {left} bytes belonged to no namespace when the erase "
             "began; Format does not reach what a deleted namespace left there."
+        )
+    elif left and achieved is Label.PURGE:
+        yield (
+            f"Capacity: {left} bytes belonged to no namespace; Sanitize covers them, and nobody "
+            "has read them."
         )

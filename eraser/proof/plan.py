@@ -44,6 +44,8 @@ class NamespacePlan:
     canaries: Canaries | None = None
     fingerprints: Fingerprints | None = None
     rescue: Rescue | None = None
+    temporary: bool = False
+    """It will be deleted when it was read."""
 
     @property
     def blocks(self) -> int:
@@ -70,6 +72,8 @@ class VerifyPlan:
     per_random: int = SEQUENTIAL_PER_RANDOM
     unreadable_limit: int = UNREADABLE_LIMIT
     reread: int = 0
+    gone: int = 0
+    """Blocks of temporary namespaces that had their share of the places and are no more."""
 
     def __post_init__(self) -> None:
         if len(self.seed) < 16:
@@ -92,7 +96,7 @@ class VerifyPlan:
 
     def share(self, namespace: NamespacePlan) -> int:
         """The random places of one namespace."""
-        return share(self.needed, namespace.blocks, self.blocks)
+        return share(self.needed, namespace.blocks, self.blocks + self.gone)
 
     def places(self, namespace: NamespacePlan) -> Iterator[int]:
         """The random places of one namespace, first and last block among them, ascending."""

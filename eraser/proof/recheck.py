@@ -57,7 +57,7 @@ class Recheck:
 
 def layout_differences(claim: Claim, found: dict[int, int]) -> tuple[str, ...]:
     """How the namespaces ``found`` (NSID to blocks of 4 KiB) differ from the certificate's."""
-    claimed = {n.nsid: n.blocks for n in claim.namespaces}
+    claimed = {n.nsid: n.blocks for n in claim.namespaces if not n.temporary}
     return tuple(
         f"namespace {nsid}: expected {_blocks(claimed.get(nsid))}, found {_blocks(found.get(nsid))}"
         for nsid in sorted(claimed.keys() | found.keys())
@@ -126,6 +126,8 @@ def unchecked(claim: Claim) -> tuple[str, ...]:
     ]
     if any(n.random for n in claim.namespaces):
         found.append("whose noise it is: blocks that read as noise are told by no look")
+    if gone := sum(n.blocks for n in claim.namespaces if n.temporary):
+        found.append(f"{gone} blocks of capacity that belongs to no namespace: none shows them now")
     if claim.done is VerificationMode.STATISTICAL:
         found.append("blocks between the places: a sample was certified, the same one was read")
     return tuple(found)

@@ -90,4 +90,5 @@ def _verified(namespace: NamespacePlan, tally: Tally, *, reread: bool) -> Namesp
         changed=tally.changed if reread else 0,
         by_passthrough=tally.by_passthrough,
         statuses=tally.status_counts,
+        temporary=namespace.temporary,
     )

@@ -49,6 +49,18 @@ class VerificationMode(enum.StrEnum):
     """Every block of every namespace."""
 
 
+class Unallocated(enum.StrEnum):
+    """What is done about capacity that belongs to no namespace (docs/decisions/unallocated.md)."""
+
+    PRINT = "print"
+    """A temporary namespace is made over it, erased and read with the others, and deleted. Where
+    the drive refuses that: printed under Purge, held under Clear."""
+    HOLD = "hold"
+    """The same, and what could not be read is held under Purge too."""
+    SKIP = "skip"
+    """No namespace is made: printed."""
+
+
 @dataclass(frozen=True)
 class Verification:
     """The proof asked for.
@@ -68,6 +80,8 @@ class Verification:
     visit: int = field(default=256, metadata=LATE)
     """Blocks of 4 KiB for each of the next tenant's first acts: ways of reading after the last
     method, and of writing too between two methods; 0 does none of them."""
+    unallocated: Unallocated = field(default=Unallocated.PRINT, metadata=LATE)
+    """Capacity that belongs to no namespace: how much of a proof is asked for."""
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.confidence < 1:

@@ -124,6 +124,8 @@ class NamespaceVerification:
     """Blocks that the kernel could not read and a Read command without checks could (NVM 3.2.4)."""
     statuses: tuple[StatusCount, ...] = ()
     """Why the unreadable ones are that."""
+    temporary: bool = field(default=False, metadata=LATE)
+    """Made over capacity that belonged to none, and deleted when it was read."""
 
 
 @dataclass(frozen=True)

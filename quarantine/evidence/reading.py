@@ -64,6 +64,11 @@ def total_blocks(verification: VerificationRecord) -> int:
     return sum(n.blocks for n in verification.namespaces)
 
 
+def temporary(verification: VerificationRecord | None) -> tuple[NamespaceVerification, ...]:
+    """The namespaces that stood over capacity of none while it was erased and read."""
+    return tuple(n for n in verification.namespaces if n.temporary) if verification else ()
+
+
 def read_everything(verification: VerificationRecord) -> bool:
     """Every block of every namespace was read; the mode's name alone is not believed."""
     return bool(verification.namespaces) and all(
@@ -159,8 +164,11 @@ def _namespaces(report: EraseReport, record: VerificationRecord) -> Iterator[str
         yield "expected what the drive said of itself after the erase, found nothing"
         return
     sizes = {n.nsid: math.ceil(n.size / BLOCK) for n in report.facts_after.namespaces}
-    found = {n.nsid: n.blocks for n in record.namespaces}
-    if len(found) != len(record.namespaces):
+    found = {n.nsid: n.blocks for n in record.namespaces if not n.temporary}
+    there = {*sizes, *report.facts_after.detached}
+    if stays := sorted(n.nsid for n in record.namespaces if n.temporary and n.nsid in there):
+        yield f"expected temporary namespaces to be deleted, found {stays}"
+    if len({n.nsid for n in record.namespaces}) != len(record.namespaces):
         yield "expected each namespace once in the verification, found one twice"
     if sizes != found:
         yield (

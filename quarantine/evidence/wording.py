@@ -207,6 +207,12 @@ def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             yield f"{record.method} took {record.attempts} attempts."
     if changes := _layout_changes(report):
         yield f"The layout was not the profile's and was changed by the erase: {changes}."
+    if temporary := reading.temporary(report.verification):
+        yield (
+            f"{sum(n.blocks for n in temporary)} blocks of 4,096 bytes belonged to no namespace: "
+            f"they were made temporary ones ({', '.join(str(n.nsid) for n in temporary)}), erased "
+            "and read with the rest, and freed again."
+        )
     if report.resumed:
         yield f"The case was interrupted and taken up again {report.resumed} time(s)."
     if report.verification is not None:
@@ -231,6 +237,8 @@ def _layout_changes(report: EraseReport) -> str:
         else:
             continue
         counts[_CUT_OFF if sent.status is None else what] += 1
+    if list(counts.values()) == [len(reading.temporary(report.verification))] * 2 + [0, 0]:
+        return ""  # they came and went
     return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 

@@ -56,6 +56,30 @@ def test_an_honest_drive_is_used_as_by_its_next_tenant_and_fit(rack: Rack) -> No
     assert not any("namespace" in text for text in between["not_done"] + after["not_done"])
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(CLEAR | {"label": "Clear"}, id="Format"),
+        pytest.param(QUICK, id="Sanitize", marks=pytest.mark.campaign),
+    ],
+)
+def test_capacity_in_no_namespace_is_erased_and_read_too(
+    rack: Rack, policy: dict[str, object]
+) -> None:
+    """A quarter of the media: the kernel gets a disk over it for the time of the case."""
+    made = bench(rack, "unallocated", policy=policy)
+    erased = made.erase()
+    assert (erased.code, erased.reasons, made.leaked) == (0, [], 0)
+    report = made.report(erased)
+    before, after = report["facts_before"], report["facts_after"]
+    assert after["namespaces"] == before["namespaces"]
+    assert (after["detached"], after["unallocated_bytes"]) == ([], before["unallocated_bytes"])
+    read = report["verification"]["namespaces"]
+    assert [each["nsid"] for each in read if each.get("temporary")] == [2]
+    assert sum(each["blocks"] for each in read) * 4096 >= after["total_bytes"] - 65536
+    assert not [text for text in report.get("residues", ()) if text.startswith("Capacity")]
+
+
 def test_a_drive_that_shows_what_it_kept_to_a_tenant_alone_is_held(rack: Rack) -> None:
     """Seed 2: half of each page, to reads that do not begin at 4 KiB once arbitration was set."""
     made = bench(rack, "composed:2", policy=VISITED)

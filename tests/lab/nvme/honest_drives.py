@@ -130,6 +130,11 @@ HONEST_DRIVES = (
         ),
     ),
     Preset(
+        "unallocated",
+        "manages namespaces, a quarter of the media is in none",
+        replace(FULL_FEATURED, namespaces=(NamespaceProfile(1, 0.75),)),
+    ),
+    Preset(
         "dual-port",
         "two controllers, of which the second is not connected",
         replace(FULL_FEATURED, other_controllers=(2,)),

@@ -32,6 +32,7 @@ from tests.unit.case.test_restore import (
     GAPS,
     ONE_METHOD,
     OTHER_SECTORS,
+    PLAIN,
     QUICK,
     SCATTERED,
     Hold,
@@ -123,6 +124,7 @@ def test_each_namespace_is_deleted_only_from_the_drive_of_the_case(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_bed(tmp_path, monkeypatch, ONE_METHOD)
+    made.policy = PLAIN
     made.leave(SCATTERED)
     real = Killable.identity
 
@@ -142,6 +144,7 @@ def test_no_namespace_is_deleted_whose_format_failed(
     """Format reaches nothing that belongs to no namespace: the next case would certify a drive
     that still has this one's data."""
     made = make_bed(tmp_path, monkeypatch, FORMAT_ONLY)
+    made.policy = PLAIN
     made.leave(SCATTERED)
     made.bench.drive.set_faults(Faults(format=EraseFault.FAIL))
     report = made.run()
@@ -208,6 +211,7 @@ def test_a_drive_that_never_answers_a_delete_is_asked_once_and_erased(
 ) -> None:
     """Each would cost the time limit of a Format; a tenant can leave a thousand namespaces."""
     made = make_bed(tmp_path, monkeypatch, drive)
+    made.policy = PLAIN
     made.leave(left)
     real, asked = caselayout.detached.send, []
 
@@ -250,6 +254,7 @@ def test_a_change_without_end_is_in_the_report_and_was_something(
 ) -> None:
     """Its child lives on and may still move namespaces: no later run says that nothing was sent."""
     made = make_bed(tmp_path, monkeypatch)
+    made.policy = PLAIN
     made.leave(SCATTERED)
     monkeypatch.setattr(caselayout.detached, "send", lambda *_words, **_options: None)
     report = made.run()

@@ -41,7 +41,7 @@ from eraser.erase.layout import create_data, layout_steps, reformat_cdw10
 from eraser.errors import DriveError
 from eraser.journal import read, replace_durably
 from eraser.wire import codec
-from eraser.wire.policy import Label, Limits, Method, Policy, Verification
+from eraser.wire.policy import Label, Limits, Method, Policy, Unallocated, Verification
 from eraser.wire.profile import NamespaceLayout, Profile
 from eraser.wire.report import EraseReport, Outcome, Verdict
 from tests.lab.nvme import features as labfeatures
@@ -63,6 +63,8 @@ POLICY = Policy(
     limits=Limits(poll=0.001, stuck=5, sanitize=20, command=5),
     verification=Verification(visit=0),
 )
+PLAIN = replace(POLICY, verification=Verification(visit=0, unallocated=Unallocated.SKIP))
+"""Without temporary namespaces, where each command is counted."""
 
 SCATTERED = Leftovers(
     namespaces=[
@@ -294,6 +296,7 @@ def test_killed_at_any_act_it_is_put_right_all_the_same(
     """Also between deleting and creating; and what was put right is not touched again."""
     (tmp_path / "whole").mkdir()
     made = make_bed(tmp_path / "whole", monkeypatch, drive)
+    made.policy = PLAIN
     made.leave(SCATTERED)
     fit(made.run())
     whole, acts = made.names(), made.plug.acts
@@ -302,6 +305,7 @@ def test_killed_at_any_act_it_is_put_right_all_the_same(
         place = tmp_path / f"at-{at}"
         place.mkdir()
         made = make_bed(place, monkeypatch, drive)
+        made.policy = PLAIN
         made.leave(SCATTERED)
         plug = Plug(at, after)
         with contextlib.suppress(Crash):
@@ -370,6 +374,7 @@ def test_what_was_sent_is_in_the_report_with_its_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_bed(tmp_path, monkeypatch)
+    made.policy = PLAIN
     made.leave(EMPTIED)
     report = made.run()
     [create] = [c for c in report.commands if c.opcode == 0x0D]
@@ -457,6 +462,7 @@ def test_format_reaches_every_namespace_before_it_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_bed(tmp_path, monkeypatch, FORMAT_ONLY)
+    made.policy = PLAIN
     made.leave(SCATTERED)
     report = made.run()
     erased, order = set[int](), list[str]()

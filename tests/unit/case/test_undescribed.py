@@ -13,7 +13,7 @@ from eraser.errors import BadInputError, DriveError
 from eraser.wire.report import Verdict
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
-from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, fit, make_bed
+from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, PLAIN, fit, make_bed
 from tests.unit.drive.labdrive import LabController, lab_controller
 
 ODD = 2
@@ -58,6 +58,7 @@ def test_format_erases_what_it_can_name_and_nothing_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_bed(tmp_path, monkeypatch, FORMAT_ONLY)
+    made.policy = PLAIN
     made.leave(LEFT)
     report = made.run()
     assert made.names() == ["format_nvm"]

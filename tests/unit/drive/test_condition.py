@@ -548,10 +548,15 @@ def test_residues_name_what_nothing_clears(tmp_path: Path) -> None:
     assert residues(None, condition(), Label.PURGE) == ()
 
 
-def test_capacity_of_no_namespace_is_a_residue_of_format_alone() -> None:
+def test_capacity_that_nobody_has_read_is_a_residue() -> None:
     before = replace(condition(), unallocated_bytes=4096)
-    assert "4096 bytes belonged to no" in residues(before, condition(), Label.CLEAR)[0]
-    assert residues(before, condition(), Label.PURGE) == ()
+    (said,) = residues(before, condition(), Label.CLEAR)
+    assert "4096 bytes belonged to no namespace when" in said
+    (said,) = residues(before, condition(), Label.PURGE)
+    assert said.endswith("Sanitize covers them, and nobody has read them.")
+    for label in Label:
+        assert residues(before, condition(), label, left=0) == ()
+        assert "512 bytes" in residues(before, condition(), label, left=512)[0]
 
 
 def test_expectations_have_no_place_for_locks() -> None:

@@ -103,3 +103,25 @@ def test_another_layout_is_another_drive_than_certified(image: Image) -> None:
         f"namespace 1: expected {BLOCKS} blocks, found none",
     )
     assert recheck.other_layout(claim, found).agreement is Agreement.DIFFERS
+
+
+def test_a_temporary_namespace_had_its_places_and_is_no_more(image: Image) -> None:
+    """It had its share of the sample: what is left is read at the very places of then."""
+    _, whole = certified(image, STATISTICAL)
+    [stays] = whole.namespaces
+    room = NamespacePlan(2, stays.path, stays.size, temporary=True)
+    both = replace(whole, namespaces=(stays, room))
+    result = Verifier(both).run()
+    assert result is not None
+    assert [each.temporary for each in result.namespaces] == [False, True]
+    base, _ = certified(image, STATISTICAL)
+    claim = replace(base, namespaces=result.namespaces)
+    assert recheck.layout_differences(claim, {1: BLOCKS}) == ()
+    assert recheck.layout_differences(claim, {1: BLOCKS, 2: BLOCKS}) == (
+        f"namespace 2: expected none, found {BLOCKS} blocks",
+    )
+    again = replace(whole, gone=BLOCKS)
+    assert list(again.places(stays)) == list(both.places(stays))
+    found = look(claim, again)
+    assert (found.agreement, found.read) == (Agreement.AGREES, result.namespaces[0].read)
+    assert f"{BLOCKS} blocks of capacity" in "".join(found.unchecked)

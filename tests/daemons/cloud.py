@@ -161,7 +161,8 @@ class Cloud:
             timeout=120,
         )
         if done.returncode:
-            raise LabError(f"nvme-quarantine {' '.join(arguments)}: {done.stderr.strip()}")
+            said = f"{done.stdout}{done.stderr}".strip()
+            raise LabError(f"nvme-quarantine {' '.join(arguments)}: {said}")
         return done.stdout
 
     def json(self, *arguments: str) -> Any:

@@ -22,6 +22,7 @@ from typing import Any, Final
 from celery import Celery
 
 from eraser import bell
+from eraser.clock import utc_now
 from eraser.wire import codec, messaging, signing
 from eraser.wire.identity import ControllerIdentity, Slot
 from eraser.wire.inbound import Kind
@@ -127,6 +128,7 @@ class _Host:
         payload = signing.verify(token, self.controller, ORDER_TYPE, "order")
         order = codec.load(EraseOrder, payload, "order")
         self.accepted[order.slot.address] = order
+        started = utc_now()
         self._send(Kind.PROGRESS, self._progress(order), PROGRESS_TYPE)
         time.sleep(ERASE_SECONDS)
         report = replace(
@@ -139,7 +141,8 @@ class _Host:
             incarnation=order.incarnation,
             policy=order.policy.name,
             profile=order.profile.name,
-            finished_at=f"case {order.order_id}",
+            started_at=started,
+            finished_at=utc_now(),
         )
         self._send(Kind.REPORT, report, REPORT_TYPE)
 

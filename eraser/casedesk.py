@@ -11,9 +11,10 @@ from eraser import durationfiles, durations
 from eraser.casebook import CaseState
 from eraser.caseentries import Entry, Identified, Revoked, Spent
 from eraser.casefiles import CaseFiles, CaseRequest
+from eraser.drive import binding
 from eraser.drive.binding import ensure_nvme_driver
 from eraser.drive.idle import prove_idle
-from eraser.drive.lock import NamespaceHold, SlotLock
+from eraser.drive.lock import PROBE_PATIENCE, NamespaceHold, SlotLock
 from eraser.drive.nvme import Controller, open_controller
 from eraser.drive.spec import SanitizeLog
 from eraser.drive.sysfs import Host
@@ -170,8 +171,9 @@ class Desk:
         """The same as a question."""
         return self._deadline is not None and time.monotonic() >= self._deadline
 
-    def open(self) -> None:
-        """Proves the drive idle, opens it, knows it, and claims it for this run.
+    def open(self, *, patience: float = PROBE_PATIENCE) -> None:
+        """Proves the drive idle, opens it, knows it, and claims it for this run. ``patience`` in
+        seconds is udev's, that looks at new disks first.
 
         Raises ``InUseError``, ``AbsentError``, :class:`IdentityError` or :class:`DriveError`.
         """
@@ -188,7 +190,7 @@ class Desk:
         self._know()
         self._learn_quirks()
         self._await_disks()
-        self._hold = NamespaceHold(self._controller).take()
+        self._hold = NamespaceHold(self._controller, patience=patience).take()
         # The disks that come back after a reset or Format of ours are udev's first: a slow look of
         # its is no reason to end a case that has erased already.
         self._hold.patience = self.limits.ready
@@ -292,6 +294,16 @@ class Desk:
         except DriveError as error:
             problem = str(error)
         self.reclaim()
+        return problem
+
+    def rebind(self) -> str:
+        """Gives the drive to nobody and takes it again, with the shutdown that the kernel's driver
+        announces then; why that was not done, empty where it was. Raises as :meth:`open`."""
+        self.hold.drop()
+        self.controller.close()
+        ready = self.limits.ready
+        problem = binding.rebind(self.host, self.request.slot.address, timeout=ready)
+        self.open(patience=ready)
         return problem
 
     def close(self) -> None:

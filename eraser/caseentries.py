@@ -232,6 +232,8 @@ class WasReset:
     problem: str
     writes: int | None = None
     """Host Write Commands (log 02h) after it: a resumed case sees by them what came between."""
+    announced: bool = False
+    """The driver let go of the drive for it, and announced a shutdown."""
 
 
 @dataclass(frozen=True)

@@ -34,12 +34,14 @@ _RANK = {Verdict.ERASED: 0, Verdict.UNKNOWN: 1, Verdict.NOT_ERASED: 2}
 
 
 def reset(desk: Desk) -> None:
-    """A controller reset after the last command, so that no cache answers the reading."""
+    """A controller reset after the last command, so that no cache answers the reading: with the
+    shutdown before it that the next tenant's host announces, where the drive is visited."""
     if desk.state.reset is not None:
         return
     with desk.step(Step.RESET):
-        problem = desk.reset()
-        desk.note(WasReset(problem, _writes(desk)))
+        announced = bool(desk.policy.verification.visit) and not desk.rebind()
+        problem = "" if announced else desk.reset()
+        desk.note(WasReset(problem, _writes(desk), announced))
 
 
 def reconsider(desk: Desk) -> None:

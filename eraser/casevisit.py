@@ -33,11 +33,12 @@ NEVER = (
     "reset of the bus",
     "reset of the subsystem",
     "power cycle",
-    "shutdown of the controller",
     "formats with metadata",
     "controller memory buffer and persistent memory region",
 )
 """What a next tenant may do and this does not, for the report."""
+SHUTDOWN = "shutdown of the controller"
+"""Where the kernel's driver could not be made to let go of the drive."""
 _ASKED = (0x01, 0x02, 0x04, 0x06, 0x0B)
 """Features that are set to what they are: arbitration, power, temperature, volatile write cache,
 events. Not the number of queues, which is the driver's."""
@@ -80,6 +81,7 @@ def between(desk: Desk, place: int) -> None:
     acts, undone = list[ActRecord](), list(NEVER)
     with desk.step(Step.ERASE, "as its next tenant"):
         for by_function in (True, False):
+            _leave(desk, undone)
             for _ in range(RESETS):
                 _reset(desk, undone, by_function=by_function)
             time.sleep(PAUSE)
@@ -100,6 +102,12 @@ def _read_and_write(visitor: Visitor) -> None:
     visitor.read(", after writes")
 
 
+def _leave(desk: Desk, undone: list[str]) -> None:
+    problem = desk.rebind()
+    make_readable(desk)
+    undone += [f"{SHUTDOWN}: {problem}"] if problem else []
+
+
 def _reset(desk: Desk, undone: list[str], *, by_function: bool) -> None:
     problem = desk.reset(by_function=by_function)
     make_readable(desk)
@@ -112,6 +120,8 @@ def after(desk: Desk, plan: VerifyPlan) -> None:
     if not desk.policy.verification.visit or state.visited(len(state.steps), wrote=False):
         return
     undone = [*NEVER, "writes: nothing is written after the last method"]
+    if state.reset is None or not state.reset.announced:
+        undone.append(SHUTDOWN)
     _ask(desk)
     time.sleep(PAUSE)
     pools = {namespace: plan.again(namespace) for namespace in plan.namespaces}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from eraser.drive import command
 from eraser.drive.idle import prove_idle
 from eraser.drive.sysfs import AbsentError, Host, PciFunction, wait_for
 from eraser.errors import DriveError
@@ -41,6 +42,32 @@ def ensure_nvme_driver(host: Host, address: str, *, timeout: float) -> bool:
         lambda: any(function.state(name) == "live" for name in function.controllers),
     )
     return rebound
+
+
+def rebind(host: Host, address: str, *, timeout: float) -> str:
+    """Takes the function from ``nvme`` and gives it back, as before and after each guest; why not,
+    empty where it was done.
+
+    The driver announces a shutdown as it lets go (CC.SHN, Base 3.6.1; nvme_remove in
+    drivers/nvme/host/pci.c). Nobody may hold its controller or disks. Returns before the controller
+    is live. Raises :class:`DriveError` where the kernel took longer than ``timeout`` seconds.
+    """
+    function = PciFunction(host, address)
+    if function.driver != NVME:
+        return f"expected the nvme driver at {address}, found {function.driver}"
+    # To this driver by name: another one may have been told to take all drives of this kind.
+    for path in (f"{function.directory}/driver/unbind", f"/sys/bus/pci/drivers/{NVME}/bind"):
+        # By a child: a write that is stuck in the kernel must not keep us.
+        argv = ("tee", str(host.path(path)))
+        done = command.run(argv, timeout=timeout, stdin=function.address.encode())
+        if done.exit_code is None:
+            raise DriveError(
+                f"{address}: expected a write to {path} to end within {timeout:g} s, found no "
+                "answer; see the kernel's log"
+            )
+        if done.exit_code:
+            return f"write to {path}: {done.stderr.strip()[:200]}"
+    return ""
 
 
 def _write(host: Host, path: str, value: str) -> None:

@@ -53,7 +53,9 @@ def test_an_honest_drive_is_used_as_by_its_next_tenant_and_fit(rack: Rack) -> No
     assert (between["wrote"], after["wrote"]) == (True, False)
     acts = between["acts"] + after["acts"]
     assert [act for act in acts if not act["done"] or act["canaries"] or act["unchanged"]] == []
-    assert not any("namespace" in text for text in between["not_done"] + after["not_done"])
+    undone = between["not_done"] + after["not_done"]
+    assert not any("namespace" in text or "shutdown" in text for text in undone)
+    assert [event.event for event in made.drive.events()].count("shutdown") == 3
 
 
 @pytest.mark.parametrize(

@@ -51,10 +51,10 @@ class LateController:
 class Hold:
     """Claims what is there when it is told to."""
 
-    def __init__(self, controller: LateController) -> None:
+    def __init__(self, controller: LateController, *, patience: float) -> None:
         self.controller = controller
         self.claimed: frozenset[str] = frozenset()
-        self.patience = 0.0
+        self.patience = patience
 
     def take(self) -> Hold:
         self.claimed = frozenset(self.controller.disks)

@@ -7,6 +7,7 @@ is what each of these acts is for.
 
 from __future__ import annotations
 
+import errno
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,14 @@ from pathlib import Path
 import pytest
 
 from eraser.wire.policy import Policy, Verification
+from eraser.wire.report import Outcome as Ending
 from eraser.wire.report import Verdict, VisitRecord
 from tests.lab.nvme.composed.description import Abilities, Description, Lie
 from tests.lab.nvme.composed.kept import Kept
 from tests.lab.nvme.composed.oddities import Odd
 from tests.lab.nvme.composed.trial import Outcome, Trial, attempt
 from tests.lab.nvme.composed.triggers import Trigger
+from tests.lab.nvme.linux.kernel import Kernel
 from tests.lab.nvme.nature import Method
 
 TWO = (Method.SANITIZE_CRYPTO, Method.SANITIZE_BLOCK)
@@ -70,6 +73,7 @@ TO_OTHERS = [
     Trigger("command", "fua"),
     Trigger("reset", "controller", 2),
     Trigger("reset", "function", 2),
+    Trigger("left", "", 2),
     Trigger("feature", "arbitration"),
     Trigger("feature", "error-recovery"),
     Trigger("time", "idle", 1),
@@ -127,6 +131,46 @@ def test_an_honest_drive_is_visited_twice_and_released(tmp_path: Path) -> None:
 def test_honest_oddities_hold_nothing(tmp_path: Path, odd: str) -> None:
     drive = Description("odd", Abilities(methods=TWO), odd=(Odd(odd, 5),))
     assert tried(drive, tmp_path).outcome is Outcome.RELEASED
+
+
+def test_the_last_method_is_followed_by_a_shutdown_too(tmp_path: Path) -> None:
+    drive = Description(
+        "liar", Abilities(methods=TWO), (Lie(Kept(), (Method.SANITIZE_BLOCK,), Trigger("left")),)
+    )
+    assert tried(drive, tmp_path, UNSEEN).report.verdict is Verdict.ERASED
+    assert tried(drive, tmp_path).report.verdict is Verdict.NOT_ERASED
+
+
+def test_a_driver_that_does_not_let_go_is_told_of_and_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(_kernel: Kernel) -> None:
+        raise OSError(errno.EBUSY, "busy")
+
+    monkeypatch.setattr(Kernel, "unbind", busy)
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path)
+    assert found.outcome is Outcome.RELEASED
+    for visit in found.report.visits:
+        assert any(text.startswith("shutdown of the controller") for text in visit.not_done)
+
+
+@pytest.mark.parametrize("nth", [1, 3])
+def test_a_drive_that_does_not_come_back_is_held_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    """Between the methods, and after the last one."""
+    real, calls = Kernel.bind, itertools.count(1)
+
+    def gone(kernel: Kernel) -> None:
+        if next(calls) >= nth:
+            raise OSError(errno.ENODEV, "no such device")
+        real(kernel)
+
+    monkeypatch.setattr(Kernel, "bind", gone)
+    report = tried(Description("honest", Abilities(methods=TWO)), tmp_path).report
+    assert report.fit is False
+    assert report.outcome is Ending.COMPLETED
+    assert any("found no driver" in reason for reason in report.reasons)
 
 
 def test_nothing_is_written_after_the_last_method(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def doors(kernel: Kernel, clock: Clock) -> Iterator[sysfs.Host]:
         put(visit, "processors", lambda: list(range(QUEUES)))
         put(visit, "on_processor", on_processor)
         put(casedesk, "open_controller", _open)
-        put(casedesk, "NamespaceHold", lambda _controller: _Hold(kernel))
+        put(casedesk, "NamespaceHold", lambda _controller, **_options: _Hold(kernel))
         for name in ("prove_idle", "ensure_nvme_driver", "check_unique"):
             put(casedesk, name, lambda *_arguments, **_options: None)
         put(takedesk, "revoke", lambda *_arguments, **_options: None)

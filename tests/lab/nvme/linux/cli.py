@@ -6,6 +6,7 @@ What they print is what nvme-cli 2.3 prints for the same, as far as the eraser r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from eraser.clock import utc_now
 from eraser.drive.command import Completed
@@ -36,8 +37,8 @@ class Programs:
         return Completed(tuple(argv), code, out, said, utc_now(), 0.0)
 
     def _run(self, argv: tuple[str, ...], stdin: bytes) -> tuple[int, bytes, str]:
-        if argv[0] == "tee" and argv[1] == str(self._kernel.function / "reset"):
-            return 0 if self._kernel.reset(Reset.FUNCTION) else 1, stdin, ""
+        if argv[0] == "tee":
+            return self._write(Path(argv[1]), stdin)
         verb = argv[1]
         if verb == "version":
             return 0, b"nvme version of the lab\n", ""
@@ -49,6 +50,18 @@ class Programs:
         if verb in ("admin-passthru", "io-passthru"):
             return self._pass(verb == "io-passthru", _options(argv[3:]), stdin)
         raise ValueError(f"a program that the lab knows was expected, found {argv}")
+
+    def _write(self, path: Path, value: bytes) -> tuple[int, bytes, str]:
+        kernel = self._kernel
+        if path == kernel.function / "reset":
+            return 0 if kernel.reset(Reset.FUNCTION) else 1, value, ""
+        if path == kernel.function / "driver/unbind":
+            kernel.unbind()
+        elif path == kernel.root / "sys/bus/pci/drivers/nvme/bind":
+            kernel.bind()
+        else:
+            raise ValueError(f"a file of sysfs that the lab knows was expected, found {path}")
+        return 0, value, ""
 
     def _pass(self, io: bool, given: dict[str, int], stdin: bytes) -> tuple[int, bytes, str]:
         length = given.get("data-len", 0)

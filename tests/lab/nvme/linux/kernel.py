@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 import struct
 from pathlib import Path
 
@@ -47,8 +48,7 @@ class Kernel:
         return self.root / "sys/bus/pci/devices" / ADDRESS
 
     def _make_sysfs(self) -> None:
-        controller = self.function / "nvme" / NAME
-        controller.mkdir(parents=True)
+        self.function.mkdir(parents=True)
         ids = self.host.drive.profile.pci
         for name, value in (
             ("vendor", ids.vendor),
@@ -60,14 +60,16 @@ class Kernel:
         (self.function / "reset").write_text("")
         driver = self.root / "sys/bus/pci/drivers/nvme"
         driver.mkdir(parents=True)
-        (self.function / "driver").symlink_to(driver)
+        (self.root / "dev").mkdir()
+
+    def _bring_up(self) -> None:
+        controller = self.function / "nvme" / NAME
+        controller.mkdir(parents=True)
+        (self.function / "driver").symlink_to(self.root / "sys/bus/pci/drivers/nvme")
         # Nobody opens the node for more than its number: any character device will do.
         null = os.stat(os.devnull).st_rdev
         (controller / "dev").write_text(f"{os.major(null)}:{os.minor(null)}\n")
-        (self.root / "dev").mkdir()
         (self.root / "dev" / NAME).symlink_to(os.devnull)
-
-    def _bring_up(self) -> None:
         self._say("live")
         try:
             self.host.bring_up(QUEUES)
@@ -115,6 +117,25 @@ class Kernel:
             if path == self.path(nsid):
                 return found
         raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    def unbind(self) -> None:
+        """The driver lets go of the drive, and tells it so. Raises ``OSError`` where it has not
+        got it."""
+        if not (self.function / "driver").exists():
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+        if self.live:
+            self.host.shut_down()
+        self.disks = {}
+        shutil.rmtree(self.function / "nvme")
+        for gone in (self.root / "dev").glob("nvme*"):
+            gone.unlink()
+        (self.function / "driver").unlink()
+
+    def bind(self) -> None:
+        """The driver takes the drive. Raises ``OSError`` where it has it already."""
+        if (self.function / "driver").exists():
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        self._bring_up()
 
     # Resets
 

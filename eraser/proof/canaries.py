@@ -16,6 +16,9 @@ from eraser.proof.sampling import places
 
 _SECTOR = 512
 _MARK = 16
+SMALL = 8
+"""One canary in so many is written sector by sector: a drive may keep what is less than its mapping
+unit (mostly 4 KiB) elsewhere, and erase it otherwise."""
 _GIVE_UP_AFTER = 16
 """Failed writes in a row: the namespace does not take writes at all."""
 
@@ -84,7 +87,8 @@ class Canaries:
                 void.append(index)
                 continue
             try:
-                device.write_block(index, self.content(index)[: block_length(index, device.size)])
+                data = self.content(index)[: block_length(index, device.size)]
+                device.write_block(index, data, by_sector=done % SMALL == 1)
             except DriveError as error:
                 void.append(index)
                 in_a_row, reason = in_a_row + 1, reason or str(error)

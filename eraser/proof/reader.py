@@ -243,21 +243,28 @@ class Device:
         self.failures[offset // BLOCK] = status
         return False
 
-    def write_block(self, index: int, data: bytes) -> None:
+    def write_block(self, index: int, data: bytes, *, by_sector: bool = False) -> None:
         """Write one block; it has reached the medium on return (O_DSYNC, which is FUA on NVMe).
 
-        Raises :class:`DriveError` when the drive does not take it.
+        ``by_sector``: with a write for each of the drive's own logical blocks, which are smaller on
+        most. Raises :class:`DriveError` when the drive does not take it.
         """
         length = block_length(index, self.size)
         if index < 0 or length <= 0 or len(data) != length:
             raise ValueError(f"expected {length} bytes for block {index}, found {len(data)}")
         self._page[:length] = data
-        with memoryview(self._page) as page:
+        piece = min(self.logical_block, length) if by_sector else length
+        for at in range(0, length, piece):
             try:
-                done = os.pwritev(self._fd, [page[:length]], index * BLOCK)
+                self._pwrite(index * BLOCK, at, piece)
             except OSError as error:
                 raise DriveError(
                     f"{self.path}: expected block {index} to be written, found {error.strerror}"
                 ) from error
+
+    def _pwrite(self, offset: int, at: int, length: int) -> None:
+        """``length`` bytes of the page from ``at``, to ``offset + at``. Raises ``OSError``."""
+        with memoryview(self._page) as page:
+            done = os.pwritev(self._fd, [page[at : at + length]], offset + at)
         if done != length:
             raise DriveError(f"{self.path}: expected {length} bytes written, found {done}")

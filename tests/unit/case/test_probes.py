@@ -208,9 +208,9 @@ def asked_for(monkeypatch: pytest.MonkeyPatch) -> set[int]:
         found.update(range(start, stop))
         return in_a_row(device, start, stop)
 
-    def write_block(device: Device, index: int, data: bytes) -> None:
+    def write_block(device: Device, index: int, data: bytes, *, by_sector: bool) -> None:
         found.add(index)
-        write(device, index, data)
+        write(device, index, data, by_sector=by_sector)
 
     monkeypatch.setattr(Device, "read_batches", read_batches)
     monkeypatch.setattr(Device, "read_sequential", read_sequential)

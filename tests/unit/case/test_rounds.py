@@ -96,7 +96,7 @@ def test_a_drive_that_remembers_after_its_second_reset(
 def test_a_drive_that_drops_writes_is_erased_and_not_handed_out(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Device, "write_block", lambda *_given: None)
+    monkeypatch.setattr(Device, "write_block", lambda *_given, **_options: None)
     report = bed.run()
     assert (report.verdict, report.fit) == (Verdict.ERASED, False), "the content still decides"
     assert re.search("called 6[4-6] writes done", " ".join(report.reasons))

@@ -26,11 +26,11 @@ class Refusing(Device):
     refuse: range = range(0)
     ignore: range = range(0)
 
-    def write_block(self, index: int, data: bytes) -> None:
+    def write_block(self, index: int, data: bytes, *, by_sector: bool = False) -> None:
         if index in self.refuse:
             raise DriveError(f"{self.path}: expected block {index} to be written, found EIO")
         if index not in self.ignore:
-            super().write_block(index, data)
+            super().write_block(index, data, by_sector=by_sector)
 
 
 def test_planted_canaries_are_on_the_medium(image: Image) -> None:
@@ -113,9 +113,9 @@ def test_a_namespace_that_takes_no_write_is_not_tried_for_ever(image: Image) -> 
     class Counting(Device):
         """Opened for reading alone: the kernel refuses every write."""
 
-        def write_block(self, index: int, data: bytes) -> None:
+        def write_block(self, index: int, data: bytes, *, by_sector: bool = False) -> None:
             tried.append(index)
-            super().write_block(index, data)
+            super().write_block(index, data, by_sector=by_sector)
 
     with Counting(image(bytes(500 * BLOCK))) as device:
         canaries = Canaries(KEY, 1, device.blocks, 100)

@@ -18,7 +18,7 @@ from eraser.wire.policy import Policy, Verification
 from eraser.wire.report import Outcome as Ending
 from eraser.wire.report import Verdict, VisitRecord
 from tests.lab.nvme.composed.description import Abilities, Description, Lie
-from tests.lab.nvme.composed.kept import Kept
+from tests.lab.nvme.composed.kept import Kept, What
 from tests.lab.nvme.composed.oddities import Odd
 from tests.lab.nvme.composed.trial import Outcome, Trial, attempt
 from tests.lab.nvme.composed.triggers import Trigger
@@ -76,6 +76,7 @@ TO_OTHERS = [
     Trigger("left", "", 2),
     Trigger("feature", "arbitration"),
     Trigger("feature", "error-recovery"),
+    Trigger("feature", "timestamp"),
     Trigger("time", "idle", 1),
 ]
 
@@ -131,6 +132,14 @@ def test_an_honest_drive_is_visited_twice_and_released(tmp_path: Path) -> None:
 def test_honest_oddities_hold_nothing(tmp_path: Path, odd: str) -> None:
     drive = Description("odd", Abilities(methods=TWO), odd=(Odd(odd, 5),))
     assert tried(drive, tmp_path).outcome is Outcome.RELEASED
+
+
+def test_what_was_written_in_less_than_a_page_is_probed_for(tmp_path: Path) -> None:
+    """A drive that keeps what is less than its mapping unit elsewhere, and never erases it."""
+    small = Lie(Kept(What.SMALL), TWO[:1], Trigger("path", "fua"))
+    found = tried(Description("liar", Abilities(methods=TWO), (small,)), tmp_path)
+    assert found.report.verdict is Verdict.NOT_ERASED
+    assert any(act.canaries for act in between(found).acts)
 
 
 def test_the_last_method_is_followed_by_a_shutdown_too(tmp_path: Path) -> None:

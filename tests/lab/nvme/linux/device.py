@@ -7,7 +7,7 @@ import os
 
 from eraser.errors import DriveError
 from eraser.proof.aio import Queue, Request
-from eraser.proof.blocks import BLOCK, block_count, block_length
+from eraser.proof.blocks import BLOCK, block_count
 from eraser.proof.passread import Rescue
 from eraser.proof.reader import Device
 from tests.lab.nvme.linux.kernel import Kernel
@@ -73,13 +73,5 @@ class LabDevice(Device):
             self.rescued += 1
         return True
 
-    def write_block(self, index: int, data: bytes) -> None:
-        """As the reader's own. Raises :class:`DriveError` where the drive does not take it."""
-        if len(data) != block_length(index, self.size):
-            raise ValueError(f"expected a whole block {index}, found {len(data)} bytes")
-        try:
-            self._kernel.write(self.path, index * BLOCK, data)
-        except OSError as error:
-            raise DriveError(
-                f"{self.path}: expected block {index} to be written, found {error.strerror}"
-            ) from error
+    def _pwrite(self, offset: int, at: int, length: int) -> None:
+        self._kernel.write(self.path, offset + at, self._page[at : at + length])

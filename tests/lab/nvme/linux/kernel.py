@@ -26,6 +26,10 @@ _RETRIES = 5
 """nvme_max_retries (drivers/nvme/host/core.c): of the driver's own commands and the block layer's;
 one that user space passes through is sent once."""
 _FUA = 1 << 30
+_ONCS_TIMESTAMP = 1 << 6
+"""Base 2.0, figure 275: the Timestamp feature is supported."""
+_NOW = 1_800_000_000_000
+"""Milliseconds since 1970."""
 
 
 class Kernel:
@@ -76,7 +80,7 @@ class Kernel:
         except DriveError:
             self._say("dead")
             return
-        self.scan()
+        self._start()
 
     def _say(self, state: str) -> None:
         (self.function / "nvme" / NAME / "state").write_text(state + "\n")
@@ -85,6 +89,13 @@ class Kernel:
     def live(self) -> bool:
         """The driver has not given the drive up."""
         return (self.function / "nvme" / NAME / "state").read_text() == "live\n"
+
+    def _start(self) -> None:
+        """What the driver does with a drive that is ready: it tells the time
+        (nvme_configure_timestamp in drivers/nvme/host/core.c), and looks for namespaces."""
+        if int.from_bytes(self.host.identify(0x01)[520:522], "little") & _ONCS_TIMESTAMP:
+            self.host.command(0, 0x09, send=_NOW.to_bytes(8, "little"), cdw10=0x0E)
+        self.scan()
 
     def scan(self) -> None:
         """Look which namespaces there are; each that describes itself gets its disk."""
@@ -147,7 +158,7 @@ class Kernel:
             self._say("dead")
             return False
         self._say("live")
-        self.scan()
+        self._start()
         return True
 
     # Commands

@@ -7,6 +7,7 @@ was restored from a backup, must not take the whole pool away: then they are era
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -42,18 +43,24 @@ class Brake:
         self._now = monotonic
         self._most = FEW
         self._erasing: set[Slot] = set()
+        self._refreshed = -math.inf
         self._times: dict[Slot, list[float]] = {}
         self._told: set[str] = set()
         """What people know: words, each until it is over."""
 
     def refresh(self, records: Iterable[SlotRecord]) -> None:
         """The slots as they are: who is done makes room."""
+        self._refreshed = self._now()
         states = {record.slot: record.state for record in records}
         self._erasing = {slot for slot in self._erasing if states.get(slot) in _AT_WORK}
         free = sum(state in FREE_TO_SCHEDULE for state in states.values())
         self._most = max(FEW, int(SHARE * free))
         if not self._erasing:
             self._told.discard(_MANY)
+
+    def is_stale(self, seconds: float) -> bool:
+        """Whether it holds drives back by what was true so long ago: some may be done since."""
+        return self._is_full and self._now() - self._refreshed >= seconds
 
     def waits(self, slot: Slot) -> str:
         """Why a drive whose provider moved stays on offer for now; empty when it need not."""
@@ -62,10 +69,13 @@ class Brake:
                 f"the provider of {slot} moved {OFTEN} times in a day without a reason, and the "
                 "drive was erased each time; it stays on offer: what writes to the provider?"
             )
-        return _MANY if len(self._erasing) >= self._most else ""
+        return _MANY if self._is_full else ""
 
     def note(self, slot: Slot, action: Action) -> None:
-        """What follows for a slot whose traits were asked for; of a wait people hear once."""
+        """What followed for a slot whose traits were asked for; of a wait people hear once.
+
+        A drive that Placement failed to reserve is erased by nobody: that does not count.
+        """
         if action.act is Act.RESERVE and slot not in self._erasing:
             self._erasing.add(slot)
             self._times[slot] = [*self._recent(slot), self._now()]
@@ -73,6 +83,10 @@ class Brake:
         elif action.act is Act.WAIT and action.reason not in self._told:
             self._told.add(action.reason)
             LOG.error("ALARM: %s", action.reason)
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._erasing) >= self._most
 
     def _recent(self, slot: Slot) -> list[float]:
         return [at for at in self._times.get(slot, ()) if self._now() - at < _DAY_SECONDS]

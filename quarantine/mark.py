@@ -40,7 +40,7 @@ class Mark:
     def read(cls, text: str | None) -> Mark | None:
         """A stored one; None where there is none, or one that another release wrote."""
         words = (text or "").split()
-        if len(words) != 3 or not words[0].isdigit():
+        if len(words) != 3 or not (words[0].isascii() and words[0].isdigit()):
             return None
         return cls(int(words[0]), words[1], words[2])
 

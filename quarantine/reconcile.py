@@ -194,11 +194,13 @@ class Reconciler:
                 elif action.act is Act.CHECK:
                     past = self._checked(past, record, view)
                     action = decide(record, view, self._clock(), self._limits, past)
-                    self._brake.note(slot, action)
                 with _told(record, action):
+                    if action.act not in _LAST:
+                        view, fresh = self._hands.carry_out(record, view, action)
+                    if past.traits is not None:
+                        self._brake.note(slot, action)
                     if action.act in _LAST:
                         return self._noted(self._last(record, action), view, past)
-                    view, fresh = self._hands.carry_out(record, view, action)
             except ConflictError as error:
                 LOG.info("%s: %s", slot, error)
         LOG.warning("%s: still changing after %d steps; the next look goes on", slot, _STEPS)
@@ -462,8 +464,14 @@ class Reconciler:
             past,
             burns=not traits.isdisjoint(ONE_TIME_USE_TRAITS),
             traits=traits,
-            crowded=self._brake.waits(record.slot) if record.state is State.AVAILABLE else "",
+            crowded=self._crowded(record) if record.state is State.AVAILABLE else "",
         )
+
+    def _crowded(self, record: SlotRecord) -> str:
+        """Where nobody sweeps, as in the worker, a full brake has to be told who is done."""
+        if self._brake.is_stale(self._limits.list_interval):
+            self._brake.refresh(self._store.every_slot()[0])
+        return self._brake.waits(record.slot)
 
     def _ghosts(self, record: SlotRecord) -> tuple[str, ...]:
         return () if self._haunts is None else self._haunts.of(record)

@@ -15,6 +15,7 @@ import pytest
 
 from quarantine.brake import FEW, OFTEN, SHARE
 from quarantine.cloud.facts import Inventory, Provider, View
+from quarantine.errors import UnavailableError
 from quarantine.mark import RESHAPED, Mark
 from quarantine.reconcile import Reconciler
 from quarantine.record.facts import NewCertificate, SlotChanges
@@ -202,6 +203,43 @@ def test_one_drive_is_not_worn_out(site: Site, caplog: pytest.LogCaptureFixture)
     assert site.state() is State.ERASING
 
 
+def test_a_drive_that_could_not_be_reserved_was_not_erased(site: Site) -> None:
+    certified(site.store, site.cloud, SLOT)
+    site.go_on()
+    site.used()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(site.cloud, "put_reserved", refused)
+        site.go_on(OFTEN * 60)
+    assert site.state() is State.AVAILABLE
+    site.go_on()
+    assert site.state() is State.ERASING
+
+
+def refused(view: View, *, full: bool) -> int:
+    """Placement reads, and cannot write."""
+    raise UnavailableError("503")
+
+
+def test_who_makes_no_sweeps_learns_that_drives_are_done(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    numbers = range(FEW + 2)
+    for number in numbers:
+        certified(site.store, site.cloud, slot_at(number))
+    site.go_on(600)
+    site.restart()
+    for number in numbers:
+        site.used(number)
+        site.loop.bell(slot_at(number).host, slot_at(number).address)
+        assert site.state(number) is State.ERASING
+        record = site.store.slot(slot_at(number))
+        assert record is not None
+        site.store.transition(record, Event.HELD, reason="its case is over")
+        site.clock.forward(86400)
+    assert not alarms(caplog)
+
+
 def alarms(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Those of the brake: the silence of a host that is not played here rings too."""
     return [each.message for each in caplog.records if each.name == "quarantine.brake"]
@@ -240,7 +278,7 @@ def test_a_mark_says_what_giving_back_will_leave() -> None:
     assert len(str(replace(mark, generation=2**31))) <= 64
 
 
-@pytest.mark.parametrize("text", [None, "", "7 a", "x a b", "7 a b c"])
+@pytest.mark.parametrize("text", [None, "", "7 a", "x a b", "² a b", "7 a b c"])
 def test_what_is_no_mark_is_none(text: str | None) -> None:
     assert Mark.read(text) is None
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from eraser import (
     VERSION,
+    build,
     caseerase,
     casefeatures,
     caselayout,
@@ -321,6 +322,7 @@ def _tools(host: Host) -> dict[str, str]:
         nvme = str(error)
     return {
         "eraser": VERSION,
+        "eraser build": build.digest(),
         "nvme-cli": nvme,
         "kernel": platform.release(),
         "python": platform.python_version(),

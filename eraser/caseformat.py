@@ -7,6 +7,7 @@ import time
 from eraser import caseprobes, durations
 from eraser.casedesk import Desk
 from eraser.caseentries import AttemptOver, CommandEntry, Intent, MethodDone, Sent
+from eraser.clock import utc_now
 from eraser.drive.inspect import described
 from eraser.drive.passthru import passthru_argv, status_of
 from eraser.erase import format as format_nvm
@@ -150,5 +151,6 @@ class Format:
             verdict=result,
             reason=reason,
             seconds=round(time.monotonic() - self.began, 3),
+            ended_at=utc_now(),
         )
         self.desk.note(MethodDone(self.place, record, halt))

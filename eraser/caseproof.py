@@ -18,6 +18,7 @@ from eraser.caseprobes import (
     reading_plan,
 )
 from eraser.casesanitize import seal_lost, unwritten
+from eraser.clock import utc_now
 from eraser.drive.spec import SmartLog
 from eraser.errors import BadInputError, DriveError
 from eraser.journal import replace_durably
@@ -112,7 +113,8 @@ def verify(desk: Desk) -> None:
             desk.files.verify_state.unlink(missing_ok=True)
             desk.note(Again(again))
             return
-        desk.note(Verified(statement.record(methods, evidence), word, reasons))
+        said = statement.record(methods, evidence, utc_now())
+        desk.note(Verified(said, word, reasons))
 
 
 def _again(desk: Desk, word: Verdict, result: VerificationResult) -> str:

@@ -19,6 +19,7 @@ from eraser.caseentries import (
     Sent,
     Uprooted,
 )
+from eraser.clock import utc_now
 from eraser.drive.passthru import CommandError
 from eraser.drive.spec import SanitizeLog, SanitizeState
 from eraser.erase.plan import OPCODE_SANITIZE
@@ -331,6 +332,7 @@ class Sanitize:
             verdict=result,
             reason=reason,
             seconds=round(time.monotonic() - self.began, 3),
+            ended_at=utc_now(),
         )
         self.desk.note(MethodDone(self.place, record, halt))
 

@@ -24,7 +24,8 @@ from quarantine.conf import load
 from quarantine.departed import Departed
 from quarantine.dispatch import Dispatcher
 from quarantine.errors import BadInputError
-from quarantine.evidence import stamps
+from quarantine.evidence import attestations, stamps
+from quarantine.evidence.attestations import Attestation
 from quarantine.evidence.registrar import Registrar
 from quarantine.evidence.sections import Issuer
 from quarantine.ghosts import Haunts
@@ -219,15 +220,32 @@ class Assembly:
             verifier_title=words.verifier_title,
             verifier_location=words.verifier_location,
             verifier_contact=words.verifier_contact,
+            backup=words.backup,
         )
 
     @cached_property
     def property_numbers(self) -> dict[str, str]:
         """Property numbers by serial number. Raises :class:`BadInputError`."""
-        file = self.conf.evidence.property_numbers
+        return self._texts("property_numbers", "serial numbers")
+
+    @cached_property
+    def chassis_numbers(self) -> dict[str, str]:
+        """Numbers of the machines by host. Raises :class:`BadInputError`."""
+        return self._texts("chassis_numbers", "hosts")
+
+    @cached_property
+    def attestations(self) -> tuple[Attestation, ...]:
+        """What the operator states of models. Raises :class:`BadInputError`."""
+        file = self.conf.evidence.attestations
+        if file is None:
+            return ()
+        return attestations.read(read_file(Path(file), "attestations"), str(file))
+
+    def _texts(self, option: str, keys: str) -> dict[str, str]:
+        file = self.conf.evidence[option]
         if file is None:
             return {}
-        raw = read_file(Path(file), "property_numbers")
+        raw = read_file(Path(file), option)
         try:
             found = codec.parse(raw, str(file))
         except BadWireError as error:
@@ -236,8 +254,8 @@ class Assembly:
             isinstance(number, str) and 0 < len(number) <= 128 for number in found.values()
         ):
             raise BadInputError(
-                f"[evidence]property_numbers: expected an object of serial numbers to texts of 1 "
-                f"to 128 characters in {file}, found something else"
+                f"[evidence]{option}: expected an object of {keys} to texts of 1 to 128 characters "
+                f"in {file}, found something else"
             )
         return found
 
@@ -255,6 +273,8 @@ class Assembly:
             self.issuer,
             self.certificates_dir,
             numbers=self.property_numbers,
+            chassis=self.chassis_numbers,
+            attestations=self.attestations,
         )
         return Inbox(
             self.store,

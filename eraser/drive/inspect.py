@@ -10,7 +10,7 @@ from eraser.drive.passthru import CommandError
 from eraser.drive.spec import IdentifyController, IdentifyNamespace
 from eraser.errors import DriveError
 from eraser.wire.profile import NamespaceLayout
-from eraser.wire.report import ControllerFacts
+from eraser.wire.report import ControllerFacts, NamespaceId
 
 DETACHED = "detached namespaces"
 """Never passed over in silence: they may hold data that Format does not reach."""
@@ -47,7 +47,13 @@ def facts(controller: Controller, *, layout_only: bool = False) -> ControllerFac
         dlfeat=tuple(namespace.dlfeat for _nsid, namespace in namespaces),
         detached=loose,
         condition=condition,
+        ids=tuple(_ids(nsid, namespace) for nsid, namespace in namespaces),
     )
+
+
+def _ids(nsid: int, namespace: IdentifyNamespace) -> NamespaceId:
+    nguid, eui64 = namespace.nguid, namespace.eui64
+    return NamespaceId(nsid, nguid.hex() if any(nguid) else "", eui64.hex() if any(eui64) else "")
 
 
 def described(

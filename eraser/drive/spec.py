@@ -236,6 +236,9 @@ class IdentifyNamespace:
     attributes: int
     formats: tuple[LbaFormat | None, ...]
     """By index; None where the drive lists a format that is not usable."""
+    nguid: bytes = bytes(16)
+    eui64: bytes = bytes(8)
+    """Zeros where the drive gives none."""
 
     @classmethod
     def parse(cls, raw: bytes) -> IdentifyNamespace:
@@ -269,6 +272,8 @@ class IdentifyNamespace:
             dlfeat=raw[33],
             attributes=raw[99],
             formats=formats,
+            nguid=raw[104:120],
+            eui64=raw[120:128],
         )
         if namespace.size >= _BLOCKS_MAX:
             raise DriveError(f"Identify Namespace: expected a possible size, found {blocks} blocks")
@@ -336,6 +341,8 @@ class SanitizeLog:
     verifying: bool = False
     """SSI (Base 2.1, 5.1.12.1.33), byte 36 bits 3:0: the Media Verification state, in which a
     sanitize that was sent with EMVS stays until somebody ends it. Older drives have zeros there."""
+    purged: bool = False
+    """SSTAT bit 11 (PRGD): it purged as IEEE Std 2883 defines that, because it was asked to."""
 
     @classmethod
     def parse(cls, raw: bytes) -> SanitizeLog:
@@ -355,6 +362,7 @@ class SanitizeLog:
             overwrite_seconds=_seconds(raw, 8),
             block_seconds=_seconds(raw, 12),
             crypto_seconds=_seconds(raw, 16),
+            purged=bool(status >> 11 & 1),
             verifying=len(raw) > 36 and raw[36] & 0xF == _MEDIA_VERIFICATION,
         )
 

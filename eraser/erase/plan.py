@@ -28,6 +28,11 @@ FNA_NO_BROADCAST = 1 << 3
 """Set when NSID FFFFFFFFh is *not* supported by Format NVM (bit 3)."""
 SANICAP_CRYPTO = 1 << 0
 SANICAP_BLOCK = 1 << 1
+SANICAP_PURGE = 1 << 5
+"""It can be asked to purge as IEEE Std 2883 defines that, and reports whether it did (SPRRS; after
+Base 2.0, docs/decisions/certificates.md)."""
+PURGE_REQUIRED = 1 << 11
+"""PREQ in dword 10 of Sanitize: purge so, or fail."""
 
 _SANACT = {Method.SANITIZE_BLOCK: 0b010, Method.SANITIZE_CRYPTO: 0b100}
 """Sanitize CDW10 bits 2:0. AUSE (bit 3), NDAS (bit 9) and EMVS (bit 10) stay 0: after a failure
@@ -113,9 +118,9 @@ def offers(method: Method, caps: Capabilities) -> bool:
     return bool(caps.oacs & OACS_FORMAT and caps.fna & FNA_CRYPTO)
 
 
-def sanitize_cdw10(method: Method) -> int:
+def sanitize_cdw10(method: Method, caps: Capabilities) -> int:
     """Sanitize command dword 10 (Base 2.0, 5.24)."""
-    return _SANACT[method]
+    return _SANACT[method] | (PURGE_REQUIRED if caps.sanicap & SANICAP_PURGE else 0)
 
 
 def format_cdw10(method: Method, target: FormatTarget) -> int:
@@ -159,7 +164,7 @@ def format_commands(
 
 def _purge(methods: tuple[Method, ...], caps: Capabilities) -> tuple[PlannedCommand, ...]:
     return tuple(
-        PlannedCommand(method, OPCODE_SANITIZE, 0, sanitize_cdw10(method))
+        PlannedCommand(method, OPCODE_SANITIZE, 0, sanitize_cdw10(method, caps))
         for method in methods
         if offers(method, caps)
     )

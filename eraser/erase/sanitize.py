@@ -11,6 +11,7 @@ import enum
 from dataclasses import dataclass
 
 from eraser.drive.spec import SanitizeLog, SanitizeState
+from eraser.erase.plan import PURGE_REQUIRED
 from eraser.wire.report import Verdict
 
 SPROG_FULL = 65536
@@ -30,6 +31,8 @@ class Standing(enum.StrEnum):
     """The log does not show our command: an older or another's end, unchanged."""
     FAILED = "failed"
     """Ended in failure (SSTAT 3)."""
+    CLEARED = "cleared"
+    """Ours, at its end, and the drive does not report the purge that it was asked for."""
     NOTHING = "nothing"
     """The log says that no sanitize ever ran."""
 
@@ -88,6 +91,13 @@ def assess(
         return Assessment(
             Standing.FAILED, changed, f"log 81h: sanitize failed (SSTAT 3, SCDW10 {now.cdw10:#x})"
         )
+    if changed and now.cdw10 & PURGE_REQUIRED and not now.purged:
+        return Assessment(
+            Standing.CLEARED,
+            True,
+            "log 81h: expected the drive to report that it purged (PRGD), as it was asked, found "
+            "not",
+        )
     if changed:
         return Assessment(Standing.SUCCEEDED, True, "")
     return Assessment(
@@ -118,7 +128,7 @@ def after_loss(cdw10: int, before: SanitizeLog, now: SanitizeLog) -> AfterLoss:
         return AfterLoss.WATCH
     if found.standing is Standing.FOREIGN:
         return AfterLoss.WAIT
-    if found.standing is Standing.SUCCEEDED or (
+    if found.standing in (Standing.SUCCEEDED, Standing.CLEARED) or (
         found.standing is Standing.FAILED and found.changed
     ):
         return AfterLoss.TAKE

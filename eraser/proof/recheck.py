@@ -21,7 +21,7 @@ class Agreement(enum.StrEnum):
     """What a second look found."""
 
     AGREES = "agrees"
-    """Every block that was read looks as the certificate's blocks do."""
+    """No more blocks have any one look than the certificate counted, and what repeats repeats."""
     DIFFERS = "differs"
     """Some do not, or the layout is another: this is not the drive as it was certified."""
     UNKNOWN = "unknown"
@@ -36,7 +36,7 @@ class NamespaceCheck:
     blocks: int
     read: int
     differ: int
-    """Blocks of a look that the certificate counted none of."""
+    """Blocks of a look beyond as many as the certificate counted of it."""
     unreadable: int
     looks: dict[str, int]
 
@@ -108,11 +108,15 @@ def _check(
     claimed: NamespaceVerification, found: NamespaceVerification, now: Looks
 ) -> NamespaceCheck:
     then = Looks(claimed.zeros, claimed.ones, claimed.pattern, claimed.random, claimed.structured)
+    # The places are a part of those that were certified, so no look can have become more frequent.
+    differ = sum(max(0, now.of(kind) - then.of(kind)) for kind in BlockClass)
+    if not differ and claimed.uniform and found.read and found.uniform != claimed.uniform:
+        differ = found.read
     return NamespaceCheck(
         nsid=found.nsid,
         blocks=found.blocks,
         read=found.read,
-        differ=sum(now.of(kind) for kind in BlockClass if not then.of(kind)),
+        differ=differ,
         unreadable=found.unreadable,
         looks={kind.value: now.of(kind) for kind in BlockClass if now.of(kind)},
     )

@@ -79,8 +79,10 @@ def _percent(fraction: float) -> str:
     return f"{float(shown):.10f}".rstrip("0").rstrip(".") + " %"
 
 
-def record(methods: Sequence[MethodRecord], evidence: Evidence) -> VerificationRecord:
-    """The report's part about reading, sentence included."""
+def record(
+    methods: Sequence[MethodRecord], evidence: Evidence, finished_at: str
+) -> VerificationRecord:
+    """The report's part about reading, sentence included; ``finished_at`` is when it ended, UTC."""
     result = evidence.result
     return VerificationRecord(
         asked=result.asked,
@@ -103,4 +105,5 @@ def record(methods: Sequence[MethodRecord], evidence: Evidence) -> VerificationR
         seconds=result.seconds,
         bytes_read=result.bytes_read,
         fresh=True,
+        finished_at=finished_at,
     )

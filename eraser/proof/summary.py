@@ -91,4 +91,15 @@ def _verified(namespace: NamespacePlan, tally: Tally, *, reread: bool) -> Namesp
         by_passthrough=tally.by_passthrough,
         statuses=tally.status_counts,
         temporary=namespace.temporary,
+        uniform=_uniform(tally),
     )
+
+
+def _uniform(tally: Tally) -> str:
+    """The 16 bytes that every block repeats; empty where blocks differ, or some were not read."""
+    looks, again = tally.looks, tally.again
+    if not looks.total or tally.unreadable or again.unreadable or tally.changed:
+        return ""
+    if looks.total in (looks.zeros, looks.ones):
+        return ("00" if looks.zeros else "ff") * 16
+    return tally.patterns[0] if looks.total == looks.pattern and len(tally.patterns) == 1 else ""

@@ -70,7 +70,7 @@ def read(raw: bytes, key: object | None, what: str) -> Claim:
     if not isinstance(value, dict):
         raise BadInputError(f"{what}: expected a certificate or a report, found a list")
     if "jws" in value:
-        return _of_token(str(value["jws"]), key, what)
+        return _of_document(value, key, what)
     if key is not None:
         raise BadInputError(
             f"{what}: expected a certificate signed by the key given, found a report; "
@@ -79,8 +79,20 @@ def read(raw: bytes, key: object | None, what: str) -> Claim:
     return _of_report(codec.decode(EraseReport, value, what), what)
 
 
-def _of_token(token: str, key: object | None, what: str) -> Claim:
+def _of_document(value: dict[str, Any], key: object | None, what: str) -> Claim:
     # Here and not above: the import costs more than everything else, and a report needs it not.
+    from eraser.wire import signing
+
+    token = str(value["jws"])
+    found = _of_token(token, key, what)
+    if _canonical(value.get("certificate")) != signing.unverified_payload(token, what):
+        raise BadInputError(
+            f"{what}: expected the readable part to be what was signed, found it altered"
+        )
+    return found
+
+
+def _of_token(token: str, key: object | None, what: str) -> Claim:
     from eraser.wire import signing
 
     if key is None:
@@ -94,7 +106,9 @@ def _of_token(token: str, key: object | None, what: str) -> Claim:
     body = codec.parse(payload, what)
     reading = _member(body, "verification", what)
     sanitization = _member(body, "sanitization", what)
-    methods = sanitization.get("methods") if isinstance(sanitization, dict) else None
+    sent = sanitization if isinstance(sanitization, dict) else {}
+    # "methods" is format 1's word for them.
+    methods = sent.get("techniques", sent.get("methods"))
     last = methods[-1] if isinstance(methods, list) and methods else {}
     return codec.decode(
         Claim,
@@ -138,6 +152,14 @@ def _of_report(report: EraseReport, what: str) -> Claim:
         )
     except ValueError as error:
         raise BadInputError(f"{what}: {error}") from error
+
+
+def _canonical(value: Any) -> bytes:
+    """Empty for what has no canonical form, which no signed payload is."""
+    try:
+        return codec.canonical(value)
+    except (ValueError, RecursionError):
+        return b""
 
 
 def _member(value: Any, name: str, what: str) -> Any:

@@ -79,6 +79,8 @@ class MethodRecord:
     verdict: Verdict
     reason: str
     seconds: float
+    ended_at: str = field(default="", metadata=LATE)
+    """When its end was seen, UTC on the host's clock."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,9 @@ class NamespaceVerification:
     """Why the unreadable ones are that."""
     temporary: bool = field(default=False, metadata=LATE)
     """Made over capacity that belonged to none, and deleted when it was read."""
+    uniform: str = field(default="", metadata=LATE)
+    """The 16 bytes, hexadecimal, that every block repeats which was read; empty where they do not,
+    or where some could not be read."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,8 @@ class VerificationRecord:
     bytes_read: int
     fresh: bool = field(default=False, metadata=LATE)
     """The seed was drawn after the last method: the drive had not been asked for its places."""
+    finished_at: str = field(default="", metadata=LATE)
+    """When the last block was read, UTC on the host's clock."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +238,20 @@ class HealthRecord:
 
 
 @dataclass(frozen=True)
+class NamespaceId:
+    """What a namespace is called for ever (Identify Namespace; NVM Command Set 1.0, 4.1.5.1).
+
+    Hexadecimal, in the order of the bytes, empty where the drive gives none (zeros).
+    """
+
+    nsid: int
+    nguid: str
+    """Bytes 119:104."""
+    eui64: str
+    """Bytes 127:120."""
+
+
+@dataclass(frozen=True)
 class ControllerFacts:
     """What the drive said of itself (Identify Controller, Identify Namespace)."""
 
@@ -249,6 +270,8 @@ class ControllerFacts:
     """Namespaces that exist and are not attached to this controller: nobody can read them here."""
     condition: Condition | None = None
     """None from an eraser that is older than it."""
+    ids: tuple[NamespaceId, ...] = field(default=(), metadata=LATE)
+    """Of the attached namespaces that describe themselves."""
 
 
 @dataclass(frozen=True)

@@ -180,6 +180,40 @@ When to set it: when your inventory has numbers of its own; NIST SP 800-88 has a
 """,
     ),
     cfg.StrOpt(
+        "chassis_numbers",
+        default=None,
+        help="""
+JSON file with your organisation's numbers of the machines, an object of host (as slots name it) to
+number: {"cmp1": "RBX8-12A07"}. It is read when the service starts. Hosts that are not in it are
+certified as "not recorded".
+
+When to set it: when an auditor has to find the machine that a drive was erased in.
+""",
+    ),
+    cfg.StrOpt(
+        "attestations",
+        default=None,
+        help="""
+JSON file with what you state about the encryption of drive models, printed where cryptographic
+erase alone succeeded: {"attestations": [{"model": "SAMSUNG MZ*", "firmware": "*", "statement":
+"AES-256-XTS of all user data from the factory on, by the maker's letter of 2026-03-01"}]}. The
+first whose patterns match is taken. Without one such a certificate says "not attested". It is read
+when the service starts.
+
+When to set it: when your policy lets cryptographic erase stand alone. State only what you have in
+writing: it is printed as your word.
+""",
+    ),
+    cfg.StrOpt(
+        "backup",
+        default="not stated",
+        help="""
+Whether the data was backed up before, and where, in your organisation's own words.
+
+When to set it: when your form has the field; tenants' data is mostly the tenants' affair.
+""",
+    ),
+    cfg.StrOpt(
         "confidentiality_before",
         default="not stated",
         help="""

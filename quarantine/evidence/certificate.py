@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,22 +14,44 @@ from eraser.wire import codec, signing
 from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.fitness import Health
 from eraser.wire.order import EraseOrder
+from eraser.wire.policy import Label
 from eraser.wire.remarks import remarks
-from eraser.wire.report import ControllerFacts, EraseReport, HealthRecord, VerificationRecord
+from eraser.wire.report import (
+    ControllerFacts,
+    EraseReport,
+    HealthRecord,
+    MethodRecord,
+    VerificationRecord,
+)
 from eraser.wire.signing import PrivateKey, PublicKey
+from quarantine import VERSION
 from quarantine.errors import BadInputError
-from quarantine.evidence import downgrades, images, methods, reading, wording
+from quarantine.evidence import (
+    downgrades,
+    format1,
+    images,
+    methods,
+    outcomes,
+    reading,
+    terms,
+    undone,
+    wording,
+)
 from quarantine.evidence.sections import (
     FORMAT,
+    Approval,
     Case,
     Certificate,
     Condition,
+    Decision,
     Drive,
     Issuer,
-    MethodStatement,
     Moment,
+    NamespaceStatement,
     Sanitization,
     Source,
+    Technique,
+    Validation,
     VerificationStatement,
 )
 
@@ -52,8 +75,14 @@ class Evidence:
     last_user: str
     history: tuple[Moment, ...]
     property_number: str = ""
+    chassis: str = ""
     withheld: tuple[str, ...] = ()
     """For a drive that was erased and is not handed out: why."""
+    policy: Approval | None = None
+    profile: Approval | None = None
+    """Who approved what the order names; None where the record does not tell."""
+    attestation: str = ""
+    """The operator's statement on the encryption of this model; empty where there is none."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +130,8 @@ def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -
             f"report of order {report.order_id}: expected label, verification, facts and health "
             "for a certificate, found some missing; hold the slot"
         )
+    sanitization = _sanitization(testimony, report.achieved, issuer)
+    verification = _verification(report, report.verification)
     return Certificate(
         format=FORMAT,
         position=previous.position + 1,
@@ -109,20 +140,8 @@ def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -
         issuer=replace(issuer, destination=_KEPT) if testimony.withheld else issuer,
         drive=_drive(order, report.facts_before, report.facts_after, testimony.property_number),
         source=_source(testimony),
-        sanitization=Sanitization(
-            label=report.achieved,
-            asked=report.asked,
-            downgraded=report.downgraded,
-            label_meaning=wording.label_meaning(order, report, issuer.organisation),
-            methods=_methods(report),
-            resumed=report.resumed,
-            started_at=report.started_at,
-            finished_at=report.finished_at,
-            tools=dict(report.tools),
-            downgrades=tuple(downgrades.seen(order, report)),
-            quirks=tuple(downgrades.quirks(order, report)),
-        ),
-        verification=_verification(report.verification),
+        sanitization=sanitization,
+        verification=verification,
         condition=_condition(report.health, order.policy.health),
         case=Case(
             order_id=order.order_id,
@@ -137,9 +156,13 @@ def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -
             history=testimony.history,
         ),
         exceptions=tuple(wording.exceptions(order, report)),
-        not_done=tuple(wording.not_done(report)),
+        not_done=tuple(undone.not_done(report)),
         residues=report.residues,
         withheld=testimony.withheld,
+        headline=wording.headline(
+            order.identity, sanitization, verification, withheld=bool(testimony.withheld)
+        ),
+        validation=_validation(testimony, issued_at),
     )
 
 
@@ -157,7 +180,7 @@ def verify(token: str, keys: Sequence[PublicKey], what: str) -> SignedCertificat
         try:
             payload = signing.verify(token, key, CERTIFICATE_TYPE, what)
             signed = codec.parse(payload, what)
-            certificate = codec.decode(Certificate, signed, what)
+            certificate = codec.decode(Certificate, format1.raised(signed, what), what)
         except BadWireError as error:
             failure = error
             continue
@@ -269,6 +292,7 @@ def _source(testimony: Evidence) -> Source:
         gate_owner=owner.domain if owner else "",
         gate_since=owner.since if owner else "",
         gate_until=owner.until if owner else "",
+        chassis=testimony.chassis or "not recorded",
     )
 
 
@@ -290,32 +314,90 @@ def _drive(
         sanicap=before.sanicap,
         dlfeat=after.dlfeat,
         firmware_slots=images.revisions(after),
+        namespaces=namespaces(after),
+        namespaces_before=namespaces(before),
     )
 
 
-def _methods(report: EraseReport) -> tuple[MethodStatement, ...]:
+def namespaces(facts: ControllerFacts) -> tuple[NamespaceStatement, ...]:
+    """What a host found, as a certificate has it: attached ones, then the others."""
+    ids = {found.nsid: found for found in facts.ids}
     return tuple(
-        MethodStatement(
-            method=record.method,
-            description=wording.description(record),
-            opcode=(
-                methods.SANITIZE_OPCODE if record.method.is_sanitize else methods.FORMAT_OPCODE
-            ),
-            cdw10=record.cdw10,
-            nsid=record.nsid,
-            command=wording.command(record, report),
-            reported=wording.reported(record),
-            log_before=record.log_before,
-            log_after=record.log_after,
-            attempts=record.attempts,
-            adopted=record.adopted,
-            seconds=record.seconds,
+        NamespaceStatement(
+            nsid=layout.nsid,
+            size=layout.size,
+            block_bytes=layout.block_bytes,
+            lba_format=layout.lba_format,
+            metadata_bytes=layout.metadata_bytes,
+            protection=layout.protection,
+            nguid=ids[layout.nsid].nguid if layout.nsid in ids else "",
+            eui64=ids[layout.nsid].eui64 if layout.nsid in ids else "",
         )
-        for record in report.methods
+        for layout in (*facts.namespaces, *facts.detached)
     )
 
 
-def _verification(record: VerificationRecord) -> VerificationStatement:
+def _sanitization(testimony: Evidence, label: Label, issuer: Issuer) -> Sanitization:
+    order, report = testimony.order, testimony.report
+    techniques = tuple(_technique(record, report) for record in report.methods)
+    return Sanitization(
+        method=label,
+        asked=report.asked,
+        downgraded=report.downgraded,
+        meaning=wording.meaning(order, report, issuer.organisation),
+        techniques=techniques,
+        resumed=report.resumed,
+        started_at=report.started_at,
+        finished_at=finished(report),
+        tools=dict(report.tools),
+        downgrades=tuple(downgrades.seen(order, report)),
+        quirks=tuple(downgrades.quirks(order, report)),
+        attestation=(
+            wording.attestation(testimony.attestation, issuer.organisation)
+            if outcomes.by_key_alone(techniques)
+            else ""
+        ),
+    )
+
+
+def finished(report: EraseReport) -> str:
+    """When the last technique ended; when the case did, from a host that does not tell."""
+    return (report.methods[-1].ended_at if report.methods else "") or report.finished_at
+
+
+def _technique(record: MethodRecord, report: EraseReport) -> Technique:
+    sent = wording.sent(record, report)
+    return Technique(
+        technique=terms.TECHNIQUES[record.method],
+        command=record.method,
+        description=wording.description(record),
+        opcode=methods.SANITIZE_OPCODE if record.method.is_sanitize else methods.FORMAT_OPCODE,
+        cdw10=record.cdw10,
+        nsid=record.nsid,
+        sent="" if sent is None else shlex.join(sent.argv),
+        reported=wording.reported(record),
+        log_before=record.log_before,
+        log_after=record.log_after,
+        attempts=record.attempts,
+        adopted=record.adopted,
+        seconds=record.seconds,
+        started_at="" if sent is None else sent.started_at,
+        ended_at=record.ended_at,
+    )
+
+
+def _validation(testimony: Evidence, decided_at: str) -> Validation:
+    order = testimony.order
+    return Validation(
+        decision=Decision.WITHHELD if testimony.withheld else Decision.ACCEPTED,
+        decided_at=decided_at,
+        decided_by=f"nvme-quarantine {VERSION}, by rule, without a person",
+        policy=testimony.policy or Approval(order.policy.name, codec.digest(order.policy)),
+        profile=testimony.profile or Approval(order.profile.name, codec.digest(order.profile)),
+    )
+
+
+def _verification(report: EraseReport, record: VerificationRecord) -> VerificationStatement:
     return VerificationStatement(
         method=wording.verification_method(record),
         asked=record.asked,
@@ -334,6 +416,9 @@ def _verification(record: VerificationRecord) -> VerificationStatement:
         namespaces=record.namespaces,
         sentence=wording.confidence(record),
         seconds=record.seconds,
+        finished_at=record.finished_at,
+        probes=wording.probes(record),
+        acts=tuple(undone.done(report)),
     )
 
 

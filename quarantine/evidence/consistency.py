@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 
 from eraser.wire.policy import Label, VerificationMode
 from quarantine.errors import BadInputError
-from quarantine.evidence import methods, reading, sanitizelog
-from quarantine.evidence.sections import Certificate, MethodStatement, VerificationStatement
+from quarantine.evidence import methods, outcomes, reading, sanitizelog
+from quarantine.evidence.sections import Certificate, Decision, Technique, VerificationStatement
 
 CLOCK_SLACK = timedelta(seconds=60)
 """A clock that is set right steps back by so much at most. More is no order of times."""
@@ -34,6 +34,25 @@ def contradictions(body: Certificate) -> Iterator[str]:
     yield from _times(body)
     yield from _label(body)
     yield from _verification(body.verification)
+    yield from _validation(body)
+
+
+def _validation(body: Certificate) -> Iterator[str]:
+    """The decision, and the headline over what succeeded."""
+    if body.validation is None:
+        return
+    if (body.validation.decision is Decision.WITHHELD) != bool(body.withheld):
+        yield (
+            f"expected reasons for withholding where the decision says so, found "
+            f"{body.validation.decision} and {len(body.withheld)} reasons"
+        )
+    good = outcomes.succeeded(body.sanitization.techniques)
+    if f"reported success of {' and '.join(good)}." not in body.headline:
+        named = " and ".join(good) or "none"
+        yield f"expected a headline with the success of {named}, found another"
+    key_alone = outcomes.by_key_alone(body.sanitization.techniques)
+    if key_alone != bool(body.sanitization.attestation):
+        yield "expected an attestation where cryptographic erase alone succeeded, and nowhere else"
 
 
 def moment(text: str) -> datetime | None:
@@ -58,6 +77,8 @@ def _times(body: Certificate) -> Iterator[str]:
         ("started", done.started_at),
         ("finished", done.finished_at),
         *(("history", line.at) for line in body.case.history),
+        *(("technique ended", t.ended_at) for t in done.techniques if t.ended_at),
+        *([("verified", body.verification.finished_at)] if body.verification.finished_at else []),
     ):
         if moment(text) is None:
             yield f"{name}: expected a time with its zone (ISO 8601), found {text[:40]!r}"
@@ -65,6 +86,17 @@ def _times(body: Certificate) -> Iterator[str]:
     pairs = [
         ("the sanitization finished", done.finished_at, "it started", done.started_at),
         ("the last owner's use ended", source.gate_until, "it began", source.gate_since),
+        (
+            "the verification finished",
+            body.verification.finished_at,
+            "the sanitization",
+            done.finished_at if body.verification.finished_at else "",
+        ),
+    ]
+    ends = [t.ended_at for t in done.techniques]
+    pairs += [
+        ("a technique ended", after, "the one before it", before)
+        for before, after in itertools.pairwise(ends)
     ]
     told = [line.at for line in body.case.history]
     pairs += [
@@ -79,45 +111,36 @@ def _times(body: Certificate) -> Iterator[str]:
 
 def _label(body: Certificate) -> Iterator[str]:
     done = body.sanitization
-    weaker = done.asked is Label.PURGE and done.label is Label.CLEAR
+    weaker = done.asked is Label.PURGE and done.method is Label.CLEAR
     if done.downgraded != weaker:
         yield (
-            f"expected downgraded to be {weaker} for {done.asked} asked and {done.label} achieved, "
-            f"found {done.downgraded}"
+            f"expected downgraded to be {weaker} for {done.asked} asked and {done.method} "
+            f"achieved, found {done.downgraded}"
         )
-    for said in done.methods:
-        opcode = methods.SANITIZE_OPCODE if said.method.is_sanitize else methods.FORMAT_OPCODE
+    for said in done.techniques:
+        opcode = methods.SANITIZE_OPCODE if said.command.is_sanitize else methods.FORMAT_OPCODE
         if said.opcode != opcode:
-            yield f"{said.method}: expected opcode {opcode:#x}, found {said.opcode:#x}"
-        if said.method.is_sanitize != (done.label is Label.PURGE):
-            yield f"{said.method} is no part of the label {done.label}"
-    succeeded = [said for said in done.methods if _succeeded(said)]
-    if done.label is Label.PURGE and not succeeded:
-        yield "expected a sanitize whose success log 81h shows under the label Purge, found none"
-    for said in done.methods:
+            yield f"{said.command}: expected opcode {opcode:#x}, found {said.opcode:#x}"
+        if said.command.is_sanitize != (done.method is Label.PURGE):
+            yield f"{said.command} is no part of the method {done.method}"
+    if done.method is Label.PURGE and not any(map(outcomes.ended_well, done.techniques)):
+        yield "expected a sanitize whose success log 81h shows under the method Purge, found none"
+    for said in done.techniques:
         yield from _reported(said)
 
 
-def _succeeded(said: MethodStatement) -> bool:
-    try:
-        log = sanitizelog.parse(said.log_after, "log after")
-    except BadInputError:
-        return False
-    return log.succeeded and log.cdw10 == said.cdw10
-
-
-def _reported(said: MethodStatement) -> Iterator[str]:
+def _reported(said: Technique) -> Iterator[str]:
     """The sentence about log 81h against the log beside it."""
-    if not said.method.is_sanitize:
+    if not said.command.is_sanitize:
         return
     try:
-        log = sanitizelog.parse(said.log_after, f"{said.method}: log after")
+        log = sanitizelog.parse(said.log_after, f"{said.command}: log after")
     except BadInputError as error:
         yield str(error)
         return
     wanted = f"(SSTAT {log.status}), SCDW10 {log.cdw10:#x}"
     if wanted not in said.reported:
-        yield f"{said.method}: expected a sentence with {wanted}, as its log has it, found another"
+        yield f"{said.command}: expected a sentence with {wanted}, as its log has it, found another"
 
 
 def _verification(said: VerificationStatement) -> Iterator[str]:

@@ -22,6 +22,8 @@ NAMESPACE_OPCODE = 0x0D
 
 SANITIZE_MASK = 0x20F
 """CDW10 of Sanitize (Base 2.0, figure 311): SANACT 2:0, AUSE 3, NDAS 9. The last two stay 0."""
+PURGE_REQUIRED = 0x800
+"""CDW10 of Sanitize, bit 11 (PREQ): purge as IEEE Std 2883 defines that, or fail."""
 FORMAT_SES_MASK = 0xE00
 """CDW10 of Format NVM (Base 2.0, figure 189): SES, bits 11:9."""
 
@@ -185,6 +187,8 @@ def _sanitize(record: MethodRecord, report: EraseReport, name: str) -> Iterator[
             f"{name}: expected SCDW10 {record.cdw10:#x} in log 81h, found {after.cdw10:#x}: "
             "the success is another command's"
         )
+    if after.cdw10 & PURGE_REQUIRED and not after.purged:
+        yield f"{name}: expected the drive to report that it purged, as it was asked, found not"
     if not record.changed:
         yield f"{name}: log 81h was not seen to change: the success may be an older one's"
     if record.adopted:

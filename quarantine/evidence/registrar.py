@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from eraser.wire import codec
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.order import EraseOrder
+from eraser.wire.policy import Policy
+from eraser.wire.profile import Profile
 from eraser.wire.report import EraseReport
 from eraser.wire.signing import PrivateKey, PublicKey
 from quarantine import tickets
-from quarantine.evidence import certificate
+from quarantine.evidence import attestations, certificate
+from quarantine.evidence.attestations import Attestation
 from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
 from quarantine.evidence.files import write_files
-from quarantine.evidence.sections import Issuer, Moment
+from quarantine.evidence.sections import Approval, Issuer, Moment
 from quarantine.record.base import Clock, utc_now
 from quarantine.record.facts import (
+    Approved,
     HistoryRow,
     NewCertificate,
     NonceUse,
@@ -55,6 +60,9 @@ class Registrar:
     clock: Clock = utc_now
     numbers: Mapping[str, str] = field(default_factory=dict)
     """The organisation's property numbers, by serial number."""
+    chassis: Mapping[str, str] = field(default_factory=dict)
+    """Its numbers of the machines, by host."""
+    attestations: Sequence[Attestation] = ()
 
     def certify(
         self,
@@ -157,7 +165,11 @@ class Registrar:
             last_user=record.consumer or "",
             history=moments(self.store.history(record.slot)),
             property_number=self.numbers.get(order.identity.serial, ""),
+            chassis=self.chassis.get(order.slot.host, ""),
             withheld=withheld,
+            policy=_approval(order.policy, self.store.approved(order.policy)),
+            profile=_approval(order.profile, self.store.approved(order.profile)),
+            attestation=self._attestation(report),
         )
         link = self._end()
         signed = certificate.sign(
@@ -173,6 +185,13 @@ class Registrar:
             testimony=SignedTestimony(evidence.order_token, report_token, host_key),
         )
         return signed, new
+
+    def _attestation(self, report: EraseReport) -> str:
+        if report.identity is None or report.facts_after is None:
+            return ""
+        return attestations.statement(
+            self.attestations, report.identity.model, report.facts_after.firmware
+        )
 
     def _end(self) -> Link:
         last = self.store.last_certificate()
@@ -194,6 +213,17 @@ class Registrar:
                 self.directory,
                 error,
             )
+
+
+def _approval(
+    used: Policy | Profile, found: Approved[Policy] | Approved[Profile] | None
+) -> Approval | None:
+    """The digest is of what the order says; an earlier release may have stored it otherwise."""
+    if found is None:
+        return None
+    return Approval(
+        used.name, codec.digest(used), found.version, found.approved_by, iso(found.approved_at)
+    )
 
 
 def _uuid(text: str | None) -> str | None:

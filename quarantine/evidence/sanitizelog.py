@@ -37,6 +37,8 @@ class SanitizeLog:
     passes: int
     global_data_erased: bool
     cdw10: int
+    purged: bool = False
+    """PRGD, SSTAT bit 11: it purged, as IEEE Std 2883 defines that, because it was asked to."""
 
     @property
     def succeeded(self) -> bool:
@@ -67,4 +69,5 @@ def parse(encoded: str, what: str) -> SanitizeLog:
         passes=(sstat >> 3) & 0x1F,
         global_data_erased=bool(sstat & 0x100),
         cdw10=cdw10,
+        purged=bool(sstat & 0x800),
     )

@@ -1,4 +1,4 @@
-"""The certificate as data: the fields of NIST SP 800-88 (r1, 4.8), and ours.
+"""The certificate as data: the fields that NIST SP 800-88 asks for, and ours.
 
 Frozen and strict on both sides: what is signed is the canonical JSON of :class:`Certificate`, and
 what is verified is decoded into it again.
@@ -6,22 +6,26 @@ what is verified is decoded into it again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import enum
+from dataclasses import dataclass, field
 
+from eraser.wire.codec import LATE
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.policy import Label, Method, VerificationMode
 from eraser.wire.report import NamespaceVerification
 
-FORMAT = 1
-"""Version of this layout. A reader refuses a number that it does not know."""
+FORMAT = 2
+"""Version of this layout. A reader refuses a number that it does not know; certificates of
+format 1 are raised to it as they are read (:mod:`quarantine.evidence.format1`) and keep their
+number."""
 
 
 @dataclass(frozen=True)
 class Issuer:
     """Who answers for the certificate: the operator's words, from the configuration.
 
-    NIST SP 800-88r1 4.8 asks for position/title, location and contact of who sanitized and who
-    verified; here both are programs run by this organisation, and this person answers for them.
+    NIST SP 800-88 asks for position/title, location and contact of who sanitized and who verified;
+    here both are programs run by this organisation, and this person answers for them.
     """
 
     organisation: str = "not stated"
@@ -37,6 +41,26 @@ class Issuer:
     verifier_title: str = ""
     verifier_location: str = ""
     verifier_contact: str = ""
+    backup: str = "not stated"
+    """Whether, and where, the data was backed up before; a field of the standard's form."""
+
+
+@dataclass(frozen=True)
+class NamespaceStatement:
+    """One namespace as the drive describes it."""
+
+    nsid: int
+    size: int
+    """Bytes that can be addressed."""
+    block_bytes: int
+    lba_format: int
+    """The index of the format in use (FLBAS)."""
+    metadata_bytes: int
+    protection: int
+    """DPS, end-to-end data protection settings."""
+    nguid: str
+    eui64: str
+    """Hexadecimal; both empty where the drive gives none, or the host did not report it."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +82,10 @@ class Drive:
     dlfeat: tuple[int, ...]
     firmware_slots: tuple[str, ...] = ()
     """Revisions by slot; empty where the drive does not tell, and on older certificates."""
+    namespaces: tuple[NamespaceStatement, ...] = ()
+    """Attached ones after the sanitization; empty on certificates of format 1."""
+    namespaces_before: tuple[NamespaceStatement, ...] = ()
+    """And before it, attached or not."""
 
 
 @dataclass(frozen=True)
@@ -78,44 +106,63 @@ class Source:
     gate_since: str = ""
     gate_until: str = ""
     """On the host's clock, as it says."""
+    chassis: str = "not recorded"
+    """The organisation's number of the machine."""
+    project: str = field(default="", metadata=LATE)
+    initiator: str = field(default="", metadata=LATE)
+    """Reserved: whose server it was, and who deleted it."""
 
 
 @dataclass(frozen=True)
-class MethodStatement:
+class Technique:
     """One destructive command, and what the drive reported of it."""
 
-    method: Method
+    technique: str
+    """In the standard's words: cryptographic erase, block erase, and so on."""
+    command: Method
     description: str
     opcode: int
     cdw10: int
     nsid: int
-    command: str
-    """As sent, ready to paste; empty where the sender died before it could be recorded."""
+    sent: str
+    """The command line, ready to paste; empty where the sender died before it could be recorded."""
     reported: str
     log_before: str
+    """Log 81h, 512 bytes in Base64; empty for Format."""
     log_after: str
     attempts: int
     adopted: bool
+    """Found running without a journal; its end was seen."""
     seconds: float
+    started_at: str = ""
+    """When the command was sent, on the host's clock; empty where no record of it was left."""
+    ended_at: str = ""
+    """When its end was seen; empty from an eraser that did not tell."""
 
 
 @dataclass(frozen=True)
 class Sanitization:
-    """What was done."""
+    """What was done. ``method`` is the standard's word for the class: Clear or Purge."""
 
-    label: Label
+    method: Label
     asked: Label
     downgraded: bool
-    label_meaning: str
-    methods: tuple[MethodStatement, ...]
+    meaning: str
+    techniques: tuple[Technique, ...]
     resumed: int
     started_at: str
+    """When the case began, on the host's clock."""
     finished_at: str
+    """When the end of the last technique was seen; that of the case where the host did not tell,
+    and in format 1."""
     tools: dict[str, str]
     downgrades: tuple[str, ...] = ()
     """Each weaker thing that was done, and the permission for it."""
     quirks: tuple[str, ...] = ()
     """What the policy knows of this model, and changed for it."""
+    attestation: str = ""
+    """Where cryptographic erase alone succeeded: who vouches that all that was ever stored was
+    encrypted. Empty where something else succeeded too."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +186,44 @@ class VerificationStatement:
     namespaces: tuple[NamespaceVerification, ...]
     sentence: str
     seconds: float
+    finished_at: str = ""
+    """When the last block was read, on the host's clock; empty where the host did not tell."""
+    probes: str = ""
+    """What became of canaries and fingerprints, in a sentence."""
+    acts: tuple[str, ...] = ()
+    """How the drive was used as by its next tenant, a sentence each."""
+
+
+class Decision(enum.StrEnum):
+    """What the control plane made of the verified result."""
+
+    ACCEPTED = "accepted"
+    WITHHELD = "withheld"
+
+
+@dataclass(frozen=True)
+class Approval:
+    """Which version of a document the result was held against, and who approved that."""
+
+    name: str
+    digest: str
+    """SHA-256 of its canonical form."""
+    version: int = 0
+    """0 where the record does not have this very document."""
+    approved_by: str = ""
+    approved_at: str = ""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The decision on the result. The standard tells it from the verification."""
+
+    decision: Decision
+    decided_at: str
+    """On the control plane's clock."""
+    decided_by: str
+    policy: Approval
+    profile: Approval
 
 
 @dataclass(frozen=True)
@@ -213,9 +298,22 @@ class Certificate:
     """What a tenant may have left that no command clears, as the host found it."""
     withheld: tuple[str, ...] = ()
     """Why the drive was not handed out although it was erased; empty for one that goes out."""
+    headline: str = ""
+    """One sentence, computed from what succeeded; empty in format 1."""
+    validation: Validation | None = None
+    """None in format 1."""
+    qualification: dict[str, str] | None = field(default=None, metadata=LATE)
+    deployment: dict[str, str] | None = field(default=None, metadata=LATE)
+    device_evidence: dict[str, str] | None = field(default=None, metadata=LATE)
+    """Reserved, and never written yet: a reader shows them by name."""
 
     def __post_init__(self) -> None:
-        if self.format != FORMAT:
-            raise ValueError(f"expected a certificate of format {FORMAT}, found {self.format}")
+        if self.format not in (1, FORMAT):
+            raise ValueError(f"expected a certificate of format 1 or {FORMAT}, found {self.format}")
+        told = bool(self.headline) and self.validation is not None
+        if told != (self.format == FORMAT):
+            raise ValueError(
+                f"expected a headline and a validation in format {FORMAT}, and neither in format 1"
+            )
         if self.position < 1 or (self.position == 1) != (self.previous == ""):
             raise ValueError("expected position 1 without, any other with a previous certificate")

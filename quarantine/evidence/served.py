@@ -45,7 +45,7 @@ class Reference:
             digest=signed.digest,
             number=body.position,
             issued_at=body.issued_at,
-            label=body.sanitization.label.value,
+            label=body.sanitization.method.value,
             downgraded=body.sanitization.downgraded,
             withheld=bool(body.withheld),
         )

@@ -97,7 +97,9 @@ def _ids(order: EraseOrder, report: EraseReport) -> Iterator[str]:
 
 
 def _contradictions(body: Certificate, order: EraseOrder, report: EraseReport) -> Iterator[str]:
-    for facts in (_case, _drive, _source, _sanitization, _verification, _condition):
+    for facts in (
+        _case, _drive, _source, _sanitization, _verification, _validation, _condition,
+    ):  # fmt: skip
         for name, said, testified in facts(body, order, report):
             if said != testified:
                 yield (
@@ -144,6 +146,9 @@ def _drive(body: Certificate, order: EraseOrder, report: EraseReport) -> Iterato
     yield "drive.sanicap", drive.sanicap, before.sanicap
     yield "drive.dlfeat", drive.dlfeat, after.dlfeat
     yield "drive.firmware_slots", drive.firmware_slots, images.revisions(after)
+    if body.format == FORMAT:
+        yield "drive.namespaces", drive.namespaces, certificate.namespaces(after)
+        yield "drive.namespaces_before", drive.namespaces_before, certificate.namespaces(before)
 
 
 def _source(body: Certificate, order: EraseOrder, report: EraseReport) -> Iterator[Fact]:
@@ -159,19 +164,25 @@ def _source(body: Certificate, order: EraseOrder, report: EraseReport) -> Iterat
 
 def _sanitization(body: Certificate, order: EraseOrder, report: EraseReport) -> Iterator[Fact]:
     done = body.sanitization
-    for name in ("asked", "downgraded", "resumed", "started_at", "finished_at", "tools"):
+    for name in ("asked", "downgraded", "resumed", "started_at", "tools"):
         yield f"sanitization.{name}", getattr(done, name), getattr(report, name)
-    yield "sanitization.label", done.label, report.achieved
+    today = body.format == FORMAT
+    ended = certificate.finished(report) if today else report.finished_at
+    yield "sanitization.finished_at", done.finished_at, ended
+    yield "sanitization.method", done.method, report.achieved
     yield "sanitization.asked", done.asked, order.policy.label
-    yield "sanitization.methods", len(done.methods), len(report.methods)
-    for number, (said, record) in enumerate(zip(done.methods, report.methods, strict=False)):
-        where = f"sanitization.methods[{number}]"
+    yield "sanitization.techniques", len(done.techniques), len(report.methods)
+    for number, (said, record) in enumerate(zip(done.techniques, report.methods, strict=False)):
+        where = f"sanitization.techniques[{number}]"
+        yield f"{where}.command", said.command, record.method
         opcode = methods.SANITIZE_OPCODE if record.method.is_sanitize else methods.FORMAT_OPCODE
         yield f"{where}.opcode", said.opcode, opcode
         for name in (
-            "method", "cdw10", "nsid", "log_before", "log_after", "attempts", "adopted", "seconds",
+            "cdw10", "nsid", "log_before", "log_after", "attempts", "adopted", "seconds",
         ):  # fmt: skip
             yield f"{where}.{name}", getattr(said, name), getattr(record, name)
+        if today:
+            yield f"{where}.ended_at", said.ended_at, record.ended_at
 
 
 def _verification(body: Certificate, _order: EraseOrder, report: EraseReport) -> Iterator[Fact]:
@@ -184,8 +195,22 @@ def _verification(body: Certificate, _order: EraseOrder, report: EraseReport) ->
         "fingerprints_taken", "fingerprints_checked", "expected", "namespaces", "seconds",
     ):  # fmt: skip
         yield f"verification.{name}", getattr(said, name), getattr(record, name)
+    if body.format == FORMAT:
+        yield "verification.finished_at", said.finished_at, record.finished_at
     yield "verification.residual_asked", said.residual_asked, record.residual
     yield "verification.blocks", said.blocks, reading.total_blocks(record)
+
+
+def _validation(body: Certificate, order: EraseOrder, _report: EraseReport) -> Iterator[Fact]:
+    """The documents; who approved them is the controller's own word."""
+    if body.validation is None:
+        return
+    for name, said, used in (
+        ("policy", body.validation.policy, order.policy),
+        ("profile", body.validation.profile, order.profile),
+    ):
+        yield f"validation.{name}.name", said.name, used.name
+        yield f"validation.{name}.digest", said.digest, codec.digest(used)
 
 
 def _condition(body: Certificate, _order: EraseOrder, report: EraseReport) -> Iterator[Fact]:
@@ -223,6 +248,7 @@ def _remarks(
             last_user="",
             history=body.case.history,
             property_number=body.drive.property_number,
+            chassis=body.source.chassis,
             withheld=body.withheld,
         ),
         body.issuer,
@@ -239,16 +265,25 @@ def _texts(body: Certificate) -> dict[str, object]:
     return {
         "drive.manufacturer": body.drive.manufacturer,
         "drive.nvme_version": body.drive.nvme_version,
-        "sanitization.label_meaning": done.label_meaning,
+        "headline": body.headline,
+        "sanitization.meaning": done.meaning,
         "sanitization.downgrades": done.downgrades,
         "sanitization.quirks": done.quirks,
         **{
-            f"sanitization.methods[{n}]": (m.description, m.command, m.reported)
-            for n, m in enumerate(done.methods)
+            f"sanitization.techniques[{n}]": (
+                t.technique,
+                t.description,
+                t.sent,
+                t.started_at,
+                t.reported,
+            )
+            for n, t in enumerate(done.techniques)
         },
         "verification.method": read.method,
         "verification.sentence": read.sentence,
         "verification.residual_shown": read.residual_shown,
+        "verification.probes": read.probes,
+        "verification.acts": read.acts,
         "condition.link": body.condition.link,
         "condition.remarks": body.condition.remarks,
         "exceptions": body.exceptions,

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterator
 
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.order import EraseOrder
 from eraser.wire.policy import Label, Method, VerificationMode
 from eraser.wire.report import (
+    CommandRecord,
     EraseReport,
     LinkRecord,
     MethodRecord,
     Verdict,
     VerificationRecord,
 )
-from quarantine.evidence import downgrades, methods, reading, sanitizelog
+from quarantine.evidence import downgrades, human, methods, outcomes, reading, sanitizelog
+from quarantine.evidence.sections import Sanitization, VerificationStatement
 
 _OPERATIONS = {
     Method.SANITIZE_CRYPTO: ("Sanitize, crypto erase", "changes the media encryption keys"),
@@ -48,6 +49,55 @@ _MANUFACTURERS = {
 """PCI vendor ids (PCI ID repository) of the usual makers; others are shown by number alone."""
 
 
+def headline(
+    drive: ControllerIdentity,
+    done: Sanitization,
+    verified: VerificationStatement,
+    *,
+    withheld: bool,
+) -> str:
+    """What was reported, what was read, and what came of it."""
+    good = outcomes.succeeded(done.techniques)
+    bad = [name for name in outcomes.tried(done.techniques) if name not in good]
+    without = f" {' and '.join(bad)} did not succeed." if bad else ""
+    how = verified.method.partition(":")[0]
+    came = "was not handed out" if withheld else "was accepted for its next use"
+    return (
+        f"The drive {drive.model}, serial number {drive.serial}, reported success of "
+        f"{' and '.join(good)}.{without} It was then read back"
+        f"{' in full' if how == 'full' else f' by {how}'}, and {came}."
+    )
+
+
+def attestation(statement: str, organisation: str) -> str:
+    """Who vouches for what cryptographic erase alone rests on."""
+    if not statement:
+        return (
+            "Not attested: nothing but cryptographic erase succeeded, and nobody stated here that "
+            "all user data was ever stored encrypted under the key that was changed, with which "
+            "cipher and strength. That is the maker's word."
+        )
+    return (
+        f"Stated by {organisation} for this model and firmware, and not checked here: {statement}"
+    )
+
+
+def probes(record: VerificationRecord) -> str:
+    """What became of canaries and fingerprints; each that was not looked for is accounted for."""
+    taken, compared = record.fingerprints_taken, record.fingerprints_checked
+    rest = (
+        f" The other {taken - compared:,} were not: canaries were written over them, or they were "
+        "not read again."
+        if compared < taken
+        else ""
+    )
+    return (
+        f"{record.canaries_planted:,} canaries were written before, and {record.canaries_checked:,}"
+        f" looked for and found gone. Of {taken:,} blocks fingerprinted before, {compared:,} were "
+        f"compared and found changed.{rest}"
+    )
+
+
 def manufacturer(identity: ControllerIdentity) -> str:
     """The maker's name where the PCI vendor id is a known one, and the id."""
     number = f"PCI vendor {identity.vendor_id:#06x}"
@@ -60,8 +110,8 @@ def version(number: int) -> str:
     return f"{number >> 16}.{(number >> 8) & 0xFF}.{number & 0xFF}" if number else "not reported"
 
 
-def label_meaning(order: EraseOrder, report: EraseReport, organisation: str) -> str:
-    """The label as the operator's named mapping, not as a standard's blessing."""
+def meaning(order: EraseOrder, report: EraseReport, organisation: str) -> str:
+    """The method as the operator's named mapping, not as a standard's blessing."""
     by = f"as {organisation} maps it in policy {order.policy.name!r}"
     if report.achieved is Label.PURGE:
         return (
@@ -82,16 +132,16 @@ def link(seen: LinkRecord) -> str:
     return f"PCI Express, {seen.width} lanes at {seen.speed:g} GT/s{able}"
 
 
-def command(record: MethodRecord, report: EraseReport) -> str:
-    """The command line that sent the method, as recorded; empty where none was."""
+def sent(record: MethodRecord, report: EraseReport) -> CommandRecord | None:
+    """The command that was carried out, as the host recorded it; None where it was not."""
     opcode = methods.SANITIZE_OPCODE if record.method.is_sanitize else methods.FORMAT_OPCODE
-    sent = [
+    found = [
         c
         for c in report.commands
         if (c.opcode, c.nsid, c.cdw10) == (opcode, record.nsid, record.cdw10)
         and c.status in (0, None)
     ]
-    return shlex.join(sent[-1].argv) if sent else ""
+    return found[-1] if found else None
 
 
 def description(record: MethodRecord) -> str:
@@ -109,14 +159,17 @@ def reported(record: MethodRecord) -> str:
     log = sanitizelog.parse(record.log_after, f"{record.method}: log after")
     seal = "set" if log.global_data_erased else "not set"
     other = "" if log.cdw10 == record.cdw10 else "; that is another command's"
+    purged = ""
+    if log.cdw10 & methods.PURGE_REQUIRED:
+        purged = f", Purged as IEEE Std 2883 defines it {'set' if log.purged else 'not set'}"
     return (
         f"Log 81h after: {log.status_name} (SSTAT {log.status}), SCDW10 {log.cdw10:#x}, "
-        f"Global Data Erased {seal}{other}."
+        f"Global Data Erased {seal}{purged}{other}."
     )
 
 
 def verification_method(record: VerificationRecord) -> str:
-    """The verification method by name (SP 800-88r1 4.8)."""
+    """How it was verified, by name: in full, or by quick sampling."""
     if reading.read_everything(record):
         return "full: every addressable 4 KiB block was read"
     if record.done is VerificationMode.NIST:
@@ -135,7 +188,7 @@ def confidence(record: VerificationRecord) -> str:
         + ("" if not noise and (whole or record.fresh) else _ALIKE)
         + "; the media itself was not read below it."
     )
-    blocks, share = reading.total_blocks(record), _percent(reading.residual_shown(record))
+    blocks, share = reading.total_blocks(record), human.percent(reading.residual_shown(record))
     likely = f"with a probability of {record.confidence:.6g}"
     if whole:
         places = f"All {blocks:,} blocks of 4 KiB were read"
@@ -179,11 +232,6 @@ def _layout(record: VerificationRecord) -> str:
         f"{count:,} windows with {inside * reading.BLOCK:,} bytes ({share:g} %), two of at least "
         "5 % of its subsection in each of 1,000 equal subsections, with the first and last block"
     )
-
-
-def _percent(fraction: float) -> str:
-    """Rounded up: a bound that is printed smaller than it is would be a lie."""
-    return f"{math.ceil(fraction * 1e8) / 1e6:.6f} %"
 
 
 _DELETED, _CREATED = "namespace(s) deleted", "namespace(s) created"
@@ -240,50 +288,3 @@ def _layout_changes(report: EraseReport) -> str:
     if list(counts.values()) == [len(reading.temporary(report.verification))] * 2 + [0, 0]:
         return ""  # they came and went
     return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-
-
-def not_done(report: EraseReport) -> Iterator[str]:
-    """What the certificate does not say, said."""
-    yield (
-        "Not examined: boot partitions, replay protected memory (RPMB), firmware images. "
-        "No erase command reaches them."
-    )
-    yield "Not erased: SMART, error, telemetry and event logs, which drives keep by design."
-    yield "Not done: reading the media below the drive's firmware."
-    yield "Not done: a second verification by another tool or by other people."
-    if report.achieved is Label.CLEAR:
-        yield (
-            "Not reached by Format NVM: capacity that belongs to no formatted namespace, and spare "
-            "blocks, except as far as the drive's firmware includes them."
-        )
-    if report.verification is None or not report.verification.canaries_planted:
-        yield "Not done: planting canaries before the erase and missing them after it."
-    if report.verification is not None and report.verification.done is VerificationMode.NIST:
-        yield (
-            "Not claimed: conformity to NIST SP 800-88 revision 1, which was withdrawn on "
-            "2025-09-26; its layout of places alone was used."
-        )
-    if report.verification is None or not report.verification.fingerprints_taken:
-        yield "Not done: comparing blocks with fingerprints taken before the erase."
-    yield from _not_visited(report)
-
-
-def _not_visited(report: EraseReport) -> Iterator[str]:
-    """What its next tenant does first, and the host did not do (docs/decisions/visit.md)."""
-    if not report.visits:
-        yield (
-            "Not done: using the drive as its next tenant will, with resets, writes and ways of "
-            "reading that no verification has."
-        )
-        return
-    if not any(visit.wrote for visit in report.visits):
-        yield "Not done: writing to the drive, as its next tenant will, between two erases."
-    left = dict.fromkeys(text for visit in report.visits for text in visit.not_done)
-    never = dict.fromkeys(
-        f"{act.act} (the drive refused all)"
-        for visit in report.visits
-        for act in visit.acts
-        if not act.done
-    )
-    if left or never:
-        yield f"Not done of what a next tenant may do first: {'; '.join((*left, *never))}."

@@ -46,6 +46,24 @@ class DocumentRoom(Room):
         """The newest version."""
         return self._newest(_POLICY, Policy, name)
 
+    def approved(self, content: T) -> Approved[T] | None:
+        """The newest version that is this very document; None where nobody approved it."""
+        kind = _PROFILE if isinstance(content, Profile) else _POLICY
+        query = (
+            sa.select(_TABLE)
+            .where(_TABLE.c.kind == kind, _TABLE.c.name == content.name)
+            .order_by(_TABLE.c.version.desc())
+        )
+        with self._reading() as db:
+            for row in db.execute(query).mappings():
+                try:
+                    found = _record(type(content), row)
+                except UnreadableError:
+                    continue  # another release's; this one's decision was not made with it
+                if found.content == content:
+                    return found
+        return None
+
     def policies(self) -> list[Approved[Policy]]:
         """The newest version of each, by name."""
         return self._all(_POLICY, Policy)

@@ -172,7 +172,7 @@ def test_a_killed_worker_is_succeeded_by_one_that_sends_nothing_again(
     floor.site.start_worker(floor.compute)
     floor.wait_journal("Resumed" if journal == "kept" else "'\"adopted\":true'")
     certificate = floor.end(stay)
-    adopted = [method["adopted"] for method in certificate["sanitization"]["methods"]]
+    adopted = [method["adopted"] for method in certificate["sanitization"]["techniques"]]
     said = "\n".join(certificate["exceptions"])
     if journal == "kept":
         assert adopted == [False, False]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +16,7 @@ from eraser.wire.profile import Profile
 from eraser.wire.report import EraseReport
 from eraser.wire.signing import PrivateKey
 from quarantine.check import Ruling, check
-from quarantine.evidence import certificate, page
+from quarantine.evidence import certificate, page, terms
 from quarantine.evidence.certificate import Evidence, Link
 from quarantine.evidence.sections import Issuer
 from tests.emulated.erasing import CLEAR, PROFILE, QUICK, STATE, Bench, Erased, bench
@@ -67,20 +69,35 @@ def certified(made: Bench, erased: Erased, policy: dict[str, Any]) -> certificat
 def test_an_honest_drive_gets_its_certificate(rack: Rack, preset: str) -> None:
     made = bench(rack, preset)
     body = certified(made, made.erase(), QUICK)
-    assert body.sanitization.label is Label.PURGE
+    assert body.sanitization.method is Label.PURGE
     if preset == "crypto-only-random":
         (exception,) = body.exceptions
         assert "the drive does not offer sanitize-block; permitted by allow_fewer" in exception
     else:
         assert body.exceptions == ()
+    assert [t.technique for t in body.sanitization.techniques] == [
+        terms.TECHNIQUES[t.command] for t in body.sanitization.techniques
+    ]
+    assert all(t.ended_at >= t.started_at > "2" for t in body.sanitization.techniques)
+    assert body.verification.finished_at > body.sanitization.finished_at
+    assert re.fullmatch("[0-9a-f]{64}", body.sanitization.tools["eraser build"])
+    named = {n.nsid: (n.nguid, n.eui64) for n in body.drive.namespaces}
+    assert named == {nsid: names_by_nvme_cli(made, nsid) for nsid in named}
     noise = "Some read as noise" in body.verification.sentence
     assert noise == (preset == "crypto-only-random")
+
+
+def names_by_nvme_cli(made: Bench, nsid: int) -> tuple[str, str]:
+    """NGUID and EUI64 as another reader of the same bytes has them."""
+    device = f"/dev/{made.compute.controller(made.drive.address)}"
+    said = json.loads(made.compute.sh(f"nvme id-ns {device} -n {nsid} -o json").stdout)
+    return said["nguid"], said["eui64"]
 
 
 def test_clear_is_certified_as_clear(rack: Rack) -> None:
     made = bench(rack, "format-only", policy=CLEAR)
     body = certified(made, made.erase(), CLEAR)
-    assert body.sanitization.label is Label.CLEAR
+    assert body.sanitization.method is Label.CLEAR
     assert body.sanitization.downgraded
     assert body.exceptions[0].startswith("Downgraded")
 

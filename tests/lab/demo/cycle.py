@@ -270,7 +270,7 @@ class Demo:
         verification = ""
         if record.certificate is not None:
             shown = site.json("certificate", "show", record.certificate)["certificate"]
-            method = tuple(step["method"] for step in shown["sanitization"]["methods"])
+            method = tuple(step["command"] for step in shown["sanitization"]["techniques"])
             verification = shown["verification"]["sentence"]
             folder = site.directory / "certificates"
             certificate = str(folder / f"{record.certificate}.json")

@@ -139,6 +139,13 @@ BAD_DRIVES = (
         honest=False,
     ),
     Preset(
+        "only-clears",
+        "erases well, and does not report the purge that it is asked for",
+        replace(PLAIN, sanitize=SanitizeProfile(reports_purge=True)),
+        Faults(only_clears=True),
+        honest=False,
+    ),
+    Preset(
         "dlfeat-lies",
         "says that erased blocks read as zeros, and leaves random bytes",
         replace(PLAIN, sanitize=SanitizeProfile(crypto_leaves=_RANDOM, block_leaves=_RANDOM)),

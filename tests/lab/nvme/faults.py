@@ -98,7 +98,8 @@ class Faults:
     slot: registers read as all ones. With ``creates_dirty`` a created namespace begins with what
     was there before. ``cached_reads``: after an erase, reads come from a cache with what was there
     before, until the next controller reset. ``reported_cdw10`` is what log 81h says in place of the
-    command that ran, ``renamed`` the serial number that Identify shows from the next erase on.
+    command that ran. ``only_clears``: a sanitize that was asked to purge ends well and does not
+    report that it did. ``renamed`` is the serial number that Identify shows from the next erase on.
     ``pulled_at`` is the fraction of an erase at which the drive is pulled from its slot, once; it
     is back after ``pulled_seconds``, or never.
     """
@@ -120,6 +121,7 @@ class Faults:
     writes: WriteFault = WriteFault.NONE
     cached_reads: bool = False
     reported_cdw10: int | None = None
+    only_clears: bool = False
     renamed: str = ""
     pulled_at: float | None = None
     pulled_seconds: float | None = None

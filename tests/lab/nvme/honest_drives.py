@@ -135,6 +135,11 @@ HONEST_DRIVES = (
         replace(FULL_FEATURED, namespaces=(NamespaceProfile(1, 0.75),)),
     ),
     Preset(
+        "reports-purge",
+        "is asked to purge as IEEE Std 2883 defines it, and reports that it did",
+        replace(PLAIN, sanitize=SanitizeProfile(reports_purge=True)),
+    ),
+    Preset(
         "dual-port",
         "two controllers, of which the second is not connected",
         replace(FULL_FEATURED, other_controllers=(2,)),

@@ -30,7 +30,7 @@ def sanicap(profile: DriveProfile) -> int:
         return 0
     if sanitize.no_deallocate_inhibited:
         value |= _NO_DEALLOCATE_INHIBITED
-    return value | sanitize.media_modified << 30
+    return value | sanitize.reports_purge << 5 | sanitize.media_modified << 30
 
 
 def fna(profile: DriveProfile) -> int:

@@ -15,6 +15,7 @@ from tests.lab.nvme.spec import (
     AdminOp,
     Lid,
     NvmOp,
+    SanitizeStatus,
 )
 from tests.lab.nvme.state import DriveState, FirmwareState
 
@@ -28,6 +29,8 @@ _ADMIN_EFFECTS: dict[int, int] = {
     AdminOp.NAMESPACE_MANAGEMENT: _SUPPORTED | _CAPABILITY_CHANGES | _INVENTORY_CHANGES,
     AdminOp.NAMESPACE_ATTACHMENT: _SUPPORTED | _INVENTORY_CHANGES,
 }
+_PURGED = 1 << 11
+"""SSTAT bit 11, PRGD: after Base 2.0; as nvme-cli of 2026 shows it."""
 _MEDIA_VERIFICATION = 5
 """SSI, byte 36 of log 81h (Base 2.1, 5.1.12.1.33)."""
 
@@ -54,15 +57,20 @@ def sanitize_status(
     state: DriveState,
     reported_cdw10: int | None = None,
     progress: Callable[[int], int] = int,
+    *,
+    purges: bool = True,
 ) -> bytes:
     """Log 81h, 512 bytes; ``reported_cdw10`` in place of the true SCDW10.
 
-    ``progress`` is what the drive makes of the true SPROG of a running operation.
+    ``progress`` is what the drive makes of the true SPROG of a running operation. One that does not
+    ``purges`` says so where it is asked to.
     """
     now, abilities = state.sanitize, profile.sanitize
     busy = now.running and not now.verifying
     sprog = progress(min(int(now.progress * 65536), 0xFFFE)) if busy else SPROG_IDLE
     sstat = now.status | now.passes_done << 3 | GLOBAL_DATA_ERASED * now.data_erased
+    asked = now.cdw10 >> 11 & 1  # PREQ
+    sstat |= _PURGED * (asked and purges and now.status == SanitizeStatus.SUCCESS)
     estimates = (
         abilities.estimate_overwrite,
         abilities.estimate_block,

@@ -127,7 +127,11 @@ def _content(drive: Drive, lid: int, specific: int, opcodes: Iterable[int]) -> b
     contents: dict[int, Callable[[], bytes | None]] = {
         Lid.SMART: lambda: logs.smart(profile, state, drive.reported_counters()),
         Lid.SANITIZE: lambda: logs.sanitize_status(
-            profile, state, drive.faults.reported_cdw10, drive.nature.progress
+            profile,
+            state,
+            drive.faults.reported_cdw10,
+            drive.nature.progress,
+            purges=not drive.faults.only_clears,
         ),
         Lid.ERROR: lambda: logs.errors(drive.errors),
         Lid.FIRMWARE: lambda: logs.firmware(state.firmware),

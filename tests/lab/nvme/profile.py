@@ -56,6 +56,7 @@ class SanitizeProfile:
     block: bool = True
     overwrite: bool = True
     no_deallocate_inhibited: bool = False
+    reports_purge: bool = False  # SANICAP bit 5, after Base 2.0
     media_modified: int = 2  # NODMMAS
     crypto_seconds: float = 0.5
     block_seconds: float = 2.0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _LONGEST_TICK_SECONDS = 0.1
 _TICKS = 50  # of one operation, so that its progress is seen to advance
-_AUSE, _OIPBP, _NDAS = 1 << 3, 1 << 8, 1 << 9
+_AUSE, _OIPBP, _NDAS, _PREQ = 1 << 3, 1 << 8, 1 << 9, 1 << 11
 
 
 class Sanitizer:
@@ -53,6 +53,8 @@ class Sanitizer:
         if action == SanitizeAction.EXIT_FAILURE:
             return self._exit_failure()
         if not self._supports(action):
+            return refused(Status.INVALID_FIELD)
+        if command.cdw10 & _PREQ and not drive.profile.sanitize.reports_purge:
             return refused(Status.INVALID_FIELD)
         inhibited = drive.profile.sanitize.no_deallocate_inhibited
         if command.cdw10 & _NDAS and inhibited and not drive.features.current(Fid.SANITIZE_CONFIG):

@@ -12,6 +12,7 @@ from eraser.erase.plan import (
     BROADCAST,
     OPCODE_FORMAT,
     OPCODE_SANITIZE,
+    PURGE_REQUIRED,
     Capabilities,
     FormatTarget,
     Plan,
@@ -55,6 +56,11 @@ def test_no_sanitize_command_ever_asks_for_more_than_the_erase() -> None:
     """AUSE, no-deallocate and media verification bits stay 0."""
     for command in make_plan(PURGE, BOTH, ONE).commands:
         assert command.cdw10 & ~0b111 == 0
+
+
+def test_a_drive_that_can_report_a_purge_is_asked_to_purge_or_fail() -> None:
+    plan = make_plan(PURGE, replace(BOTH, sanicap=0b100111), ONE)
+    assert [c.cdw10 for c in plan.commands] == [4 | PURGE_REQUIRED, 2 | PURGE_REQUIRED]
 
 
 def test_no_downgrade_without_permission() -> None:

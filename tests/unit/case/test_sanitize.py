@@ -68,6 +68,18 @@ def test_assess(
     assert "\n" not in found.reason
 
 
+@pytest.mark.parametrize("purged", [True, False])
+def test_a_purge_that_was_asked_for_has_to_be_reported(purged: bool) -> None:
+    """SSTAT bit 11 is PRGD, dword 10's is PREQ."""
+    asked = BLOCK | 1 << 11
+    now = log(SUCCESS | purged << 11, asked, gde=True)
+    found = assess(asked, log(NEVER), now, running_seen=True)
+    assert found.standing is (Standing.SUCCEEDED if purged else Standing.CLEARED)
+    assert (verdict(found) is Verdict.ERASED) == purged
+    assert ("PRGD" in found.reason) == (not purged)
+    assert after_loss(asked, log(NEVER), now) is AfterLoss.TAKE
+
+
 @pytest.mark.parametrize(
     ("before", "now", "expected"),
     [

@@ -42,6 +42,20 @@ def test_an_honest_sanitize_leaves_nothing(tmp_path: Path, action: int) -> None:
     assert made.read(0, 4096) == bytes(4096)
 
 
+@pytest.mark.parametrize(("reports", "only_clears"), [(True, False), (True, True), (False, False)])
+def test_a_purge_is_reported_by_a_drive_that_can_and_did(
+    tmp_path: Path, reports: bool, only_clears: bool
+) -> None:
+    made = bench(
+        tmp_path, Faults(only_clears=only_clears), sanitize=replace(QUICK, reports_purge=reports)
+    )
+    assert (made.sanitize(BLOCK | 1 << 11) == 0) == reports
+    if reports:
+        assert bool(made.wait_sanitize().sstat >> 11 & 1) == (not only_clears)
+        made.sanitize(BLOCK)
+        assert not made.wait_sanitize().sstat >> 11 & 1, "nobody asked"
+
+
 def test_overwrite_leaves_its_pattern(tmp_path: Path) -> None:
     made = bench(tmp_path)
     made.sanitize(OVERWRITE | 1 << 4, cdw11=0xDEADBEEF)

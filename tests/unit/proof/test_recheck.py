@@ -74,10 +74,41 @@ def test_a_certificate_in_the_layout_of_nist_is_checked_whole(image: Image) -> N
 def test_a_look_that_was_certified_is_no_difference(image: Image) -> None:
     claim, plan = certified(image, FULL, fill=os.urandom(BLOCK))
     with open(plan.namespaces[0].path, "r+b") as file:
+        file.seek((BLOCKS - 1) * BLOCK)
         file.write(os.urandom(BLOCK))
     found = look(claim, plan)
     assert (found.agreement, found.differ) == (Agreement.AGREES, 0)
     assert any("noise" in text for text in found.unchecked), "and that nobody can tell is said"
+
+
+@pytest.mark.parametrize("mode", [FULL, STATISTICAL])
+def test_more_noise_than_was_certified_is_a_difference(
+    image: Image, mode: VerificationMode
+) -> None:
+    """One block of noise at the end, and now all are: each of them is a look that was certified."""
+    claim, plan = certified(image, mode, fill=os.urandom(BLOCK))
+    with open(plan.namespaces[0].path, "r+b") as file:
+        file.write(os.urandom(BLOCKS * BLOCK))
+    found = look(claim, plan)
+    assert found.agreement is Agreement.DIFFERS
+    assert found.differ >= found.read - 1
+
+
+def test_another_pattern_than_was_certified_is_a_difference(image: Image) -> None:
+    claim, plan = certified(image, FULL, fill=b"")
+    assert claim.namespaces[0].uniform == "00" * 16
+    with open(plan.namespaces[0].path, "r+b") as file:
+        file.write(b"abcdefgh" * (BLOCKS * BLOCK // 8))
+    [read] = look(claim, plan).namespaces
+    assert read.differ == BLOCKS
+    result = Verifier(plan).run()
+    assert result is not None
+    other = replace(claim, namespaces=result.namespaces)
+    assert other.namespaces[0].uniform == (b"abcdefgh" * 2).hex()
+    assert look(other, plan).agreement is Agreement.AGREES
+    with open(plan.namespaces[0].path, "r+b") as file:
+        file.write(b"stuvwxyz" * (BLOCKS * BLOCK // 8))
+    assert (look(other, plan).agreement, look(other, plan).differ) == (Agreement.DIFFERS, BLOCKS)
 
 
 def test_what_cannot_be_read_is_unknown(image: Image) -> None:

@@ -288,7 +288,8 @@ def test_a_bound_is_rounded_up(n: int, shown: str) -> None:
 
 
 def test_the_record_goes_over_the_wire() -> None:
-    made = record(BLOCK_ERASE, _evidence(ZEROS, Looks(zeros=N), missing=("fingerprints: lost",)))
+    evidence = _evidence(ZEROS, Looks(zeros=N), missing=("fingerprints: lost",))
+    made = record(BLOCK_ERASE, evidence, "2026-11-20T11:00:30+00:00")
     again = codec.load(VerificationRecord, codec.canonical(made), "record")
     assert again == made
     assert made.expected == "zeros"

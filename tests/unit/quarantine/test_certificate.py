@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from jwcrypto import jwk, jws
 
 from eraser.wire import codec
+from eraser.wire.condition import BootPartitions, Condition, FirmwareSlots
 from eraser.wire.policy import Label, LimitOverrides, Method, Policy, Quirk
 from eraser.wire.report import ActRecord, EraseReport, LinkRecord, Verdict, VisitRecord
 from eraser.wire.signing import PrivateKey, PublicKey
 from eraser.wire.ticket import LastOwner
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, ledger
+from quarantine.evidence import certificate, consistency, ledger, methods
 from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
-from quarantine.evidence.sections import Certificate, Issuer, Moment
+from quarantine.evidence.sections import Certificate, Decision, Issuer, Moment
 from tests.unit.quarantine.testimony import (
     BLOCK,
     COUNTS,
@@ -33,6 +34,7 @@ from tests.unit.quarantine.testimony import (
     SAMPLED,
     VERIFICATION,
     command,
+    log81,
 )
 
 KEY = PrivateKey.generate()
@@ -111,9 +113,9 @@ def test_it_has_the_fields_of_sp_800_88() -> None:
     assert body.drive.identity == ORDER.identity
     assert body.drive.media_type == "NVMe solid state drive"
     assert body.source.last_user == "22222222-2222-4222-8222-222222222222"
-    assert body.sanitization.label is Label.PURGE
-    assert [m.cdw10 for m in body.sanitization.methods] == [4, 2]
-    assert "success (SSTAT 1), SCDW10 0x2" in body.sanitization.methods[1].reported
+    assert body.sanitization.method is Label.PURGE
+    assert [done.cdw10 for done in body.sanitization.techniques] == [4, 2]
+    assert "success (SSTAT 1), SCDW10 0x2" in body.sanitization.techniques[1].reported
     assert body.sanitization.tools["nvme-cli"] == "2.4"
     assert body.verification.method.startswith("quick sampling")
     assert body.issuer == ISSUER
@@ -186,7 +188,7 @@ def test_a_downgrade_is_printed() -> None:
     )
     body = issue(Link(), report).certificate
     assert body.sanitization.downgraded
-    assert "It is not Purge" in body.sanitization.label_meaning
+    assert "It is not Purge" in body.sanitization.meaning
     assert any(line.startswith("Downgraded") for line in body.exceptions)
     assert any("Format NVM" in line for line in body.not_done)
 
@@ -251,7 +253,7 @@ def test_nothing_is_certified_that_the_report_lacks(member: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [("drive", "firmware"), ("sanitization", "label"), ("issued_at",), ("previous",)],
+    [("drive", "firmware"), ("sanitization", "method"), ("issued_at",), ("previous",)],
 )
 def test_a_tampered_field_is_found(path: tuple[str, ...]) -> None:
     value = json.loads(certificate.document(issue(Link())))
@@ -554,6 +556,155 @@ def test_health_is_printed_with_what_follows_from_it() -> None:
         "(note)", "(hold)", "(hold)", "(note)",
     ]  # fmt: skip
     assert seen.spare_threshold == HEALTH.spare_threshold
+
+
+def test_it_tells_when_what_was_done_on_which_layout() -> None:
+    body = issue(Link()).certificate
+    assert [t.technique for t in body.sanitization.techniques] == [
+        "cryptographic erase", "block erase",
+    ]  # fmt: skip
+    assert [t.ended_at for t in body.sanitization.techniques] == [
+        "2026-11-20T11:00:05Z", "2026-11-20T11:00:10Z",
+    ]  # fmt: skip
+    assert body.sanitization.techniques[0].started_at == REPORT.commands[0].started_at
+    assert body.sanitization.finished_at == "2026-11-20T11:00:10Z"
+    assert body.verification.finished_at == VERIFICATION.finished_at
+    (namespace,) = body.drive.namespaces
+    assert namespace.nguid == FACTS.ids[0].nguid
+    assert namespace.eui64 == FACTS.ids[0].eui64
+    assert (namespace.size, namespace.block_bytes) == (1_024_000_000, 512)
+    loose = replace(FACTS, detached=(replace(FACTS.namespaces[0], nsid=2),))
+    body = issue(Link(), replace(REPORT, facts_before=loose)).certificate
+    assert [n.nsid for n in body.drive.namespaces_before] == [1, 2]
+
+
+def test_an_older_eraser_tells_less_and_is_certified_all_the_same() -> None:
+    untold = tuple(replace(record, ended_at="") for record in REPORT.methods)
+    facts = replace(FACTS, ids=())
+    older = replace(
+        REPORT, methods=untold, facts_before=facts, facts_after=facts,
+        verification=replace(VERIFICATION, finished_at=""),
+    )  # fmt: skip
+    body = issue(Link(), older).certificate
+    assert body.sanitization.finished_at == REPORT.finished_at
+    assert (body.drive.namespaces[0].nguid, body.verification.finished_at) == ("", "")
+    assert list(consistency.contradictions(body)) == []
+
+
+def test_cryptographic_erase_alone_needs_somebody_s_word() -> None:
+    facts = replace(FACTS, sanicap=0x1)
+    only_crypto = replace(REPORT, methods=(CRYPTO,), facts_before=facts, facts_after=facts)
+    assert issue(Link()).certificate.sanitization.attestation == ""
+    said = issue(Link(), only_crypto).certificate
+    assert said.sanitization.attestation.startswith("Not attested: ")
+    given = replace(evidence_of(only_crypto), attestation="AES-256-XTS, by the maker's letter")
+    said = certificate.build(given, ISSUER, Link(), "2026-11-20T12:00:00Z")
+    assert said.sanitization.attestation == (
+        "Stated by Example Cloud for this model and firmware, and not checked here: AES-256-XTS, "
+        "by the maker's letter"
+    )
+    # A block erase that failed has touched no medium either.
+    failed = replace(BLOCK, verdict=Verdict.NOT_ERASED, log_after=log81(3, 2))
+    both = replace(REPORT, methods=(failed, CRYPTO))
+    assert issue(Link(), both).certificate.sanitization.attestation.startswith("Not attested: ")
+
+
+def test_the_decision_is_told_apart_from_the_verification() -> None:
+    accepted = issue(Link()).certificate
+    assert accepted.validation is not None
+    assert accepted.validation.decision is Decision.ACCEPTED
+    assert accepted.headline.endswith("by quick sampling, and was accepted for its next use.")
+    used = accepted.validation.policy
+    assert (used.name, used.digest, used.version) == (
+        ORDER.policy.name, codec.digest(ORDER.policy), 0,
+    )  # fmt: skip
+    given = replace(evidence_of(), withheld=("health: worn",))
+    held = certificate.build(given, ISSUER, Link(), "2026-11-20T12:00:00Z")
+    assert held.validation is not None
+    assert held.validation.decision is Decision.WITHHELD
+    assert held.headline.endswith("and was not handed out.")
+
+
+def test_what_was_looked_at_is_not_called_unexamined() -> None:
+    def said(condition: Condition | None) -> str:
+        facts = replace(FACTS, condition=condition)
+        return "\n".join(issue(Link(), replace(REPORT, facts_after=facts)).certificate.not_done)
+
+    assert "Not examined: boot partitions, replay protected memory" in said(None)
+    bare = said(Condition())
+    assert "boot partitions" not in bare
+    assert "RPMB" not in bare
+    full = said(
+        Condition(
+            boot=BootPartitions(131072, 0, ("a", "b")),
+            rpmb_units=1,
+            firmware=FirmwareSlots(1, 0, ("VDV10131",)),
+        )
+    )
+    assert "boot partitions, which were examined as far as a digest" in full
+    assert "replay protected memory (RPMB)" in full
+    assert "firmware images; their revisions alone were read" in full
+    assert "of which this host's kernel lets nobody read" in said(Condition(boot_untold=True))
+    clear = replace(
+        REPORT, asked=Label.CLEAR, achieved=Label.CLEAR, methods=(FORMAT,),
+        commands=(command(0x80, 0x200),),
+    )  # fmt: skip
+    text = "\n".join(issue(Link(), clear).certificate.not_done)
+    assert "Not reached by Format NVM, and not examined: a controller memory buffer" in text
+
+
+def test_a_drive_that_was_asked_to_purge_says_whether_it_did() -> None:
+    asked = 2 | methods.PURGE_REQUIRED
+    sent = replace(BLOCK, cdw10=asked, log_after=log81(1, asked, purged=True))
+    report = replace(
+        REPORT, methods=(CRYPTO, sent), commands=(*REPORT.commands, command(0x84, asked))
+    )
+    assert list(methods.contradictions(ORDER, report)) == []
+    reported = issue(Link(), report).certificate.sanitization.techniques[1].reported
+    assert "Purged as IEEE Std 2883 defines it set" in reported
+    cleared = replace(sent, log_after=log81(1, asked))
+    (problem,) = methods.contradictions(ORDER, replace(report, methods=(CRYPTO, cleared)))
+    assert problem == (
+        "sanitize-block: expected the drive to report that it purged, as it was asked, found not"
+    )
+    assert "Purged" not in issue(Link()).certificate.sanitization.techniques[1].reported
+
+
+def test_format_1_is_read_with_the_names_of_today() -> None:
+    files, key = earlier()
+    for name, raw in files:
+        body = certificate.read_document(raw, [key], name).certificate
+        assert (body.format, body.headline, body.validation) == (1, "", None)
+        assert body.sanitization.method is Label.PURGE
+        assert body.sanitization.techniques[0].technique == "cryptographic erase"
+        assert body.sanitization.techniques[0].sent.startswith("nvme ")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"format": 3}, "expected a certificate of format 1 or 2, found 3"),
+        ({"format": 1}, "expected no member 'meaning' in format 1"),
+        ({"headline": ""}, "expected a headline and a validation in format 2"),
+        ({"validation": None}, "expected a headline and a validation in format 2"),
+    ],
+)
+def test_each_format_has_its_own_names(change: dict[str, object], problem: str) -> None:
+    payload = codec.plain(issue(Link()).certificate) | change
+    token = KEY.sign(codec.canonical(payload), certificate.CERTIFICATE_TYPE)
+    with pytest.raises(BadInputError, match=problem):
+        certificate.verify(token, [KEY.public], "x")
+
+
+def test_both_formats_stand_in_one_chain() -> None:
+    files, key = earlier()
+    first = certificate.read_document(files[0][1], [key], "first")
+    second = issue(first.link)
+    found = ledger.audit(
+        [files[0], ("second", certificate.document(second))], [key, KEY.public], ordered=True
+    )
+    assert [line for line in found.findings if "certified before" not in line.problem] == []
+    assert found.count == 2
 
 
 def test_a_wrong_position_is_named() -> None:

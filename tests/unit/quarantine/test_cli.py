@@ -22,7 +22,7 @@ from quarantine import cli, clicertificates
 from quarantine.assembly import Assembly
 from quarantine.cliservice import set_up_logging
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate
+from quarantine.evidence import attestations, certificate
 from quarantine.evidence.certificate import Link
 from quarantine.evidence.sections import Issuer
 from quarantine.record.facts import NewCertificate, SlotChanges
@@ -601,12 +601,28 @@ def certified(store: Store, previous: Link, key: PrivateKey, server: str) -> Lin
     return signed.link
 
 
-def test_property_numbers_are_read_strictly(conf: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["property_numbers", "chassis_numbers"])
+def test_numbers_are_read_strictly(conf: Path, tmp_path: Path, option: str) -> None:
     file = tmp_path / "numbers.json"
-    conf.write_text(conf.read_text() + f"[evidence]\nproperty_numbers = {file}\n")
+    conf.write_text(conf.read_text() + f"[evidence]\n{option} = {file}\n")
     for text in ("[]", '{"S1": 5}', '{"S1": ""}', "{", '{"S1": "a", "S1": "b"}'):
         file.write_text(text)
         with pytest.raises(BadInputError, match=r"numbers\.json"):
-            _ = Assembly([conf]).property_numbers
+            getattr(Assembly([conf]), option)
     file.write_text('{"S1": "SSD-1"}')
-    assert Assembly([conf]).property_numbers == {"S1": "SSD-1"}
+    assert getattr(Assembly([conf]), option) == {"S1": "SSD-1"}
+
+
+def test_attestations_are_read_strictly(conf: Path, tmp_path: Path) -> None:
+    file = tmp_path / "words.json"
+    conf.write_text(conf.read_text() + f"[evidence]\nattestations = {file}\n")
+    said = {"model": "INTEL*", "firmware": "VDV*", "statement": "AES-256"}
+    for wrong in ([], {}, {"attestations": [{}]}, {"attestations": [said | {"statement": " "}]}):
+        file.write_text(json.dumps(wrong))
+        with pytest.raises(BadInputError, match=r"words\.json"):
+            _ = Assembly([conf]).attestations
+    file.write_text(json.dumps({"attestations": [said, said | {"model": "*"}]}))
+    known = Assembly([conf]).attestations
+    assert attestations.statement(known, "INTEL SSDPE", "VDV10131") == "AES-256"
+    assert attestations.statement(known, "SAMSUNG", "VDV10131") == "AES-256"
+    assert attestations.statement(known, "SAMSUNG", "GDC5902Q") == ""

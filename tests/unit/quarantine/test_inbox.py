@@ -239,6 +239,24 @@ def test_a_report_without_the_second_reading_that_was_asked_for_holds(plane: Pla
     assert "read again after another controller reset" in decision.reason
 
 
+def test_it_names_who_approved_what_the_result_was_held_against(plane: Plane) -> None:
+    """The very version that the order was made with, whatever was approved since."""
+    order = plane.ordered()
+    plane.store.put_policy(order.policy, "A. Approver")
+    plane.store.put_policy(replace(order.policy, allow_clear=True), "B. Later")
+    plane.store.put_profile(replace(PROFILE, firmware=("OTHER",)), "B. Later")
+    plane.inbox.report(plane.report())
+    stored = plane.store.last_certificate()
+    assert stored is not None
+    signed = certificate.verify(stored.token, [plane.controller.public], "x")
+    made = signed.certificate.validation
+    assert made is not None
+    assert (made.policy.approved_by, made.policy.version) == ("A. Approver", 1)
+    assert (made.profile.approved_by, made.profile.version) == ("a person", 1)
+    assert made.policy.digest == codec.digest(order.policy)
+    assert made.policy.approved_at
+
+
 def test_certificates_form_a_chain_over_slots(plane: Plane) -> None:
     plane.ordered()
     plane.inbox.report(plane.report())

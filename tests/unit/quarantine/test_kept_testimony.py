@@ -38,6 +38,8 @@ SAID = replace(REPORT, last_owner=OWNER, residues=("persistent event log: kept b
 NOBODY_TESTIFIES = (
     "format", "position", "previous", "issued_at", "issuer", "withheld", "case.history",
     "drive.media_type", "drive.property_number", "source.provider", "source.known_from",
+    "source.chassis", "sanitization.attestation", "validation.decision", "validation.decided",
+    *(f"validation.{name}.{word}" for name in ("policy", "profile") for word in ("ver", "app")),
 )  # fmt: skip
 """The controller's own words: its place in the chain, the operator's texts, the slot's history."""
 

@@ -61,8 +61,10 @@ def verification(**changes: Any) -> Certificate:
     return replace(ONE, verification=replace(ONE.verification, **changes))
 
 
-def methods(**changes: Any) -> Certificate:
-    return sanitization(methods=tuple(replace(m, **changes) for m in ONE.sanitization.methods))
+def techniques(**changes: Any) -> Certificate:
+    return sanitization(
+        techniques=tuple(replace(t, **changes) for t in ONE.sanitization.techniques)
+    )
 
 
 def namespace(**changes: Any) -> Certificate:
@@ -93,20 +95,42 @@ LIES: dict[str, tuple[Certificate, str]] = {
         replace(ONE, drive=replace(ONE.drive, identity_digest="0" * 64)),
         "expected the identity digest",
     ),
-    "Purge without log 81h": (methods(log_after=log81(0, 0)), "expected a sanitize whose success"),
+    "Purge without log 81h": (
+        techniques(log_after=log81(0, 0)), "expected a sanitize whose success",
+    ),
     "Purge with another command's log": (
-        methods(log_after=log81(1, 0xA)), "expected a sanitize whose success",
+        techniques(log_after=log81(1, 0xA)), "expected a sanitize whose success",
     ),
-    "no log at all": (methods(log_after=""), "expected 512 bytes of log 81h"),
+    "no log at all": (techniques(log_after=""), "expected 512 bytes of log 81h"),
     "Purge by Format": (
-        methods(method=Method.FORMAT_USER_DATA), "is no part of the label Purge",
+        techniques(command=Method.FORMAT_USER_DATA), "is no part of the method Purge",
     ),
-    "another opcode": (methods(opcode=0x80), "expected opcode 0x84, found 0x80"),
+    "another opcode": (techniques(opcode=0x80), "expected opcode 0x84, found 0x80"),
     "a sentence over a log that says otherwise": (
-        methods(reported="Log 81h after: success (SSTAT 3)."), "expected a sentence with (SSTAT 1)",
+        techniques(reported="Log 81h after: success (SSTAT 3)."),
+        "expected a sentence with (SSTAT 1)",
     ),
     "Clear for Purge that is no downgrade": (
-        sanitization(label=Label.CLEAR), "expected downgraded to be True",
+        sanitization(method=Label.CLEAR), "expected downgraded to be True",
+    ),
+    "a decision that its reasons belie": (
+        replace(ONE, withheld=("worn",)), "expected reasons for withholding where",
+    ),
+    "a headline over what failed": (
+        techniques(log_after=log81(3, 4)), "expected a headline with the success of none",
+    ),
+    "a word for cryptographic erase alone that was not alone": (
+        sanitization(attestation="AES-256"), "expected an attestation where",
+    ),
+    "techniques that ran backwards": (
+        sanitization(techniques=(
+            replace(ONE.sanitization.techniques[0], ended_at="2026-11-20T11:05:00Z"),
+            ONE.sanitization.techniques[1],
+        )),
+        "a technique ended at 2026-11-20T11:00:10Z, before the one before it",
+    ),
+    "a verification before the end of what it verifies": (
+        verification(finished_at="2026-11-20T10:00:00Z"), "the verification finished at",
     ),
     "a negative remainder": (verification(residual_shown=-0.1), "between 0 and 1"),
     "no remainder at all": (verification(residual_shown=0.0), "to be left open by these counts"),

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
+from eraser.wire import codec
 from eraser.wire.policy import LimitOverrides, Policy, Quirk
-from eraser.wire.report import EraseReport, LinkRecord, Verdict
+from eraser.wire.report import (
+    ActRecord,
+    EraseReport,
+    LinkRecord,
+    StatusCount,
+    Verdict,
+    VisitRecord,
+)
 from eraser.wire.ticket import LastOwner
-from quarantine.evidence import certificate, page
+from quarantine.evidence import certificate, page, pagerows
 from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.sections import Certificate, Issuer, Moment
 from tests.unit.quarantine.test_certificate import ISSUER, KEY, earlier, evidence_of
-from tests.unit.quarantine.testimony import BLOCK, CRYPTO, HEALTH, ORDER, REPORT, log81
+from tests.unit.quarantine.test_kept_testimony import altered, leaves
+from tests.unit.quarantine.testimony import (
+    BLOCK,
+    COUNTS,
+    CRYPTO,
+    FACTS,
+    HEALTH,
+    NAMESPACE,
+    ORDER,
+    REPORT,
+    VERIFICATION,
+    log81,
+)
 
 EVIL = '"><script>x</script>'
 """Twenty bytes, as a serial number may be."""
@@ -152,7 +173,70 @@ def test_everything_that_is_signed_for_readers_is_shown() -> None:
         "B. Auditor, Auditor",
     ):
         assert words in said, words
-    assert said.count("Roubaix, ops@example.org") == 2
+    assert said.count("Roubaix, ops@example.org") == 3  # sanitized, verified, validated
+
+
+NOT_PRINTED = re.compile(
+    r"sanitization\.techniques\.\d+\.log_(before|after)"
+    r"|verification\.namespaces\.\d+\.(windows|window_blocks|statuses.*)"
+)
+"""What :data:`pagerows.FILE_ONLY` names."""
+
+
+def test_each_signed_value_is_on_the_page_or_named_as_in_the_file_only() -> None:
+    """One by one they are altered, and the page has to be another one."""
+    adopted = replace(BLOCK, adopted=True, attempts=2)
+    counted = replace(
+        COUNTS, temporary=True, by_passthrough=3, statuses=(StatusCount(0x281, 2),), windows=4,
+        window_blocks=5,
+    )  # fmt: skip
+    facts = replace(FACTS, detached=(replace(NAMESPACE, nsid=2, protection=1, metadata_bytes=8),))
+    report = replace(
+        REPORT,
+        methods=(CRYPTO, adopted),
+        resumed=1,
+        facts_before=facts,
+        verification=replace(VERIFICATION, namespaces=(counted,), canaries_checked=1000),
+        visits=(VisitRecord(1, True, (ActRecord("single blocks", 8, 0, 0, 0, 0),), ()),),
+        last_owner=LastOwner("44444444-4444-4444-8444-444444444444", "x", "2026-11-01", "y"),
+        health=replace(HEALTH, link=LinkRecord(8, 4, 16, 4), spare_threshold=5),
+    )
+    body = built(report=report, withheld=("worn",), attestation="AES-256")
+    body = replace(
+        body,
+        source=replace(body.source, project="a project", initiator="somebody"),
+        sanitization=replace(body.sanitization, attestation="AES-256", quirks=("a quirk",)),
+        issuer=Issuer(*(f"words {n}" for n in range(13))),
+        qualification={"grade": "A"},
+        deployment={"array": "md0"},
+        device_evidence={"spdm": "none"},
+    )
+    whole, missing, shown_ = page.render(signed_as(body)), [], 0
+    for path in leaves(codec.plain(body)):
+        changed = altered(body, path)
+        name = ".".join(map(str, path))
+        if changed is None:
+            continue
+        if page.render(signed_as(changed)) == whole:
+            missing.append(name)
+        else:
+            shown_ += 1
+    assert [name for name in missing if not NOT_PRINTED.fullmatch(name)] == []
+    assert shown_ > 150
+    assert all(line in html.unescape(whole) for line in pagerows.FILE_ONLY)
+
+
+def signed_as(body: Certificate) -> SignedCertificate:
+    """Under one and the same digest, which stands on the page too."""
+    return SignedCertificate(body, "token", "d1" * 32, "key")
+
+
+@pytest.mark.parametrize("odd", ["\x1b[2J", "\u202e", "\x00", "\u200b"])
+def test_what_no_printer_shows_is_spelt_out(odd: str) -> None:
+    identity = replace(ORDER.identity, serial=f"PH{odd}1")
+    said = shown(replace(built(), drive=replace(built().drive, identity=identity)))
+    assert odd not in said
+    assert f"PH\\u{ord(odd[0]):04x}" in said
 
 
 def test_a_certificate_of_an_earlier_release_is_a_page_too() -> None:
@@ -177,13 +261,13 @@ def test_a_method_that_failed_is_said_to_have_failed_wherever_it_stands(log: str
     """By what the log says of this very command: a success in it may be an older one's."""
     bad = replace(CRYPTO, verdict=Verdict.NOT_ERASED, reason="log 81h: failed", log_after=log)
     words, signed = rendered(replace(REPORT, methods=(bad, BLOCK)), Policy(allow_failed=True))
-    first, second = signed.certificate.sanitization.methods
+    first, second = signed.certificate.sanitization.techniques
     assert first.description == "Sanitize, crypto erase: it did not succeed"
     assert second.description.startswith("Sanitize, block erase: reported as done;")
     assert "reported success of sanitize-block. sanitize-crypto did not succeed." in words
     assert "success of sanitize-crypto" not in words
     assert "media encryption keys" not in words
-    assert "a method failed" in words
+    assert "a technique failed" in words
     assert "as the policy asks" not in words
     assert ("another command's" in first.reported) == (log == log81(1, 2))
 

@@ -16,6 +16,7 @@ from eraser.wire.report import (
     EraseReport,
     HealthRecord,
     MethodRecord,
+    NamespaceId,
     NamespaceVerification,
     Outcome,
     Verdict,
@@ -47,9 +48,12 @@ SAMPLED = 69_075
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 
-def log81(status: int = 1, cdw10: int = 4, *, erased: bool = True, size: int = 512) -> str:
+def log81(
+    status: int = 1, cdw10: int = 4, *, erased: bool = True, purged: bool = False, size: int = 512
+) -> str:
     """Log page 81h as a drive lays it out, in Base64."""
-    head = struct.pack("<HHI", 0xFFFF, status | (0x100 if erased else 0), cdw10)
+    sstat = status | 0x100 * erased | 0x800 * purged
+    head = struct.pack("<HHI", 0xFFFF, sstat, cdw10)
     return base64.b64encode((head + b"\xff" * 24).ljust(size, b"\0")[:size]).decode()
 
 
@@ -59,7 +63,7 @@ def command(opcode: int, cdw10: int, status: int | None = 0) -> CommandRecord:
     return CommandRecord(argv, opcode, 0, cdw10, status, 0, "", "2026-11-20T11:00:00Z", 0.01)
 
 
-def method(kind: Method, cdw10: int, log_after: str) -> MethodRecord:
+def method(kind: Method, cdw10: int, log_after: str, second: int = 5) -> MethodRecord:
     """One method that went well."""
     return MethodRecord(
         method=kind,
@@ -73,11 +77,12 @@ def method(kind: Method, cdw10: int, log_after: str) -> MethodRecord:
         verdict=Verdict.ERASED,
         reason="",
         seconds=4.2,
+        ended_at=f"2026-11-20T11:00:{second:02}Z",
     )
 
 
 CRYPTO = method(Method.SANITIZE_CRYPTO, 4, log81(1, 4))
-BLOCK = method(Method.SANITIZE_BLOCK, 2, log81(1, 2))
+BLOCK = method(Method.SANITIZE_BLOCK, 2, log81(1, 2), 10)
 FORMAT = method(Method.FORMAT_USER_DATA, 0x200, "")
 
 FACTS = ControllerFacts(
@@ -91,6 +96,7 @@ FACTS = ControllerFacts(
     unallocated_bytes=0,
     namespaces=(NAMESPACE,),
     dlfeat=(1,),
+    ids=(NamespaceId(1, "0123456789abcdef0123456789abcdef", "fedcba9876543210"),),
 )
 COUNTS = NamespaceVerification(
     nsid=1,
@@ -106,6 +112,7 @@ COUNTS = NamespaceVerification(
     unreadable=0,
     expected="zeros",
     reread=5000,
+    uniform="00" * 16,
 )
 VERIFICATION = VerificationRecord(
     asked=VerificationMode.STATISTICAL,
@@ -124,6 +131,7 @@ VERIFICATION = VerificationRecord(
     sentence="",
     seconds=12.5,
     bytes_read=SAMPLED * 4096,
+    finished_at="2026-11-20T11:00:30Z",
 )
 HEALTH = HealthRecord(0, 100, 10, 3, 0, 0, 123456, 7890, 12, 345, 310)
 

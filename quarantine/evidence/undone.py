@@ -1,0 +1,99 @@
+"""What was done to find out, and what nobody may read into a certificate. Pure.
+
+Each sentence follows from the report: nothing is called undone that was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from eraser.wire.policy import Label, VerificationMode
+from eraser.wire.report import EraseReport, VisitRecord
+
+
+def done(report: EraseReport) -> Iterator[str]:
+    """How the drive was used as by its next tenant (docs/decisions/visit.md), by visit."""
+    for visit in report.visits:
+        acts = [f"{act.act} ({act.done:,} blocks)" for act in visit.acts if act.done]
+        if acts:
+            yield f"{_when(visit, report)}: {', '.join(acts)}."
+
+
+def _when(visit: VisitRecord, report: EraseReport) -> str:
+    writes = "with writes" if visit.wrote else "without writes"
+    if visit.place >= len(report.methods):
+        return f"After the last technique, {writes}"
+    return f"Before technique {visit.place + 1}, {writes}"
+
+
+def not_done(report: EraseReport) -> Iterator[str]:
+    """What the certificate does not say, said."""
+    yield from _unreached(report)
+    yield "Not erased: SMART, error, telemetry and event logs, which drives keep by design."
+    yield "Not done: reading the media below the drive's firmware."
+    yield "Not done: a second verification by another tool or by other people."
+    if report.achieved is Label.CLEAR:
+        yield (
+            "Not reached by Format NVM: capacity that belongs to no formatted namespace, and spare "
+            "blocks, except as far as the drive's firmware includes them."
+        )
+    if report.verification is None or not report.verification.canaries_planted:
+        yield "Not done: planting canaries before the erase and missing them after it."
+    if report.verification is not None and report.verification.done is VerificationMode.NIST:
+        yield (
+            "Not claimed: conformity to NIST SP 800-88 revision 1, which was withdrawn on "
+            "2025-09-26; its layout of places alone was used."
+        )
+    if report.verification is None or not report.verification.fingerprints_taken:
+        yield "Not done: comparing blocks with fingerprints taken before the erase."
+    yield from _not_visited(report)
+
+
+def _unreached(report: EraseReport) -> Iterator[str]:
+    """What no erase command reaches, as far as the drive has it; and what was looked at of it."""
+    facts = report.facts_after or report.facts_before
+    condition = None if facts is None else facts.condition
+    if condition is None:
+        yield (
+            "Not examined: boot partitions, replay protected memory (RPMB), firmware images. "
+            "No erase command reaches them."
+        )
+    else:
+        if condition.boot is not None:
+            read = "as far as a digest" if condition.boot.digests else "in size alone"
+            yield f"Not erased: boot partitions, which were examined {read}."
+        elif condition.boot_untold:
+            yield "Not examined: boot partitions, of which this host's kernel lets nobody read."
+        if condition.rpmb_units:
+            yield "Not erased, and not examined: replay protected memory (RPMB)."
+        slots = "their revisions alone were read" if condition.firmware else "nor their revisions"
+        yield f"Not examined: the content of firmware images; {slots}."
+    buffers = "a controller memory buffer (CMB) or a persistent memory region (PMR)"
+    if report.achieved is Label.CLEAR:
+        yield f"Not reached by Format NVM, and not examined: {buffers}, where the drive has one."
+    else:
+        yield (
+            f"Not examined: {buffers}, where the drive has one; by NVM Express a sanitize "
+            "operation covers both."
+        )
+
+
+def _not_visited(report: EraseReport) -> Iterator[str]:
+    """What its next tenant does first, and the host did not do (docs/decisions/visit.md)."""
+    if not report.visits:
+        yield (
+            "Not done: using the drive as its next tenant will, with resets, writes and ways of "
+            "reading that no verification has."
+        )
+        return
+    if not any(visit.wrote for visit in report.visits):
+        yield "Not done: writing to the drive, as its next tenant will, between two erases."
+    left = dict.fromkeys(text for visit in report.visits for text in visit.not_done)
+    never = dict.fromkeys(
+        f"{act.act} (the drive refused all)"
+        for visit in report.visits
+        for act in visit.acts
+        if not act.done
+    )
+    if left or never:
+        yield f"Not done of what a next tenant may do first: {'; '.join((*left, *never))}."

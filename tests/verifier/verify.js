@@ -1,0 +1,176 @@
+// A verifier of another hand: written from docs/certificates.md alone, on the JOSE library `jose`.
+//
+// node verify.js --key controller.jwk [--key former.jwk] [--end DIGEST] DIGEST.json ...
+//
+// Prints one JSON object: what was checked, and every problem. Exit code 0, 7 with problems, 2 for
+// a wrong call.
+"use strict";
+
+const crypto = require("node:crypto");
+const fs = require("node:fs");
+const path = require("node:path");
+const jose = require("jose");
+
+const TYP = {
+  certificate: "nvme-quarantine.certificate+json",
+  order: "nvme-quarantine.erase-order+json",
+  report: "nvme-quarantine.erase-report+json",
+};
+const TESTIMONY = ["order.jws", "report.jws", "host.jwk"];
+
+const sha256 = (bytes) => crypto.createHash("sha256").update(bytes).digest("hex");
+
+// JSON.parse rounds numbers above 2^53 and takes the last of two equal names. Here numbers stay the
+// text that they are, and a name that stands twice is an error.
+class Numeral {
+  constructor(text) {
+    this.text = text;
+  }
+}
+
+function parse(text) {
+  JSON.parse(text); // the grammar is its affair
+  let at = 0;
+  const space = () => {
+    while (" \t\r\n".includes(text[at]) && at < text.length) at++;
+  };
+  const string = () => {
+    const begin = at++;
+    while (text[at] !== '"') at += text[at] === "\\" ? 2 : 1;
+    return JSON.parse(text.slice(begin, ++at));
+  };
+  const value = () => {
+    space();
+    if (text[at] === '"') return string();
+    if (text[at] === "{") return members();
+    if (text[at] === "[") return items();
+    const word = /^[^\s,\]}]+/.exec(text.slice(at, at + 400))[0];
+    at += word.length;
+    return { true: true, false: false, null: null }[word] ?? (word === "null" ? null : new Numeral(word));
+  };
+  const members = () => {
+    const found = new Map();
+    for (at++, space(); text[at] !== "}"; space()) {
+      if (text[at] === ",") at++, space();
+      const name = string();
+      if (found.has(name)) throw new Error(`the name ${name} stands twice`);
+      space();
+      at++; // the colon
+      found.set(name, value());
+    }
+    at++;
+    return found;
+  };
+  const items = () => {
+    const found = [];
+    for (at++, space(); text[at] !== "]"; space()) {
+      if (text[at] === ",") at++;
+      found.push(value());
+    }
+    at++;
+    return found;
+  };
+  return value();
+}
+
+function same(one, other) {
+  if (one instanceof Numeral && other instanceof Numeral) return one.text === other.text;
+  if (one instanceof Map && other instanceof Map)
+    return one.size === other.size && [...one].every(([k, v]) => other.has(k) && same(v, other.get(k)));
+  if (Array.isArray(one) && Array.isArray(other))
+    return one.length === other.length && one.every((item, n) => same(item, other[n]));
+  return one === other;
+}
+
+// The payload's bytes of a token that one of `keys` (by thumbprint) signed as `typ`.
+async function verified(token, keys, typ) {
+  if (!/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)) throw new Error("expected a compact JWS");
+  const header = jose.decodeProtectedHeader(token);
+  if (Object.keys(header).sort().join() !== "alg,kid,typ") throw new Error("expected alg, kid and typ alone");
+  if (header.typ !== typ) throw new Error(`expected the type ${typ}, found ${header.typ}`);
+  const key = keys.get(header.kid);
+  if (key === undefined) throw new Error(`no key was given for ${header.kid}`);
+  for (const part of token.split("."))
+    if (Buffer.from(part, "base64url").toString("base64url") !== part) throw new Error("expected plain base64url");
+  const { payload } = await jose.compactVerify(token, key, { algorithms: ["EdDSA"] });
+  return Buffer.from(payload);
+}
+
+async function keyOf(file) {
+  const jwk = JSON.parse(fs.readFileSync(file, "utf8"));
+  if (jwk.kty !== "OKP" || jwk.crv !== "Ed25519" || "d" in jwk) throw new Error(`${file}: expected a public Ed25519 key`);
+  return [await jose.calculateJwkThumbprint(jwk), await jose.importJWK(jwk, "EdDSA")];
+}
+
+const utf8 = (bytes) => new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+
+async function certificate(file, keys) {
+  const document = parse(utf8(fs.readFileSync(file)));
+  if (!(document instanceof Map) || [...document.keys()].sort().join() !== "certificate,jws")
+    throw new Error("expected the members certificate and jws");
+  const payload = await verified(document.get("jws"), keys, TYP.certificate);
+  const body = parse(utf8(payload));
+  if (!same(body, document.get("certificate"))) throw new Error("the readable part is not what was signed");
+  if (!["1", "2"].includes(body.get("format").text)) throw new Error("expected format 1 or 2");
+  return { file, body, digest: sha256(payload) };
+}
+
+async function testimony(found, keys) {
+  const [order, report, host] = TESTIMONY.map((end) => path.join(path.dirname(found.file), `${found.digest}.${end}`));
+  if (![order, report, host].some((file) => fs.existsSync(file))) return "not given";
+  const papers = found.body.get("case");
+  const tokens = [order, report].map((file) => fs.readFileSync(file));
+  if (sha256(tokens[0]) !== papers.get("order_digest")) throw new Error("another order than the certificate names");
+  if (sha256(tokens[1]) !== papers.get("report_digest")) throw new Error("another report than the certificate names");
+  const [thumbprint, key] = await keyOf(host);
+  if (thumbprint !== papers.get("host_key")) throw new Error("another host's key than the certificate names");
+  const asked = parse(utf8(await verified(tokens[0].toString("ascii"), keys, TYP.order)));
+  const said = parse(utf8(await verified(tokens[1].toString("ascii"), new Map([[thumbprint, key]]), TYP.report)));
+  for (const name of ["order_id", "generation", "nonce", "incarnation"])
+    for (const paper of [asked, said])
+      if (!same(paper.get(name), papers.get(name))) throw new Error(`another ${name} than the certificate's`);
+  for (const paper of [asked, said])
+    if (!same(paper.get("identity"), found.body.get("drive").get("identity"))) throw new Error("another drive");
+  return "agrees";
+}
+
+function chain(found, end) {
+  const problems = [];
+  const links = [...found].sort((a, b) => Number(a.body.get("position").text) - Number(b.body.get("position").text));
+  links.forEach((link, n) => {
+    const position = link.body.get("position").text;
+    if (position !== String(n + 1)) problems.push(`expected position ${n + 1}, found ${position}: ${link.file}`);
+    if (link.body.get("previous") !== (n ? links[n - 1].digest : "")) problems.push(`a broken link before ${link.file}`);
+  });
+  if (end !== undefined && links.at(-1)?.digest !== end) problems.push(`expected the chain to end with ${end}`);
+  return problems;
+}
+
+async function main(argv) {
+  const files = [], keys = new Map();
+  let end;
+  for (let n = 0; n < argv.length; n++) {
+    if (argv[n] === "--key") keys.set(...(await keyOf(argv[++n])));
+    else if (argv[n] === "--end") end = argv[++n];
+    else files.push(argv[n]);
+  }
+  if (!files.length || !keys.size) {
+    console.error("usage: verify.js --key JWK [--key JWK] [--end DIGEST] FILE...");
+    return 2;
+  }
+  const found = [], problems = [], results = [];
+  for (const file of files) {
+    try {
+      const one = await certificate(file, keys);
+      found.push(one);
+      results.push({ file, digest: one.digest, testimony: await testimony(one, keys) });
+    } catch (error) {
+      problems.push(`${file}: ${error.message}`);
+    }
+  }
+  problems.push(...chain(found, end));
+  console.log(JSON.stringify({ results, problems }));
+  return problems.length ? 7 : 0;
+}
+
+main(process.argv.slice(2)).then((code) => (process.exitCode = code));

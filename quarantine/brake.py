@@ -58,9 +58,14 @@ class Brake:
         if not self._erasing:
             self._told.discard(_MANY)
 
+    @property
+    def room(self) -> int:
+        """How many more drives may be taken off offer now."""
+        return max(0, self._most - len(self._erasing))
+
     def is_stale(self, seconds: float) -> bool:
         """Whether it holds drives back by what was true so long ago: some may be done since."""
-        return self._is_full and self._now() - self._refreshed >= seconds
+        return not self.room and self._now() - self._refreshed >= seconds
 
     def waits(self, slot: Slot) -> str:
         """Why a drive whose provider moved stays on offer for now; empty when it need not."""
@@ -69,7 +74,7 @@ class Brake:
                 f"the provider of {slot} moved {OFTEN} times in a day without a reason, and the "
                 "drive was erased each time; it stays on offer: what writes to the provider?"
             )
-        return _MANY if self._is_full else ""
+        return "" if self.room else _MANY
 
     def note(self, slot: Slot, action: Action) -> None:
         """What followed for a slot whose traits were asked for; of a wait people hear once.
@@ -83,10 +88,6 @@ class Brake:
         elif action.act is Act.WAIT and action.reason not in self._told:
             self._told.add(action.reason)
             LOG.error("ALARM: %s", action.reason)
-
-    @property
-    def _is_full(self) -> bool:
-        return len(self._erasing) >= self._most
 
     def _recent(self, slot: Slot) -> list[float]:
         return [at for at in self._times.get(slot, ()) if self._now() - at < _DAY_SECONDS]

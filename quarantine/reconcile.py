@@ -248,8 +248,13 @@ class Reconciler:
             if r.slot in wrong or (r.slot not in self._doubted and self._is_due(r, listed))
         }
         due = [by_slot[slot] for slot in self._turns.oldest_first(by_slot)]
+        # Nobody waits behind those that the brake leaves on offer: they may be very many.
+        crowd = [r for r in due if r.slot not in wrong and self._was_left(r, listed)]
+        later = {r.slot for r in crowd[self._brake.room :]}
+        due = [r for r in due if r.slot not in later]
         # What moved while it was on offer may have a user by now whom nothing else shows.
-        due.sort(key=lambda r: (r.slot not in wrong, r.slot not in free))
+        known = {r.slot for r in crowd}
+        due.sort(key=lambda r: (r.slot not in wrong, r.slot in known, r.slot not in free))
         cases = [r.slot for r in due if r.state in _WORK and r.slot not in wrong]
         urgent = [r.slot for r in due if r.state not in _WORK or r.slot in wrong]
         outcomes = self._each(urgent, self._box(), wait=True)
@@ -352,6 +357,14 @@ class Reconciler:
             mark = Mark.read(record.offered_as)
             return mark is None or mark.generation != found.generation
         return found.generation != record.provider_generation
+
+    def _was_left(self, record: SlotRecord, listed: dict[str, Provider]) -> bool:
+        """Its provider stands as it did when the slot was looked at last, and was left on offer."""
+        found = listed.get(record.provider)
+        if found is None or found.slot != record.slot or self._limits.tickets:
+            return False
+        marked = record.state is State.AVAILABLE and Mark.read(record.offered_as) is not None
+        return marked and found.generation == record.provider_generation
 
     def _still_used(self, record: SlotRecord) -> bool:
         held = self._placement.holders(record.provider)

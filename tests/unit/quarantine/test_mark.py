@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from quarantine.brake import FEW, OFTEN, SHARE
-from quarantine.cloud.facts import Inventory, Provider, View
+from quarantine.cloud.facts import Inventory, Provider, View, provider_name
 from quarantine.errors import UnavailableError
 from quarantine.mark import RESHAPED, Mark
 from quarantine.reconcile import Reconciler
@@ -180,6 +180,27 @@ def test_many_at_once_are_erased_in_turn_and_one_alarm_rings(
     site.go_on(600)
     later = [number for number in numbers if site.state(number) is not State.AVAILABLE]
     assert len(later) > len(taken)
+
+
+def test_nobody_waits_behind_those_that_stay_on_offer_for_now(site: Site) -> None:
+    numbers = range(60)
+    for number in numbers:
+        certified(site.store, site.cloud, slot_at(number))
+    site.go_on(600)
+    for number in numbers:
+        site.cloud.seat(slot_at(number)).moved()
+    site.go_on(600)
+    left = [number for number in numbers if site.state(number) is State.AVAILABLE]
+    site.cloud.asked.clear()
+    site.go_on(600)
+    assert not {f"rp-{slot_at(number)}" for number in left} & set(site.cloud.asked)
+    site.cloud.claim(slot_at(left[-1]), "server")
+    site.go_on()
+    assert site.state(left[-1]) is State.IN_USE, "whoever moves on is looked at"
+    seat = site.cloud.seat(slot_at(left[0]))
+    seat.provider = replace(seat.provider, name=provider_name(slot_at(99)))
+    site.go_on()
+    assert f"rp-{slot_at(left[0])}" in site.cloud.asked, "and whoever has another name"
 
 
 def test_one_drive_is_not_worn_out(site: Site, caplog: pytest.LogCaptureFixture) -> None:

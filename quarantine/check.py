@@ -10,14 +10,20 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from eraser.wire import codec
 from eraser.wire.fitness import Consequence, Finding
 from eraser.wire.order import EraseOrder
 from eraser.wire.profile import layout_differences
 from eraser.wire.remarks import remarks
 from eraser.wire.report import EraseReport, Outcome, Verdict
-from quarantine.evidence import images, methods, reading
+from quarantine.evidence import certificate, consistency, images, methods, reading
+from quarantine.evidence.certificate import Evidence, Link
+from quarantine.evidence.sections import Issuer
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import WORKING
+
+MAX_CERTIFICATE_BYTES = codec.MAX_DOCUMENT_BYTES // 2
+"""As far as a host fills it; readers take twice as much, for the slot's history comes on top."""
 
 
 class Ruling(enum.StrEnum):
@@ -80,7 +86,8 @@ def check(
     if report.verdict is not Verdict.ERASED:
         reasons = (f"verdict {report.verdict}", *report.reasons)
         return Decision(Ruling.HOLD, reasons, retire=(*retire, *_failed(order, report)))
-    claims, loaded = tuple(_claims(order, report)), tuple(images.loaded(installed, order, report))
+    claims = tuple(_claims(order, report)) or tuple(_unsayable(order, report))
+    loaded = tuple(images.loaded(installed, order, report))
     if not report.fit:
         reasons = ("erased, but not fit to be handed out", *report.reasons, *claims, *loaded)
         return Decision(Ruling.HOLD, reasons, erased=_provable(claims, report), retire=retire)
@@ -150,6 +157,22 @@ def _claims(order: EraseOrder, report: EraseReport) -> Iterator[str]:
         yield f"expected profile {order.profile.name!r}, found {report.profile!r}"
     yield from methods.contradictions(order, report)
     yield from reading.contradictions(order, report)
+
+
+def _unsayable(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """What keeps the certificate of this report from holding, by the host's words alone.
+
+    It could not be taken back: the whole chain would be called broken for ever, by one host.
+    """
+    if None in (report.facts_before, report.facts_after, report.health):
+        return  # there will be none
+    # Without a history, and issued when the host finished: our clock is not what is looked at.
+    evidence = Evidence(order, "", report, "", "", "", "", (), withheld=report.reasons)
+    body = certificate.build(evidence, Issuer(), Link(), report.finished_at)
+    yield from consistency.contradictions(body)
+    size = certificate.file_bytes(body)
+    if size > MAX_CERTIFICATE_BYTES:
+        yield f"expected at most {MAX_CERTIFICATE_BYTES} bytes in its certificate, found {size}"
 
 
 def _unfit(order: EraseOrder, report: EraseReport) -> Iterator[str]:

@@ -197,6 +197,12 @@ def document(signed: SignedCertificate) -> bytes:
     return json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False).encode() + b"\n"
 
 
+def file_bytes(body: Certificate) -> int:
+    """The size of the file that a certificate will be, but for the few bytes of its signature."""
+    readable = json.dumps(codec.plain(body), indent=2, ensure_ascii=False)
+    return len(readable.encode()) + len(codec.canonical(body)) * 4 // 3
+
+
 def said_line(token: str) -> bytes:
     """The file form in one line, for a ledger. The token is one of the record's, checked or not."""
     try:

@@ -59,15 +59,15 @@ def moment(text: str) -> datetime | None:
     """UTC; None for what is no time of ours."""
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return found.astimezone(UTC) if found.tzinfo is not None else None
+    except (ValueError, OverflowError):  # the second: in UTC it would be in year 0, or 10000
         return None
-    return found.astimezone(UTC) if found.tzinfo is not None else None
 
 
 def earlier(after: str, before: str) -> bool:
     """Whether ``after`` lies before ``before`` by more than a clock's correction."""
     late, early = moment(after), moment(before)
-    return late is not None and early is not None and late + CLOCK_SLACK < early
+    return late is not None and early is not None and early - late > CLOCK_SLACK
 
 
 def _times(body: Certificate) -> Iterator[str]:

@@ -47,6 +47,9 @@ _BEGINNINGS = frozenset(
 )
 """What a certificate's history begins with: how the slot came into this case."""
 
+_REASON = 1000
+"""Characters of a line of the history."""
+
 
 @dataclass
 class Registrar:
@@ -239,9 +242,14 @@ def moments(history: list[HistoryRow]) -> tuple[Moment, ...]:
     rows = [row for row in history if row.event is not None]
     starts = [n for n, row in enumerate(rows) if row.event in _BEGINNINGS]
     return tuple(
-        Moment(iso(row.at), str(row.event), str(row.target), row.reason)
+        Moment(iso(row.at), str(row.event), str(row.target), _short(row.reason))
         for row in rows[starts[-1] if starts else 0 :]
     )
+
+
+def _short(reason: str) -> str:
+    """Whole, unless it is longer than anybody reads: a host may have written it."""
+    return reason if len(reason) <= _REASON else f"{reason[:_REASON]}..."
 
 
 def iso(moment: datetime) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,10 @@ from eraser.wire.ticket import LastOwner
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, consistency, ledger, methods
 from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
+from quarantine.evidence.registrar import moments
 from quarantine.evidence.sections import Certificate, Decision, Issuer, Moment
+from quarantine.record.facts import HistoryRow
+from quarantine.record.states import Event, State
 from tests.unit.quarantine.testimony import (
     BLOCK,
     COUNTS,
@@ -32,6 +36,7 @@ from tests.unit.quarantine.testimony import (
     ORDER,
     REPORT,
     SAMPLED,
+    SLOT,
     VERIFICATION,
     command,
     log81,
@@ -712,3 +717,15 @@ def test_a_wrong_position_is_named() -> None:
     skipped: Certificate = replace(links[1].certificate, position=7)
     found = audit([links[0], certificate.sign(skipped, KEY)])
     assert "broken link" in found.findings[0].problem
+
+
+def test_a_host_fills_no_history() -> None:
+    """A postponement has the host's words, and the certificate after it must be readable."""
+    at = datetime(2026, 11, 20, tzinfo=UTC)
+    row = HistoryRow(
+        1, SLOT, at, Event.POSTPONED, State.ERASING, State.QUARANTINED, 1, 1, "x" * 4_000_000, {}
+    )
+    (line,) = moments([row])
+    assert line.reason == "x" * 1000 + "..."
+    (short,) = moments([replace(row, reason="in use")])
+    assert short.reason == "in use"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from eraser.wire import codec
 from eraser.wire.condition import Condition, Expected, FirmwareSlots
 from eraser.wire.fitness import Health
 from eraser.wire.identity import Slot
@@ -361,6 +362,30 @@ HELD: dict[str, tuple[EraseReport, str]] = {
     "no health": (replace(REPORT, health=None), "SMART"),
     "critical warning": (replace(REPORT, health=replace(HEALTH, critical_warning=4)), "0x04"),
     "worn out": (replace(REPORT, health=replace(HEALTH, percentage_used=101)), "101 %"),
+    "no time": (replace(REPORT, started_at="yesterday"), "found 'yesterday'"),
+    "a time before all": (replace(REPORT, started_at="0001-01-01T00:00:00+14:00"), "0001-01-01"),
+    "a time after all": (replace(REPORT, finished_at="9999-12-31T23:59:59-14:00"), "9999-12-31"),
+    "finished before it started": (
+        blocked(ended_at="2026-11-20T10:00:00Z"),
+        "before it started",
+    ),
+    "a seed that the sentence cannot hold": (
+        seen(
+            done=VerificationMode.FULL,
+            seed="0",
+            sampled=BLOCKS,
+            namespaces=(replace(COUNTS, read=BLOCKS, zeros=BLOCKS),),
+        ),
+        "no count of this certificate",
+    ),
+    "more than a certificate may hold": (
+        replace(REPORT, residues=("x" * codec.MAX_DOCUMENT_BYTES,)),
+        "bytes in its certificate",
+    ),
+    "more than a certificate may hold, once it is spelt": (
+        replace(REPORT, tools={"nvme": "\x01" * (codec.MAX_DOCUMENT_BYTES // 6)}),
+        "bytes in its certificate",
+    ),
 }
 
 
@@ -370,6 +395,11 @@ def test_each_contradiction_holds(case: str) -> None:
     ruling, reason = ruled(report, PROFILED)
     assert ruling is Ruling.HOLD, reason
     assert word in reason
+
+
+def test_an_unfit_drive_needs_a_certificate_that_can_be_read_too() -> None:
+    decision = check(ORDER, replace(REPORT, fit=False, reasons=("x" * 4_000_000,)), RECORD)
+    assert (decision.ruling, decision.erased) == (Ruling.HOLD, False)
 
 
 def test_a_fingerprint_under_a_canary_is_no_contradiction() -> None:

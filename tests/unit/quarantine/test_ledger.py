@@ -80,6 +80,10 @@ LIES: dict[str, tuple[Certificate, str]] = {
         "the sanitization finished at 2026-11-20T10:00:00Z, before it started",
     ),
     "no time": (sanitization(started_at="yesterday"), "expected a time with its zone"),
+    "no time in UTC": (
+        sanitization(started_at="0001-01-01T00:00:00+14:00"),
+        "expected a time with its zone (ISO 8601), found '0001-01-01T00:00:00+14:00'",
+    ),
     "issued before the case began": (
         replace(ONE, issued_at="2026-11-20T09:00:00Z"),
         "it was issued at 2026-11-20T09:00:00Z, before its history's end",
@@ -170,6 +174,12 @@ def test_what_cannot_be_true_together_is_named(kind: str) -> None:
     found = problems(body)
     assert any(words in line for line in found), found
     assert all(line.startswith("contradicts itself: ") for line in found)
+
+
+def test_the_end_of_time_is_a_time() -> None:
+    (late,) = problems(sanitization(finished_at="9999-12-31T23:59:59Z"))
+    assert "before the sanitization at 9999-12-31T23:59:59Z" in late
+    assert consistency.earlier("2026-11-20T12:00:00Z", "9999-12-31T23:59:59Z")
 
 
 def test_times_that_run_backwards_are_named_and_a_corrected_clock_is_not() -> None:

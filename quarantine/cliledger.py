@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from quarantine.evidence import certificate, head, ledger, served, stamps
 from quarantine.evidence.ledger import Document, Finding
 from quarantine.evidence.served import Account, Reference
 from quarantine.heads import stamp_of
-from quarantine.inputfile import MAX_FILE_BYTES, read_file
+from quarantine.inputfile import MAX_FILE_BYTES, read_file, read_found
 
 LEDGER_SUFFIX = ".jsonl"
 """A file with one certificate in each line, as --write makes it."""
@@ -45,20 +45,24 @@ def _from_file(path: Path) -> Iterator[Document]:
         yield str(path), BadInputError("expected certificates, a line each, found none")
 
 
-def _one(path: Path) -> Document:
+def _one(path: Path, read: Callable[[Path, str], bytes] = read_file) -> Document:
     try:
-        return str(path), read_file(path, "certificate")
+        return str(path), read(path, "certificate")
     except BadInputError as error:
         return str(path), error
+
+
+def _found(path: Path) -> Document:
+    return _one(path, read_found)
 
 
 def _from_paths(paths: list[Path]) -> Iterator[Document]:
     """Files as they are; of directories every certificate in them. One that cannot be read, or
     that holds nothing, is told, and hides no other."""
     for path in paths:
-        if path.is_dir():
+        if os.path.isdir(path):  # unlike Path.is_dir, for a name that no file can have too
             found = sorted(path.glob("*.json"))
-            yield from map(_one, found)
+            yield from map(_found, found)
             if not found:
                 yield str(path), BadInputError("expected certificates (*.json), found none")
         elif path.suffix == LEDGER_SUFFIX:
@@ -70,8 +74,11 @@ def _from_paths(paths: list[Path]) -> Iterator[Document]:
 def _heads(paths: list[Path]) -> Iterator[Document]:
     """Heads by their days; of directories every one in them."""
     for path in paths:
-        found = sorted(path.glob(f"*{head.SUFFIX}")) if path.is_dir() else [path]
-        yield from map(_one, found)
+        if not os.path.isdir(path):
+            yield _one(path)
+            continue
+        found = sorted(path.glob(f"*{head.SUFFIX}"))
+        yield from map(_found, found)
         if not found:
             yield str(path), BadInputError(f"expected heads (*{head.SUFFIX}), found none")
 
@@ -87,13 +94,15 @@ def _stamps(args: argparse.Namespace) -> tuple[dict[str, datetime], list[Finding
         file = stamp_of(Path(name))
         if isinstance(raw, bytes) and os.path.lexists(file):
             try:
-                stamped[name] = stamps.check(read_file(file, "time stamp"), raw, roots)
+                stamped[name] = stamps.check(read_found(file, "time stamp"), raw, roots)
             except BadInputError as error:
                 wrong.append(Finding(str(file), f"its time stamp does not hold ({error})"))
     return stamped, wrong
 
 
 def _ledger(assembly: Assembly, args: argparse.Namespace) -> int:
+    if args.end == "":
+        raise BadInputError("ledger: expected the digest of a certificate after --end, found none")
     keys = keys_of(assembly, args.key)
     given: Iterator[Document]
     if args.file:
@@ -106,7 +115,7 @@ def _ledger(assembly: Assembly, args: argparse.Namespace) -> int:
         given,
         keys,
         ordered=ordered,
-        end=args.end,
+        end=args.end or "",
         contains=args.contains,
         heads=list(_heads(args.heads)),
     )
@@ -149,7 +158,6 @@ def _ledger_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--end",
-        default="",
         metavar="DIGEST",
         help="the last certificate, as somebody noted it: what was cut off at the end is seen",
     )

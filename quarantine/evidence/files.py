@@ -12,7 +12,7 @@ from eraser.wire.signing import PublicKey
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, page
 from quarantine.evidence.certificate import SignedCertificate
-from quarantine.inputfile import read_file
+from quarantine.inputfile import read_found
 from quarantine.record.facts import SignedTestimony
 
 ORDER_SUFFIX, REPORT_SUFFIX, HOST_KEY_SUFFIX = ".order.jws", ".report.jws", ".host.jwk"
@@ -60,7 +60,7 @@ def testimony_beside(file: Path, digest: str) -> SignedTestimony | None:
     order, report, key = (file.with_name(f"{digest}{suffix}") for suffix in suffixes)
     if not any(os.path.lexists(path) for path in (order, report, key)):
         return None
-    jwk = read_file(key, "testimony")
+    jwk = read_found(key, "testimony")
     try:
         return SignedTestimony(
             order=_token(order),
@@ -73,7 +73,7 @@ def testimony_beside(file: Path, digest: str) -> SignedTestimony | None:
 
 def _token(path: Path) -> str:
     try:
-        return read_file(path, "testimony").decode("ascii")
+        return read_found(path, "testimony").decode("ascii")
     except UnicodeDecodeError as error:
         raise BadInputError(
             f"testimony: expected a compact JWS in {path}, found other bytes"

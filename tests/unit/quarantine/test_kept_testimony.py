@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -311,6 +312,16 @@ class TestOffline:
         code, found = self.verify(file, capsys)
         assert (code, found["valid"], found["testimony"]) == (7, True, "contradicts")
         assert len(found["contradictions"]) >= 1
+
+    @pytest.mark.parametrize("suffix", [".order.jws", ".report.jws", ".host.jwk"])
+    def test_nobody_waits_for_a_pipe_beside_it(
+        self, file: Path, suffix: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        part = file.with_name(f"{file.stem}{suffix}")
+        part.unlink()
+        os.mkfifo(part)
+        code, found = self.verify(file, capsys)
+        assert (code, found["testimony"]) == (7, "contradicts")
 
     def test_a_false_word_over_a_true_report(
         self, whole: Papers, file: Path, capsys: pytest.CaptureFixture[str]

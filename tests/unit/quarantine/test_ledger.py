@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -312,6 +313,29 @@ class TestCommand:
             f"{exported}/gone.json",
             f"{exported}/gone.jsonl",
         ]
+
+    def test_nobody_waits_for_a_pipe_in_what_a_stranger_packed(
+        self, run: Callable[..., tuple[int, dict[str, Any]]], exported: Path
+    ) -> None:
+        """An archive may hold one. Nobody writes into it, so whoever opened it would wait."""
+        for name in ("0.json", "2026-11-20.head.jws"):
+            os.mkfifo(exported / name)
+        code, found = run(exported, "--heads", exported)
+        assert (code, found["count"], len(found["findings"])) == (7, 3, 2)
+        assert "expected a regular file" in found["findings"][0]["problem"]
+
+    def test_a_name_that_no_file_can_have_is_told(
+        self, run: Callable[..., tuple[int, dict[str, Any]]]
+    ) -> None:
+        code, found = run("x" * 5000, "--heads", "y" * 5000)
+        assert (code, found["count"], len(found["findings"])) == (7, 0, 2)
+
+    def test_an_end_that_is_empty_is_no_end(
+        self, exported: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A script's variable that is not set must not turn the check off."""
+        assert cli.main(["ledger", str(exported), "--end", ""]) == 2
+        assert "--end" in capsys.readouterr().err
 
     def test_a_line_without_end_is_read_in_pieces(
         self,

@@ -27,6 +27,7 @@ from eraser.wire.signing import PrivateKey, PublicKey
 from quarantine import VERSION
 from quarantine.errors import BadInputError
 from quarantine.evidence import (
+    clocks,
     downgrades,
     format1,
     images,
@@ -130,8 +131,10 @@ def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -
             f"report of order {report.order_id}: expected label, verification, facts and health "
             "for a certificate, found some missing; hold the slot"
         )
+    source = _source(testimony)
     sanitization = _sanitization(testimony, report.achieved, issuer)
     verification = _verification(report, report.verification)
+    set_back = clocks.was_set_back(source, sanitization, verification)
     return Certificate(
         format=FORMAT,
         position=previous.position + 1,
@@ -139,7 +142,7 @@ def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -
         issued_at=issued_at,
         issuer=replace(issuer, destination=_KEPT) if testimony.withheld else issuer,
         drive=_drive(order, report.facts_before, report.facts_after, testimony.property_number),
-        source=_source(testimony),
+        source=source,
         sanitization=sanitization,
         verification=verification,
         condition=_condition(report.health, order.policy.health),
@@ -155,7 +158,10 @@ def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -
             report_digest=token_digest(testimony.report_token),
             history=testimony.history,
         ),
-        exceptions=tuple(wording.exceptions(order, report)),
+        exceptions=(
+            *wording.exceptions(order, report),
+            *((clocks.SET_BACK,) if set_back else ()),
+        ),
         not_done=tuple(undone.not_done(report)),
         residues=report.residues,
         withheld=testimony.withheld,

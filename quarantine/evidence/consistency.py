@@ -10,15 +10,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 
 from eraser.wire.policy import Label, VerificationMode
 from quarantine.errors import BadInputError
-from quarantine.evidence import methods, outcomes, reading, sanitizelog
+from quarantine.evidence import clocks, methods, outcomes, reading, sanitizelog
 from quarantine.evidence.sections import Certificate, Decision, Technique, VerificationStatement
-
-CLOCK_SLACK = timedelta(seconds=60)
-"""A clock that is set right steps back by so much at most. More is no order of times."""
 
 _PER_CENT = 1e-8
 """Shares are printed with six decimals of a per cent; the first release rounded to the nearest."""
@@ -55,21 +51,6 @@ def _validation(body: Certificate) -> Iterator[str]:
         yield "expected an attestation where cryptographic erase alone succeeded, and nowhere else"
 
 
-def moment(text: str) -> datetime | None:
-    """UTC; None for what is no time of ours."""
-    try:
-        found = datetime.fromisoformat(text)
-        return found.astimezone(UTC) if found.tzinfo is not None else None
-    except (ValueError, OverflowError):  # the second: in UTC it would be in year 0, or 10000
-        return None
-
-
-def earlier(after: str, before: str) -> bool:
-    """Whether ``after`` lies before ``before`` by more than a clock's correction."""
-    late, early = moment(after), moment(before)
-    return late is not None and early is not None and early - late > CLOCK_SLACK
-
-
 def _times(body: Certificate) -> Iterator[str]:
     done, source = body.sanitization, body.source
     for name, text in (
@@ -80,33 +61,22 @@ def _times(body: Certificate) -> Iterator[str]:
         *(("technique ended", t.ended_at) for t in done.techniques if t.ended_at),
         *([("verified", body.verification.finished_at)] if body.verification.finished_at else []),
     ):
-        if moment(text) is None:
+        if clocks.moment(text) is None:
             yield f"{name}: expected a time with its zone (ISO 8601), found {text[:40]!r}"
-    # Each pair is of one clock: the host's, or the controller's.
-    pairs = [
-        ("the sanitization finished", done.finished_at, "it started", done.started_at),
-        ("the last owner's use ended", source.gate_until, "it began", source.gate_since),
-        (
-            "the verification finished",
-            body.verification.finished_at,
-            "the sanitization",
-            done.finished_at if body.verification.finished_at else "",
-        ),
-    ]
-    ends = [t.ended_at for t in done.techniques]
-    pairs += [
-        ("a technique ended", after, "the one before it", before)
-        for before, after in itertools.pairwise(ends)
-    ]
+    host = list(clocks.reversed_pairs(clocks.of_host(source, done, body.verification)))
+    if clocks.SET_BACK not in body.exceptions:
+        yield from host
+    elif not host:
+        yield "expected times of the host in no order, as the exceptions say, found them in order"
+    yield from clocks.reversed_pairs(_of_controller(body))
+
+
+def _of_controller(body: Certificate) -> Iterator[clocks.Pair]:
     told = [line.at for line in body.case.history]
-    pairs += [
-        ("the history goes on", after, "its line before", before)
-        for before, after in itertools.pairwise(told)
-    ]
-    pairs += [("it was issued", body.issued_at, "its history's end", told[-1])] if told else []
-    for what, after, than, before in pairs:
-        if earlier(after, before):
-            yield f"{what} at {after}, before {than} at {before}"
+    for before, after in itertools.pairwise(told):
+        yield "the history goes on", after, "its line before", before
+    if told:
+        yield "it was issued", body.issued_at, "its history's end", told[-1]
 
 
 def _label(body: Certificate) -> Iterator[str]:
@@ -176,6 +146,7 @@ def _verification(said: VerificationStatement) -> Iterator[str]:
         return
     yield from _bound(said)
     yield from _sentence(said)
+    yield from _probes(said)
 
 
 def _noise(said: VerificationStatement) -> bool:
@@ -204,6 +175,16 @@ def _bound(said: VerificationStatement) -> Iterator[str]:
             f"verification: expected a remainder of {least:.3g} at least to be left open by these "
             f"counts, found {said.residual_shown:.3g}"
         )
+
+
+def _probes(said: VerificationStatement) -> Iterator[str]:
+    """The sentence on probes, which the page shows in the counts' place."""
+    taken, compared = said.fingerprints_taken, said.fingerprints_checked
+    rest = {taken - compared} if compared < taken else set()
+    counts = [said.canaries_planted, said.canaries_checked, taken, compared, *rest]
+    found = [int(text.replace(",", "")) for text in re.findall(r"\d[\d,]*\b", said.probes)]
+    if said.probes and found != counts:
+        yield f"verification: expected the counts {counts} in the sentence on probes, found {found}"
 
 
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?!\w)")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eraser.wire.signing import PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import consistency, head
+from quarantine.evidence import clocks, head
 from quarantine.evidence.head import Head
 
 
@@ -58,10 +58,10 @@ def _against(said: Head, chain: Mapping[str, Issued], at: Mapping[int, Issued]) 
             return
         if place.position != said.position:
             yield f"expected its certificate at position {said.position}, found {place.position}"
-        if consistency.earlier(said.written_at, place.issued_at):
+        if clocks.earlier(said.written_at, place.issued_at):
             yield f"written at {said.written_at}, before its certificate: {place.issued_at}"
     follower = at.get(said.position + 1)
-    if follower is not None and consistency.earlier(follower.issued_at, said.written_at):
+    if follower is not None and clocks.earlier(follower.issued_at, said.written_at):
         yield (
             f"the chain ended with {said.position} at {said.written_at}, yet {said.position + 1} "
             f"says that it was issued at {follower.issued_at}"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from eraser.wire.signing import PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, consistency, headcheck
+from quarantine.evidence import certificate, clocks, consistency, headcheck
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.headcheck import HeadFile, Issued
 
@@ -176,7 +176,7 @@ def _links(good: dict[str, _Place]) -> Iterator[Finding]:
                 place.name,
                 f"broken link: position {place.position} after {before.position} ({before.name})",
             )
-        elif consistency.earlier(place.issued_at, before.issued_at):
+        elif clocks.earlier(place.issued_at, before.issued_at):
             yield Finding(
                 place.name,
                 f"times run backwards: issued {place.issued_at}, the one before it "

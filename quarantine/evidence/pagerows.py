@@ -147,15 +147,15 @@ def verification(body: Certificate) -> Iterator[Row]:
         yield "Finished", human.moment(seen.finished_at)
     yield "Seed of the places", seen.seed or "none: everything was read"
     yield (
-        "Bound asked, shown",
-        f"residue above {human.percent(seen.residual_asked)}, above "
-        f"{human.percent(seen.residual_shown)}, found with "
-        f"probability {seen.confidence:.5g}",
+        "Bound",
+        f"a remainder above {human.percent(seen.residual_asked)} was to be found with a "
+        f"probability of {seen.confidence:.6g}; above {human.percent(seen.residual_shown)} it "
+        "would have been",
     )
-    yield "Canaries", f"{seen.canaries_planted:,} planted, {seen.canaries_checked:,} found gone"
     yield (
-        "Fingerprints",
-        f"{seen.fingerprints_taken:,} taken before, {seen.fingerprints_checked:,} found changed",
+        "Canaries, fingerprints",
+        f"{seen.canaries_planted:,} planted, {seen.canaries_checked:,} gone; "
+        f"{seen.fingerprints_taken:,} taken, {seen.fingerprints_checked:,} changed",
     )
     if seen.probes:
         yield "Probes", seen.probes

@@ -220,7 +220,7 @@ _ALIKE = ", and that it treats blocks which it was asked for before the erase li
 
 
 def _when(record: VerificationRecord) -> str:
-    return "after the last method" if record.fresh else "before the erase"
+    return "after the last technique" if record.fresh else "before the erase"
 
 
 def _layout(record: VerificationRecord) -> str:

@@ -153,7 +153,7 @@ def test_what_the_drive_was_asked_for_before_bears_no_claim_about_the_rest(
     record = replace(VERIFICATION, fresh=fresh, namespaces=(counts,), expected="unknown")
     said = issue(Link(), replace(REPORT, verification=record)).certificate.verification.sentence
     assert ("asked for before the erase like all others" in said) == assumed
-    assert ("drawn after the last method" in said) == fresh
+    assert ("drawn after the last technique" in said) == fresh
 
 
 def test_noise_is_judged_by_known_places_alone() -> None:

@@ -22,7 +22,9 @@ from eraser.wire.report import (
     VisitRecord,
 )
 from quarantine.check import Ruling, check
-from quarantine.evidence import reading
+from quarantine.evidence import certificate, clocks, consistency, reading
+from quarantine.evidence.certificate import Evidence, Link
+from quarantine.evidence.sections import Issuer
 from quarantine.record.states import State
 from tests.unit.quarantine.testimony import (
     BLOCK,
@@ -365,10 +367,6 @@ HELD: dict[str, tuple[EraseReport, str]] = {
     "no time": (replace(REPORT, started_at="yesterday"), "found 'yesterday'"),
     "a time before all": (replace(REPORT, started_at="0001-01-01T00:00:00+14:00"), "0001-01-01"),
     "a time after all": (replace(REPORT, finished_at="9999-12-31T23:59:59-14:00"), "9999-12-31"),
-    "finished before it started": (
-        blocked(ended_at="2026-11-20T10:00:00Z"),
-        "before it started",
-    ),
     "a seed that the sentence cannot hold": (
         seen(
             done=VerificationMode.FULL,
@@ -400,6 +398,23 @@ def test_each_contradiction_holds(case: str) -> None:
 def test_an_unfit_drive_needs_a_certificate_that_can_be_read_too() -> None:
     decision = check(ORDER, replace(REPORT, fit=False, reasons=("x" * 4_000_000,)), RECORD)
     assert (decision.ruling, decision.erased) == (Ruling.HOLD, False)
+
+
+def test_a_host_s_clock_that_was_set_back_holds_nothing() -> None:
+    """Nothing is decided on a host's clock (promise 4); the certificate says that it was."""
+    stepped = blocked(ended_at="2026-11-20T10:00:00Z")
+    assert ruled(stepped)[0] is Ruling.CERTIFY
+    evidence = Evidence(ORDER, "o", stepped, "r", "k", "p", "", ())
+    body = certificate.build(evidence, Issuer(), Link(), "2026-11-20T12:00:00Z")
+    assert body.exceptions == (clocks.SET_BACK,)
+    assert list(consistency.contradictions(body)) == []
+    assert any(
+        "before it started" in line
+        for line in consistency.contradictions(replace(body, exceptions=()))
+    )
+    honest = certificate.build(replace(evidence, report=REPORT), Issuer(), Link(), body.issued_at)
+    (false,) = consistency.contradictions(replace(honest, exceptions=(clocks.SET_BACK,)))
+    assert false.startswith("expected times of the host in no order")
 
 
 def test_a_fingerprint_under_a_canary_is_no_contradiction() -> None:

@@ -333,6 +333,8 @@ class TestOffline:
         code, found = self.verify(path, capsys)
         assert (code, found["testimony"]) == (7, "contradicts")
         assert found["contradictions"] == [
+            "verification: expected the counts [9999, 9999, 77, 77] in the sentence on probes, "
+            "found [1024, 1024, 77, 77]",
             "verification.canaries_planted: the certificate says 9999, the testimony 1024",
             "verification.canaries_checked: the certificate says 9999, the testimony 1024",
         ]

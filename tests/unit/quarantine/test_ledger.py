@@ -15,7 +15,7 @@ from eraser.wire import codec
 from eraser.wire.policy import Label, Method, VerificationMode
 from eraser.wire.report import EraseReport
 from quarantine import cli
-from quarantine.evidence import certificate, consistency, ledger
+from quarantine.evidence import certificate, clocks, consistency, ledger
 from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.sections import Certificate, Moment
 from tests.unit.quarantine.test_certificate import KEY, chain, issue
@@ -137,6 +137,10 @@ LIES: dict[str, tuple[Certificate, str]] = {
     "a verification before the end of what it verifies": (
         verification(finished_at="2026-11-20T10:00:00Z"), "the verification finished at",
     ),
+    "more canaries in the sentence": (
+        verification(probes=ONE.verification.probes.replace("1,024", "1,025")),
+        "in the sentence on probes",
+    ),
     "a negative remainder": (verification(residual_shown=-0.1), "between 0 and 1"),
     "no remainder at all": (verification(residual_shown=0.0), "to be left open by these counts"),
     "certainty": (verification(confidence=1.0), "between 0 and 1"),
@@ -180,7 +184,7 @@ def test_what_cannot_be_true_together_is_named(kind: str) -> None:
 def test_the_end_of_time_is_a_time() -> None:
     (late,) = problems(sanitization(finished_at="9999-12-31T23:59:59Z"))
     assert "before the sanitization at 9999-12-31T23:59:59Z" in late
-    assert consistency.earlier("2026-11-20T12:00:00Z", "9999-12-31T23:59:59Z")
+    assert clocks.earlier("2026-11-20T12:00:00Z", "9999-12-31T23:59:59Z")
 
 
 def test_times_that_run_backwards_are_named_and_a_corrected_clock_is_not() -> None:

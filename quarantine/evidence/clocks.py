@@ -1,0 +1,59 @@
+"""What times on a certificate can be held against each other. Pure.
+
+Nothing is decided on any host's clock: one that was set back in the middle of a case is said to
+have been, and holds no drive.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from quarantine.evidence.sections import Sanitization, Source, VerificationStatement
+
+SLACK = timedelta(seconds=60)
+"""A clock that is set right steps back by so much at most. More is no order of times."""
+
+SET_BACK = "The host's clock was set back: its times are in no order."
+"""Among a certificate's exceptions."""
+
+Pair = tuple[str, str, str, str]
+"""What was later and when, than what earlier and when: on one and the same clock."""
+
+
+def moment(text: str) -> datetime | None:
+    """UTC; None for what is no time of ours."""
+    try:
+        found = datetime.fromisoformat(text)
+        return found.astimezone(UTC) if found.tzinfo is not None else None
+    except (ValueError, OverflowError):  # the second: in UTC it would be in year 0, or 10000
+        return None
+
+
+def earlier(after: str, before: str) -> bool:
+    """Whether ``after`` lies before ``before`` by more than a clock's correction."""
+    late, early = moment(after), moment(before)
+    return late is not None and early is not None and early - late > SLACK
+
+
+def reversed_pairs(pairs: Iterator[Pair]) -> Iterator[str]:
+    """Those that are in the wrong order, a sentence each."""
+    for what, after, than, before in pairs:
+        if earlier(after, before):
+            yield f"{what} at {after}, before {than} at {before}"
+
+
+def of_host(source: Source, done: Sanitization, verified: VerificationStatement) -> Iterator[Pair]:
+    """Times of the host's, as a case goes. What was not told is in no order with anything."""
+    yield "the last owner's use ended", source.gate_until, "it began", source.gate_since
+    yield "the sanitization finished", done.finished_at, "it started", done.started_at
+    ends = [technique.ended_at for technique in done.techniques]
+    for before, after in itertools.pairwise(ends):
+        yield "a technique ended", after, "the one before it", before
+    yield "the verification finished", verified.finished_at, "the sanitization", done.finished_at
+
+
+def was_set_back(source: Source, done: Sanitization, verified: VerificationStatement) -> bool:
+    """Whether the host's own times contradict each other."""
+    return any(reversed_pairs(of_host(source, done, verified)))

@@ -79,6 +79,9 @@ class CaseState:
     uprooted: set[int] = field(default_factory=set)
     intent: Intent | None = None
     """Open: its result is not known."""
+    untimed: bool = False
+    """A run ended, or another one's command was adopted, while a command was under way: the
+    seconds of the methods are not all that they took."""
     running_seen: bool = False
     """The open intent's command was seen running."""
     first: int = 0
@@ -248,6 +251,7 @@ class CaseState:
                 self.since = entry.moment
             case Resumed():
                 self.resumed += 1
+                self.untimed = self.untimed or self.intent is not None
                 if entry.moment is not None and not entry.moment.same_boot(self.since):
                     self.used, self.since = sum(self.seconds.values()), entry.moment
                 # The slot was nobody's meanwhile: canaries that no command of ours followed may be
@@ -290,6 +294,7 @@ class CaseState:
                 self.seed = ""  # the drive may have been asked for these places
                 self.attempts[entry.place] = entry.attempt
                 if entry.adopted:
+                    self.untimed = True
                     self.first = max(self.first, entry.place)
             case Changing():
                 self.changes, self.changing = entry.number, entry

@@ -163,7 +163,7 @@ def _reset_again(desk: Desk, plan: VerifyPlan) -> None:
                 f"{sorted(desk.hold.paths.values())}; see the kernel's log"
             )
         if problem and first is not None and not first.problem:
-            desk.note(WasReset(problem, first.writes))
+            desk.note(dataclasses.replace(first, problem=problem))
         make_readable(desk)
     casevisit.after(desk, plan)
 

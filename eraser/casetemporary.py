@@ -100,7 +100,7 @@ def _create_all(desk: Desk) -> str:
     pattern = _pattern(desk)
     if pattern is None:
         return "the drive describes no namespace to take the LBA format of"
-    while len(_ours(desk)) < MOST:
+    while (before := len(_ours(desk))) < MOST:
         free = desk.controller.identify().unallocated_bytes
         if free < SMALLEST:
             return ""
@@ -113,6 +113,9 @@ def _create_all(desk: Desk) -> str:
             return ""  # nor does the drive have it for anybody else
         if last.status != 0:
             return _refusal(last)
+        if len(_ours(desk)) <= before:
+            # It would call as many created as it is asked for.
+            return "the drive called one created, and lists none"
     return f"it is in more than {MOST} pieces"
 
 

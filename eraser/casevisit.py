@@ -6,7 +6,9 @@ counters stay what they are. What only a write brings to light shows after the m
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,6 +18,7 @@ from eraser.caseprobes import FEATURE_ERROR_RECOVERY, make_readable, namespaces_
 from eraser.drive.nvme import Controller
 from eraser.drive.passthru import CommandError
 from eraser.errors import DriveError
+from eraser.proof.blocks import BLOCK
 from eraser.proof.iocommand import Namespace
 from eraser.proof.passread import Patience
 from eraser.proof.plan import NamespacePlan, VerifyPlan
@@ -61,12 +64,15 @@ def is_due(desk: Desk, place: int) -> bool:
 
 def wants_another(desk: Desk) -> bool:
     """Whether the only method of the plan is to be run once more, with a visit in between: it has
-    ended well, within :data:`CHEAP` seconds, and something stands on the drive to tell by."""
+    ended well, within :data:`CHEAP` seconds that one run saw all of, and something stands on the
+    drive to tell by."""
     state = desk.state
     if not desk.policy.verification.visit or state.rounds > 1 or not _can_tell(desk):
         return False
     if len({command.method for command in state.steps}) != 1 or not state.methods:
         return False
+    if state.untimed:
+        return False  # hours may have gone before this run
     ended_well = all(method.verdict is Verdict.ERASED for method in state.methods)
     return ended_well and sum(method.seconds for method in state.methods) <= CHEAP
 
@@ -144,16 +150,17 @@ def _visit(
         desk.check_time()
         try:
             found = desk.controller.identify_namespace(namespace.nsid)
+            travels = Namespace.of(namespace.nsid, found, desk.limits.command)
             with Device(namespace.path, writable=writable) as device:
                 visitor = Visitor(
                     device,
-                    Namespace.of(namespace.nsid, found, desk.limits.command),
+                    travels,
                     Patience(desk.limits.ready),
                     namespace.canaries,
                     namespace.fingerprints,
                     pool,
                     share(desk.policy.verification.visit, namespace.blocks, total),
-                    large=_largest(desk),
+                    large=_largest(desk, namespace.path, travels),
                 )
                 try:
                     play(visitor)
@@ -167,10 +174,22 @@ def _visit(
     return acts
 
 
-def _largest(desk: Desk) -> int:
-    """Bytes, of MDTS (Base 2.0, figure 275), in pages of 4 KiB."""
+def _largest(desk: Desk, path: str, travels: Namespace) -> int:
+    """Bytes of blocks that one command may carry: MDTS (Base 2.0, figure 275), in pages of 4 KiB,
+    and what the kernel takes.
+
+    That is 128 KiB where an IOMMU translates (dma_opt_mapping_size in drivers/nvme/host/pci.c),
+    as it does on a host that hands drives to guests. More it refuses without asking the drive.
+    """
     mdts = desk.controller.identify().mdts
-    return min(LARGE, 4096 << mdts) if mdts else LARGE
+    most = min(LARGE, 4096 << mdts) if mdts else LARGE
+    disk = os.path.basename(path)
+    with contextlib.suppress(OSError, ValueError):
+        said = desk.host.text(f"/sys/block/{disk}/queue/max_hw_sectors_kb")
+        most = min(most, int(said) << 10)
+    if travels.extended:
+        most = most * travels.block_bytes // (travels.block_bytes + travels.metadata_bytes)
+    return max(BLOCK, most)
 
 
 def _ask(desk: Desk) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from eraser import caseformat
 from eraser.casebook import CaseState
 from eraser.drive import profile as profiles
 from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
+from eraser.erase.format import FormatResult
 from eraser.journal import read
 from eraser.wire.policy import Label, Policy, Unallocated, Verification
 from eraser.wire.profile import NamespaceLayout
@@ -192,3 +196,26 @@ def test_a_policy_of_before_is_written_as_before() -> None:
     from eraser.wire import codec
 
     assert b"unallocated" not in codec.canonical(Verification())
+
+
+@pytest.mark.parametrize("kind", ["two", "format"])
+def test_a_drive_that_calls_created_what_it_does_not_list_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    made = bed(tmp_path, monkeypatch, KINDS[kind])
+    child, asked = caseformat.format_nvm.send, list[str]()
+
+    def send(argv: Sequence[str], result: Path, **how: Any) -> FormatResult | None:
+        if "--opcode=0x0d" not in argv:
+            return child(argv, result, **how)
+        asked.append("create")
+        assert len(asked) < 20, "it goes on for ever"
+        said = "Admin Command X is Success and result: 0x00000002"
+        return FormatResult(tuple(argv), 0, said, "", 0.0)
+
+    monkeypatch.setattr(caseformat.format_nvm, "send", send)
+    report = made.run()
+    assert asked == ["create"]
+    assert report.verdict is Verdict.ERASED
+    assert report.fit is (kind == "two"), report.reasons
+    assert made_of(made) == ()

@@ -1,0 +1,84 @@
+"""What bounds the next tenant's first acts: how long a method took, what one command carries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from eraser import casevisit
+from eraser.casebook import CaseState
+from eraser.caseentries import (
+    CommandEntry,
+    Entry,
+    Intent,
+    MethodDone,
+    Planned,
+    Planted,
+    Resumed,
+)
+from eraser.drive.sysfs import Host
+from eraser.proof.iocommand import Namespace
+from eraser.proof.visit import LARGE
+from eraser.wire.policy import Label, Method, Policy
+from eraser.wire.report import MethodRecord, Verdict
+
+BLOCK = CommandEntry(Method.SANITIZE_BLOCK, 0x84, 0, 2)
+DONE = MethodRecord(BLOCK.method, 2, 0, 1, False, "", "", True, Verdict.ERASED, "", seconds=30.0)
+BEGUN: tuple[Entry, ...] = (
+    Planned((BLOCK,), Label.PURGE, False, ""),
+    Planted(0, 1000, ()),
+    Intent(0, 1, adopted=False, log_before=""),
+)
+
+
+def wants_another(*entries: Entry) -> bool:
+    state = CaseState()
+    for entry in entries:
+        state.apply(entry)
+    desk: Any = SimpleNamespace(state=state, policy=Policy())
+    return casevisit.wants_another(desk)
+
+
+def test_a_quick_method_is_run_once_more() -> None:
+    assert wants_another(*BEGUN, MethodDone(0, DONE, halt=False))
+    assert wants_another(*BEGUN, MethodDone(0, DONE, halt=False), Resumed(""))
+
+
+def test_one_that_a_later_run_saw_the_end_of_alone_is_not() -> None:
+    """The run counted half a minute, and hours may have gone before it."""
+    assert not wants_another(*BEGUN, Resumed(""), MethodDone(0, DONE, halt=False))
+    adopted = Intent(0, 1, adopted=True, log_before="")
+    record = replace(DONE, adopted=True)
+    assert not wants_another(*BEGUN[:2], adopted, MethodDone(0, record, halt=False))
+
+
+@pytest.mark.parametrize(
+    ("mdts", "kernel", "extended", "expected"),
+    [
+        (0, "", False, LARGE),
+        (0, "1024", False, LARGE),
+        (5, "1024", False, 128 << 10),
+        (0, "128", False, 128 << 10),
+        (0, "nonsense", False, LARGE),
+        (6, "256", True, (256 << 10) * 512 // 520),
+        (0, "0", False, 4096),
+    ],
+)
+def test_no_more_is_asked_for_at_once_than_drive_and_kernel_take(
+    tmp_path: Path, mdts: int, kernel: str, extended: bool, expected: int
+) -> None:
+    """What the kernel refuses had no completion, and after three of these nothing was asked."""
+    if kernel:
+        queue = tmp_path / "sys/block/nvme0n1/queue"
+        queue.mkdir(parents=True)
+        (queue / "max_hw_sectors_kb").write_text(f"{kernel}\n")
+    travels = Namespace(1, 512, 8 * extended, extended, protected=False, timeout=1.0)
+    desk: Any = SimpleNamespace(
+        host=Host(tmp_path),
+        controller=SimpleNamespace(identify=lambda: SimpleNamespace(mdts=mdts)),
+    )
+    assert casevisit._largest(desk, "/dev/nvme0n1", travels) == expected

@@ -84,7 +84,7 @@ def make_file_private(url: sa.URL) -> None:
     """
     if url.get_backend_name() != "sqlite":
         return
-    path = Path(str(url.database))
+    path = Path(str(url.database)).resolve()  # O_EXCL follows no link
     why = ""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

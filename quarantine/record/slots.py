@@ -203,9 +203,9 @@ class SlotRoom(Room):
         if certificate is not None and event is Event.CERTIFIED:
             values["certificate"] = certificate.digest
         with self._writing() as db:
+            after = _swap(db, record, values)
             if event is Event.RETURNED:
                 drives.require_returnable(db, record)
-            after = _swap(db, record, values)
             self._append(db, after, event, record.state, reason, detail)
             if nonce is not None:
                 messages.spend(db, nonce, now)

@@ -510,6 +510,13 @@ class StoreSuite:
             store.transition(record, Event.RETURNED)
         assert current(store).state is State.CERTIFIED
 
+    def test_who_returns_a_slot_that_moved_on_is_told_just_that(self, store: Store) -> None:
+        record = certified(store)
+        back = store.transition(record, Event.RETURNED)
+        store.transition(back, Event.CLAIM_SEEN)
+        with pytest.raises(ConflictError):
+            store.transition(record, Event.RETURNED)
+
     def test_a_retired_drive_is_returned_nowhere(self, store: Store) -> None:
         held = store.transition(erasing(store), Event.HELD, reason="smoke")
         store.transition(held, Event.RETIRED, reason="smoke")

@@ -135,6 +135,15 @@ def test_a_file_of_somebody_else_is_named(tmp_path: Path) -> None:
         Store.open(f"sqlite:///{path}")
 
 
+def test_a_link_may_lead_to_a_file_that_is_made_now(tmp_path: Path) -> None:
+    link = tmp_path / "record.db"
+    link.symlink_to(tmp_path / "disk.db")
+    store = Store.open(f"sqlite:///{link}")
+    store.migrate()
+    store.close()
+    assert (tmp_path / "disk.db").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_file_that_is_no_database_is_named_as_such(tmp_path: Path) -> None:
     path = tmp_path / "record.db"
     path.write_bytes(b"this is not a database, but it is long enough to look" * 20)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eraser.wire.signing import PrivateKey
-from quarantine.errors import QuarantineError, UnavailableError
+from quarantine.errors import BadInputError, QuarantineError, UnavailableError
 from quarantine.evidence import head
 from quarantine.evidence.head import Head
 from quarantine.evidence.registrar import iso
@@ -95,6 +95,7 @@ class Heads:
             previous=head.digest(before.read_bytes()) if before else "",
             organisation=self.organisation,
         )
+        lost = self._lost(before) if before else ""
         token = head.sign(said, self.key)
         # On the disk first, then told, then in its place: what was told once is not told anew
         # with another time because the disk is full.
@@ -104,6 +105,22 @@ class Heads:
             with contextlib.suppress(FileExistsError):  # another process was quicker
                 os.link(temporary, path)
         LOG.info("signed head of %s written: %s", day, path)
+        if lost:
+            LOG.error("ALARM %s", lost)
+
+    def _lost(self, before: Path) -> str:
+        """A record that was set back says nothing of it; the head before today's does."""
+        try:
+            kept = head.read(before.read_bytes(), [self.key.public], str(before))
+        except BadInputError:
+            return ""  # of a former key, or damaged: 'ledger --heads' tells
+        if not kept.digest or self.store.certificate(kept.digest) is not None:
+            return ""
+        return (
+            f"the record is without certificate {kept.position} {kept.digest}, its end on "
+            f"{kept.day}: was the database set back? 'nvme-quarantine ledger --heads "
+            f"{self.directory}' names what is missing"
+        )
 
     def _stamp(self) -> None:
         """The newest first: it names, by the chains, what all before it name."""

@@ -39,6 +39,9 @@ class Record:
     links: list[SignedCertificate] = field(default_factory=list)
     away: bool = False
 
+    def certificate(self, digest: str) -> SignedCertificate | None:
+        return next((one for one in self.links if one.digest == digest), None)
+
     def last_certificate(self) -> StoredCertificate | None:
         if self.away:
             raise UnavailableError("database: away")
@@ -106,6 +109,24 @@ def test_one_each_day_each_naming_the_one_before_it(desk: Desk) -> None:
     assert len(desk.told) == 2
     assert desk.told[1].startswith(f"signed head 2026-11-21: certificate 3 {last}; eyJ")
     assert desk.told[1].endswith(two.read_text())
+
+
+def test_a_record_that_was_set_back_alarms_with_the_next_head(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Restored from a backup, or shortened: nobody may have to run ``ledger`` to learn of it."""
+    whole = chain(3)
+    desk.record.links = whole
+    assert desk.day(0)
+    assert desk.day(1)
+    assert "ALARM" not in caplog.text
+    desk.record.links = whole[:2]
+    for _ in range(2):
+        assert desk.day(2)
+        assert desk.day(3)
+    assert caplog.text.count("ALARM") == 1
+    assert f"without certificate 3 {whole[2].digest}, its end on 2026-11-21" in caplog.text
+    assert read(desk.files()[-1]).position == 2
 
 
 def test_a_library_of_another_hand_verifies_it(desk: Desk) -> None:

@@ -105,7 +105,10 @@ def verify(desk: Desk) -> None:
                 f"expected to read every namespace, found no block device of {sorted(unread)}; "
                 "see the kernel's log"
             )
-        evidence = _evidence(desk, _read(desk, plan), lost_fingerprints(desk, plan))
+        result = _read(desk, plan)
+        if not plan.reread:
+            casevisit.after(desk, plan)
+        evidence = _evidence(desk, result, lost_fingerprints(desk, plan))
         methods = _worst_last(state.methods)
         word, reasons = judging.judge(methods, evidence)
         again = _again(desk, word, evidence.result)

@@ -121,11 +121,13 @@ def _reset(desk: Desk, undone: list[str], *, by_function: bool) -> None:
 
 
 def after(desk: Desk, plan: VerifyPlan) -> None:
-    """What reads alone, after the last method; the function was reset just before."""
+    """What reads alone, after the last method; the function was reset just before, where the drive
+    is read twice."""
     state = desk.state
     if not desk.policy.verification.visit or state.visited(len(state.steps), wrote=False):
         return
     undone = [*NEVER, "writes: nothing is written after the last method"]
+    undone += [] if plan.reread else ["reset of the function"]
     if state.reset is None or not state.reset.announced:
         undone.append(SHUTDOWN)
     _ask(desk)

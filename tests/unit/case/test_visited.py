@@ -23,8 +23,13 @@ from eraser.caseentries import (
 from eraser.drive.sysfs import Host
 from eraser.proof.iocommand import Namespace
 from eraser.proof.visit import LARGE
-from eraser.wire.policy import Label, Method, Policy
+from eraser.wire.policy import Label, Method, Policy, Verification
 from eraser.wire.report import MethodRecord, Verdict
+from tests.lab.nvme.composed.description import Abilities, Description, Lie
+from tests.lab.nvme.composed.kept import Kept
+from tests.lab.nvme.composed.trial import attempt
+from tests.lab.nvme.composed.triggers import Trigger
+from tests.lab.nvme.nature import Method as LabMethod
 
 BLOCK = CommandEntry(Method.SANITIZE_BLOCK, 0x84, 0, 2)
 DONE = MethodRecord(BLOCK.method, 2, 0, 1, False, "", "", True, Verdict.ERASED, "", seconds=30.0)
@@ -82,3 +87,15 @@ def test_no_more_is_asked_for_at_once_than_drive_and_kernel_take(
         controller=SimpleNamespace(identify=lambda: SimpleNamespace(mdts=mdts)),
     )
     assert casevisit._largest(desk, "/dev/nvme0n1", travels) == expected
+
+
+def test_a_drive_that_is_read_once_is_visited_all_the_same(tmp_path: Path) -> None:
+    """``reread`` 0 asks for no second reading, and not for less than the acts of ``visit``."""
+    methods = (LabMethod.SANITIZE_CRYPTO, LabMethod.SANITIZE_BLOCK)
+    lie = Lie(Kept(), methods[1:], Trigger("order", "again", 3))
+    drive = Description("liar", Abilities(methods=methods), (lie,))
+    once = Verification(residual=0.05, canaries=100, visit=12, reread=0)
+    report = attempt(drive, tmp_path, Policy(verification=once), size=2 << 20).report
+    [after] = [visit for visit in report.visits if not visit.wrote]
+    assert "reset of the function" in after.not_done
+    assert report.verdict is Verdict.NOT_ERASED

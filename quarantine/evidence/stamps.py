@@ -79,7 +79,7 @@ def check(
             builder = client.VerifierBuilder(roots=list(roots), nonce=nonce)
             builder.build().verify_message(response, data)
         found: datetime = info.gen_time
-    except (ValueError, TypeError, client.VerificationError) as error:
+    except (ValueError, TypeError, x509.InvalidVersion, client.VerificationError) as error:
         text = " ".join(str(error).split())[:200]
         raise BadInputError(f"time stamp: expected one that holds, found {text}") from error
     return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -179,3 +180,15 @@ def test_what_cannot_work_is_said_at_the_start(tsa: Tsa, tmp_path: Path) -> None
         conf.write_text(start + line)
         with pytest.raises(BadInputError, match=words):
             _ = Assembly([conf]).heads
+
+
+def test_a_certificate_of_no_version_is_a_stamp_that_does_not_hold(tsa: Tsa) -> None:
+    """Nobody signed the certificates beside a stamp; the library reads them with another error."""
+    version = bytes.fromhex("a003020102")  # [0] INTEGER 2: X.509 v3 (RFC 5280, 4.1)
+    answer = tsa.answer(stamps.ask(b"head").der)
+    places = [found.start() for found in re.finditer(version, answer)]
+    assert len(places) > 1
+    for place in places:
+        spoilt = answer[: place + 4] + b"\x58" + answer[place + 5 :]
+        with pytest.raises(BadInputError, match="expected one that holds"):
+            stamps.check(spoilt, b"head", stamps.roots_of(tsa.ca.read_bytes(), "ca"))

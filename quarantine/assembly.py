@@ -24,9 +24,10 @@ from quarantine.conf import load
 from quarantine.departed import Departed
 from quarantine.dispatch import Dispatcher
 from quarantine.errors import BadInputError
-from quarantine.evidence import attestations, stamps
+from quarantine.evidence import attestations, rotation, stamps
 from quarantine.evidence.attestations import Attestation
 from quarantine.evidence.registrar import Registrar
+from quarantine.evidence.rotation import Rotation
 from quarantine.evidence.sections import Issuer
 from quarantine.ghosts import Haunts
 from quarantine.handover import Handovers
@@ -82,12 +83,18 @@ class Assembly:
 
     @cached_property
     def certificate_keys(self) -> tuple[PublicKey, ...]:
-        """What certificates of the record are verified with: today's key, and the former ones.
-
-        Raises :class:`BadInputError`.
-        """
+        """What certificates of the record are verified with: today's key, and the former ones
+        that no rotation leads to. Raises :class:`BadInputError`."""
         former = self.conf.evidence.former_keys
         return (self.key.public, *(read_public_key(Path(file)) for file in former))
+
+    @property
+    def rotations(self) -> tuple[Rotation, ...]:
+        """Those of the record. Raises :class:`BadInputError` for a damaged one."""
+        return tuple(
+            rotation.read(one.document.encode(), f"rotation {one.number} of the record")
+            for one in self.store.rotations()
+        )
 
     @cached_property
     def placement(self) -> Placement:

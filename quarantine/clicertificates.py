@@ -12,8 +12,18 @@ from quarantine.assembly import Assembly, read_public_key
 from quarantine.cliout import show_fields, show_json, show_table, warn
 from quarantine.cliverb import Verb, slot
 from quarantine.errors import BadInputError, UnreadableError
-from quarantine.evidence import certificate, consistency, files, page, testimony
+from quarantine.evidence import (
+    certificate,
+    consistency,
+    files,
+    keyring,
+    page,
+    rotation,
+    testimony,
+)
 from quarantine.evidence.certificate import SignedCertificate
+from quarantine.evidence.keyring import Keyring
+from quarantine.evidence.rotation import Rotation
 from quarantine.evidence.testimony import Standing, Weighed
 from quarantine.inputfile import read_file
 from quarantine.record.facts import StoredCertificate
@@ -22,9 +32,27 @@ EXIT_BROKEN = 7
 """A certificate or the chain does not hold."""
 
 
-def keys_of(assembly: Assembly, files: list[Path] | None) -> Sequence[PublicKey]:
-    """The keys given, else the configured ones: today's public half, and the former keys."""
-    return [read_public_key(file) for file in files] if files else assembly.certificate_keys
+def keys_of(assembly: Assembly, args: argparse.Namespace) -> Keyring:
+    """The keys given with the rotations given, else those of the configuration and the record.
+
+    Raises :class:`BadInputError`.
+    """
+    rotations = _rotations(args.rotations)
+    if args.key:
+        trusted = [read_public_key(file) for file in args.key]
+    else:
+        trusted, rotations = [*assembly.certificate_keys], [*rotations, *assembly.rotations]
+    return keyring.ring(trusted, rotations)
+
+
+def _rotations(paths: list[Path]) -> list[Rotation]:
+    """Files as they are; of directories every rotation in them."""
+    each = [
+        file
+        for path in paths
+        for file in (sorted(path.glob(f"*{rotation.SUFFIX}")) if path.is_dir() else [path])
+    ]
+    return [rotation.read(read_file(file, "rotation"), str(file)) for file in each]
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +63,15 @@ def key_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PUBLIC.jwk",
         help="the controller's public key; repeatable; default: that of [evidence]signing_key, "
         "and [evidence]former_keys",
+    )
+    parser.add_argument(
+        "--rotations",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="rotations of the signing key, or directories of them: the keys before and after "
+        "those given are believed too, each for its places of the chain; repeatable",
     )
 
 
@@ -102,7 +139,7 @@ def _certificate_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(assembly: Assembly, args: argparse.Namespace) -> int:
-    keys = keys_of(assembly, args.key)
+    keys = keys_of(assembly, args)
     signed = _signed(_stored(assembly, args.certificate), keys)
     if args.format == "json":
         # The file's content in ASCII: a serial number must not move the cursor.
@@ -162,7 +199,7 @@ def _summary(signed: SignedCertificate) -> None:
 
 
 def _html(assembly: Assembly, args: argparse.Namespace) -> int:
-    signed = _signed(_stored(assembly, args.certificate), keys_of(assembly, args.key))
+    signed = _signed(_stored(assembly, args.certificate), keys_of(assembly, args))
     text = page.render(signed)
     if args.output is None:
         print(text, end="")
@@ -193,7 +230,7 @@ def export(
 
 def _export(assembly: Assembly, args: argparse.Namespace) -> int:
     directory = args.directory or assembly.certificates_dir
-    keys = keys_of(assembly, args.key)
+    keys = keys_of(assembly, args)
     paths: list[Path] = []
     broken = False
     for stored in assembly.store.certificates():
@@ -206,6 +243,13 @@ def _export(assembly: Assembly, args: argparse.Namespace) -> int:
             raise BadInputError(
                 f"export: expected to write into {directory}: {error.strerror}"
             ) from error
+    try:
+        rotations = (one.document for one in assembly.store.rotations())
+        paths += files.write_rotations(directory, rotations)
+    except OSError as error:
+        raise BadInputError(
+            f"export: expected to write into {directory}: {error.strerror}"
+        ) from error
     if args.format == "json":
         show_json([str(path) for path in paths])
     else:
@@ -221,7 +265,7 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
-    keys = keys_of(assembly, args.key)
+    keys = keys_of(assembly, args)
     results: list[dict[str, Any]] = []
     broken = False
     for file in args.file:

@@ -16,7 +16,7 @@ from quarantine.clicertificates import EXIT_BROKEN, export, key_arguments, keys_
 from quarantine.cliout import show_fields, show_json, warn
 from quarantine.cliverb import Verb
 from quarantine.errors import BadInputError, UnavailableError, UnreadableError
-from quarantine.evidence import certificate, head, ledger, served, stamps
+from quarantine.evidence import certificate, head, keyring, ledger, served, stamps
 from quarantine.evidence.ledger import Document, Finding
 from quarantine.evidence.served import Account, Reference
 from quarantine.heads import stamp_of
@@ -103,7 +103,7 @@ def _stamps(args: argparse.Namespace) -> tuple[dict[str, datetime], list[Finding
 def _ledger(assembly: Assembly, args: argparse.Namespace) -> int:
     if args.end == "":
         raise BadInputError("ledger: expected the digest of a certificate after --end, found none")
-    keys = keys_of(assembly, args.key)
+    keys = keys_of(assembly, args)
     given: Iterator[Document]
     if args.file:
         ordered = [path.suffix == LEDGER_SUFFIX for path in args.file] == [True]
@@ -200,7 +200,7 @@ def _head(assembly: Assembly, args: argparse.Namespace) -> int:
     if newest is None:
         raise UnavailableError(f"head: expected one in {heads.directory}, found none")
     raw = read_file(newest, "head")
-    said = head.read(raw, assembly.certificate_keys, str(newest))
+    said = head.read(raw, keyring.ring(assembly.certificate_keys, assembly.rotations), str(newest))
     members = {"file": str(newest), **vars(said)}
     if args.format == "json":
         show_json(members)
@@ -216,7 +216,7 @@ def _for_server(assembly: Assembly, args: argparse.Namespace) -> int:
         raise BadInputError(
             f"certificate for-server: expected a server's uuid, found {args.server!r}"
         ) from error
-    keys = keys_of(assembly, args.key)
+    keys = keys_of(assembly, args)
     found = served.account(assembly.store, server, keys)
     if args.directory is not None and not _export(assembly, found, args):
         found = replace(found, broken=True)
@@ -252,7 +252,7 @@ def _reference(one: Reference | None) -> str:
 
 def _export(assembly: Assembly, found: Account, args: argparse.Namespace) -> bool:
     """The certificates of the answer as files; whether all of them could be read."""
-    keys, whole = keys_of(assembly, args.key), True
+    keys, whole = keys_of(assembly, args), True
     for use in found.drives:
         for one in (*([use.before] if use.before else []), *use.after):
             stored = assembly.store.certificate(one.digest)

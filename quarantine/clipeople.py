@@ -20,7 +20,10 @@ from quarantine.assembly import Assembly
 from quarantine.cliout import age, show_fields, show_json, show_table, warn
 from quarantine.cliverb import Verb
 from quarantine.errors import BadInputError
+from quarantine.evidence import files, rotation
+from quarantine.evidence.registrar import iso
 from quarantine.inputfile import read_file
+from quarantine.record.base import utc_now
 from quarantine.record.facts import Approved, HostRecord
 from quarantine.record.states import FREE_TO_SCHEDULE
 
@@ -289,6 +292,41 @@ def _keygen_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _rotate(assembly: Assembly, args: argparse.Namespace) -> int:
+    old = assembly.key
+    try:
+        new = PrivateKey.from_pem(read_file(args.to, "new key"), str(args.to))
+    except BadWireError as error:
+        raise BadInputError(f"rotate-key: {error}; nvme-quarantine keygen makes one") from error
+    if old.public == new.public:
+        raise BadInputError(
+            f"rotate-key: expected another key than [evidence]signing_key in {args.to}, found the "
+            "same; run this before you change the option"
+        )
+    found = assembly.store.rotate(
+        old.public.thumbprint,
+        new.public.thumbprint,
+        lambda position, digest: rotation.make(position, digest, old, new, iso(utc_now())),
+    )
+    try:
+        (where,) = files.write_rotations(assembly.certificates_dir, [found.document])
+    except OSError as error:
+        where = assembly.certificates_dir
+        warn(f"rotate-key: not written to {where}: {error.strerror}; certificate export does it")
+    warn(
+        f"rotate-key: it stands in the record, and in {where}; nothing is certified until "
+        f"[evidence]signing_key is {args.to} and the service runs with it"
+    )
+    show_json(new.public.jwk())
+    return 0
+
+
+def _rotate_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--to", type=Path, metavar="FILE", required=True, help="the new key, as keygen made it"
+    )
+
+
 def _key_show(assembly: Assembly, args: argparse.Namespace) -> int:
     show_json(assembly.key.public.jwk())
     return 0
@@ -325,6 +363,13 @@ VERBS = (
         "make the controller's signing key; prints the public half (JWK) for hosts and auditors",
         _keygen,
         _keygen_arguments,
+        formatted=False,
+    ),
+    Verb(
+        "rotate-key",
+        "have another key sign what comes next, said by both; before [evidence]signing_key changes",
+        _rotate,
+        _rotate_arguments,
         formatted=False,
     ),
     Verb(

@@ -22,7 +22,8 @@ File with the controller's Ed25519 key (PKCS #8 PEM, readable by the service alo
 nvme-quarantine keygen. It signs erase orders and certificates. Hosts and auditors need its public
 half; its RFC 7638 thumbprint is the key id in every signature.
 
-When to change: when keys are kept elsewhere. To replace the key, see former_keys.
+When to change: when keys are kept elsewhere. To replace the key, run nvme-quarantine rotate-key
+first.
 """,
     ),
     cfg.ListOpt(
@@ -30,12 +31,12 @@ When to change: when keys are kept elsewhere. To replace the key, see former_key
         default=[],
         item_type=cfg.types.String(),
         help="""
-Files with the public halves (JWK) of signing keys that were replaced, separated by commas, as
-nvme-quarantine public-key printed them. They verify older certificates where no --key is given;
-nothing is signed or ordered with them.
+Files with the public halves (JWK) of signing keys that were replaced without nvme-quarantine
+rotate-key, separated by commas, as nvme-quarantine public-key printed them. They verify older
+certificates where no --key is given, at any place of the chain; nothing is signed with them.
 
-When to set it: when you replace the signing key. Never remove one that signed a certificate: that
-certificate would be called forged.
+When to set it: when an earlier release replaced the signing key. Never remove one that signed a
+certificate: that certificate would be called forged.
 """,
     ),
     cfg.StrOpt(

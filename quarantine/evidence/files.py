@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 from eraser.wire import codec
 from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.signing import PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, page
+from quarantine.evidence import certificate, page, rotation
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.inputfile import read_found
 from quarantine.record.facts import SignedTestimony
@@ -38,6 +39,21 @@ def write_files(
     files[".json"] = certificate.document(signed)
     return tuple(
         _write_whole(directory / f"{signed.digest}{suffix}", data) for suffix, data in files.items()
+    )
+
+
+def write_rotations(directory: Path, documents: Iterable[str]) -> tuple[Path, ...]:
+    """``POSITION.rotation.jws`` of each: what an auditor needs to follow the signing keys.
+
+    Raises :class:`BadInputError` for a damaged one, and ``OSError``.
+    """
+    directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+    return tuple(
+        _write_whole(
+            directory / f"{rotation.read(text.encode(), 'rotation').position}{rotation.SUFFIX}",
+            text.encode(),
+        )
+        for text in documents
     )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from eraser.wire.signing import PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, clocks, consistency, headcheck
+from quarantine.evidence import certificate, clocks, consistency, headcheck, keyring
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.headcheck import HeadFile, Issued
 
@@ -122,6 +122,16 @@ def audit(
         for digest in contains
         if digest not in good
     )
+    for place, digest in keyring.ends(keys).items():
+        if digest and (digest not in good or good[digest].position != place):
+            findings.append(
+                Finding(
+                    "the chain",
+                    f"expected certificate {digest} at position {place}, after which the signing "
+                    "key was replaced, found no valid one of that name there",
+                )
+            )
+    findings += (Finding("a rotation", line) for line in keyring.problems(keys))
     chain = {digest: Issued(place.position, place.issued_at) for digest, place in good.items()}
     findings += (Finding(*found) for found in headcheck.findings(heads, chain, keys))
     return Audit(

@@ -186,6 +186,7 @@ class Registrar:
             server=record.consumer,
             owner=_uuid(owner),
             testimony=SignedTestimony(evidence.order_token, report_token, host_key),
+            key=signed.key,
         )
         return signed, new
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -11,7 +12,12 @@ from eraser.wire import codec
 from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.identity import Slot
 from eraser.wire.signing import PublicKey
-from quarantine.errors import ConflictError, IllegalTransitionError, UnreadableError
+from quarantine.errors import (
+    ConflictError,
+    IllegalTransitionError,
+    UnavailableError,
+    UnreadableError,
+)
 from quarantine.record import models
 from quarantine.record.base import Room
 from quarantine.record.facts import (
@@ -19,11 +25,13 @@ from quarantine.record.facts import (
     SignedTestimony,
     SlotRecord,
     StoredCertificate,
+    StoredRotation,
 )
 from quarantine.record.rows import Row
 
 _TABLE = models.certificates
 _TESTIMONIES = models.testimonies
+_ROTATIONS = models.rotations
 
 
 class CertificateRoom(Room):
@@ -79,6 +87,33 @@ class CertificateRoom(Room):
         with self._reading() as db:
             return _last(db)
 
+    def rotations(self) -> list[StoredRotation]:
+        """Each change of the signing key, the oldest first."""
+        with self._reading() as db:
+            rows = db.execute(sa.select(_ROTATIONS).order_by(_ROTATIONS.c.number)).mappings()
+            return [StoredRotation(**row) for row in rows]
+
+    def rotate(self, old_key: str, new_key: str, make: Callable[[int, str], str]) -> StoredRotation:
+        """Has ``new_key`` sign what comes next; both are thumbprints.
+
+        ``make`` makes the document of the chain's end as it is then: position and digest. Raises
+        :class:`ConflictError` where another key is the one that signs, or the chain grew meanwhile.
+        """
+        with self._writing() as db:
+            last = _last(db, lock=True)
+            if _last(db, lock=True) != last:
+                raise ConflictError("rotation: expected the chain to stand still; do it again")
+            signs = _last_rotation(db)
+            if signs is not None and signs.new_key != old_key:
+                raise ConflictError(
+                    f"rotation: expected the key that signs, {signs.new_key}, found {old_key}"
+                )
+            number = 1 if signs is None else signs.number + 1
+            document = make(0 if last is None else last.number, "" if last is None else last.digest)
+            found = StoredRotation(number, new_key, document)
+            db.execute(sa.insert(_ROTATIONS).values(**vars(found)))
+            return found
+
 
 def append(
     db: sa.Connection, record: SlotRecord, certificate: NewCertificate, now: datetime
@@ -92,7 +127,13 @@ def append(
         raise IllegalTransitionError(
             f"{record.slot}: expected a known drive and an order to certify, found none; hold it"
         )
-    last = _last(db)
+    last = _last(db, lock=True)
+    signs = _last_rotation(db)
+    if certificate.key and signs is not None and signs.new_key != certificate.key:
+        raise UnavailableError(
+            f"certificate chain: expected the signing key {signs.new_key}, which followed, found "
+            f"{certificate.key}; set [evidence]signing_key to it and restart"
+        )
     end = "" if last is None else last.digest
     if certificate.previous != end:
         raise ConflictError(
@@ -128,10 +169,16 @@ def append(
         )
 
 
-def _last(db: sa.Connection) -> StoredCertificate | None:
+def _last(db: sa.Connection, *, lock: bool = False) -> StoredCertificate | None:
     query = sa.select(_TABLE).order_by(_TABLE.c.number.desc()).limit(1)
-    row = db.execute(query).mappings().first()
+    row = db.execute(query.with_for_update() if lock else query).mappings().first()
     return None if row is None else _record(row)
+
+
+def _last_rotation(db: sa.Connection) -> StoredRotation | None:
+    query = sa.select(_ROTATIONS).order_by(_ROTATIONS.c.number.desc()).limit(1)
+    row = db.execute(query.with_for_update()).mappings().first()
+    return None if row is None else StoredRotation(**row)
 
 
 def _record(row: Row) -> StoredCertificate:

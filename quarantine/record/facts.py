@@ -273,6 +273,19 @@ class NewCertificate:
     owner: str | None = None
     """The same by the host's gate, where it knows; mostly the same uuid."""
     testimony: SignedTestimony | None = None
+    key: str = ""
+    """Thumbprint of the key that signed it."""
+
+
+@dataclass(frozen=True)
+class StoredRotation:
+    """One signing key after another."""
+
+    number: int
+    new_key: str
+    """Thumbprint."""
+    document: str
+    """:mod:`quarantine.evidence.rotation`."""
 
 
 @dataclass(frozen=True)

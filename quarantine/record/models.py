@@ -208,6 +208,14 @@ certificates = sa.Table(
 )
 
 # Apart from the certificates: these are read one by one and are ten times as long.
+rotations = sa.Table(
+    "rotations",
+    metadata,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("new_key", sa.String(64), nullable=False),
+    sa.Column("document", sa.Text, nullable=False),
+)
+
 testimonies = sa.Table(
     "testimonies",
     metadata,

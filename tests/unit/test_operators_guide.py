@@ -30,7 +30,7 @@ from eraser import cli as eraser_cli
 from eraser.wire.signing import PrivateKey
 from qualify import VERSION as BENCH_VERSION
 from qualify import cli as bench_cli
-from quarantine.evidence import certificate
+from quarantine.evidence import certificate, rotation
 from quarantine.evidence.certificate import Link
 from tests.lab.guide import GUIDE, blocks
 from tests.unit.quarantine.test_certificate import issue
@@ -234,8 +234,13 @@ class Machine:
         conf = "/etc/nvme-quarantine/nvme-quarantine.conf"
         assert command.user == "nvme-quarantine", "root's files are not the service's"
         if words[0] == "keygen":
-            assert "/etc/nvme-quarantine/controller.pem" not in self.files, "never overwritten"
-            self.files["/etc/nvme-quarantine/controller.pem"] = "key"
+            key = words[2] if words[1:2] == ["--output"] else "/etc/nvme-quarantine/controller.pem"
+            assert key not in self.files, "never overwritten"
+            self.files[key] = "key"
+        elif words[0] == "rotate-key":
+            self.need("/etc/nvme-quarantine/controller.pem")
+            self.need(words[2])
+            self.need("record")
         elif words[0] == "public-key":
             self.need("/etc/nvme-quarantine/controller.pem")
         elif words[:2] == ["db", "upgrade"]:
@@ -364,6 +369,7 @@ def control_plane(tmp_path: Path) -> Played:
     (etc / "nvme-quarantine.conf").write_text(
         f"[database]\nurl = sqlite:///{tmp_path}/record.db\n"
         f"[evidence]\nsigning_key = {etc}/controller.pem\n"
+        f"certificates_dir = {tmp_path}/certificates\n"
     )
     return Played(etc)
 
@@ -371,18 +377,23 @@ def control_plane(tmp_path: Path) -> Played:
 def test_the_recipe_for_another_signing_key_keeps_older_certificates(
     control_plane: Played, tmp_path: Path
 ) -> None:
-    pem = control_plane.etc / "controller.pem"
+    pem, pem_2 = (control_plane.etc / f"controller{end}.pem" for end in ("", "-2"))
     assert control_plane.ours("keygen") == control_plane.ours("db", "upgrade") == 0
     first = issue(Link(), key=PrivateKey.from_pem(pem.read_bytes(), "old"))
     for line in next(blocks(GUIDE, "Another signing key")):
         control_plane.line(line)
     assert [words[0] for words in control_plane.services] == ["stop", "start"]
-    new = PrivateKey.from_pem(pem.read_bytes(), "new")
+    new = PrivateKey.from_pem(pem_2.read_bytes(), "new")
     assert json.loads((tmp_path / "controller.jwk").read_text()) == new.public.jwk()
+    # The recipe's record is empty: what follows is as if the first one had stood in it.
+    (turned,) = (tmp_path / "certificates").glob("*.rotation.jws")
+    old = PrivateKey.from_pem(pem.read_bytes(), "old")
+    turned.write_text(rotation.make(1, first.digest, old, new, "2026-11-24T03:00:00Z"))
     second = issue(first.link, key=new)
     files = [tmp_path / f"{signed.digest}.json" for signed in (first, second)]
     for file, signed in zip(files, (first, second), strict=True):
         file.write_bytes(certificate.document(signed))
     chain = ("ledger", *map(str, files))
-    assert control_plane.ours(*chain) == 0, "with the former key from the configuration"
-    assert control_plane.ours(*chain, "--key", str(tmp_path / "controller.jwk")) == 7
+    key = ("--key", str(tmp_path / "controller.jwk"))
+    assert control_plane.ours(*chain, *key, "--rotations", str(turned)) == 0
+    assert control_plane.ours(*chain, *key) == 7

@@ -413,6 +413,29 @@ class StoreSuite:
         assert drive is not None
         assert drive.dirty
 
+    def test_a_key_that_was_replaced_certifies_nothing(self, store: Store) -> None:
+        certified(store)
+        told: list[tuple[int, str]] = []
+
+        def make(position: int, digest: str) -> str:
+            told.append((position, digest))
+            return "document"
+
+        first = store.rotate("old", "new", make)
+        assert told == [(1, digest_of("one"))]
+        assert (first.number, store.rotations()) == (1, [first])
+        record = erasing(store, OTHER, identity("S2"))
+        of_old, of_new = (
+            dataclasses.replace(next_certificate(store, "two"), key=key) for key in ("old", "new")
+        )
+        with pytest.raises(UnavailableError, match="expected the signing key new"):
+            store.transition(record, Event.CERTIFIED, certificate=of_old)
+        assert len(store.certificates()) == 1
+        store.transition(record, Event.CERTIFIED, certificate=of_new)
+        with pytest.raises(ConflictError, match="expected the key that signs, new, found old"):
+            store.rotate("old", "third", make)
+        assert store.rotate("new", "third", make).number == 2
+
     def test_certificates_are_found_by_slot_server_and_drive(self, store: Store) -> None:
         certified(store, SLOT, DRIVE, "a")
         certified(store, OTHER, identity("S2"), "b")

@@ -1,0 +1,193 @@
+"""One signing key after another: who may have signed what, whoever has which key."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eraser.wire.signing import PrivateKey, PublicKey
+from quarantine.errors import BadInputError, ConflictError, UnavailableError
+from quarantine.evidence import certificate, keyring, ledger, rotation
+from quarantine.evidence.certificate import Link, SignedCertificate
+from quarantine.evidence.rotation import Rotation
+from tests.unit.quarantine.test_certificate import issue
+from tests.unit.quarantine.test_cli import Cli, certified, conf, enrolled, ready, refused, run
+from tests.unit.quarantine.test_inbox import Plane, plane
+
+__all__ = ["conf", "plane", "ready", "run"]
+
+FIRST, SECOND, THIRD, THIEF = (PrivateKey.generate() for _ in range(4))
+AT = "2026-11-24T03:00:00.000Z"
+
+
+def signed_by(*keys: PrivateKey) -> list[SignedCertificate]:
+    """A chain, a certificate by each."""
+    links: list[SignedCertificate] = []
+    for key in keys:
+        links.append(issue(links[-1].link if links else Link(), key=key))
+    return links
+
+
+def turned(at: SignedCertificate | None, old: PrivateKey, new: PrivateKey) -> Rotation:
+    """A rotation after a certificate, through its file."""
+    position, digest = (0, "") if at is None else (at.certificate.position, at.digest)
+    return rotation.read(rotation.make(position, digest, old, new, AT).encode(), "file")
+
+
+CHAIN = signed_by(FIRST, FIRST, SECOND, SECOND, THIRD)
+ONE, TWO = turned(CHAIN[1], FIRST, SECOND), turned(CHAIN[3], SECOND, THIRD)
+
+
+def problems(
+    links: list[SignedCertificate], trusted: list[PrivateKey], *rotations: Rotation
+) -> list[str]:
+    ring = keyring.ring([key.public for key in trusted], rotations)
+    named = [(link.digest, certificate.document(link)) for link in links]
+    return [str(found) for found in ledger.audit(named, ring).findings]
+
+
+@pytest.mark.parametrize("order", [(ONE, TWO), (TWO, ONE)])
+@pytest.mark.parametrize("trusted", [FIRST, SECOND, THIRD])
+def test_one_key_leads_to_all_of_them(trusted: PrivateKey, order: tuple[Rotation, ...]) -> None:
+    assert problems(CHAIN, [trusted], *order) == []
+    ring = keyring.ring([trusted.public], order)
+    spans = [(ring.spans[k.public.thumbprint].first, ring.spans[k.public.thumbprint].last)
+             for k in (FIRST, SECOND, THIRD)]  # fmt: skip
+    assert spans == [(1, 2), (3, 4), (5, None)]
+
+
+def test_a_key_signs_nothing_beyond_its_last() -> None:
+    late = [*CHAIN[:4], issue(CHAIN[3].link, key=FIRST)]
+    (problem,) = problems(late, [THIRD], ONE, TWO)
+    assert f"key {FIRST.public.thumbprint}, whose last is 2" in problem
+    early = [issue(Link(), key=THIRD)]
+    assert any("whose first is 5" in line for line in problems(early, [THIRD], ONE, TWO))
+
+
+def test_a_stolen_old_key_writes_no_past() -> None:
+    """Whoever has it signs all of its places anew; the newer key bears the true end of them."""
+    forged = signed_by(FIRST, FIRST)
+    other = replace(forged[0].certificate, issued_at="2026-11-20T13:00:00Z")
+    one = certificate.sign(other, FIRST)
+    two = issue(one.link, key=FIRST)
+    found = problems([one, two], [THIRD], ONE, TWO)
+    assert any(f"expected certificate {CHAIN[1].digest} at position 2" in line for line in found)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_a_stolen_old_key_names_no_heir_of_its_own(order: int) -> None:
+    theirs = turned(CHAIN[0], FIRST, THIEF)
+    given = [ONE, theirs] if order else [theirs, ONE]
+    ring = keyring.ring([THIRD.public], [*given, TWO])
+    assert THIEF.public.thumbprint not in ring.spans
+    assert any("does not fit the others" in line or "leads to no key" in line or "none of them" in
+               line for line in ring.problems)  # fmt: skip
+    # Who knows the old key alone cannot tell which is true, and believes neither.
+    blind = keyring.ring([FIRST.public], given)
+    assert set(blind.spans) == {FIRST.public.thumbprint}
+    assert blind.problems == (
+        f"2 rotations from key {FIRST.public.thumbprint}: none of them is believed",
+    )
+
+
+def test_keys_in_a_circle_end() -> None:
+    ring = keyring.ring([FIRST.public], [ONE, turned(CHAIN[3], SECOND, FIRST)])
+    assert ring.problems
+
+
+def test_a_key_that_signed_nothing_is_followed_too() -> None:
+    assert problems(signed_by(SECOND), [SECOND], turned(None, FIRST, SECOND)) == []
+    assert problems(signed_by(SECOND), [FIRST], turned(None, FIRST, SECOND)) == []
+
+
+def test_a_rotation_of_nobody_s_is_named() -> None:
+    (problem,) = problems(CHAIN[:2], [FIRST], TWO)
+    assert "leads to no key that is believed" in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "found 0"),
+        ("a.b.c", "found 1"),
+        ("a.b.c d.e.f", "file:"),
+        (
+            "\n".join(
+                (
+                    rotation.make(2, "ab" * 32, FIRST, SECOND, AT).split()[0],
+                    rotation.make(2, "ab" * 32, FIRST, THIEF, AT).split()[1],
+                )
+            ),
+            "expected a signature by key",
+        ),
+        (
+            "\n".join(
+                (
+                    rotation.make(2, "ab" * 32, FIRST, SECOND, AT).split()[0],
+                    rotation.make(1, "cd" * 32, FIRST, SECOND, AT).split()[1],
+                )
+            ),
+            "one and the same",
+        ),
+        (rotation.make(2, "ab" * 32, FIRST, SECOND, AT).replace(".", ".A", 1), "file:"),
+    ],
+)
+def test_what_is_no_rotation(text: str, words: str) -> None:
+    with pytest.raises(BadInputError, match=words):
+        rotation.read(text.encode(), "file")
+
+
+def test_the_record_takes_no_certificate_of_a_key_that_was_replaced(plane: Plane) -> None:
+    plane.ordered()
+    old, new = plane.controller.public.thumbprint, SECOND.public.thumbprint
+
+    def make(position: int, digest: str) -> str:
+        return rotation.make(position, digest, plane.controller, SECOND, AT)
+
+    stored = plane.store.rotate(old, new, make)
+    assert plane.store.rotations() == [stored]
+    with pytest.raises(UnavailableError, match="expected the signing key"):
+        plane.inbox.report(plane.report())
+    assert plane.store.last_certificate() is None
+    assert plane.record().certificate is None
+    with pytest.raises(ConflictError, match="expected the key that signs"):
+        plane.store.rotate(old, new, make)
+
+
+def test_by_hand(conf: Path, ready: Cli, tmp_path: Path) -> None:
+    """The procedure of docs/operators.md: keygen, rotate-key, the option, ledger, export."""
+    run, new = ready, tmp_path / "second.pem"
+    key = PrivateKey.from_pem((tmp_path / "controller.pem").read_bytes(), "key")
+    store = enrolled(conf)
+    certified(store, Link(), key, "a server")
+    store.close()
+    assert run("keygen", "--output", str(new))[0] == 0
+    first_key, second_key = tmp_path / "first.jwk", tmp_path / "second.jwk"
+    first_key.write_text(run("public-key")[1])
+    assert run("rotate-key", "--to", str(new))[0] == 0
+    refused(run("rotate-key", "--to", str(new)), 3, "expected the key that signs")
+    conf.write_text(conf.read_text().replace("controller.pem", "second.pem"))
+    refused(run("rotate-key", "--to", str(new)), 2, "found the same")
+    assert run("ledger")[0] == 0, "the former key needs no option"
+    second_key.write_text(run("public-key")[1])
+    directory = tmp_path / "auditor"
+    code, out, _err = run("certificate", "export", "--directory", str(directory), "-f", "json")
+    assert code == 0
+    assert any(path.endswith("/1.rotation.jws") for path in json.loads(out))
+    for file in (first_key, second_key):
+        offline = ("ledger", str(directory), "--key", str(file))
+        assert run(*offline, "--rotations", str(directory))[0] == 0
+    assert run("ledger", str(directory), "--key", str(second_key))[0] == 7
+    (file,) = directory.glob("*.json")
+    verify = ("certificate", "verify", str(file), "--key", str(second_key), "-f", "json")
+    code, out, _err = run(*verify, "--rotations", str(directory))
+    assert (code, json.loads(out)[0]["valid"]) == (0, True)
+
+
+def test_a_public_key_is_believed_as_before_where_nothing_is_said_of_it() -> None:
+    keys: list[PublicKey] = [FIRST.public, SECOND.public, THIRD.public]
+    named = [(link.digest, certificate.document(link)) for link in CHAIN]
+    assert ledger.audit(named, keys).intact

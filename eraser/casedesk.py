@@ -19,7 +19,7 @@ from eraser.drive.nvme import Controller, open_controller
 from eraser.drive.spec import SanitizeLog
 from eraser.drive.sysfs import Host
 from eraser.drive.unique import check_unique
-from eraser.errors import DriveError, EraserError, IdentityError
+from eraser.errors import DriveError, EraserError, IdentityError, InUseError
 from eraser.gate import takedesk
 from eraser.gate.records import Moment
 from eraser.journal import Journal
@@ -301,8 +301,13 @@ class Desk:
         announces then; why that was not done, empty where it was. Raises as :meth:`open`."""
         self.hold.drop()
         self.controller.close()
-        ready = self.limits.ready
-        problem = binding.rebind(self.host, self.request.slot.address, timeout=ready)
+        address, ready = self.request.slot.address, self.limits.ready
+        try:
+            # Whoever came since the claim was dropped would lose the drive under their hands.
+            prove_idle(self.host, address, own_pids=frozenset({os.getpid()}))
+            problem = binding.rebind(self.host, address, timeout=ready)
+        except InUseError as error:
+            problem = str(error)
         self.open(patience=ready)
         return problem
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from eraser import casedesk
+from eraser.errors import InUseError
 from eraser.wire.policy import Policy, Verification
 from eraser.wire.report import Outcome as Ending
 from eraser.wire.report import Verdict, VisitRecord
@@ -22,6 +24,7 @@ from tests.lab.nvme.composed.kept import Kept, What
 from tests.lab.nvme.composed.oddities import Odd
 from tests.lab.nvme.composed.trial import Outcome, Trial, attempt
 from tests.lab.nvme.composed.triggers import Trigger
+from tests.lab.nvme.linux import case as lab
 from tests.lab.nvme.linux.kernel import Kernel
 from tests.lab.nvme.nature import Method
 
@@ -163,6 +166,34 @@ def test_a_driver_that_does_not_let_go_is_told_of_and_holds_nothing(
     assert found.outcome is Outcome.RELEASED
     for visit in found.report.visits:
         assert any(text.startswith("shutdown of the controller") for text in visit.not_done)
+
+
+def test_a_drive_that_somebody_has_opened_meanwhile_is_not_taken_from_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the moment between the end of our claim and the unbind. They let go again."""
+    real_drop, real_unbind = lab._Hold.drop, Kernel.unbind
+    unbound = list[str]()
+    monkeypatch.setattr(casedesk, "prove_idle", casedesk.prove_idle)  # restored after the lab's
+
+    def drop(hold: lab._Hold) -> None:
+        real_drop(hold)
+        monkeypatch.setattr(casedesk, "prove_idle", in_use)
+
+    def in_use(*_arguments: object, **_options: object) -> None:
+        monkeypatch.setattr(casedesk, "prove_idle", lambda *_arguments, **_options: None)
+        raise InUseError("mounted: /dev/nvme0n1 on /mnt")
+
+    def unbind(kernel: Kernel) -> None:
+        unbound.append("unbound")
+        real_unbind(kernel)
+
+    monkeypatch.setattr(lab._Hold, "drop", drop)
+    monkeypatch.setattr(Kernel, "unbind", unbind)
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path)
+    assert unbound == []
+    assert "shutdown of the controller: mounted: /dev/nvme0n1 on /mnt" in between(found).not_done
+    assert "shutdown of the controller" in found.report.visits[-1].not_done
 
 
 @pytest.mark.parametrize("nth", [1, 3])

@@ -1,6 +1,7 @@
 // A verifier of another hand: written from docs/certificates.md alone, on the JOSE library `jose`.
 //
-// node verify.js --key controller.jwk [--key former.jwk] [--end DIGEST] DIGEST.json ...
+// node verify.js --key controller.jwk [--key former.jwk] [--rotation POSITION.rotation.jws]
+//     [--end DIGEST] DIGEST.json ...
 //
 // Prints one JSON object: what was checked, and every problem. Exit code 0, 7 with problems, 2 for
 // a wrong call.
@@ -15,6 +16,7 @@ const TYP = {
   certificate: "nvme-quarantine.certificate+json",
   order: "nvme-quarantine.erase-order+json",
   report: "nvme-quarantine.erase-report+json",
+  rotation: "nvme-quarantine.key-rotation+json",
 };
 const TESTIMONY = ["order.jws", "report.jws", "host.jwk"];
 
@@ -102,16 +104,79 @@ async function keyOf(file) {
   return [await jose.calculateJwkThumbprint(jwk), await jose.importJWK(jwk, "EdDSA")];
 }
 
+// The keys, each with the places that it signs, and the digests that rotations name, by position.
+class Ring {
+  constructor() {
+    this.keys = new Map();
+    this.first = new Map();
+    this.last = new Map();
+    this.ends = new Map();
+    this.problems = [];
+  }
+
+  trust(thumbprint, key) {
+    if (!this.keys.has(thumbprint)) this.keys.set(thumbprint, key);
+  }
+
+  misplaced(thumbprint, position) {
+    return position < (this.first.get(thumbprint) ?? 1) || position > (this.last.get(thumbprint) ?? Infinity);
+  }
+
+  // Backwards from a key that is trusted before forwards: the newer one binds the older.
+  follow(rotations) {
+    let left = rotations;
+    for (;;) {
+      const one =
+        left.find((each) => this.keys.has(each.new[0])) ?? left.find((each) => this.keys.has(each.old[0]));
+      if (one === undefined) break;
+      const side = this.keys.has(one.new[0]) ? "new" : "old";
+      const rivals = left.filter((each) => each[side][0] === one[side][0]);
+      left = left.filter((each) => !rivals.includes(each));
+      const fits =
+        !this.last.has(one.old[0]) && !this.first.has(one.new[0]) && one.position >= (this.first.get(one.old[0]) ?? 1) - 1;
+      if (rivals.length > 1 || !fits) {
+        this.problems.push(`a rotation with key ${one[side][0]} is not believed`);
+        continue;
+      }
+      this.trust(...one.old);
+      this.trust(...one.new);
+      this.last.set(one.old[0], one.position);
+      this.first.set(one.new[0], one.position + 1);
+      if (one.position > 0) this.ends.set(one.position, one.digest);
+    }
+    for (const each of left) this.problems.push(`a rotation to key ${each.new[0]} leads to no trusted key`);
+  }
+}
+
+async function rotation(file) {
+  const tokens = fs.readFileSync(file, "ascii").split("\n").filter(Boolean);
+  if (tokens.length !== 2) throw new Error(`${file}: expected two signatures`);
+  const said = parse(utf8(jose.base64url.decode(tokens[0].split(".")[1])));
+  const sides = [];
+  for (const name of ["old", "new"]) {
+    const jwk = Object.fromEntries(said.get(name));
+    if (jwk.kty !== "OKP" || jwk.crv !== "Ed25519" || "d" in jwk) throw new Error(`${file}: expected a public Ed25519 key`);
+    sides.push([await jose.calculateJwkThumbprint(jwk), await jose.importJWK(jwk, "EdDSA")]);
+  }
+  const [old, heir] = sides;
+  const payloads = [];
+  for (const [n, side] of sides.entries()) payloads.push(await verified(tokens[n], new Map([side]), TYP.rotation));
+  if (!payloads[0].equals(payloads[1])) throw new Error(`${file}: expected both keys to sign one and the same`);
+  return { old, new: heir, position: Number(said.get("position").text), digest: said.get("digest") };
+}
+
 const utf8 = (bytes) => new TextDecoder("utf-8", { fatal: true }).decode(bytes);
 
-async function certificate(file, keys) {
+async function certificate(file, ring) {
   const document = parse(utf8(fs.readFileSync(file)));
   if (!(document instanceof Map) || [...document.keys()].sort().join() !== "certificate,jws")
     throw new Error("expected the members certificate and jws");
-  const payload = await verified(document.get("jws"), keys, TYP.certificate);
+  const payload = await verified(document.get("jws"), ring.keys, TYP.certificate);
   const body = parse(utf8(payload));
   if (!same(body, document.get("certificate"))) throw new Error("the readable part is not what was signed");
   if (!["1", "2"].includes(body.get("format").text)) throw new Error("expected format 1 or 2");
+  const { kid } = jose.decodeProtectedHeader(document.get("jws"));
+  if (ring.misplaced(kid, Number(body.get("position").text))) throw new Error(`key ${kid} does not sign this place`);
   return { file, body, digest: sha256(payload) };
 }
 
@@ -134,8 +199,11 @@ async function testimony(found, keys) {
   return "agrees";
 }
 
-function chain(found, end) {
+function chain(found, end, ends) {
   const problems = [];
+  for (const [position, digest] of ends)
+    if (!found.some((link) => link.digest === digest && link.body.get("position").text === String(position)))
+      problems.push(`expected certificate ${digest} at position ${position}, where the key was replaced`);
   const links = [...found].sort((a, b) => Number(a.body.get("position").text) - Number(b.body.get("position").text));
   links.forEach((link, n) => {
     const position = link.body.get("position").text;
@@ -147,28 +215,30 @@ function chain(found, end) {
 }
 
 async function main(argv) {
-  const files = [], keys = new Map();
+  const files = [], ring = new Ring(), rotations = [];
   let end;
   for (let n = 0; n < argv.length; n++) {
-    if (argv[n] === "--key") keys.set(...(await keyOf(argv[++n])));
+    if (argv[n] === "--key") ring.trust(...(await keyOf(argv[++n])));
+    else if (argv[n] === "--rotation") rotations.push(await rotation(argv[++n]));
     else if (argv[n] === "--end") end = argv[++n];
     else files.push(argv[n]);
   }
-  if (!files.length || !keys.size) {
-    console.error("usage: verify.js --key JWK [--key JWK] [--end DIGEST] FILE...");
+  if (!files.length || !ring.keys.size) {
+    console.error("usage: verify.js --key JWK [--key JWK] [--rotation FILE] [--end DIGEST] FILE...");
     return 2;
   }
+  ring.follow(rotations);
   const found = [], problems = [], results = [];
   for (const file of files) {
     try {
-      const one = await certificate(file, keys);
+      const one = await certificate(file, ring);
       found.push(one);
-      results.push({ file, digest: one.digest, testimony: await testimony(one, keys) });
+      results.push({ file, digest: one.digest, testimony: await testimony(one, ring.keys) });
     } catch (error) {
       problems.push(`${file}: ${error.message}`);
     }
   }
-  problems.push(...chain(found, end));
+  problems.push(...ring.problems, ...chain(found, end, ring.ends));
   console.log(JSON.stringify({ results, problems }));
   return problems.length ? 7 : 0;
 }

@@ -17,11 +17,12 @@ from eraser.wire import codec
 from eraser.wire.identity import Slot
 from eraser.wire.report import REPORT_TYPE
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate
+from quarantine.evidence import certificate, rotation
 from tests.lab.guest.payload import REPOSITORY
-from tests.unit.quarantine.test_certificate import SAMPLES, earlier
+from tests.unit.quarantine.test_certificate import SAMPLES, earlier, issue
 from tests.unit.quarantine.test_inbox import Plane, plane
 from tests.unit.quarantine.test_kept_testimony import leaves
+from tests.unit.quarantine.test_rotation import AT, CHAIN, FIRST, SECOND, THIEF, THIRD
 from tests.unit.quarantine.testimony import IDENTITY
 
 __all__ = ["plane"]
@@ -136,6 +137,48 @@ def test_none_of_a_thousand_alterations_is_accepted(
     for path in altered:
         with pytest.raises(BadInputError):
             certificate.read_document(path.read_bytes(), [plane.controller.public], path.name)
+
+
+def test_keys_that_followed_each_other(tmp_path: Path) -> None:
+    """One that is trusted leads to all, each for its places; a stolen one to nothing."""
+
+    def written(name: str, raw: bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(raw)
+        return path
+
+    links = [written(f"{one.digest}.json", certificate.document(one)) for one in CHAIN]
+    turns = [
+        written(f"{n}.rotation.jws", rotation.make(at.certificate.position, at.digest, old, new,
+                                                   AT).encode())
+        for n, at, old, new in ((2, CHAIN[1], FIRST, SECOND), (4, CHAIN[3], SECOND, THIRD))
+    ]  # fmt: skip
+    follow = ("--rotation", turns[1], "--rotation", turns[0])
+    trusted = [
+        written(f"{n}.jwk", json.dumps(key.public.jwk()).encode())
+        for n, key in enumerate((FIRST, SECOND, THIRD))
+    ]
+    for key in trusted:
+        code, said = stranger("--key", key, *follow, *links)
+        assert (code, said["problems"]) == (0, []), key
+    # The first key signs what comes after its last, and then its own past anew.
+    late = issue(CHAIN[3].link, key=FIRST)
+    forged = written(f"{late.digest}.json", certificate.document(late))
+    _code, said = stranger("--key", trusted[2], *follow, *links[:4], forged)
+    assert any("does not sign this place" in line for line in said["problems"])
+    other = replace(CHAIN[0].certificate, issued_at="2026-11-20T13:00:00Z")
+    past = certificate.sign(other, FIRST)
+    anew = [past, issue(past.link, key=FIRST)]
+    paths = [written(f"{one.digest}.json", certificate.document(one)) for one in anew]
+    _code, said = stranger("--key", trusted[2], *follow, *paths)
+    assert any("where the key was replaced" in line for line in said["problems"])
+    # And it names an heir of its own.
+    heir = rotation.make(1, CHAIN[0].digest, FIRST, THIEF, AT)
+    code, said = stranger(
+        "--key", trusted[0], *follow, "--rotation", written("x.jws", heir.encode()), *links[:2]
+    )
+    assert code == 7
+    assert any("is not believed" in line for line in said["problems"])
 
 
 def _alter(value: Any, path: tuple[str | int, ...], rng: random.Random) -> None:

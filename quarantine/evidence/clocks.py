@@ -31,6 +31,12 @@ def moment(text: str) -> datetime | None:
         return None
 
 
+def later(one: str, other: str) -> bool:
+    """Whether ``one`` lies after ``other``; no order where either is no time."""
+    first, second = moment(other), moment(one)
+    return first is not None and second is not None and second > first
+
+
 def earlier(after: str, before: str) -> bool:
     """Whether ``after`` lies before ``before`` by more than a clock's correction."""
     late, early = moment(after), moment(before)

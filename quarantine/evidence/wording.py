@@ -16,7 +16,7 @@ from eraser.wire.report import (
     Verdict,
     VerificationRecord,
 )
-from quarantine.evidence import downgrades, human, methods, outcomes, reading, sanitizelog
+from quarantine.evidence import clocks, downgrades, human, methods, outcomes, reading, sanitizelog
 from quarantine.evidence.sections import Sanitization, VerificationStatement
 
 _OPERATIONS = {
@@ -133,13 +133,17 @@ def link(seen: LinkRecord) -> str:
 
 
 def sent(record: MethodRecord, report: EraseReport) -> CommandRecord | None:
-    """The command that was carried out, as the host recorded it; None where it was not."""
+    """The command that was carried out, as the host recorded it; None where it was not.
+
+    A method may have been run twice: its command is the last one that was sent before its end.
+    """
     opcode = methods.SANITIZE_OPCODE if record.method.is_sanitize else methods.FORMAT_OPCODE
     found = [
         c
         for c in report.commands
         if (c.opcode, c.nsid, c.cdw10) == (opcode, record.nsid, record.cdw10)
         and c.status in (0, None)
+        and not (record.ended_at and clocks.later(c.started_at, record.ended_at))
     ]
     return found[-1] if found else None
 

@@ -583,6 +583,24 @@ def test_it_tells_when_what_was_done_on_which_layout() -> None:
     assert [n.nsid for n in body.drive.namespaces_before] == [1, 2]
 
 
+def test_a_method_that_was_run_twice_was_sent_twice() -> None:
+    """Each run is told with its own command."""
+    first, second = (
+        replace(CRYPTO, ended_at=f"2026-11-20T11:00:{second}Z") for second in ("05", "40")
+    )
+    sent = tuple(
+        replace(command(0x84, 4), started_at=f"2026-11-20T11:00:{second}Z")
+        for second in ("01", "36")
+    )
+    facts = replace(FACTS, sanicap=0x1)
+    report = replace(
+        REPORT, methods=(first, second), commands=sent, facts_before=facts, facts_after=facts,
+        verification=replace(VERIFICATION, finished_at="2026-11-20T11:00:50Z"),
+    )  # fmt: skip
+    told = issue(Link(), report).certificate.sanitization.techniques
+    assert [(t.started_at[-3:], t.ended_at[-3:]) for t in told] == [("01Z", "05Z"), ("36Z", "40Z")]
+
+
 def test_an_older_eraser_tells_less_and_is_certified_all_the_same() -> None:
     untold = tuple(replace(record, ended_at="") for record in REPORT.methods)
     facts = replace(FACTS, ids=())

@@ -6,6 +6,7 @@ python -m tests.lab.nvme.composed --seeds 7:7 --json        each as JSON, for th
 python -m tests.lab.nvme.composed --seeds 1:50 --audit      fill, erase, and take what one can
 python -m tests.lab.nvme.composed --seeds 7:7 --shrink      the smallest that still gives some
 python -m tests.lab.nvme.composed --seeds 1:50 --erase      fill, let the eraser judge, and take
+python -m tests.lab.nvme.composed --seeds 1:50 --overwrite  fill, write over it as others do, take
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import json
 import logging
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.lab.nvme.composed.audit import Finding, audit
 from tests.lab.nvme.composed.compose import compose
 from tests.lab.nvme.composed.description import Description
+from tests.lab.nvme.composed.overwriting import Peer, overwritten
 from tests.lab.nvme.composed.shrink import shrink
 from tests.lab.nvme.composed.tables import tables
 from tests.lab.nvme.composed.tally import Taken, Tally
@@ -43,6 +46,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     what.add_argument("--audit", action="store_true", help="what a second tenant gets of each")
     what.add_argument("--shrink", action="store_true", help="as JSON, as small as still gives data")
     what.add_argument("--erase", action="store_true", help="what the eraser makes of each")
+    what.add_argument("--overwrite", action="store_true", help="what writing over each leaves")
     what.add_argument("--tables", action="store_true", help="print the grammar in Markdown")
     parser.add_argument(
         "--unvisited",
@@ -88,6 +92,33 @@ def _erase(seeds: range, *, visited: bool) -> int:
     return int(missed)
 
 
+def _overwrite(seeds: range, mib: int) -> int:
+    """For each peer's way: drives of which the second tenant got something, honest ones apart."""
+    for peer in Peer:
+        leaked, kept, honest = Counter[str](), 0, 0
+        for seed in seeds:
+            drive = compose(seed)
+            with tempfile.TemporaryDirectory() as directory:
+                try:
+                    loot = overwritten(drive, Path(directory), peer, seed=seed, size=mib << 20)
+                except DriveError:
+                    loot = None
+            honest += drive.honest
+            if loot is None:
+                kept += 1
+            elif not loot.empty:
+                leaked["honest" if drive.honest else "liars"] += 1
+                leaked.update(f"of {store}" for store in loot.by)
+        print(
+            f"{peer.value}: of {honest} honest drives and {len(seeds) - honest} liars, the second "
+            f"tenant got data of {leaked['honest']} and {leaked['liars']}; {kept} failed"
+        )
+        for store, count in leaked.most_common():
+            if store.startswith("of "):
+                print(f"  {store}: {count} drives")
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 1 where an honest drive gave data or a drive hung."""
     options = _parse(arguments)
@@ -97,6 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.erase:
         logging.disable(logging.WARNING)  # each lie that is met has one
         return _erase(options.seeds, visited=not options.unvisited)
+    if options.overwrite:
+        return _overwrite(options.seeds, options.mib)
     tally, taken, hung = Tally(), Taken(), False
     for seed in options.seeds:
         drive = compose(seed)

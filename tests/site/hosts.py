@@ -78,6 +78,8 @@ class Case:
     order: EraseOrder
     left: float
     """Seconds of work that are still to be done."""
+    began: str
+    """By the host's clock, which may be set in between."""
 
 
 @dataclass
@@ -238,11 +240,11 @@ class Host:
             self._accepted[address] = AcceptedOrder(address, order.order_id, order.generation)
             self._tickets.pop(address, None)
             self.owners.pop(address, None)
-            self.cases[address] = Case(order, self.chance.uniform(*self.erase_seconds))
+            self.cases[address] = Case(order, self.chance.uniform(*self.erase_seconds), self._clock())
             self._work(address)
 
     def _refuse(self, order: EraseOrder, outcome: Outcome) -> None:
-        report = self._report(order)
+        report = self._report(order, self._clock())
         empty = replace(
             report,
             outcome=outcome,
@@ -252,7 +254,6 @@ class Host:
             commands=(),
             verification=None,
             reasons=("nothing was sent",),
-            finished_at=f"{self.world.now}",
         )
         self._send("report", self._signed(empty, REPORT_TYPE))
 
@@ -269,11 +270,12 @@ class Host:
 
         def finish() -> None:
             if self._boots == boots and self.cases.get(address) is case:
-                self._finish(address, case.order)
+                self._finish(address, case)
 
         self.world.at(half, verify)
 
-    def _finish(self, address: str, order: EraseOrder) -> None:
+    def _finish(self, address: str, case: Case) -> None:
+        order = case.order
         del self.cases[address]
         drive = self.drives.get(address)
         if drive is None:
@@ -282,7 +284,7 @@ class Host:
         self.erased(self.slot(address), drive)
         drive.blocks = None
         self.changed(self.slot(address))
-        token = self._signed(self._report(order), REPORT_TYPE)
+        token = self._signed(self._report(order, case.began), REPORT_TYPE)
         self._reports[order.order_id] = token
         self._send("report", token)
 
@@ -388,7 +390,10 @@ class Host:
             except UnavailableError:
                 return  # shown to people, and nothing else
 
-    def _report(self, order: EraseOrder) -> EraseReport:
+    def _clock(self) -> str:
+        return self.world.wall().isoformat(timespec="milliseconds")
+
+    def _report(self, order: EraseOrder, began: str) -> EraseReport:
         return replace(
             REPORT,
             order_id=order.order_id,
@@ -399,7 +404,8 @@ class Host:
             incarnation=order.incarnation,
             policy=order.policy.name,
             profile=order.profile.name,
-            finished_at=f"case {order.order_id}",
+            started_at=began,
+            finished_at=self._clock(),
         )
 
     def _signed(self, message: object, typ: str) -> str:

@@ -240,7 +240,8 @@ class Host:
             self._accepted[address] = AcceptedOrder(address, order.order_id, order.generation)
             self._tickets.pop(address, None)
             self.owners.pop(address, None)
-            self.cases[address] = Case(order, self.chance.uniform(*self.erase_seconds), self._clock())
+            seconds = self.chance.uniform(*self.erase_seconds)
+            self.cases[address] = Case(order, seconds, self._clock())
             self._work(address)
 
     def _refuse(self, order: EraseOrder, outcome: Outcome) -> None:

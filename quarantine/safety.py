@@ -20,7 +20,7 @@ from quarantine import custody
 from quarantine.cloud.facts import Provider
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
 from quarantine.lateness import Lateness
-from quarantine.record.facts import SlotChanges
+from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.store import Store
 from quarantine.rights import entitled
 from quarantine.step import Limits
@@ -181,6 +181,7 @@ class Safety:
             if box.over or failures >= _PATIENCE:
                 break
         self._turns.forget(set(wrong))
+        self._tell_all(sorted(reserved))
         return Found(frozenset(reserved), len(wrong) - settled)
 
     def _reserve(self, provider: Provider, slot: Slot) -> bool:
@@ -197,26 +198,39 @@ class Safety:
                 custody.reserve(self._placement, view)
             except ConflictError:
                 continue
-            self._told(slot)
             return True
         raise UnavailableError(f"still changing after {_TRIES} looks; the next pass goes on")
 
-    def _told(self, slot: Slot) -> None:
-        """The drive is safe by now: what fails here costs a line of history."""
-        try:
-            record = self._store.slot(slot)
-        except QuarantineError as error:
-            LOG.error("ALARM %s: on offer, and its row cannot be read (%s); reserved", slot, error)
-            return
-        if record is None:
-            LOG.error("ALARM %s: on offer and not enrolled; reserved, enrol it", slot)
-            return
+    def _tell_all(self, reserved: list[Slot]) -> None:
+        """After all of them are safe: a record that is locked by somebody else costs lines of
+        history, and the time of one answer."""
+        answers = True
+        for slot in reserved:
+            try:
+                record = self._store.slot(slot) if answers else None
+            except UnavailableError as error:
+                LOG.info("%s: no line of history: %s", slot, error)
+                record, answers = None, False
+            except QuarantineError as error:
+                LOG.error("ALARM %s: on offer, its row cannot be read (%s); reserved", slot, error)
+                continue
+            if record is not None:
+                answers = self._told(record)
+            elif answers:
+                LOG.error("ALARM %s: on offer and not enrolled; reserved, enrol it", slot)
+            else:
+                LOG.error("ALARM %s: on offer without a right to it; reserved", slot)
+
+    def _told(self, record: SlotRecord) -> bool:
+        """Whether it went into the record."""
         reason = f"on offer while {record.state}, without a right to it; reserved"
-        LOG.error("ALARM %s (%s): %s", slot, record.state, reason)
+        LOG.error("ALARM %s (%s): %s", record.slot, record.state, reason)
         try:
             self._store.amend(record, SlotChanges(), note=reason)
         except QuarantineError as error:
-            LOG.info("%s: no line of history: %s", slot, error)
+            LOG.info("%s: no line of history: %s", record.slot, error)
+            return False
+        return True
 
 
 def _tell(what: Slot | str, error: Exception) -> None:

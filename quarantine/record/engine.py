@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
+import socket
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -21,6 +23,10 @@ BUSY_SECONDS = 30.0
 
 CONNECT_SECONDS = 10
 """For a database server that does not answer; the loop comes again by itself."""
+
+SILENT_SECONDS = 30
+"""After which a server's machine that acknowledges nothing any more is given up. By the kernel's
+own times a look would stand for a quarter of an hour where data is on its way, else for hours."""
 
 _DRIVERS = {
     "sqlite": "sqlite",
@@ -65,7 +71,7 @@ def make_engine(text: str) -> sa.Engine:
         sa.event.listen(engine, "begin", _begin_sqlite)
         return engine
     try:
-        return sa.create_engine(
+        engine = sa.create_engine(
             url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_SECONDS}
         )
     except ImportError as error:
@@ -73,6 +79,8 @@ def make_engine(text: str) -> sa.Engine:
             f"database URL: expected the driver of {url.drivername} to be installed ({error}); "
             "install nvme-quarantine with the extra of your database"
         ) from error
+    sa.event.listen(engine, "connect", _prepare_server)
+    return engine
 
 
 def make_file_private(url: sa.URL) -> None:
@@ -175,6 +183,29 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
         cursor.execute("PRAGMA foreign_keys = ON")
     finally:
         cursor.close()
+
+
+def _prepare_server(connection: Any, _record: Any) -> None:
+    """Nobody waits for ever: not for a row that a transaction of others has, which may stand still
+    (PostgreSQL has no limit, MariaDB 50 s), and not for a machine that lost its power."""
+    is_postgresql = hasattr(connection, "pgconn")
+    if is_postgresql:
+        wait, descriptor = f"SET lock_timeout TO '{BUSY_SECONDS:g}s'", connection.fileno()
+    else:
+        wait = f"SET SESSION innodb_lock_wait_timeout = {math.ceil(BUSY_SECONDS)}"
+        descriptor = connection._sock.fileno()  # PyMySQL has no option for it
+    with connection.cursor() as cursor:
+        cursor.execute(wait)
+    connection.commit()
+    with socket.socket(fileno=os.dup(descriptor)) as line:
+        if line.family in (socket.AF_INET, socket.AF_INET6):
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENT_SECONDS // 3)
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, SILENT_SECONDS // 3)
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2)
+            line.setsockopt(
+                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(SILENT_SECONDS * 1000)
+            )
 
 
 def _switch_to_wal(cursor: sqlite3.Cursor) -> None:

@@ -52,6 +52,33 @@ class ServerSuite(StoreSuite):
         # The pool notices by itself that its connections are from before.
         assert store.amend(record, SlotChanges(attempts=1)).attempts == 1
 
+    def test_a_row_that_a_transaction_of_others_has_is_not_waited_for_without_end(
+        self, url: str, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        record = enrol(store)
+        monkeypatch.setattr(door, "BUSY_SECONDS", 1.0)
+        other, mine = door.make_engine(url), Store.open(url)
+        ends: list[Exception] = []
+
+        def write() -> None:
+            try:
+                mine.amend(record, SlotChanges(attempts=1))
+            except (ConflictError, UnavailableError) as error:
+                ends.append(error)
+
+        writer = threading.Thread(target=write, daemon=True)
+        with door.writing(other) as db:
+            db.execute(sa.update(models.slots).values(reason="looked at by a person"))
+            writer.start()
+            writer.join(15.0)
+            waits = writer.is_alive()
+        writer.join(15.0)
+        other.dispose()
+        mine.close()
+        assert not waits
+        assert len(ends) == 1
+        assert current(store, SLOT).attempts == 0
+
     def test_of_two_writers_in_each_others_way_one_decides_again(
         self, url: str, store: Store
     ) -> None:

@@ -284,6 +284,26 @@ def test_the_lock_comes_before_the_line_of_history(
     assert "ALARM" in caplog.text
 
 
+def test_a_record_that_is_locked_by_somebody_else_keeps_no_drive_on_offer(
+    store: Store, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A transaction that stands still, of another process or of a person: who writes waits."""
+    slots = [slot_at(number) for number in range(1, 5)]
+    for slot in slots:
+        used_and_let_go(store, cloud, slot)
+    left: list[int] = []
+
+    def locked(record: SlotRecord, changes: SlotChanges, *, note: str = "") -> SlotRecord:
+        left.append(sum(cloud.on_offer(slot) for slot in slots))
+        cloud.clock.forward(30)
+        raise UnavailableError("the row is locked")
+
+    monkeypatch.setattr(store, "amend", locked)
+    assert safety(store, cloud).check().reserved == set(slots)
+    assert left == [0], "all are reserved first, and one answer is enough"
+    assert caplog.text.count("ALARM") == len(slots)
+
+
 def test_placement_empty_once_reserves_nothing_and_the_next_pass_is_as_ever(
     store: Store, cloud: Cloud
 ) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sqlite3
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -51,6 +53,24 @@ def test_the_files_are_for_their_owner_alone(url: str, tmp_path: Path) -> None:
     store.close()
     assert modes["record.db"] == 0o600
     assert set(modes.values()) == {0o600}
+
+
+def test_a_database_machine_that_lost_its_power_is_given_up_in_time() -> None:
+    """Else the safety pass stands for as long as the kernel repeats: TCP has no end by itself."""
+    server = MagicMock(spec=["pgconn", "fileno", "cursor", "commit"])
+    with (
+        socket.create_server(("127.0.0.1", 0)) as door_of_it,
+        socket.create_connection(door_of_it.getsockname()) as line,
+    ):
+        server.fileno.return_value = line.fileno()
+        door._prepare_server(server, None)
+        tcp = {
+            name: line.getsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_{name}"))
+            for name in ("USER_TIMEOUT", "KEEPIDLE", "KEEPINTVL", "KEEPCNT")
+        }
+        assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert tcp["USER_TIMEOUT"] == 30_000
+    assert tcp["KEEPIDLE"] + tcp["KEEPINTVL"] * tcp["KEEPCNT"] == 30
 
 
 def test_a_writer_that_is_locked_out_says_so_and_changes_nothing(

@@ -74,18 +74,23 @@ def too_many(gone: int, known: int) -> bool:
     return gone > _FEW and gone * _SHARE > known
 
 
-def weigh(records: Iterable[SlotRecord], listed: Collection[str]) -> Absence:
+def weigh(
+    records: Iterable[SlotRecord],
+    listed: Collection[str],
+    named: Collection[Slot] = frozenset(),
+) -> Absence:
     """Holds a listing (uuids of providers) against what was there at the last look.
 
     Not believed: more than three and more than a tenth of all, or a listing with nothing in it.
-    What waits for people, and what has been absent before, does not count.
+    What waits for people, and what has been absent before, does not count. ``named`` are the slots
+    that the listed providers stand for: one that was made anew is there, whoever else is away.
     """
     there = [
         r
         for r in records
         if r.state not in WAITING_FOR_PEOPLE and r.provider_generation is not None
     ]
-    gone = frozenset(r.slot for r in there if r.provider not in listed)
+    gone = frozenset(r.slot for r in there if r.provider not in listed and r.slot not in named)
     doubted = too_many(len(gone), len(there)) or not listed
     return Absence(len(there), gone if doubted else frozenset())
 

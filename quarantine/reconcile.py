@@ -233,7 +233,8 @@ class Reconciler:
         self._watch.refill(r for r in records if r.state is State.IN_USE)
         self._turns.forget({record.slot for record in records})
         self._brake.refresh(records)
-        lacking = absence.weigh(records, listed)
+        named = {provider.slot for provider in providers if provider.slot is not None}
+        lacking = absence.weigh(records, listed, named)
         if any(self._placement.by_slot(slot) is not None for slot in lacking.sample):
             # They are there, without the trait: that is seen slot by slot.
             lacking = replace(lacking, doubted=frozenset())

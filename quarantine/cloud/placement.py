@@ -26,7 +26,7 @@ from quarantine.cloud.facts import (
     provider_name,
 )
 from quarantine.cloud.sdk import NotFoundError
-from quarantine.errors import BadInputError, UnavailableError
+from quarantine.errors import BadInputError, ConflictError, UnavailableError
 
 LOG = logging.getLogger(__name__)
 
@@ -69,8 +69,14 @@ class Placement:
         return [p for p in found if p.slot and (host is None or p.host == host)]
 
     def burns(self, uuid: str) -> bool:
-        """Whether the provider has the one-time-use trait: Nova reserves it at its next use."""
-        return not self.traits(uuid)[1].isdisjoint(ONE_TIME_USE_TRAITS)
+        """Whether the provider has the one-time-use trait: Nova reserves it at its next use.
+
+        Raises ``ConflictError`` where it is gone since it was looked at: that is no answer.
+        """
+        generation, traits = self.traits(uuid)
+        if generation < 0:
+            raise ConflictError(f"expected the traits of provider {uuid}, it is gone; look again")
+        return not traits.isdisjoint(ONE_TIME_USE_TRAITS)
 
     def traits(self, uuid: str) -> tuple[int, frozenset[str]]:
         """Generation and traits of a provider; -1 and none where there is no such provider."""

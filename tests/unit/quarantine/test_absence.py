@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
 from eraser.wire.identity import Slot
 from quarantine.absence import Absence, Absences, weigh
-from quarantine.record.facts import SlotRecord
+from quarantine.cloud.facts import View
+from quarantine.cloud.placement import Placement
+from quarantine.cloud.sdk import NotFoundError
+from quarantine.errors import ConflictError
+from quarantine.offers import hold_unburnt
+from quarantine.reconcile import Reconciler
+from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import State
+from quarantine.step import Limits
+from tests.unit.quarantine.smallcloud import (
+    Clock,
+    Cloud,
+    NoTickets,
+    NotingDispatcher,
+    available,
+    greet,
+    open_store,
+    slot_at,
+)
 from tests.unit.quarantine.testimony import NOW, RECORD
 
 LATER = NOW + timedelta(seconds=900)
@@ -102,3 +122,66 @@ def test_a_host_whose_slots_stay_away_is_told_once_and_when_they_are_back(
     teller.tell(Absence(80), cloud(8), LATER)
     (over,) = said(caplog)
     assert over == "over: host cmp0: Placement shows its slots again"
+
+
+class Vanishing(Placement):
+    """Placement where nova-compute deletes the provider right after it was looked at."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        super().__init__(None)
+        self._cloud = cloud
+
+    def view(self, uuid: str, resource_class: str) -> View | None:
+        """As it was."""
+        return self._cloud.view(uuid, resource_class)
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> NoReturn:
+        raise NotFoundError(f"Placement knows no such thing: {method} {path}")
+
+
+def test_a_provider_that_vanishes_during_the_look_lacks_no_trait(tmp_path: Path) -> None:
+    """A compute service that is deleted takes its providers along one by one."""
+    clock = Clock()
+    with open_store(tmp_path, clock) as store:
+        cloud = Cloud(clock)
+        record = available(store, cloud, slot_at(1))
+        hold_unburnt(store, Vanishing(cloud), record)
+        after = store.slot(record.slot)
+    assert after is not None
+    assert after.state is State.AVAILABLE
+
+
+def test_a_provider_that_is_gone_is_no_answer_about_its_trait() -> None:
+    with pytest.raises(ConflictError, match="look again"):
+        Vanishing(Cloud()).burns("rp")
+
+
+def test_a_host_that_was_enrolled_anew_does_not_wait_for_those_that_are_away(
+    tmp_path: Path,
+) -> None:
+    """Three compute services were deleted for good; the one of a fourth host, and made again."""
+    clock = Clock()
+    with open_store(tmp_path, clock) as store:
+        cloud = Cloud(clock)
+        for number in range(2, 5):
+            greet(store, f"cmp{number}")
+        for number in range(1, 4):
+            slot = slot_at(1, f"cmp{number}")
+            available(store, cloud, slot)
+            del cloud.seats[f"rp-{slot}"]
+        anew = slot_at(1, "cmp4")
+        store.amend(available(store, cloud, anew), SlotChanges(provider="rp-before"))
+        cloud.burn(anew)
+        loop = Reconciler(
+            store,
+            cloud,
+            NotingDispatcher(store, clock),
+            Limits(),
+            clock,
+            tickets=NoTickets(),
+            monotonic=clock.monotonic,
+        )
+        loop.sweep()
+        after = store.slot(anew)
+    assert after is not None
+    assert after.state is State.ERASING

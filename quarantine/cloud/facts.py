@@ -124,10 +124,10 @@ class View:
 
     @property
     def on_offer(self) -> bool:
-        """Placement would hand out something of it now."""
+        """Placement would hand out something of it now, also what ``allocation_ratio`` adds."""
         return any(
-            i.reserved + sum(a.resources.get(i.resource_class, 0) for a in self.allocations)
-            < i.total
+            1 + sum(a.resources.get(i.resource_class, 0) for a in self.allocations)
+            <= (i.total - i.reserved) * i.allocation_ratio
             for i in self.inventories
         )
 

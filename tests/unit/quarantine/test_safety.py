@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from eraser.wire.identity import Slot
 from quarantine import cliservice
 from quarantine.assembly import Assembly
-from quarantine.cloud.facts import Provider
+from quarantine.cloud.facts import Provider, View
 from quarantine.conf import load
 from quarantine.errors import BadInputError, QuarantineError, UnavailableError
 from quarantine.lateness import Lateness
@@ -302,6 +302,26 @@ def test_a_record_that_is_locked_by_somebody_else_keeps_no_drive_on_offer(
     assert safety(store, cloud).check().reserved == set(slots)
     assert left == [0], "all are reserved first, and one answer is enough"
     assert caplog.text.count("ALARM") == len(slots)
+
+
+def test_a_ratio_that_somebody_raised_puts_a_held_drive_on_offer(
+    store: Store, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``openstack resource provider inventory set ... allocation_ratio=2``: the list shows it."""
+    enrolled(store, cloud, SLOT, server="server")
+    lower(cloud, SLOT)
+    look = cloud.view
+
+    def view(uuid: str, resource_class: str) -> View | None:
+        seen = look(uuid, resource_class)
+        assert seen is not None
+        twice = tuple(replace(each, allocation_ratio=2.0) for each in seen.inventories)
+        return replace(seen, inventories=twice)
+
+    monkeypatch.setattr(cloud, "view", view)
+    monkeypatch.setattr(cloud, "offered", lambda _: [cloud.seat(SLOT).provider])
+    assert safety(store, cloud).check().reserved == {SLOT}
+    assert cloud.seat(SLOT).reserved
 
 
 def test_placement_empty_once_reserves_nothing_and_the_next_pass_is_as_ever(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from eraser.wire.identity import ControllerIdentity, Slot
 from eraser.wire.report import Hello, SeenDrive
 from quarantine.errors import ConflictError
+from quarantine.letters import is_round
 from quarantine.record import lifecycle
 from quarantine.record.base import Clock
 from quarantine.record.facts import SlotChanges, SlotRecord
@@ -28,6 +29,11 @@ LEARNING = frozenset({State.RELEASED, State.QUARANTINED})
 ACCUSATIONS = 32
 """Slots of other hosts that one host's word holds at a time. So many drives move with a chassis; a
 host that claims more is lying or broken, and must not empty the pool of the whole cloud."""
+
+NOTED = 1024
+"""Drives that are kept on record as last seen in one host, beside those of its enrolled slots. It
+is 256 at a time, and drives that moved on are another host's; one that claims more makes them up,
+and must not fill the database of the whole cloud."""
 
 _SEEN_IN = " was seen in "
 
@@ -45,8 +51,7 @@ class Taken:
 def take(store: Store, hello: Hello, clock: Clock) -> Taken:
     """Compares and records."""
     seen, twice = _drives(hello)
-    for address, identity in seen.items():
-        _note(store, Slot(hello.host, address), identity)
+    _note_all(store, hello.host, seen)
     wrong = _misplaced(hello)
     changed: list[Slot] = []
     whole = True
@@ -98,10 +103,23 @@ def _drives(hello: Hello) -> tuple[dict[str, ControllerIdentity], frozenset[Cont
     return seen, frozenset(identity for identity, count in counts.items() if count > 1)
 
 
-def _note(store: Store, slot: Slot, identity: ControllerIdentity) -> None:
-    """Where a drive is now, also one in a slot that nobody enrolled; written when it moved."""
-    known = store.drive(identity.digest)
-    if known is None or known.slot != slot:
+def _note_all(store: Store, host: str, seen: dict[str, ControllerIdentity]) -> None:
+    """Where each drive is now, also one in a slot that nobody enrolled; written when it moved."""
+    room: int | None = None
+    for address, identity in seen.items():
+        slot, known = Slot(host, address), store.drive(identity.digest)
+        if known is not None and known.slot == slot:
+            continue
+        # Of a drive that is known elsewhere the row stays the same one.
+        if known is None:
+            room = NOTED - store.drives_seen_in(host) if room is None else room
+            if room <= 0:
+                reason = (
+                    f"expected at most {NOTED} drives in one host over the years, it names more"
+                )
+                _disbelieve(store, host, f"{reason}: no further one is noted; look at the host")
+                return
+            room -= 1
         store.note_drive(identity, slot, False, "seen by its host")
 
 
@@ -182,7 +200,13 @@ def _elsewhere(
                 whole = False
                 LOG.info("hello of %s: %s", hello.host, error)
     if too_many:
-        _disbelieve(store, hello.host)
+        _disbelieve(
+            store,
+            hello.host,
+            f"expected at most {ACCUSATIONS} drives of other hosts in this one, it claims more: no "
+            "further slot is held on its word; look at the host, and 'nvme-quarantine host remove' "
+            "it",
+        )
     return held, whole
 
 
@@ -196,13 +220,10 @@ def _accused(store: Store, host: str) -> set[Slot]:
     }
 
 
-def _disbelieve(store: Store, host: str) -> None:
-    reason = (
-        f"expected at most {ACCUSATIONS} drives of other hosts in this one, it claims more: no "
-        "further slot is held on its word; look at the host, and 'nvme-quarantine host remove' it"
-    )
-    store.record_refusal("drive", host, reason, "", "")
-    LOG.error("ALARM: host %s: %s", host, reason)
+def _disbelieve(store: Store, host: str, reason: str) -> None:
+    times = store.record_refusal("drive", host, reason, "", "").count
+    if is_round(times):
+        LOG.error("ALARM: host %s: %s (%d times)", host, reason, times)
 
 
 def _hold(store: Store, record: SlotRecord, reason: str) -> bool:
@@ -210,8 +231,9 @@ def _hold(store: Store, record: SlotRecord, reason: str) -> bool:
     if record.state in (State.HELD, State.RETIRED):
         return False
     if Event.HELD not in lifecycle.events(record.state):
-        store.record_refusal("drive", record.slot.host, f"{record.slot}: {reason}", "", "")
-        LOG.error("ALARM: %s is %s: %s", record.slot, record.state, reason)
+        said = store.record_refusal("drive", record.slot.host, f"{record.slot}: {reason}", "", "")
+        if is_round(said.count):
+            LOG.error("ALARM: %s is %s: %s", record.slot, record.state, reason)
         return False
     store.transition(record, Event.HELD, reason=reason)
     LOG.error("%s: held: %s", record.slot, reason)

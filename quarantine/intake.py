@@ -35,11 +35,23 @@ LANES: Final = {"reports": URGENT, "bells": BELLS, "hellos": REST}
 SLICE_SECONDS: Final = 0.25
 """Of one kind's turn; then it is the next kind's, and the hosts that are left come in the next."""
 
+LONGEST: Final = {
+    Kind.RECEIPT: 64 << 10,
+    Kind.BELL: 64,
+    Kind.HELLO: 384 << 10,
+    Kind.PROGRESS: 64 << 10,
+}
+"""Bytes of an entry that is read. A hello of 24 drives has some 12 KiB, one of 256 with as many
+guests 200; one of 4 MiB, read anew at each look at its host's slots, costs seconds that the other
+hosts wait. A report may be as long as any document (``eraser.wire.codec``)."""
+
 IDLE_SECONDS: Final = 0.1
 """Between two looks at lists that were empty."""
 
 RETRY_SECONDS: Final = 2.0
 """Before a message is tried again that met a busy or absent database; a broker that is away too."""
+
+_TEXT: Final = ("utf-8", "replace")
 
 HOSTS_SECONDS: Final = 5.0
 """Between two readings of who is registered: nobody else's lists are looked at."""
@@ -83,6 +95,8 @@ class Lane:
     """The host that was served last, by kind: its turn ends with it."""
     _put_off: dict[str, float] = field(default_factory=dict)
     """When a list's first entry is tried again."""
+    _long: set[str] = field(default_factory=set)
+    """Lists whose last entry was too long to be read."""
     _ringing: dict[tuple[str, str], float] = field(default_factory=dict)
     """Bells that want to be rung once more, and when: see :mod:`quarantine.bells`."""
 
@@ -142,10 +156,28 @@ class Lane:
         entry = self.lists.head(name)
         if entry is None:
             return
-        if self._handle(kind, host, entry.decode("utf-8", "replace")):
+        if self._is_too_long(kind, host, entry) or self._handle(kind, host, entry.decode(*_TEXT)):
             self.lists.remove(name, entry)
         else:
             self._put_off[name] = self.clock() + RETRY_SECONDS
+
+    def _is_too_long(self, kind: Kind, host: str, entry: bytes) -> bool:
+        """No honest host's; people hear of it once, until the host says something shorter."""
+        most, name = LONGEST.get(kind), key(kind, host)
+        if most is None or len(entry) <= most:
+            self._long.discard(name)
+            return False
+        if name not in self._long:
+            self._long.add(name)
+            LOG.error(
+                "ALARM: host %s: expected at most %d bytes in a %s, found %d: dropped, as are all "
+                "that follow; look at the host",
+                host,
+                most,
+                kind,
+                len(entry),
+            )
+        return True
 
     def _handle(self, kind: Kind, host: str, text: str) -> bool:
         """Runs one message; whether it is done with. A refused one is: it is on record."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from eraser.wire import codec, signing
 from eraser.wire.errors import BadInputError as BadWireError
@@ -21,14 +22,23 @@ LOG = logging.getLogger(__name__)
 EXCERPT = 200
 """Characters of a refused message that are kept."""
 
+QUIET_SECONDS: Final = 3600.0
+"""After which a refusal is a new trouble."""
+
+_MOST: Final = 10_000
+"""Hosts and kinds that are remembered; strangers make names up."""
+
 Message = TypeVar("Message", EraseReport, Progress, Hello, TicketReceipt)
 
 
 class Letters:
     """Verified on arrival; what is refused is recorded and alarmed, and changes nothing."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._store = store
+        self._now = monotonic
+        self._refused: dict[tuple[str, str], tuple[int, float]] = {}
+        """How often, and when last, each kind of message of a host was refused."""
 
     def open(
         self,
@@ -72,5 +82,23 @@ class Letters:
         """Records what was refused, with an alarm. Raises :class:`RefusedError`, always."""
         excerpt = raw[:EXCERPT].decode("utf-8", "backslashreplace")
         self._store.record_refusal(kind, host, reason, hashlib.sha256(raw).hexdigest(), excerpt)
-        LOG.error("ALARM: %s of host %r refused: %s", kind, host, reason)
+        times = self._counted(kind, host)
+        if is_round(times):
+            LOG.error("ALARM: %s of host %r refused (%d times): %s", kind, host, times, reason)
+        else:
+            LOG.warning("%s of host %r refused: %s", kind, host, reason)
         raise RefusedError(f"{kind} refused: {reason}")
+
+    def _counted(self, kind: str, host: str) -> int:
+        times, last = self._refused.get((kind, host), (0, 0.0))
+        times = times + 1 if self._now() - last < QUIET_SECONDS else 1
+        if len(self._refused) >= _MOST:
+            self._refused.clear()
+        self._refused[kind, host] = times, self._now()
+        return times
+
+
+def is_round(times: int) -> bool:
+    """The first time, the second, the fourth, and so on: people hear that it goes on, and a host
+    that says the same all day (installed anew, or rooted) does not hide all other alarms."""
+    return times & (times - 1) == 0

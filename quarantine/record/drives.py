@@ -44,6 +44,12 @@ class DriveRoom(Room):
         with self._reading() as db:
             return find(db, digest)
 
+    def drives_seen_in(self, host: str) -> int:
+        """How many drives were seen in that host last."""
+        with self._reading() as db:
+            query = sa.select(sa.func.count()).where(_DRIVES.c.host == host)
+            return db.execute(query).scalar_one()
+
     def drives(self, *, dirty: bool | None = None) -> list[DriveRecord]:
         """All drives, or the dirty or clean ones, by where they were last seen."""
         query = sa.select(_DRIVES).order_by(_DRIVES.c.host, _DRIVES.c.address, _DRIVES.c.digest)

@@ -16,9 +16,14 @@ from quarantine.record.rows import Row
 
 _NONCES = models.nonces
 _REFUSALS = models.refusals
+_HOSTS = models.hosts
 
 MAX_REFUSALS = 10_000
 """Rows that are kept one by one; a few megabytes."""
+
+MAX_OF_HOST = 500
+"""Of one host, and of all that are not registered: a host that has something new to say each time
+does not hide what the others said."""
 
 FURTHER = "more refusals than are kept one by one; the log has each"
 
@@ -63,9 +68,10 @@ class MessageRoom(Room):
         }
         with self._writing() as db:
             row = _count(db, said, self._clock())
-            if row is None and _rows(db) >= MAX_REFUSALS:
+            if row is None and _is_full(db, said["host"]):
                 # Strangers with something new to say each time cannot fill the disk either.
-                said = {**said, "host": "", "reason": FURTHER, "digest": "", "excerpt": ""}
+                name = said["host"] if _is_registered(db, said["host"]) else ""
+                said = {**said, "host": name, "reason": FURTHER, "digest": "", "excerpt": ""}
                 row = _count(db, said, self._clock())
             return _refusal(row or _add(db, said, self._clock()))
 
@@ -115,8 +121,18 @@ def _fingerprint(said: Mapping[str, str]) -> str:
     return codec.digest([said[name] for name in ("kind", "host", "reason", "digest")])
 
 
-def _rows(db: sa.Connection) -> int:
-    return db.execute(sa.select(sa.func.count()).select_from(_REFUSALS)).scalar_one()
+def _is_full(db: sa.Connection, host: str) -> bool:
+    registered = _REFUSALS.c.host.in_(sa.select(_HOSTS.c.name))
+    its = _REFUSALS.c.host == host if _is_registered(db, host) else sa.not_(registered)
+    return _rows(db, its) >= MAX_OF_HOST or _rows(db, sa.true()) >= MAX_REFUSALS
+
+
+def _is_registered(db: sa.Connection, host: str) -> bool:
+    return db.execute(sa.select(_HOSTS.c.name).where(_HOSTS.c.name == host)).first() is not None
+
+
+def _rows(db: sa.Connection, which: sa.ColumnElement[bool]) -> int:
+    return db.execute(sa.select(sa.func.count()).select_from(_REFUSALS).where(which)).scalar_one()
 
 
 def _refusal(row: Row) -> Refusal:

@@ -603,6 +603,22 @@ class StoreSuite:
         assert [row.count for row in rows] == [2, 1, 1, 7]
         assert (rows[-1].reason, rows[-1].excerpt) == (messages.FURTHER, "")
 
+    def test_one_host_with_ever_new_words_hides_nothing_of_the_others(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(messages, "MAX_OF_HOST", 3)
+        for name in ("compute-1", "compute-2"):
+            store.register_host(name, PrivateKey.generate().public, INCARNATION)
+        for number in range(10):
+            store.record_refusal("report", "compute-1", "bad", f"{number}", "")
+            store.record_refusal("report", f"made up {number}", "bad", "", "")
+        store.record_refusal("report", "compute-2", "bad", "", "")
+        rows = store.refusals()
+        assert [row.count for row in rows if row.host == "compute-1"] == [1, 1, 1, 7]
+        assert [(r.host, r.count) for r in rows if r.reason == messages.FURTHER][1:] == [("", 7)]
+        assert [row.reason for row in store.refusals(host="compute-2")] == ["bad"]
+        assert len(rows) == 4 + 4 + 1
+
     def test_a_refusal_is_kept_and_its_repetition_is_counted(self, store: Store) -> None:
         first = store.record_refusal("report", HOSTILE, "bad signature", "d" * 64, HOSTILE * 99)
         again = store.record_refusal("report", HOSTILE, "bad signature", "d" * 64, HOSTILE)

@@ -651,6 +651,29 @@ def test_an_old_hello_changes_nothing(plane: Plane, sequence: int) -> None:
     assert plane.record().identity is None
 
 
+def test_a_host_that_was_installed_anew_does_not_hide_all_other_alarms(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says so each minute, until somebody registers it again."""
+    plane.ordered()
+    for number in range(100):
+        message = Hello("cmp1", "incarnation-00009", number, "1", (), ())
+        with pytest.raises(RefusedError):
+            plane.inbox.hello(plane.signed(message, HELLO_TYPE))
+    assert caplog.text.count("ALARM") == 7
+    assert "ALARM: hello of host 'cmp1' refused (64 times)" in caplog.text
+    with pytest.raises(RefusedError):
+        plane.inbox.report(plane.report(nonce="another-nonce-0000"))
+    assert caplog.text.count("ALARM") == 8
+    with pytest.raises(RefusedError):
+        plane.inbox.hello(
+            plane.signed(
+                Hello("cmp2", "incarnation-00009", 1, "1", (), ()), HELLO_TYPE, plane.other_host
+            )
+        )
+    assert caplog.text.count("ALARM") == 9
+
+
 def test_a_hello_of_another_incarnation_is_refused(plane: Plane) -> None:
     message = Hello("cmp1", "incarnation-00009", 1, "0.1.0", (), ())
     with pytest.raises(RefusedError, match="register it again"):
@@ -750,6 +773,30 @@ def test_one_lying_host_does_not_hold_every_drive_of_the_cloud(
     ]
     hello(plane, 20, {record.slot.address: IDENTITY for record in mine})
     assert all(plane.record(record.slot).state is State.HELD for record in mine)
+
+
+def test_one_lying_host_does_not_fill_the_record_with_drives(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(census, "NOTED", 6)
+    for number in range(5):
+        made_up = {
+            f"0000:{n + 1:02x}:00.0": replace(IDENTITY, serial=f"{number}-{n}") for n in range(4)
+        }
+        hello(plane, number + 1, made_up)
+    assert len(plane.store.drives()) == 6
+    (refusal,) = plane.store.refusals()
+    assert (refusal.host, refusal.kind) == ("cmp1", "drive")
+    assert refusal.count == 4
+    assert caplog.text.count("ALARM") == 3, "at the first, second and fourth time"
+    # Of a drive that is known it still tells where it is, and what is enrolled is learned.
+    elsewhere = Slot("cmp2", "0000:05:00.0")
+    plane.enrol(elsewhere)
+    plane.enrol(SLOT, identity=None)
+    other = replace(IDENTITY, serial="another")
+    hello(plane, 9, {"0000:07:00.0": IDENTITY, SLOT.address: other})
+    assert plane.record(elsewhere).state is State.HELD
+    assert plane.record(SLOT).identity == other
 
 
 def test_a_retired_drive_is_held_wherever_it_turns_up(plane: Plane) -> None:

@@ -131,6 +131,24 @@ def rest() -> World:
     return World((*BELLS, *REST))
 
 
+@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.PROGRESS, Kind.BELL])
+def test_what_is_longer_than_any_honest_word_is_not_read(
+    rest: World, kind: Kind, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Reading it takes seconds, in each turn anew, and the other hosts wait meanwhile."""
+    for _ in range(5):
+        rest.lists.push(kind, "a", "x" * ((400 << 10) + 1))
+        rest.lists.push(kind, "b", "0000:01:00.0")
+        assert [heard[1] for heard in rest.turn()] in (["b"], ["0000:01:00.0"])
+        assert rest.left(kind, "a") == []
+    assert caplog.text.count("ALARM: host a") == 1
+    rest.lists.push(kind, "a", "0000:01:00.0")
+    assert len(rest.turn()) == 1
+    rest.lists.push(kind, "a", "x" * (400 << 10))
+    rest.turn()
+    assert caplog.text.count("ALARM: host a") == 2
+
+
 def test_each_host_has_its_turn_whatever_the_others_pushed(urgent: World) -> None:
     urgent.lists.push(Kind.REPORT, "a", *(f"a{n}" for n in range(500)))
     urgent.lists.push(Kind.REPORT, "b", "b0", "b1")

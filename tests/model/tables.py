@@ -18,6 +18,7 @@ from quarantine.record.facts import (
     DriveRecord,
     HostRecord,
     NewCertificate,
+    Refusal,
     SlotChanges,
     SlotRecord,
 )
@@ -141,8 +142,8 @@ class Store:
         """A replayed report has to be refused by its ids alone here."""
         return None
 
-    def record_refusal(self, *_: object) -> None:
-        return None
+    def record_refusal(self, *_: object) -> Refusal:
+        return Refusal(0, "", "", "", "", "", 1, NOW, NOW)
 
     def host_seen(self, name: str, sequence: int, hello: Hello) -> HostRecord:
         p = int(name[-1])
@@ -186,6 +187,9 @@ class Store:
             self.note_drive(after.identity, after.slot, False, note)
         self._writes.done()
         return after
+
+    def drives_seen_in(self, _host: str) -> int:
+        return 0
 
     def note_drive(self, who: ControllerIdentity, place: Slot, dirty: bool, reason: str) -> None:
         number, p = drive_of(who), int(place.host[-1])

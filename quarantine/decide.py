@@ -313,6 +313,12 @@ def _parked(look: Look) -> Action:
             return Action(Act.ENSURE, f"reserved was lowered while {look.record.state}", alarm=True)
         # A drive that was on offer when a person decided is free at the first look after that.
         return reserve(f"free while {look.record.state}; reserved", alarm=not look.first)
+    if look.ours is not None and not look.record.custody_ready:
+        return Action(
+            Act.FENCE,
+            f"{look.record.state} in the midst of a step: whoever began it is kept from its end",
+            changes=SlotChanges(custody_ready=True),
+        )
     if look.others and look.record.consumer not in look.others:
         return amend(
             f"{look.others[0]} holds the drive while it is {look.record.state}",

@@ -115,6 +115,11 @@ class Hands:
                 return custody.ensure(self._placement, view, record.custody), True
             custody.reserve(self._placement, view)
             return None, False
+        if action.act is Act.FENCE:
+            # Placement first: the record says that it was done, and a crash does it again.
+            custody.reserve(self._placement, view)
+            self._store.amend(record, action.changes, note=action.reason)
+            return None, False
         if action.act is Act.TAKE:
             return self._take(record, view), True
         if action.act is not Act.GIVE_BACK:

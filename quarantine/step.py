@@ -29,6 +29,9 @@ class Act(StrEnum):
     """Our allocation instead of ``reserved``, then ``reserved`` on top."""
     ENSURE = "ensure"
     """Our allocation stands; put ``reserved`` back on top."""
+    FENCE = "fence"
+    """Write the lock that is there once more, so that who began to give the slot back before it was
+    held is refused by the provider's generation."""
     GIVE_BACK = "give_back"
     """Take both locks away: the slot goes to the pool."""
     ORDER = "order"

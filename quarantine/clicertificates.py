@@ -295,7 +295,7 @@ def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
                 "sentence": body.verification.sentence,
                 "testimony": weighed.standing,
                 "contradictions": contradictions,
-                "remarks": weighed.remarks,
+                "remarks": (*_of_a_replaced_key(signed, keys), *weighed.remarks),
             }
         )
     if args.format == "json":
@@ -306,6 +306,17 @@ def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
             show_fields((k, v) for k, v in result.items() if k not in lines)
             show_fields((name, line) for name in lines for line in result.get(name, ()))
     return EXIT_BROKEN if broken else 0
+
+
+def _of_a_replaced_key(signed: SignedCertificate, keys: Sequence[PublicKey]) -> tuple[str, ...]:
+    """What a certificate alone cannot show, said."""
+    last = keyring.replaced(keys, signed.key)
+    if last is None or signed.certificate.position == last:
+        return ()
+    return (
+        f"its key was replaced after position {last}: whoever stole it since signs such a "
+        f"certificate too, and only the chain tells ('ledger --contains {signed.digest}')",
+    )
 
 
 def _weighed_beside(file: Path, signed: SignedCertificate, keys: Sequence[PublicKey]) -> Weighed:

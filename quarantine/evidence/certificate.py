@@ -194,9 +194,10 @@ def verify(token: str, keys: Sequence[PublicKey], what: str) -> SignedCertificat
         # Not of the decoded one: a certificate of an earlier release lacks members of today's.
         if _canonical(signed, what) != payload:
             raise BadInputError(f"{what}: expected the canonical JSON form, found another")
-        if misplaced := keyring.misplaced(keys, key, certificate.position):
+        digest = _sha256(payload)
+        if misplaced := keyring.misplaced(keys, key, certificate.position, digest):
             raise BadInputError(f"{what}: position {certificate.position} is {misplaced}")
-        return SignedCertificate(certificate, token, _sha256(payload), key.thumbprint)
+        return SignedCertificate(certificate, token, digest, key.thumbprint)
     raise BadInputError(str(failure) if failure else f"{what}: expected a public key, found none")
 
 

@@ -43,14 +43,14 @@ def write_files(
 
 
 def write_rotations(directory: Path, documents: Iterable[str]) -> tuple[Path, ...]:
-    """``POSITION.rotation.jws`` of each: what an auditor needs to follow the signing keys.
+    """A file of each: what an auditor needs to follow the signing keys.
 
     Raises :class:`BadInputError` for a damaged one, and ``OSError``.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o755)
     return tuple(
         _write_whole(
-            directory / f"{rotation.read(text.encode(), 'rotation').position}{rotation.SUFFIX}",
+            directory / rotation.file_name(rotation.read(text.encode(), "rotation")),
             text.encode(),
         )
         for text in documents

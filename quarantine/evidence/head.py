@@ -14,6 +14,7 @@ from eraser.wire import codec, signing
 from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.signing import PrivateKey, PublicKey
 from quarantine.errors import BadInputError
+from quarantine.evidence import keyring
 
 HEAD_TYPE = "nvme-quarantine.head+json"
 """The JWS ``typ``: no certificate can pass for a head."""
@@ -59,9 +60,13 @@ def read(raw: bytes, keys: Sequence[PublicKey], what: str) -> Head:
     token = raw.decode("ascii", "replace").strip()
     for key in keys:
         try:
-            return codec.load(Head, signing.verify(token, key, HEAD_TYPE, what), what)
+            said = codec.load(Head, signing.verify(token, key, HEAD_TYPE, what), what)
         except BadWireError as error:
             failure = str(error)
+            continue
+        if misplaced := keyring.misplaced_head(keys, key, said.position):
+            raise BadInputError(f"{what}: its place, {said.position}, is {misplaced}")
+        return said
     raise BadInputError(failure)
 
 

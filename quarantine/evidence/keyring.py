@@ -49,9 +49,26 @@ class Keyring(Sequence[PublicKey]):
         return [span.key for span in self.spans.values()][index]
 
 
-def misplaced(keys: Sequence[PublicKey], key: PublicKey, position: int) -> str:
-    """Why ``key``, one of ``keys``, did not sign that place; empty where it may have."""
-    return keys.spans[key.thumbprint].problem(position) if isinstance(keys, Keyring) else ""
+def misplaced(keys: Sequence[PublicKey], key: PublicKey, position: int, digest: str) -> str:
+    """Why ``key``, one of ``keys``, did not sign that certificate; empty where it may have."""
+    if not isinstance(keys, Keyring):
+        return ""
+    named = keys.ends.get(position, digest)
+    other = f"expected to be {named}, after which the key was replaced" if named != digest else ""
+    return keys.spans[key.thumbprint].problem(position) or other
+
+
+def misplaced_head(keys: Sequence[PublicKey], key: PublicKey, position: int) -> str:
+    """Why ``key`` did not say that the chain ended there: it signs that place, or the next one."""
+    if not isinstance(keys, Keyring):
+        return ""
+    span = keys.spans[key.thumbprint]
+    return span.problem(position) if span.problem(position + 1) else ""
+
+
+def replaced(keys: Sequence[PublicKey], thumbprint: str) -> int | None:
+    """The last position that a key signed which another one followed; None for any other key."""
+    return keys.spans[thumbprint].last if isinstance(keys, Keyring) else None
 
 
 def problems(keys: Sequence[PublicKey]) -> tuple[str, ...]:
@@ -116,7 +133,13 @@ class _Making:
     def _take(self, found: Rotation, old: str, new: str) -> None:
         before = self.spans.get(old, Span(found.old_key))
         after = self.spans.get(new, Span(found.new_key))
-        if before.last is not None or after.first > 1 or found.position < before.first - 1:
+        agrees = self.ends.get(found.position, found.digest) == found.digest
+        if (
+            not agrees
+            or before.last is not None
+            or after.first > 1
+            or found.position < before.first - 1
+        ):
             self.problems.append(
                 f"the rotation from key {old} to {new} after position {found.position} does not "
                 "fit the others: it is not believed"

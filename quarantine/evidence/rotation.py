@@ -18,8 +18,11 @@ ROTATION_TYPE = "nvme-quarantine.key-rotation+json"
 
 FORMAT = 1
 SUFFIX = ".rotation.jws"
-"""Of its file, ``POSITION.rotation.jws``: two lines, a compact JWS each, by the old key and by the
-new one, over one and the same payload."""
+"""Of its file, ``POSITION.NEWKEY.rotation.jws``: two lines, a compact JWS each, by the old key and
+by the new one, over one and the same payload. The new key's thumbprint is in the name, since a key
+may be replaced before it has signed anything."""
+
+_MEMBERS = {"kty", "crv", "x"}
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,9 @@ class Rotation:
             raise ValueError(f"expected a rotation of format {FORMAT}, found {self.format}")
         if self.position < 0 or (self.position == 0) != (self.digest == ""):
             raise ValueError("expected position 0 without, any other with a certificate's digest")
+        if set(self.old) != _MEMBERS or set(self.new) != _MEMBERS:
+            # With more of them one key had many spellings, and two rotations of it were no rivals.
+            raise ValueError("expected keys of kty, crv and x alone, found other members")
         if self.old == self.new:
             raise ValueError("expected another key after the old one, found the same")
 
@@ -52,6 +58,11 @@ class Rotation:
     def new_key(self) -> PublicKey:
         """Raises ``eraser.wire.errors.BadInputError``."""
         return PublicKey.from_jwk(self.new, "rotation: new")
+
+
+def file_name(said: Rotation) -> str:
+    """Raises ``eraser.wire.errors.BadInputError``."""
+    return f"{said.position}.{said.new_key.thumbprint}{SUFFIX}"
 
 
 def make(position: int, digest: str, old: PrivateKey, new: PrivateKey, at: str) -> str:

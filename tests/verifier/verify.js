@@ -1,6 +1,6 @@
 // A verifier of another hand: written from docs/certificates.md alone, on the JOSE library `jose`.
 //
-// node verify.js --key controller.jwk [--key former.jwk] [--rotation POSITION.rotation.jws]
+// node verify.js --key controller.jwk [--key former.jwk] [--rotation N.KEY.rotation.jws]
 //     [--end DIGEST] DIGEST.json ...
 //
 // Prints one JSON object: what was checked, and every problem. Exit code 0, 7 with problems, 2 for
@@ -118,7 +118,8 @@ class Ring {
     if (!this.keys.has(thumbprint)) this.keys.set(thumbprint, key);
   }
 
-  misplaced(thumbprint, position) {
+  misplaced(thumbprint, position, digest) {
+    if ((this.ends.get(position) ?? digest) !== digest) return true;
     return position < (this.first.get(thumbprint) ?? 1) || position > (this.last.get(thumbprint) ?? Infinity);
   }
 
@@ -133,7 +134,8 @@ class Ring {
       const rivals = left.filter((each) => each[side][0] === one[side][0]);
       left = left.filter((each) => !rivals.includes(each));
       const fits =
-        !this.last.has(one.old[0]) && !this.first.has(one.new[0]) && one.position >= (this.first.get(one.old[0]) ?? 1) - 1;
+        !this.last.has(one.old[0]) && !this.first.has(one.new[0]) && one.position >= (this.first.get(one.old[0]) ?? 1) - 1 &&
+        (this.ends.get(one.position) ?? one.digest) === one.digest;
       if (rivals.length > 1 || !fits) {
         this.problems.push(`a rotation with key ${one[side][0]} is not believed`);
         continue;
@@ -155,6 +157,7 @@ async function rotation(file) {
   const sides = [];
   for (const name of ["old", "new"]) {
     const jwk = Object.fromEntries(said.get(name));
+    if (Object.keys(jwk).sort().join() !== "crv,kty,x") throw new Error(`${file}: expected a key of kty, crv and x alone`);
     if (jwk.kty !== "OKP" || jwk.crv !== "Ed25519" || "d" in jwk) throw new Error(`${file}: expected a public Ed25519 key`);
     sides.push([await jose.calculateJwkThumbprint(jwk), await jose.importJWK(jwk, "EdDSA")]);
   }
@@ -176,7 +179,7 @@ async function certificate(file, ring) {
   if (!same(body, document.get("certificate"))) throw new Error("the readable part is not what was signed");
   if (!["1", "2"].includes(body.get("format").text)) throw new Error("expected format 1 or 2");
   const { kid } = jose.decodeProtectedHeader(document.get("jws"));
-  if (ring.misplaced(kid, Number(body.get("position").text))) throw new Error(`key ${kid} does not sign this place`);
+  if (ring.misplaced(kid, Number(body.get("position").text), sha256(payload))) throw new Error(`key ${kid} does not sign this place`);
   return { file, body, digest: sha256(payload) };
 }
 

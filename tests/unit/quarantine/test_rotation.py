@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from eraser.wire import codec
 from eraser.wire.signing import PrivateKey, PublicKey
+from quarantine import cli
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
-from quarantine.evidence import certificate, keyring, ledger, rotation
+from quarantine.evidence import certificate, files, head, keyring, ledger, rotation
 from quarantine.evidence.certificate import Link, SignedCertificate
+from quarantine.evidence.head import Head
 from quarantine.evidence.rotation import Rotation
 from tests.unit.quarantine.test_certificate import issue
 from tests.unit.quarantine.test_cli import Cli, certified, conf, enrolled, ready, refused, run
@@ -91,6 +94,65 @@ def test_a_stolen_old_key_names_no_heir_of_its_own(order: int) -> None:
     assert blind.problems == (
         f"2 rotations from key {FIRST.public.thumbprint}: none of them is believed",
     )
+
+
+def test_a_stolen_key_is_not_spelt_in_two_ways() -> None:
+    """Its rotation would be no rival of the true one, and the first that is read would count."""
+    old = {"kty": "OKP", "crv": "Ed25519", "x": FIRST.public.x, "kid": "another spelling"}
+    said = codec.plain(turned(CHAIN[0], FIRST, THIEF)) | {"old": old}
+    payload = codec.canonical(said)
+    text = "\n".join(key.sign(payload, rotation.ROTATION_TYPE) for key in (FIRST, THIEF))
+    with pytest.raises(BadInputError, match="kty, crv and x alone"):
+        rotation.read(text.encode(), "file")
+
+
+def test_rotations_after_one_place_name_one_certificate() -> None:
+    """A key that signed nothing before the next one came: the newer one's word is not undone by
+    whoever has both former ones."""
+    true = turned(CHAIN[1], SECOND, THIRD)
+    assert problems(CHAIN[:2], [THIRD], turned(CHAIN[1], FIRST, SECOND), true) == []
+    anew = signed_by(FIRST)
+    anew.append(certificate.sign(replace(CHAIN[1].certificate, residues=("x",),
+                                         previous=anew[0].digest), FIRST))  # fmt: skip
+    found = problems(anew, [THIRD], turned(anew[1], FIRST, SECOND), true)
+    assert any("does not fit the others" in line for line in found)
+    assert any(f"expected certificate {CHAIN[1].digest} at position 2" in line for line in found)
+
+
+def test_rotations_after_one_place_are_files_of_their_own(tmp_path: Path) -> None:
+    texts = [
+        rotation.make(2, CHAIN[1].digest, old, new, AT)
+        for old, new in ((FIRST, SECOND), (SECOND, THIRD))
+    ]
+    paths = files.write_rotations(tmp_path, texts)
+    assert [path.read_text() for path in paths] == texts
+    assert [path.name for path in paths] == [
+        f"2.{key.public.thumbprint}.rotation.jws" for key in (SECOND, THIRD)
+    ]
+
+
+def test_the_certificate_after_which_a_key_was_replaced_is_the_named_one_by_itself_too() -> None:
+    forged = certificate.sign(replace(CHAIN[1].certificate, residues=("x",)), FIRST)
+    ring = keyring.ring([THIRD.public], [ONE, TWO])
+    with pytest.raises(BadInputError, match=f"position 2 is expected to be {CHAIN[1].digest}"):
+        certificate.verify(forged.token, ring, "x")
+
+
+@pytest.mark.parametrize(
+    ("key", "end", "words"),
+    [(FIRST, 5, "whose last is 2"), (SECOND, 5, "whose last is 4"), (THIRD, 2, "whose first is 5"),
+     (FIRST, 2, ""), (SECOND, 2, ""), (SECOND, 4, ""), (THIRD, 4, ""), (THIRD, 5, "")],
+)  # fmt: skip
+def test_a_head_is_of_the_key_that_signs_there(key: PrivateKey, end: int, words: str) -> None:
+    """A new key may say where the chain ended before it signed anything."""
+    said = Head(1, "2026-11-24", AT, end, CHAIN[end - 1].digest, "", "Example Cloud")
+    ring = keyring.ring([THIRD.public], [ONE, TWO])
+    named = [(link.digest, certificate.document(link)) for link in CHAIN[:end]]
+    named += [(link.digest, certificate.document(link)) for link in CHAIN[end:4]]
+    audit = ledger.audit(named, ring, heads=[("head", head.sign(said, key).encode())])
+    found = [str(one) for one in audit.findings if "issued" not in one.problem]
+    assert len(found) == bool(words), found
+    assert all(words in line for line in found)
 
 
 def test_keys_in_a_circle_end() -> None:
@@ -176,7 +238,8 @@ def test_by_hand(conf: Path, ready: Cli, tmp_path: Path) -> None:
     directory = tmp_path / "auditor"
     code, out, _err = run("certificate", "export", "--directory", str(directory), "-f", "json")
     assert code == 0
-    assert any(path.endswith("/1.rotation.jws") for path in json.loads(out))
+    name = f"/1.{json.loads(second_key.read_text())['kid']}.rotation.jws"
+    assert any(path.endswith(name) for path in json.loads(out))
     for file in (first_key, second_key):
         offline = ("ledger", str(directory), "--key", str(file))
         assert run(*offline, "--rotations", str(directory))[0] == 0
@@ -184,7 +247,30 @@ def test_by_hand(conf: Path, ready: Cli, tmp_path: Path) -> None:
     (file,) = directory.glob("*.json")
     verify = ("certificate", "verify", str(file), "--key", str(second_key), "-f", "json")
     code, out, _err = run(*verify, "--rotations", str(directory))
-    assert (code, json.loads(out)[0]["valid"]) == (0, True)
+    (said,) = json.loads(out)
+    assert (code, said["valid"], said["remarks"]) == (0, True, [])
+
+
+def test_a_certificate_of_a_key_that_was_replaced_is_told_from_its_chain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A thief's has a good signature and a place that the key signed: the answer says so."""
+    past = certificate.sign(replace(CHAIN[0].certificate, residues=("x",)), FIRST)
+    key, file = tmp_path / "third.jwk", tmp_path / f"{past.digest}.json"
+    key.write_text(json.dumps(THIRD.public.jwk()))
+    file.write_bytes(certificate.document(past))
+    rotations = files.write_rotations(
+        tmp_path,
+        (
+            rotation.make(at.certificate.position, at.digest, old, new, AT)
+            for at, old, new in ((CHAIN[1], FIRST, SECOND), (CHAIN[3], SECOND, THIRD))
+        ),
+    )
+    words = ["certificate", "verify", str(file), "--key", str(key), "-f", "json"]
+    assert cli.main([*words, *(w for path in rotations for w in ("--rotations", str(path)))]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert [line[:40] for line in found["remarks"]] == ["its key was replaced after position 2: w"]
+    assert f"ledger --contains {past.digest}" in found["remarks"][0]
 
 
 def test_a_public_key_is_believed_as_before_where_nothing_is_said_of_it() -> None:

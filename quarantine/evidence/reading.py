@@ -99,6 +99,14 @@ def _visits(report: EraseReport) -> Iterator[str]:
                     f"expected nothing of the last owner by {act.act}, found {act.canaries} "
                     f"canaries and {act.unchanged} blocks as they were"
                 )
+            if act.structured and not visit.wrote:
+                yield (
+                    f"expected nothing of anybody's data by {act.act}, found {act.structured} "
+                    "blocks that look like it"
+                )
+            counts = (act.done, act.refused, act.canaries, act.unchanged, act.structured)
+            if min(counts) < 0:
+                yield f"{act.act}: expected counts of 0 or more, found a negative one"
     if report.visits and report.visits[-1].wrote:
         yield "expected a last visit that writes nothing, found one with writes"
 
@@ -165,7 +173,7 @@ def _namespaces(report: EraseReport, record: VerificationRecord) -> Iterator[str
         return
     sizes = {n.nsid: math.ceil(n.size / BLOCK) for n in report.facts_after.namespaces}
     found = {n.nsid: n.blocks for n in record.namespaces if not n.temporary}
-    there = {*sizes, *report.facts_after.detached}
+    there = {*sizes, *(layout.nsid for layout in report.facts_after.detached)}
     if stays := sorted(n.nsid for n in record.namespaces if n.temporary and n.nsid in there):
         yield f"expected temporary namespaces to be deleted, found {stays}"
     if len({n.nsid for n in record.namespaces}) != len(record.namespaces):

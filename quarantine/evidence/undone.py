@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from eraser.wire.policy import Label, VerificationMode
 from eraser.wire.report import EraseReport, VisitRecord
+from quarantine.evidence import reading
 
 
 def done(report: EraseReport) -> Iterator[str]:
@@ -29,6 +30,7 @@ def _when(visit: VisitRecord, report: EraseReport) -> str:
 def not_done(report: EraseReport) -> Iterator[str]:
     """What the certificate does not say, said."""
     yield from _unreached(report)
+    yield from _unread(report)
     yield "Not erased: SMART, error, telemetry and event logs, which drives keep by design."
     yield "Not done: reading the media below the drive's firmware."
     yield "Not done: a second verification by another tool or by other people."
@@ -76,6 +78,16 @@ def _unreached(report: EraseReport) -> Iterator[str]:
             f"Not examined: {buffers}, where the drive has one; by NVM Express a sanitize "
             "operation covers both."
         )
+
+
+def _unread(report: EraseReport) -> Iterator[str]:
+    """Capacity that no namespace showed, beyond what temporary ones did."""
+    facts, seen = report.facts_after, report.verification
+    if facts is None or seen is None or facts.unallocated_bytes > facts.total_bytes:
+        return  # more than all is no figure
+    read = sum(n.blocks for n in seen.namespaces if n.temporary) * reading.BLOCK
+    if (left := facts.unallocated_bytes - read) > 0:
+        yield f"Not read: {left:,} bytes that belong to no namespace."
 
 
 def _not_visited(report: EraseReport) -> Iterator[str]:

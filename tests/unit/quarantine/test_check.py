@@ -68,18 +68,20 @@ def test_an_honest_report_is_certified() -> None:
 
 
 @pytest.mark.parametrize(
-    ("canaries", "unchanged", "wrote", "said"),
+    ("counts", "wrote", "said"),
     [
-        (0, 0, False, ""),
-        (1, 0, False, "by single blocks, found 1 canaries"),
-        (0, 2, False, "and 2 blocks as they were"),
-        (0, 0, True, "found one with writes"),
+        ((8, 0, 0, 0, 0), False, ""),
+        ((8, 0, 1, 0, 0), False, "by single blocks, found 1 canaries"),
+        ((8, 0, 0, 2, 0), False, "and 2 blocks as they were"),
+        ((8, 0, 0, 0, 3), False, "found 3 blocks that look like it"),
+        ((-8, 0, 0, 0, 0), False, "single blocks: expected counts of 0 or more"),
+        ((8, 0, 0, 0, 0), True, "found one with writes"),
     ],
 )
 def test_what_a_visit_showed_or_wrote_last_holds_the_slot(
-    canaries: int, unchanged: int, wrote: bool, said: str
+    counts: tuple[int, int, int, int, int], wrote: bool, said: str
 ) -> None:
-    act = ActRecord("single blocks", 8, 0, canaries, unchanged, 0)
+    act = ActRecord("single blocks", *counts)
     report = replace(REPORT, visits=(VisitRecord(2, wrote, (act,), ()),))
     ruling, reason = ruled(report)
     assert ruling is (Ruling.HOLD if said else Ruling.CERTIFY)

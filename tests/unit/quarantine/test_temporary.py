@@ -12,7 +12,14 @@ from quarantine.check import Ruling
 from quarantine.evidence.certificate import Link
 from tests.unit.quarantine.test_certificate import issue
 from tests.unit.quarantine.test_check import ruled
-from tests.unit.quarantine.testimony import COUNTS, FACTS, REPORT, VERIFICATION, command
+from tests.unit.quarantine.testimony import (
+    COUNTS,
+    FACTS,
+    NAMESPACE,
+    REPORT,
+    VERIFICATION,
+    command,
+)
 
 ROOM = replace(COUNTS, nsid=2, blocks=1000, read=1000, zeros=1000, temporary=True)
 
@@ -21,7 +28,7 @@ def report(*, detached: tuple[int, ...] = (), nsid: int = 2) -> EraseReport:
     """The namespace was made, attached, read and deleted."""
     sent = (command(0x0D, 0), command(0x15, 0), *REPORT.commands, command(0x0D, 1))
     record = replace(VERIFICATION, namespaces=(COUNTS, replace(ROOM, nsid=nsid)))
-    facts = replace(FACTS, detached=detached)
+    facts = replace(FACTS, detached=tuple(replace(NAMESPACE, nsid=found) for found in detached))
     return replace(REPORT, facts_after=facts, commands=sent, verification=record)
 
 
@@ -46,6 +53,23 @@ def test_one_that_is_still_there_holds_the_drive(found: EraseReport, word: str) 
     ruling, reason = ruled(found)
     assert ruling is Ruling.HOLD
     assert word in reason
+
+
+@pytest.mark.parametrize(
+    ("unallocated", "made", "said"),
+    [(0, 0, False), (1 << 28, 0, True), (1 << 28, 1 << 16, False), (1 << 28, 1000, True),
+     (FACTS.total_bytes + 1, 0, False)],
+)  # fmt: skip
+def test_what_belongs_to_no_namespace_and_was_not_read_is_said(
+    unallocated: int, made: int, said: bool
+) -> None:
+    """Whatever its host says of it. More than the drive has is no figure."""
+    room = (replace(ROOM, blocks=made, read=made, zeros=made),) if made else ()
+    facts = replace(FACTS, unallocated_bytes=unallocated)
+    seen = replace(VERIFICATION, namespaces=(COUNTS, *room))
+    body = issue(Link(), replace(REPORT, facts_after=facts, verification=seen)).certificate
+    left = f"{unallocated - made * 4096:,} bytes"
+    assert any(left in line for line in body.not_done) is said
 
 
 def test_a_namespace_that_stays_is_written_as_before() -> None:

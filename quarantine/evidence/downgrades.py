@@ -46,7 +46,10 @@ def seen(order: EraseOrder, report: EraseReport) -> Iterator[str]:
                     f"A later choice: {name} prefers {', '.join(passed)}, which the drive does not "
                     f"offer; {first} is the next in clear_methods."
                 )
+    standing = {id(record) for record in methods.standing(report)}
     for record in tolerated(policy, report.methods):
+        if id(record) not in standing:
+            continue  # run again: what stands is the last run
         yield (
             f"A failed method: {record.method} did not erase ({record.reason or record.verdict}); "
             f"{report.methods[-1].method} did; permitted by allow_failed."

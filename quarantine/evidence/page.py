@@ -16,6 +16,9 @@ from quarantine.evidence.sections import Certificate
 _ACCENTS = {Label.PURGE: "#14573d", Label.CLEAR: "#7a4b00"}
 """Dark enough under white text, and told apart on paper."""
 
+_LESS = _ACCENTS[Label.CLEAR]
+"""For a Purge that is less than was asked, or that rests on the maker's word: not green."""
+
 _WITHHELD = "#8a1c1c"
 """For a drive that was erased and did not go out."""
 
@@ -26,7 +29,7 @@ def render(signed: SignedCertificate) -> str:
     held = bool(body.withheld)
     template = importlib.resources.files(__package__ or "").joinpath("certificate.html")
     return string.Template(template.read_text(encoding="utf-8")).substitute(
-        accent=_WITHHELD if held else _ACCENTS[body.sanitization.method],
+        accent=_WITHHELD if held else _accent(body),
         short=escape(signed.digest[:12]),
         organisation=_text(body.issuer.organisation),
         position=body.position,
@@ -44,6 +47,14 @@ def render(signed: SignedCertificate) -> str:
     )
 
 
+def _accent(body: Certificate) -> str:
+    """The badge's colour, as its words say."""
+    return _ACCENTS[body.sanitization.method] if _note(body) == _WHOLE else _LESS
+
+
+_WHOLE = "as the policy asks"
+
+
 def _note(body: Certificate) -> str:
     """Under the label, in capitals' place: what nobody may overlook."""
     said = ["downgraded"] if body.sanitization.downgraded else []
@@ -52,7 +63,9 @@ def _note(body: Certificate) -> str:
     said += ["a technique failed"] if failed else []
     said += ["not handed out"] if body.withheld else []
     less = any(line.startswith("Downgraded: ") for line in body.exceptions)
-    return ", ".join(said) or ("as the policy allows" if less else "as the policy asks")
+    said = said or ["as the policy allows" if less else _WHOLE]
+    alone = body.sanitization.attestation
+    return ", ".join((*said, *(["not attested"] if alone.startswith(wording.NOT_ATTESTED) else [])))
 
 
 def summary(body: Certificate) -> str:
@@ -139,7 +152,7 @@ def _signs(body: Certificate, key: str) -> str:
     return (
         '<div class="signs">'
         + "".join(
-            f"<div><h3>{escape(what)}, {_text(human.moment(at))}</h3>"
+            f"<div><h3>{escape(what)}<br>{_text(human.moment(at))}</h3>"
             f"<p>{_text(_once(person[:2]))}</p><p>{_text(_once(person[2:]))}</p></div>"
             for what, person, at in shown
         )
@@ -173,7 +186,7 @@ def _one_row(rows: Iterable[Row]) -> str:
     pairs = list(rows)
     head = "".join(f"<th>{escape(term)}</th>" for term, _value in pairs)
     values = "".join(f"<td>{_text(value)}</td>" for _term, value in pairs)
-    return f"<table><tr>{head}</tr><tr>{values}</tr></table>"
+    return f'<table class="row"><tr>{head}</tr><tr>{values}</tr></table>'
 
 
 def _list(lines: Iterable[str], empty: str) -> str:

@@ -69,11 +69,14 @@ def headline(
     )
 
 
+NOT_ATTESTED = "Not attested: "
+
+
 def attestation(statement: str, organisation: str) -> str:
     """Who vouches for what cryptographic erase alone rests on."""
     if not statement:
         return (
-            "Not attested: nothing but cryptographic erase succeeded, and nobody stated here that "
+            f"{NOT_ATTESTED}nothing but cryptographic erase succeeded, and nobody stated here that "
             "all user data was ever stored encrypted under the key that was changed, with which "
             "cipher and strength. That is the maker's word."
         )
@@ -159,6 +162,8 @@ def description(record: MethodRecord) -> str:
 def reported(record: MethodRecord) -> str:
     """What the drive said of the method. Raises ``BadInputError`` for a log that is none."""
     if not record.method.is_sanitize:
+        if record.verdict is not Verdict.ERASED:
+            return f"No success of this run is on record: {record.reason or record.verdict}."
         return "The drive completed the command with status 0 (success)."
     log = sanitizelog.parse(record.log_after, f"{record.method}: log after")
     seal = "set" if log.global_data_erased else "not set"

@@ -10,11 +10,12 @@ from html.parser import HTMLParser
 import pytest
 
 from eraser.wire import codec
-from eraser.wire.policy import LimitOverrides, Policy, Quirk
+from eraser.wire.policy import Label, LimitOverrides, Method, Policy, Quirk
 from eraser.wire.report import (
     ActRecord,
     EraseReport,
     LinkRecord,
+    MethodRecord,
     StatusCount,
     Verdict,
     VisitRecord,
@@ -30,11 +31,13 @@ from tests.unit.quarantine.testimony import (
     COUNTS,
     CRYPTO,
     FACTS,
+    FORMAT,
     HEALTH,
     NAMESPACE,
     ORDER,
     REPORT,
     VERIFICATION,
+    command,
     log81,
 )
 
@@ -277,6 +280,55 @@ def test_a_method_that_failed_and_was_run_again_did_succeed() -> None:
     words, _signed = rendered(replace(REPORT, methods=(bad, CRYPTO, BLOCK)), Policy())
     assert "reported success of sanitize-crypto and sanitize-block. It was then read" in words
     assert "as the policy asks" in words
+
+
+def test_a_run_of_format_that_failed_is_not_said_to_have_succeeded() -> None:
+    """It is named beside the one that stands for it."""
+    bad = replace(FORMAT, verdict=Verdict.UNKNOWN, reason="its end was lost")
+    report = replace(
+        REPORT, asked=Label.CLEAR, achieved=Label.CLEAR, methods=(bad, FORMAT),
+        commands=(command(0x80, 0x200),),
+    )  # fmt: skip
+    _words, signed = rendered(report, Policy(label=Label.CLEAR))
+    first, second = signed.certificate.sanitization.techniques
+    assert first.reported == "No success of this run is on record: its end was lost."
+    assert second.reported == "The drive completed the command with status 0 (success)."
+
+
+def test_a_method_that_succeeded_in_the_end_is_no_downgrade() -> None:
+    bad = replace(CRYPTO, verdict=Verdict.NOT_ERASED, reason="failed", log_after=log81(3, 4))
+    words, signed = rendered(
+        replace(REPORT, methods=(bad, CRYPTO, BLOCK)), Policy(allow_failed=True)
+    )
+    assert signed.certificate.sanitization.downgrades == ()
+    assert "did not erase" not in words
+    assert "sanitize-crypto was run more than once; an earlier run: failed." in words
+
+
+@pytest.mark.parametrize(
+    ("methods", "policy", "statement", "note", "colour"),
+    [
+        ((CRYPTO, BLOCK), Policy(), "", "as the policy asks", "Purge"),
+        ((CRYPTO,), Policy(purge_methods=(Method.SANITIZE_CRYPTO,)), "",
+         "as the policy asks, not attested", "less"),
+        ((CRYPTO,), Policy(purge_methods=(Method.SANITIZE_CRYPTO,)), "AES-256 by letter",
+         "as the policy asks", "Purge"),
+        ((replace(CRYPTO, verdict=Verdict.NOT_ERASED, log_after=log81(3, 4)), BLOCK),
+         Policy(allow_failed=True), "", "a technique failed", "less"),
+    ],
+)  # fmt: skip
+def test_the_badge_is_green_only_for_what_was_asked(
+    methods: tuple[MethodRecord, ...], policy: Policy, statement: str, note: str, colour: str
+) -> None:
+    given = replace(
+        evidence_of(replace(REPORT, methods=methods)),
+        order=replace(ORDER, policy=policy), attestation=statement,
+    )  # fmt: skip
+    body = certificate.build(given, ISSUER, Link(), "2026-11-20T12:00:00Z")
+    whole = page.render(certificate.sign(body, KEY))
+    assert f"<b>Purge</b><span>{note}</span>" in whole
+    green = page._ACCENTS[Label.PURGE]
+    assert (f"--mark: {green}" in whole) == (colour == "Purge")
 
 
 def test_fewer_methods_than_asked_are_what_the_policy_allows() -> None:

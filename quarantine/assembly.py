@@ -89,6 +89,11 @@ class Assembly:
         return (self.key.public, *(read_public_key(Path(file)) for file in former))
 
     @property
+    def former_keys(self) -> tuple[str, ...]:
+        """Thumbprints of those that were followed without a rotation."""
+        return tuple(key.thumbprint for key in self.certificate_keys[1:])
+
+    @property
     def rotations(self) -> tuple[Rotation, ...]:
         """Those of the record. Raises :class:`BadInputError` for a damaged one."""
         return tuple(
@@ -282,6 +287,7 @@ class Assembly:
             numbers=self.property_numbers,
             chassis=self.chassis_numbers,
             attestations=self.attestations,
+            former=self.former_keys,
         )
         return Inbox(
             self.store,

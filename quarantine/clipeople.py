@@ -307,6 +307,7 @@ def _rotate(assembly: Assembly, args: argparse.Namespace) -> int:
         old.public.thumbprint,
         new.public.thumbprint,
         lambda position, digest: rotation.make(position, digest, old, new, iso(utc_now())),
+        former=assembly.former_keys,
     )
     try:
         (where,) = files.write_rotations(assembly.certificates_dir, [found.document])

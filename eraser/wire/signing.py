@@ -150,6 +150,15 @@ def verify(token: str, key: PublicKey, typ: str, what: str) -> bytes:
     return _decode(body, what)
 
 
+def unverified_key(token: str, what: str) -> str:
+    """The ``kid`` of a token of our own. Raises :class:`BadInputError` where it has none."""
+    header = codec.parse(_decode(_parts(token, what)[0], what), f"{what}: header")
+    found = header.get("kid") if isinstance(header, dict) else None
+    if not isinstance(found, str):
+        raise BadInputError(f"{what}: expected the thumbprint of a key, found none")
+    return found
+
+
 def unverified_payload(token: str, what: str) -> bytes:
     """The payload without a look at the signature: only to find *whose* key must verify it."""
     return _decode(_parts(token, what)[1], what)

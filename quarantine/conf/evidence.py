@@ -33,10 +33,11 @@ first.
         help="""
 Files with the public halves (JWK) of signing keys that were replaced without nvme-quarantine
 rotate-key, separated by commas, as nvme-quarantine public-key printed them. They verify older
-certificates where no --key is given, at any place of the chain; nothing is signed with them.
+certificates where no --key is given, at any place of the chain; nothing is signed with them. Only
+after a key that is named here, or that rotate-key replaced, may another one certify.
 
-When to set it: when an earlier release replaced the signing key. Never remove one that signed a
-certificate: that certificate would be called forged.
+When to set it: when an earlier release replaced the signing key, or when the signing key is lost.
+Never remove one that signed a certificate: that certificate would be called forged.
 """,
     ),
     cfg.StrOpt(

@@ -66,6 +66,8 @@ class Registrar:
     chassis: Mapping[str, str] = field(default_factory=dict)
     """Its numbers of the machines, by host."""
     attestations: Sequence[Attestation] = ()
+    former: tuple[str, ...] = ()
+    """Thumbprints of the keys that ``key`` followed without a rotation, by the operator's word."""
 
     def certify(
         self,
@@ -187,6 +189,7 @@ class Registrar:
             owner=_uuid(owner),
             testimony=SignedTestimony(evidence.order_token, report_token, host_key),
             key=signed.key,
+            former=self.former,
         )
         return signed, new
 

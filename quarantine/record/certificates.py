@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
 
-from eraser.wire import codec
+from eraser.wire import codec, signing
 from eraser.wire.errors import BadInputError as BadWireError
 from eraser.wire.identity import Slot
 from eraser.wire.signing import PublicKey
@@ -93,8 +93,15 @@ class CertificateRoom(Room):
             rows = db.execute(sa.select(_ROTATIONS).order_by(_ROTATIONS.c.number)).mappings()
             return [StoredRotation(**row) for row in rows]
 
-    def rotate(self, old_key: str, new_key: str, make: Callable[[int, str], str]) -> StoredRotation:
-        """Has ``new_key`` sign what comes next; both are thumbprints.
+    def rotate(
+        self,
+        old_key: str,
+        new_key: str,
+        make: Callable[[int, str], str],
+        former: Sequence[str] = (),
+    ) -> StoredRotation:
+        """Has ``new_key`` sign what comes next; both are thumbprints, and so are the ``former``
+        ones, of keys that another one followed without this.
 
         ``make`` makes the document of the chain's end as it is then: position and digest. Raises
         :class:`ConflictError` where another key is the one that signs, or the chain grew meanwhile.
@@ -103,12 +110,13 @@ class CertificateRoom(Room):
             last = _last(db, lock=True)
             if _last(db, lock=True) != last:
                 raise ConflictError("rotation: expected the chain to stand still; do it again")
-            signs = _last_rotation(db)
-            if signs is not None and signs.new_key != old_key:
+            signs = _signs(db, last)
+            if signs is not None and signs not in (old_key, *former):
                 raise ConflictError(
-                    f"rotation: expected the key that signs, {signs.new_key}, found {old_key}"
+                    f"rotation: expected the key that signs, {signs}, found {old_key}"
                 )
-            number = 1 if signs is None else signs.number + 1
+            turned = _last_rotation(db)
+            number = 1 if turned is None else turned.number + 1
             document = make(0 if last is None else last.number, "" if last is None else last.digest)
             found = StoredRotation(number, new_key, document)
             db.execute(sa.insert(_ROTATIONS).values(**vars(found)))
@@ -128,11 +136,13 @@ def append(
             f"{record.slot}: expected a known drive and an order to certify, found none; hold it"
         )
     last = _last(db, lock=True)
-    signs = _last_rotation(db)
-    if certificate.key and signs is not None and signs.new_key != certificate.key:
+    signs = _signs(db, last)
+    known = (certificate.key, *certificate.former)
+    if certificate.key and signs is not None and signs not in known:
         raise UnavailableError(
-            f"certificate chain: expected the signing key {signs.new_key}, which followed, found "
-            f"{certificate.key}; set [evidence]signing_key to it and restart"
+            f"certificate chain: expected the signing key {signs}, found {certificate.key}; set "
+            "[evidence]signing_key to the former and restart; 'nvme-quarantine rotate-key' has "
+            "another one follow it, or, where it is lost, its public half in [evidence]former_keys"
         )
     end = "" if last is None else last.digest
     if certificate.previous != end:
@@ -179,6 +189,18 @@ def _last_rotation(db: sa.Connection) -> StoredRotation | None:
     query = sa.select(_ROTATIONS).order_by(_ROTATIONS.c.number.desc()).limit(1)
     row = db.execute(query.with_for_update()).mappings().first()
     return None if row is None else StoredRotation(**row)
+
+
+def _signs(db: sa.Connection, last: StoredCertificate | None) -> str | None:
+    """The key that signs what comes next: whom the last rotation names, else whoever signed the
+    last certificate; None where neither tells."""
+    turned = _last_rotation(db)
+    if turned is not None:
+        return turned.new_key
+    try:
+        return None if last is None else signing.unverified_key(last.token, "last certificate")
+    except BadWireError:
+        return None
 
 
 def _record(row: Row) -> StoredCertificate:

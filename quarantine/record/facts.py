@@ -275,6 +275,8 @@ class NewCertificate:
     testimony: SignedTestimony | None = None
     key: str = ""
     """Thumbprint of the key that signed it."""
+    former: tuple[str, ...] = ()
+    """Those of the keys that another one followed without a rotation, by the operator's word."""
 
 
 @dataclass(frozen=True)

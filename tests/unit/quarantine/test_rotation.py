@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from eraser.wire import codec
+from eraser.wire.identity import Slot
+from eraser.wire.report import REPORT_TYPE
 from eraser.wire.signing import PrivateKey, PublicKey
 from quarantine import cli
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
@@ -19,6 +21,7 @@ from quarantine.evidence.rotation import Rotation
 from tests.unit.quarantine.test_certificate import issue
 from tests.unit.quarantine.test_cli import Cli, certified, conf, enrolled, ready, refused, run
 from tests.unit.quarantine.test_inbox import Plane, plane
+from tests.unit.quarantine.testimony import IDENTITY
 
 __all__ = ["conf", "plane", "ready", "run"]
 
@@ -217,6 +220,58 @@ def test_the_record_takes_no_certificate_of_a_key_that_was_replaced(plane: Plane
     assert plane.record().certificate is None
     with pytest.raises(ConflictError, match="expected the key that signs"):
         plane.store.rotate(old, new, make)
+
+
+def second_report(plane: Plane) -> str:
+    """Of another drive, for the second place of the chain."""
+    slot, identity = Slot("cmp1", "0000:02:00.0"), replace(IDENTITY, serial="PHLJ0000002")
+    order = plane.ordered(slot, identity)
+    report = replace(
+        plane.answer(), slot=slot, identity=identity, order_id=order.order_id,
+        nonce=order.nonce, generation=order.generation,
+    )  # fmt: skip
+    return plane.signed(report, REPORT_TYPE)
+
+
+def test_a_key_that_nobody_announced_certifies_nothing(plane: Plane) -> None:
+    """Its file was replaced by hand, or restored: all before it would be called forged."""
+    plane.ordered()
+    plane.inbox.report(plane.report())
+    token = second_report(plane)
+    registrar = plane.inbox.registrar
+    registrar.key = SECOND
+    with pytest.raises(UnavailableError, match=r"rotate-key.*former_keys"):
+        plane.inbox.report(token)
+    assert len(plane.store.certificates()) == 1
+    registrar.former = (plane.controller.public.thumbprint,)
+    plane.inbox.report(token)
+    assert len(plane.store.certificates()) == 2
+
+
+def test_a_key_that_was_lost_is_followed_by_the_operator_s_word(plane: Plane) -> None:
+    """Nobody can have it sign who comes next; without this nothing would be certified again."""
+    plane.ordered()
+    plane.inbox.report(plane.report())
+    old, lost = plane.controller, SECOND
+
+    def make(position: int, digest: str) -> str:
+        return rotation.make(position, digest, old, lost, AT)
+
+    plane.store.rotate(old.public.thumbprint, lost.public.thumbprint, make)
+    token, registrar = second_report(plane), plane.inbox.registrar
+    registrar.key = THIRD
+    with pytest.raises(UnavailableError, match="expected the signing key"):
+        plane.inbox.report(token)
+    registrar.former = (lost.public.thumbprint,)
+    plane.inbox.report(token)
+    assert len(plane.store.certificates()) == 2
+    given = [(one.digest, one.token.encode()) for one in plane.store.certificates()]
+    turns = [rotation.read(one.document.encode(), "x") for one in plane.store.rotations()]
+    assert ledger.audit(given, keyring.ring([THIRD.public, lost.public], turns)).intact
+    third = THIRD.public.thumbprint
+    with pytest.raises(ConflictError):
+        plane.store.rotate(third, "next", make)
+    plane.store.rotate(third, "next", make, former=registrar.former)
 
 
 def test_by_hand(conf: Path, ready: Cli, tmp_path: Path) -> None:

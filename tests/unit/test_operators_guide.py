@@ -1,8 +1,8 @@
 """docs/operators.md does what it says: its commands exist, its files are there when they are used.
 
 The blocks are played on a machine of names (which files, users and units there are by then), so
-that a step that comes too early is found without a guest. The recipe for another signing key is
-executed.
+that a step that comes too early is found without a guest. The recipes for another signing key, for
+a backup and for restoring it are executed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import contextlib
 import io
 import json
 import shlex
+import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -30,10 +31,15 @@ from eraser import cli as eraser_cli
 from eraser.wire.signing import PrivateKey
 from qualify import VERSION as BENCH_VERSION
 from qualify import cli as bench_cli
+from quarantine.errors import UnavailableError
 from quarantine.evidence import certificate, rotation
 from quarantine.evidence.certificate import Link
+from quarantine.record.facts import NewCertificate, SlotChanges
+from quarantine.record.states import Event, State
+from quarantine.record.store import Store
 from tests.lab.guide import GUIDE, blocks
 from tests.unit.quarantine.test_certificate import issue
+from tests.unit.quarantine.testimony import IDENTITY, SLOT
 
 TOP = Path(__file__).parents[2]
 PROJECT = tomllib.loads((TOP / "pyproject.toml").read_text())
@@ -351,6 +357,7 @@ class Played:
     def line(self, line: str) -> None:
         """One line of a recipe. Every one has to succeed, as by ``sh -e``."""
         line = line.replace("/etc/nvme-quarantine", str(self.etc))
+        line = line.replace("/var/lib/nvme-quarantine", str(self.etc.parent / "var"))
         command = Command.read(line)
         assert command is not None
         if command.words[0] == "nvme-quarantine":
@@ -397,3 +404,104 @@ def test_the_recipe_for_another_signing_key_keeps_older_certificates(
     key = ("--key", str(tmp_path / "controller.jwk"))
     assert control_plane.ours(*chain, *key, "--rotations", str(turned)) == 0
     assert control_plane.ours(*chain, *key) == 7
+
+
+@dataclass
+class Kept:
+    """What the recipes of backup and restore are about."""
+
+    plane: Played
+    var: Path
+
+    @property
+    def store(self) -> Store:
+        return Store.open(f"sqlite:///{self.var}/record.db")
+
+    def key(self, name: str = "controller") -> PrivateKey:
+        return PrivateKey.from_pem((self.plane.etc / f"{name}.pem").read_bytes(), name)
+
+    def grow(self, previous: Link, key: PrivateKey, former: tuple[str, ...] = ()) -> Link:
+        """One more certificate in the record."""
+        store, body = self.store, issue(previous).certificate
+        signed = certificate.sign(replace(body, residues=(key.public.thumbprint,)), key)
+        record = store.slot(SLOT) or store.enrol(
+            SLOT, provider="p", resource_class="C", in_use=False, profile="x", policy="purge"
+        )
+        if record.identity is None:
+            record = store.transition(record, Event.CUSTODY_TAKEN)
+            record = store.amend(record, SlotChanges(identity=IDENTITY))
+        if record.state is State.QUARANTINED:
+            changes = SlotChanges(order_id=signed.digest[:36], nonce=signed.digest[:32])
+            record = store.transition(record, Event.ORDERED, changes=changes)
+        new = NewCertificate(signed.token, signed.digest, previous.digest, None, None, None,
+                             signed.key, former)  # fmt: skip
+        try:
+            record = store.transition(record, Event.CERTIFIED, certificate=new)
+            store.transition(record, Event.RECALLED, reason="again")
+        finally:
+            store.close()
+        return signed.link
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    etc, var = tmp_path / "etc", tmp_path / "var"
+    etc.mkdir()
+    var.mkdir()
+    (etc / "nvme-quarantine.conf").write_text(
+        f"[database]\nurl = sqlite:///{var}/record.db\n"
+        f"[evidence]\nsigning_key = {etc}/controller.pem\n"
+        f"certificates_dir = {var}/certificates\nheads_dir = {var}/heads\n"
+    )
+    plane = Played(etc)
+    assert plane.ours("keygen") == plane.ours("db", "upgrade") == 0
+    return Kept(plane, var)
+
+
+def test_the_recipes_of_backup_and_restore_lose_nothing_in_silence(
+    kept: Kept, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plane, elsewhere = kept.plane, tmp_path / "elsewhere"
+    backup, restore = blocks(GUIDE, "Backup and restore")
+    first = kept.grow(Link(), kept.key())
+    assert plane.ours("certificate", "export") == 0
+    for line in backup:
+        plane.line(line)
+    # What came after the backup: a certificate, another key, one of that, and a head of it.
+    second = kept.grow(first, kept.key())
+    for line in next(blocks(GUIDE, "Another signing key")):
+        plane.line(line)
+    newer = kept.key("controller-2")
+    third = kept.grow(second, newer)
+    assert plane.ours("certificate", "export") == plane.ours("head") == 0
+    shutil.copytree(kept.var, elsewhere, ignore=shutil.ignore_patterns("record.db*"))
+    newer_pem = (plane.etc / "controller-2.pem").read_bytes()
+    shutil.rmtree(kept.var)
+    shutil.rmtree(plane.etc)
+
+    for line in restore:  # among them 'ledger': what came back is a whole chain
+        plane.line(line)
+    assert [words[0] for words in plane.services] == ["stop", "start"] * 3
+    assert plane.ours("ledger", "--contains", first.digest) == 0
+    assert plane.ours("ledger", "--contains", third.digest) == 7
+    assert plane.ours("ledger", "--heads", str(elsewhere / "heads")) == 7
+    # The newer key is not the one that this record expects, until the operator says so.
+    old = kept.key().public
+    with pytest.raises(UnavailableError, match=old.thumbprint):
+        kept.grow(first, newer)
+    (plane.etc / "controller-2.pem").write_bytes(newer_pem)
+    (plane.etc / "former.jwk").write_text(json.dumps(old.jwk()))
+    with (plane.etc / "nvme-quarantine.conf").open("a") as conf:
+        conf.write(f"[evidence]\nsigning_key = {plane.etc}/controller-2.pem\n")
+        conf.write(f"former_keys = {plane.etc}/former.jwk\n")
+    other = kept.grow(first, newer, (old.thumbprint,))
+    assert plane.ours("ledger") == plane.ours("certificate", "export") == 0
+    # Over all files an auditor sees both branches, and each certificate holds.
+    for file in (elsewhere / "certificates").glob("*.json"):
+        shutil.copy(file, kept.var / "certificates")
+    capsys.readouterr()
+    files = sorted((kept.var / "certificates").glob("*.json"))
+    assert {file.stem for file in files} == {one.digest for one in (first, second, third, other)}
+    assert plane.ours("certificate", "verify", *map(str, files)) == 0
+    assert plane.ours("ledger", str(kept.var / "certificates"), output=tmp_path / "said") == 7
+    assert "the chain forks" in (tmp_path / "said").read_text()

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import random
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,11 @@ import pytest
 from eraser.wire import codec
 from eraser.wire.identity import Slot
 from eraser.wire.report import REPORT_TYPE
+from eraser.wire.signing import PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, rotation
+from quarantine.evidence import certificate, rotation, testimony
+from quarantine.evidence import files as papers
+from quarantine.evidence.testimony import Standing
 from tests.lab.guest.payload import REPOSITORY
 from tests.unit.quarantine.test_certificate import SAMPLES, earlier, issue
 from tests.unit.quarantine.test_inbox import Plane, plane
@@ -27,6 +31,7 @@ from tests.unit.quarantine.testimony import IDENTITY
 
 __all__ = ["plane"]
 
+ENDS = (".order.jws", ".report.jws", ".host.jwk")
 VERIFIER = REPOSITORY / "tests/verifier/verify.js"
 
 
@@ -109,34 +114,74 @@ def test_none_of_a_thousand_alterations_is_accepted(
     files: list[Path], key: Path, plane: Plane, tmp_path: Path
 ) -> None:
     """By the stranger, nor by the product: what was signed, or what stands beside it."""
-    rng, raw = random.Random(1), files[0].read_bytes()
+    rng = random.Random(1)
+    raw = files[0].read_bytes()
+    beside = sorted(files[0].parent.glob(f"{files[0].stem}.*"))
+    assert len(beside) == 5
     places = list(leaves(json.loads(raw)["certificate"]))
-    directory = tmp_path / "altered"
-    directory.mkdir()
+    altered: list[Path] = []
     for number in range(1000):
-        document = json.loads(raw)
-        how = number % 3
-        if how == 0:
-            _alter(document["certificate"], rng.choice(places), rng)
-        elif how == 1:
-            header, _payload, signature = document["jws"].split(".")
-            _alter(document["certificate"], rng.choice(places), rng)
-            payload = codec.canonical(document["certificate"])
-            encoded = base64.urlsafe_b64encode(payload).decode().rstrip("=")
-            document["jws"] = f"{header}.{encoded}.{signature}"
+        directory = tmp_path / "altered" / f"{number:04}"
+        directory.mkdir(parents=True)
+        for path in beside:
+            shutil.copy(path, directory)
+        paths = {end: directory / f"{files[0].stem}{end}" for end in ENDS}
+        document = directory / files[0].name
+        how = number % 5
+        if how < 3:
+            document.write_text(json.dumps(_altered(json.loads(raw), places, how, rng)))
+        elif how == 3:
+            path = rng.choice((paths[".order.jws"], paths[".report.jws"]))
+            path.write_text(_bent(path.read_text(), rng))
         else:
-            token = document["jws"]
-            at = rng.randrange(len(token))
-            document["jws"] = token[:at] + rng.choice("abcXYZ019-_.") + token[at + 1 :]
-            if document["jws"] == token:
-                document["jws"] = token[:-1]
-        (directory / f"{number}.json").write_text(json.dumps(document))
-    altered = sorted(directory.iterdir())
+            jwk = json.loads(paths[".host.jwk"].read_text())
+            jwk["x"] = _bent(jwk["x"], rng)
+            paths[".host.jwk"].write_text(json.dumps(jwk))
+        altered.append(document)
     _code, said = stranger("--key", key, *altered)
     assert said["results"] == []
+    refused = {line.partition(".json: ")[0] for line in said["problems"]}
+    assert {str(path.with_suffix("")) for path in altered} <= refused
+    keys = [plane.controller.public]
     for path in altered:
-        with pytest.raises(BadInputError):
-            certificate.read_document(path.read_bytes(), [plane.controller.public], path.name)
+        assert not _accepted(path, keys), path
+    assert _accepted(files[0], keys)
+
+
+def _accepted(path: Path, keys: list[PublicKey]) -> bool:
+    """By the product, with the testimony beside it."""
+    try:
+        signed = certificate.read_document(path.read_bytes(), keys, path.name)
+        given = papers.testimony_beside(path, signed.digest)
+    except BadInputError:
+        return False
+    assert given is not None
+    return testimony.weigh(signed.certificate, given, keys).standing is Standing.AGREES
+
+
+def _altered(
+    document: dict[str, Any], places: list[tuple[str | int, ...]], how: int, rng: random.Random
+) -> dict[str, Any]:
+    """For readers, as signed, or the token's bytes."""
+    if how == 0:
+        _alter(document["certificate"], rng.choice(places), rng)
+    elif how == 1:
+        header, _payload, signature = document["jws"].split(".")
+        _alter(document["certificate"], rng.choice(places), rng)
+        payload = codec.canonical(document["certificate"])
+        encoded = base64.urlsafe_b64encode(payload).decode().rstrip("=")
+        document["jws"] = f"{header}.{encoded}.{signature}"
+    else:
+        document["jws"] = _bent(document["jws"], rng)
+    return document
+
+
+def _bent(text: str, rng: random.Random) -> str:
+    """With one character another one, gone, or one more."""
+    at, new = rng.randrange(len(text)), rng.choice("abcXYZ019-_.")
+    kept = text[at + 1 :] if rng.random() < 0.8 else text[at:]
+    bent = text[:at] + ("" if rng.random() < 0.1 else new) + kept
+    return bent if bent != text else text[:-1]
 
 
 def test_keys_that_followed_each_other(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Pure. Every function yields contradictions; none means that the reading proves w
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from eraser.wire.order import EraseOrder
@@ -212,6 +213,13 @@ def miscounts(n: NamespaceVerification) -> Iterator[str]:
         yield f"{where}: {n.changed} blocks read otherwise after another reset"
     if n.structured:
         yield f"{where}: {n.structured} blocks look like somebody's data"
+    if n.uniform and _UNIFORM.fullmatch(n.uniform) is None:
+        yield f"{where}: expected the same 16 bytes in hexadecimal, found {n.uniform[:40]!r}"
+    elif n.uniform and {"00" * 16: n.zeros, "ff" * 16: n.ones}.get(n.uniform, n.pattern) != n.read:
+        yield f"{where}: the counts have blocks that do not repeat the same 16 bytes, {n.uniform}"
+
+
+_UNIFORM = re.compile("[0-9a-f]{32}")
 
 
 def _probes(order: EraseOrder, record: VerificationRecord) -> Iterator[str]:

@@ -88,6 +88,28 @@ def test_what_a_visit_showed_or_wrote_last_holds_the_slot(
     assert said in reason
 
 
+@pytest.mark.parametrize(
+    ("uniform", "holds"),
+    [("00" * 16, False), ("", False), ("ff" * 16, True), ("ab" * 16, True), ("00", True),
+     ("AB" * 16, True), ("nothing at all", True)],
+)  # fmt: skip
+def test_the_bytes_that_repeat_are_those_that_were_counted(uniform: str, holds: bool) -> None:
+    """It is printed: "every block that was read repeats ..."."""
+    seen = replace(VERIFICATION, namespaces=(replace(COUNTS, uniform=uniform),))
+    ruling, reason = ruled(replace(REPORT, verification=seen))
+    assert (ruling is Ruling.HOLD) == holds
+    assert ("the same 16 bytes" in reason) == holds
+
+
+def test_a_pattern_that_repeats_is_a_pattern() -> None:
+    counts = replace(COUNTS, zeros=0, pattern=SAMPLED, uniform="ab" * 16)
+    seen = replace(VERIFICATION, namespaces=(counts,))
+    assert "the same 16 bytes" not in ruled(replace(REPORT, verification=seen))[1]
+    counts = replace(counts, pattern=SAMPLED - 1, zeros=1)
+    seen = replace(VERIFICATION, namespaces=(counts,))
+    assert "the same 16 bytes" in ruled(replace(REPORT, verification=seen))[1]
+
+
 def test_clear_is_certified_where_the_operator_allowed_the_downgrade() -> None:
     assert ruled(CLEARED, replace(ORDER, policy=CLEAR_POLICY)) == (Ruling.CERTIFY, "")
 
@@ -99,7 +121,7 @@ def test_clear_is_held_where_purge_was_asked() -> None:
 
 
 def test_noise_after_a_crypto_erase_is_certified_when_probes_are_gone() -> None:
-    counts = replace(COUNTS, zeros=1000, random=SAMPLED - 1000)
+    counts = replace(COUNTS, zeros=1000, random=SAMPLED - 1000, uniform="")
     seen = replace(VERIFICATION, expected="unknown", namespaces=(counts,))
     assert ruled(replace(REPORT, verification=seen))[0] is Ruling.CERTIFY
 

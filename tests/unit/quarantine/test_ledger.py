@@ -226,9 +226,9 @@ HONEST: dict[str, Callable[[EraseReport], EraseReport]] = {
     "read whole, seedless": read(
         read=COUNTS.blocks, zeros=COUNTS.blocks, sampled=COUNTS.blocks, seed="",
     ),
-    "noise": read(zeros=0, random=SAMPLED, expected="unknown"),
+    "noise": read(zeros=0, random=SAMPLED, uniform="", expected="unknown"),
     "noise, read whole": read(
-        read=COUNTS.blocks, zeros=0, random=COUNTS.blocks, sampled=COUNTS.blocks,
+        read=COUNTS.blocks, zeros=0, random=COUNTS.blocks, uniform="", sampled=COUNTS.blocks,
     ),
     "fresh places": read(fresh=True),
     "in windows": read(

@@ -98,7 +98,7 @@ def test_the_certificate_names_counts_and_claims_no_conformity() -> None:
 
 
 def test_namespaces_that_promise_different_things_each_keep_their_own() -> None:
-    ones = replace(COUNTS, nsid=2, zeros=0, ones=SAMPLED, expected="ones")
+    ones = replace(COUNTS, nsid=2, zeros=0, ones=SAMPLED, uniform="ff" * 16, expected="ones")
     both = replace(
         VERIFICATION, expected="unknown", namespaces=(COUNTS, ones), canaries_planted=0,
         canaries_checked=0, fingerprints_taken=0, fingerprints_checked=0, sampled=2 * SAMPLED,

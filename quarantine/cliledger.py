@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from eraser.wire.signing import PublicKey
 from quarantine.assembly import Assembly
 from quarantine.clicertificates import EXIT_BROKEN, export, key_arguments, keys_of
 from quarantine.cliout import show_fields, show_json, warn
 from quarantine.cliverb import Verb
 from quarantine.errors import BadInputError, UnavailableError, UnreadableError
-from quarantine.evidence import certificate, head, keyring, ledger, served, stamps
+from quarantine.evidence import certificate, clocks, head, keyring, ledger, served, stamps
 from quarantine.evidence.ledger import Document, Finding
 from quarantine.evidence.served import Account, Reference
 from quarantine.heads import stamp_of
@@ -83,7 +85,9 @@ def _heads(paths: list[Path]) -> Iterator[Document]:
             yield str(path), BadInputError(f"expected heads (*{head.SUFFIX}), found none")
 
 
-def _stamps(args: argparse.Namespace) -> tuple[dict[str, datetime], list[Finding]]:
+def _stamps(
+    args: argparse.Namespace, keys: Sequence[PublicKey]
+) -> tuple[dict[str, datetime], list[Finding]]:
     """The time that an authority gave to each head, and the stamps that do not hold."""
     if args.tsa_ca is None:
         return {}, []
@@ -97,6 +101,12 @@ def _stamps(args: argparse.Namespace) -> tuple[dict[str, datetime], list[Finding
                 stamped[name] = stamps.check(read_found(file, "time stamp"), raw, roots)
             except BadInputError as error:
                 wrong.append(Finding(str(file), f"its time stamp does not hold ({error})"))
+                continue
+            with contextlib.suppress(BadInputError):  # a head that is none is told of elsewhere
+                written, at = head.read(raw, keys, name).written_at, stamped[name].isoformat()
+                if clocks.earlier(at, written):
+                    text = f"its time stamp is of {at}, before its head was written: {written}"
+                    wrong.append(Finding(str(file), text))
     return stamped, wrong
 
 
@@ -119,7 +129,7 @@ def _ledger(assembly: Assembly, args: argparse.Namespace) -> int:
         contains=args.contains,
         heads=list(_heads(args.heads)),
     )
-    stamped, wrong = _stamps(args)
+    stamped, wrong = _stamps(args, keys)
     found = replace(found, findings=(*found.findings, *wrong))
     if args.write is not None:
         _write(assembly, args.write)

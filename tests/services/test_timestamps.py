@@ -162,6 +162,22 @@ def test_with_the_program(tsa: Tsa, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "over these bytes" in run(*asked)[1]["findings"][0]["problem"]
 
 
+def test_a_stamp_that_is_older_than_its_head_is_told(
+    heads: Heads, tsa: Tsa, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Either clock is wrong, or somebody's word is; both names of a time cannot hold."""
+    key = tmp_path / "controller.jwk"
+    key.write_text(json.dumps(KEY.public.jwk()))
+    words = ["ledger", str(tmp_path / "none.json"), "--key", str(key), "--heads",
+             str(heads.directory), "--tsa-ca", str(tsa.ca), "-f", "json"]  # fmt: skip
+    for ahead, told in ((timedelta(), False), (timedelta(days=2), True)):
+        heads.clock = lambda ahead=ahead: datetime.now(UTC) + ahead  # type: ignore[misc]
+        assert heads.turn()
+        cli.main(words)
+        found = json.loads(capsys.readouterr().out)["findings"]
+        assert any("before its head was written" in one["problem"] for one in found) == told
+
+
 def test_what_cannot_work_is_said_at_the_start(tsa: Tsa, tmp_path: Path) -> None:
     conf = tmp_path / "conf"
     (tmp_path / "controller.pem").write_bytes(KEY.pem())

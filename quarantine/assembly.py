@@ -52,6 +52,13 @@ def read_public_key(path: Path) -> PublicKey:
         raise BadInputError(str(error)) from error
 
 
+def _private_key(file: str, what: str) -> PrivateKey:
+    try:
+        return PrivateKey.from_pem(read_file(Path(file), what), file)
+    except BadWireError as error:
+        raise BadInputError(f"{what}: {error}; nvme-quarantine keygen makes one") from error
+
+
 class Assembly:
     """One process's parts. Not thread safe, as the Placement client in it is not."""
 
@@ -73,13 +80,13 @@ class Assembly:
     @cached_property
     def key(self) -> PrivateKey:
         """The controller's signing key. Raises :class:`BadInputError`."""
-        path = Path(self.conf.evidence.signing_key)
-        try:
-            return PrivateKey.from_pem(read_file(path, "signing key"), str(path))
-        except BadWireError as error:
-            raise BadInputError(
-                f"signing key: {error}; nvme-quarantine keygen makes one"
-            ) from error
+        return _private_key(self.conf.evidence.signing_key, "signing key")
+
+    @cached_property
+    def order_key(self) -> PrivateKey:
+        """What signs orders and tickets. Raises :class:`BadInputError`."""
+        file = self.conf.erase.order_key
+        return self.key if file is None else _private_key(file, "order key")
 
     @cached_property
     def certificate_keys(self) -> tuple[PublicKey, ...]:
@@ -142,7 +149,7 @@ class Assembly:
         """Gives orders."""
         return Dispatcher(
             self.store,
-            self.key,
+            self.order_key,
             self.post,
             seconds_allowed=self.conf.erase.order_seconds,
             built_in=self.policy,
@@ -151,7 +158,7 @@ class Assembly:
     @cached_property
     def tickets(self) -> Tickets:
         """Sends tickets."""
-        return Tickets(self.store, self.key, self.post.ticket)
+        return Tickets(self.store, self.order_key, self.post.ticket)
 
     @cached_property
     def reconciler(self) -> Reconciler:
@@ -288,10 +295,11 @@ class Assembly:
             chassis=self.chassis_numbers,
             attestations=self.attestations,
             former=self.former_keys,
+            order_key=self.order_key,
         )
         return Inbox(
             self.store,
-            self.key.public,
+            self.order_key.public,
             registrar,
             self.reconciler,
             bells=self.conf.detection.bells,

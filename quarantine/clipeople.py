@@ -329,8 +329,17 @@ def _rotate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _key_show(assembly: Assembly, args: argparse.Namespace) -> int:
-    show_json(assembly.key.public.jwk())
+    key = assembly.order_key if args.orders else assembly.key
+    show_json(key.public.jwk())
     return 0
+
+
+def _key_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--orders",
+        action="store_true",
+        help="of the key that signs orders and tickets ([erase]order_key), for hosts",
+    )
 
 
 VERBS = (
@@ -374,6 +383,10 @@ VERBS = (
         formatted=False,
     ),
     Verb(
-        "public-key", "print the public half of the signing key (JWK)", _key_show, formatted=False
+        "public-key",
+        "print the public half of the signing key (JWK)",
+        _key_show,
+        _key_arguments,
+        formatted=False,
     ),
 )

@@ -14,6 +14,21 @@ Durations are counted on the clock of the one who waits; no two machines' clocks
 
 OPTIONS: list[cfg.Opt] = [
     cfg.StrOpt(
+        "order_key",
+        default=None,
+        help="""
+File with an Ed25519 key (PKCS #8 PEM, readable by the service alone) that signs erase orders and
+tickets, made by nvme-quarantine keygen --output FILE. Hosts need its public half (nvme-quarantine
+public-key --orders), auditors do not: each certificate names it. Without it [evidence]signing_key
+signs orders and tickets too.
+
+When to set it: before the first host is set up. Whoever has this key can have drives erased, and
+writes no certificate; and a change of [evidence]signing_key then needs nothing on any host. When to
+change: when it may be known to others; orders and tickets of the former one are void, and hosts
+refuse those of the new one until they have its public half.
+""",
+    ),
+    cfg.StrOpt(
         "policy",
         default="purge",
         help="""

@@ -85,6 +85,8 @@ class Evidence:
     """Who approved what the order names; None where the record does not tell."""
     attestation: str = ""
     """The operator's statement on the encryption of this model; empty where there is none."""
+    order_key: str = ""
+    """The JWK's ``x`` of the key that signed the order; empty where that signs the certificate."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,7 @@ def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -
             order_digest=token_digest(testimony.order_token),
             report_digest=token_digest(testimony.report_token),
             history=testimony.history,
+            order_key=testimony.order_key,
         ),
         exceptions=(
             *wording.exceptions(order, report),

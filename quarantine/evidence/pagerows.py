@@ -237,6 +237,8 @@ def case(body: Certificate) -> Iterator[Row]:
     yield "Order", f"{papers.order_id}, generation {papers.generation}, nonce {papers.nonce}"
     yield "Policy, profile", f"{papers.policy}, {papers.profile}"
     yield "Order, SHA-256", papers.order_digest
+    if papers.order_key:
+        yield "Order signed by", f"Ed25519 {papers.order_key}, a key for orders and tickets alone"
     yield "Report, SHA-256", papers.report_digest
     yield "Report signed by", f"key {papers.host_key}, incarnation {papers.incarnation}"
 

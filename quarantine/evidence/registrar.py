@@ -68,6 +68,8 @@ class Registrar:
     attestations: Sequence[Attestation] = ()
     former: tuple[str, ...] = ()
     """Thumbprints of the keys that ``key`` followed without a rotation, by the operator's word."""
+    order_key: PrivateKey | None = None
+    """What signs orders and tickets; None where it is ``key``."""
 
     def certify(
         self,
@@ -85,7 +87,8 @@ class Registrar:
         Raises :class:`ConflictError` when the slot or the chain moved meanwhile: decide again.
         """
         signed, new = self._signed(record, order, report, report_token, host_key)
-        issued = tickets.issue(tickets.build(order, report, signed.digest), self.key)
+        ticket = tickets.build(order, report, signed.digest)
+        issued = tickets.issue(ticket, self.order_key or self.key)
         self.store.transition(
             record,
             Event.CERTIFIED,
@@ -175,6 +178,7 @@ class Registrar:
             policy=_approval(order.policy, self.store.approved(order.policy)),
             profile=_approval(order.profile, self.store.approved(order.profile)),
             attestation=self._attestation(report),
+            order_key=self._named_order_key(),
         )
         link = self._end()
         signed = certificate.sign(
@@ -192,6 +196,10 @@ class Registrar:
             former=self.former,
         )
         return signed, new
+
+    def _named_order_key(self) -> str:
+        other = (self.order_key or self.key).public
+        return "" if other == self.key.public else other.x
 
     def _attestation(self, report: EraseReport) -> str:
         if report.identity is None or report.facts_after is None:

@@ -271,6 +271,9 @@ class Case:
     report_digest: str
     """SHA-256 of the signed messages as they were sent."""
     history: tuple[Moment, ...]
+    order_key: str = field(default="", metadata=LATE)
+    """The Ed25519 key that signed the order (``x`` of its JWK, RFC 8037), where that is another
+    than the certificate's."""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,8 @@ def weigh(
     if problems:
         return Weighed(Standing.CONTRADICTS, tuple(problems))
     try:
-        order = codec.load(EraseOrder, _order(given.order, controller_keys), "order")
+        keys = _order_keys(body, controller_keys)
+        order = codec.load(EraseOrder, _order(given.order, keys), "order")
         raw = signing.verify(given.report, given.host_key, REPORT_TYPE, "report")
         report = codec.load(EraseReport, raw, "report")
     except (BadInputError, BadWireError) as error:
@@ -76,6 +77,14 @@ def _papers(body: Certificate, given: SignedTestimony) -> Iterator[str]:
     ):
         if said != found:
             yield f"{name}: expected the one that the certificate names, {said}, found {found}"
+
+
+def _order_keys(body: Certificate, controller_keys: Sequence[PublicKey]) -> Sequence[PublicKey]:
+    """The one that the certificate vouches for, where orders have a key of their own."""
+    if not body.case.order_key:
+        return controller_keys
+    jwk = {"kty": "OKP", "crv": "Ed25519", "x": body.case.order_key}
+    return [PublicKey.from_jwk(jwk, "case.order_key")]
 
 
 def _order(token: str, keys: Sequence[PublicKey]) -> bytes:

@@ -192,6 +192,11 @@ async function testimony(found, keys) {
   if (sha256(tokens[1]) !== papers.get("report_digest")) throw new Error("another report than the certificate names");
   const [thumbprint, key] = await keyOf(host);
   if (thumbprint !== papers.get("host_key")) throw new Error("another host's key than the certificate names");
+  const named = papers.get("order_key"); // orders may have a key of their own, which the certificate names
+  if (named !== undefined) {
+    const jwk = { kty: "OKP", crv: "Ed25519", x: named };
+    keys = new Map([[await jose.calculateJwkThumbprint(jwk), await jose.importJWK(jwk, "EdDSA")]]);
+  }
   const asked = parse(utf8(await verified(tokens[0].toString("ascii"), keys, TYP.order)));
   const said = parse(utf8(await verified(tokens[1].toString("ascii"), new Map([[thumbprint, key]]), TYP.report)));
   for (const name of ["order_id", "generation", "nonce", "incarnation"])

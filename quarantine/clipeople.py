@@ -20,7 +20,7 @@ from quarantine.assembly import Assembly
 from quarantine.cliout import age, show_fields, show_json, show_table, warn
 from quarantine.cliverb import Verb
 from quarantine.errors import BadInputError
-from quarantine.evidence import files, rotation
+from quarantine.evidence import files, keyring, rotation
 from quarantine.evidence.registrar import iso
 from quarantine.inputfile import read_file
 from quarantine.record.base import utc_now
@@ -302,6 +302,18 @@ def _rotate(assembly: Assembly, args: argparse.Namespace) -> int:
         raise BadInputError(
             f"rotate-key: expected another key than [evidence]signing_key in {args.to}, found the "
             "same; run this before you change the option"
+        )
+    rotations = assembly.rotations
+    if rotations and rotations[-1].new_key == new.public:
+        raise BadInputError(
+            "rotate-key: this rotation stands in the record already; set [evidence]signing_key to "
+            f"{args.to} and restart, 'nvme-quarantine certificate export' writes its file"
+        )
+    known = keyring.ring(assembly.certificate_keys, rotations)
+    if new.public.thumbprint in known.spans:
+        raise BadInputError(
+            f"rotate-key: expected a key that never signed, found a former one in {args.to}; "
+            "nvme-quarantine keygen makes one"
         )
     found = assembly.store.rotate(
         old.public.thumbprint,

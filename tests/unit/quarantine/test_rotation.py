@@ -285,7 +285,7 @@ def test_by_hand(conf: Path, ready: Cli, tmp_path: Path) -> None:
     first_key, second_key = tmp_path / "first.jwk", tmp_path / "second.jwk"
     first_key.write_text(run("public-key")[1])
     assert run("rotate-key", "--to", str(new))[0] == 0
-    refused(run("rotate-key", "--to", str(new)), 3, "expected the key that signs")
+    refused(run("rotate-key", "--to", str(new)), 2, "stands in the record already")
     conf.write_text(conf.read_text().replace("controller.pem", "second.pem"))
     refused(run("rotate-key", "--to", str(new)), 2, "found the same")
     assert run("ledger")[0] == 0, "the former key needs no option"
@@ -304,6 +304,35 @@ def test_by_hand(conf: Path, ready: Cli, tmp_path: Path) -> None:
     code, out, _err = run(*verify, "--rotations", str(directory))
     (said,) = json.loads(out)
     assert (code, said["valid"], said["remarks"]) == (0, True, [])
+
+
+def test_no_key_comes_back(conf: Path, ready: Cli, tmp_path: Path) -> None:
+    """It would have two beginnings: all that it signs from then on would be called forged."""
+    run = ready
+    for old, new in (("controller", "second"), ("second", "third")):
+        assert run("keygen", "--output", tmp_path / f"{new}.pem")[0] == 0
+        assert run("rotate-key", "--to", tmp_path / f"{new}.pem")[0] == 0
+        conf.write_text(conf.read_text().replace(f"{old}.pem", f"{new}.pem"))
+    for former in ("controller", "second"):
+        answer = run("rotate-key", "--to", tmp_path / f"{former}.pem")
+        refused(answer, 2, "expected a key that never signed")
+    assert run("ledger")[0] == 0
+
+
+def test_a_rotation_that_ended_before_its_file_was_there_is_written_by_export(
+    conf: Path, ready: Cli, tmp_path: Path
+) -> None:
+    """The record is what counts: after a crash there the same command says so."""
+    run, new = ready, tmp_path / "second.pem"
+    assert run("keygen", "--output", new)[0] == 0
+    directory = tmp_path / "certificates"
+    directory.write_text("a file where the directory should be")
+    code, _out, err = run("rotate-key", "--to", new)
+    assert (code, "certificate export does it" in err) == (0, True)
+    directory.unlink()
+    refused(run("rotate-key", "--to", new), 2, "this rotation stands in the record already")
+    assert run("certificate", "export")[0] == 0
+    assert len(list(directory.glob("*.rotation.jws"))) == 1
 
 
 def test_a_certificate_of_a_key_that_was_replaced_is_told_from_its_chain(

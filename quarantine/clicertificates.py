@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.keyring import Keyring
 from quarantine.evidence.rotation import Rotation
 from quarantine.evidence.testimony import Standing, Weighed
-from quarantine.inputfile import read_file
+from quarantine.inputfile import read_file, read_found
 from quarantine.record.facts import StoredCertificate
 
 EXIT_BROKEN = 7
@@ -37,22 +39,31 @@ def keys_of(assembly: Assembly, args: argparse.Namespace) -> Keyring:
 
     Raises :class:`BadInputError`.
     """
-    rotations = _rotations(args.rotations)
+    rotations: list[Rotation] = []
+    damaged: list[str] = []
+    for found in _rotations(args.rotations):
+        if isinstance(found, Rotation):
+            rotations.append(found)
+        else:
+            damaged.append(str(found))
     if args.key:
         trusted = [read_public_key(file) for file in args.key]
     else:
         trusted, rotations = [*assembly.certificate_keys], [*rotations, *assembly.rotations]
-    return keyring.ring(trusted, rotations)
+    made = keyring.ring(trusted, rotations)
+    return replace(made, problems=(*damaged, *made.problems))
 
 
-def _rotations(paths: list[Path]) -> list[Rotation]:
-    """Files as they are; of directories every rotation in them."""
-    each = [
-        file
-        for path in paths
-        for file in (sorted(path.glob(f"*{rotation.SUFFIX}")) if path.is_dir() else [path])
-    ]
-    return [rotation.read(read_file(file, "rotation"), str(file)) for file in each]
+def _rotations(paths: list[Path]) -> Iterator[Rotation | BadInputError]:
+    """Files as they are; of directories every rotation in them. One that is damaged hides none."""
+    for path in paths:
+        inside = os.path.isdir(path)
+        for file in sorted(path.glob(f"*{rotation.SUFFIX}")) if inside else [path]:
+            try:
+                raw = (read_found if inside else read_file)(file, "rotation")
+                yield rotation.read(raw, str(file))
+            except BadInputError as error:
+                yield error
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
@@ -266,6 +277,8 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
     keys = keys_of(assembly, args)
+    for line in keys.problems:
+        warn(f"a rotation: {line}")
     results: list[dict[str, Any]] = []
     broken = False
     for file in args.file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -355,6 +356,35 @@ def test_a_certificate_of_a_key_that_was_replaced_is_told_from_its_chain(
     (found,) = json.loads(capsys.readouterr().out)
     assert [line[:40] for line in found["remarks"]] == ["its key was replaced after position 2: w"]
     assert f"ledger --contains {past.digest}" in found["remarks"][0]
+
+
+@pytest.mark.parametrize("damage", [b"", b"a.b.c", b"\xff\n\xfe", None])
+def test_a_damaged_rotation_is_named_and_hides_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: bytes | None
+) -> None:
+    """None: a pipe, which a stranger packed and nobody writes into."""
+    key = tmp_path / "third.jwk"
+    key.write_text(json.dumps(THIRD.public.jwk()))
+    for one in CHAIN:
+        (tmp_path / f"{one.digest}.json").write_bytes(certificate.document(one))
+    files.write_rotations(
+        tmp_path,
+        (rotation.make(2, CHAIN[1].digest, FIRST, SECOND, AT),
+         rotation.make(4, CHAIN[3].digest, SECOND, THIRD, AT)),
+    )  # fmt: skip
+    bad = tmp_path / "0.rotation.jws"
+    if damage is None:
+        os.mkfifo(bad)
+    else:
+        bad.write_bytes(damage)
+    words = ["--key", str(key), "--rotations", str(tmp_path), "-f", "json"]
+    assert cli.main(["ledger", str(tmp_path), *words]) == 7
+    found = json.loads(capsys.readouterr().out)
+    assert (found["count"], len(found["findings"])) == (5, 1)
+    assert str(bad) in found["findings"][0]["problem"]
+    file = tmp_path / f"{CHAIN[0].digest}.json"
+    assert cli.main(["certificate", "verify", str(file), *words]) == 0
+    assert str(bad) in capsys.readouterr().err
 
 
 def test_a_public_key_is_believed_as_before_where_nothing_is_said_of_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 
 
@@ -31,17 +32,20 @@ def percent(fraction: float) -> str:
 
 
 def moment(iso: str) -> str:
-    """ISO 8601 for eyes: no ``T``, whole seconds; anything else stays as it is."""
-    if len(iso) >= 19 and iso[10] == "T":
-        zone = " UTC" if iso.endswith(("Z", "+00:00")) else iso[19:]
-        return f"{iso[:10]} {iso[11:19]}{zone}"
-    return iso
+    """A time in UTC (ISO 8601) for eyes: no ``T``, whole seconds; anything else stays as it is,
+    since a host may have written it."""
+    return f"{iso[:10]} {iso[11:19]} UTC" if _UTC.fullmatch(iso) else iso
+
+
+_UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)", re.ASCII)
+
+
+_UNSEEN = frozenset({"Cc", "Cf", "Co", "Cn", "Zl", "Zp"})
 
 
 def printable(text: str) -> str:
     """Control characters, and those that turn or hide text, spelt out: a drive's serial number is
     whatever its firmware says."""
     return "".join(
-        f"\\u{ord(one):04x}" if unicodedata.category(one) in ("Cc", "Cf", "Co", "Cn") else one
-        for one in text
+        f"\\u{ord(one):04x}" if unicodedata.category(one) in _UNSEEN else one for one in text
     )

@@ -226,6 +226,38 @@ def test_keys_that_followed_each_other(tmp_path: Path) -> None:
     assert any("is not believed" in line for line in said["problems"])
 
 
+def test_one_place_of_the_chain_has_one_end(tmp_path: Path) -> None:
+    """A thief of two keys writes the last place of the first one anew, with a rotation there."""
+
+    def written(name: str, raw: bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(raw)
+        return path
+
+    true = CHAIN[1]
+    forged = certificate.sign(replace(true.certificate, residues=("x",)), FIRST)
+    third = written("third.jwk", json.dumps(THIRD.public.jwk()).encode())
+    turns = {
+        name: written(name, rotation.make(2, at, old, new, AT).encode())
+        for name, at, old, new in (
+            ("true", true.digest, FIRST, SECOND),
+            ("theirs", forged.digest, FIRST, SECOND),
+            ("newer", true.digest, SECOND, THIRD),
+        )
+    }
+    links = [written(f"{one.digest}.json", certificate.document(one)) for one in CHAIN[:2]]
+    other = written(f"{forged.digest}.json", certificate.document(forged))
+    ours = ("--rotation", turns["true"], "--rotation", turns["newer"])
+    code, said = stranger("--key", third, *ours, *links)
+    assert (code, said["problems"]) == (0, [])
+    _code, said = stranger("--key", third, *ours, links[0], other)
+    assert any("does not sign this place" in line for line in said["problems"])
+    theirs = ("--rotation", turns["theirs"], "--rotation", turns["newer"])
+    _code, said = stranger("--key", third, *theirs, links[0], other)
+    assert any("is not believed" in line for line in said["problems"])
+    assert any(f"expected certificate {true.digest}" in line for line in said["problems"])
+
+
 def _alter(value: Any, path: tuple[str | int, ...], rng: random.Random) -> None:
     for name in path[:-1]:
         value = value[name]

@@ -21,7 +21,7 @@ from eraser.wire.report import (
     VisitRecord,
 )
 from eraser.wire.ticket import LastOwner
-from quarantine.evidence import certificate, page, pagerows
+from quarantine.evidence import certificate, human, page, pagerows
 from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.sections import Certificate, Issuer, Moment
 from tests.unit.quarantine.test_certificate import ISSUER, KEY, earlier, evidence_of
@@ -234,7 +234,21 @@ def signed_as(body: Certificate) -> SignedCertificate:
     return SignedCertificate(body, "token", "d1" * 32, "key")
 
 
-@pytest.mark.parametrize("odd", ["\x1b[2J", "\u202e", "\x00", "\u200b"])
+@pytest.mark.parametrize(
+    ("told", "shown_as"),
+    [
+        ("2026-11-01T10:00:00Z", "2026-11-01 10:00:00 UTC"),
+        ("2026-11-01T10:00:00.123+00:00", "2026-11-01 10:00:00 UTC"),
+        ("2026-11-01T10:00:00+02:00", "2026-11-01T10:00:00+02:00"),
+        ("2026-11-01T10:00:00 and words of a host Z", "2026-11-01T10:00:00 and words of a host Z"),
+        ("", ""),
+    ],
+)
+def test_a_time_is_shortened_and_words_are_not(told: str, shown_as: str) -> None:
+    assert human.moment(told) == shown_as
+
+
+@pytest.mark.parametrize("odd", ["\x1b[2J", "\u202e", "\x00", "\u200b", "\u2028", "\u2029"])
 def test_what_no_printer_shows_is_spelt_out(odd: str) -> None:
     identity = replace(ORDER.identity, serial=f"PH{odd}1")
     said = shown(replace(built(), drive=replace(built().drive, identity=identity)))

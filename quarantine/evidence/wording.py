@@ -183,8 +183,8 @@ def verification_method(record: VerificationRecord) -> str:
         return "full: every addressable 4 KiB block was read"
     if record.done is VerificationMode.NIST:
         return (
-            f"sampling in the layout of NIST SP 800-88r1 4.7.3: {_layout(record)}; and besides "
-            "quick sampling: stratified pseudorandom 4 KiB blocks; new places each time"
+            f"sampling in a layout of the withdrawn NIST SP 800-88r1: {_layout(record)}; and "
+            "besides quick sampling: stratified pseudorandom 4 KiB blocks; new places each time"
         )
     return "quick sampling: stratified pseudorandom 4 KiB blocks, new places each time"
 

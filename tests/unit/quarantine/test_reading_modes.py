@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from eraser.wire import codec
 from eraser.wire.policy import Policy, Verification, VerificationMode
 from eraser.wire.report import EraseReport
 from quarantine.check import Ruling
@@ -87,7 +88,8 @@ def test_the_certificate_names_counts_and_claims_no_conformity() -> None:
     found = built(read())
     said = found.verification
     assert "2,000 windows with 104,038,400 bytes (10.16 %)" in said.method
-    assert "SP 800-88r1" in said.method
+    assert "withdrawn NIST SP 800-88r1:" in said.method
+    assert "4.7.3" not in codec.canonical(found).decode(), "no section is cited of a text like that"
     assert "windows" in said.sentence
     assert "which bound no small remainder any better" in said.sentence
     assert "0.010000 %" in said.sentence, "the bound of the sample, not of a tenth"

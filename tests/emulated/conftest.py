@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from eraser.wire.policy import Policy
 from tests.lab.guest import build
 from tests.lab.rack import Rack
-from tests.lab.site import Site
+from tests.lab.site import DEFAULT_POLICY, Site
 
 _RACK = pytest.StashKey[Rack]()
 _SITE = pytest.StashKey[Site]()
@@ -41,12 +42,24 @@ def rack(images: build.Images, tmp_path: Path, request: pytest.FixtureRequest) -
 
 
 @pytest.fixture(scope="module")
+def policy() -> Policy:
+    """What a module's site asks for; a module that wants something else has its own."""
+    return DEFAULT_POLICY
+
+
+@pytest.fixture(scope="module")
 def site(
-    images: build.Images, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    images: build.Images,
+    policy: Policy,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Site]:
     """A site that a module's tests share: make drives and hosts, and start it, before use."""
     directory = tmp_path_factory.mktemp("site")
-    with Rack(directory / "rack", images) as rack, Site(directory / "services", rack) as empty:
+    with (
+        Rack(directory / "rack", images) as rack,
+        Site(directory / "services", rack, policy=policy) as empty,
+    ):
         request.node.stash[_SITE] = empty
         yield empty
     if not request.node.stash.get(_FAILED, False):

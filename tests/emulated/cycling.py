@@ -96,10 +96,11 @@ class Floor:
         """The guest has ended, the allocation is still there."""
         if self._server is None:
             raise LabError("expected a server on the drive, begin() one")
+        commands = self.drive.commands()
         return Stay(
             self._server,
             self.drive.fingerprints(),
-            self.drive.commands()[-1].seq,
+            commands[-1].seq if commands else 0,
             len(self.site.history(self.drive)),
         )
 

@@ -11,6 +11,7 @@ from typing import Final
 from tests.lab.errors import LabError
 from tests.lab.guest import processes
 from tests.lab.guest.payload import REPOSITORY
+from tests.lab.guest.running import RunningGuest
 from tests.lab.nvme.commandlog import (
     LoggedCommand,
     LoggedEvent,
@@ -100,6 +101,10 @@ class RackDrive:
         if self._process is not None:
             processes.stop(self._process, kill=True)
             self._process = None
+
+    def plug_into(self, guest: RunningGuest) -> str:
+        """Put it into its slot of a compute guest; its PCI address there."""
+        return guest.plug(self.slot, self.host_socket)
 
     # Steering
 

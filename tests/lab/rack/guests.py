@@ -81,7 +81,7 @@ class ComputeGuest(DriveGuest):
         """
         for drive in drives:
             drive.wait_ready()
-            address = self.plug(drive.slot, drive.host_socket)
+            address = drive.plug_into(self)
             if address != drive.address:
                 raise LabError(f"expected drive {drive.serial} at {drive.address}, it is {address}")
             self.drives = (*self.drives, drive)

@@ -16,6 +16,7 @@ from tests.lab.nvme.presets import preset as preset_of
 from tests.lab.nvme.profile import DriveProfile
 from tests.lab.rack.drive import DEFAULT_SIZE, RackDrive
 from tests.lab.rack.guests import ComputeGuest, TenantGuest
+from tests.lab.rack.stock import StockDrive
 
 DEFAULT_HOST: Final = "compute-1"
 _Held = TypeVar("_Held")
@@ -77,6 +78,23 @@ class Rack:
             directory=self.directory / f"drive-{number}",
             short=self._short / f"d{number}",
             options=tuple(options),
+        )
+        self.drives.append(made)
+        made.start()
+        return made
+
+    def stock(self, slot: int = 0, *, size: int, host: str = DEFAULT_HOST) -> StockDrive:
+        """Make one of QEMU's own NVMe devices for a slot of a host; ``size`` is in bytes."""
+        number = len(self.drives)
+        made = StockDrive(
+            slot=slot,
+            address=slot_address(slot),
+            host=host,
+            serial=f"STOCK{number + 1:07d}",
+            preset="QEMU's own",
+            size=size,
+            directory=self.directory / f"drive-{number}",
+            short=self._short / f"d{number}",
         )
         self.drives.append(made)
         made.start()

@@ -99,10 +99,14 @@ def drive_of(
     *,
     size: int = 8 << 20,
     clock: Callable[[], float] = time.monotonic,
+    at_once: bool = True,
 ) -> Drive:
-    """The drive in process, erasing at once. Raises DriveError on unusable files."""
+    """The drive in process, erasing ``at_once`` or in the seconds that its description gives it.
+
+    Raises DriveError on unusable files.
+    """
     profile, faults = profile_of(what)
-    profile = replace(quick(profile), size=size)
+    profile = replace(quick(profile) if at_once else profile, size=size)
     drive = Drive(profile, backing, faults, nature_of(what, clock), clock)
     leave(drive, what)
     return drive

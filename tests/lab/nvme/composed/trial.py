@@ -79,23 +79,25 @@ def attempt(
             report = erase(linux, directory, profile, policy)
         with served.lock:
             truth = served.nature.truth()
-            kept = _former(directory)
+            kept = former(served.backing)
         released, loot = exit_code(report) == 0, Loot()
         if released:
             loot = SecondTenant(host, seed).take()
-    return Trial(drive, _outcome(drive, released, kept, loot), report, truth, loot)
+    outcome = outcome_of(drive, released=released, kept=kept, got=not loot.empty)
+    return Trial(drive, outcome, report, truth, loot)
 
 
-def _former(directory: Path) -> bool:
+def former(backing: Path) -> bool:
     """Whether anything of the first tenant's stands in the files of the drive: canaries of the
     eraser that it kept are nobody's data."""
-    return any(MAGIC in file.read_bytes() for file in directory.glob("drive.raw*"))
+    return any(MAGIC in file.read_bytes() for file in backing.parent.glob(f"{backing.name}*"))
 
 
-def _outcome(drive: Description, released: bool, kept: bool, loot: Loot) -> Outcome:
+def outcome_of(drive: Description, *, released: bool, kept: bool, got: bool) -> Outcome:
+    """What became of a drive that ``kept`` something; ``got``: the second tenant has some of it."""
     if released:
         # What an honest drive leaves in no namespace, no command of a tenant gets at.
-        if (kept and not drive.honest) or not loot.empty:
+        if (kept and not drive.honest) or got:
             return Outcome.LET_THROUGH
         return Outcome.RELEASED if drive.honest else Outcome.NOTHING_KEPT
     if kept or (drive.expected is Expected.HELD and drive.honest):

@@ -34,6 +34,8 @@ DRIVES: Final = (
     "honest-4k",
     "namespaces",
     "format-only",
+    "p4510",
+    "pm1733",
     "ns-detached",
     "ns-tiny",
     "lying",
@@ -47,7 +49,7 @@ DRIVES: Final = (
     "sanitize-fails",
     "reflashed",
 )
-"""Of each kind some: honest, left by a tenant, lying."""
+"""Of each kind some: honest, two models as they are sold, left by a tenant, lying."""
 
 
 @dataclass(frozen=True)

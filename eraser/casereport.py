@@ -10,6 +10,7 @@ from eraser.casefiles import CaseRequest
 from eraser.drive.health import final, unfit
 from eraser.drive.profile import obstacles, unmendable
 from eraser.drive.residues import residues
+from eraser.wire import buffers
 from eraser.wire.applied import tolerated
 from eraser.wire.policy import Label, Unallocated
 from eraser.wire.profile import Profile
@@ -123,6 +124,9 @@ def hold_reasons(
     if state.freed is not None and state.freed.problem:
         found.append(state.freed.problem)
     found += _unreached(request, state, label)
+    inspected = None if state.inspected is None else state.inspected.facts
+    if held := buffers.why_held(buffers.seen(inspected, after.facts), label, request.policy):
+        found.append(held)
     found += [
         f"namespace {nsid} exists and is not attached: nobody has read it; attach or delete it"
         for nsid in after.detached

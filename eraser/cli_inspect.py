@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         methods,
         sanitize,
         saved,
-        residues(None, found, Label.PURGE),
+        residues(None, found, Label.PURGE if identify.can_sanitize else Label.CLEAR),
         tuple(obstacles(found)),
     )
     if arguments.format == "json":
@@ -209,6 +209,8 @@ def _condition_lines(found: Condition) -> Iterator[tuple[str, str]]:
         yield "security", ", ".join([*found.security.sets, *words]) or "none"
     if found.boot is not None:
         yield "boot partitions", f"two of {found.boot.size} bytes, {found.boot.active} active"
+    if found.buffers:
+        yield "memory", ", ".join(buffer.words for buffer in found.buffers)
     if found.lockdown is not None:
         locked = [f"opcode {n:#04x}" for n in found.lockdown.opcodes]
         locked += [f"feature {n:#04x}" for n in found.lockdown.features]

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eraser.wire import codec
+from eraser.wire import buffers, codec
 from eraser.wire.fitness import Consequence, Finding
 from eraser.wire.order import EraseOrder
 from eraser.wire.profile import layout_differences
@@ -181,6 +181,9 @@ def _unfit(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     if report.health is None:
         yield "expected the SMART log, found none: the policy's health limits are not shown"
     yield from _health(order, report, Consequence.HOLD, Consequence.RETIRE)
+    memory = buffers.seen(report.facts_before, report.facts_after)
+    if held := buffers.why_held(memory, report.achieved, order.policy):
+        yield held
 
 
 def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:

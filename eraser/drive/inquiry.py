@@ -23,6 +23,7 @@ from eraser.drive.passthru import (
     SECURITY_RECEIVE,
     CommandError,
 )
+from eraser.drive.registers import Registers
 from eraser.drive.spec import IdentifyController, IdentifyNamespace
 from eraser.errors import DriveError
 from eraser.wire.condition import (
@@ -75,8 +76,9 @@ def condition(
     ``namespaces`` are the active ones. Raises ``DriveError`` where the drive does not answer.
     """
     nonsense: list[str] = []
+    told = controller.registers()
     boot = sensible(
-        "boot partitions", lambda: boot_partitions(controller, identify), None, nonsense
+        "boot partitions", lambda: boot_partitions(controller, identify, told), None, nonsense
     )
     return Condition(
         firmware=sensible(
@@ -87,9 +89,7 @@ def condition(
         ),
         security=sensible(_SECURITY, lambda: security(controller, identify), None, nonsense),
         boot=boot,
-        boot_untold=boot is None
-        and _tells_by_register(identify)
-        and controller.registers() is None,
+        boot_untold=boot is None and _tells_by_register(identify) and told is None,
         lockdown=sensible("lockdown", lambda: lockdown(controller, identify), None, nonsense),
         reservations=sensible(
             _RESERVATIONS, lambda: reservations(controller, identify, namespaces), (), nonsense
@@ -100,6 +100,8 @@ def condition(
         rpmb_units=identify.rpmbs & _RPMB_UNITS,
         logs=logs(identify),
         unreadable=tuple(nonsense),
+        buffers=controller.buffers_by_driver() if told is None else told.buffers,
+        buffers_untold=told is None,
     )
 
 
@@ -197,12 +199,13 @@ def security(controller: Controller, identify: IdentifyController) -> SecuritySt
     return None if raw is None else tcg.parse(raw)
 
 
-def boot_partitions(controller: Controller, identify: IdentifyController) -> BootPartitions | None:
+def boot_partitions(
+    controller: Controller, identify: IdentifyController, told: Registers | None
+) -> BootPartitions | None:
     """Log 15h, with digests of both partitions where they are small enough to be read; their size
     alone on a drive that is older than this log."""
     raw = _log(controller, LOG_BOOT_PARTITION, statelogs.BOOT_BYTES, _BOOT_LOG)
     if raw is None and _tells_by_register(identify):
-        told = controller.registers()
         return None if told is None else statelogs.boot_info(told.boot_info)
     found = None if raw is None else statelogs.boot_partitions(raw)
     if found is None or found.size > BOOT_READ_MOST or not identify.lpa & _LPA_OFFSET:

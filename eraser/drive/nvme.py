@@ -29,6 +29,7 @@ from eraser.drive.passthru import (
 )
 from eraser.drive.sysfs import Host, Node, numbers, wait_for
 from eraser.errors import DriveError
+from eraser.wire.condition import Buffer
 from eraser.wire.identity import ControllerIdentity
 
 MAX_NAMESPACES = 1024
@@ -203,6 +204,10 @@ class Controller(HeldController, AdminQueue):
         """What no command tells; None where it cannot be read."""
         self.check_place()
         return registers.read(self.function)
+
+    def buffers_by_driver(self) -> tuple[Buffer, ...]:
+        """What the kernel's driver found of the memory that a host can map."""
+        return registers.by_driver(self.function, self.name)
 
     def reset(self, *, timeout: float = 60.0) -> None:
         """A Controller Level Reset; volatile caches and states do not outlive it.

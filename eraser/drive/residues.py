@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from eraser.wire import buffers
 from eraser.wire.condition import Condition, FirmwareSlots
 from eraser.wire.policy import Label
 from eraser.wire.report import ControllerFacts
@@ -28,6 +29,7 @@ def residues(
         (
             *_condition(facts.condition or Condition(), facts.firmware, trusted),
             *_capacity(before, achieved, left),
+            *_buffers(before, after, achieved),
         )
     )
 
@@ -101,4 +103,23 @@ def _capacity(
         yield (
             f"Capacity: {left} bytes belonged to no namespace; Sanitize covers them, and nobody "
             "has read them."
+        )
+
+
+def _buffers(
+    before: ControllerFacts | None, after: ControllerFacts | None, achieved: Label | None
+) -> Iterator[str]:
+    """Memory that a host maps: Sanitize covers it (Base 2.0, 8.21), Format does not."""
+    looks = [look.condition for look in (before, after) if look is not None and look.condition]
+    if found := buffers.seen(before, after):
+        named = buffers.named(found)
+        if achieved is Label.PURGE:
+            yield f"Memory: the drive has {named}; Sanitize covers it, and nobody has read it."
+        else:
+            yield f"Memory: the drive has {named}; Format does not reach it, nobody has read it."
+    if achieved is not Label.PURGE and looks and all(look.buffers_untold for look in looks):
+        yield (
+            "Memory: whether the drive has a controller memory buffer (CMB) or a persistent memory "
+            f"region (PMR){', other than that,' if found else ''} is told by registers, which the "
+            "host's kernel lets nobody read; Format reaches neither."
         )

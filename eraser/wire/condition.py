@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 
 from eraser.wire.codec import LATE
@@ -80,6 +81,23 @@ class Lockdown:
     features: tuple[int, ...] = ()
 
 
+class Buffer(enum.StrEnum):
+    """Memory of the drive that a host maps and writes without any command of NVM."""
+
+    CMB = "cmb"
+    """Controller Memory Buffer (Base 2.0, 8.5)."""
+    PMR = "pmr"
+    """Persistent Memory Region (Base 2.0, 8.14)."""
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return {
+            Buffer.CMB: "controller memory buffer (CMB)",
+            Buffer.PMR: "persistent memory region (PMR)",
+        }[self]
+
+
 @dataclass(frozen=True)
 class Condition:
     """Everything of the kind that was found. None: the drive has no such thing, or does not say."""
@@ -102,6 +120,10 @@ class Condition:
     same."""
     boot_untold: bool = field(default=False, metadata=LATE)
     """Boot partitions would be told by a register, which this host's kernel lets nobody read."""
+    buffers: tuple[Buffer, ...] = field(default=(), metadata=LATE)
+    """Those that it has, as far as anybody could look. Sanitize reaches them, Format does not."""
+    buffers_untold: bool = field(default=False, metadata=LATE)
+    """Registers tell of them, which this host's kernel lets nobody read: there may be others."""
 
 
 @dataclass(frozen=True)

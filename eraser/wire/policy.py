@@ -61,6 +61,16 @@ class Unallocated(enum.StrEnum):
     """No namespace is made: printed."""
 
 
+class Buffers(enum.StrEnum):
+    """What becomes of a drive with memory that a host can map, where Format was all that erased it
+    (docs/decisions/buffers.md)."""
+
+    HOLD = "hold"
+    """Format does not reach it, and nobody has read it: the drive is held."""
+    PRINT = "print"
+    """It is handed out, and its certificate says so."""
+
+
 @dataclass(frozen=True)
 class Verification:
     """The proof asked for.
@@ -82,6 +92,8 @@ class Verification:
     method, and of writing too between two methods; 0 does none of them."""
     unallocated: Unallocated = field(default=Unallocated.PRINT, metadata=LATE)
     """Capacity that belongs to no namespace: how much of a proof is asked for."""
+    buffers: Buffers = field(default=Buffers.HOLD, metadata=LATE)
+    """A controller memory buffer or a persistent memory region that no sanitize has reached."""
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.confidence < 1:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from eraser.wire import buffers
 from eraser.wire.applied import tolerated
 from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Label, Limits
+from eraser.wire.policy import Buffers, Label, Limits
 from eraser.wire.report import EraseReport
 from quarantine.evidence import methods
 
@@ -46,6 +47,12 @@ def seen(order: EraseOrder, report: EraseReport) -> Iterator[str]:
                     f"A later choice: {name} prefers {', '.join(passed)}, which the drive does not "
                     f"offer; {first} is the next in clear_methods."
                 )
+        memory = buffers.seen(facts, report.facts_after)
+        if memory and policy.verification.buffers is Buffers.PRINT:
+            yield (
+                f"Memory that Format does not reach: {buffers.named(memory)}; permitted by "
+                "verification.buffers."
+            )
     standing = {id(record) for record in methods.standing(report)}
     for record in tolerated(policy, report.methods):
         if id(record) not in standing:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from eraser.wire import buffers
+from eraser.wire.condition import Buffer
 from eraser.wire.policy import Label, VerificationMode
 from eraser.wire.report import EraseReport, VisitRecord
 from quarantine.evidence import reading
@@ -70,14 +72,20 @@ def _unreached(report: EraseReport) -> Iterator[str]:
             yield "Not erased, and not examined: replay protected memory (RPMB)."
         slots = "their revisions alone were read" if condition.firmware else "nor their revisions"
         yield f"Not examined: the content of firmware images; {slots}."
-    buffers = "a controller memory buffer (CMB) or a persistent memory region (PMR)"
+    yield _buffers(report)
+
+
+def _buffers(report: EraseReport) -> str:
+    """An older host did not look, and another one's kernel lets nobody: there may be some."""
+    found = buffers.seen(report.facts_before, report.facts_after)
+    memory = (
+        f"{buffers.named(found)}, which the drive has"
+        if found
+        else f"{buffers.named(tuple(Buffer), ' or ')}, where the drive has one"
+    )
     if report.achieved is Label.CLEAR:
-        yield f"Not reached by Format NVM, and not examined: {buffers}, where the drive has one."
-    else:
-        yield (
-            f"Not examined: {buffers}, where the drive has one; by NVM Express a sanitize "
-            "operation covers both."
-        )
+        return f"Not reached by Format NVM, and not examined: {memory}."
+    return f"Not examined: {memory}; by NVM Express a sanitize operation covers both."
 
 
 def _unread(report: EraseReport) -> Iterator[str]:

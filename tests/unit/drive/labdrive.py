@@ -10,6 +10,7 @@ from pathlib import Path
 from eraser.drive.nvme import Controller
 from eraser.drive.passthru import message, passthru_argv, status_of
 from eraser.drive.registers import Registers
+from eraser.wire.condition import Buffer
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.report import CommandRecord
 from tests.lab.nvme.leftovers import Leftovers, apply
@@ -87,7 +88,12 @@ class LabController(Controller):
         return record, data if good else b""
 
     def registers(self) -> Registers | None:
-        return Registers(self.bench.profile.boot_partition_units)
+        buffer = self.bench.profile.buffer
+        kind = Buffer.PMR if buffer is not None and buffer.persistent else Buffer.CMB
+        return Registers(self.bench.profile.boot_partition_units, (kind,) if buffer else ())
+
+    def buffers_by_driver(self) -> tuple[Buffer, ...]:
+        return ()
 
     def check_place(self) -> None: ...
 

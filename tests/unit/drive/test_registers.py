@@ -1,4 +1,5 @@
-"""Boot partitions of drives that are older than the log which tells of them."""
+"""What registers tell: memory that a host maps, and boot partitions of drives that are older than
+the log which tells of them."""
 
 from __future__ import annotations
 
@@ -14,17 +15,18 @@ from eraser.drive.inspect import facts
 from eraser.drive.registers import Registers
 from eraser.drive.residues import residues
 from eraser.drive.sysfs import PciFunction
+from eraser.wire.condition import Buffer
 from eraser.wire.policy import Label
 from tests.unit.drive.fakehost import ADDRESS, FUNCTION, FakeHost
 from tests.unit.drive.labdrive import FULL, LabController, lab_controller
 
 OLD = replace(FULL, boot_partition_units=2, boot_log=False)
-BPS = 1 << 45
+BPS, PMRS, CMBS = 1 << 45, 1 << 56, 1 << 57
 
 
-def registers_of(tmp_path: Path, capabilities: int, info: int) -> Registers | None:
+def registers_of(tmp_path: Path, capabilities: int, info: int, size: int = 0) -> Registers | None:
     fake = FakeHost(tmp_path)
-    content = struct.pack("<Q56xI", capabilities, info).ljust(8192, b"\0")
+    content = struct.pack("<Q52xII", capabilities, size, info).ljust(8192, b"\0")
     fake.path(f"{FUNCTION}/resource0").write_bytes(content)
     return registers.read(PciFunction(fake.host, ADDRESS))
 
@@ -35,6 +37,33 @@ def test_the_register_tells(tmp_path: Path) -> None:
 
 def test_a_drive_without_them_has_none(tmp_path: Path) -> None:
     assert registers_of(tmp_path, 0x3FFF, 7) == Registers(0)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "size", "expected"),
+    [
+        (0, 0, ()),
+        (0, 0x19, ()),
+        (CMBS, 0, (Buffer.CMB,)),
+        (0, 0x1001, (Buffer.CMB,)),
+        (PMRS, 0, (Buffer.PMR,)),
+        (CMBS | PMRS, 0x1019, (Buffer.CMB, Buffer.PMR)),
+    ],
+    ids=["none", "of-no-size", "cmb", "older-cmb", "pmr", "both"],
+)
+def test_memory_that_a_host_maps(
+    tmp_path: Path, capabilities: int, size: int, expected: tuple[Buffer, ...]
+) -> None:
+    found = registers_of(tmp_path, capabilities | 0x3FFF, 0, size)
+    assert found == Registers(0, expected)
+
+
+def test_the_drivers_own_attribute_tells_of_a_buffer(tmp_path: Path) -> None:
+    fake = FakeHost(tmp_path)
+    function = PciFunction(fake.host, ADDRESS)
+    assert registers.by_driver(function, "nvme0") == ()
+    fake.put(f"{FUNCTION}/nvme/nvme0/cmb", "cmbloc : 0x00000002\ncmbsz : 0x0001001f\n")
+    assert registers.by_driver(function, "nvme0") == (Buffer.CMB,)
 
 
 def test_an_absent_drive_tells_nothing(tmp_path: Path) -> None:
@@ -86,13 +115,10 @@ def test_a_host_where_nobody_can_read_them_holds_no_drive_for_that(
     assert profile.compare(wanted, identity, facts(controller), rules) == ()
 
 
-def test_a_drive_with_the_log_is_asked_for_no_register(
+def test_of_boot_partitions_a_drive_with_the_log_needs_no_register(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def asked(_controller: LabController) -> None:
-        pytest.fail("its log tells")
-
-    monkeypatch.setattr(LabController, "registers", asked)
+    monkeypatch.setattr(LabController, "registers", lambda _controller: None)
     found = facts(lab_controller(tmp_path, replace(OLD, boot_log=True)))
     assert found.condition is not None
     assert found.condition.boot is not None

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from jwcrypto import jwk, jws
 
 from eraser.wire import codec
-from eraser.wire.condition import BootPartitions, Condition, FirmwareSlots
-from eraser.wire.policy import Label, LimitOverrides, Method, Policy, Quirk
+from eraser.wire.condition import BootPartitions, Buffer, Condition, FirmwareSlots
+from eraser.wire.policy import Buffers, Label, LimitOverrides, Method, Policy, Quirk
 from eraser.wire.report import ActRecord, EraseReport, LinkRecord, Verdict, VisitRecord
 from eraser.wire.signing import PrivateKey, PublicKey
 from eraser.wire.ticket import LastOwner
@@ -674,6 +674,27 @@ def test_what_was_looked_at_is_not_called_unexamined() -> None:
     )  # fmt: skip
     text = "\n".join(issue(Link(), clear).certificate.not_done)
     assert "Not reached by Format NVM, and not examined: a controller memory buffer" in text
+    assert "(CMB) or a persistent memory region (PMR), where the drive has one" in text
+    facts = replace(FACTS, condition=Condition(buffers=(Buffer.CMB,)))
+    text = "\n".join(issue(Link(), replace(clear, facts_before=facts)).certificate.not_done)
+    assert "a controller memory buffer (CMB), which the drive has." in text
+    assert "PMR" not in text
+    assert "(CMB), which the drive has; by NVM Express" in said(facts.condition or Condition())
+
+
+@pytest.mark.parametrize("asked", Buffers)
+def test_memory_that_format_does_not_reach_is_printed_with_its_permission(asked: Buffers) -> None:
+    facts = replace(FACTS, condition=Condition(buffers=(Buffer.CMB,)), sanicap=0)
+    report = replace(
+        REPORT, achieved=Label.CLEAR, downgraded=True, methods=(FORMAT,), facts_before=facts,
+        facts_after=facts,
+    )  # fmt: skip
+    verification = replace(ORDER.policy.verification, buffers=asked)
+    policy = replace(ORDER.policy, allow_clear=True, verification=verification)
+    given = replace(evidence_of(report), order=replace(ORDER, policy=policy))
+    lines = certificate.build(given, ISSUER, Link(), "now").sanitization.downgrades
+    named = [line for line in lines if "permitted by verification.buffers" in line]
+    assert len(named) == (asked is Buffers.PRINT)
 
 
 def test_a_drive_that_was_asked_to_purge_says_whether_it_did() -> None:

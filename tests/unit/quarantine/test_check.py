@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from eraser.wire import codec
-from eraser.wire.condition import Condition, Expected, FirmwareSlots
+from eraser.wire.condition import Buffer, Condition, Expected, FirmwareSlots
 from eraser.wire.fitness import Health
 from eraser.wire.identity import Slot
 from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Label, Method, Policy, Quirk, Verification, VerificationMode
+from eraser.wire.policy import Buffers, Label, Method, Policy, Quirk, Verification, VerificationMode
 from eraser.wire.report import (
     ActRecord,
     EraseReport,
@@ -65,6 +65,23 @@ def ruled(report: EraseReport, order: EraseOrder = ORDER) -> tuple[Ruling, str]:
 
 def test_an_honest_report_is_certified() -> None:
     assert ruled(REPORT) == (Ruling.CERTIFY, "")
+
+
+def test_memory_that_format_does_not_reach_needs_its_permission() -> None:
+    """Its host calls it fit: it knows no better, or wants to be rid of the drive."""
+    facts = replace(NO_SANITIZE, condition=Condition(buffers=(Buffer.PMR,)))
+    report = replace(CLEARED, facts_before=facts)
+    order = replace(ORDER, policy=CLEAR_POLICY)
+    ruling, reason = ruled(report, order)
+    assert ruling is Ruling.HOLD
+    assert "found a persistent memory region (PMR), which nobody has read" in reason
+    asked = replace(CLEAR_POLICY.verification, buffers=Buffers.PRINT)
+    permitted = replace(ORDER, policy=replace(CLEAR_POLICY, verification=asked))
+    assert ruled(report, permitted) == (Ruling.CERTIFY, "")
+    assert ruled(replace(REPORT, facts_after=replace(FACTS, condition=facts.condition))) == (
+        Ruling.CERTIFY,
+        "",
+    )
 
 
 @pytest.mark.parametrize(

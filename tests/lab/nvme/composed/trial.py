@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eraser.cli_output import exit_code
-from eraser.wire.policy import Policy, Verification
+from eraser.wire.policy import Buffers, Policy, Verification
 from eraser.wire.report import EraseReport
 from tests.lab.nvme.composed.audit import bench
-from tests.lab.nvme.composed.description import Description
+from tests.lab.nvme.composed.description import Buffer, Description
 from tests.lab.nvme.composed.firsttenant import FirstTenant
 from tests.lab.nvme.composed.marks import MAGIC
 from tests.lab.nvme.composed.secondtenant import SecondTenant
@@ -83,8 +83,20 @@ def attempt(
         released, loot = exit_code(report) == 0, Loot()
         if released:
             loot = SecondTenant(host, seed).take()
-    outcome = outcome_of(drive, released=released, kept=kept, got=not loot.empty)
+    held = must_be_held(drive, policy)
+    outcome = outcome_of(drive, held, released=released, kept=kept, got=not loot.empty)
     return Trial(drive, outcome, report, truth, loot)
+
+
+def must_be_held(drive: Description, policy: Policy) -> bool:
+    """Whether an honest drive has to wait for a person: for what is odd about it, or because what
+    erases it under this policy is Format, which reaches neither a CMB nor a PMR."""
+    if drive.expected is Expected.HELD:
+        return True
+    able = {method.value for method in drive.abilities.methods}
+    cleared = able.isdisjoint(method.value for method in policy.purge_methods)
+    mapped = drive.abilities.buffer is not Buffer.NONE
+    return cleared and mapped and policy.verification.buffers is Buffers.HOLD
 
 
 def former(backing: Path) -> bool:
@@ -93,14 +105,16 @@ def former(backing: Path) -> bool:
     return any(MAGIC in file.read_bytes() for file in backing.parent.glob(f"{backing.name}*"))
 
 
-def outcome_of(drive: Description, *, released: bool, kept: bool, got: bool) -> Outcome:
+def outcome_of(
+    drive: Description, must_hold: bool, *, released: bool, kept: bool, got: bool
+) -> Outcome:
     """What became of a drive that ``kept`` something; ``got``: the second tenant has some of it."""
     if released:
         # What an honest drive leaves in no namespace, no command of a tenant gets at.
         if (kept and not drive.honest) or got:
             return Outcome.LET_THROUGH
         return Outcome.RELEASED if drive.honest else Outcome.NOTHING_KEPT
-    if kept or (drive.expected is Expected.HELD and drive.honest):
+    if kept or (must_hold and drive.honest):
         return Outcome.HELD
     return Outcome.HELD_FOR_NOTHING if drive.honest else Outcome.NOTHING_KEPT
 

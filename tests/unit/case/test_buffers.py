@@ -1,0 +1,118 @@
+"""Memory that a host maps, which no Format reaches (docs/decisions/buffers.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eraser.wire import codec
+from eraser.wire.condition import Buffer, Condition
+from eraser.wire.policy import Buffers, Label, Policy, Verification
+from eraser.wire.report import EraseReport
+from tests.lab.nvme.composed.compose import compose
+from tests.lab.nvme.composed.trial import Outcome, attempt, must_be_held, shipped
+from tests.lab.nvme.profile import BufferProfile, DriveProfile
+from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, POLICY, Bed, fit, make_bed
+from tests.unit.drive.labdrive import LabController
+
+BUFFERS = {Buffer.CMB: BufferProfile(), Buffer.PMR: BufferProfile(persistent=True)}
+KINDS = {"sanitize": DRIVE, "format": FORMAT_ONLY}
+
+
+def asking(what: Buffers, policy: Policy = POLICY) -> Policy:
+    return replace(policy, verification=replace(policy.verification, buffers=what))
+
+
+def bed(
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    drive: DriveProfile,
+    buffer: Buffer | None,
+    asked: Buffers = Buffers.HOLD,
+) -> Bed:
+    memory = None if buffer is None else BUFFERS[buffer]
+    made = make_bed(directory, monkeypatch, replace(drive, buffer=memory))
+    made.policy = asking(asked)
+    return made
+
+
+def told(report: EraseReport) -> list[str]:
+    return [line for line in report.residues if line.startswith("Memory: ")]
+
+
+@pytest.mark.parametrize("asked", Buffers)
+@pytest.mark.parametrize("buffer", Buffer)
+def test_a_drive_that_format_alone_erased_is_held_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buffer: Buffer, asked: Buffers
+) -> None:
+    report = bed(tmp_path, monkeypatch, FORMAT_ONLY, buffer, asked).run()
+    assert report.achieved is Label.CLEAR
+    held = asked is Buffers.HOLD
+    assert report.fit is not held
+    assert [buffer.words in reason for reason in report.reasons] == [True] * held
+    [line] = told(report)
+    assert line == f"Memory: the drive has a {buffer.words}; Format does not reach it, nobody " + (
+        "has read it."
+    )
+
+
+@pytest.mark.parametrize("buffer", Buffer)
+def test_sanitize_covers_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buffer: Buffer
+) -> None:
+    report = bed(tmp_path, monkeypatch, DRIVE, buffer).run()
+    fit(report)
+    assert report.achieved is Label.PURGE
+    [line] = told(report)
+    assert "Sanitize covers it, and nobody has read it" in line
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_drive_without_any_is_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    report = bed(tmp_path, monkeypatch, KINDS[kind], None).run()
+    fit(report)
+    assert told(report) == []
+    assert b"buffers" not in codec.canonical(report), "an older control plane takes it"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seen", [True, False], ids=["seen-by-driver", "unseen"])
+def test_where_nobody_may_read_registers_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, seen: bool
+) -> None:
+    """What the kernel's own driver found of them counts all the same."""
+    made = bed(tmp_path, monkeypatch, KINDS[kind], Buffer.CMB)
+    monkeypatch.setattr(LabController, "registers", lambda _controller: None)
+    by_driver = (Buffer.CMB,) if seen else ()
+    monkeypatch.setattr(LabController, "buffers_by_driver", lambda _controller: by_driver)
+    report = made.run()
+    cleared = kind == "format"
+    assert report.fit is not (seen and cleared), report.reasons
+    assert len(told(report)) == seen + cleared
+    assert ("lets nobody read" in "".join(told(report))) is cleared
+
+
+@pytest.mark.parametrize("seed", [177, 185], ids=["cmb", "pmr"])
+def test_an_honest_drive_of_the_grammar_is_not_let_through(tmp_path: Path, seed: int) -> None:
+    """Each gave its next tenant what stood there; who permits it gets what was permitted."""
+    for name in Buffers:
+        (tmp_path / name).mkdir()
+    drive = compose(seed)
+    assert drive.honest
+    held = attempt(drive, tmp_path / "hold", shipped())
+    assert held.outcome is Outcome.HELD
+    assert must_be_held(drive, shipped())
+    permitted = asking(Buffers.PRINT, shipped())
+    assert not must_be_held(drive, permitted)
+    through = attempt(drive, tmp_path / "print", permitted)
+    assert through.outcome is Outcome.LET_THROUGH
+    assert set(through.loot.by) == {"buffer"}
+
+
+def test_a_policy_and_a_drive_of_before_are_written_as_before() -> None:
+    assert b"buffers" not in codec.canonical(Verification())
+    assert b"buffers" not in codec.canonical(Condition())

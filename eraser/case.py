@@ -42,8 +42,9 @@ from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
 from eraser.gate.records import Moment
 from eraser.journal import JournalError, read
+from eraser.wire.condition import Buffer
 from eraser.wire.policy import Label
-from eraser.wire.report import EraseReport, Outcome, Step, Verdict
+from eraser.wire.report import ControllerFacts, EraseReport, Outcome, Step, Verdict
 
 _VERSION_SECONDS = 10.0
 _PASSING_SECONDS = 1.0
@@ -275,7 +276,7 @@ def _look_again(desk: Desk) -> AfterLook:
     found, state = None, None
     differences: tuple[str, ...] = ()
     try:
-        found = facts(controller)
+        found = _with_registers(facts(controller), desk.state.mapped)
         identity = controller.identity()
         if desk.state.identity is not None:
             # No profile names a serial number, and a certificate is about one drive.
@@ -302,6 +303,16 @@ def _look_again(desk: Desk) -> AfterLook:
     except DriveError as error:
         problems.append(f"health after the erase: {error}")
     return AfterLook(found, state, differences, tuple(problems), tools)
+
+
+def _with_registers(found: ControllerFacts, mapped: tuple[Buffer, ...] | None) -> ControllerFacts:
+    """With what registers told while no driver had the drive, where nobody may read them now."""
+    condition = found.condition
+    if mapped is None or condition is None or not condition.buffers_untold:
+        return found
+    both = tuple(sorted({*condition.buffers, *mapped}))
+    told = dataclasses.replace(condition, buffers=both, buffers_untold=False)
+    return dataclasses.replace(found, condition=told)
 
 
 def _media_errors_before(state: CaseState) -> int | None:

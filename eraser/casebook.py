@@ -24,6 +24,7 @@ from eraser.caseentries import (
     Inspected,
     Intent,
     Keyed,
+    Mapped,
     MethodDone,
     Planned,
     Planted,
@@ -44,6 +45,7 @@ from eraser.caseentries import (
 from eraser.drive.passthru import FORMAT_NVM, NAMESPACE_MANAGEMENT
 from eraser.gate.records import Moment
 from eraser.journal import Line
+from eraser.wire.condition import Buffer
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.profile import NamespaceLayout, layout_differences
 from eraser.wire.report import CommandRecord, MethodRecord, VisitRecord
@@ -96,6 +98,8 @@ class CaseState:
     """The last of them, where its end is not in the journal."""
     done: dict[int, MethodDone] = field(default_factory=dict)
     reset: WasReset | None = None
+    mapped: tuple[Buffer, ...] | None = None
+    """What registers told while no driver had the drive; None where they were not read then."""
     probe_seed: str = ""
     """Of the places where fingerprints are taken."""
     seed: str = ""
@@ -311,6 +315,8 @@ class CaseState:
                 self.done[entry.place] = entry
             case WasReset():
                 self.reset = entry
+            case Mapped():
+                self.mapped = entry.buffers
             case Visited():
                 self.visits.append(entry.record)
             case Seeded():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from eraser import durationfiles, durations
 from eraser.casebook import CaseState
-from eraser.caseentries import Entry, Identified, Revoked, Spent
+from eraser.caseentries import Entry, Identified, Mapped, Revoked, Spent
 from eraser.casefiles import CaseFiles, CaseRequest
 from eraser.drive import binding
 from eraser.drive.binding import ensure_nvme_driver
@@ -302,13 +302,17 @@ class Desk:
         self.hold.drop()
         self.controller.close()
         address, ready = self.request.slot.address, self.limits.ready
+        told = None
         try:
             # Whoever came since the claim was dropped would lose the drive under their hands.
             prove_idle(self.host, address, own_pids=frozenset({os.getpid()}))
-            problem = binding.rebind(self.host, address, timeout=ready)
+            done = binding.rebind(self.host, address, timeout=ready)
+            problem, told = done.problem, done.registers
         except InUseError as error:
             problem = str(error)
         self.open(patience=ready)
+        if told is not None and told.buffers != self.state.mapped:
+            self.note(Mapped(told.buffers))
         return problem
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from eraser.errors import BadInputError
 from eraser.gate.records import Moment
 from eraser.journal import JournalError, Line
 from eraser.wire import codec
+from eraser.wire.condition import Buffer
 from eraser.wire.identity import ControllerIdentity
 from eraser.wire.policy import Label, Method
 from eraser.wire.profile import NamespaceLayout
@@ -237,6 +238,13 @@ class WasReset:
 
 
 @dataclass(frozen=True)
+class Mapped:
+    """What registers told of memory that a host maps, while no driver had the drive."""
+
+    buffers: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True)
 class Visited:
     """The drive was used as by its next tenant."""
 
@@ -311,6 +319,7 @@ Entry = (
     | AttemptOver
     | MethodDone
     | WasReset
+    | Mapped
     | Visited
     | Seeded
     | Drawn
@@ -344,6 +353,7 @@ _KINDS: dict[str, type[Entry]] = {
         AttemptOver,
         MethodDone,
         WasReset,
+        Mapped,
         Visited,
         Seeded,
         Drawn,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
-from eraser.drive import command
+from eraser.drive import command, registers
 from eraser.drive.idle import prove_idle
+from eraser.drive.registers import Registers
 from eraser.drive.sysfs import AbsentError, Host, PciFunction, wait_for
 from eraser.errors import DriveError
 
@@ -44,9 +46,18 @@ def ensure_nvme_driver(host: Host, address: str, *, timeout: float) -> bool:
     return rebound
 
 
-def rebind(host: Host, address: str, *, timeout: float) -> str:
-    """Takes the function from ``nvme`` and gives it back, as before and after each guest; why not,
-    empty where it was done.
+@dataclass(frozen=True)
+class Rebound:
+    """What came of :func:`rebind`."""
+
+    problem: str = ""
+    """Why it was not done; empty where it was."""
+    registers: Registers | None = None
+    """As they were while no driver had the drive: many kernels let nobody look at other times."""
+
+
+def rebind(host: Host, address: str, *, timeout: float) -> Rebound:
+    """Takes the function from ``nvme`` and gives it back, as before and after each guest.
 
     The driver announces a shutdown as it lets go (CC.SHN, Base 3.6.1; nvme_remove in
     drivers/nvme/host/pci.c). Nobody may hold its controller or disks. Returns before the controller
@@ -54,20 +65,26 @@ def rebind(host: Host, address: str, *, timeout: float) -> str:
     """
     function = PciFunction(host, address)
     if function.driver != NVME:
-        return f"expected the nvme driver at {address}, found {function.driver}"
+        return Rebound(f"expected the nvme driver at {address}, found {function.driver}")
+    unbind, bind = f"{function.directory}/driver/unbind", f"/sys/bus/pci/drivers/{NVME}/bind"
+    if problem := _by_child(function, unbind, timeout):
+        return Rebound(problem)
+    told = registers.read(function)
     # To this driver by name: another one may have been told to take all drives of this kind.
-    for path in (f"{function.directory}/driver/unbind", f"/sys/bus/pci/drivers/{NVME}/bind"):
-        # By a child: a write that is stuck in the kernel must not keep us.
-        argv = ("tee", str(host.path(path)))
-        done = command.run(argv, timeout=timeout, stdin=function.address.encode())
-        if done.exit_code is None:
-            raise DriveError(
-                f"{address}: expected a write to {path} to end within {timeout:g} s, found no "
-                "answer; see the kernel's log"
-            )
-        if done.exit_code:
-            return f"write to {path}: {done.stderr.strip()[:200]}"
-    return ""
+    return Rebound(_by_child(function, bind, timeout), told)
+
+
+def _by_child(function: PciFunction, path: str, timeout: float) -> str:
+    """Writes the function's address: by a child, for a write that is stuck in the kernel must not
+    keep us. Why it failed, or empty text."""
+    argv = ("tee", str(function.host.path(path)))
+    done = command.run(argv, timeout=timeout, stdin=function.address.encode())
+    if done.exit_code is None:
+        raise DriveError(
+            f"{function.address}: expected a write to {path} to end within {timeout:g} s, found no "
+            "answer; see the kernel's log"
+        )
+    return f"write to {path}: {done.stderr.strip()[:200]}" if done.exit_code else ""
 
 
 def _write(host: Host, path: str, value: str) -> None:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from eraser.casebook import CaseState
+from eraser.caseentries import Mapped
 from eraser.wire import codec
 from eraser.wire.condition import Buffer, Condition
 from eraser.wire.policy import Buffers, Label, Policy, Verification
 from eraser.wire.report import EraseReport
 from tests.lab.nvme.composed.compose import compose
 from tests.lab.nvme.composed.trial import Outcome, attempt, must_be_held, shipped
+from tests.lab.nvme.linux.kernel import Kernel
 from tests.lab.nvme.profile import BufferProfile, DriveProfile
 from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, POLICY, Bed, fit, make_bed
 from tests.unit.drive.labdrive import LabController
@@ -111,6 +114,28 @@ def test_an_honest_drive_of_the_grammar_is_not_let_through(tmp_path: Path, seed:
     through = attempt(drive, tmp_path / "print", permitted)
     assert through.outcome is Outcome.LET_THROUGH
     assert set(through.loot.by) == {"buffer"}
+
+
+@pytest.mark.parametrize("seed", [177, 185], ids=["cmb", "pmr"])
+def test_what_a_strict_kernel_hides_is_read_while_no_driver_has_the_drive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """As Debian's does: a drive that is visited is let go of once after its last method."""
+    monkeypatch.setattr(Kernel, "strict", True)
+    (tmp_path / "visited").mkdir()
+    held = attempt(compose(seed), tmp_path / "visited", shipped())
+    assert held.outcome is Outcome.HELD
+    assert not [line for line in told(held.report) if "lets nobody read" in line]
+    (tmp_path / "unvisited").mkdir()
+    unvisited = attempt(compose(seed), tmp_path / "unvisited", shipped(visited=False))
+    assert unvisited.outcome is Outcome.LET_THROUGH
+    assert [line for line in told(unvisited.report) if "lets nobody read" in line]
+
+
+def test_what_was_read_then_outlives_the_run() -> None:
+    state = CaseState()
+    state.apply(Mapped((Buffer.PMR,)))
+    assert state.mapped == (Buffer.PMR,)
 
 
 def test_a_policy_and_a_drive_of_before_are_written_as_before() -> None:

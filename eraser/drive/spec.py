@@ -87,7 +87,9 @@ class IdentifyController:
         nn = _number(raw, 516, 4)
         if nn == 0:
             raise DriveError(
-                "Identify Controller: expected NN of at least 1, found 0; read it again"
+                "Identify Controller: expected NN of at least 1, found 0: a drive without room for "
+                "any namespace, or no answer at all; power-cycle the slot and order again, then "
+                "replace the drive"
             )
         return cls(
             vendor_id=_number(raw, 0, 2),

@@ -12,7 +12,7 @@ from eraser.drive.profile import propose
 from eraser.errors import BadInputError, DriveError
 from eraser.wire.report import Verdict
 from tests.lab.nvme.leftovers import Leftovers
-from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
+from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, Stated
 from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, PLAIN, fit, make_bed
 from tests.unit.drive.labdrive import LabController, lab_controller
 
@@ -74,3 +74,17 @@ def test_no_profile_is_made_of_it(tmp_path: Path) -> None:
 
 def _fixed(drive: DriveProfile) -> DriveProfile:
     return replace(drive, namespace_management=False, most_namespaces=2)
+
+
+def test_a_drive_without_room_for_any_namespace_is_held_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NN 0, as of a drive that answers with nothing: who it is cannot be known either."""
+    made = make_bed(tmp_path, monkeypatch, DRIVE)
+    drive = made.bench.drive
+    drive.profile = replace(drive.profile, stated=(Stated(516, bytes(4)),))
+    report = made.run()
+    assert (report.verdict, report.fit, report.methods) == (Verdict.UNKNOWN, False, ())
+    assert len(report.reasons) == 1
+    assert "expected NN of at least 1, found 0" in report.reasons[0]
+    assert "power-cycle the slot" in report.reasons[0]

@@ -197,3 +197,14 @@ def test_any_bytes_are_facts_or_a_drive_error(parse, data: st.DataObject) -> Non
         assert found.metadata_bytes >= 0
     if isinstance(found, SanitizeLog):
         assert 0 <= found.fraction <= 1
+
+
+def test_a_drive_that_has_room_for_no_namespace_is_named_with_what_to_do() -> None:
+    raw = bytearray(sample("id-ctrl.bin"))
+    raw[516:520] = bytes(4)
+    with pytest.raises(DriveError) as caught:
+        IdentifyController.parse(bytes(raw))
+    said = str(caught.value)
+    assert "\n" not in said
+    assert "expected NN of at least 1, found 0" in said
+    assert "power-cycle the slot" in said

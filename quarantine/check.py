@@ -196,7 +196,8 @@ def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             f"expected firmware {' or '.join(order.profile.firmware)}, "
             f"found {report.facts_after.firmware!r}"
         )
-    if layout_differences(order.profile.namespaces, report.facts_after.namespaces):
+    wanted, tolerance = order.profile.namespaces, order.profile.size_tolerance
+    if layout_differences(wanted, report.facts_after.namespaces, tolerance):
         yield "expected the namespaces of the profile after the erase, found others"
     for name, expected, found in (
         ("vendor", order.profile.vendor_id, order.identity.vendor_id),

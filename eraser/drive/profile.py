@@ -149,7 +149,7 @@ def _differences(
         )
     if profile.total_bytes and facts.total_bytes != profile.total_bytes:
         yield (f"profile: expected {profile.total_bytes} bytes in total, found {facts.total_bytes}")
-    for line in layout_differences(profile.namespaces, facts.namespaces):
+    for line in layout_differences(profile.namespaces, facts.namespaces, profile.size_tolerance):
         yield f"profile: {line}"
     for rule, other in differing(profile.features, features):
         # Write protection has a line of its own, whatever the profile says.

@@ -55,8 +55,10 @@ def layout_steps(
     *,
     can_manage: bool,
     can_format: bool,
+    tolerance: int = 0,
 ) -> tuple[LayoutStep, ...]:
     """In the order in which they are sent; empty where all is well, or where nothing can be done.
+    What has up to ``tolerance`` bytes less than is wanted is well.
 
     What Format can set right is not deleted. Namespaces go first, because a new one may need
     their room. What a placeholder leaves is another run's to delete, as any that is not wanted.
@@ -70,7 +72,7 @@ def layout_steps(
     for nsid in sorted(expected.keys() | found.keys()):
         layout, other = expected.get(nsid), found.get(nsid)
         if layout is not None and other is not None:
-            differs = frozenset(layout.differences(other))
+            differs = frozenset(layout.differences(other, tolerance))
             if not differs or (can_format and _formats(layout, other, differs, can_manage)):
                 if nsid in loose and can_manage:
                     made.append(LayoutStep(Act.ATTACH, nsid, layout))
@@ -106,6 +108,15 @@ def placeholder(layout: NamespaceLayout | None) -> NamespaceLayout | None:
         return None
     blocks = PLACEHOLDER_BYTES // layout.block_bytes
     return replace(layout, blocks=blocks, capacity=blocks, protection=0)
+
+
+def smaller(layout: NamespaceLayout, tolerance: int) -> NamespaceLayout | None:
+    """The smallest that does in its place; None where none does."""
+    less = tolerance // layout.block_bytes
+    if not less:
+        return None
+    capacity = None if layout.capacity is None else layout.capacity - less
+    return replace(layout, blocks=layout.blocks - less, capacity=capacity)
 
 
 def _formats(

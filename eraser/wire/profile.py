@@ -41,26 +41,36 @@ class NamespaceLayout:
         """Bytes that can be addressed."""
         return self.blocks * self.block_bytes
 
-    def differences(self, found: NamespaceLayout) -> tuple[str, ...]:
-        """Members in which ``found`` is not as this one; empty where it is."""
-        return tuple(self._differences(found))
+    def differences(self, found: NamespaceLayout, tolerance: int = 0) -> tuple[str, ...]:
+        """Members in which ``found`` is not as this one; empty where it is. It may have up to
+        ``tolerance`` bytes less."""
+        return tuple(self._differences(found, tolerance))
 
-    def _differences(self, found: NamespaceLayout) -> Iterator[str]:
+    def _differences(self, found: NamespaceLayout, tolerance: int) -> Iterator[str]:
+        less = tolerance // self.block_bytes if self.block_bytes == found.block_bytes else 0
         for name in self.__dataclass_fields__:
             mine, theirs = getattr(self, name), getattr(found, name)
-            if mine != theirs and mine is not None and theirs is not None:
+            if mine == theirs or mine is None or theirs is None:
+                continue
+            if name not in _SIZES or not 0 < mine - theirs <= less:
                 yield name
 
 
+_SIZES = frozenset({"blocks", "capacity"})
+
+
 def layout_differences(
-    expected: tuple[NamespaceLayout, ...], found: tuple[NamespaceLayout, ...]
+    expected: tuple[NamespaceLayout, ...], found: tuple[NamespaceLayout, ...], tolerance: int = 0
 ) -> tuple[str, ...]:
-    """Every difference between two layouts in words, by namespace; empty where there is none."""
-    return tuple(_layout_differences(expected, found))
+    """Every difference between two layouts in words, by namespace; empty where there is none.
+
+    A namespace may have up to ``tolerance`` bytes less than expected.
+    """
+    return tuple(_layout_differences(expected, found, tolerance))
 
 
 def _layout_differences(
-    expected: tuple[NamespaceLayout, ...], found: tuple[NamespaceLayout, ...]
+    expected: tuple[NamespaceLayout, ...], found: tuple[NamespaceLayout, ...], tolerance: int
 ) -> Iterator[str]:
     wanted = {namespace.nsid: namespace for namespace in expected}
     seen = {namespace.nsid: namespace for namespace in found}
@@ -70,7 +80,7 @@ def _layout_differences(
         elif nsid not in wanted:
             yield f"expected no namespace {nsid}, found one of {seen[nsid].size} bytes"
         else:
-            for name in wanted[nsid].differences(seen[nsid]):
+            for name in wanted[nsid].differences(seen[nsid], tolerance):
                 mine, theirs = getattr(wanted[nsid], name), getattr(seen[nsid], name)
                 yield f"expected namespace {nsid} with {name} {mine}, found {theirs}"
 
@@ -124,6 +134,10 @@ class FeatureRule:
         return bool(self.digest) and hashlib.sha256(self.content).hexdigest() == self.digest
 
 
+MAX_TOLERANCE = 1 << 30
+"""Bytes: what drives are known to take is 64 MiB."""
+
+
 @dataclass(frozen=True)
 class Profile:
     """What a drive of one model must look like to be handed out.
@@ -143,6 +157,9 @@ class Profile:
     """TNVMCAP, 0 where the drive does not report it."""
     condition: Expected | None = None
     """Firmware slots, locks and the like; None in an older profile: not compared."""
+    size_tolerance: int = field(default=0, metadata=LATE)
+    """Bytes by which a namespace may be smaller than named here: some drives refuse to make one of
+    the size that they were delivered with (Namespace Insufficient Capacity, 115h)."""
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name) > 128:
@@ -151,3 +168,8 @@ class Profile:
             raise ValueError("expected at least one firmware revision")
         if not self.namespaces:
             raise ValueError("expected at least one namespace")
+        most = min(MAX_TOLERANCE, min(namespace.size for namespace in self.namespaces) // 2)
+        if not 0 <= self.size_tolerance <= most:
+            raise ValueError(
+                f"expected a size_tolerance of 0 to {most} bytes, found {self.size_tolerance}"
+            )

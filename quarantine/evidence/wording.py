@@ -264,6 +264,7 @@ def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             yield f"{record.method} took {record.attempts} attempts."
     if changes := _layout_changes(report):
         yield f"The layout was not the profile's and was changed by the erase: {changes}."
+    yield from _smaller(order, report)
     if temporary := reading.temporary(report.verification):
         yield (
             f"{sum(n.blocks for n in temporary)} blocks of 4,096 bytes belonged to no namespace: "
@@ -277,6 +278,19 @@ def exceptions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
             yield f"Missing probe: {probe}"
     for reason in report.reasons:
         yield f"Remark of the host: {reason}"
+
+
+def _smaller(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """Namespaces that the profile lets be smaller."""
+    found = () if report.facts_after is None else report.facts_after.namespaces
+    sizes = {namespace.nsid: namespace.size for namespace in found}
+    for wanted in order.profile.namespaces:
+        less = wanted.size - sizes.get(wanted.nsid, wanted.size)
+        if 0 < less <= order.profile.size_tolerance:
+            yield (
+                f"Namespace {wanted.nsid} has {less} bytes less than the profile names, which "
+                "permits it (size_tolerance)."
+            )
 
 
 def _layout_changes(report: EraseReport) -> str:

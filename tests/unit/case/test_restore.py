@@ -42,7 +42,7 @@ from eraser.errors import DriveError
 from eraser.journal import read, replace_durably
 from eraser.wire import codec
 from eraser.wire.policy import Label, Limits, Method, Policy, Unallocated, Verification
-from eraser.wire.profile import NamespaceLayout, Profile
+from eraser.wire.profile import NamespaceLayout, Profile, layout_differences
 from eraser.wire.report import EraseReport, Outcome, Verdict
 from tests.lab.nvme import features as labfeatures
 from tests.lab.nvme import hostmetadata as lab_metadata
@@ -397,6 +397,58 @@ def test_a_drive_whose_room_is_gone_is_held_with_the_numbers(
     reasons = " ".join(report.reasons)
     assert "status 0x115" in reasons
     assert "8388608 bytes are unallocated, 8389120 are needed" in reasons
+    assert "how much less in the profile (size_tolerance)" in reasons
+
+
+SHORT = 64 << 10
+"""Bytes that a drive of these tests gives less than it was delivered with."""
+
+
+@pytest.mark.parametrize(
+    "left", [EMPTIED, OTHER_SECTORS, None], ids=["emptied", "sectors", "as-is"]
+)
+@pytest.mark.parametrize("drive", [DRIVE, ONE_METHOD, FORMAT_ONLY], ids=["two", "one", "format"])
+def test_a_size_that_the_profile_tolerates_is_made_where_the_drive_refuses_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile, left: Leftovers | None
+) -> None:
+    """And a drive that is so already is left as it is."""
+    made = make_bed(tmp_path, monkeypatch, drive)
+    there = made.profile.namespaces[0]
+    blocks = there.blocks + SHORT // there.block_bytes
+    larger = replace(there, blocks=blocks, capacity=blocks)
+    made.profile = replace(made.profile, namespaces=(larger,), size_tolerance=SHORT)
+    if left is not None:
+        made.leave(left)
+    report = made.run()
+    fit(report)
+    assert report.facts_after is not None
+    assert report.facts_after.namespaces == (there,)
+    if left is None:
+        assert "namespace_management" not in made.names()
+
+
+def test_what_is_short_by_more_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make_bed(tmp_path, monkeypatch, ONE_METHOD)
+    there = made.profile.namespaces[0]
+    blocks = there.blocks + SHORT // there.block_bytes
+    larger = replace(there, blocks=blocks, capacity=blocks)
+    made.profile = replace(made.profile, namespaces=(larger,), size_tolerance=SHORT - 1)
+    made.leave(EMPTIED)
+    held = made.run()
+    assert held.fit is False
+    assert any("status 0x115" in reason for reason in held.reasons)
+
+
+def test_no_more_is_tolerated_than_the_profile_says() -> None:
+    smaller = replace(WANTED, blocks=WANTED.blocks - 8, capacity=WANTED.blocks - 8)
+    edge = 8 * WANTED.block_bytes
+    for tolerance, differs in ((0, True), (edge - 1, True), (edge, False), (edge + 1, False)):
+        assert bool(layout_differences((WANTED,), (smaller,), tolerance)) is differs
+    assert layout_differences((smaller,), (WANTED,), edge), "larger is not tolerated"
+    other = replace(smaller, block_bytes=WANTED.block_bytes * 2)
+    assert layout_differences((WANTED,), (other,), edge)
+    with pytest.raises(ValueError, match="size_tolerance"):
+        Profile("a", 1, 1, "m", ("f",), (WANTED,), size_tolerance=WANTED.size)
 
 
 def test_another_models_profile_changes_no_layout(

@@ -67,6 +67,21 @@ def test_an_honest_report_is_certified() -> None:
     assert ruled(REPORT) == (Ruling.CERTIFY, "")
 
 
+def test_a_size_that_the_profile_tolerates_is_certified_and_said() -> None:
+    blocks = NAMESPACE.blocks + 8
+    larger = replace(NAMESPACE, blocks=blocks, capacity=blocks)
+    wanted = replace(ORDER.profile, namespaces=(larger,))
+    assert ruled(REPORT, replace(ORDER, profile=wanted))[0] is Ruling.HOLD
+    order = replace(ORDER, profile=replace(wanted, size_tolerance=8 * NAMESPACE.block_bytes))
+    assert ruled(REPORT, order) == (Ruling.CERTIFY, "")
+    evidence = Evidence(order, "", REPORT, "", "", "", "", ())
+    body = certificate.build(evidence, Issuer(), Link(), "2026-11-20T12:00:00Z")
+    assert (
+        f"Namespace 1 has {8 * NAMESPACE.block_bytes} bytes less than the profile names, which "
+        "permits it (size_tolerance)."
+    ) in body.exceptions
+
+
 def test_memory_that_format_does_not_reach_needs_its_permission() -> None:
     """Its host calls it fit: it knows no better, or wants to be rid of the drive."""
     facts = replace(NO_SANITIZE, condition=Condition(buffers=(Buffer.PMR,)))

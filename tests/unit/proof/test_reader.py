@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import platform
 import random
 import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -172,6 +174,63 @@ def test_many_verifications_leave_no_descriptor_and_no_memory(image: Image) -> N
                 pass
     assert len(os.listdir("/proc/self/fd")) == before
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 16 << 10  # KiB
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The numbers of the system calls that are sent from now on, with no context kept."""
+    found: list[int] = []
+    real = aio.AioQueue._call
+
+    def call(queue: aio.AioQueue, number: int, *arguments: object) -> int:
+        found.append(number)
+        return real(queue, number, *arguments)
+
+    monkeypatch.setattr(aio.AioQueue, "_call", call)
+    kept = aio._IDLE[:]
+    aio._IDLE.clear()
+    yield found
+    aio._IDLE.extend(kept)
+
+
+def test_nothing_is_torn_down_between_two_readings(image: Image, calls: list[int]) -> None:
+    """Ending a context takes a grace period of the kernel, in which a drive reads 90 MB."""
+    setup, destroy, _submit, _getevents = aio._CALLS[platform.machine()]
+    path = image(_content(300))
+    for _ in range(3):
+        with Device(path) as device:
+            for index, block in device.read_blocks(range(299, -1, -7)):
+                assert block == _stamp(index)
+            for _window in device.read_sequential(0, 300):
+                pass
+    assert (calls.count(setup), calls.count(destroy)) == (1, 0)
+
+
+def test_what_is_in_flight_is_waited_for(image: Image, calls: list[int]) -> None:
+    """Its buffer goes, and the next reading must not be told of the last one's reads."""
+    _setup, destroy, _submit, _getevents = aio._CALLS[platform.machine()]
+    with Device(image(_content(3 * WINDOW // BLOCK))) as device:
+        next(device.read_sequential(0, device.blocks))
+    assert calls.count(destroy) == 1
+    assert aio._IDLE == []
+
+
+def test_a_context_is_no_child_s(image: Image, calls: list[int]) -> None:
+    path = image(_content(300))
+    with Device(path) as device:
+        list(device.read_blocks([7]))
+    assert len(aio._IDLE) == 1
+    assert calls
+    child = os.fork()
+    if not child:
+        good = False
+        try:
+            with Device(path) as device:
+                found = dict(device.read_blocks([7]))
+                good = found[7] == _stamp(7)
+        finally:
+            os._exit(0 if good else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("tail", [0, 512])

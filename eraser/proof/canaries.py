@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import hmac
 from array import array
@@ -128,6 +129,18 @@ class Canaries:
             for at in range(0, len(data), _SECTOR)
         )
 
+    def marked(self, window: memoryview) -> bool:
+        """Is the mark of this key anywhere in ``window``? Writable memory (an mmap): no copy.
+
+        Of what ``bytes`` has for it, all take three to four times as long."""
+        base = ctypes.addressof(ctypes.c_char.from_buffer(window))
+        return bool(_memmem(base, len(window), self._mark, len(self._mark)))
+
     def is_any_canary(self, block: memoryview | bytes) -> bool:
         """Is the mark of this key anywhere in ``block``, at whatever offset?"""
         return self._mark in bytes(block)
+
+
+_memmem = ctypes.CDLL(None).memmem
+_memmem.restype = ctypes.c_void_p
+_memmem.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)

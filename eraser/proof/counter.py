@@ -5,10 +5,10 @@ from __future__ import annotations
 import bisect
 import hashlib
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from eraser.proof.blocks import BLOCK, block_count
-from eraser.proof.classify import BlockClass, classify, piece_class, repeated
+from eraser.proof.classify import BlockClass, classes, piece_class, repeated, uniform
 from eraser.proof.probes import Canaries, Fingerprints
 from eraser.proof.reader import Batch
 from eraser.proof.tally import Tally
@@ -78,22 +78,23 @@ class Counter:
         elif piece := repeated(window):
             self._uniform(piece, count, len(window), start, start + count)
         else:
-            for at in range(count):
-                self._block(start + at, window[at * BLOCK : (at + 1) * BLOCK])
+            self._blocks(range(start, start + count), window)
         self._tally.cursor = start + count
 
     def batch(self, batch: Batch) -> None:
         """A batch of scattered blocks. Every block of :attr:`wanted` lies in some batch, so those
         between a batch's first and last block lie in this one."""
         indexes, data = batch.indexes, batch.data
-        if not batch.failed and (piece := repeated(data)):
-            self._uniform(piece, len(indexes), len(data), indexes[0], indexes[-1] + 1)
-        else:
+        if batch.failed:
             for at, index in enumerate(indexes):
                 if at in batch.failed:
                     self._unreadable(index)
                 else:
-                    self._block(index, data[at * BLOCK : (at + 1) * BLOCK])
+                    self._blocks([index], data[at * BLOCK : (at + 1) * BLOCK])
+        elif piece := repeated(data):
+            self._uniform(piece, len(indexes), len(data), indexes[0], indexes[-1] + 1)
+        else:
+            self._blocks(indexes, data)
         self._tally.cursor = indexes[-1] + 1
 
     def reread(self, batch: Batch) -> None:
@@ -116,7 +117,7 @@ class Counter:
         again.read += 1
         self._tally.bytes_read += len(block)
         self._add(self._tally.twice, index, block)
-        if classify(block).uniform:
+        if uniform(block):
             return
         if self._canaries and self._canaries.is_canary(index, block):
             again.canaries += 1
@@ -146,12 +147,27 @@ class Counter:
         for at in range(bisect.bisect_left(here, start), bisect.bisect_left(here, stop)):
             self._add(self._tally.once, here[at], piece)
 
-    def _block(self, index: int, view: memoryview) -> None:
+    def _blocks(self, indexes: Sequence[int], data: memoryview) -> None:
+        """Blocks at ``indexes``, ascending, one after the other in ``data``.
+
+        What they look like is told of all at once. By itself is looked at what may be a probe:
+        each block where one was, each that is read twice, and all of them where any holds the
+        mark of our canaries, wherever it was moved.
+        """
+        tally, kinds = self._tally, classes(data)
+        for kind in BlockClass:
+            tally.looks.add(kind, kinds.count(kind))
+        tally.bytes_read += len(data)
+        every = self._canaries is not None and self._canaries.marked(data)
+        own = {*_between(self._again, indexes), *_between(self._probes, indexes)}
+        if not every and not own and BlockClass.PATTERN not in kinds:
+            return
+        for at, (index, kind) in enumerate(zip(indexes, kinds, strict=True)):
+            if every or index in own or kind is BlockClass.PATTERN:
+                self._block(index, kind, bytes(data[at * BLOCK : (at + 1) * BLOCK]))
+
+    def _block(self, index: int, kind: BlockClass, block: bytes) -> None:
         tally = self._tally
-        block = bytes(view)  # once, because everything below wants it so
-        kind = classify(block)
-        tally.looks.add(kind)
-        tally.bytes_read += len(block)
         if _has(self._probes, index):
             tally.written.add(kind)
         if _has(self._again, index):
@@ -171,6 +187,12 @@ class Counter:
         tally.saw_status(self._failures.get(index))
         tally.canaries_unreadable += bool(self._canaries and self._canaries.is_planted_at(index))
         tally.fingerprints_unreadable += bool(self._prints and self._prints.has(index))
+
+
+def _between(blocks: array[int], indexes: Sequence[int]) -> array[int]:
+    """Those of ``blocks`` from the first to the last of ``indexes``."""
+    first = bisect.bisect_left(blocks, indexes[0])
+    return blocks[first : bisect.bisect_right(blocks, indexes[-1])]
 
 
 def _has(blocks: array[int], index: int) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from benchmarks.composed import tenant
 from eraser.wire import codec
-from eraser.wire.policy import Limits
+from eraser.wire.policy import Limits, Policy
 from tests.lab.errors import GuestError
 from tests.lab.guest.argv import SHORT_TIMEOUTS, slot_address
 from tests.lab.guest.machine import short_directory
@@ -30,7 +30,7 @@ from tests.lab.nvme.composed.firsttenant import FirstTenant
 from tests.lab.nvme.composed.host import Host
 from tests.lab.nvme.composed.secondtenant import SecondTenant
 from tests.lab.nvme.composed.spaces import attach, create
-from tests.lab.nvme.composed.trial import Outcome, former, outcome_of, shipped
+from tests.lab.nvme.composed.trial import Outcome, former, must_be_held, outcome_of, shipped
 from tests.lab.nvme.composed.visitor import Loot
 from tests.lab.nvme.drive import Drive
 from tests.lab.nvme.vfio_user import VfioUserServer
@@ -162,7 +162,9 @@ def _between_tenants(rack: Rack, drive: ServedHere, what: Description, seed: int
             loot = SecondTenant(host, seed).take()
     got = bool(by_guest) or not loot.empty
     return Finding(
-        outcome=outcome_of(what, released=released, kept=kept, got=got),
+        outcome=outcome_of(
+            what, must_be_held(what, _policy()), released=released, kept=kept, got=got
+        ),
         verdict=said["verdict"],
         fit=said["fit"],
         hung=said.get("hung", False),
@@ -189,9 +191,14 @@ def _attached_only(drive: ServedHere) -> Iterator[None]:
             attach(host, create(host), attached=False)
 
 
+def _policy() -> Policy:
+    """As it ships, with limits for emulated guests."""
+    return replace(shipped(), limits=_LIMITS)
+
+
 def _erase(compute: ComputeGuest, drive: ServedHere) -> dict[str, Any]:
     """What ``nvme-eraser erase -f json`` said."""
-    compute.put(_POLICY, codec.canonical(replace(shipped(), limits=_LIMITS)))
+    compute.put(_POLICY, codec.canonical(_policy()))
     argv = ["nvme-eraser", "erase", "--pci", drive.address, "--profile", _PROFILE, "--any-drive"]
     process = compute.spawn([*argv, "--policy", _POLICY, "--state-dir", _STATE, "-f", "json"])
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eraser.wire.errors import BadInputError, EraserError
+from eraser.protocol.errors import BadInputError, EraserError
 
 __all__ = [
     "BadInputError",

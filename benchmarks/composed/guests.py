@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.composed import tenant
-from eraser.wire import codec
-from eraser.wire.policy import Limits, Policy
+from eraser.protocol import codec
+from eraser.protocol.policy import Limits, Policy
 from tests.lab.errors import GuestError
 from tests.lab.guest.argv import SHORT_TIMEOUTS, slot_address
 from tests.lab.guest.machine import short_directory

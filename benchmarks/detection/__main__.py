@@ -24,10 +24,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from eraser.wire.identity import Slot
-from quarantine.reconcile import worst_case_detection
+from eraser.protocol.identity import Slot
 from quarantine.record.states import Event, State
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.service.reconciler import worst_case_detection
 from tests.daemons.cloud import HOSTS, Cloud
 from tests.lab.errors import LabError
 from tests.lab.services.nova_standin import Server

@@ -13,16 +13,16 @@ import time
 from pathlib import Path
 
 import eraser
-from eraser import hostcard
-from eraser.casefiles import CaseFiles
-from eraser.drive.sysfs import Host
 from eraser.gate import adopting, hook, hookfile
-from eraser.wire import codec
-from eraser.wire.identity import Slot
-from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Policy
-from eraser.wire.profile import Profile
-from eraser.wire.report import EraseReport
+from eraser.host.sysfs import Host
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.policy import Policy
+from eraser.protocol.profile import Profile
+from eraser.protocol.report import EraseReport
+from eraser.state import hostcard
+from eraser.state.case_files import CaseFiles
 
 STATE, RUN = Path("/var/lib/nvme-eraser"), Path("/run/nvme-quarantine")
 HOOK = Path("/etc/libvirt/hooks/qemu.d/50-nvme-quarantine")

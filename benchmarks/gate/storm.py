@@ -19,12 +19,12 @@ from pathlib import Path
 
 import eraser
 from benchmarks.gate.rounds import domain
-from eraser import hostcard
-from eraser.gate import book as books
 from eraser.gate import hook, hookfile
-from eraser.gate.records import Entry, Owner, PciIds
-from eraser.wire import codec
-from eraser.wire.identity import ControllerIdentity
+from eraser.ownership import store as books
+from eraser.ownership.model import Entry, Owner, PciIds
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity
+from eraser.state import hostcard
 
 _INCARNATION = "1" * 32
 _CLASS = "0x010802"
@@ -36,7 +36,7 @@ import os, time
 __path__ = [{package!r}]
 from eraser.drive import sysfs
 from eraser.gate import door, look
-from eraser.wire.identity import ControllerIdentity
+from eraser.protocol.identity import ControllerIdentity
 from types import SimpleNamespace
 
 sync = os.fsync

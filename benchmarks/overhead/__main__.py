@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.overhead import memory, rounds
-from quarantine.reconcile import worst_case_detection
 from quarantine.record.states import State
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.service.reconciler import worst_case_detection
 from tests.lab.errors import LabError
 from tests.lab.rack import Rack
 from tests.lab.rack.guests import ComputeGuest

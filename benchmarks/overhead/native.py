@@ -18,9 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from eraser import cli, memory
-from eraser.drive.asker import Asker, Question
-from eraser.drive.passthru import IDENTIFY
+from eraser import cli
+from eraser.agent import memory
+from eraser.controller.passthru import IDENTIFY
+from eraser.controller.probe_process import Asker, Question
 
 _SIZE = 8 << 30
 _BLOCK = 4096
@@ -51,10 +52,10 @@ def _asking(path: str) -> Asker:
 def _runner(path: str) -> None:
     """One case's reading, without the drive's commands."""
     importlib.import_module(cli.VERBS["case"][0])
+    from eraser.media.reader import Device
     from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
-    from eraser.proof.reader import Device
     from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
-    from eraser.wire.policy import Verification
+    from eraser.protocol.policy import Verification
 
     asker = _asking(path)
     asked, seed = Verification(), b"s" * 32
@@ -83,8 +84,8 @@ def _runner(path: str) -> None:
 
 
 def _worker() -> None:
-    importlib.import_module("eraser.worker")
-    from eraser.wire.messaging import make_app
+    importlib.import_module("eraser.agent.worker")
+    from eraser.protocol.transport.messaging import make_app
 
     app = make_app("redis://127.0.0.1:1/0", "host")
     app.finalize()
@@ -95,7 +96,7 @@ def _worker() -> None:
 def _device(path: Path) -> None:
     """Noise at every place that the fingerprints are taken from."""
     from eraser.proof.verify import NamespacePlan, VerifyPlan
-    from eraser.wire.policy import Verification
+    from eraser.protocol.policy import Verification
 
     asked = Verification()
     plan = VerifyPlan(

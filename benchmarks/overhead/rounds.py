@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.record.states import Event, State
 from tests.lab.errors import LabError
 from tests.lab.rack.drive import RackDrive

@@ -24,21 +24,22 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmarks.queues.hosts import INCARNATION, PROGRESS_SECONDS, Site, drive, produce, slots
-from eraser.wire import signing
-from eraser.wire.identity import Slot
-from eraser.wire.inbound import BOUNDS, Kind, key
-from eraser.wire.messaging import Door
-from eraser.wire.signing import PrivateKey
-from quarantine import celeryapp, intake
-from quarantine.evidence.registrar import Registrar
-from quarantine.inbox import Inbox
-from quarantine.intake import Lane
-from quarantine.lists import Lists
+from eraser.protocol.identity import Slot
+from eraser.protocol.inbound import BOUNDS, Kind, key
+from eraser.protocol.transport import signing
+from eraser.protocol.transport.messaging import Door
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.record import models
-from quarantine.record.base import utc_now
+from quarantine.record.clock import utc_now
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import Event
 from quarantine.record.store import Store
+from quarantine.service.inbound import intake
+from quarantine.service.inbound.intake import Lane
+from quarantine.service.inbound.lists import Lists
+from quarantine.service.inbound.messages import Inbox
+from quarantine.service.issue import celery_app
+from quarantine.service.issue.registrar import Registrar
 from tests.lab.services.process import wait_until
 from tests.lab.services.redis import RedisServer
 
@@ -120,7 +121,7 @@ def _lanes(
     for name, kinds in intake.LANES.items():
         store = Store.open(database)
         inbox = _Timed(store, key_.public, cast(Registrar, None), _Nobody(look))
-        lane = Lane(kinds, inbox, Lists(Door(celeryapp.make_app(url))), store.host_names)
+        lane = Lane(kinds, inbox, Lists(Door(celery_app.make_app(url))), store.host_names)
         threading.Thread(target=intake.run, args=(lane, stop, name), daemon=True).start()
         inboxes[name] = inbox
     return inboxes["reports"], inboxes["hellos"]

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from eraser.wire import codec
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.inbound import Kind
-from eraser.wire.messaging import Door, host_queue, make_app
-from eraser.wire.report import (
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.inbound import Kind
+from eraser.protocol.report import (
     HELLO_TYPE,
     PROGRESS_TYPE,
     REPORT_TYPE,
@@ -21,7 +20,8 @@ from eraser.wire.report import (
     SeenDrive,
     Step,
 )
-from eraser.wire.signing import PrivateKey
+from eraser.protocol.transport.messaging import Door, host_queue, make_app
+from eraser.protocol.transport.signing import PrivateKey
 from tests.unit.quarantine.testimony import IDENTITY, REPORT
 
 INCARNATION: Final = "incarnation-00001"

@@ -20,13 +20,13 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from quarantine.cloud.facts import Provider
-from quarantine.lateness import Lateness
-from quarantine.reconcile import Reconciler
 from quarantine.record import models
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.safety import PASS, Safety
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.service.lateness import Lateness
+from quarantine.service.reconciler import Reconciler
+from quarantine.service.safety import PASS, Safety
 from tests.unit.quarantine.smallcloud import (
     Clock,
     Cloud,

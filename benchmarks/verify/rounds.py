@@ -12,9 +12,9 @@ import subprocess
 import sys
 import time
 
-from eraser.proof.reader import BATCH, BATCHES, Device
+from eraser.media.reader import BATCH, BATCHES, Device
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
-from eraser.wire.policy import VerificationMode
+from eraser.protocol.policy import VerificationMode
 
 _CONFIDENCE = 0.999
 

@@ -9,15 +9,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 
+from eraser.controller.nvme import Controller
+from eraser.controller.passthru import FEATURE_CURRENT, FEATURE_DEFAULT, FEATURE_SAVED, CommandError
 from eraser.drive import hostmetadata
-from eraser.drive.nvme import Controller
-from eraser.drive.passthru import (
-    FEATURE_CURRENT,
-    FEATURE_DEFAULT,
-    FEATURE_SAVED,
-    CommandError,
-)
-from eraser.wire.profile import FEATURE_DATA_BYTES, Comparator, FeatureRule
+from eraser.protocol.profile import FEATURE_DATA_BYTES, Comparator, FeatureRule
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from eraser.controller.nvme import Controller
+from eraser.controller.passthru import FEATURE_CAPABILITIES, LOG_FEATURES, CommandError
+from eraser.controller.spec import IdentifyController, SmartLog
 from eraser.drive.features import FEATURES, KNOWN, KnownFeature, read, same
-from eraser.drive.nvme import Controller
-from eraser.drive.passthru import FEATURE_CAPABILITIES, LOG_FEATURES, CommandError
-from eraser.drive.spec import IdentifyController, SmartLog
-from eraser.wire.profile import Comparator, FeatureRule
+from eraser.protocol.profile import Comparator, FeatureRule
 
 MAX_NAMESPACES = 32
 """A drive with more is not as its profile anyway, and each answer costs a command."""

@@ -3,8 +3,8 @@ itself: it proves nothing about what runs, but a slot that holds another one was
 
 from __future__ import annotations
 
-from eraser.drive import spec
-from eraser.wire.condition import FirmwareSlots
+from eraser.controller import spec
+from eraser.protocol.condition import FirmwareSlots
 
 _SLOTS = 7
 _BLANK = b"\xff" * 8

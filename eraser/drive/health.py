@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from eraser.drive.spec import SmartLog
-from eraser.drive.sysfs import Host, PciFunction
-from eraser.wire.fitness import Consequence, Health
-from eraser.wire.remarks import remarks
-from eraser.wire.report import HealthRecord, LinkRecord
+from eraser.controller.spec import SmartLog
+from eraser.host.sysfs import Host, PciFunction
+from eraser.protocol.fitness import Consequence, Health
+from eraser.protocol.remarks import remarks
+from eraser.protocol.report import HealthRecord, LinkRecord
 
 
 def read(raw: bytes, before: bytes | None = None) -> HealthRecord:

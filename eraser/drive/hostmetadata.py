@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eraser.errors import DriveError
-from eraser.wire.profile import FEATURE_DATA_BYTES
+from eraser.protocol.profile import FEATURE_DATA_BYTES
 
 ENHANCED = 0x7D
 """Enhanced Controller Metadata: the one that may hold several elements of a type."""

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from eraser.drive import firmware, spec, statelogs, tcg
-from eraser.drive.nvme import Controller
-from eraser.drive.passthru import (
+from eraser.controller import spec
+from eraser.controller.nvme import Controller
+from eraser.controller.passthru import (
     ALL_NAMESPACES,
     CNS_CONTROLLERS,
     GET_LOG_PAGE,
@@ -23,10 +23,11 @@ from eraser.drive.passthru import (
     SECURITY_RECEIVE,
     CommandError,
 )
-from eraser.drive.registers import Registers
-from eraser.drive.spec import IdentifyController, IdentifyNamespace
+from eraser.controller.registers import Registers
+from eraser.controller.spec import IdentifyController, IdentifyNamespace
+from eraser.drive import firmware, statelogs, tcg
 from eraser.errors import DriveError
-from eraser.wire.condition import (
+from eraser.protocol.condition import (
     BootPartitions,
     Condition,
     FirmwareSlots,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from eraser.controller.nvme import Controller
+from eraser.controller.passthru import CommandError
+from eraser.controller.spec import IdentifyController, IdentifyNamespace
 from eraser.drive import inquiry
-from eraser.drive.nvme import Controller
-from eraser.drive.passthru import CommandError
-from eraser.drive.spec import IdentifyController, IdentifyNamespace
 from eraser.errors import DriveError
-from eraser.wire.profile import NamespaceLayout
-from eraser.wire.report import ControllerFacts, NamespaceId
+from eraser.protocol.profile import NamespaceLayout
+from eraser.protocol.report import ControllerFacts, NamespaceId
 
 DETACHED = "detached namespaces"
 """Never passed over in silence: they may hold data that Format does not reach."""

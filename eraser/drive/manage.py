@@ -6,16 +6,16 @@ A bad status is a result: the caller goes on, and says what could not be done. E
 
 from __future__ import annotations
 
-from eraser.drive.inquiry import FEATURE_WRITE_PROTECTION
-from eraser.drive.nvme import Controller
-from eraser.drive.passthru import (
+from eraser.controller.nvme import Controller
+from eraser.controller.passthru import (
     IO_RESERVATION_REGISTER,
     IO_RESERVATION_RELEASE,
     SET_FEATURES,
     result_of,
 )
-from eraser.wire.condition import Reservation
-from eraser.wire.report import CommandRecord
+from eraser.drive.inquiry import FEATURE_WRITE_PROTECTION
+from eraser.protocol.condition import Reservation
+from eraser.protocol.report import CommandRecord
 
 CREATE, DELETE, ATTACH = 0, 1, 0
 """SEL, dword 10 bits 3:0, of Namespace Management and Attachment (Base 2.0, 5.22, 5.23)."""

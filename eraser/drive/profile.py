@@ -13,7 +13,7 @@ from eraser.drive.features import differing
 from eraser.drive.inquiry import LOCKS
 from eraser.drive.inspect import DETACHED
 from eraser.errors import BadInputError
-from eraser.wire.condition import (
+from eraser.protocol.condition import (
     BootPartitions,
     Condition,
     Expected,
@@ -21,9 +21,9 @@ from eraser.wire.condition import (
     Lockdown,
     SecurityState,
 )
-from eraser.wire.identity import ControllerIdentity
-from eraser.wire.profile import FeatureRule, Profile, layout_differences
-from eraser.wire.report import ControllerFacts
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.profile import FeatureRule, Profile, layout_differences
+from eraser.protocol.report import ControllerFacts
 
 PERMANENT = 3
 """Feature 84h: write protected for ever."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from eraser.wire import buffers
-from eraser.wire.condition import Condition, FirmwareSlots
-from eraser.wire.policy import Label
-from eraser.wire.report import ControllerFacts
+from eraser.protocol import buffers
+from eraser.protocol.condition import Condition, FirmwareSlots
+from eraser.protocol.policy import Label
+from eraser.protocol.report import ControllerFacts
 
 
 def residues(

@@ -3,9 +3,9 @@ lockdown, other controllers. Pure."""
 
 from __future__ import annotations
 
-from eraser.drive import spec
+from eraser.controller import spec
 from eraser.errors import DriveError
-from eraser.wire.condition import BootPartitions, Reservation
+from eraser.protocol.condition import BootPartitions, Reservation
 
 RESERVATION_BYTES = 4096
 BOOT_BYTES = 16

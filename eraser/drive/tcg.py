@@ -5,8 +5,8 @@ Read by Security Receive with protocol 01h and ComID 0001h; it needs no password
 
 from __future__ import annotations
 
-from eraser.drive import spec
-from eraser.wire.condition import SecurityState
+from eraser.controller import spec
+from eraser.protocol.condition import SecurityState
 
 PROTOCOL = 0x01
 COMID = 0x0001

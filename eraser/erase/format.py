@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eraser.clock import utc_now
-from eraser.drive.command import Completed, run
-from eraser.drive.passthru import LATER_PAUSE, said_later
+from eraser.controller.passthru import LATER_PAUSE, said_later
 from eraser.errors import BadInputError, DriveError
-from eraser.journal import replace_durably
-from eraser.wire import codec
+from eraser.host.command import Completed, run
+from eraser.protocol import codec
+from eraser.state.journal import replace_durably
 
 GRACE = 5.0
 """Seconds for nvme-cli beyond the command's own timeout, which the kernel watches."""

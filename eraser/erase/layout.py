@@ -11,7 +11,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from eraser.wire.profile import NamespaceLayout
+from eraser.protocol.profile import NamespaceLayout
 
 CREATE_BYTES = 4096
 PLACEHOLDER_BYTES = 64 << 10

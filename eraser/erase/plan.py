@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eraser.drive.spec import IdentifyController, IdentifyNamespace
-from eraser.wire.applied import Applied
-from eraser.wire.policy import Label, Method, Policy
+from eraser.controller.spec import IdentifyController, IdentifyNamespace
+from eraser.protocol.applied import Applied
+from eraser.protocol.policy import Label, Method, Policy
 
 OPCODE_FORMAT = 0x80
 OPCODE_SANITIZE = 0x84

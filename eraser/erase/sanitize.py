@@ -10,9 +10,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from eraser.drive.spec import SanitizeLog, SanitizeState
+from eraser.controller.spec import SanitizeLog, SanitizeState
 from eraser.erase.plan import PURGE_REQUIRED
-from eraser.wire.report import Verdict
+from eraser.protocol.report import Verdict
 
 SPROG_FULL = 65536
 """SPROG counts in parts of this; FFFFh stands when no sanitize is running."""

@@ -7,19 +7,20 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from eraser import hostcard
 from eraser.clock import utc_now
-from eraser.drive import domains
-from eraser.drive.sysfs import Host, PciFunction
 from eraser.errors import BadInputError, DriveError
-from eraser.gate import book as books
-from eraser.gate import pending, people, rules
+from eraser.gate import rules
+from eraser.gate.admit import LOOK_SECONDS, pci_class
 from eraser.gate.adoption import Adopted, Having, SlotNow, adopt
-from eraser.gate.cases import read_case
-from eraser.gate.desk import LOOK_SECONDS, pci_class
 from eraser.gate.look import look
-from eraser.gate.people import Word
-from eraser.gate.records import Allowance, PciIds
+from eraser.host import domains
+from eraser.host.sysfs import Host, PciFunction
+from eraser.ownership import audit, pending
+from eraser.ownership import store as books
+from eraser.ownership.audit import Word
+from eraser.ownership.cases import read_case
+from eraser.ownership.model import Allowance, PciIds
+from eraser.state import hostcard
 
 
 def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) -> Adopted:
@@ -35,7 +36,7 @@ def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) 
         if plan:
             return found
         if renew:
-            people.account(state_dir, Word(at, by, "renew", "", "", book.damage))
+            audit.account(state_dir, Word(at, by, "renew", "", "", book.damage))
             aside = books.book_file(state_dir).with_name(f"book.damaged.{at}.json")
             # Under a second name, not away: without any book owners would count as nobody.
             os.link(books.book_file(state_dir), aside)
@@ -43,7 +44,7 @@ def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) 
             pending.forget(state_dir)
         for address, owner in found.owners:
             reason = "running" if owner.identity is None else "defined"
-            people.account(state_dir, Word(at, by, "adopt", address, owner.domain, reason))
+            audit.account(state_dir, Word(at, by, "adopt", address, owner.domain, reason))
         book.write(found.book)
     return found
 
@@ -56,7 +57,7 @@ def _need_card(state_dir: Path) -> None:
 
 
 def _now(state_dir: Path, host: Host) -> tuple[tuple[Having, ...], dict[str, SlotNow]]:
-    exempt = people.exemptions(state_dir).addresses
+    exempt = audit.exemptions(state_dir).addresses
     found: dict[str, Having] = {}
     for each in domains.listed(host):
         named = each.named
@@ -103,7 +104,7 @@ def allow(
     with books.opened(state_dir) as book:
         found = book.book
         for address in given:
-            people.account(state_dir, Word(at, by, "allow", address, domain, reason))
+            audit.account(state_dir, Word(at, by, "allow", address, domain, reason))
             entry = found.entry(address)
             word = Allowance(by, reason, at, domain)
             found = found.with_entry(dataclasses.replace(entry, allowance=word))

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from eraser.gate.facts import CaseSeen, CaseStanding
-from eraser.gate.records import Book, Owner, PciIds
-from eraser.wire.identity import ControllerIdentity
+from eraser.ownership.facts import CaseSeen, CaseStanding
+from eraser.ownership.model import Book, Owner, PciIds
+from eraser.protocol.identity import ControllerIdentity
 
 _UNTOUCHED = (CaseStanding.NONE, CaseStanding.IN_USE)
 

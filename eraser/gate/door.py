@@ -10,9 +10,9 @@ import sys
 import syslog
 from pathlib import Path
 
-from eraser.drive.sysfs import Host
 from eraser.errors import EraserError
-from eraser.gate import desk
+from eraser.gate import admit
+from eraser.host.sysfs import Host
 
 MAX_DOMAIN_BYTES = 16 << 20
 
@@ -31,16 +31,16 @@ def let_in(
     name: str, document: bytes, state_dir: Path, run_dir: Path, host: Host, seconds: float
 ) -> None:
     """Lets a domain (``name`` is for messages) start on all of its drives, or raises
-    :class:`eraser.gate.desk.GateRefusedError`; within ``seconds``."""
+    :class:`eraser.gate.admit.GateRefusedError`; within ``seconds``."""
     syslog.openlog("nvme-eraser", syslog.LOG_PID, syslog.LOG_DAEMON)
     try:
         if len(document) > MAX_DOMAIN_BYTES:
-            raise desk.GateRefusedError(
+            raise admit.GateRefusedError(
                 f"refused the start of domain {name!r}: expected at most {MAX_DOMAIN_BYTES} bytes, "
                 "found more"
             )
-        passed = desk.check(state_dir, run_dir, host, document, seconds)
-    except desk.GateRefusedError as error:
+        passed = admit.check(state_dir, run_dir, host, document, seconds)
+    except admit.GateRefusedError as error:
         syslog.syslog(syslog.LOG_WARNING, f"gate {str(error)!r}")
         raise
     for each in passed.admissions:

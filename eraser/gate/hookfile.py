@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.journal import sync_directory
+from eraser.state.journal import sync_directory
 
 HOOKS = "/etc/libvirt/hooks"
 HOOK_DIRECTORY = f"{HOOKS}/qemu.d"

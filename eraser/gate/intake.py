@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from eraser.drive.spec import SanitizeState
-from eraser.gate.counters import since_report
-from eraser.gate.facts import CaseStanding, SlotFacts
-from eraser.gate.records import Book, KeptTicket
-from eraser.wire.ticket import Ticket, TicketReceipt, TicketState
+from eraser.controller.spec import SanitizeState
+from eraser.ownership.counters import since_report
+from eraser.ownership.facts import CaseStanding, SlotFacts
+from eraser.ownership.model import Book, KeptTicket
+from eraser.protocol.ticket import Ticket, TicketReceipt, TicketState
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,16 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from eraser.drive import unique
-from eraser.drive.adminioctl import AdminReader
-from eraser.drive.alone import alone
-from eraser.drive.held import hold
-from eraser.drive.spec import SanitizeLog, SmartLog
-from eraser.drive.sysfs import Host, PciFunction
+from eraser.controller import unique
+from eraser.controller.adminioctl import AdminReader
+from eraser.controller.held import hold
+from eraser.controller.spec import SanitizeLog, SmartLog
 from eraser.errors import BadInputError, DriveError, EraserError, IdentityError
-from eraser.gate.facts import DriveSeen
-from eraser.wire import codec
-from eraser.wire.ticket import Counters
+from eraser.host.forked_child import alone
+from eraser.host.sysfs import Host, PciFunction
+from eraser.ownership.facts import DriveSeen
+from eraser.protocol import codec
+from eraser.protocol.ticket import Counters
 
 COMMAND_SECONDS = 4.0
 """For one reading command to a drive that is ready: it answers in milliseconds. Longer than the 3 s

@@ -12,13 +12,13 @@ import enum
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from eraser.drive.spec import SanitizeState
-from eraser.gate.counters import since_intake, since_rest
-from eraser.gate.facts import CaseStanding, SlotFacts, Starting
-from eraser.gate.records import Book, Entry, Moment, Owner, PciIds
-from eraser.gate.revocation import parted, voided
-from eraser.wire.identity import ControllerIdentity
-from eraser.wire.ticket import AllowanceUsed, TicketState
+from eraser.controller.spec import SanitizeState
+from eraser.ownership.counters import since_intake, since_rest
+from eraser.ownership.facts import CaseStanding, SlotFacts, Starting
+from eraser.ownership.model import Book, Entry, Moment, Owner, PciIds
+from eraser.ownership.revocation import parted, voided
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.ticket import AllowanceUsed, TicketState
 
 NVME_CLASS = "0x010802"
 """PCI class code: mass storage, non-volatile memory, NVM Express (PCI Code and ID, 1.1)."""

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from eraser.errors import DriveError
-from eraser.proof.blocks import block_length
+from eraser.media.blocks import block_length
+from eraser.media.reader import Device, Tick
 from eraser.proof.probefile import check_key
-from eraser.proof.reader import Device, Tick
 from eraser.proof.sampling import places
 
 _SECTOR = 512

@@ -8,7 +8,7 @@ import functools
 import math
 from dataclasses import dataclass
 
-from eraser.proof.blocks import BLOCK
+from eraser.media.blocks import BLOCK
 from eraser.proof.noise import suspects
 
 ZERO_BLOCK = bytes(BLOCK)

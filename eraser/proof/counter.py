@@ -7,10 +7,10 @@ import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from eraser.proof.blocks import BLOCK, block_count
+from eraser.media.blocks import BLOCK, block_count
+from eraser.media.reader import Batch
 from eraser.proof.classify import BlockClass, classes, piece_class, repeated, uniform
 from eraser.proof.probes import Canaries, Fingerprints
-from eraser.proof.reader import Batch
 from eraser.proof.tally import Tally
 
 GROUPS = 256

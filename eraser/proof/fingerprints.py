@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from eraser.errors import BadInputError
+from eraser.media.blocks import BLOCK, block_count
+from eraser.media.reader import Device, Tick
 from eraser.proof import probefile
-from eraser.proof.blocks import BLOCK, block_count
 from eraser.proof.classify import repeated
 from eraser.proof.probefile import check_key
-from eraser.proof.reader import Device, Tick
 from eraser.proof.sampling import SEQUENTIAL_PER_RANDOM
 
 _PEEK = 1 << 20

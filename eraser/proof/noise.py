@@ -17,7 +17,7 @@ import math
 from array import array
 from collections.abc import Callable, Sequence
 
-from eraser.proof.blocks import BLOCK
+from eraser.media.blocks import BLOCK
 
 _WORD = 8
 _WORDS = BLOCK // _WORD

@@ -8,13 +8,13 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eraser.proof.blocks import block_count
+from eraser.media.blocks import block_count
+from eraser.media.passread import Rescue
 from eraser.proof.counter import probed
-from eraser.proof.passread import Rescue
 from eraser.proof.probes import Canaries, Fingerprints
 from eraser.proof.sampling import SEQUENTIAL_PER_RANDOM, iter_places, needed, places, share
-from eraser.wire import codec
-from eraser.wire.policy import VerificationMode
+from eraser.protocol import codec
+from eraser.protocol.policy import VerificationMode
 
 UNREADABLE_LIMIT = 4096
 """Blocks. Each costs the kernel several tries; a drive with so many is not read to the end."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from eraser.proof import verdict
 from eraser.proof.classify import BlockClass
 from eraser.proof.tally import Looks, VerificationResult
-from eraser.wire.claim import Claim
-from eraser.wire.policy import VerificationMode
-from eraser.wire.report import NamespaceVerification
+from eraser.protocol.claim import Claim
+from eraser.protocol.policy import VerificationMode
+from eraser.protocol.report import NamespaceVerification
 
 
 class Agreement(enum.StrEnum):

@@ -9,8 +9,8 @@ from eraser.proof.classify import BlockClass
 from eraser.proof.sampling import bound, needed
 from eraser.proof.tally import VerificationResult
 from eraser.proof.verdict import Basis, Evidence, Expected, finding, judge
-from eraser.wire.policy import VerificationMode
-from eraser.wire.report import MethodRecord, Verdict, VerificationRecord
+from eraser.protocol.policy import VerificationMode
+from eraser.protocol.report import MethodRecord, Verdict, VerificationRecord
 
 
 def sentence(methods: Sequence[MethodRecord], evidence: Evidence) -> str:

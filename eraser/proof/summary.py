@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from eraser.proof.plan import NamespacePlan, VerifyPlan
 from eraser.proof.sampling import drawn
 from eraser.proof.tally import Tally, VerificationResult
-from eraser.wire.policy import VerificationMode
-from eraser.wire.report import NamespaceVerification
+from eraser.protocol.policy import VerificationMode
+from eraser.protocol.report import NamespaceVerification
 
 
 def summarise(

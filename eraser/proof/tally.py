@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from eraser.proof.classify import BlockClass
-from eraser.wire.policy import VerificationMode
-from eraser.wire.report import NamespaceVerification, StatusCount
+from eraser.protocol.policy import VerificationMode
+from eraser.protocol.report import NamespaceVerification, StatusCount
 
 MAX_PATTERNS = 4
 """Different patterns that are remembered; already two are one too many."""

@@ -9,12 +9,12 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from eraser.media.passread import status_text
 from eraser.proof.classify import BlockClass
-from eraser.proof.passread import status_text
 from eraser.proof.sampling import needed
 from eraser.proof.tally import Looks, VerificationResult
-from eraser.wire.policy import Method
-from eraser.wire.report import MethodRecord, Verdict, VisitRecord
+from eraser.protocol.policy import Method
+from eraser.protocol.report import MethodRecord, Verdict, VisitRecord
 
 PROBE_FLOOR = needed(0.999, 0.01)
 """688. Where content decides nothing, so many probes must be gone: fewer would not even exclude

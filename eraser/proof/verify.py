@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from eraser.errors import BadInputError, DriveError
+from eraser.media.reader import Device, Tick
 from eraser.proof.counter import Counter, merged
 from eraser.proof.plan import NamespacePlan, VerifyPlan, choose_mode, namespace_seed
-from eraser.proof.reader import Device, Tick
 from eraser.proof.summary import summarise
 from eraser.proof.tally import Tally, VerificationResult
-from eraser.wire import codec
-from eraser.wire.policy import VerificationMode
+from eraser.protocol import codec
+from eraser.protocol.policy import VerificationMode
 
 __all__ = ["NamespacePlan", "Verifier", "VerifyPlan", "choose_mode", "namespace_seed"]
 

@@ -17,12 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from eraser.drive.passthru import STATUS_MASK, means_later
-from eraser.proof.blocks import BLOCK
-from eraser.proof.canaries import Canaries
-from eraser.proof.classify import BlockClass, classify
-from eraser.proof.fingerprints import Fingerprints
-from eraser.proof.iocommand import (
+from eraser.controller.passthru import STATUS_MASK, means_later
+from eraser.media.blocks import BLOCK
+from eraser.media.iocommand import (
     COMPARE,
     DATASET_MANAGEMENT,
     FLUSH,
@@ -33,9 +30,12 @@ from eraser.proof.iocommand import (
     WRITE_ZEROES,
     Namespace,
 )
-from eraser.proof.passread import Patience
-from eraser.proof.reader import Device
-from eraser.wire.report import ActRecord
+from eraser.media.passread import Patience
+from eraser.media.reader import Device
+from eraser.proof.canaries import Canaries
+from eraser.proof.classify import BlockClass, classify
+from eraser.proof.fingerprints import Fingerprints
+from eraser.protocol.report import ActRecord
 
 LARGE = 256 << 10
 """Bytes of a large read at most: scattered memory fills no more of the driver's 127 segments."""

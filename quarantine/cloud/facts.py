@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from eraser.wire.identity import Slot, pci_address
+from eraser.protocol.identity import Slot, pci_address
 
 CONSUMER_TYPE: Final = "NVME_QUARANTINE"
 """The consumer type of our own custody allocations (Placement >= 1.38 has types)."""

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.cloud import sdk
 from quarantine.cloud.facts import (
     CONSUMER_TYPE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oslo_config import cfg, types
 
-from eraser.wire.ticket import Defence
+from eraser.protocol.ticket import Defence
 
 GROUP = cfg.OptGroup(
     "gate",

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from oslo_config import cfg
 
-from eraser.wire import options
-from eraser.wire.errors import BadInputError as WireError
-from eraser.wire.options import Options
+from eraser.protocol.errors import BadInputError as WireError
+from eraser.protocol.transport import options
+from eraser.protocol.transport.options import Options
 from quarantine.errors import BadInputError
 
 DEFAULT_FILE = Path("/etc/nvme-quarantine/nvme-quarantine.conf")

@@ -6,8 +6,8 @@ import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eraser.wire import codec
-from eraser.wire.errors import BadInputError as BadWireError
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
 from quarantine.errors import BadInputError
 
 

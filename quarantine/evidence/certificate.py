@@ -10,20 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eraser.wire import codec, signing
-from eraser.wire.errors import BadInputError as BadWireError
-from eraser.wire.fitness import Health
-from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Label
-from eraser.wire.remarks import remarks
-from eraser.wire.report import (
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.fitness import Health
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.policy import Label
+from eraser.protocol.remarks import remarks
+from eraser.protocol.report import (
     ControllerFacts,
     EraseReport,
     HealthRecord,
     MethodRecord,
     VerificationRecord,
 )
-from eraser.wire.signing import PrivateKey, PublicKey
+from eraser.protocol.transport import signing
+from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine import VERSION
 from quarantine.errors import BadInputError
 from quarantine.evidence import (
@@ -31,7 +32,6 @@ from quarantine.evidence import (
     downgrades,
     format1,
     images,
-    keyring,
     methods,
     outcomes,
     reading,
@@ -39,6 +39,7 @@ from quarantine.evidence import (
     undone,
     wording,
 )
+from quarantine.evidence.keys import keyring
 from quarantine.evidence.sections import (
     FORMAT,
     Approval,
@@ -119,8 +120,9 @@ class SignedCertificate:
 def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -> Certificate:
     """The certificate that the testimony carries.
 
-    Only for a report that :func:`quarantine.check.check` lets be certified, or, with ``withheld``,
-    calls erased; raises :class:`BadInputError` for one that lacks what a certificate must name.
+    Only for a report that :func:`quarantine.rules.check.check` lets be certified, or, with
+    ``withheld``, calls erased; raises :class:`BadInputError` for one that lacks what a certificate
+    must name.
     """
     order, report = testimony.order, testimony.report
     if (

@@ -11,7 +11,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from eraser.wire.policy import Label, VerificationMode
+from eraser.protocol.policy import Label, VerificationMode
 from quarantine.errors import BadInputError
 from quarantine.evidence import clocks, methods, outcomes, reading, sanitizelog
 from quarantine.evidence.sections import Certificate, Decision, Technique, VerificationStatement

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eraser.wire import buffers
-from eraser.wire.applied import tolerated
-from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Buffers, Label, Limits
-from eraser.wire.report import EraseReport
+from eraser.protocol import buffers
+from eraser.protocol.applied import tolerated
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.policy import Buffers, Label, Limits
+from eraser.protocol.report import EraseReport
 from quarantine.evidence import methods
 
 

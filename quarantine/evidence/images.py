@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eraser.wire.order import EraseOrder
-from eraser.wire.report import ControllerFacts, EraseReport
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.report import ControllerFacts, EraseReport
 
 
 def revisions(facts: ControllerFacts) -> tuple[str, ...]:

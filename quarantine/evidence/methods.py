@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eraser.wire.applied import Applied, apply, tolerated
-from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Label, Method
-from eraser.wire.report import ControllerFacts, EraseReport, MethodRecord, Verdict
+from eraser.protocol.applied import Applied, apply, tolerated
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.policy import Label, Method
+from eraser.protocol.report import ControllerFacts, EraseReport, MethodRecord, Verdict
 from quarantine.errors import BadInputError
 from quarantine.evidence import sanitizelog
 from quarantine.evidence.sanitizelog import SanitizeStatus

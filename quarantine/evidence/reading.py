@@ -9,9 +9,9 @@ import math
 import re
 from collections.abc import Iterator
 
-from eraser.wire.order import EraseOrder
-from eraser.wire.policy import VerificationMode
-from eraser.wire.report import EraseReport, NamespaceVerification, VerificationRecord
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.policy import VerificationMode
+from eraser.protocol.report import EraseReport, NamespaceVerification, VerificationRecord
 
 BLOCK = 4096
 """Bytes of one block as counted here, whatever the drive's sector size is."""

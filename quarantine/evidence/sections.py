@@ -9,10 +9,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from eraser.wire.codec import LATE
-from eraser.wire.identity import ControllerIdentity
-from eraser.wire.policy import Label, Method, VerificationMode
-from eraser.wire.report import NamespaceVerification
+from eraser.protocol.codec import LATE
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.policy import Label, Method, VerificationMode
+from eraser.protocol.report import NamespaceVerification
 
 FORMAT = 2
 """Version of this layout. A reader refuses a number that it does not know; certificates of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from eraser.wire.signing import PublicKey
+from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import SignedCertificate

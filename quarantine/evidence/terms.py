@@ -7,7 +7,7 @@ section of it is cited anywhere.
 
 from __future__ import annotations
 
-from eraser.wire.policy import Method
+from eraser.protocol.policy import Method
 
 TECHNIQUES: dict[str, str] = {
     Method.SANITIZE_CRYPTO: "cryptographic erase",

@@ -10,11 +10,12 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from eraser.wire import codec, signing
-from eraser.wire.errors import BadInputError as BadWireError
-from eraser.wire.order import ORDER_TYPE, EraseOrder
-from eraser.wire.report import REPORT_TYPE, EraseReport, Verdict
-from eraser.wire.signing import PublicKey
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.report import REPORT_TYPE, EraseReport, Verdict
+from eraser.protocol.transport import signing
+from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, images, methods, reading
 from quarantine.evidence.certificate import Evidence, Link, token_digest

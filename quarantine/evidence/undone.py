@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eraser.wire import buffers
-from eraser.wire.condition import Buffer
-from eraser.wire.policy import Label, VerificationMode
-from eraser.wire.report import EraseReport, VisitRecord
+from eraser.protocol import buffers
+from eraser.protocol.condition import Buffer
+from eraser.protocol.policy import Label, VerificationMode
+from eraser.protocol.report import EraseReport, VisitRecord
 from quarantine.evidence import reading
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from eraser.wire.identity import ControllerIdentity
-from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Label, Method, VerificationMode
-from eraser.wire.report import (
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.policy import Label, Method, VerificationMode
+from eraser.protocol.report import (
     CommandRecord,
     EraseReport,
     LinkRecord,

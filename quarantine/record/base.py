@@ -1,35 +1,13 @@
-"""What every room of the store shares: the engine, our clock, and text that a database takes."""
+"""What every room of the store shares: the engine and our clock."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import Final
 
 import sqlalchemy as sa
 
 from quarantine.record import engine as door
-
-Clock = Callable[[], datetime]
-
-CLOCKS_APART: Final = timedelta(seconds=60)
-"""The control plane's processes may run on two machines: so far their clocks may be apart. What is
-noted of later than that was noted before our clock was set back."""
-
-
-def utc_now() -> datetime:
-    """The control plane's own clock. No other machine's time is ever compared with it."""
-    return datetime.now(UTC)
-
-
-def storable(text: str, limit: int = 4000) -> str:
-    """``text`` as every database takes it: no NUL, no lone surrogates, at most ``limit`` long.
-
-    Reasons and excerpts quote drives and hosts, which send what they like; PostgreSQL refuses NUL.
-    """
-    clean = text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
-    return clean if len(clean) <= limit else clean[: limit - 3] + "..."
+from quarantine.record.clock import Clock, utc_now
 
 
 class Room:

@@ -8,10 +8,11 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from eraser.wire import codec, signing
-from eraser.wire.errors import BadInputError as BadWireError
-from eraser.wire.identity import Slot
-from eraser.wire.signing import PublicKey
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.identity import Slot
+from eraser.protocol.transport import signing
+from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import (
     ConflictError,
     IllegalTransitionError,

@@ -6,15 +6,16 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from eraser.wire import codec
-from eraser.wire.errors import BadInputError as BadWireError
-from eraser.wire.policy import Policy
-from eraser.wire.profile import Profile
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.policy import Policy
+from eraser.protocol.profile import Profile
 from quarantine.errors import BadInputError, UnreadableError
 from quarantine.record import models
-from quarantine.record.base import Room, storable
+from quarantine.record.base import Room
 from quarantine.record.facts import Approved
 from quarantine.record.rows import Row
+from quarantine.record.texts import storable
 
 _TABLE = models.documents
 _PROFILE = "profile"

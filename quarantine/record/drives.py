@@ -10,14 +10,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from eraser.wire import codec
-from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.errors import IllegalTransitionError
 from quarantine.record import lifecycle, models, stored
-from quarantine.record.base import Room, storable
+from quarantine.record.base import Room
 from quarantine.record.facts import DriveRecord, NewCertificate, SlotRecord
 from quarantine.record.rows import Row
 from quarantine.record.states import Event
+from quarantine.record.texts import storable
 
 _DRIVES = models.drives
 

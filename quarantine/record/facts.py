@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeAlias, TypeVar
 
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.report import Hello, Step
-from eraser.wire.signing import PublicKey
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.report import Hello, Step
+from eraser.protocol.transport.signing import PublicKey
 from quarantine.record.states import Event, State
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
@@ -80,7 +80,7 @@ class SlotRecord:
     """What an operator was alarmed about and what still stands; empty when nothing is wrong."""
     provider_generation: int | None
     offered_as: str | None
-    """:class:`quarantine.mark.Mark` of the provider as it went on offer, where no gate is."""
+    """:class:`quarantine.rules.mark.Mark` of the provider as it went on offer, where no gate is."""
     read_at: datetime | None
     """When Placement was last looked at for this slot."""
     entered_at: datetime
@@ -287,7 +287,7 @@ class StoredRotation:
     new_key: str
     """Thumbprint."""
     document: str
-    """:mod:`quarantine.evidence.rotation`."""
+    """:mod:`quarantine.evidence.keys.rotation`."""
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,15 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from eraser.wire import codec
-from eraser.wire.errors import BadInputError as BadWireError
-from eraser.wire.identity import host_name
-from eraser.wire.report import Hello
-from eraser.wire.signing import PublicKey
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.identity import host_name
+from eraser.protocol.report import Hello
+from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, ConflictError, UnreadableError
 from quarantine.record import models, stored
-from quarantine.record.base import CLOCKS_APART, Room
+from quarantine.record.base import Room
+from quarantine.record.clock import CLOCKS_APART
 from quarantine.record.facts import HostRecord
 from quarantine.record.rows import Row
 

@@ -7,12 +7,13 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from eraser.wire import codec
+from eraser.protocol import codec
 from quarantine.errors import ConflictError
 from quarantine.record import models
-from quarantine.record.base import Room, storable
+from quarantine.record.base import Room
 from quarantine.record.facts import NonceUse, Refusal
 from quarantine.record.rows import Row
+from quarantine.record.texts import storable
 
 _NONCES = models.nonces
 _REFUSALS = models.refusals

@@ -8,12 +8,11 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from eraser.wire import codec
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.report import Step
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.report import Step
 from quarantine.errors import UnreadableError
 from quarantine.record import stored
-from quarantine.record.base import storable
 from quarantine.record.facts import (
     JSON,
     Claim,
@@ -24,12 +23,12 @@ from quarantine.record.facts import (
     Unset,
 )
 from quarantine.record.states import Event, State
+from quarantine.record.texts import ALARM_LENGTH, storable
 
 LOG = logging.getLogger(__name__)
 
 Row = Mapping[Any, Any]
 
-ALARM_LENGTH = 1000
 """Characters of the column; whoever compares a new alarm with the old cuts it alike."""
 
 NO_CERTIFICATE: Mapping[str, Any] = {

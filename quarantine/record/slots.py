@@ -7,10 +7,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.errors import ConflictError, IllegalTransitionError
 from quarantine.record import certificates, drives, lifecycle, messages, models, rows
-from quarantine.record.base import Room, storable
+from quarantine.record.base import Room
 from quarantine.record.facts import (
     JSON,
     Claim,
@@ -22,6 +22,7 @@ from quarantine.record.facts import (
     UnreadableSlot,
 )
 from quarantine.record.states import Event, State
+from quarantine.record.texts import storable
 
 MENTIONS = 1000
 """Lines of history in one answer."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from quarantine.record import engine as door
 from quarantine.record import migrate
-from quarantine.record.base import Clock, utc_now
 from quarantine.record.certificates import CertificateRoom
+from quarantine.record.clock import Clock, utc_now
 from quarantine.record.documents import DocumentRoom
 from quarantine.record.drives import DriveRoom
 from quarantine.record.hosts import HostRoom

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from eraser.wire import codec
-from eraser.wire.errors import BadInputError
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError
 from quarantine.errors import UnreadableError
 
 T = TypeVar("T")

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from quarantine.upgrade.alias import Alias
-from quarantine.upgrade.devicespec import Device, DeviceSpec
 from quarantine.upgrade.facts import Drive, Facts, Role
 from quarantine.upgrade.finding import Check, Finding, Level, confs, not_given
+from quarantine.upgrade.nova.alias import Alias
+from quarantine.upgrade.nova.devicespec import Device, DeviceSpec
 
 _NOWHERE: Final = Device("0000:00:00.0")
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from quarantine.record.states import State
-from quarantine.upgrade.devicespec import first
 from quarantine.upgrade.facts import Facts, Role
 from quarantine.upgrade.finding import Check, Finding, Level, not_given, unknown
+from quarantine.upgrade.nova.devicespec import first
 from quarantine.upgrade.specchecks import line
 
 _AT_REST: Final = frozenset({State.RELEASED, State.QUARANTINED, State.CERTIFIED, State.AVAILABLE})

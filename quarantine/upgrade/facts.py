@@ -8,12 +8,12 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from eraser.wire.identity import Slot
-from eraser.wire.report import SeenDrive
+from eraser.protocol.identity import Slot
+from eraser.protocol.report import SeenDrive
 from quarantine.cloud.facts import Provider, View
 from quarantine.record.facts import HostRecord, SlotRecord
-from quarantine.upgrade.alias import Alias
-from quarantine.upgrade.devicespec import Device, DeviceSpec
+from quarantine.upgrade.nova.alias import Alias
+from quarantine.upgrade.nova.devicespec import Device, DeviceSpec
 
 
 class Role(StrEnum):

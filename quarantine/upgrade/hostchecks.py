@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from eraser.wire.ticket import Defence, Standing
+from eraser.protocol.ticket import Defence, Standing
 from quarantine.record.facts import HostRecord
 from quarantine.upgrade.facts import Facts
 from quarantine.upgrade.finding import Check, Finding, Level, unknown

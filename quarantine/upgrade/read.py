@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Protocol
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import Provider, View
 from quarantine.errors import QuarantineError
 from quarantine.record.facts import HostRecord
 from quarantine.record.store import Store
-from quarantine.upgrade import novaconf
 from quarantine.upgrade.facts import Facts, ProviderSeen, Role, Source
+from quarantine.upgrade.nova import options
 
 _RELEASES: Final = (((2, 103), 33), ((2, 104), 34))
 """Newest microversion of nova-api and its release, where they are one to one
@@ -82,12 +82,12 @@ def gather(
     """
     facts = Facts(
         confs=tuple(
-            novaconf.nova(s)
+            options.nova(s)
             for s in question.sources
             if s.role is not Role.PLACEMENT and (s.host is None or question.asks(s.host))
         ),
         placement_confs=tuple(
-            novaconf.placement(s) for s in question.sources if s.role is Role.PLACEMENT
+            options.placement(s) for s in question.sources if s.role is Role.PLACEMENT
         ),
         policies=frozenset(policies),
         nova_release=question.nova_release,

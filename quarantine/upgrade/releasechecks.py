@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from quarantine.flavors import MANY_DRIVES
+from quarantine.operations.flavors import MANY_DRIVES
 from quarantine.upgrade.facts import Facts
 from quarantine.upgrade.finding import Check, Finding, Level, unknown
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from quarantine import custody
+from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE
 from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, State
 from quarantine.upgrade.facts import Drive, Facts

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from quarantine.upgrade.devicespec import DeviceSpec, first
 from quarantine.upgrade.facts import Drive, Facts, NovaConf, Role
 from quarantine.upgrade.finding import Check, Finding, Level, confs, not_given, unknown
+from quarantine.upgrade.nova.devicespec import DeviceSpec, first
 
 
 def line(spec: DeviceSpec) -> str:

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from eraser.bell import SOCKET
-from eraser.wire import codec
-from eraser.wire.identity import Slot
+from eraser.agent.bell import SOCKET
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
 from quarantine.record.facts import HistoryRow, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.record.states import Event, State
 from tests.daemons.cloud import Cloud
 from tests.lab.errors import LabError

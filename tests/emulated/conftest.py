@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eraser.wire.policy import Policy
+from eraser.protocol.policy import Policy
 from tests.lab.guest import build
 from tests.lab.rack import Rack
 from tests.lab.site import DEFAULT_POLICY, Site

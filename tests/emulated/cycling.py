@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from eraser.casefiles import CaseFiles
+from eraser.state.case_files import CaseFiles
 from quarantine.record.facts import HistoryRow
 from quarantine.record.states import Event, State
 from tests.lab.errors import LabError

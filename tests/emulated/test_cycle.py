@@ -14,9 +14,9 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from quarantine.reconcile import worst_case_detection
 from quarantine.record.states import Event, State
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.service.reconciler import worst_case_detection
 from tests.emulated.cycling import (
     FAST,
     HANDLING,

@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from eraser.casefiles import CaseFiles, CaseProgress, CaseRequest
-from eraser.wire import codec
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.policy import Policy
-from eraser.wire.profile import Profile
-from eraser.wire.report import EraseReport, Outcome, Step, Verdict
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.policy import Policy
+from eraser.protocol.profile import Profile
+from eraser.protocol.report import EraseReport, Outcome, Step, Verdict
+from eraser.state.case_files import CaseFiles, CaseProgress, CaseRequest
 from tests.emulated.erasing import PROFILE, QUICK, STATE, Bench, bench
 from tests.lab.rack import Rack
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from eraser.casefiles import CaseFiles
-from eraser.hostcard import HostCard, order_file
-from eraser.hoststate import CARD_FILE, CONTROLLER_FILE, KEY_FILE
-from eraser.wire import codec
-from eraser.wire.identity import Slot
-from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Policy
-from eraser.wire.profile import Profile
-from eraser.wire.report import EraseReport
-from eraser.wire.signing import PrivateKey
-from eraser.wire.ticket import TICKET_TYPE, Counters, Ticket
+from eraser.agent.hoststate import CARD_FILE, CONTROLLER_FILE, KEY_FILE
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.policy import Policy
+from eraser.protocol.profile import Profile
+from eraser.protocol.report import EraseReport
+from eraser.protocol.ticket import TICKET_TYPE, Counters, Ticket
+from eraser.protocol.transport.signing import PrivateKey
+from eraser.state.case_files import CaseFiles
+from eraser.state.hostcard import HostCard, order_file
 from tests.emulated.erasing import PROFILE, QUICK, STATE, Bench, Erased, bench
 from tests.lab.nvme.faults import HEALTHY, Faults
 from tests.lab.rack import Rack
@@ -38,9 +38,9 @@ IDENTIFY, GET_LOG_PAGE = 0x06, 0x02
 
 SAME_BYTES = """
 import sys
-from eraser.drive.adminioctl import AdminReader
-from eraser.drive.nvme import open_controller
-from eraser.drive.sysfs import Host
+from eraser.controller.adminioctl import AdminReader
+from eraser.controller.nvme import open_controller
+from eraser.host.sysfs import Host
 with open_controller(Host(), sys.argv[1], timeout=20) as controller:
     reader = AdminReader(controller.descriptor, sys.argv[1], 5)
     assert reader.identify_raw() == controller.read(6, 4096, "identify", cdw10=1)
@@ -183,7 +183,7 @@ def test_a_drive_that_was_written_to_after_its_certificate_is_refused(rack: Rack
 TIMED = """
 import json, sys, time
 from pathlib import Path
-from eraser.drive.sysfs import Host
+from eraser.host.sysfs import Host
 from eraser.gate import desk, look
 document = sys.stdin.buffer.read()
 took = []

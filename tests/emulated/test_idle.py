@@ -13,8 +13,8 @@ from tests.lab.rack.guests import ComputeGuest
 ADDRESS = "0000:01:00.0"
 PROVE = """
 import json, os, sys
-from eraser.drive.idle import prove_idle
-from eraser.drive.sysfs import Host
+from eraser.host.idle import prove_idle
+from eraser.host.sysfs import Host
 from eraser.errors import EraserError
 try:
     proof = prove_idle(Host(), sys.argv[1], own_pids=frozenset({os.getpid()}), patience=0.2)
@@ -25,7 +25,7 @@ except EraserError as error:
 
 
 def prove(compute: ComputeGuest, address: str = ADDRESS) -> tuple[bool, str]:
-    """What :func:`eraser.drive.idle.prove_idle` says in the guest."""
+    """What :func:`eraser.host.idle.prove_idle` says in the guest."""
     done = compute.run(["python3", "-c", PROVE, address], env={"PYTHONPATH": "/opt/src"})
     said = json.loads(done.stdout)
     return said["idle"], said["said"]
@@ -120,8 +120,8 @@ def test_ghost_guest_and_rebinding(rack: Rack) -> None:
     compute.hand_over(ADDRESS)
     group = compute.sh(f"basename $(readlink /sys/bus/pci/devices/{ADDRESS}/iommu_group)").stdout
     ensure = (
-        "import sys; from eraser.drive.binding import ensure_nvme_driver\n"
-        "from eraser.drive.sysfs import Host\n"
+        "import sys; from eraser.controller.binding import ensure_nvme_driver\n"
+        "from eraser.host.sysfs import Host\n"
         "print(ensure_nvme_driver(Host(), sys.argv[1], timeout=20))"
     )
     sent = len(drive.commands())

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from eraser.wire import codec
-from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Label, Policy
-from eraser.wire.profile import Profile
-from eraser.wire.report import EraseReport
-from eraser.wire.signing import PrivateKey
-from quarantine.check import Ruling, check
-from quarantine.evidence import certificate, page, terms
+from eraser.protocol import codec
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.policy import Label, Policy
+from eraser.protocol.profile import Profile
+from eraser.protocol.report import EraseReport
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine.evidence import certificate, terms
 from quarantine.evidence.certificate import Evidence, Link
 from quarantine.evidence.sections import Issuer
+from quarantine.evidence.sheet import page
+from quarantine.rules.check import Ruling, check
 from tests.emulated.erasing import CLEAR, PROFILE, QUICK, STATE, Bench, Erased, bench
 from tests.lab.rack import Rack
 from tests.unit.quarantine.testimony import ORDER, RECORD

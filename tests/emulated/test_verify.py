@@ -21,9 +21,9 @@ NOT_READY = 0x082
 
 _BOTH_WAYS = """
 import mmap, os, sys
-from eraser.proof.iocommand import Namespace
-from eraser.proof.passread import PassthroughReader
-from eraser.proof.reader import Device
+from eraser.media.iocommand import Namespace
+from eraser.media.passread import PassthroughReader
+from eraser.media.reader import Device
 with Device(sys.argv[1]) as device:
     index = int(sys.argv[2])
     [(_index, block)] = [(n, bytes(b)) for n, b in device.read_blocks([index])]

@@ -23,10 +23,10 @@ TICKETS = """
 import sys
 from pathlib import Path
 from eraser.gate import book as books
-from eraser.gate.records import Book, Entry, KeptTicket
-from eraser.hoststate import keygen
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.ticket import Counters, Ticket, TicketState
+from eraser.ownership.model import Book, Entry, KeptTicket
+from eraser.agent.hoststate import keygen
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.ticket import Counters, Ticket, TicketState
 state = Path("/var/lib/nvme-eraser")
 card = keygen(state, "cmp1")
 book = Book(card.incarnation)
@@ -43,7 +43,7 @@ with books.opened(state) as opened:
 LISTEN = """
 import time
 from pathlib import Path
-from eraser.bell import Listener
+from eraser.agent.bell import Listener
 Listener(Path("/run/nvme-quarantine"), lambda address: print(address, flush=True))
 open("/tmp/listening", "w").close()
 time.sleep(3600)

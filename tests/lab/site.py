@@ -18,16 +18,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from eraser.wire import codec
-from eraser.wire.identity import Slot
-from eraser.wire.inbound import Kind
-from eraser.wire.messaging import Door, host_queue, make_app
-from eraser.wire.policy import Limits, Policy, Verification
-from quarantine import brokeracl
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from eraser.protocol.inbound import Kind
+from eraser.protocol.policy import Limits, Policy, Verification
+from eraser.protocol.transport.messaging import Door, host_queue, make_app
 from quarantine.errors import QuarantineError
 from quarantine.record.facts import HistoryRow, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.service.issue import brokeracl
 from tests.lab.errors import LabError
 from tests.lab.guest.commands import GuestProcess
 from tests.lab.guest.payload import REPOSITORY

@@ -9,9 +9,9 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from eraser.casefiles import DEFAULT_RUN_DIR
-from eraser.wire import codec
-from eraser.wire.ticket import Defence, DomainSeen, GateTestimony, Standing
+from eraser.protocol import codec
+from eraser.protocol.ticket import Defence, DomainSeen, GateTestimony, Standing
+from eraser.state.case_files import DEFAULT_RUN_DIR
 from tests.lab.errors import LabError
 from tests.lab.guest.commands import Completed
 from tests.lab.libvirt.control import ControlStandIn

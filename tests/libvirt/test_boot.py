@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eraser.wire.ticket import TicketState
+from eraser.protocol.ticket import TicketState
 from tests.libvirt.host import Host
 
 DRIVES = 3

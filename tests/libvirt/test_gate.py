@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from eraser.wire.report import Outcome
-from eraser.wire.ticket import TicketState
+from eraser.protocol.report import Outcome
+from eraser.protocol.ticket import TicketState
 from tests.lab.libvirt.domains import Domain
 from tests.libvirt.host import Host
 

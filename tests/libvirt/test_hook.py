@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eraser.wire.ticket import Defence, Standing
+from eraser.protocol.ticket import Defence, Standing
 from tests.lab.libvirt.libvirt import HOOKS
 from tests.libvirt.host import OUR_HOOK, Host
 

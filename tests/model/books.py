@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from eraser.gate import records
-from eraser.wire.ticket import Counters
+from eraser.ownership import model
+from eraser.protocol.ticket import Counters
 from tests.model import papers
 from tests.model.papers import ADDRESS, ENTRIES
 from tests.model.world import NOWHERE, Place, World
@@ -19,17 +19,17 @@ def domain(number: int) -> str:
     return f"instance-{number}"
 
 
-def entry_of(place: Place) -> records.Entry:
+def entry_of(place: Place) -> model.Entry:
     """What the host's gate has of its slot."""
-    return records.Entry(ADDRESS) if place.entry == NOWHERE else ENTRIES[place.entry]
+    return model.Entry(ADDRESS) if place.entry == NOWHERE else ENTRIES[place.entry]
 
 
-def book_of(place: Place) -> records.Book:
+def book_of(place: Place) -> model.Book:
     """The gate's book of the host's present incarnation."""
-    return records.Book(papers.incarnation(True), (entry_of(place),))
+    return model.Book(papers.incarnation(True), (entry_of(place),))
 
 
-def written_down(world: World, p: int, book: records.Book) -> World:
+def written_down(world: World, p: int, book: model.Book) -> World:
     """The world after the gate's book was replaced."""
     entry = dataclasses.replace(book.entry(ADDRESS), last_owner=None, last_identity=None)
     kept, owner = entry.ticket, entry.owner

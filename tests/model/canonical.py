@@ -7,9 +7,9 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from eraser.gate.records import Entry
-from eraser.wire.report import Hello
-from eraser.wire.ticket import TicketState
+from eraser.ownership.model import Entry
+from eraser.protocol.report import Hello
+from eraser.protocol.ticket import TicketState
 from quarantine.record.facts import SlotRecord
 from tests.model import papers
 from tests.model.books import domain

@@ -13,8 +13,7 @@ from datetime import datetime
 from types import ModuleType
 from typing import Any
 
-from eraser.wire.identity import ControllerIdentity, Slot
-from quarantine import dispatch, inbox, letters, receipts, reconcile, tickets
+from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.cloud.facts import View
 from quarantine.errors import ConflictError, QuarantineError
 from quarantine.record.facts import (
@@ -23,7 +22,12 @@ from quarantine.record.facts import (
     SlotRecord,
 )
 from quarantine.record.states import Event, State
-from quarantine.step import Act, Action, Limits, Past
+from quarantine.rules import receipts
+from quarantine.rules import ticket as ticket_rules
+from quarantine.rules.action import Act, Action, Limits, Past
+from quarantine.service import reconciler
+from quarantine.service.inbound import authenticate, messages
+from quarantine.service.issue import dispatch, tickets
 from tests.model import duties, mutate
 from tests.model.hellos import hello
 from tests.model.lowered import (
@@ -73,11 +77,11 @@ class Control:
         self._dispatch = mutate.copied(dispatch)
         self._tickets = mutate.copied(tickets)
         self._receipts = mutate.copied(judge) if judge is receipts else judge
-        self._inbox = mutate.copied(inbox)
+        self._inbox = mutate.copied(messages)
         _replace(self._dispatch, signing=Signing, codec=Codec, uuid=IDS, secrets=IDS)
         _replace(self._tickets, signing=Signing, codec=Codec)
         _replace(self._receipts, tickets=self._tickets)
-        self._letters = mutate.copied(letters)
+        self._letters = mutate.copied(authenticate)
         _replace(self._letters, signing=Signing, codec=Codec)
         _replace(
             self._inbox,
@@ -134,7 +138,7 @@ class Control:
 
         dispatcher = self._dispatch.Dispatcher(store, Key(), post, clock=_now)
         papers = self._tickets.Tickets(store, Key(), post, clock=_now)
-        loop = reconcile.Reconciler(
+        loop = reconciler.Reconciler(
             store,  # type: ignore[arg-type]
             placement,  # type: ignore[arg-type]
             dispatcher,
@@ -278,7 +282,7 @@ class _Registrar:
 
     def certify(self, record: SlotRecord, **evidence: Any) -> None:
         digest = certificate(int(record.slot.host[-1]))
-        made = tickets.build(evidence["order"], evidence["report"], digest)
+        made = ticket_rules.build(evidence["order"], evidence["report"], digest)
         token = Key().sign(made, "")
         changes = dataclasses.replace(
             evidence["changes"],

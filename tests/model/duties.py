@@ -7,7 +7,7 @@ import dataclasses
 from quarantine.cloud.facts import View
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import WAITING_FOR_PEOPLE, Event, State
-from quarantine.step import Act, Action, Past
+from quarantine.rules.action import Act, Action, Past
 from tests.model.placement import Placement
 from tests.model.search import Slip
 from tests.model.tables import Store

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from typing import Any, NamedTuple
 
-from eraser.wire.ticket import Counters
+from eraser.protocol.ticket import Counters
 from tests.model.world import CLEAN, GONE, NOWHERE
 
 OWN_WRITES = 1000

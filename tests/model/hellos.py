@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from eraser.gate.records import Entry
-from eraser.wire.report import (
-    AcceptedOrder,
-    Hello,
-    SeenDrive,
-)
-from eraser.wire.ticket import (
+from eraser.ownership.model import Entry
+from eraser.protocol.report import AcceptedOrder, Hello, SeenDrive
+from eraser.protocol.ticket import (
     Defence,
     DefenceSeen,
     DomainSeen,

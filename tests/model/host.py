@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from eraser.drive.spec import SanitizeState
-from eraser.gate import intake, records, rest, revocation, rules
-from eraser.gate.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
-from eraser.hoststate import HostState, OrderRefusedError
-from eraser.wire.ticket import Counters, TicketState
+from eraser.agent.hoststate import HostState, OrderRefusedError
+from eraser.controller.spec import SanitizeState
+from eraser.gate import intake, rules
+from eraser.ownership import model, rest, revocation
+from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
+from eraser.protocol.ticket import Counters, TicketState
 from tests.model import papers
 from tests.model.books import book_of, counters, domain, entry_of, written_down
 from tests.model.mutate import Memo, Switch
@@ -25,9 +26,9 @@ from tests.model.world import CLEAN, NOWHERE, Drive, Mail, World, ghost, server
 
 Steps = Iterator[tuple[str, World]]
 
-LATER = records.Moment("boot", 1000.0)
-SOON = records.Moment("boot", 1.0)
-THEN = records.Moment("boot", 0.0)
+LATER = model.Moment("boot", 1000.0)
+SOON = model.Moment("boot", 1.0)
+THEN = model.Moment("boot", 0.0)
 AT_REST = Counters(1000, 1000, 10, None)
 
 _STANDING = {

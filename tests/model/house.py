@@ -11,9 +11,10 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eraser.drive.spec import SanitizeState
-from eraser.gate import adoption, records
-from eraser.gate.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
+from eraser.controller.spec import SanitizeState
+from eraser.gate import adoption
+from eraser.ownership import model
+from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
 from tests.model import papers, rooms
 from tests.model.books import domain
 from tests.model.parts import Parts
@@ -63,11 +64,11 @@ class House(System[Rooms]):
         having = adoption.Having(domain(1), domain(1), named, running=True)
         seen = {
             address(r): adoption.SlotNow(
-                None, records.PciIds.of(rooms.identity(r, len(slots))), CaseSeen()
+                None, model.PciIds.of(rooms.identity(r, len(slots))), CaseSeen()
             )
             for r in slots
         }
-        found = adoption.adopt(records.Book(papers.incarnation(True)), [having], seen, "")
+        found = adoption.adopt(model.Book(papers.incarnation(True)), [having], seen, "")
         house = house._replace(rooms=tuple(Room(r, data=1, has=1) for r in slots))
         return rooms.written_down(house, found.book)
 

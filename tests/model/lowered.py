@@ -10,8 +10,8 @@ import functools
 import re
 from typing import TypeVar
 
-from eraser.wire.report import AcceptedOrder
-from eraser.wire.ticket import TicketSeen
+from eraser.protocol.report import AcceptedOrder
+from eraser.protocol.ticket import TicketSeen
 from quarantine.record.facts import SlotRecord
 from tests.model.papers import HELLOS, RECORDS, order_mail, order_token
 from tests.model.world import NOWHERE, World

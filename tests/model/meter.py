@@ -11,10 +11,10 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eraser.drive.spec import SanitizeState
-from eraser.gate.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
-from eraser.gate.records import Book, Entry, KeptTicket
-from eraser.wire.ticket import Ticket, TicketState
+from eraser.controller.spec import SanitizeState
+from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
+from eraser.ownership.model import Book, Entry, KeptTicket
+from eraser.protocol.ticket import Ticket, TicketState
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
 from tests.model import gauge, papers

@@ -8,25 +8,16 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from eraser.gate.records import Entry
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.order import EraseOrder
-from eraser.wire.report import (
-    EraseReport,
-    Hello,
-    Outcome,
-    Verdict,
-)
-from eraser.wire.ticket import (
-    Ticket,
-    TicketReceipt,
-    TicketState,
-)
-from quarantine import tickets
+from eraser.ownership.model import Entry
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.report import EraseReport, Hello, Outcome, Verdict
+from eraser.protocol.ticket import Ticket, TicketReceipt, TicketState
 from quarantine.record.facts import (
     SlotRecord,
 )
-from quarantine.step import Limits
+from quarantine.rules import ticket as ticket_rules
+from quarantine.rules.action import Limits
 from tests.model.names import Names
 from tests.model.world import NOWHERE, Mail, World, server
 from tests.unit.quarantine.testimony import ORDER, REPORT
@@ -141,7 +132,7 @@ def report(place: int, mail: Mail) -> EraseReport:
 def ticket(place: int, mail: Mail) -> Ticket:
     """The ticket itself, as the product makes it from the case's order and report."""
     asked, said = mail._replace(kind="order"), mail._replace(kind="report", says="erased")
-    return tickets.build(order(place, asked), report(place, said), certificate(place))
+    return ticket_rules.build(order(place, asked), report(place, said), certificate(place))
 
 
 def certificate(place: int) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from eraser.gate import counters, intake, rest, revocation, rules
-from quarantine import decide, receipts
-from quarantine.step import Limits
+from eraser.gate import intake, rules
+from eraser.ownership import counters, rest, revocation
+from quarantine.rules import decide, receipts
+from quarantine.rules.action import Limits
 from tests.model.control import Control
 from tests.model.host import Host
 from tests.model.mutate import Switch, Wired, copied

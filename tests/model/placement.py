@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import CONSUMER_TYPE, Allocation, Inventory, Provider, View
 from quarantine.cloud.facts import provider_name as name_of
 from quarantine.errors import ConflictError

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-from eraser.gate import records
-from eraser.gate.records import Book, Entry, KeptTicket, Moment
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.ticket import Ticket, TicketState
+from eraser.ownership import model
+from eraser.ownership.model import Book, Entry, KeptTicket, Moment
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.ticket import Ticket, TicketState
 from tests.model import papers
 from tests.model.books import domain
 from tests.model.papers import ENTRIES
@@ -194,6 +194,6 @@ def canonical(rooms: Rooms) -> Rooms:
 def allowed(rooms: Rooms, r: int, whom: int) -> Rooms:
     """The same after a person allowed one start on a slot, as ``gate allow --once`` writes it."""
     name = "" if whom == ANYBODY else domain(whom)
-    word = records.Allowance("somebody", "the disk is fine", "", name)
+    word = model.Allowance("somebody", "the disk is fine", "", name)
     entry = dataclasses.replace(entry_of(rooms.rooms[r], r), allowance=word)
     return rooms.room(r, word=whom, entry=ENTRIES.number(entry))

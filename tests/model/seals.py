@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from eraser.wire.errors import BadInputError
-from eraser.wire.signing import PublicKey
-from eraser.wire.ticket import (
-    Ticket,
-)
+from eraser.protocol.errors import BadInputError
+from eraser.protocol.ticket import Ticket
+from eraser.protocol.transport.signing import PublicKey
 from tests.model.papers import (
     drive_of,
     incarnation,

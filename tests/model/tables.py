@@ -6,10 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.report import (
-    Hello,
-)
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.report import Hello
 from quarantine.errors import ConflictError, IllegalTransitionError
 from quarantine.record import lifecycle, rows
 from quarantine.record import slots as table

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from quarantine import census
 from quarantine.record.states import Event, State
+from quarantine.service.issue import drive_inventory
 from tests.model.beside import Beside, Deed
 from tests.model.common import ME, OTHER, as_seen, face, like
 from tests.model.glimpse import UNSEEN, UnseenError, glimpse, hidden
@@ -101,7 +101,7 @@ def test_states_that_are_alike_are_alike_to_another_hosts_word(state: State, min
         here = Place(drive=0, provider="known", record=RECORDS.number(record))
         there = Place(record=glimpse(OTHER, theirs, 0))
         store = Store(World((), (here, there), (None,), 0), Writes(None))
-        census.take(store, hello(World((), (here, there), (None,), 0), ME), lambda: NOW)  # type: ignore[arg-type]
+        drive_inventory.take(store, hello(World((), (here, there), (None,), 0), ME), lambda: NOW)  # type: ignore[arg-type]
         after = store.records[slot(OTHER)]
         moved = State.HELD if after.state is not theirs else theirs
         return store.records[slot(ME)].state, like(moved), len(store.known)
@@ -176,6 +176,6 @@ def test_a_guard_that_is_turned_around_is_missed() -> None:
 def test_a_host_whose_word_about_another_is_not_heard_is_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(census, "_elsewhere", lambda _store, _hello, _seen: ([], True))
+    monkeypatch.setattr(drive_inventory, "_elsewhere", lambda _store, _hello, _seen: ([], True))
     ways = search(Beside(Protocol(MOVED, Parts(PATIENT))), MOVED.limit)
     assert isinstance(ways, Found) or any(next(ways.stuck(each), 0) for each in QUESTIONS)

@@ -13,8 +13,13 @@ from tests.model.mutate import guards, turn_in_place
 
 _NAME = os.environ["NVME_QUARANTINE_TURNED"]
 _MODULES = (
-    *("eraser.gate.counters", "eraser.gate.revocation", "eraser.gate.rest"),
-    *("eraser.gate.rules", "eraser.gate.intake", "quarantine.decide", "quarantine.receipts"),
+    *("eraser.ownership.counters", "eraser.ownership.revocation", "eraser.ownership.rest"),
+    *(
+        "eraser.gate.rules",
+        "eraser.gate.intake",
+        "quarantine.rules.decide",
+        "quarantine.rules.receipts",
+    ),
 )
 
 _MODULE = next(m for m in _MODULES if m.endswith("." + _NAME.split(".")[0]))

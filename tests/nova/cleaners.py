@@ -5,7 +5,7 @@ They have no record, no custody, no certificate and no host's testimony.
 
 from __future__ import annotations
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import slot_of
 from tests.lab.services.placement_http import PlacementHttp
 from tests.nova.shelf import Shelf

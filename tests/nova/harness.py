@@ -26,7 +26,7 @@ from nova.tests.functional import integrated_helpers
 from nova.tests.functional.api import client
 from nova.tests.functional.libvirt import test_pci_in_placement
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from tests.lab.services.placement import PlacementServer
 from tests.lab.services.placement_http import PlacementHttp
 from tests.nova.placementhands import PlacementHands

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from eraser.wire import codec
-from eraser.wire.identity import Slot
-from eraser.wire.order import ORDER_TYPE, EraseOrder
-from eraser.wire.report import (
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.report import (
     HELLO_TYPE,
     REPORT_TYPE,
     AcceptedOrder,
@@ -25,8 +25,7 @@ from eraser.wire.report import (
     SeenDrive,
     Verdict,
 )
-from eraser.wire.signing import PrivateKey, PublicKey, verify
-from eraser.wire.ticket import (
+from eraser.protocol.ticket import (
     RECEIPT_TYPE,
     TICKET_TYPE,
     Defence,
@@ -39,6 +38,7 @@ from eraser.wire.ticket import (
     TicketSeen,
     TicketState,
 )
+from eraser.protocol.transport.signing import PrivateKey, PublicKey, verify
 from tests.nova.shelf import LIES, STUCK, Shelf
 from tests.unit.quarantine.testimony import REPORT
 

@@ -6,11 +6,11 @@ import importlib
 
 import fixtures
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from nova_patch import born_reserved
 from nova_patch.start import EVERYWHERE
 from quarantine.record.states import State
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
 from tests.lab.services.placement import write_clouds_yaml
 from tests.lab.services.process import free_port
 from tests.nova.cleaners import BellCleaner, PollingCleaner

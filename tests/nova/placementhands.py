@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import provider_name
 from tests.lab.services.placement_http import PlacementHttp
 

@@ -1,6 +1,6 @@
-"""Our real control plane beside the real Nova, put together as in :mod:`quarantine.assembly`:
-record, doors to Placement and Nova, ghost checks, reconciler, dispatcher, inbox, certificates and
-tickets. The broker is a list.
+"""Our real control plane beside the real Nova, put together as :mod:`quarantine.service.container`
+does: record, doors to Placement and Nova, ghost checks, reconciler, dispatcher, inbox, certificates
+and tickets. The broker is a list.
 
 :meth:`Plane.turn` is what the service does all day: hosts say hello, the sweep looks, orders and
 tickets go out, reports and receipts come in, until nothing moves any more.
@@ -14,23 +14,23 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from eraser.wire.identity import Slot
-from eraser.wire.signing import PrivateKey
+from eraser.protocol.identity import Slot
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement
-from quarantine.dispatch import Dispatcher
-from quarantine.enrol import enrol
 from quarantine.errors import RefusedError
-from quarantine.evidence.registrar import Registrar
 from quarantine.evidence.sections import Issuer
-from quarantine.ghosts import Haunts
-from quarantine.inbox import Inbox
-from quarantine.reconcile import Reconciler
+from quarantine.operations.enrol import enrol
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.step import Limits
-from quarantine.tickets import Tickets
+from quarantine.rules.action import Limits
+from quarantine.service.inbound.messages import Inbox
+from quarantine.service.issue.dispatch import Dispatcher
+from quarantine.service.issue.registrar import Registrar
+from quarantine.service.issue.tickets import Tickets
+from quarantine.service.orphan_guests import Haunts
+from quarantine.service.reconciler import Reconciler
 from tests.lab.services.placement import CLOUD
 from tests.nova.host import StandInHost
 from tests.nova.shelf import Shelf

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from eraser.wire.identity import ControllerIdentity, Slot
+from eraser.protocol.identity import ControllerIdentity, Slot
 from tests.unit.quarantine.testimony import IDENTITY
 
 

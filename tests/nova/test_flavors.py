@@ -8,7 +8,7 @@ import pytest
 from quarantine.cloud import sdk
 from quarantine.cloud.compute import Compute
 from quarantine.errors import BadInputError, ConflictError
-from quarantine.flavors import SIZES, Fate, Size, Terms, create
+from quarantine.operations.flavors import SIZES, Fate, Size, Terms, create
 from tests.lab.services.placement import CLOUD, write_clouds_yaml
 from tests.nova.harness import ALIAS, RESOURCE_CLASS, NovaCase
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from nova import context
 from nova.objects import host_mapping
 
-from eraser.wire.identity import Slot
-from eraser.wire.ticket import Defence
+from eraser.protocol.identity import Slot
+from eraser.protocol.ticket import Defence
 from tests.nova.harness import Server
 from tests.nova.leakcase import LeakCase
 from tests.nova.leaks import Saw

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.record.states import State
 from tests.nova.leakcase import LeakCase
 from tests.nova.leaks import Saw

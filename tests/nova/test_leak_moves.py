@@ -9,7 +9,7 @@ import pytest
 from nova import exception, utils
 from nova.tests.functional.api import client
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.record.states import State
 from tests.nova.harness import Server
 from tests.nova.leakcase import LeakCase

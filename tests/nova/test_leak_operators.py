@@ -8,7 +8,7 @@ import shutil
 
 from nova.cmd import manage
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.record.states import State
 from tests.nova.harness import Server
 from tests.nova.leakcase import LeakCase

@@ -1,7 +1,7 @@
 """The patch rings the host's bell once nova-compute has let go of a drive, on every release.
 
 Nova's own notifications come late (after the network, for one) or not at all (a confirmed
-migration, an evacuated host that is back). Here somebody listens as ``eraser.bell`` does, and asks
+migration, an evacuated host that is back). Here somebody listens as the host's bell does, and asks
 Placement at once whether the drive is let go.
 """
 

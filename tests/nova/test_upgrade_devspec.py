@@ -15,9 +15,9 @@ from nova.objects.request_spec import RequestSpec
 from nova.pci import devspec as nova_devspec
 from nova.pci import request as nova_request
 
-from eraser.wire.identity import Slot
-from quarantine.flavors import Terms, nova_conf
-from quarantine.upgrade import alias, devicespec
+from eraser.protocol.identity import Slot
+from quarantine.operations.flavors import Terms, nova_conf
+from quarantine.upgrade.nova import alias, devicespec
 
 CONF = nova.conf.CONF
 ROUNDS = 2_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
 from tests.lab.services.faults import FaultProxy
 from tests.lab.services.placement import PlacementServer, write_clouds_yaml
 from tests.lab.services.redis import RedisServer

@@ -11,13 +11,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import View
 from quarantine.cloud.placement import Placement
-from quarantine.reconcile import Reconciler
 from quarantine.record.facts import SlotRecord
 from quarantine.record.store import Store
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.service.reconciler import Reconciler
 
 POINTS = (
     "before custody",

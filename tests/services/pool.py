@@ -13,19 +13,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.report import Hello
-from eraser.wire.signing import PrivateKey
-from eraser.wire.ticket import Defence, DefenceSeen, GateTestimony, Standing
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.report import Hello
+from eraser.protocol.ticket import Defence, DefenceSeen, GateTestimony, Standing
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.facts import View, slot_of
 from quarantine.cloud.placement import Placement
-from quarantine.enrol import enrol
 from quarantine.errors import UnavailableError
-from quarantine.reconcile import Reconciler
+from quarantine.operations.enrol import enrol
 from quarantine.record.facts import NewCertificate, SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.service.reconciler import Reconciler
 from tests.lab.services.faults import FaultProxy
 from tests.lab.services.nova_standin import NovaStandIn, Server
 from tests.lab.services.placement_http import PlacementHttp

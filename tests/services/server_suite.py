@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 import sqlalchemy as sa
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.errors import ConflictError, UnavailableError
 from quarantine.record import engine as door
 from quarantine.record import models

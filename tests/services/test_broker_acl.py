@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import redis
 
-from eraser.wire.inbound import Kind, key
-from eraser.wire.messaging import Door, host_queue, make_app
-from quarantine import brokeracl, celeryapp, intake
-from quarantine.lists import Lists
+from eraser.protocol.inbound import Kind, key
+from eraser.protocol.transport.messaging import Door, host_queue, make_app
+from quarantine.service.inbound import intake
+from quarantine.service.inbound.lists import Lists
+from quarantine.service.issue import brokeracl, celery_app
 from tests.lab.services.broker import Broker
 
 pytestmark = pytest.mark.services
@@ -40,8 +41,8 @@ def broker(server: Broker) -> Broker:
         with make_app(server.url_for(host), host_queue(host)) as app:
             for kind in Kind:
                 Door(app).push(kind, host, TOKEN)
-    with celeryapp.make_app(server.url_for(brokeracl.CONTROL)) as app:
-        post = celeryapp.CeleryPost(app)
+    with celery_app.make_app(server.url_for(brokeracl.CONTROL)) as app:
+        post = celery_app.CeleryPost(app)
         for host in (HOST, OTHER, NASTY):
             post(host, "order")
     return server
@@ -49,7 +50,7 @@ def broker(server: Broker) -> Broker:
 
 def test_what_each_needs_is_allowed(broker: Broker) -> None:
     assert broker.denials() == []
-    with celeryapp.make_app(broker.url_for(brokeracl.CONTROL)) as app:
+    with celery_app.make_app(broker.url_for(brokeracl.CONTROL)) as app:
         lists = Lists(Door(app))
         keys = [key(kind, host) for kind in Kind for host in (HOST, OTHER, NASTY, "nobody")]
         assert lists.full(keys) == [each for each in keys if not each.endswith("nobody")]
@@ -137,7 +138,7 @@ def test_nothing_that_a_host_says_makes_the_control_plane_send(broker: Broker) -
         }
         for kind in Kind:
             Door(rooted).push(kind, HOST, json.dumps(message))
-    with broker.as_() as admin, celeryapp.make_app(broker.url_for(brokeracl.CONTROL)) as app:
+    with broker.as_() as admin, celery_app.make_app(broker.url_for(brokeracl.CONTROL)) as app:
         waiting = admin.lrange(host_queue(OTHER), 0, -1)
         for kinds in intake.LANES.values():
             lane = intake.Lane(kinds, Inbox(), Lists(Door(app)), lambda: [HOST])
@@ -150,7 +151,7 @@ def test_nothing_that_a_host_says_makes_the_control_plane_send(broker: Broker) -
 
 def test_a_key_that_is_no_list_hurts_nobody_else(broker: Broker) -> None:
     """A Redis without accounts, or one whose accounts are another's work."""
-    with broker.as_() as admin, celeryapp.make_app(broker.url_for(brokeracl.CONTROL)) as app:
+    with broker.as_() as admin, celery_app.make_app(broker.url_for(brokeracl.CONTROL)) as app:
         admin.set(key(Kind.REPORT, HOST), "no list")
         lists = Lists(Door(app))
         assert lists.length(key(Kind.REPORT, HOST)) == -1

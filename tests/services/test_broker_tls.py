@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from celery.app.base import Celery
 
-from eraser.wire.inbound import Kind, key
-from eraser.wire.messaging import Door, host_queue, make_app
-from quarantine import brokeracl, celeryapp
+from eraser.protocol.inbound import Kind, key
+from eraser.protocol.transport.messaging import Door, host_queue, make_app
 from quarantine.errors import UnavailableError
+from quarantine.service.issue import brokeracl, celery_app
 from tests.lab.services import certificate
 from tests.lab.services.broker import Broker
 
@@ -49,8 +49,8 @@ def test_both_sides_speak_by_the_urls_of_the_guide(
     assert server.url_for(HOST).startswith(f"rediss://{HOST}:")
     with make_app(server.url_for(HOST), host_queue(HOST)) as host:
         said(host)
-    with celeryapp.make_app(server.url_for(brokeracl.CONTROL)) as control:
-        celeryapp.CeleryPost(control)(HOST, "an-order")
+    with celery_app.make_app(server.url_for(brokeracl.CONTROL)) as control:
+        celery_app.CeleryPost(control)(HOST, "an-order")
         assert Door(control).client().llen(key(Kind.HELLO, HOST)) == 1
     assert server.denials() == []
 
@@ -75,10 +75,10 @@ def test_a_stranger_is_told_nothing(
         said(host)
     with (
         # Of another database: kombu's pool keeps connections of the URL that was used before.
-        celeryapp.make_app(server.url_for(brokeracl.CONTROL)[:-1] + "1") as control,
+        celery_app.make_app(server.url_for(brokeracl.CONTROL)[:-1] + "1") as control,
         pytest.raises(UnavailableError, match="certificate verify failed"),
     ):
-        celeryapp.CeleryPost(control)(HOST, "an-order")
+        celery_app.CeleryPost(control)(HOST, "an-order")
 
 
 def test_a_certificate_for_another_name_is_a_strangers(

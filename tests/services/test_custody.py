@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quarantine import custody
+from quarantine.cloud import custody
 from quarantine.cloud.facts import CONSUMER_TYPE
 from quarantine.errors import ConflictError, UnavailableError
 from tests.lab.services.faults import Fault, Kind

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from eraser.wire import codec
-from eraser.wire.identity import Slot
-from eraser.wire.report import Hello, SeenDrive
-from eraser.wire.signing import PrivateKey
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from eraser.protocol.report import Hello, SeenDrive
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
-from quarantine.enrol import Fate, enrol, enrol_all, survey
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
+from quarantine.operations.enrol import Fate, enrol, enrol_all, survey
 from quarantine.record.states import Event, State
 from tests.lab.services.faults import Fault, Kind
 from tests.services.pool import ADDRESS, Pool

@@ -19,12 +19,11 @@ from typing import Any
 
 import pytest
 
-from eraser.wire import codec, signing
-from eraser.wire.identity import Slot
-from eraser.wire.inbound import Kind, key
-from eraser.wire.messaging import Door, host_queue
-from eraser.wire.order import ORDER_TYPE, EraseOrder
-from eraser.wire.report import (
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from eraser.protocol.inbound import Kind, key
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.report import (
     HELLO_TYPE,
     PROGRESS_TYPE,
     REPORT_TYPE,
@@ -34,8 +33,7 @@ from eraser.wire.report import (
     SeenDrive,
     Step,
 )
-from eraser.wire.signing import PrivateKey, PublicKey
-from eraser.wire.ticket import (
+from eraser.protocol.ticket import (
     RECEIPT_TYPE,
     TICKET_TYPE,
     Defence,
@@ -46,12 +44,15 @@ from eraser.wire.ticket import (
     TicketReceipt,
     TicketState,
 )
-from quarantine import brokeracl
-from quarantine.celeryapp import make_app
-from quarantine.evidence import ledger
+from eraser.protocol.transport import signing
+from eraser.protocol.transport.messaging import Door, host_queue
+from eraser.protocol.transport.signing import PrivateKey, PublicKey
+from quarantine.evidence.chain import ledger
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.service.issue import brokeracl
+from quarantine.service.issue.celery_app import make_app
 from tests.lab.services.broker import Broker
 from tests.lab.services.nova_standin import NovaStandIn
 from tests.lab.services.placement import CLOUD, PlacementServer, write_clouds_yaml

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from eraser.wire.identity import Slot
-from quarantine import custody
+from eraser.protocol.identity import Slot
+from quarantine.cloud import custody
 from quarantine.cloud.placement import Placement
 from quarantine.errors import BadInputError, ConflictError, QuarantineError, UnavailableError
 from tests.lab.services.faults import Fault, FaultProxy, Kind

@@ -10,17 +10,17 @@ from typing import cast
 
 import pytest
 
-from eraser.wire.identity import Slot
-from quarantine import custody
+from eraser.protocol.identity import Slot
+from quarantine.cloud import custody
 from quarantine.cloud.facts import CONSUMER_TYPE, Provider, View
 from quarantine.cloud.placement import Placement
-from quarantine.enrol import enrol
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
-from quarantine.handover import Handover
-from quarantine.reconcile import Reconciler, worst_case_detection
+from quarantine.operations.enrol import enrol
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import Event, State
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.rules.handover import Handover
+from quarantine.service.reconciler import Reconciler, worst_case_detection
 from tests.lab.services.faults import Fault, Kind
 from tests.lab.services.nova_standin import NoValidHostError
 from tests.lab.services.process import wait_until

@@ -13,7 +13,7 @@ from typing import cast
 
 import pytest
 
-from quarantine import custody
+from quarantine.cloud import custody
 from quarantine.cloud.facts import View
 from quarantine.cloud.placement import Placement
 from quarantine.errors import ConflictError, UnavailableError

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from quarantine import cli
-from quarantine.assembly import Assembly
 from quarantine.errors import BadInputError, TimeStampError
-from quarantine.evidence import stamps
-from quarantine.heads import STAMPS_A_PASS, Heads, stamp_of
+from quarantine.evidence.chain import stamps
 from quarantine.record.store import Store
-from quarantine.tsa import Authority
+from quarantine.service.container import Assembly
+from quarantine.service.issue.heads import STAMPS_A_PASS, Heads, stamp_of
+from quarantine.service.issue.tsa import Authority
 from tests.lab.services.tsa import Tsa, verified
 from tests.unit.quarantine.test_certificate import KEY
 

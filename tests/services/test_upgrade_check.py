@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine import cli
 from quarantine.errors import UnavailableError
 from quarantine.record.facts import SlotChanges

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from eraser import bell
-from eraser.hoststate import CONTROLLER_FILE, HostState, keygen
-from eraser.wire import codec
-from eraser.wire.inbound import BOUNDS, Kind, key
-from eraser.wire.messaging import CONTROL, host_queue, make_app, queue_of
-from eraser.wire.report import HELLO_TYPE, Hello
-from eraser.wire.signing import PrivateKey, verify
-from eraser.wire.ticket import Defence
-from quarantine import brokeracl
+from eraser.agent import bell
+from eraser.agent.hoststate import CONTROLLER_FILE, HostState, keygen
+from eraser.protocol import codec
+from eraser.protocol.inbound import BOUNDS, Kind, key
+from eraser.protocol.report import HELLO_TYPE, Hello
+from eraser.protocol.ticket import Defence
+from eraser.protocol.transport.messaging import CONTROL, host_queue, make_app, queue_of
+from eraser.protocol.transport.signing import PrivateKey, verify
+from quarantine.service.issue import brokeracl
 from tests.lab.services.broker import Broker
 from tests.lab.services.process import wait_until
 

@@ -167,7 +167,9 @@ class PlacementContract:
         body["allocations"][consumer]["allocations"] = {}
         before = self.generation(ask, provider)
         assert ask("POST", "/reshaper", VERSION, body).status == 204
-        assert self.generation(ask, provider) == before + 3, "what quarantine.mark reckons with"
+        assert self.generation(ask, provider) == before + 3, (
+            "what quarantine.rules.mark reckons with"
+        )
         assert self.offered(ask, nova) == {provider}
 
     def reshaping(

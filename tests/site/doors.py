@@ -22,7 +22,7 @@ from random import Random
 from types import FunctionType, SimpleNamespace
 from typing import Any, Final
 
-from eraser.wire import codec
+from eraser.protocol import codec
 from tests.site.world import Killed, Process, World
 
 PREFIXES: Final = ("quarantine", "tests.lab.services.nova_standin")

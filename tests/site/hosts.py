@@ -14,10 +14,10 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from eraser.wire import codec, signing
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.order import ORDER_TYPE, EraseOrder
-from eraser.wire.report import (
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.report import (
     HELLO_TYPE,
     PROGRESS_TYPE,
     REPORT_TYPE,
@@ -29,8 +29,7 @@ from eraser.wire.report import (
     SeenDrive,
     Step,
 )
-from eraser.wire.signing import PrivateKey, PublicKey
-from eraser.wire.ticket import (
+from eraser.protocol.ticket import (
     RECEIPT_TYPE,
     TICKET_TYPE,
     Defence,
@@ -43,7 +42,9 @@ from eraser.wire.ticket import (
     TicketSeen,
     TicketState,
 )
-from eraser.wire.verdict import Verdict
+from eraser.protocol.transport import signing
+from eraser.protocol.transport.signing import PrivateKey, PublicKey
+from eraser.protocol.verdict import Verdict
 from quarantine.errors import UnavailableError
 from tests.site.broker import Broker
 from tests.site.world import World

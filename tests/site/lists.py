@@ -1,4 +1,4 @@
-"""Each host's lists at the broker, as :class:`quarantine.lists.Lists` shows them to the intake."""
+"""Each host's lists at the broker, as the real ``Lists`` shows them to the intake."""
 
 from __future__ import annotations
 

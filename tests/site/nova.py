@@ -12,7 +12,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from tests.lab.services.nova_api_standin import NovaApiStandIn
 from tests.lab.services.nova_standin import (
     OTU_TRAIT,

@@ -12,11 +12,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import CONSUMER_TYPE, slot_of
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import Event
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
 from tests.lab.services.nova_standin import OTU_TRAIT
 from tests.site.hosts import Drive, Host
 from tests.site.nova import RESOURCE_CLASS

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import quarantine.record.store as store_module
-from eraser.wire.signing import PrivateKey
-from quarantine.assembly import Assembly
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement as Door
 from quarantine.conf import load
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import Event
 from quarantine.record.store import Store
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.service.container import Assembly
 from tests.site import doors
 from tests.site.broker import Broker, Message
 from tests.site.line import Connection
@@ -43,13 +43,13 @@ def _module(name: str) -> Any:
         return None
 
 
-INTAKE: Final = _module("quarantine.intake")
+INTAKE: Final = _module("quarantine.service.inbound.intake")
 """Takes what hosts say from lists, where Celery did before."""
 
-SAFETY: Final = _module("quarantine.safety")
+SAFETY: Final = _module("quarantine.service.safety")
 """What is on offer without a right, first and by itself."""
 
-INBOUND: Final = _module("eraser.wire.inbound")
+INBOUND: Final = _module("eraser.protocol.inbound")
 _FOR_EVER: Final = 1e9
 _MEMORY: Final = Path("/dev/shm")
 _IDLE_SECONDS: Final = 5.0

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import CONSUMER_TYPE
-from quarantine.enrol import enrol_all, survey
 from quarantine.errors import QuarantineError
+from quarantine.operations.enrol import enrol_all, survey
 from quarantine.record import models
 from quarantine.record.states import Event, State
 from tests.site import doors

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from quarantine.lateness import Lateness
+from quarantine.service.lateness import Lateness
 from tests.site import doors
 from tests.site.script import FAULTS, Deed, Mode, Script, draw
 from tests.site.shrink import shrink

@@ -28,12 +28,13 @@ import quarantine
 import quarantine.cli
 from eraser import VERSION
 from eraser import cli as eraser_cli
-from eraser.wire.signing import PrivateKey
+from eraser.protocol.transport.signing import PrivateKey
 from qualify import VERSION as BENCH_VERSION
 from qualify import cli as bench_cli
 from quarantine.errors import UnavailableError
-from quarantine.evidence import certificate, rotation
+from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link
+from quarantine.evidence.keys import rotation
 from quarantine.record.facts import NewCertificate, SlotChanges
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store

@@ -9,9 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from eraser.wire import codec
-from eraser.wire.policy import Limits, Policy, Verification
-from eraser.wire.report import EraseReport
+from eraser.protocol import codec
+from eraser.protocol.policy import Limits, Policy, Verification
+from eraser.protocol.report import EraseReport
 from quarantine.record.states import Event, State
 from tests.lab.demo.board import Board
 from tests.lab.demo.novasite import WHAT_IS_REAL, Nova, NovaSite

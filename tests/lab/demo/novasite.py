@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from eraser.bell import Listener
-from eraser.wire.policy import Policy
+from eraser.agent.bell import Listener
+from eraser.protocol.policy import Policy
 from tests.lab.rack import Rack
 from tests.lab.rack.guests import ComputeGuest
 from tests.lab.services.nova_daemons import NovaDaemons

@@ -14,20 +14,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from eraser.casefiles import DEFAULT_STATE_DIR
-from eraser.gate.revocation import START_GRACE_SECONDS
-from eraser.hostcard import HostCard
-from eraser.wire import codec
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.inbound import Kind, key
-from eraser.wire.messaging import CONTROL, host_queue, make_app, queue_of
-from eraser.wire.order import ORDER_TYPE, EraseOrder
-from eraser.wire.policy import Limits, Method, Policy, Verification
-from eraser.wire.profile import Profile
-from eraser.wire.report import HELLO_TYPE, REPORT_TYPE, EraseReport, Hello, Outcome, Verdict
-from eraser.wire.signing import PrivateKey, PublicKey, verify
-from eraser.wire.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt
-from quarantine import tickets
+from eraser.ownership.revocation import START_GRACE_SECONDS
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.inbound import Kind, key
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.policy import Limits, Method, Policy, Verification
+from eraser.protocol.profile import Profile
+from eraser.protocol.report import HELLO_TYPE, REPORT_TYPE, EraseReport, Hello, Outcome, Verdict
+from eraser.protocol.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt
+from eraser.protocol.transport.messaging import CONTROL, host_queue, make_app, queue_of
+from eraser.protocol.transport.signing import PrivateKey, PublicKey, verify
+from eraser.state.case_files import DEFAULT_STATE_DIR
+from eraser.state.hostcard import HostCard
+from quarantine.rules import ticket as ticket_rules
 from tests.lab.errors import LabError
 from tests.lab.guest.commands import GuestProcess
 from tests.lab.rack.drive import RackDrive
@@ -151,7 +151,7 @@ class ControlStandIn:
             self.send(order)
         if report.verdict is not Verdict.ERASED or not report.fit:
             raise LabError(f"expected {order.slot} to be erased: {report.outcome} {report.reasons}")
-        return Certified(order, report, tickets.build(order, report, codec.digest(report)))
+        return Certified(order, report, ticket_rules.build(order, report, codec.digest(report)))
 
     # Tickets
 

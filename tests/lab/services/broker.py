@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import redis
 
-from quarantine import brokeracl
+from quarantine.service.issue import brokeracl
 from tests.lab.services.redis import RedisServer
 
 

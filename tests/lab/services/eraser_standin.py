@@ -21,13 +21,13 @@ from typing import Any, Final
 
 from celery import Celery
 
-from eraser import bell
+from eraser.agent import bell
 from eraser.clock import utc_now
-from eraser.wire import codec, messaging, signing
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.inbound import Kind
-from eraser.wire.order import ORDER_TYPE, EraseOrder
-from eraser.wire.report import (
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.inbound import Kind
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.report import (
     HELLO_TYPE,
     PROGRESS_TYPE,
     REPORT_TYPE,
@@ -37,8 +37,7 @@ from eraser.wire.report import (
     SeenDrive,
     Step,
 )
-from eraser.wire.signing import PrivateKey, PublicKey
-from eraser.wire.ticket import (
+from eraser.protocol.ticket import (
     RECEIPT_TYPE,
     TICKET_TYPE,
     Defence,
@@ -50,6 +49,8 @@ from eraser.wire.ticket import (
     TicketSeen,
     TicketState,
 )
+from eraser.protocol.transport import messaging, signing
+from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from tests.lab.guest.payload import REPOSITORY
 from tests.lab.services.process import ServiceProcess
 from tests.lab.services.redis import RedisServer

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from eraser.bell import SOCKET
+from eraser.agent.bell import SOCKET
 from nova_patch.presence import PREFIX
 from tests.lab.errors import LabError
 from tests.lab.guest.payload import REPOSITORY
@@ -94,7 +94,7 @@ class NovaDaemons:
         self.api.start()
 
     def run_dir(self, host: str) -> Path:
-        """Where nova-compute of that host finds the host's bell (:mod:`eraser.bell`)."""
+        """Where nova-compute of that host finds the host's bell (:mod:`eraser.agent.bell`)."""
         return self.directory / f"{host}.run"
 
     def start_compute(self, host: str, addresses: Iterable[str]) -> None:

@@ -14,17 +14,28 @@ from typing import Any
 
 import pytest
 
-from eraser import case, caseprobes, caseproof, casesanitize, caseunlock
-from eraser.casedesk import Book, Desk
-from eraser.caseentries import Entry, Fingerprinted, Identified, Planted, Verified, WasReset
-from eraser.casefiles import CaseFiles, CaseRequest
-from eraser.casereport import AfterLook
-from eraser.drive.sysfs import Host
+from eraser.case import (
+    probes,
+    unlock,
+)
+from eraser.case import (
+    run as case_run,
+)
+from eraser.case import (
+    sanitize as case_sanitize,
+)
+from eraser.case import (
+    verify as case_verify,
+)
+from eraser.case.entries import Entry, Fingerprinted, Identified, Planted, Verified, WasReset
+from eraser.case.report import AfterLook
+from eraser.case.session import Book, Desk
 from eraser.errors import IdentityError
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.policy import Limits, Policy, Verification, VerificationMode
-from eraser.wire.profile import NamespaceLayout, Profile
-from eraser.wire.report import (
+from eraser.host.sysfs import Host
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.policy import Limits, Policy, Verification, VerificationMode
+from eraser.protocol.profile import NamespaceLayout, Profile
+from eraser.protocol.report import (
     CommandRecord,
     ControllerFacts,
     EraseReport,
@@ -32,6 +43,7 @@ from eraser.wire.report import (
     Verdict,
     VerificationRecord,
 )
+from eraser.state.case_files import CaseFiles, CaseRequest
 
 SLOT = Slot("host", "0000:01:00.0")
 IDENTITY = ControllerIdentity(0x144D, 0xA824, 0x144D, 0xA801, "SN1", "Model", "nqn.x")
@@ -141,7 +153,7 @@ def namespace(layout: NamespaceLayout) -> Any:
 
 
 class FakeController:
-    """As much of ``eraser.drive.nvme.Controller`` as the order of steps needs."""
+    """As much of ``eraser.controller.nvme.Controller`` as the order of steps needs."""
 
     path = "/dev/nvme0"
 
@@ -211,7 +223,7 @@ class Bed:
     def run(self, plug: Plug | None = None) -> EraseReport:
         """One process. Raises :class:`Crash` where the plug says so."""
         self.plug = plug or Plug()
-        return case.run_case(
+        return case_run.run_case(
             self.request,
             self.files,
             Host(),
@@ -262,16 +274,16 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
 
     monkeypatch.setattr(Book, "note", note)
     monkeypatch.setattr(Desk, "open", open_)
-    monkeypatch.setattr(caseprobes, "plant", plant)
-    monkeypatch.setattr(caseprobes, "fingerprint", fingerprint)
-    monkeypatch.setattr(caseproof, "reset", reset)
-    monkeypatch.setattr(caseproof, "verify", verify)
-    monkeypatch.setattr(casesanitize, "SETTLE_SECONDS", 0.02)
-    for module in (case, caseunlock):
+    monkeypatch.setattr(probes, "plant", plant)
+    monkeypatch.setattr(probes, "fingerprint", fingerprint)
+    monkeypatch.setattr(case_verify, "reset", reset)
+    monkeypatch.setattr(case_verify, "verify", verify)
+    monkeypatch.setattr(case_sanitize, "SETTLE_SECONDS", 0.02)
+    for module in (case_run, unlock):
         monkeypatch.setattr(module, "facts", lambda _controller: FACTS)
-    monkeypatch.setattr(case.health, "read", lambda _raw: HEALTH)
+    monkeypatch.setattr(case_run.health, "read", lambda _raw: HEALTH)
     monkeypatch.setattr(
-        case, "_look_again", lambda _desk: AfterLook(FACTS, HEALTH, tools={"test": "1"})
+        case_run, "_look_again", lambda _desk: AfterLook(FACTS, HEALTH, tools={"test": "1"})
     )
     return made
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from eraser.casebook import CaseState
-from eraser.caseentries import Mapped
-from eraser.wire import codec
-from eraser.wire.condition import Buffer, Condition
-from eraser.wire.policy import Buffers, Label, Policy, Verification
-from eraser.wire.report import EraseReport
+from eraser.case.entries import Mapped
+from eraser.case.state import CaseState
+from eraser.protocol import codec
+from eraser.protocol.condition import Buffer, Condition
+from eraser.protocol.policy import Buffers, Label, Policy, Verification
+from eraser.protocol.report import EraseReport
 from tests.lab.nvme.composed.compose import compose
 from tests.lab.nvme.composed.trial import Outcome, attempt, must_be_held, shipped
 from tests.lab.nvme.linux.kernel import Kernel

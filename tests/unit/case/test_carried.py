@@ -11,8 +11,8 @@ from eraser.drive import featuresurvey
 from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
 from eraser.drive.profile import propose
-from eraser.wire import codec
-from eraser.wire.profile import Comparator, FeatureRule, Profile
+from eraser.protocol import codec
+from eraser.protocol.profile import Comparator, FeatureRule, Profile
 from tests.lab.nvme import features as labfeatures
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import SanitizeProfile

@@ -7,11 +7,11 @@ import itertools
 
 import pytest
 
-from eraser.casefiles import CaseFiles
-from eraser.drive.lock import SlotLock
+from eraser.controller.lock import SlotLock
 from eraser.errors import BusyError
-from eraser.wire.policy import Limits, Method
-from eraser.wire.report import Outcome, Verdict
+from eraser.protocol.policy import Limits, Method
+from eraser.protocol.report import Outcome, Verdict
+from eraser.state.case_files import CaseFiles
 from tests.unit.case.fakes import (
     FAILED,
     IDENTITY,

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from eraser import cli, cli_output
-from eraser.casefiles import CaseFiles, CaseProgress, CaseRequest
-from eraser.cli_case import ProgressFile
-from eraser.drive.lock import SlotLock
-from eraser.wire import codec
-from eraser.wire.identity import Slot
-from eraser.wire.report import Step
+from eraser import cli
+from eraser.cli import output
+from eraser.cli.case import ProgressFile
+from eraser.controller.lock import SlotLock
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from eraser.protocol.report import Step
+from eraser.state.case_files import CaseFiles, CaseProgress, CaseRequest
 from tests.unit.case.fakes import PROFILE, REQUEST, ordered
 
 REPOSITORY = Path(__file__).parents[3]
@@ -105,7 +106,7 @@ def test_help_names_every_verb_and_exit_code(capsys: pytest.CaptureFixture[str])
 def test_a_slow_host_does_not_pay_for_what_it_does_not_use() -> None:
     """Under TCG every import costs: neither cryptography nor celery for erase and inspect."""
     code = (
-        "import sys; import eraser.cli, eraser.cli_erase, eraser.cli_inspect, eraser.cli_case\n"
+        "import sys; import eraser.cli, eraser.cli.erase, eraser.cli.inspect, eraser.cli.case\n"
         "from eraser import cli_hostsetup\n"
         "third = [m for m in ('cryptography', 'celery', 'redis', 'oslo_config') "
         "if m in sys.modules]\nassert not third, third"
@@ -115,7 +116,7 @@ def test_a_slow_host_does_not_pay_for_what_it_does_not_use() -> None:
 
 def test_progress_on_a_file_is_lines_and_on_a_terminal_one_line() -> None:
     plain = io.StringIO()
-    shown = cli_output.ProgressLine(plain)
+    shown = output.ProgressLine(plain)
     for part in range(101):
         shown(Step.VERIFY, part / 100, "serial \x1b[2J")
     shown.close()
@@ -127,7 +128,7 @@ def test_progress_on_a_file_is_lines_and_on_a_terminal_one_line() -> None:
             return True
 
     live = Terminal()
-    shown = cli_output.ProgressLine(live)
+    shown = output.ProgressLine(live)
     shown(Step.ERASE, 0.5, "sanitize-block, about 3 s left")
     shown(Step.VERIFY, 0.1, "")
     shown.close()
@@ -136,9 +137,9 @@ def test_progress_on_a_file_is_lines_and_on_a_terminal_one_line() -> None:
 
 
 def test_a_drives_words_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    cli_output.show({"serial": "\x1b]0;x\x07<b>"}, "table")
+    output.show({"serial": "\x1b]0;x\x07<b>"}, "table")
     assert "\x1b" not in capsys.readouterr().out
-    cli_output.show({"serial": "\x1b\u2028"}, "json")
+    output.show({"serial": "\x1b\u2028"}, "json")
     out = capsys.readouterr().out
     assert out.isascii()
     assert json.loads(out) == {"serial": "\x1b\u2028"}
@@ -146,7 +147,7 @@ def test_a_drives_words_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_signals_become_interrupts_and_handlers_come_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(cli_output.Interrupted) as caught, cli_output.interruptible():
+    with pytest.raises(output.Interrupted) as caught, output.interruptible():
         os.kill(os.getpid(), signal.SIGTERM)
     assert caught.value.exit_code == 143
     assert "call the same command again" in str(caught.value)

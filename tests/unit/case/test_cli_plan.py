@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from eraser import cli, cli_plan, durationfiles
-from eraser.wire import codec
-from eraser.wire.identity import ControllerIdentity
-from eraser.wire.policy import Method, Policy, Quirk
+from eraser import cli
+from eraser.cli import plan
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.policy import Method, Policy, Quirk
+from eraser.state import duration_files
 from tests.unit.case.fakes import IDENTITY
 from tests.unit.quarantine.testimony import REPORT
 
@@ -44,7 +46,7 @@ class Drive:
 @pytest.fixture
 def sanicap(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     offered = [3]
-    monkeypatch.setattr(cli_plan, "open_controller", lambda *_a, **_k: Drive(offered[0]))
+    monkeypatch.setattr(plan, "open_controller", lambda *_a, **_k: Drive(offered[0]))
     return offered
 
 
@@ -98,7 +100,7 @@ def test_mistakes_are_one_line(
 def test_what_was_learned(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ("durations", "--state-dir", tmp_path)
     assert called(capsys, *words, "-f", "json")[:2] == (0, "[]\n")
-    durationfiles.learn(tmp_path, REPORT)
+    duration_files.learn(tmp_path, REPORT)
     code, out, _err = called(capsys, *words, "-f", "json")
     assert code == 0
     assert [(row["method"], row["p50"], row["drives"]) for row in json.loads(out)] == [

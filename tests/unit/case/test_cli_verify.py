@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from eraser import cli, cli_verify
-from eraser.drive.lock import SlotLock
+from eraser import cli
+from eraser.cli import verify
+from eraser.controller.lock import SlotLock
 from eraser.errors import InUseError
-from eraser.wire import claim, codec
-from eraser.wire.identity import ControllerIdentity
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.transport import claims
 from tests.unit.quarantine.testimony import IDENTITY, REPORT, log81
 
 ADDRESS = "0000:ff:1f.7"
@@ -78,8 +80,8 @@ def test_another_drive_is_not_read(
     def opened(*_given: Any, **_options: Any) -> Iterator[Stranger]:
         yield Stranger(dataclasses.replace(IDENTITY, serial="ANOTHER"))
 
-    monkeypatch.setattr(cli_verify, "prove_idle", lambda *_given, **_options: None)
-    monkeypatch.setattr(cli_verify, "open_controller", opened)
+    monkeypatch.setattr(verify, "prove_idle", lambda *_given, **_options: None)
+    monkeypatch.setattr(verify, "open_controller", opened)
     assert run(tmp_path, "--pci", ADDRESS, "--certificate", str(report)) == 4
     assert "ANOTHER" in capsys.readouterr().err
 
@@ -90,8 +92,8 @@ def test_a_drive_in_use_is_not_opened(
     def in_use(*_given: Any, **_options: Any) -> None:
         raise InUseError("a guest has it")
 
-    monkeypatch.setattr(cli_verify, "prove_idle", in_use)
-    monkeypatch.setattr(cli_verify, "open_controller", None)
+    monkeypatch.setattr(verify, "prove_idle", in_use)
+    monkeypatch.setattr(verify, "open_controller", None)
     assert run(tmp_path, "--pci", ADDRESS, "--certificate", str(report)) == 3
 
 
@@ -111,6 +113,6 @@ def test_the_seal(then: str, now: str, word: str) -> None:
         def sanitize_log(self) -> bytes:
             return base64.b64decode(now)
 
-    found = claim.read(codec.canonical(REPORT), None, "report")
+    found = claims.read(codec.canonical(REPORT), None, "report")
     sealed = dataclasses.replace(found, log_after=then)
-    assert cli_verify._seal(Drive(), sealed).startswith(word)  # type: ignore[arg-type]
+    assert verify._seal(Drive(), sealed).startswith(word)  # type: ignore[arg-type]

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from eraser import casedesk
-from eraser.casebook import CaseState
-from eraser.caseentries import Began, Entry, Resumed, Spent
-from eraser.gate.records import Moment
-from eraser.wire.report import Step
+from eraser.case import session
+from eraser.case.entries import Began, Entry, Resumed, Spent
+from eraser.case.state import CaseState
+from eraser.ownership.model import Moment
+from eraser.protocol.report import Step
 from tests.unit.case.fakes import ordered
 
 DAY = 86400
@@ -54,10 +54,10 @@ def test_the_time_of_day_counts_for_nothing(
     state = CaseState()
     for entry in entries:
         state.apply(entry)
-    ends = casedesk._deadline(REQUEST, state)
+    ends = session._deadline(REQUEST, state)
     assert ends is not None
     assert ends - time.monotonic() == pytest.approx(DAY - used, abs=5)
 
 
 def test_a_case_without_an_order_has_all_the_time_there_is() -> None:
-    assert casedesk._deadline(dataclasses.replace(REQUEST, seconds_allowed=0), CaseState()) is None
+    assert session._deadline(dataclasses.replace(REQUEST, seconds_allowed=0), CaseState()) is None

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from eraser import casedesk
-from eraser.casedesk import Book, Desk
-from eraser.caseentries import Identified
-from eraser.casefiles import CaseFiles
-from eraser.drive.lock import SlotLock
-from eraser.drive.sysfs import Host
+from eraser.case import session
+from eraser.case.entries import Identified
+from eraser.case.session import Book, Desk
+from eraser.controller.lock import SlotLock
 from eraser.errors import DriveError
-from eraser.wire.policy import LimitOverrides, Quirk
+from eraser.host.sysfs import Host
+from eraser.protocol.policy import LimitOverrides, Quirk
+from eraser.state.case_files import CaseFiles
 from tests.unit.case.fakes import IDENTITY, REQUEST, SLOT
 
 EMPTY: frozenset[str] = frozenset()
@@ -70,16 +70,16 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
     never = when == "never"
     proofs: list[frozenset[str]] = []
     ours: list[frozenset[int]] = []
-    monkeypatch.setattr(casedesk, "ensure_nvme_driver", lambda *_a, **_k: False)
-    monkeypatch.setattr(casedesk, "check_unique", lambda *_a: None)
-    monkeypatch.setattr(casedesk, "open_controller", lambda *_a, **_k: LateController(when))
-    monkeypatch.setattr(casedesk, "NamespaceHold", Hold)
+    monkeypatch.setattr(session, "ensure_nvme_driver", lambda *_a, **_k: False)
+    monkeypatch.setattr(session, "check_unique", lambda *_a: None)
+    monkeypatch.setattr(session, "open_controller", lambda *_a, **_k: LateController(when))
+    monkeypatch.setattr(session, "NamespaceHold", Hold)
 
     def prove(*_given: object, own_pids: frozenset[int], claimed: frozenset[str] = EMPTY) -> None:
         proofs.append(claimed)
         ours.append(own_pids)
 
-    monkeypatch.setattr(casedesk, "prove_idle", prove)
+    monkeypatch.setattr(session, "prove_idle", prove)
     files = CaseFiles.of(tmp_path, REQUEST)
     files.make()
     book = Book(files)

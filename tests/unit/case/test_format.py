@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive.lock import SlotLock
+from eraser.controller.lock import SlotLock
 from eraser.erase import format as format_nvm
 from eraser.errors import BadInputError, BusyError
 
@@ -71,7 +71,7 @@ def test_the_child_goes_on_when_the_sender_is_killed(tmp_path: Path, tool: Path)
             sys.executable,
             "-c",
             "import sys; from pathlib import Path\n"
-            "from eraser.drive.lock import SlotLock; from eraser.erase import format as f\n"
+            "from eraser.controller.lock import SlotLock; from eraser.erase import format as f\n"
             "lock = SlotLock(sys.argv[1], Path(sys.argv[2])); lock.acquire()\n"
             "f.send((sys.argv[3],), Path(sys.argv[2], 'r.json'), lock=lock.fd, timeout=60,"
             " tick=lambda s: Path(sys.argv[2], 'sent').touch())\n",

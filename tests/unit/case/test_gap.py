@@ -8,15 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from eraser import case, caseproof
-from eraser.casebook import CaseState
-from eraser.casedesk import Desk
-from eraser.caseentries import Again, CommandEntry, Planned, WasReset
-from eraser.casereport import AfterLook
-from eraser.drive.passthru import CommandError
-from eraser.journal import read
-from eraser.wire.policy import Label, Method
-from eraser.wire.report import CommandRecord, Verdict
+from eraser.case import run, verify
+from eraser.case.entries import Again, CommandEntry, Planned, WasReset
+from eraser.case.report import AfterLook
+from eraser.case.session import Desk
+from eraser.case.state import CaseState
+from eraser.controller.passthru import CommandError
+from eraser.protocol.policy import Label, Method
+from eraser.protocol.report import CommandRecord, Verdict
+from eraser.state.journal import read
 from tests.unit.case.fakes import RUNNING, SUCCESS, Bed, Crash, FakeController, FakeDrive, Plug, bed
 
 __all__ = ["bed"]
@@ -73,8 +73,8 @@ def test_without_the_seal_the_write_counter_decides(
         if desk.state.reset is None:
             desk.note(WasReset("", 7))
 
-    monkeypatch.setattr(caseproof, "reset", reset)
-    monkeypatch.setattr(caseproof, "_writes", lambda _desk: now)
+    monkeypatch.setattr(verify, "reset", reset)
+    monkeypatch.setattr(verify, "_writes", lambda _desk: now)
     bed.drive = Unsealed(written=True)
     crash_after(bed, "Verified")
     assert bed.run().verdict is Verdict.ERASED
@@ -178,12 +178,12 @@ def test_writes_under_our_hands_are_seen(
 
     def look_again(desk: Desk) -> AfterLook:
         bed.drive.gde = gde
-        seen.append(caseproof.written_after(desk))
+        seen.append(verify.written_after(desk))
         return AfterLook()
 
-    monkeypatch.setattr(caseproof, "reset", reset)
-    monkeypatch.setattr(caseproof, "_writes", lambda _desk: writes)
-    monkeypatch.setattr(case, "_look_again", look_again)
+    monkeypatch.setattr(verify, "reset", reset)
+    monkeypatch.setattr(verify, "_writes", lambda _desk: writes)
+    monkeypatch.setattr(run, "_look_again", look_again)
     bed.run()
     assert seen == [found]
 
@@ -206,10 +206,10 @@ def test_a_round_for_what_came_between_leaves_the_readings_own(
     """Blocks that the one more erase would make readable hold no honest drive."""
     state = CaseState()
     desk = SimpleNamespace(state=state, policy=bed.request.policy)
-    monkeypatch.setattr(caseproof.judging, "unreadable", lambda _result: "8 blocks cannot be read")
+    monkeypatch.setattr(verify.judging, "unreadable", lambda _result: "8 blocks cannot be read")
 
     def again() -> str:
-        return caseproof._again(desk, Verdict.UNKNOWN, None)  # type: ignore[arg-type]
+        return verify._again(desk, Verdict.UNKNOWN, None)  # type: ignore[arg-type]
 
     state.apply(Again("written to between two runs", read=False))
     assert (state.rounds, again()) == (2, "8 blocks cannot be read")

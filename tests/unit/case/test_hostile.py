@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from eraser import case, caselayout, caserestore
-from eraser.casebook import CaseState
-from eraser.casedesk import Desk
+from eraser.case import layout, restore, run
+from eraser.case.session import Desk
+from eraser.case.state import CaseState
+from eraser.controller.lock import SlotLock
+from eraser.controller.passthru import CommandError
 from eraser.drive.inspect import facts
-from eraser.drive.lock import SlotLock
-from eraser.drive.passthru import CommandError
 from eraser.erase.format import FormatResult
 from eraser.errors import DriveError, InUseError
-from eraser.journal import read
-from eraser.wire.applied import apply
-from eraser.wire.policy import Label, Method, Quirk
-from eraser.wire.report import ControllerFacts, Outcome, Verdict
+from eraser.protocol.applied import apply
+from eraser.protocol.policy import Label, Method, Quirk
+from eraser.protocol.report import ControllerFacts, Outcome, Verdict
+from eraser.state.journal import read
 from tests.lab.nvme.faults import EraseFault, Faults
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
@@ -43,7 +43,7 @@ from tests.unit.case.test_restore import (
 from tests.unit.drive.labdrive import FULL, LabController
 
 BLOCK = 2
-RESTORE = caserestore.restore
+RESTORE = restore.restore
 
 
 def test_a_layout_restored_after_an_adopted_sanitize_is_erased_once_more(
@@ -167,12 +167,12 @@ def test_what_an_older_version_did_not_write_down_is_no_change(
         ]
         return replace(found, namespaces=tuple(known))
 
-    monkeypatch.setattr(case, "facts", older)
-    monkeypatch.setattr(caserestore, "restore", crash)
+    monkeypatch.setattr(run, "facts", older)
+    monkeypatch.setattr(restore, "restore", crash)
     with pytest.raises(Crash):
         made.run()
-    monkeypatch.setattr(case, "facts", facts)
-    monkeypatch.setattr(caserestore, "restore", RESTORE)
+    monkeypatch.setattr(run, "facts", facts)
+    monkeypatch.setattr(restore, "restore", RESTORE)
     fit(made.run())
     assert made.names() == ["sanitize", "sanitize"]
     state = CaseState.of(read(made.files.journal))
@@ -213,7 +213,7 @@ def test_a_drive_that_never_answers_a_delete_is_asked_once_and_erased(
     made = make_bed(tmp_path, monkeypatch, drive)
     made.policy = PLAIN
     made.leave(left)
-    real, asked = caselayout.detached.send, []
+    real, asked = layout.detached.send, []
 
     def send(argv: tuple[str, ...], *words: Any, **options: Any) -> FormatResult | None:
         if "--opcode=0x0d" not in argv:
@@ -225,7 +225,7 @@ def test_a_drive_that_never_answers_a_delete_is_asked_once_and_erased(
         if asked:
             raise DriveError("the controller is being reset")
 
-    monkeypatch.setattr(caselayout.detached, "send", send)
+    monkeypatch.setattr(layout.detached, "send", send)
     monkeypatch.setattr(Killable, "rescan", rescan)
     report = made.run()
     assert len(asked) == 1
@@ -244,9 +244,9 @@ def test_the_child_of_a_change_is_waited_for_as_that_of_a_format(
     with pytest.raises(Crash):
         made.run()
     lock = SlotLock(SLOT.address, tmp_path / "run")
-    assert not case._orphaned_format(lock, made.files), "its sender lives"
+    assert not run._orphaned_format(lock, made.files), "its sender lives"
     lock.path.write_text(str(1 << 30))
-    assert case._orphaned_format(lock, made.files)
+    assert run._orphaned_format(lock, made.files)
 
 
 def test_a_change_without_end_is_in_the_report_and_was_something(
@@ -256,7 +256,7 @@ def test_a_change_without_end_is_in_the_report_and_was_something(
     made = make_bed(tmp_path, monkeypatch)
     made.policy = PLAIN
     made.leave(SCATTERED)
-    monkeypatch.setattr(caselayout.detached, "send", lambda *_words, **_options: None)
+    monkeypatch.setattr(layout.detached, "send", lambda *_words, **_options: None)
     report = made.run()
     assert (report.outcome, report.verdict) == (Outcome.COMPLETED, Verdict.UNKNOWN)
     assert "delete namespace" in report.reasons[0]

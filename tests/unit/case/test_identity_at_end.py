@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from eraser.wire.policy import Policy, Verification
-from eraser.wire.report import Step, Verdict
+from eraser.protocol.policy import Policy, Verification
+from eraser.protocol.report import Step, Verdict
 from tests.lab.nvme.composed.audit import bench
 from tests.lab.nvme.composed.description import Description
 from tests.lab.nvme.linux.case import doors, erase, profile_of

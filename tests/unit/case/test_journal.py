@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eraser import journal
-from eraser.journal import Journal, JournalError
+from eraser.state import journal
+from eraser.state.journal import Journal, JournalError
 
 PAYLOADS: list[object] = [
     {"place": 0, "attempt": 1},

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from eraser import cli_erase, durationfiles
-from eraser.cli_plan import describe
-from eraser.durations import Row, Sample
+from eraser.cli import erase as cli_erase
+from eraser.cli.plan import describe
 from eraser.erase.plan import Capabilities, FormatTarget
-from eraser.journal import replace_durably
-from eraser.wire import codec
-from eraser.wire.applied import apply
-from eraser.wire.policy import LimitOverrides, Limits, Method, Policy, Quirk
-from eraser.wire.report import Verdict
+from eraser.protocol import codec
+from eraser.protocol.applied import apply
+from eraser.protocol.policy import LimitOverrides, Limits, Method, Policy, Quirk
+from eraser.protocol.report import Verdict
+from eraser.state import duration_files
+from eraser.state.durations import Row, Sample
+from eraser.state.journal import replace_durably
 from tests.unit.case.fakes import (  # noqa: F401 - a fixture
     IDENTITY,
     POLICY,
@@ -54,7 +55,7 @@ def known(bed: Bed, *seconds: float) -> None:  # noqa: F811
     for method in (Method.SANITIZE_CRYPTO, BLOCK):
         samples = tuple(Sample(f"drive{n}", each) for n, each in enumerate(seconds))
         row = Row(IDENTITY.vendor_id, IDENTITY.model, "FW1", method, samples)
-        path = durationfiles._path(
+        path = duration_files._path(
             bed.files.state_dir, IDENTITY.vendor_id, IDENTITY.model, "FW1", method
         )
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +79,7 @@ def test_a_model_known_to_be_slow_is_waited_for(
 def test_a_case_that_proved_its_erase_is_learned_from(bed: Bed) -> None:  # noqa: F811
     report = bed.run()
     assert report.verdict is Verdict.ERASED
-    rows = durationfiles.rows(bed.files.state_dir)
+    rows = duration_files.rows(bed.files.state_dir)
     assert {row.method for row in rows} == {Method.SANITIZE_CRYPTO, BLOCK}
     assert {(row.model, row.firmware, row.drives) for row in rows} == {("Model", "FW1", 1)}
 
@@ -86,7 +87,7 @@ def test_a_case_that_proved_its_erase_is_learned_from(bed: Bed) -> None:  # noqa
 def test_a_case_that_did_not_is_not(bed: Bed) -> None:  # noqa: F811
     bed.drive.stale = True
     assert bed.run().verdict is not Verdict.ERASED
-    assert durationfiles.rows(bed.files.state_dir) == ()
+    assert duration_files.rows(bed.files.state_dir) == ()
 
 
 def test_the_plan_that_is_shown_is_the_one_that_is_made(bed: Bed) -> None:  # noqa: F811

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from eraser.journal import read
-from eraser.wire.report import EraseReport, Verdict
+from eraser.protocol.report import EraseReport, Verdict
+from eraser.state.journal import read
 from tests.unit.case import test_probes
 from tests.unit.case.fakes import FAILED, RUNNING, SUCCESS, Bed, Crash, FakeDrive, Plug, bed
 from tests.unit.case.test_probes import FileDrive

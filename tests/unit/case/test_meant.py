@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
-from eraser import casedesk, cli_erase, cli_inspect
-from eraser.casedesk import Book, Desk
-from eraser.casefiles import CaseFiles, CaseRequest
-from eraser.drive.lock import SlotLock
-from eraser.drive.sysfs import Host
+from eraser.case import session
+from eraser.case.session import Book, Desk
+from eraser.cli import erase as cli_erase
+from eraser.cli import inspect
+from eraser.controller.lock import SlotLock
 from eraser.errors import IdentityError
-from eraser.wire import codec
-from eraser.wire.identity import ControllerIdentity
+from eraser.host.sysfs import Host
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity
+from eraser.state.case_files import CaseFiles, CaseRequest
 from tests.unit.case.fakes import IDENTITY, PROFILE, REQUEST
 from tests.unit.case.test_cli import run
 from tests.unit.drive.labdrive import lab_controller
@@ -141,7 +143,7 @@ def test_a_host_without_a_name_is_a_host(
 def test_another_drive_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, meant: dict[str, Any], refused: bool
 ) -> None:
-    monkeypatch.setattr(casedesk, "check_unique", lambda *_a: None)
+    monkeypatch.setattr(session, "check_unique", lambda *_a: None)
     request = dataclasses.replace(REQUEST, **({"identity": None} | meant))
     files = CaseFiles.of(tmp_path, request)
     files.make()
@@ -163,7 +165,7 @@ def test_inspect_writes_who_the_drive_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     controller = lab_controller(tmp_path)
-    monkeypatch.setattr(cli_inspect, "open_controller", lambda *_a, **_k: controller)
+    monkeypatch.setattr(inspect, "open_controller", lambda *_a, **_k: controller)
     place = tmp_path / "identity.json"
     words = ("inspect", "--pci", controller.address, "--save-identity", str(place))
     code, out, _err = run(*words, "-f", "json", capsys=capsys)

@@ -19,8 +19,8 @@ from eraser.erase.plan import (
     format_cdw10,
     make_plan,
 )
-from eraser.wire.applied import apply
-from eraser.wire.policy import Label, LimitOverrides, Method, Policy, Quirk
+from eraser.protocol.applied import apply
+from eraser.protocol.policy import Label, LimitOverrides, Method, Policy, Quirk
 
 ONE = (FormatTarget(1, 0),)
 ALIKE = (FormatTarget(1, 1), FormatTarget(2, 1), FormatTarget(7, 1))

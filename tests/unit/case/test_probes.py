@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from eraser import case, caseprobes, casesanitize
-from eraser.casebook import CaseState
-from eraser.casedesk import Book, Desk
-from eraser.caseentries import Entry, Fingerprinted, Identified, Inspected
-from eraser.casereport import AfterLook
-from eraser.journal import read
-from eraser.proof.reader import Device
-from eraser.wire.policy import Verification, VerificationMode
-from eraser.wire.profile import NamespaceLayout
-from eraser.wire.report import EraseReport, Verdict
+from eraser.case import probes, run, sanitize
+from eraser.case.entries import Entry, Fingerprinted, Identified, Inspected
+from eraser.case.report import AfterLook
+from eraser.case.session import Book, Desk
+from eraser.case.state import CaseState
+from eraser.media.reader import Device
+from eraser.protocol.policy import Verification, VerificationMode
+from eraser.protocol.profile import NamespaceLayout
+from eraser.protocol.report import EraseReport, Verdict
+from eraser.state.journal import read
 from tests.unit.case.fakes import (
     FACTS,
     HEALTH,
@@ -130,12 +130,12 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
 
     monkeypatch.setattr(Book, "note", note)
     monkeypatch.setattr(Desk, "open", open_)
-    monkeypatch.setattr(casesanitize, "SETTLE_SECONDS", 0.02)
+    monkeypatch.setattr(sanitize, "SETTLE_SECONDS", 0.02)
     facts = dataclasses.replace(FACTS, namespaces=(LAYOUT,))
-    monkeypatch.setattr(case, "facts", lambda _controller: facts)
-    monkeypatch.setattr(case.health, "read", lambda _raw: HEALTH)
+    monkeypatch.setattr(run, "facts", lambda _controller: facts)
+    monkeypatch.setattr(run.health, "read", lambda _raw: HEALTH)
     monkeypatch.setattr(
-        case, "_look_again", lambda _desk: AfterLook(facts, HEALTH, tools={"test": "1"})
+        run, "_look_again", lambda _desk: AfterLook(facts, HEALTH, tools={"test": "1"})
     )
     return made
 
@@ -247,7 +247,7 @@ def test_a_drive_that_erases_only_what_it_was_asked_for_is_found_out(
         "tests.unit.case.test_probes.LAYOUT", NamespaceLayout(1, size // 512, 512, 0)
     )
     facts = dataclasses.replace(FACTS, namespaces=(NamespaceLayout(1, size // 512, 512, 0),))
-    monkeypatch.setattr(case, "facts", lambda _controller: facts)
+    monkeypatch.setattr(run, "facts", lambda _controller: facts)
     assert isinstance(bed.drive, FileDrive)
     media = bed.drive.media
     media.write_bytes(b"the tenant's data ".ljust(32, b".") * (size // 32))
@@ -377,7 +377,7 @@ class Mute:
 def test_a_drive_that_answers_no_reads_is_erased_all_the_same(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(caseprobes, "Fingerprints", Mute)
+    monkeypatch.setattr(probes, "Fingerprints", Mute)
     report = bed.run()
     assert bed.drive.started == [4, 2]
     assert any("given up after 64 blocks" in text for text in proof(report).missing_probes)
@@ -386,6 +386,6 @@ def test_a_drive_that_answers_no_reads_is_erased_all_the_same(
 def test_media_errors_of_the_last_owners_blocks_are_not_the_erased_drives() -> None:
     state = CaseState()
     state.apply(Inspected(FACTS, HEALTH, ()))
-    assert case._media_errors_before(state) == 0
+    assert run._media_errors_before(state) == 0
     state.apply(Fingerprinted(10, ("1 block could not be read",), 3))
-    assert case._media_errors_before(state) == 3
+    assert run._media_errors_before(state) == 3

@@ -6,21 +6,14 @@ import dataclasses
 
 import pytest
 
-from eraser.casebook import CaseState
-from eraser.caseentries import (
-    CommandEntry,
-    Inspected,
-    MethodDone,
-    Planned,
-    Verified,
-    WasReset,
-)
-from eraser.casereport import AfterLook, Ending, assemble
-from eraser.cli_output import Summary, exit_code
-from eraser.wire import codec
-from eraser.wire.condition import Condition, WriteProtection
-from eraser.wire.policy import Label, Method, Policy
-from eraser.wire.report import EraseReport, MethodRecord, Outcome, Verdict
+from eraser.case.entries import CommandEntry, Inspected, MethodDone, Planned, Verified, WasReset
+from eraser.case.report import AfterLook, Ending, assemble
+from eraser.case.state import CaseState
+from eraser.cli.output import Summary, exit_code
+from eraser.protocol import codec
+from eraser.protocol.condition import Condition, WriteProtection
+from eraser.protocol.policy import Label, Method, Policy
+from eraser.protocol.report import EraseReport, MethodRecord, Outcome, Verdict
 from tests.unit.case.fakes import FACTS, HEALTH, RECORD, REQUEST
 
 DONE = Ending(Outcome.COMPLETED)

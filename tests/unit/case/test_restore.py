@@ -13,10 +13,22 @@ from typing import Any
 
 import pytest
 
-from eraser import case, caseformat, caseprobes, caseproof, caserestore, casesanitize, caseunlock
-from eraser.casebook import CaseState
-from eraser.casedesk import Book, Desk
-from eraser.caseentries import (
+from eraser.case import (
+    format as case_format,
+)
+from eraser.case import (
+    probes,
+    restore,
+    sanitize,
+    unlock,
+)
+from eraser.case import (
+    run as case_run,
+)
+from eraser.case import (
+    verify as case_verify,
+)
+from eraser.case.entries import (
     Again,
     CommandEntry,
     Entry,
@@ -29,21 +41,23 @@ from eraser.caseentries import (
     Verified,
     WasReset,
 )
-from eraser.casefiles import CaseFiles, CaseRequest
+from eraser.case.session import Book, Desk
+from eraser.case.state import CaseState
+from eraser.controller.spec import SanitizeState
 from eraser.drive import hostmetadata
 from eraser.drive import profile as profiles
 from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
-from eraser.drive.spec import SanitizeState
-from eraser.drive.sysfs import Host
 from eraser.erase.format import FormatResult
 from eraser.erase.layout import create_data, layout_steps, reformat_cdw10
 from eraser.errors import DriveError
-from eraser.journal import read, replace_durably
-from eraser.wire import codec
-from eraser.wire.policy import Label, Limits, Method, Policy, Unallocated, Verification
-from eraser.wire.profile import NamespaceLayout, Profile, layout_differences
-from eraser.wire.report import EraseReport, Outcome, Verdict
+from eraser.host.sysfs import Host
+from eraser.protocol import codec
+from eraser.protocol.policy import Label, Limits, Method, Policy, Unallocated, Verification
+from eraser.protocol.profile import NamespaceLayout, Profile, layout_differences
+from eraser.protocol.report import EraseReport, Outcome, Verdict
+from eraser.state.case_files import CaseFiles, CaseRequest
+from eraser.state.journal import read, replace_durably
 from tests.lab.nvme import features as labfeatures
 from tests.lab.nvme import hostmetadata as lab_metadata
 from tests.lab.nvme.leftovers import Leftovers, apply
@@ -136,7 +150,7 @@ class Bed:
 
     def run(self, plug: Plug | None = None) -> EraseReport:
         self.plug = plug or Plug()
-        return case.run_case(
+        return case_run.run_case(
             self.request,
             self.files,
             Host(),
@@ -212,7 +226,7 @@ def make_bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfil
     def plant(desk: Desk, place: int) -> None:
         state = desk.state
         if place not in state.planted or place in state.uprooted:
-            there = tuple(layout.nsid for layout in caseprobes.layouts(desk))
+            there = tuple(layout.nsid for layout in probes.layouts(desk))
             assert set(there) <= set(desk.hold.paths), "canaries go where the namespaces are"
             made.planted.append((place, there))
             desk.note(Planted(place, 700 * bool(there), ()))
@@ -233,14 +247,14 @@ def make_bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfil
     monkeypatch.setattr(Desk, "open", open_)
     monkeypatch.setattr(Desk, "reclaim", lambda desk: desk.hold.take())
     monkeypatch.setattr(Desk, "revoke", lambda _desk: None)
-    monkeypatch.setattr(caseformat.format_nvm, "send", sender(made))
-    monkeypatch.setattr(caseprobes, "plant", plant)
-    monkeypatch.setattr(caseprobes, "fingerprint", fingerprint)
-    monkeypatch.setattr(caseproof, "reset", reset)
-    monkeypatch.setattr(caseproof, "verify", verify)
-    monkeypatch.setattr(caseproof, "written_after", lambda _desk: False)
-    monkeypatch.setattr(case, "_tools", lambda _host: {"test": "1"})
-    monkeypatch.setattr(casesanitize, "SETTLE_SECONDS", 0.02)
+    monkeypatch.setattr(case_format.format_nvm, "send", sender(made))
+    monkeypatch.setattr(probes, "plant", plant)
+    monkeypatch.setattr(probes, "fingerprint", fingerprint)
+    monkeypatch.setattr(case_verify, "reset", reset)
+    monkeypatch.setattr(case_verify, "verify", verify)
+    monkeypatch.setattr(case_verify, "written_after", lambda _desk: False)
+    monkeypatch.setattr(case_run, "_tools", lambda _host: {"test": "1"})
+    monkeypatch.setattr(sanitize, "SETTLE_SECONDS", 0.02)
     return made
 
 
@@ -665,14 +679,14 @@ def test_anothers_sanitize_is_waited_for_before_the_layout(
         replace(ONE_METHOD, sanitize=replace(QUICK, crypto=False, overwrite_seconds=0.3)),
     )
     made.leave(EMPTIED)
-    real = caserestore.layout_steps
+    real = restore.layout_steps
 
     def meanwhile(*words: Any, **options: Any) -> Any:
         if not made.bench.commands("sanitize"):
             assert made.bench.admin(0x84, cdw10=3 | 1 << 4).status == 0
         return real(*words, **options)
 
-    monkeypatch.setattr(caserestore, "layout_steps", meanwhile)
+    monkeypatch.setattr(restore, "layout_steps", meanwhile)
     fit(made.run())
 
 
@@ -702,14 +716,14 @@ def test_locks_are_taken_off_where_the_sanitize_ends_before_it_is_adopted(
     made = make_bed(tmp_path, monkeypatch, replace(drive, sanitize=slow))
     assert made.bench.admin(0x84, cdw10=2).status == 0
     made.leave(Leftovers(reservation=1, write_protect={1: 1}))
-    real = caseprobes.fingerprint
+    real = probes.fingerprint
 
     def fingerprint(desk: Desk) -> None:
         real(desk)
         while desk.sanitize_log()[1].state is SanitizeState.RUNNING:
             time.sleep(0.05)
 
-    monkeypatch.setattr(caseprobes, "fingerprint", fingerprint)
+    monkeypatch.setattr(probes, "fingerprint", fingerprint)
     report = made.run()
     fit(report)
     assert not any(method.adopted for method in report.methods)
@@ -729,7 +743,7 @@ def test_namespaces_that_were_not_told_beside_a_running_sanitize_are_found_after
     def busy(controller: LabController, **options: Any) -> Any:
         return next(looks, lambda found: found)(facts(controller, **options))
 
-    monkeypatch.setattr(case, "facts", busy)
+    monkeypatch.setattr(case_run, "facts", busy)
     fit(made.run())
 
 
@@ -743,7 +757,7 @@ def test_a_question_without_an_answer_after_an_adopted_sanitize_is_the_last_look
     def mute(_controller: LabController) -> Any:
         raise DriveError("expected an answer, found none")
 
-    monkeypatch.setattr(caseunlock, "facts", mute)
+    monkeypatch.setattr(unlock, "facts", mute)
     fit(made.run())
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from eraser import caseproof
+from eraser.case import verify
 from eraser.errors import DriveError
-from eraser.proof.reader import Device
+from eraser.media.reader import Device
 from eraser.proof.verify import Verifier
-from eraser.wire.report import Verdict
+from eraser.protocol.report import Verdict
 from tests.unit.case.fakes import Bed
 from tests.unit.case.test_probes import SIZE, FileController, FileDrive, bed, proof
 
@@ -44,7 +44,7 @@ def wear(bed: Bed, monkeypatch: pytest.MonkeyPatch, heals_after: int) -> None:
     assert isinstance(bed.drive, FileDrive)
     monkeypatch.setattr(Worn, "drive", bed.drive, raising=False)
     monkeypatch.setattr(Worn, "heals_after", heals_after)
-    monkeypatch.setattr(caseproof, "Verifier", functools.partial(Verifier, open_device=Worn))
+    monkeypatch.setattr(verify, "Verifier", functools.partial(Verifier, open_device=Worn))
 
 
 def test_what_another_erase_makes_readable_is_erased(
@@ -130,7 +130,7 @@ def test_disks_that_come_back_under_other_names_are_not_read(
         if bed.drive.resets == 2:
             hold.paths = {1: "/dev/null"}
 
-    opened: Any = caseproof.Desk.open
+    opened: Any = verify.Desk.open
     hold: Any = None
 
     def open_(desk: Any) -> None:
@@ -139,7 +139,7 @@ def test_disks_that_come_back_under_other_names_are_not_read(
         hold = desk._hold
 
     monkeypatch.setattr(FileController, "reset", reset)
-    monkeypatch.setattr(caseproof.Desk, "open", open_)
+    monkeypatch.setattr(verify.Desk, "open", open_)
     report = bed.run()
     assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
     assert "expected the disks" in report.reasons[0]

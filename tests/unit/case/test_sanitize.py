@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from eraser.drive.spec import SanitizeLog
+from eraser.controller.spec import SanitizeLog
 from eraser.erase.sanitize import (
     AfterLoss,
     Standing,
@@ -16,7 +16,7 @@ from eraser.erase.sanitize import (
     attach,
     verdict,
 )
-from eraser.wire.report import Verdict
+from eraser.protocol.report import Verdict
 
 NEVER, SUCCESS, RUNNING, FAILED, SUCCESS_DEALLOCATED = range(5)
 CRYPTO, BLOCK, FOREIGN = 4, 2, 0x0B

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from eraser.wire.condition import Expected
-from eraser.wire.report import Outcome
+from eraser.protocol.condition import Expected
+from eraser.protocol.report import Outcome
 from tests.lab.nvme.profile import DriveProfile
 from tests.unit.case.test_restore import DRIVE, Bed, fit, make_bed
 

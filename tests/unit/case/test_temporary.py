@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from eraser import caseformat
-from eraser.casebook import CaseState
+from eraser.case import format as case_format
+from eraser.case.state import CaseState
 from eraser.drive import profile as profiles
 from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
 from eraser.erase.format import FormatResult
-from eraser.journal import read
-from eraser.wire.policy import Label, Policy, Unallocated, Verification
-from eraser.wire.profile import NamespaceLayout
-from eraser.wire.report import EraseReport, Verdict
+from eraser.protocol.policy import Label, Policy, Unallocated, Verification
+from eraser.protocol.profile import NamespaceLayout
+from eraser.protocol.report import EraseReport, Verdict
+from eraser.state.journal import read
 from tests.lab.nvme.composed.compose import compose
 from tests.lab.nvme.composed.trial import Outcome, attempt, shipped
 from tests.lab.nvme.faults import EraseFault, Faults
@@ -193,7 +193,7 @@ def test_what_a_drive_keeps_there_goes_with_the_rest(tmp_path: Path, seed: int) 
 
 
 def test_a_policy_of_before_is_written_as_before() -> None:
-    from eraser.wire import codec
+    from eraser.protocol import codec
 
     assert b"unallocated" not in codec.canonical(Verification())
 
@@ -203,7 +203,7 @@ def test_a_drive_that_calls_created_what_it_does_not_list_is_asked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     made = bed(tmp_path, monkeypatch, KINDS[kind])
-    child, asked = caseformat.format_nvm.send, list[str]()
+    child, asked = case_format.format_nvm.send, list[str]()
 
     def send(argv: Sequence[str], result: Path, **how: Any) -> FormatResult | None:
         if "--opcode=0x0d" not in argv:
@@ -213,7 +213,7 @@ def test_a_drive_that_calls_created_what_it_does_not_list_is_asked_once(
         said = "Admin Command X is Success and result: 0x00000002"
         return FormatResult(tuple(argv), 0, said, "", 0.0)
 
-    monkeypatch.setattr(caseformat.format_nvm, "send", send)
+    monkeypatch.setattr(case_format.format_nvm, "send", send)
     report = made.run()
     assert asked == ["create"]
     assert report.verdict is Verdict.ERASED

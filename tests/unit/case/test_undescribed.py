@@ -10,7 +10,7 @@ import pytest
 from eraser.drive.inspect import facts
 from eraser.drive.profile import propose
 from eraser.errors import BadInputError, DriveError
-from eraser.wire.report import Verdict
+from eraser.protocol.report import Verdict
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, Stated
 from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, PLAIN, fit, make_bed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eraser.drive.spec import SanitizeLog
+from eraser.controller.spec import SanitizeLog
 from tests.lab.nvme.leftovers import Leftovers
 from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, Bed, fit, make_bed
 from tests.unit.drive.labdrive import FULL, LabController, lab_controller

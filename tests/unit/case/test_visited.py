@@ -9,22 +9,14 @@ from typing import Any
 
 import pytest
 
-from eraser import casevisit
-from eraser.casebook import CaseState
-from eraser.caseentries import (
-    CommandEntry,
-    Entry,
-    Intent,
-    MethodDone,
-    Planned,
-    Planted,
-    Resumed,
-)
-from eraser.drive.sysfs import Host
-from eraser.proof.iocommand import Namespace
+from eraser.case import visit as case_visit
+from eraser.case.entries import CommandEntry, Entry, Intent, MethodDone, Planned, Planted, Resumed
+from eraser.case.state import CaseState
+from eraser.host.sysfs import Host
+from eraser.media.iocommand import Namespace
 from eraser.proof.visit import LARGE
-from eraser.wire.policy import Label, Method, Policy, Verification
-from eraser.wire.report import MethodRecord, Verdict
+from eraser.protocol.policy import Label, Method, Policy, Verification
+from eraser.protocol.report import MethodRecord, Verdict
 from tests.lab.nvme.composed.description import Abilities, Description, Lie
 from tests.lab.nvme.composed.kept import Kept
 from tests.lab.nvme.composed.trial import attempt
@@ -45,7 +37,7 @@ def wants_another(*entries: Entry) -> bool:
     for entry in entries:
         state.apply(entry)
     desk: Any = SimpleNamespace(state=state, policy=Policy())
-    return casevisit.wants_another(desk)
+    return case_visit.wants_another(desk)
 
 
 def test_a_quick_method_is_run_once_more() -> None:
@@ -86,7 +78,7 @@ def test_no_more_is_asked_for_at_once_than_drive_and_kernel_take(
         host=Host(tmp_path),
         controller=SimpleNamespace(identify=lambda: SimpleNamespace(mdts=mdts)),
     )
-    assert casevisit._largest(desk, "/dev/nvme0n1", travels) == expected
+    assert case_visit._largest(desk, "/dev/nvme0n1", travels) == expected
 
 
 def test_a_drive_that_is_read_once_is_visited_all_the_same(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from eraser.drive.sysfs import Host
+from eraser.host.sysfs import Host
 
 ADDRESS = "0000:01:00.0"
 FUNCTION = f"/sys/bus/pci/devices/{ADDRESS}"

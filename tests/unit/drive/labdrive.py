@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eraser.drive.nvme import Controller
-from eraser.drive.passthru import message, passthru_argv, status_of
-from eraser.drive.registers import Registers
-from eraser.wire.condition import Buffer
-from eraser.wire.identity import ControllerIdentity
-from eraser.wire.report import CommandRecord
+from eraser.controller.nvme import Controller
+from eraser.controller.passthru import message, passthru_argv, status_of
+from eraser.controller.registers import Registers
+from eraser.protocol.condition import Buffer
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.report import CommandRecord
 from tests.lab.nvme.leftovers import Leftovers, apply
 from tests.lab.nvme.profile import DriveProfile
 from tests.unit.lab.model import SIZE, Bench, Memory

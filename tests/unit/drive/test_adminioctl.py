@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive import adminioctl, passthru
-from eraser.drive.adminioctl import AdminReader
-from eraser.drive.spec import IdentifyController, SmartLog
+from eraser.controller import adminioctl, passthru
+from eraser.controller.adminioctl import AdminReader
+from eraser.controller.spec import IdentifyController, SmartLog
 from eraser.errors import DriveError
 
 SAMPLES = Path(__file__).parent / "samples"

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive import adminqueue, asker
-from eraser.drive.adminqueue import AdminQueue
-from eraser.drive.asker import Asker, Question
-from eraser.drive.lock import SlotLock
-from eraser.drive.passthru import (
+from eraser.controller import adminqueue, probe_process
+from eraser.controller.adminqueue import AdminQueue
+from eraser.controller.lock import SlotLock
+from eraser.controller.passthru import (
     FORMAT_NVM,
     GET_FEATURES,
     GET_LOG_PAGE,
@@ -25,6 +24,7 @@ from eraser.drive.passthru import (
     CommandError,
     result_of,
 )
+from eraser.controller.probe_process import Asker, Question
 from eraser.errors import BusyError, DriveError
 from tests.unit.drive.fakehost import ADDRESS
 
@@ -43,7 +43,7 @@ def descriptor() -> Iterator[int]:
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Callable[[Submit], None]:
     """Puts a function in the place of the ioctl, for every child forked from then on."""
-    return lambda submit: monkeypatch.setattr(asker, "submit", submit)
+    return lambda submit: monkeypatch.setattr(probe_process, "submit", submit)
 
 
 def told(_fd: int, opcode: int, length: int, **words: object) -> tuple[int, int, bytes]:
@@ -206,9 +206,9 @@ def test_a_slot_is_free_while_a_stuck_child_is_left_behind(
         raise AssertionError
 
     monkeypatch.setattr(adminqueue, "EXIT_GRACE", 0.1)
-    monkeypatch.setattr(asker, "KILL_GRACE", 0.1)
+    monkeypatch.setattr(probe_process, "KILL_GRACE", 0.1)
     ended: list[int] = []
-    monkeypatch.setattr(asker.os, "kill", lambda pid, _number: ended.append(pid))
+    monkeypatch.setattr(probe_process.os, "kill", lambda pid, _number: ended.append(pid))
     kernel(mute)
     with SlotLock(ADDRESS, tmp_path):
         queue.admin(GET_LOG_PAGE, data_len=8, timeout=0.1)

@@ -13,29 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eraser import cli_inspect
-from eraser.cli_output import printable
-from eraser.drive import (
-    firmware,
-    health,
-    hostmetadata,
-    inquiry,
-    manage,
-    nvme,
-    profile,
-    statelogs,
-    tcg,
-)
+from eraser.cli import inspect
+from eraser.cli.output import printable
+from eraser.controller import nvme
+from eraser.drive import firmware, health, hostmetadata, inquiry, manage, profile, statelogs, tcg
 from eraser.drive.features import differing
 from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
 from eraser.drive.residues import residues
 from eraser.errors import BadInputError, DriveError
-from eraser.wire import codec
-from eraser.wire.condition import Condition, Expected, Reservation, SecurityState
-from eraser.wire.policy import Label, Method
-from eraser.wire.profile import FeatureRule, Profile
-from eraser.wire.report import ControllerFacts
+from eraser.protocol import codec
+from eraser.protocol.condition import Condition, Expected, Reservation, SecurityState
+from eraser.protocol.policy import Label, Method
+from eraser.protocol.profile import FeatureRule, Profile
+from eraser.protocol.report import ControllerFacts
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import NamespaceProfile, SecurityProfile
 from tests.lab.nvme.state import FirmwareState
@@ -495,8 +486,8 @@ def test_an_inspection_reads_like_a_page_and_obeys_nothing(tmp_path: Path) -> No
     left = Leftovers(reservation=1, firmware=FirmwareState(["GDC5602Q", "E\x1b[2Jx", ""], 1, 2))
     controller = lab_controller(tmp_path, EVERYTHING, left)
     found = facts(controller)
-    shown = cli_inspect.lines(
-        cli_inspect.Inspection(
+    shown = inspect.lines(
+        inspect.Inspection(
             "0000:01:00.0",
             controller.identity(),
             found,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eraser import hostsetup
+from eraser.defences import hostrules
 from eraser.errors import BadInputError, EraserError
 
 SLOTS = ["0000:01:00.0", "0000:81:00.0"]
@@ -23,27 +23,27 @@ def root(tmp_path: Path) -> Path:
 
 
 def after(root: Path, path: str) -> str:
-    return next(c.after for c in hostsetup.plan(SLOTS, root) if c.path == path)
+    return next(c.after for c in hostrules.plan(SLOTS, root) if c.path == path)
 
 
 def test_written_once_and_then_in_place(root: Path) -> None:
-    changes = hostsetup.plan(SLOTS, root)
-    assert len(hostsetup.check(SLOTS, root)) == 4
+    changes = hostrules.plan(SLOTS, root)
+    assert len(hostrules.check(SLOTS, root)) == 4
     assert all("+" in change.diff() for change in changes)
-    commands = hostsetup.apply(changes)
+    commands = hostrules.apply(changes)
     assert commands[0] == "udevadm control --reload"
     assert commands.count("update-initramfs -u") == 1
-    assert hostsetup.check(SLOTS, root) == ()
-    again = hostsetup.plan(SLOTS, root)
+    assert hostrules.check(SLOTS, root) == ()
+    again = hostrules.plan(SLOTS, root)
     assert not any(change.needed for change in again)
-    assert hostsetup.apply(again) == ()
+    assert hostrules.apply(again) == ()
     assert [change.diff() for change in again] == [""] * 4
 
 
 def test_another_set_of_slots_replaces_the_rules(root: Path) -> None:
-    hostsetup.apply(hostsetup.plan(SLOTS, root))
-    assert len(hostsetup.check(SLOTS[:1], root)) == 2
-    hostsetup.apply(hostsetup.plan(SLOTS[:1], root))
+    hostrules.apply(hostrules.plan(SLOTS, root))
+    assert len(hostrules.check(SLOTS[:1], root)) == 2
+    hostrules.apply(hostrules.plan(SLOTS[:1], root))
     for path in root.rglob("etc/**/*"):
         if path.is_file():
             assert "0000:81" not in path.read_text()
@@ -51,28 +51,28 @@ def test_another_set_of_slots_replaces_the_rules(root: Path) -> None:
 
 
 def test_a_removed_or_edited_file_is_noticed(root: Path) -> None:
-    hostsetup.apply(hostsetup.plan(SLOTS, root))
-    (root / hostsetup.UDEV_RULES[1:]).unlink()
-    (root / hostsetup.MDADM_CONF[1:]).write_text("AUTO +all\n")
-    found = hostsetup.check(SLOTS, root)
-    assert [line.split(":")[0] for line in found] == [hostsetup.UDEV_RULES, hostsetup.MDADM_CONF]
+    hostrules.apply(hostrules.plan(SLOTS, root))
+    (root / hostrules.UDEV_RULES[1:]).unlink()
+    (root / hostrules.MDADM_CONF[1:]).write_text("AUTO +all\n")
+    found = hostrules.check(SLOTS, root)
+    assert [line.split(":")[0] for line in found] == [hostrules.UDEV_RULES, hostrules.MDADM_CONF]
     assert "found none" in found[0]
 
 
 def test_dry_run_is_planning_without_applying(root: Path) -> None:
     before = {p: p.read_bytes() for p in root.rglob("*") if p.is_file()}
-    assert "".join(change.diff() for change in hostsetup.plan(SLOTS, root))
+    assert "".join(change.diff() for change in hostrules.plan(SLOTS, root))
     assert {p: p.read_bytes() for p in root.rglob("*") if p.is_file()} == before
 
 
 def test_programs_that_are_not_there_get_no_file(tmp_path: Path) -> None:
-    assert [c.path for c in hostsetup.plan(SLOTS, tmp_path)] == [hostsetup.UDEV_RULES]
+    assert [c.path for c in hostrules.plan(SLOTS, tmp_path)] == [hostrules.UDEV_RULES]
 
 
 def test_the_first_auto_line_is_ours(root: Path) -> None:
     """mdadm heeds the first AUTO that it reads; an operator's later one must not win."""
     (root / "etc/mdadm/mdadm.conf").write_text("AUTO +all\nARRAY /dev/md0 UUID=a:b\n")
-    text = after(root, hostsetup.MDADM_CONF)
+    text = after(root, hostrules.MDADM_CONF)
     autos = [line for line in text.splitlines() if line.startswith("AUTO")]
     assert autos == ["AUTO -all", "AUTO +all"]
     assert "ARRAY /dev/md0 UUID=a:b" in text
@@ -81,7 +81,7 @@ def test_the_first_auto_line_is_ours(root: Path) -> None:
 def test_a_running_array_that_is_not_named_is_warned_of(root: Path) -> None:
     (root / "run/mdadm").mkdir(parents=True)
     (root / "run/mdadm/map").write_text("md0 1.2 A:B /dev/md/0\nmd7 1.2 c:d /dev/md/7\n")
-    warning = next(c.warning for c in hostsetup.plan(SLOTS, root) if c.path == hostsetup.MDADM_CONF)
+    warning = next(c.warning for c in hostrules.plan(SLOTS, root) if c.path == hostrules.MDADM_CONF)
     assert warning.startswith("md7: running but not named")
 
 
@@ -90,8 +90,8 @@ def test_lvm_keeps_an_operators_own_filter_behind_ours(root: Path) -> None:
         'devices {\n\t# global_filter = [ "a|.*|" ]\n'
         '\tglobal_filter = [ "r|^/dev/drbd|",\n\t"a|^/dev/sd|", "a|.*|" ]\n}\n'
     )
-    hostsetup.apply(hostsetup.plan(SLOTS, root))
-    line = [li for li in after(root, hostsetup.LVM_LOCAL).splitlines() if "global_filter" in li]
+    hostrules.apply(hostrules.plan(SLOTS, root))
+    line = [li for li in after(root, hostrules.LVM_LOCAL).splitlines() if "global_filter" in li]
     assert line == [
         'devices/global_filter = [ "r|^/dev/disk/by-path/pci-0000:01:00[.]0-|", '
         '"r|^/dev/disk/by-path/pci-0000:81:00[.]0-|", "r|^/dev/drbd|", "a|^/dev/sd|" ]'
@@ -103,17 +103,17 @@ def test_lvm_filter_that_accepts_nvme_by_name_is_refused(root: Path, pattern: st
     """One accepted name is enough for LVM, whatever ours rejects."""
     (root / "etc/lvm/lvm.conf").write_text(f'global_filter = [ "{pattern}", "r|x|" ]\n')
     with pytest.raises(BadInputError, match="accepts NVMe drives by name"):
-        hostsetup.plan(SLOTS, root)
+        hostrules.plan(SLOTS, root)
 
 
 @pytest.mark.parametrize("addresses", [[], ["01:00.0"], ["0000:01:00.0; rm"], ["../x"]])
 def test_only_addresses(tmp_path: Path, addresses: list[str]) -> None:
     with pytest.raises(BadInputError, match="host-setup: expected"):
-        hostsetup.plan(addresses, tmp_path)
+        hostrules.plan(addresses, tmp_path)
 
 
 def test_a_file_that_cannot_be_written_is_named(root: Path) -> None:
-    changes = hostsetup.plan(SLOTS, root)
+    changes = hostrules.plan(SLOTS, root)
     (root / "etc/udev").write_text("")
     with pytest.raises(EraserError, match="expected to write"):
-        hostsetup.apply(changes)
+        hostrules.apply(changes)

@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eraser.drive.featuresurvey import survey
-from eraser.drive.inspect import described, facts
-from eraser.drive.passthru import (
+from eraser.controller.passthru import (
     CNS_ACTIVE,
     CNS_ALLOCATED,
     CNS_CONTROLLER,
     CNS_NAMESPACE,
     IDENTIFY,
 )
+from eraser.drive.featuresurvey import survey
+from eraser.drive.inspect import described, facts
 from eraser.drive.profile import compare, obstacles, propose
 from eraser.drive.residues import residues
 from eraser.erase.layout import layout_steps
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import EraserError
-from eraser.wire import codec
-from eraser.wire.policy import Policy
-from eraser.wire.report import ControllerFacts
+from eraser.protocol import codec
+from eraser.protocol.policy import Policy
+from eraser.protocol.report import ControllerFacts
 from tests.unit.drive.labdrive import FULL, LabController
 from tests.unit.lab.model import Bench
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive import domains, idle, sysfs
-from eraser.drive.idle import prove_idle
-from eraser.drive.sysfs import AbsentError, Host, Node
 from eraser.errors import InUseError
+from eraser.host import domains, idle, sysfs
+from eraser.host.idle import prove_idle
+from eraser.host.sysfs import AbsentError, Host, Node
 from tests.unit.drive.fakehost import ADDRESS, DISK, FUNCTION, FakeHost
 
 ROOT = "22 1 8:1 / / rw - ext4 /dev/sda1 rw"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive import adminqueue
-from eraser.drive.adminqueue import AdminQueue
-from eraser.drive.passthru import said_later
+from eraser.controller import adminqueue
+from eraser.controller.adminqueue import AdminQueue
+from eraser.controller.passthru import said_later
 from eraser.erase import format as detached
 
 TOOL = """#!/bin/sh

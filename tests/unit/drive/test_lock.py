@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive import sysfs
-from eraser.drive.lock import NamespaceHold, SlotLock, exclusive
-from eraser.drive.nvme import Controller
-from eraser.drive.sysfs import Host, Node
+from eraser.controller.lock import NamespaceHold, SlotLock, exclusive
+from eraser.controller.nvme import Controller
 from eraser.errors import BusyError, DriveError, InUseError
+from eraser.host import sysfs
+from eraser.host.sysfs import Host, Node
 
 ADDRESS = "0000:01:00.0"
 

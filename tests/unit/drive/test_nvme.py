@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive import adminqueue, featuresurvey, inspect, passthru, profile
-from eraser.drive.nvme import Controller, open_controller
-from eraser.drive.passthru import CommandError, status_of
-from eraser.drive.sysfs import AbsentError
+from eraser.controller import adminqueue, passthru
+from eraser.controller.nvme import Controller, open_controller
+from eraser.controller.passthru import CommandError, status_of
+from eraser.drive import featuresurvey, inspect, profile
 from eraser.errors import DriveError
+from eraser.host.sysfs import AbsentError
 from tests.unit.drive.fakehost import ADDRESS, CONTROLLER, DISK, FakeHost
 
 SAMPLES = Path(__file__).parent / "samples"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive import bounded, kcmp, openers, statx
-from eraser.drive.sysfs import Host
 from eraser.errors import InUseError
+from eraser.host import bounded, kcmp, openers, statx
+from eraser.host.sysfs import Host
 from tests.unit.drive.silentfs import silent_file
 
 ZERO = (False, os.stat("/dev/zero").st_rdev)

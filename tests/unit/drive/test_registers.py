@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive import profile, registers
+from eraser.controller import registers
+from eraser.controller.registers import Registers
+from eraser.drive import profile
 from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
-from eraser.drive.registers import Registers
 from eraser.drive.residues import residues
-from eraser.drive.sysfs import PciFunction
-from eraser.wire.condition import Buffer
-from eraser.wire.policy import Label
+from eraser.host.sysfs import PciFunction
+from eraser.protocol.condition import Buffer
+from eraser.protocol.policy import Label
 from tests.unit.drive.fakehost import ADDRESS, FUNCTION, FakeHost
 from tests.unit.drive.labdrive import FULL, LabController, lab_controller
 

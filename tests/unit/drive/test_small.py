@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive import binding, health, profile, unique
-from eraser.drive.binding import ensure_nvme_driver
-from eraser.drive.command import run
-from eraser.drive.sysfs import AbsentError, Host, PciFunction
+from eraser.controller import binding, unique
+from eraser.controller.binding import ensure_nvme_driver
+from eraser.drive import health, profile
 from eraser.errors import BadInputError, DriveError, IdentityError, InUseError
-from eraser.wire.identity import ControllerIdentity
-from eraser.wire.policy import Health
-from eraser.wire.profile import Comparator, FeatureRule, NamespaceLayout
-from eraser.wire.report import ControllerFacts, LinkRecord
+from eraser.host.command import run
+from eraser.host.sysfs import AbsentError, Host, PciFunction
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.policy import Health
+from eraser.protocol.profile import Comparator, FeatureRule, NamespaceLayout
+from eraser.protocol.report import ControllerFacts, LinkRecord
 from tests.unit.drive.fakehost import ADDRESS, CONTROLLER, FUNCTION, FakeHost
 
 IDENTITY = ControllerIdentity(1, 2, 3, 4, "SERIAL1", "MODEL", "nqn")
@@ -202,7 +203,7 @@ def bus(fake: FakeHost, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             fake.driver("nvme")
 
     monkeypatch.setattr(binding, "_write", write)
-    monkeypatch.setattr("eraser.drive.idle.refused_claims", lambda *_arguments: ())
+    monkeypatch.setattr("eraser.host.idle.refused_claims", lambda *_arguments: ())
     return writes
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eraser.drive import spec
-from eraser.drive.spec import IdentifyController, IdentifyNamespace, SanitizeLog, SmartLog
+from eraser.controller import spec
+from eraser.controller.spec import IdentifyController, IdentifyNamespace, SanitizeLog, SmartLog
 from eraser.errors import DriveError
 
 SAMPLES = Path(__file__).parent / "samples"

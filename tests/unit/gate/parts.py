@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from eraser.drive.spec import SanitizeState
-from eraser.gate.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
-from eraser.gate.records import Allowance, Book, Entry, KeptTicket, Moment, Owner, PciIds
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.ticket import Counters, Ticket, TicketState
+from eraser.controller.spec import SanitizeState
+from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
+from eraser.ownership.model import Allowance, Book, Entry, KeptTicket, Moment, Owner, PciIds
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.ticket import Counters, Ticket, TicketState
 
 ADDRESS = "0000:01:00.0"
 OTHER_ADDRESS = "0000:02:00.0"

@@ -10,17 +10,18 @@ from pathlib import Path
 import pytest
 
 from eraser.errors import BadInputError
-from eraser.gate import book as books
-from eraser.gate import intakedesk, people
+from eraser.gate import accept_ticket
 from eraser.gate.adopting import adopt_all, allow
 from eraser.gate.adoption import Adopted
-from eraser.gate.book import BookError
-from eraser.gate.facts import DriveSeen
-from eraser.gate.records import Entry, PciIds
 from eraser.gate.rules import Way
-from eraser.hostcard import CARD_FILE
-from eraser.wire.report import Outcome
-from eraser.wire.ticket import LastOwner
+from eraser.ownership import audit
+from eraser.ownership import store as books
+from eraser.ownership.facts import DriveSeen
+from eraser.ownership.model import Entry, PciIds
+from eraser.ownership.store import BookError
+from eraser.protocol.report import Outcome
+from eraser.protocol.ticket import LastOwner
+from eraser.state.hostcard import CARD_FILE
 from tests.unit.gate.parts import (
     ADDRESS,
     AT,
@@ -67,7 +68,7 @@ def test_guests_that_are_there_are_recorded_and_start_again(world: World) -> Non
         (ADDRESS, MINE, DRIVE),
         (OTHER_ADDRESS, THEIRS, None),
     }
-    lines = [json.loads(line) for line in people.audit_file(world.state).read_text().splitlines()]
+    lines = [json.loads(line) for line in audit.audit_file(world.state).read_text().splitlines()]
     assert [(line["what"], line["domain"], line["by"]) for line in lines] == [
         ("adopt", MINE, "op"),
         ("adopt", THEIRS, "op"),
@@ -196,7 +197,7 @@ def test_a_used_ticket_is_not_taken_in_again_after_the_book_was_put_aside(world:
     books.book_file(world.state).write_bytes(b"damage")
     adopt(world, renew=True)
     with pytest.raises(BadInputError, match="found none"):
-        intakedesk.take_in(world.state, world.run, world.host, ADDRESS)
+        accept_ticket.take_in(world.state, world.run, world.host, ADDRESS)
     refused(world, domain(ADDRESS, uuid=THEIRS), "no ticket")
 
 
@@ -238,7 +239,7 @@ def test_a_persons_word_passes_once_and_is_accounted_for(world: World) -> None:
     assert {each.way for each in world.check(document).admissions} == {Way.ALLOWANCE}
     assert {used.by for used in world.book.used_allowances} == {"alice (sudo)"}
     assert {used.domain for used in world.book.used_allowances} == {STARTING.uuid}
-    lines = people.audit_file(world.state).read_text().splitlines()
+    lines = audit.audit_file(world.state).read_text().splitlines()
     assert len(lines) == 2
     assert all("tenant waits" in line for line in lines)
     refused(world, domain(ADDRESS, uuid=THEIRS), "has it since")
@@ -250,14 +251,14 @@ def test_without_an_account_nothing_is_allowed(
 ) -> None:
     world.slot(ADDRESS)
     known = books.load(world.state)
-    real = getattr(people.os, call)
+    real = getattr(audit.os, call)
 
     def fail(descriptor: int, *rest: object) -> object:
-        if os.readlink(f"/proc/self/fd/{descriptor}") == str(people.audit_file(world.state)):
+        if os.readlink(f"/proc/self/fd/{descriptor}") == str(audit.audit_file(world.state)):
             raise OSError("disk full")
         return real(descriptor, *rest)
 
-    monkeypatch.setattr(people.os, call, fail)
+    monkeypatch.setattr(audit.os, call, fail)
     with pytest.raises(OSError, match="disk full"):
         allow(world.state, [ADDRESS], "why", "op", "")
     assert books.load(world.state) == known
@@ -266,29 +267,29 @@ def test_without_an_account_nothing_is_allowed(
 def test_a_line_that_was_cut_short_spoils_no_later_one(world: World) -> None:
     world.slot(ADDRESS)
     allow(world.state, [ADDRESS], "first", "op", "")
-    with people.audit_file(world.state).open("ab") as file:
+    with audit.audit_file(world.state).open("ab") as file:
         file.write(b'{"address":"0000')
     allow(world.state, [ADDRESS], "second", "op", "")
     allow(world.state, [ADDRESS], "third", "op", "")
-    lines = people.audit_file(world.state).read_text().splitlines()
+    lines = audit.audit_file(world.state).read_text().splitlines()
     assert [json.loads(lines[at])["reason"] for at in (0, 2, 3)] == ["first", "second", "third"]
 
 
 def test_a_word_of_before_does_not_outlive_an_erase(world: World) -> None:
-    from eraser.gate import takedesk
+    from eraser.ownership import revoke
 
     world.slot(ADDRESS)
     allow(world.state, [ADDRESS], "why", "op", "")
-    takedesk.revoke(world.state, world.host, ADDRESS, DRIVE)
+    revoke.revoke(world.state, world.host, ADDRESS, DRIVE)
     assert world.book.entry(ADDRESS).allowance is None
 
 
 def test_who_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(people.os, "getuid", lambda: 0)
+    monkeypatch.setattr(audit.os, "getuid", lambda: 0)
     monkeypatch.setenv("SUDO_USER", "alice")
-    assert people.who() == "alice (sudo)"
+    assert audit.who() == "alice (sudo)"
     monkeypatch.delenv("SUDO_USER")
-    assert people.who() == "root"
+    assert audit.who() == "root"
 
 
 def test_owner_of_the_world_is_the_parts(world: World) -> None:

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from eraser.errors import BusyError
-from eraser.gate import book as books
-from eraser.gate.records import MAX_USED_ALLOWANCES, Book, Entry
-from eraser.hostcard import CARD_FILE, HostCard
-from eraser.wire import codec
-from eraser.wire.ticket import AllowanceUsed, TicketState
+from eraser.ownership import store as books
+from eraser.ownership.model import MAX_USED_ALLOWANCES, Book, Entry
+from eraser.protocol import codec
+from eraser.protocol.ticket import AllowanceUsed, TicketState
+from eraser.state.hostcard import CARD_FILE, HostCard
 from tests.unit.gate.parts import (
     ADDRESS,
     ALLOWED,

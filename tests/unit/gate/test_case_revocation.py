@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive import domains
-from eraser.gate import book as books
-from eraser.gate import takedesk as gate
-from eraser.gate.records import Book, Entry
-from eraser.wire.report import Outcome, Verdict
-from eraser.wire.ticket import LastOwner, TicketState
+from eraser.host import domains
+from eraser.ownership import revoke as gate
+from eraser.ownership import store as books
+from eraser.ownership.model import Book, Entry
+from eraser.protocol.report import Outcome, Verdict
+from eraser.protocol.ticket import LastOwner, TicketState
 from tests.unit.case.fakes import IDENTITY, RUNNING, SLOT, Bed, Crash, Plug, bed, ordered
 from tests.unit.gate.parts import ALLOWED, KEPT, OWNER
 

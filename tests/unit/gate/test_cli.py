@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from eraser import cli, cli_gate, slotwatch
-from eraser.gate import book as books
+from eraser import cli
+from eraser.agent.hoststate import CONTROLLER_FILE, HostState, keygen
+from eraser.cli import gate as cli_gate
 from eraser.gate import door
-from eraser.gate.desk import GateRefusedError
-from eraser.gate.records import Entry
-from eraser.hoststate import CONTROLLER_FILE, HostState, keygen
-from eraser.wire import codec
-from eraser.wire.signing import PrivateKey
-from eraser.wire.ticket import TICKET_TYPE
+from eraser.gate.admit import GateRefusedError
+from eraser.host import slotwatch
+from eraser.ownership import store as books
+from eraser.ownership.model import Entry
+from eraser.protocol import codec
+from eraser.protocol.ticket import TICKET_TYPE
+from eraser.protocol.transport.signing import PrivateKey
 from tests.unit.gate.parts import ADDRESS, MINE, OWNER, SEEN, TICKET, owner
 from tests.unit.gate.world import World, domain, world
 
@@ -124,8 +126,8 @@ def test_a_ticket_from_a_file(gate: World, capsys: pytest.CaptureFixture[str]) -
 def test_intake_says_why_it_has_to_come_again(
     gate: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from eraser.gate import pending
-    from eraser.gate.facts import DriveSeen
+    from eraser.ownership import pending
+    from eraser.ownership.facts import DriveSeen
 
     gate.slot(ADDRESS, DriveSeen("nvme", trouble="mute"))
     gate.end(gate.order())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from eraser.gate.counters import since_intake, since_report
-from eraser.wire.ticket import Counters
+from eraser.ownership.counters import since_intake, since_report
+from eraser.protocol.ticket import Counters
 
 OWN = 1000
 """Canaries of the case; 8 data units."""

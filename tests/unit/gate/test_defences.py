@@ -17,20 +17,24 @@ from types import SimpleNamespace
 
 import pytest
 
-from eraser import cli, cli_hostsetup, hostsetup, reloads
-from eraser.drive.sysfs import Host
+from eraser import cli
+from eraser.cli import hostsetup as cli_hostsetup
+from eraser.defences import facts, hostrules, reloads, setup
+from eraser.defences import standing as defences_standing
+from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, NovaComputeSeen, ViewSeen
 from eraser.errors import BadInputError
-from eraser.gate import daemons, defencefacts, defences, hookfile, setup
-from eraser.gate.defences import DaemonSeen, FileSeen, LibvirtSeen, NovaComputeSeen, ViewSeen
+from eraser.gate import hookfile
 from eraser.gate.hookfile import HOOK, HookSettings
-from eraser.wire.ticket import Defence, DefenceSeen, Standing
+from eraser.host import daemons
+from eraser.host.sysfs import Host
+from eraser.protocol.ticket import Defence, DefenceSeen, Standing
 
 TEXT = b"#!/bin/sh\n"
 NOW = 1_000_000.0
 FILE = FileSeen(0o100755, 0, 7, int((NOW - 100) * 1e9))
 DIRECTORY = FileSeen(0o040755, 0, 1, 0)
 VIEW = ViewSeen(
-    directories=dict.fromkeys(defences.DIRECTORIES, DIRECTORY),
+    directories=dict.fromkeys(defences_standing.DIRECTORIES, DIRECTORY),
     file=FILE,
     data=TEXT,
     programs={"/usr/bin/python3": FILE},
@@ -38,7 +42,9 @@ VIEW = ViewSeen(
 )
 DAEMON = DaemonSeen(50, "libvirtd", NOW, None, (), VIEW)
 LIBVIRT = LibvirtSeen(True, TEXT, (DAEMON,), VIEW, ())
-NOWHERE = replace(VIEW, file=None, data=None, directories=dict.fromkeys(defences.DIRECTORIES))
+NOWHERE = replace(
+    VIEW, file=None, data=None, directories=dict.fromkeys(defences_standing.DIRECTORIES)
+)
 GONE = replace(LIBVIRT, installed=False, daemons=(), idle_view=NOWHERE)
 WIDE_OPEN = {**VIEW.directories, "/etc/libvirt/hooks": replace(DIRECTORY, mode=0o40777)}
 SOMEBODYS = {**VIEW.directories, "/etc/libvirt": replace(DIRECTORY, uid=64055)}
@@ -53,8 +59,8 @@ def view(**changes: object) -> LibvirtSeen:
 
 
 def test_all_as_it_should_be() -> None:
-    assert defences.hook(LIBVIRT) == DefenceSeen(Defence.HOOK, Standing.PRESENT, HOOK)
-    assert defences.loaded(LIBVIRT).standing is Standing.PRESENT
+    assert defences_standing.hook(LIBVIRT) == DefenceSeen(Defence.HOOK, Standing.PRESENT, HOOK)
+    assert defences_standing.loaded(LIBVIRT).standing is Standing.PRESENT
 
 
 @pytest.mark.parametrize(
@@ -87,19 +93,19 @@ def test_all_as_it_should_be() -> None:
     ],
 )
 def test_a_hook_that_is_not_ours_or_does_not_run(seen: LibvirtSeen, says: str) -> None:
-    found = defences.hook(seen)
+    found = defences_standing.hook(seen)
     assert found.standing is Standing.ABSENT
     assert says in found.detail
 
 
 def test_in_a_sticky_directory_roots_own_stays_roots() -> None:
     seen = view(parents={"/tmp": replace(DIRECTORY, mode=0o41777)})
-    assert defences.hook(seen).standing is Standing.PRESENT
+    assert defences_standing.hook(seen).standing is Standing.PRESENT
 
 
 def test_without_libvirt_nothing_is_missing() -> None:
-    assert defences.hook(GONE).standing is Standing.NOT_APPLICABLE
-    assert defences.loaded(GONE).standing is Standing.NOT_APPLICABLE
+    assert defences_standing.hook(GONE).standing is Standing.NOT_APPLICABLE
+    assert defences_standing.loaded(GONE).standing is Standing.NOT_APPLICABLE
 
 
 CHANGED = FILE.changed / 1e9
@@ -124,39 +130,39 @@ BEFORE = replace(DAEMON, started_at=CHANGED - 9)
 def test_a_daemon_counts_only_with_proof_that_it_calls_hooks(
     daemon: DaemonSeen, standing: Standing
 ) -> None:
-    assert defences.loaded(replace(LIBVIRT, daemons=(daemon,))).standing is standing
+    assert defences_standing.loaded(replace(LIBVIRT, daemons=(daemon,))).standing is standing
     both = replace(LIBVIRT, daemons=(DAEMON, daemon))
-    assert defences.loaded(both).standing is standing
+    assert defences_standing.loaded(both).standing is standing
 
 
 def test_the_next_daemon_finds_a_hook_that_is_there() -> None:
-    assert defences.loaded(replace(LIBVIRT, daemons=())).standing is Standing.PRESENT
+    assert defences_standing.loaded(replace(LIBVIRT, daemons=())).standing is Standing.PRESENT
     none = replace(LIBVIRT, daemons=(), idle_view=NOWHERE)
-    assert defences.loaded(none).standing is Standing.ABSENT
+    assert defences_standing.loaded(none).standing is Standing.ABSENT
 
 
 def test_every_nova_compute_needs_the_patch() -> None:
-    assert defences.patch(()).standing is Standing.NOT_APPLICABLE
+    assert defences_standing.patch(()).standing is Standing.NOT_APPLICABLE
     good = NovaComputeSeen(5, ("nvme-quarantine-patch:1:34.0.0",), 1.0)
     bare = NovaComputeSeen(6, (), 600.0)
-    assert defences.patch([good]).standing is Standing.PRESENT
-    found = defences.patch([good, bare])
+    assert defences_standing.patch([good]).standing is Standing.PRESENT
+    found = defences_standing.patch([good, bare])
     assert found.standing is Standing.ABSENT
     assert "process 6" in found.detail
 
 
 def test_a_nova_compute_that_has_only_just_started_costs_no_free_slot() -> None:
     old, young = NovaComputeSeen(6, (), 61.0), NovaComputeSeen(7, (), 5.0)
-    found = defences.patch([young])
+    found = defences_standing.patch([young])
     assert found.standing is Standing.UNKNOWN
     assert "process 7" in found.detail
-    assert defences.patch([young, old]).standing is Standing.ABSENT
+    assert defences_standing.patch([young, old]).standing is Standing.ABSENT
 
 
 def test_rules_need_a_record_and_no_drift() -> None:
-    assert defences.rules(None, ()).standing is Standing.ABSENT
-    assert defences.rules(("0000:01:00.0",), ("x",)).standing is Standing.ABSENT
-    assert defences.rules(("0000:01:00.0",), ()).standing is Standing.PRESENT
+    assert defences_standing.rules(None, ()).standing is Standing.ABSENT
+    assert defences_standing.rules(("0000:01:00.0",), ("x",)).standing is Standing.ABSENT
+    assert defences_standing.rules(("0000:01:00.0",), ()).standing is Standing.PRESENT
 
 
 @pytest.mark.parametrize(
@@ -174,7 +180,9 @@ def test_rules_need_a_record_and_no_drift() -> None:
 def test_the_watcher_runs_and_gives_signs_of_life(
     held: bool, silent: float | None, standing: Standing
 ) -> None:
-    assert defences.watcher(defences.WatcherSeen(held, silent)).standing is standing
+    assert (
+        defences_standing.watcher(defences_standing.WatcherSeen(held, silent)).standing is standing
+    )
 
 
 class Machine:
@@ -202,7 +210,7 @@ class Machine:
         return path
 
     def install(self) -> setup.Setup:
-        hostsetup.apply([hostsetup.hook(self.settings, self.root)])
+        hostrules.apply([hostrules.hook(self.settings, self.root)])
         return setup.Setup(("0000:01:00.0",), self.settings)
 
     @property
@@ -229,7 +237,7 @@ class Machine:
             (directory / str(number)).symlink_to(target)
 
     def look(self, made: setup.Setup | None) -> dict[Defence, DefenceSeen]:
-        found = defencefacts.defences_seen(self.host, self.run, made, lambda: ())
+        found = facts.defences_seen(self.host, self.run, made, lambda: ())
         return {seen.defence: seen for seen in found}
 
 
@@ -255,7 +263,7 @@ def test_a_file_that_was_gone_again_is_not_missed(
     for gone in (False, True):
         if gone:
             door.unlink()
-        seen = defencefacts.look_at_libvirt(machine.host, machine.run, made)
+        seen = facts.look_at_libvirt(machine.host, machine.run, made)
         missed = [path for path, file in seen.idle_view.library.items() if file is None]
         assert missed == ["/usr/lib/eraser/gate/door.py"] * gone
 
@@ -457,21 +465,21 @@ def test_guests_without_libvirt_are_no_reason_to_be_at_ease(machine: Machine) ->
 
 
 def test_a_lock_that_nobody_holds_is_no_watcher(tmp_path: Path) -> None:
-    assert not defencefacts.look_at_watcher(tmp_path).held
-    path = tmp_path / defencefacts.WATCHER_LOCK
+    assert not facts.look_at_watcher(tmp_path).held
+    path = tmp_path / facts.WATCHER_LOCK
     path.write_text(f"1 {time.monotonic() - 30}\n")
-    ended = defencefacts.look_at_watcher(tmp_path)
+    ended = facts.look_at_watcher(tmp_path)
     assert not ended.held
     assert ended.silent is not None
     assert 30 <= ended.silent < 60
     with path.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        seen = defencefacts.look_at_watcher(tmp_path)
+        seen = facts.look_at_watcher(tmp_path)
         assert seen.held
         assert seen.silent is not None
         assert 30 <= seen.silent < 60
         path.write_text("nonsense")
-        assert defencefacts.look_at_watcher(tmp_path) == defences.WatcherSeen(True, None)
+        assert facts.look_at_watcher(tmp_path) == defences_standing.WatcherSeen(True, None)
 
 
 def test_host_setup_installs_checks_and_removes_the_hook(

@@ -10,20 +10,22 @@ from collections.abc import Callable
 
 import pytest
 
-from eraser import hostcard
-from eraser.casefiles import CaseFiles
-from eraser.drive.lock import SlotLock
-from eraser.drive.sysfs import PciFunction
+from eraser.controller.lock import SlotLock
 from eraser.errors import InUseError
-from eraser.gate import book as books
-from eraser.gate import desk, intake, intakedesk, pending, people, takedesk
-from eraser.gate.cases import read_case
-from eraser.gate.desk import GateRefusedError
-from eraser.gate.facts import CaseSeen, CaseStanding, DriveSeen
-from eraser.gate.records import Entry
+from eraser.gate import accept_ticket, admit, intake
+from eraser.gate.admit import GateRefusedError
 from eraser.gate.rules import Way
-from eraser.wire.report import Outcome, Verdict
-from eraser.wire.ticket import Counters, TicketReceipt, TicketState
+from eraser.host.sysfs import PciFunction
+from eraser.ownership import audit, pending
+from eraser.ownership import revoke as ownership_revoke
+from eraser.ownership import store as books
+from eraser.ownership.cases import read_case
+from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen
+from eraser.ownership.model import Entry
+from eraser.protocol.report import Outcome, Verdict
+from eraser.protocol.ticket import Counters, TicketReceipt, TicketState
+from eraser.state import hostcard
+from eraser.state.case_files import CaseFiles
 from tests.unit.gate.parts import (
     ADDRESS,
     ALLOWED,
@@ -118,7 +120,7 @@ def test_all_or_none(world: World) -> None:
 def test_a_drive_that_is_slow_to_become_ready_has_most_of_the_time(world: World) -> None:
     """After its guest ended it is reset: some take 8 s and more. The book needs the rest."""
     world.certified(ADDRESS)
-    desk.check(world.state, world.run, world.host, domain(ADDRESS), 3000.0)
+    admit.check(world.state, world.run, world.host, domain(ADDRESS), 3000.0)
     assert 2000.0 < world.patience < 3000.0
 
 
@@ -132,11 +134,11 @@ def test_what_is_not_ours_passes_without_a_look(world: World) -> None:
 def test_an_exempt_drive_needs_nothing_until_it_is_taken_back(world: World) -> None:
     world.slot(ADDRESS)
     people_args = (world.state, ADDRESS, "scratch", "op")
-    people.exempt(*people_args)
+    audit.exempt(*people_args)
     assert world.check(domain(ADDRESS)).admissions == ()
-    people.include(*people_args)
+    audit.include(*people_args)
     refused(world, domain(ADDRESS), ADDRESS)
-    lines = people.audit_file(world.state).read_text().splitlines()
+    lines = audit.audit_file(world.state).read_text().splitlines()
     assert ["exempt" in lines[0], "include" in lines[1], len(lines)] == [True, True, 2]
 
 
@@ -179,12 +181,12 @@ def test_a_lock_that_passes_is_waited_for_and_one_that_stays_refuses(
     lock.acquire()
     threading.Timer(0.1, lock.release).start()
     assert world.check(domain(ADDRESS)).admissions
-    monkeypatch.setattr(desk, "LOCK_PATIENCE", 0.5)
+    monkeypatch.setattr(admit, "LOCK_PATIENCE", 0.5)
     with SlotLock(ADDRESS, world.run):
         world.looked.clear()
         began = time.monotonic()
         refused(world, domain(ADDRESS), "locked by process")
-        assert time.monotonic() - began < desk.START_SECONDS
+        assert time.monotonic() - began < admit.START_SECONDS
         assert world.looked == [], "a drive that somebody works on is left alone"
     assert world.check(domain(ADDRESS)).admissions
 
@@ -206,7 +208,7 @@ def test_the_locks_are_held_until_the_book_is_written(
             seen.append(type(error).__name__)
         return {ADDRESS: SEEN}
 
-    monkeypatch.setattr(desk, "look", look)
+    monkeypatch.setattr(admit, "look", look)
     world.check(domain(ADDRESS))
     assert seen == ["BusyError"]
     with SlotLock(ADDRESS, world.run):
@@ -218,7 +220,7 @@ def test_a_damaged_book_refuses_and_says_what_helps(world: World) -> None:
     books.book_file(world.state).write_bytes(b"{}\n")
     refused(world, domain(ADDRESS), "damaged", "gate adopt --renew")
     assert books.book_file(world.state).read_bytes() == b"{}\n"
-    people.exempt_file(world.state).write_bytes(b"[]")
+    audit.exempt_file(world.state).write_bytes(b"[]")
     refused(world, domain(ADDRESS), "exempt")
 
 
@@ -297,38 +299,40 @@ def test_a_ticket_that_cannot_be_looked_at_comes_later(
     world.slot(ADDRESS, DriveSeen("nvme", trouble="mute"))
     world.end(world.order())
     pending.put(world.state, TICKET)
-    found = intakedesk.take_in(world.state, world.run, world.host, ADDRESS)
+    found = accept_ticket.take_in(world.state, world.run, world.host, ADDRESS)
     assert isinstance(found, intake.Later)
     assert world.book.entry(ADDRESS).ticket is None
     world.slot(ADDRESS)
-    monkeypatch.setattr(desk, "LOCK_PATIENCE", 0.5)
+    monkeypatch.setattr(admit, "LOCK_PATIENCE", 0.5)
     with SlotLock(ADDRESS, world.run):
         world.looked.clear()
-        found = intakedesk.take_in(world.state, world.run, world.host, ADDRESS)
+        found = accept_ticket.take_in(world.state, world.run, world.host, ADDRESS)
         assert isinstance(found, intake.Later)
         assert world.looked == []
-    found = intakedesk.take_in(world.state, world.run, world.host, ADDRESS)
+    found = accept_ticket.take_in(world.state, world.run, world.host, ADDRESS)
     assert isinstance(found, TicketReceipt)
     assert found.state is TicketState.VALID
     world.looked.clear()
-    assert intakedesk.take_in(world.state, world.run, world.host, ADDRESS) == found
+    assert accept_ticket.take_in(world.state, world.run, world.host, ADDRESS) == found
     assert world.looked == [], "answered from the book"
 
 
 def test_void_from_outside(world: World) -> None:
-    assert not takedesk.vanished(world.state, ADDRESS, "it vanished")
+    assert not ownership_revoke.vanished(world.state, ADDRESS, "it vanished")
     assert not books.exists(world.state)
     world.certified()
     with SlotLock(ADDRESS, world.run):
-        assert takedesk.vanished(world.state, ADDRESS, "it vanished"), "whoever works on the slot"
-    assert not takedesk.vanished(world.state, ADDRESS, "again")
+        assert ownership_revoke.vanished(world.state, ADDRESS, "it vanished"), (
+            "whoever works on the slot"
+        )
+    assert not ownership_revoke.vanished(world.state, ADDRESS, "again")
     refused(world, domain(ADDRESS), "it vanished")
 
 
 def come(world: World) -> TicketState:
     """The ticket of the newest order comes."""
     pending.put(world.state, TICKET)
-    found = intakedesk.take_in(world.state, world.run, world.host, ADDRESS)
+    found = accept_ticket.take_in(world.state, world.run, world.host, ADDRESS)
     assert isinstance(found, TicketReceipt)
     return found.state
 
@@ -340,7 +344,9 @@ def test_a_drive_that_was_away_before_its_ticket_came(world: World, known: bool)
         world.know(Entry(ADDRESS))
     world.slot(ADDRESS)
     world.end(world.order())
-    assert not takedesk.vanished(world.state, ADDRESS, "it vanished"), "there is no ticket yet"
+    assert not ownership_revoke.vanished(world.state, ADDRESS, "it vanished"), (
+        "there is no ticket yet"
+    )
     assert come(world) is TicketState.VOID
     kept = world.book.entry(ADDRESS).ticket
     assert kept is not None
@@ -352,7 +358,7 @@ def test_a_drive_that_was_away_before_its_case_had_ended(world: World) -> None:
     world.know(Entry(ADDRESS))
     world.slot(ADDRESS)
     order = world.order()
-    assert not takedesk.vanished(world.state, ADDRESS, "it vanished")
+    assert not ownership_revoke.vanished(world.state, ADDRESS, "it vanished")
     world.end(order)
     assert come(world) is TicketState.VALID
 
@@ -364,7 +370,7 @@ def test_an_erase_by_hand_outdates_a_ticket_that_has_not_come(world: World, know
         world.know(Entry(ADDRESS))
     world.slot(ADDRESS)
     world.end(world.order())
-    takedesk.revoke(world.state, world.host, ADDRESS, DRIVE, by_hand=True)
+    ownership_revoke.revoke(world.state, world.host, ADDRESS, DRIVE, by_hand=True)
     assert come(world) is TicketState.VOID
     world.end(world.order(order_id="order-0000-0000-0006", generation=6))
     revoke(world)
@@ -396,7 +402,7 @@ def test_an_erase_writes_down_where_the_drive_is(world: World) -> None:
 
 def test_an_erase_by_hand_without_any_order_makes_no_book(world: World) -> None:
     world.slot(ADDRESS)
-    takedesk.revoke(world.state, world.host, ADDRESS, DRIVE, by_hand=True)
+    ownership_revoke.revoke(world.state, world.host, ADDRESS, DRIVE, by_hand=True)
     assert not books.exists(world.state)
 
 
@@ -420,13 +426,13 @@ def test_what_the_next_erase_has_proved_is_not_held_against_the_drive(world: Wor
     world.know(Entry(ADDRESS))
     world.slot(ADDRESS)
     world.end(world.order())
-    takedesk.vanished(world.state, ADDRESS, "it vanished")
+    ownership_revoke.vanished(world.state, ADDRESS, "it vanished")
     revoke(world)
     assert come(world) is TicketState.VALID
 
 
 def revoke(world: World) -> object:
-    return takedesk.revoke(world.state, world.host, ADDRESS, DRIVE)
+    return ownership_revoke.revoke(world.state, world.host, ADDRESS, DRIVE)
 
 
 def test_revocation_asks_libvirts_files_by_uuid(world: World) -> None:

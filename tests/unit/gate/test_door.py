@@ -19,14 +19,16 @@ __all__ = ["world"]
 TOP = Path(__file__).resolve().parents[3]
 
 OURS = """
-eraser eraser.caseplace eraser.clock eraser.drive eraser.drive.adminioctl eraser.drive.alone
-eraser.drive.domains eraser.drive.held eraser.drive.lock eraser.drive.passthru
-eraser.drive.processes eraser.drive.spec
-eraser.drive.sysfs eraser.drive.unique eraser.errors eraser.gate eraser.gate.book eraser.gate.cases
-eraser.gate.counters eraser.gate.desk eraser.gate.door eraser.gate.facts eraser.gate.look
-eraser.gate.people eraser.gate.records eraser.gate.revocation eraser.gate.rules eraser.hostcard
-eraser.journal eraser.wire eraser.wire.codec eraser.wire.errors eraser.wire.identity
-eraser.wire.ticket eraser.wire.verdict
+eraser eraser.clock eraser.errors
+eraser.controller eraser.controller.adminioctl eraser.controller.held eraser.controller.lock
+eraser.controller.passthru eraser.controller.spec eraser.controller.unique
+eraser.gate eraser.gate.admit eraser.gate.door eraser.gate.look eraser.gate.rules
+eraser.host eraser.host.domains eraser.host.forked_child eraser.host.processes eraser.host.sysfs
+eraser.ownership eraser.ownership.audit eraser.ownership.cases eraser.ownership.counters
+eraser.ownership.facts eraser.ownership.model eraser.ownership.revocation eraser.ownership.store
+eraser.protocol eraser.protocol.codec eraser.protocol.errors eraser.protocol.identity
+eraser.protocol.ticket eraser.protocol.verdict
+eraser.state eraser.state.case_dir eraser.state.hostcard eraser.state.journal
 """
 """Orders, reports, policies, profiles, nvme-cli and the command line are not among them."""
 

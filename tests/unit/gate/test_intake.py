@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
-from eraser.drive.spec import SanitizeState
-from eraser.gate.facts import CaseStanding, SlotFacts
+from eraser.controller.spec import SanitizeState
 from eraser.gate.intake import Later, answer, take_ticket
-from eraser.gate.records import Book, Entry
-from eraser.wire.ticket import Counters, Ticket, TicketState
+from eraser.ownership.facts import CaseStanding, SlotFacts
+from eraser.ownership.model import Book, Entry
+from eraser.protocol.ticket import Counters, Ticket, TicketState
 from tests.unit.gate.parts import (
     ADDRESS,
     ALLOWED,

@@ -11,13 +11,14 @@ from typing import NoReturn
 
 import pytest
 
-from eraser.drive import held, sysfs
-from eraser.drive.lock import SlotLock
-from eraser.drive.sysfs import Host, PciFunction
+from eraser.controller import held
+from eraser.controller.lock import SlotLock
 from eraser.errors import DriveError, IdentityError
 from eraser.gate import look as looking
-from eraser.gate.facts import DriveSeen
 from eraser.gate.look import look, read_drive
+from eraser.host import sysfs
+from eraser.host.sysfs import Host, PciFunction
+from eraser.ownership.facts import DriveSeen
 from tests.unit.drive.fakehost import ADDRESS, FakeHost
 from tests.unit.gate.parts import DRIVE, OTHER_ADDRESS, SEEN
 

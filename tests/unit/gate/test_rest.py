@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from eraser import slotwatch
-from eraser.drive.lock import SlotLock
+from eraser.agent.idle_counters import LOOK_SECONDS, RETRY_SECONDS, SETTLE_SECONDS, RestPump
+from eraser.agent.tickets import MAX_RUNNING
+from eraser.controller.lock import SlotLock
 from eraser.errors import BusyError, InUseError
-from eraser.gate import book as books
-from eraser.gate import rest, restdesk, takedesk
-from eraser.gate.desk import GateRefusedError
-from eraser.gate.facts import DriveSeen
-from eraser.gate.records import Book, Entry, Moment, Owner
-from eraser.gate.rest import Wish, wish
-from eraser.restpump import LOOK_SECONDS, RETRY_SECONDS, SETTLE_SECONDS, RestPump
-from eraser.ticketpump import MAX_RUNNING
-from eraser.wire.ticket import Counters, TicketState
+from eraser.gate import read_idle
+from eraser.gate.admit import GateRefusedError
+from eraser.host import slotwatch
+from eraser.ownership import rest, revoke
+from eraser.ownership import store as books
+from eraser.ownership.facts import DriveSeen
+from eraser.ownership.model import Book, Entry, Moment, Owner
+from eraser.ownership.rest import Wish, wish
+from eraser.protocol.ticket import Counters, TicketState
 from tests.unit.gate.parts import (
     ADDRESS,
     ANOTHER,
@@ -89,7 +90,7 @@ def watch(world: World) -> None:
 
 
 def note(world: World) -> str:
-    return restdesk.note(world.state, world.run, world.host, ADDRESS)
+    return read_idle.note(world.state, world.run, world.host, ADDRESS)
 
 
 def owner_of(world: World) -> Owner:
@@ -136,7 +137,7 @@ def test_a_drive_that_counts_nothing_and_was_away_is_not_given_back(off: World) 
     """Its counters at rest would say that nobody used it, whatever the watcher saw."""
     off.slot(ADDRESS, replace(SEEN, counters=Counters(0, 0, 7, None)))
     note(off)
-    takedesk.vanished(off.state, ADDRESS, "the drive vanished from its slot and came back")
+    revoke.vanished(off.state, ADDRESS, "the drive vanished from its slot and came back")
     off.slot(ADDRESS, replace(SEEN, counters=Counters(0, 0, 8, None)))
     with pytest.raises(GateRefusedError, match="vanished"):
         off.check(domain(ADDRESS))
@@ -146,7 +147,7 @@ def test_a_drive_that_counts_and_was_away_is_judged_by_that(off: World) -> None:
     used = replace(KEPT, state=TicketState.USED, counters=Counters(900, 30, 7, True))
     off.know(Entry(ADDRESS, owner=OWNER, ticket=used))
     assert note(off) == ""
-    takedesk.vanished(off.state, ADDRESS, "the drive vanished from its slot and came back")
+    revoke.vanished(off.state, ADDRESS, "the drive vanished from its slot and came back")
     assert off.check(domain(ADDRESS)).admissions
 
 
@@ -212,12 +213,12 @@ def test_no_start_is_let_in_during_the_look(off: World, monkeypatch: pytest.Monk
             off.check(domain(ADDRESS))
         return {ADDRESS: SEEN}
 
-    monkeypatch.setattr(restdesk, "look", look)
+    monkeypatch.setattr(read_idle, "look", look)
     assert note(off) == ""
 
 
 WHILE_LOOKING: list[tuple[Callable[[World], object], str]] = [
-    (lambda world: takedesk.vanished(world.state, ADDRESS, "it vanished"), "changed meanwhile"),
+    (lambda world: revoke.vanished(world.state, ADDRESS, "it vanished"), "changed meanwhile"),
     (lambda world: world.fake.driver("vfio-pci"), "watcher"),
     (lambda world: running(world, domain()), "its owner runs"),
 ]
@@ -231,7 +232,7 @@ def test_what_happens_while_it_is_read(
         change(off)
         return {ADDRESS: SEEN}
 
-    monkeypatch.setattr(restdesk, "look", look)
+    monkeypatch.setattr(read_idle, "look", look)
     assert said in note(off)
     assert owner_of(off).rest is None
 

@@ -7,9 +7,9 @@ from collections.abc import Collection
 
 import pytest
 
-from eraser.gate.records import Book, Entry, Moment, Owner
-from eraser.gate.revocation import START_GRACE_SECONDS, Revoked, StillOwned, revoke, void
-from eraser.wire.ticket import LastOwner, TicketState
+from eraser.ownership.model import Book, Entry, Moment, Owner
+from eraser.ownership.revocation import START_GRACE_SECONDS, Revoked, StillOwned, revoke, void
+from eraser.protocol.ticket import LastOwner, TicketState
 from tests.unit.gate.parts import (
     ADDRESS,
     ALLOWED,

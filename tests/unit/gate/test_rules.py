@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
-from eraser.drive.spec import SanitizeState
+from eraser.controller.spec import SanitizeState
 from eraser.gate import rules
-from eraser.gate.facts import CaseStanding, SlotFacts
-from eraser.gate.records import Entry, Owner, PciIds
 from eraser.gate.rules import Admission, Refusal, Way, admit, consume
-from eraser.wire.ticket import Counters, LastOwner, TicketState
+from eraser.ownership.facts import CaseStanding, SlotFacts
+from eraser.ownership.model import Entry, Owner, PciIds
+from eraser.protocol.ticket import Counters, LastOwner, TicketState
 from tests.unit.gate.parts import (
     ADDRESS,
     ALLOWED,

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from eraser.gate import book as books
-from eraser.gate import pending
+from eraser.agent.conf import WorkerSettings
+from eraser.agent.hoststate import CONTROLLER_FILE, HostState, TicketRefusedError, keygen
+from eraser.agent.orders import RESTART_SECONDS
+from eraser.agent.runners import DiskLooks
+from eraser.agent.tickets import MAX_RUNNING, TicketPump
+from eraser.agent.worker import Worker
 from eraser.gate.intake import take_ticket
-from eraser.gate.records import Book, Entry
-from eraser.hoststate import CONTROLLER_FILE, HostState, TicketRefusedError, keygen
-from eraser.pump import RESTART_SECONDS
-from eraser.runners import DiskLooks
-from eraser.ticketpump import MAX_RUNNING, TicketPump
-from eraser.wire import codec
-from eraser.wire.inbound import Kind
-from eraser.wire.order import ORDER_TYPE
-from eraser.wire.signing import PrivateKey, verify
-from eraser.wire.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt, TicketState
-from eraser.worker import Worker
-from eraser.workerconf import WorkerSettings
+from eraser.ownership import pending
+from eraser.ownership import store as books
+from eraser.ownership.model import Book, Entry
+from eraser.protocol import codec
+from eraser.protocol.inbound import Kind
+from eraser.protocol.order import ORDER_TYPE
+from eraser.protocol.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt, TicketState
+from eraser.protocol.transport.signing import PrivateKey, verify
 from tests.unit.gate.parts import ADDRESS, AT, FACTS, OTHER_ADDRESS, TICKET
 
 CONTROLLER = PrivateKey.generate()

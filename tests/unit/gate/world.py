@@ -9,22 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from eraser import hostcard
-from eraser.casefiles import CaseFiles, CaseRequest
-from eraser.drive.sysfs import Host
-from eraser.gate import adopting, desk, intakedesk, pending, restdesk
-from eraser.gate import book as books
-from eraser.gate.facts import DriveSeen
-from eraser.gate.records import Book, Entry
-from eraser.hostcard import CARD_FILE, HostCard
-from eraser.wire import codec
-from eraser.wire.order import EraseOrder
-from eraser.wire.report import EraseReport, Outcome, Verdict
-from eraser.wire.ticket import Ticket
+from eraser.gate import accept_ticket, admit, adopting, read_idle
+from eraser.host.sysfs import Host
+from eraser.ownership import pending
+from eraser.ownership import store as books
+from eraser.ownership.facts import DriveSeen
+from eraser.ownership.model import Book, Entry
+from eraser.protocol import codec
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.report import EraseReport, Outcome, Verdict
+from eraser.protocol.ticket import Ticket
+from eraser.state import hostcard
+from eraser.state.case_files import CaseFiles, CaseRequest
+from eraser.state.hostcard import CARD_FILE, HostCard
+from tests.unit.agent.test_orders import report_for
 from tests.unit.drive.fakehost import FakeHost
 from tests.unit.gate.parts import ADDRESS, AT, DRIVE, INCARNATION, MINE, ORDER_ID, SEEN, TICKET
-from tests.unit.test_pump import report_for
-from tests.unit.wire.test_codec import ORDER
+from tests.unit.protocol.test_codec import ORDER
 
 NVME = "0x010802"
 HOSTDEV = """<hostdev mode='subsystem' type='pci' managed='yes'>
@@ -83,8 +84,8 @@ class World:
         self.looked += found
         return found
 
-    def check(self, document: bytes) -> desk.Passed:
-        return desk.check(self.state, self.run, self.host, document)
+    def check(self, document: bytes) -> admit.Passed:
+        return admit.check(self.state, self.run, self.host, document)
 
     @property
     def book(self) -> Book:
@@ -136,7 +137,7 @@ class World:
         assert order is not None
         ticket = dataclasses.replace(TICKET, slot=order.slot, order_id=order.order_id)
         pending.put(self.state, ticket)
-        intakedesk.take_in(self.state, self.run, self.host, address)
+        accept_ticket.take_in(self.state, self.run, self.host, address)
         return ticket
 
 
@@ -147,8 +148,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     found.state.mkdir()
     card = HostCard("compute-1", INCARNATION, {})
     (found.state / CARD_FILE).write_bytes(codec.canonical(card))
-    monkeypatch.setattr(desk, "look", found.look)
-    monkeypatch.setattr(intakedesk, "look", found.look)
+    monkeypatch.setattr(admit, "look", found.look)
+    monkeypatch.setattr(accept_ticket, "look", found.look)
     monkeypatch.setattr(adopting, "look", found.look)
-    monkeypatch.setattr(restdesk, "look", found.look)
+    monkeypatch.setattr(read_idle, "look", found.look)
     return found

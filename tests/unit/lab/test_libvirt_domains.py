@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eraser.drive.domains import named
+from eraser.host.domains import named
 from tests.lab.guest.image import PLAIN
 from tests.lab.libvirt.domains import Domain, hostdev
 from tests.lab.libvirt.flavour import LIBVIRT

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from eraser.drive.spec import IdentifyController, IdentifyNamespace
+from eraser.controller.spec import IdentifyController, IdentifyNamespace
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
-from eraser.wire.policy import Label, Policy
+from eraser.protocol.policy import Label, Policy
 from tests.lab.guest.payload import REPOSITORY
 from tests.lab.nvme.errors import DriveError
 from tests.lab.nvme.identify import controller

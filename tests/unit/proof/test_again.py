@@ -16,12 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from eraser.errors import BadInputError
+from eraser.media.reader import Device
 from eraser.proof import verify
 from eraser.proof.probes import Canaries, Fingerprints
-from eraser.proof.reader import Device
 from eraser.proof.tally import VerificationResult
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan, choose_mode
-from eraser.wire.policy import VerificationMode
+from eraser.protocol.policy import VerificationMode
 from tests.unit.proof.conftest import Image
 
 FULL, STATISTICAL, NIST = VerificationMode.FULL, VerificationMode.STATISTICAL, VerificationMode.NIST

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from eraser.proof.blocks import BLOCK
+from eraser.media.blocks import BLOCK
 from eraser.proof.classify import BlockClass, _blank_or_noise, _limits, classes, classify
 from eraser.proof.counter import Counter
 from eraser.proof.noise import suspects

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from eraser.drive.spec import IdentifyNamespace
-from eraser.proof import passread
-from eraser.proof.iocommand import Namespace
-from eraser.proof.passread import PassthroughReader, Patience, status_text
+from eraser.controller.spec import IdentifyNamespace
+from eraser.media import passread
+from eraser.media.iocommand import Namespace
+from eraser.media.passread import PassthroughReader, Patience, status_text
 
 COMMAND = "<BBHIIIQQIIIIIIIIII"
 """struct nvme_passthru_cmd of linux/nvme_ioctl.h: 72 bytes, as its number says (0x48)."""

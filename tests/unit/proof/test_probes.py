@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eraser.errors import BadInputError, DriveError
+from eraser.media.reader import Device
 from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
-from eraser.proof.reader import Device
 from tests.unit.proof.conftest import Image
 
 KEY = bytes(range(KEY_BYTES))

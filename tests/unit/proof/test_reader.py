@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from eraser.errors import DriveError
-from eraser.proof import aio
-from eraser.proof.reader import BATCH, WINDOW, Device
+from eraser.media import aio
+from eraser.media.reader import BATCH, WINDOW, Device
 from tests.unit.proof.conftest import Image
 
 BLOCK = 4096

@@ -10,11 +10,11 @@ import pytest
 from eraser.proof import recheck
 from eraser.proof.recheck import Agreement
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
-from eraser.wire import claim as wire_claim
-from eraser.wire import codec
-from eraser.wire.claim import Claim
-from eraser.wire.policy import VerificationMode
-from eraser.wire.report import NamespaceVerification
+from eraser.protocol import codec
+from eraser.protocol.claim import Claim
+from eraser.protocol.policy import VerificationMode
+from eraser.protocol.report import NamespaceVerification
+from eraser.protocol.transport import claims
 from tests.unit.proof.conftest import Image
 from tests.unit.quarantine.testimony import REPORT
 
@@ -29,7 +29,7 @@ def certified(image: Image, mode: VerificationMode, fill: bytes = b"") -> tuple[
     with open(path, "r+b") as file:
         file.seek((BLOCKS - 1) * BLOCK)
         file.write(fill)
-    base = wire_claim.read(codec.canonical(REPORT), None, "report")
+    base = claims.read(codec.canonical(REPORT), None, "report")
     plan = VerifyPlan(
         mode, bytes.fromhex(base.seed), 0.99, 0.01, (NamespacePlan(1, path, BLOCKS * BLOCK),),
         per_random=0,

@@ -12,10 +12,10 @@ from random import Random
 
 import pytest
 
-from eraser.proof.blocks import BLOCK
+from eraser.media.blocks import BLOCK
 from eraser.proof.plan import NamespacePlan, VerifyPlan
 from eraser.proof.sampling import stratum
-from eraser.wire.policy import VerificationMode
+from eraser.protocol.policy import VerificationMode
 
 TRIALS = 1000
 CONFIDENCE, RESIDUAL = 0.99, 0.02

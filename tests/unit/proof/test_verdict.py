@@ -15,9 +15,9 @@ from eraser.proof.verdict import (
     Expected,
     judge,
 )
-from eraser.wire import codec
-from eraser.wire.policy import Method, VerificationMode
-from eraser.wire.report import MethodRecord, NamespaceVerification, Verdict, VerificationRecord
+from eraser.protocol import codec
+from eraser.protocol.policy import Method, VerificationMode
+from eraser.protocol.report import MethodRecord, NamespaceVerification, Verdict, VerificationRecord
 
 ERASED, NOT_ERASED, UNKNOWN = Verdict.ERASED, Verdict.NOT_ERASED, Verdict.UNKNOWN
 ZEROS, ONES, NOTHING = Expected.ZEROS, Expected.ONES, Expected.UNKNOWN

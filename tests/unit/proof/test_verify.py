@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eraser.errors import BadInputError, DriveError
+from eraser.media.blocks import block_count
+from eraser.media.reader import Device
 from eraser.proof import verify
-from eraser.proof.blocks import block_count
 from eraser.proof.counter import merged
 from eraser.proof.probes import Canaries, Fingerprints
-from eraser.proof.reader import Device
 from eraser.proof.tally import VerificationResult
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan, choose_mode
-from eraser.wire.policy import VerificationMode
+from eraser.protocol.policy import VerificationMode
 from tests.unit.proof.conftest import Image
 
 FULL, STATISTICAL = VerificationMode.FULL, VerificationMode.STATISTICAL

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from eraser import casedesk
+from eraser.case import session
 from eraser.errors import InUseError
-from eraser.wire.policy import Policy, Verification
-from eraser.wire.report import Outcome as Ending
-from eraser.wire.report import Verdict, VisitRecord
+from eraser.protocol.policy import Policy, Verification
+from eraser.protocol.report import Outcome as Ending
+from eraser.protocol.report import Verdict, VisitRecord
 from tests.lab.nvme.composed.description import Abilities, Description, Lie
 from tests.lab.nvme.composed.kept import Kept, What
 from tests.lab.nvme.composed.oddities import Odd
@@ -174,14 +174,14 @@ def test_a_drive_that_somebody_has_opened_meanwhile_is_not_taken_from_them(
     """In the moment between the end of our claim and the unbind. They let go again."""
     real_drop, real_unbind = lab._Hold.drop, Kernel.unbind
     unbound = list[str]()
-    monkeypatch.setattr(casedesk, "prove_idle", casedesk.prove_idle)  # restored after the lab's
+    monkeypatch.setattr(session, "prove_idle", session.prove_idle)  # restored after the lab's
 
     def drop(hold: lab._Hold) -> None:
         real_drop(hold)
-        monkeypatch.setattr(casedesk, "prove_idle", in_use)
+        monkeypatch.setattr(session, "prove_idle", in_use)
 
     def in_use(*_arguments: object, **_options: object) -> None:
-        monkeypatch.setattr(casedesk, "prove_idle", lambda *_arguments, **_options: None)
+        monkeypatch.setattr(session, "prove_idle", lambda *_arguments, **_options: None)
         raise InUseError("mounted: /dev/nvme0n1 on /mnt")
 
     def unbind(kernel: Kernel) -> None:

@@ -16,8 +16,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.signing import PrivateKey
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.facts import (
     CONSUMER_TYPE,
     ONE_TIME_USE,
@@ -28,10 +28,10 @@ from quarantine.cloud.facts import (
     provider_name,
 )
 from quarantine.errors import ConflictError, UnavailableError
-from quarantine.mark import RESHAPED
 from quarantine.record.facts import NewCertificate, SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.rules.mark import RESHAPED
 
 RC: Final = "CUSTOM_NVME"
 LIFE: Final = "incarnation-00001"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from multiprocessing import get_context
 from typing import Any
 
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.signing import PublicKey
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import ConflictError, IllegalTransitionError
 from quarantine.record.facts import NewCertificate, SlotChanges
 from quarantine.record.states import Event

@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.policy import Policy
-from eraser.wire.profile import NamespaceLayout, Profile
-from eraser.wire.report import Hello, SeenDrive, Step
-from eraser.wire.signing import PrivateKey
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.policy import Policy
+from eraser.protocol.profile import NamespaceLayout, Profile
+from eraser.protocol.report import Hello, SeenDrive, Step
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.errors import (
     BadInputError,
     ConflictError,

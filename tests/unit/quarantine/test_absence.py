@@ -11,17 +11,17 @@ from typing import Any, NoReturn
 
 import pytest
 
-from eraser.wire.identity import Slot
-from quarantine.absence import Absence, Absences, weigh
+from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import View
 from quarantine.cloud.placement import Placement
 from quarantine.cloud.sdk import NotFoundError
 from quarantine.errors import ConflictError
-from quarantine.offers import hold_unburnt
-from quarantine.reconcile import Reconciler
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import State
-from quarantine.step import Limits
+from quarantine.rules.absence import Absence, Absences, weigh
+from quarantine.rules.action import Limits
+from quarantine.service.reconciler import Reconciler
+from quarantine.service.stray_offers import hold_unburnt
 from tests.unit.quarantine.smallcloud import (
     Clock,
     Cloud,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quarantine.bells import GAP_SECONDS, Bells
+from quarantine.service.inbound.bells import GAP_SECONDS, Bells
 
 
 class Clock:
@@ -57,7 +57,7 @@ def test_a_look_that_failed_is_no_reason_to_look_without_end() -> None:
 
 
 def test_made_up_names_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quarantine.bells._MOST", 10)
+    monkeypatch.setattr("quarantine.service.inbound.bells._MOST", 10)
     bells = Bells(Clock())
     for number in range(1000):
         bells.ring(number, lambda: None)

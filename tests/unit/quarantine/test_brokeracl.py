@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quarantine import brokeracl
 from quarantine.errors import BadInputError
+from quarantine.service.issue import brokeracl
 
 
 def test_one_line_for_each_and_no_password_in_it(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from quarantine.reconcile import Reconciler
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
     Clock,
     Cloud,

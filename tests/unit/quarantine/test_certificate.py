@@ -13,19 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jwcrypto import jwk, jws
 
-from eraser.wire import codec
-from eraser.wire.condition import BootPartitions, Buffer, Condition, FirmwareSlots
-from eraser.wire.policy import Buffers, Label, LimitOverrides, Method, Policy, Quirk
-from eraser.wire.report import ActRecord, EraseReport, LinkRecord, Verdict, VisitRecord
-from eraser.wire.signing import PrivateKey, PublicKey
-from eraser.wire.ticket import LastOwner
+from eraser.protocol import codec
+from eraser.protocol.condition import BootPartitions, Buffer, Condition, FirmwareSlots
+from eraser.protocol.policy import Buffers, Label, LimitOverrides, Method, Policy, Quirk
+from eraser.protocol.report import ActRecord, EraseReport, LinkRecord, Verdict, VisitRecord
+from eraser.protocol.ticket import LastOwner
+from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, consistency, ledger, methods
+from quarantine.evidence import certificate, consistency, methods
 from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
-from quarantine.evidence.registrar import moments
+from quarantine.evidence.chain import ledger
 from quarantine.evidence.sections import Certificate, Decision, Issuer, Moment
 from quarantine.record.facts import HistoryRow
 from quarantine.record.states import Event, State
+from quarantine.service.issue.registrar import moments
 from tests.unit.quarantine.testimony import (
     BLOCK,
     COUNTS,

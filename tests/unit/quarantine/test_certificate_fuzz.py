@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eraser.wire import claim, codec, signing
-from eraser.wire.errors import BadInputError as BadWireError
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.transport import claims, signing
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, ledger
+from quarantine.evidence import certificate
+from quarantine.evidence.chain import ledger
 from tests.unit.quarantine.test_certificate import EXAMPLE, KEY
 
 ODD = (
@@ -107,13 +109,13 @@ def test_an_odd_value_that_our_own_key_signed(path: tuple[Any, ...], text: str) 
 def test_an_odd_value_in_what_the_eraser_reads_again(path: tuple[Any, ...], text: str) -> None:
     body = encoded(spelt(GOOD["certificate"], path, text))
     with contextlib.suppress(BadWireError):
-        claim.read(f"{HEAD}.{body}.{SIGNATURE}".encode(), None, "file")
+        claims.read(f"{HEAD}.{body}.{SIGNATURE}".encode(), None, "file")
 
 
 @pytest.mark.parametrize("text", ODD)
 def test_an_odd_token_in_what_the_eraser_reads_again(text: str) -> None:
     with pytest.raises(BadWireError):
-        claim.read(spelt(GOOD, ("jws",), text), KEY.public.jwk(), "file")
+        claims.read(spelt(GOOD, ("jws",), text), KEY.public.jwk(), "file")
 
 
 @given(st.binary(max_size=200), st.integers(0, 1 << 14), st.integers(0, 200))

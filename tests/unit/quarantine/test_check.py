@@ -7,13 +7,21 @@ from typing import Any
 
 import pytest
 
-from eraser.wire import codec
-from eraser.wire.condition import Buffer, Condition, Expected, FirmwareSlots
-from eraser.wire.fitness import Health
-from eraser.wire.identity import Slot
-from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Buffers, Label, Method, Policy, Quirk, Verification, VerificationMode
-from eraser.wire.report import (
+from eraser.protocol import codec
+from eraser.protocol.condition import Buffer, Condition, Expected, FirmwareSlots
+from eraser.protocol.fitness import Health
+from eraser.protocol.identity import Slot
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.policy import (
+    Buffers,
+    Label,
+    Method,
+    Policy,
+    Quirk,
+    Verification,
+    VerificationMode,
+)
+from eraser.protocol.report import (
     ActRecord,
     EraseReport,
     MethodRecord,
@@ -21,11 +29,11 @@ from eraser.wire.report import (
     Verdict,
     VisitRecord,
 )
-from quarantine.check import Ruling, check
 from quarantine.evidence import certificate, clocks, consistency, reading
 from quarantine.evidence.certificate import Evidence, Link
 from quarantine.evidence.sections import Issuer
 from quarantine.record.states import State
+from quarantine.rules.check import Ruling, check
 from tests.unit.quarantine.testimony import (
     BLOCK,
     BLOCKS,

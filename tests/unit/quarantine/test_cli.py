@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from eraser.wire import codec
-from eraser.wire.identity import ControllerIdentity
-from eraser.wire.policy import Method, Policy, Quirk
-from eraser.wire.report import Hello, SeenDrive
-from eraser.wire.signing import PrivateKey
-from quarantine import cli, clicertificates
-from quarantine.assembly import Assembly
-from quarantine.cliservice import set_up_logging
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.policy import Method, Policy, Quirk
+from eraser.protocol.report import Hello, SeenDrive
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine import cli
+from quarantine.cli import certificates
+from quarantine.cli.service import set_up_logging
 from quarantine.errors import BadInputError
 from quarantine.evidence import attestations, certificate
 from quarantine.evidence.certificate import Link
@@ -28,6 +28,7 @@ from quarantine.evidence.sections import Issuer
 from quarantine.record.facts import NewCertificate, SlotChanges
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.service.container import Assembly
 from tests.unit.quarantine.test_certificate import KEY, evidence_of, issue
 from tests.unit.quarantine.testimony import IDENTITY, ORDER, PROFILE, REPORT, SLOT
 
@@ -422,8 +423,8 @@ def test_a_certificate_on_a_terminal_moves_no_cursor(
     evidence = replace(evidence_of(replace(REPORT, identity=identity)), order=order)
     body = certificate.build(evidence, Issuer(), Link(), "2026-11-20T12:00:00Z")
     signed = certificate.sign(body, KEY)
-    monkeypatch.setattr(clicertificates, "_stored", lambda *_: None)
-    monkeypatch.setattr(clicertificates, "_signed", lambda *_: signed)
+    monkeypatch.setattr(certificates, "_stored", lambda *_: None)
+    monkeypatch.setattr(certificates, "_signed", lambda *_: signed)
     code, out, _err = ready("certificate", "show", "0" * 64, "-f", "json")
     assert code == 0
     assert all(line.isprintable() for line in out.splitlines())

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from eraser.wire.identity import Slot
-from eraser.wire.ticket import DomainSeen
+from eraser.protocol.identity import Slot
+from eraser.protocol.ticket import DomainSeen
 from quarantine.cloud.facts import (
     CONSUMER_TYPE,
     Allocation,
@@ -18,12 +18,12 @@ from quarantine.cloud.facts import (
     provider_name,
     slot_of,
 )
-from quarantine.decide import decide
-from quarantine.handover import Handover
 from quarantine.record.facts import UNSET, SlotRecord
 from quarantine.record.lifecycle import target
 from quarantine.record.states import Event, State
-from quarantine.step import Act, Action, Limits, Past
+from quarantine.rules.action import Act, Action, Limits, Past
+from quarantine.rules.decide import decide
+from quarantine.rules.handover import Handover
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 LIMITS = Limits(

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from eraser.wire.report import Hello
-from eraser.wire.signing import PrivateKey
-from eraser.wire.ticket import (
+from eraser.protocol.report import Hello
+from eraser.protocol.ticket import (
     AllowanceUsed,
     Defence,
     DefenceSeen,
@@ -20,10 +19,11 @@ from eraser.wire.ticket import (
     TicketSeen,
     TicketState,
 )
-from quarantine import defences
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.record.facts import HostRecord, SlotRecord
 from quarantine.record.states import State
-from quarantine.step import Limits, Past
+from quarantine.rules import defences
+from quarantine.rules.action import Limits, Past
 from tests.unit.quarantine.testimony import NOW, ORDER, RECORD, SLOT
 
 LIFE = "incarnation-00001"

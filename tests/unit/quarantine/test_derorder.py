@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quarantine.evidence.derorder import sorted_certificates
+from quarantine.evidence.chain.derorder import sorted_certificates
 
 
 def der(tag: int, content: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quarantine.doubt import Doubts
+from quarantine.service.doubt import Doubts
 
 GRACE = 300.0
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import Allocation, Inventory, Provider, View, provider_name
 from quarantine.errors import UnavailableError
-from quarantine.offers import hold_unburnt
-from quarantine.reconcile import Reconciler
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.service.reconciler import Reconciler
+from quarantine.service.stray_offers import hold_unburnt
 
 RC = "CUSTOM_NVME"
 BROKEN = 3

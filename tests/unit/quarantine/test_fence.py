@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from quarantine.cloud.facts import View
-from quarantine.reconcile import Reconciler
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
     Clock,
     Cloud,

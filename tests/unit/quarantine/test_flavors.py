@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine import cli
 from quarantine.cloud.compute import Compute, Flavor
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
-from quarantine.flavors import (
+from quarantine.operations.flavors import (
     ALIAS_SPEC,
     NUMA_SPEC,
     SIZES,
@@ -25,10 +25,10 @@ from quarantine.flavors import (
     sizes,
 )
 from quarantine.record.store import Store
-from quarantine.upgrade import novaconf
 from quarantine.upgrade.catalogue import judge
 from quarantine.upgrade.facts import Facts, Role, Source
 from quarantine.upgrade.finding import Level
+from quarantine.upgrade.nova import options
 from tests.lab.services.flavors_standin import FlavorsStandIn
 from tests.lab.services.placement import CLOUD, write_clouds_yaml
 from tests.unit.quarantine.upgradefacts import FREE, USED, Cloud, identity, provider
@@ -151,12 +151,12 @@ def test_what_is_printed_is_what_upgrade_check_asks_for(tmp_path: Path) -> None:
         role, _at, host = name.partition("@")
         source = Source(Role(role), host or None, (cloud.file(text),))
         if source.role is not Role.PLACEMENT:
-            confs.append(novaconf.nova(source))
+            confs.append(options.nova(source))
     places = Source(Role.PLACEMENT, None, (cloud.file(texts["placement"]),))
     good = cloud.facts()
     facts = Facts(
         confs=tuple(confs),
-        placement_confs=(novaconf.placement(places),),
+        placement_confs=(options.placement(places),),
         slots=good.slots,
         providers=(*good.providers, *map(provider, many)),
         servers={},

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from eraser.wire import codec
-from eraser.wire.identity import Slot
-from eraser.wire.report import REPORT_TYPE
-from eraser.wire.signing import PublicKey
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from eraser.protocol.report import REPORT_TYPE
+from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, rotation, testimony
-from quarantine.evidence import files as papers
+from quarantine.evidence import certificate, testimony
+from quarantine.evidence.keys import rotation
+from quarantine.evidence.sheet import files as papers
 from quarantine.evidence.testimony import Standing
 from tests.lab.guest.payload import REPOSITORY
 from tests.unit.quarantine.test_certificate import SAMPLES, earlier, issue

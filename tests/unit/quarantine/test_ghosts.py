@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.novafacts import ComputeService, Migration, Server
-from quarantine.departed import Departed
 from quarantine.errors import UnavailableError
-from quarantine.ghosts import AWAY_SECONDS, KEEP_SECONDS, Haunts, HostFacts, ghosts
+from quarantine.service.deleted_servers import Departed
+from quarantine.service.orphan_guests import AWAY_SECONDS, KEEP_SECONDS, Haunts, HostFacts, ghosts
 from tests.lab.services.nova_api_standin import NovaApiStandIn
 from tests.lab.services.placement import CLOUD, write_clouds_yaml
 from tests.unit.quarantine.testimony import RECORD

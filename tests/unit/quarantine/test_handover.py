@@ -11,7 +11,8 @@ import pytest
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.novafacts import Migration
 from quarantine.errors import BadInputError, UnavailableError
-from quarantine.handover import AWAY_SECONDS, Handover, Handovers
+from quarantine.rules.handover import Handover
+from quarantine.service.handovers import AWAY_SECONDS, Handovers
 from tests.lab.services.nova_api_standin import NovaApiStandIn
 from tests.lab.services.placement import CLOUD, write_clouds_yaml
 

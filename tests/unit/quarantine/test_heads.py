@@ -14,15 +14,16 @@ from typing import cast
 import pytest
 from jwcrypto import jwk, jws
 
-from eraser.wire.signing import PrivateKey
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.errors import BadInputError, TimeStampError, UnavailableError
-from quarantine.evidence import certificate, head, ledger
+from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link, SignedCertificate
-from quarantine.evidence.head import Head
-from quarantine.evidence.headcheck import HeadFile
-from quarantine.heads import Heads
+from quarantine.evidence.chain import head, ledger
+from quarantine.evidence.chain.head import Head
+from quarantine.evidence.chain.headcheck import HeadFile
 from quarantine.record.facts import StoredCertificate
 from quarantine.record.store import Store
+from quarantine.service.issue.heads import Heads
 from tests.unit.quarantine.test_certificate import KEY, OTHER, chain, issue
 from tests.unit.quarantine.test_cli import Cli, certified, conf, enrolled, ready, run
 from tests.unit.quarantine.testimony import SLOT

@@ -12,12 +12,12 @@ from typing import Any, cast
 import pytest
 import sqlalchemy as sa
 
-from eraser.hoststate import CONTROLLER_FILE, HostState, OrderRefusedError, keygen
-from eraser.wire import codec
-from eraser.wire.condition import Condition, Expected, FirmwareSlots
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.order import ORDER_TYPE, EraseOrder
-from eraser.wire.report import (
+from eraser.agent.hoststate import CONTROLLER_FILE, HostState, OrderRefusedError, keygen
+from eraser.protocol import codec
+from eraser.protocol.condition import Condition, Expected, FirmwareSlots
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.report import (
     HELLO_TYPE,
     PROGRESS_TYPE,
     REPORT_TYPE,
@@ -30,8 +30,7 @@ from eraser.wire.report import (
     Step,
     Verdict,
 )
-from eraser.wire.signing import PrivateKey, verify
-from eraser.wire.ticket import (
+from eraser.protocol.ticket import (
     RECEIPT_TYPE,
     TICKET_TYPE,
     AllowanceUsed,
@@ -45,24 +44,26 @@ from eraser.wire.ticket import (
     TicketSeen,
     TicketState,
 )
-from quarantine import census
-from quarantine.check import Ruling
-from quarantine.custody import Door
-from quarantine.dispatch import Dispatcher
+from eraser.protocol.transport.signing import PrivateKey, verify
+from quarantine.cloud.custody import Door
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
-from quarantine.evidence import certificate, ledger
+from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CERTIFICATE_TYPE as TYPE
-from quarantine.evidence.registrar import Registrar
+from quarantine.evidence.chain import ledger
 from quarantine.evidence.sections import Issuer
-from quarantine.hands import Hands
-from quarantine.inbox import Inbox
 from quarantine.record import models
-from quarantine.record.base import utc_now
+from quarantine.record.clock import utc_now
 from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
-from quarantine.samehellos import SameHellos
-from quarantine.tickets import Tickets
+from quarantine.rules.check import Ruling
+from quarantine.service.executor import Hands
+from quarantine.service.inbound.messages import Inbox
+from quarantine.service.inbound.repeated_hellos import SameHellos
+from quarantine.service.issue import drive_inventory
+from quarantine.service.issue.dispatch import Dispatcher
+from quarantine.service.issue.registrar import Registrar
+from quarantine.service.issue.tickets import Tickets
 from tests.unit.quarantine.testimony import (
     COUNTS,
     IDENTITY,
@@ -752,7 +753,7 @@ def test_a_known_drive_seen_where_nobody_enrolled_holds_its_slot(plane: Plane) -
 def test_one_lying_host_does_not_hold_every_drive_of_the_cloud(
     plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(census, "ACCUSATIONS", 2)
+    monkeypatch.setattr(drive_inventory, "ACCUSATIONS", 2)
     victims = {
         Slot("cmp2", f"0000:{n:02x}:00.0"): replace(IDENTITY, serial=f"{n}") for n in range(6)
     }
@@ -778,7 +779,7 @@ def test_one_lying_host_does_not_hold_every_drive_of_the_cloud(
 def test_one_lying_host_does_not_fill_the_record_with_drives(
     plane: Plane, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(census, "NOTED", 6)
+    monkeypatch.setattr(drive_inventory, "NOTED", 6)
     for number in range(5):
         made_up = {
             f"0000:{n + 1:02x}:00.0": replace(IDENTITY, serial=f"{number}-{n}") for n in range(4)
@@ -1177,13 +1178,13 @@ def test_a_hello_that_says_the_same_again_is_not_compared_with_every_drive(
     plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[int] = []
-    take = census.take
+    take = drive_inventory.take
 
-    def counted(store: Store, message: Hello, clock: Any) -> census.Taken:
+    def counted(store: Store, message: Hello, clock: Any) -> drive_inventory.Taken:
         compared.append(message.sequence)
         return take(store, message, clock)
 
-    monkeypatch.setattr(census, "take", counted)
+    monkeypatch.setattr(drive_inventory, "take", counted)
     plane.enrol(identity=None)
     for sequence in range(1, 5):
         hello(plane, sequence, {SLOT.address: IDENTITY})

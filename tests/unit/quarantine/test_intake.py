@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from eraser.wire import messaging
-from eraser.wire.inbound import BOUNDS, Kind, key
-from quarantine import intake, oldqueue
+from eraser.protocol.inbound import BOUNDS, Kind, key
+from eraser.protocol.transport import messaging
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
-from quarantine.intake import (
+from quarantine.service.inbound import intake, oldqueue
+from quarantine.service.inbound.intake import (
     BELLS,
     HOSTS_SECONDS,
     LANES,

@@ -14,16 +14,17 @@ import pytest
 import sqlalchemy as sa
 from jwcrypto import jwk, jws
 
-from eraser.wire import codec
-from eraser.wire.order import ORDER_TYPE, EraseOrder
-from eraser.wire.report import REPORT_TYPE, EraseReport, Verdict
-from eraser.wire.signing import PrivateKey
-from eraser.wire.ticket import LastOwner
+from eraser.protocol import codec
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.report import REPORT_TYPE, EraseReport, Verdict
+from eraser.protocol.ticket import LastOwner
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
 from quarantine.errors import BadInputError, UnreadableError
-from quarantine.evidence import certificate, files, testimony
+from quarantine.evidence import certificate, testimony
 from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
 from quarantine.evidence.sections import Certificate, Moment
+from quarantine.evidence.sheet import files
 from quarantine.evidence.testimony import Standing, Weighed
 from quarantine.record import models
 from quarantine.record.facts import SignedTestimony

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from eraser.wire import codec
-from eraser.wire.policy import Label, Method, VerificationMode
-from eraser.wire.report import EraseReport
+from eraser.protocol import codec
+from eraser.protocol.policy import Label, Method, VerificationMode
+from eraser.protocol.report import EraseReport
 from quarantine import cli
-from quarantine.evidence import certificate, clocks, consistency, ledger
+from quarantine.evidence import certificate, clocks, consistency
 from quarantine.evidence.certificate import Link, SignedCertificate
+from quarantine.evidence.chain import ledger
 from quarantine.evidence.sections import Certificate, Moment
 from tests.unit.quarantine.test_certificate import KEY, chain, issue
 from tests.unit.quarantine.testimony import (
@@ -347,7 +348,7 @@ class TestCommand:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("quarantine.cliledger.MAX_FILE_BYTES", 100_000)
+        monkeypatch.setattr("quarantine.cli.ledger.MAX_FILE_BYTES", 100_000)
         whole = tmp_path / "all.jsonl"
         lines = [certificate.said_line(one.token) for one in chain(2)]
         whole.write_bytes(lines[0] + b"x" * 250_000 + b"\n" + lines[1])

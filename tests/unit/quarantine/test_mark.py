@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from quarantine.brake import FEW, OFTEN, SHARE
 from quarantine.cloud.facts import Inventory, Provider, View, provider_name
 from quarantine.errors import UnavailableError
-from quarantine.mark import RESHAPED, Mark
-from quarantine.reconcile import Reconciler
 from quarantine.record.facts import NewCertificate, SlotChanges
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.rules.brake import FEW, OFTEN, SHARE
+from quarantine.rules.mark import RESHAPED, Mark
+from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
     Clock,
     Cloud,
@@ -263,7 +263,7 @@ def test_who_makes_no_sweeps_learns_that_drives_are_done(
 
 def alarms(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Those of the brake: the silence of a host that is not played here rings too."""
-    return [each.message for each in caplog.records if each.name == "quarantine.brake"]
+    return [each.message for each in caplog.records if each.name == "quarantine.rules.brake"]
 
 
 def back_on_offer(site: Site) -> None:

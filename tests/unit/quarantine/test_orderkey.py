@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from eraser.wire import signing
-from eraser.wire.errors import BadInputError as BadWireError
-from eraser.wire.order import ORDER_TYPE
-from eraser.wire.signing import PrivateKey
-from eraser.wire.ticket import TICKET_TYPE
-from quarantine.assembly import Assembly
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.order import ORDER_TYPE
+from eraser.protocol.ticket import TICKET_TYPE
+from eraser.protocol.transport import signing
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.errors import BadInputError
-from quarantine.evidence import certificate, page, testimony
+from quarantine.evidence import certificate, testimony
 from quarantine.evidence.certificate import SignedCertificate
+from quarantine.evidence.sheet import page
 from quarantine.evidence.testimony import Standing
 from quarantine.record.facts import SignedTestimony
+from quarantine.service.container import Assembly
 from tests.unit.quarantine.test_cli import Cli, conf, ready, refused, run
 from tests.unit.quarantine.test_foreign_verifier import stranger
 from tests.unit.quarantine.test_inbox import Plane, plane

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from eraser.wire import codec
-from eraser.wire.errors import BadInputError
-from eraser.wire.identity import ControllerIdentity
-from eraser.wire.report import Hello, SeenDrive
-from eraser.wire.ticket import Defence, DefenceSeen, GateTestimony, Standing
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.report import Hello, SeenDrive
+from eraser.protocol.ticket import Defence, DefenceSeen, GateTestimony, Standing
 from quarantine.errors import UnreadableError
-from quarantine.reconcile import UNSETTLED, Reconciler
 from quarantine.record import models, stored
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.service.reconciler import UNSETTLED, Reconciler
 from tests.unit.quarantine.smallcloud import (
     LIFE,
     Clock,

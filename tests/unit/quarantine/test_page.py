@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from eraser.wire import codec
-from eraser.wire.policy import Label, LimitOverrides, Method, Policy, Quirk
-from eraser.wire.report import (
+from eraser.protocol import codec
+from eraser.protocol.policy import Label, LimitOverrides, Method, Policy, Quirk
+from eraser.protocol.report import (
     ActRecord,
     EraseReport,
     LinkRecord,
@@ -20,10 +20,11 @@ from eraser.wire.report import (
     Verdict,
     VisitRecord,
 )
-from eraser.wire.ticket import LastOwner
-from quarantine.evidence import certificate, human, page, pagerows
+from eraser.protocol.ticket import LastOwner
+from quarantine.evidence import certificate, human
 from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.sections import Certificate, Issuer, Moment
+from quarantine.evidence.sheet import page, rows
 from tests.unit.quarantine.test_certificate import ISSUER, KEY, earlier, evidence_of
 from tests.unit.quarantine.test_kept_testimony import altered, leaves
 from tests.unit.quarantine.testimony import (
@@ -226,7 +227,7 @@ def test_each_signed_value_is_on_the_page_or_named_as_in_the_file_only() -> None
             shown_ += 1
     assert [name for name in missing if not NOT_PRINTED.fullmatch(name)] == []
     assert shown_ > 150
-    assert all(line in html.unescape(whole) for line in pagerows.FILE_ONLY)
+    assert all(line in html.unescape(whole) for line in rows.FILE_ONLY)
 
 
 def signed_as(body: Certificate) -> SignedCertificate:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from eraser.wire import codec
-from eraser.wire.policy import Policy, Verification, VerificationMode
-from eraser.wire.report import EraseReport
-from quarantine.check import Ruling
+from eraser.protocol import codec
+from eraser.protocol.policy import Policy, Verification, VerificationMode
+from eraser.protocol.report import EraseReport
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link
 from quarantine.evidence.sections import Certificate
+from quarantine.rules.check import Ruling
 from tests.unit.quarantine.test_certificate import ISSUER, evidence_of
 from tests.unit.quarantine.test_check import ruled
 from tests.unit.quarantine.testimony import COUNTS, ORDER, REPORT, SAMPLED, VERIFICATION

@@ -9,16 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from eraser.wire import codec
-from eraser.wire.identity import Slot
-from eraser.wire.report import REPORT_TYPE
-from eraser.wire.signing import PrivateKey, PublicKey
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from eraser.protocol.report import REPORT_TYPE
+from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine import cli
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
-from quarantine.evidence import certificate, files, head, keyring, ledger, rotation
+from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link, SignedCertificate
-from quarantine.evidence.head import Head
-from quarantine.evidence.rotation import Rotation
+from quarantine.evidence.chain import head, ledger
+from quarantine.evidence.chain.head import Head
+from quarantine.evidence.keys import keyring, rotation
+from quarantine.evidence.keys.rotation import Rotation
+from quarantine.evidence.sheet import files
 from tests.unit.quarantine.test_certificate import issue
 from tests.unit.quarantine.test_cli import Cli, certified, conf, enrolled, ready, refused, run
 from tests.unit.quarantine.test_inbox import Plane, plane

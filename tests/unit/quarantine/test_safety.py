@@ -12,19 +12,19 @@ from typing import cast
 import pytest
 import sqlalchemy as sa
 
-from eraser.wire.identity import Slot
-from quarantine import cliservice
-from quarantine.assembly import Assembly
+from eraser.protocol.identity import Slot
+from quarantine.cli import service
 from quarantine.cloud.facts import Provider, View
 from quarantine.conf import load
 from quarantine.errors import BadInputError, QuarantineError, UnavailableError
-from quarantine.lateness import Lateness
 from quarantine.record import models
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
-from quarantine.safety import PASS, Safety
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.service.container import Assembly
+from quarantine.service.lateness import Lateness
+from quarantine.service.safety import PASS, Safety
 from tests.unit.quarantine.smallcloud import (
     Clock,
     Cloud,
@@ -438,9 +438,9 @@ def test_the_service_runs_the_pass_and_the_heads_beside_its_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else nothing but the loop, which may be slow, looks at what is on offer."""
-    monkeypatch.setattr(cliservice, "set_up_logging", lambda level: None)
-    monkeypatch.setattr(cliservice, "on_signals", lambda action: None)
+    monkeypatch.setattr(service, "set_up_logging", lambda level: None)
+    monkeypatch.setattr(service, "on_signals", lambda action: None)
     world = Beside()
-    [run] = [verb for verb in cliservice.VERBS if verb.words == "run"]
+    [run] = [verb for verb in service.VERBS if verb.words == "run"]
     assert run.run(cast(Assembly, world), argparse.Namespace()) == 0
     assert world.seen

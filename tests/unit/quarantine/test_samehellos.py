@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from eraser.wire.report import Hello, SeenDrive
-from eraser.wire.signing import PrivateKey
+from eraser.protocol.report import Hello, SeenDrive
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.record.facts import HostRecord
-from quarantine.samehellos import FULL_SECONDS, SameHellos
+from quarantine.service.inbound.repeated_hellos import FULL_SECONDS, SameHellos
 from tests.unit.quarantine.testimony import IDENTITY, RECORD, SLOT
 
 DRIVE = SeenDrive(SLOT.address, "nvme", IDENTITY)

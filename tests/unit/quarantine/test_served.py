@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from eraser.wire.identity import Slot
-from eraser.wire.report import REPORT_TYPE, EraseReport, Hello
-from eraser.wire.ticket import DomainSeen, GateTestimony, LastOwner
+from eraser.protocol.identity import Slot
+from eraser.protocol.report import REPORT_TYPE, EraseReport, Hello
+from eraser.protocol.ticket import DomainSeen, GateTestimony, LastOwner
 from quarantine import cli
 from quarantine.evidence import served
 from quarantine.evidence.served import Account

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from eraser.wire.identity import Slot
-from eraser.wire.report import Hello
-from eraser.wire.signing import PrivateKey
+from eraser.protocol.identity import Slot
+from eraser.protocol.report import Hello
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
-from quarantine.silence import Silence, words
+from quarantine.service.host_liveness import Silence, words
 from tests.unit.quarantine.store_suite import certified, enrol, erasing
 from tests.unit.quarantine.testimony import IDENTITY, NOW, RECORD
 

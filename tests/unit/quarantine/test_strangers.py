@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from eraser.wire.report import Hello
-from eraser.wire.ticket import MAX_DOMAINS, DomainSeen, GateTestimony
+from eraser.protocol.report import Hello
+from eraser.protocol.ticket import MAX_DOMAINS, DomainSeen, GateTestimony
 from quarantine.cloud.novafacts import Migration
-from quarantine.handover import Handovers
-from quarantine.reconcile import Reconciler
 from quarantine.record.store import Store
-from quarantine.step import Limits
+from quarantine.rules.action import Limits
+from quarantine.service.handovers import Handovers
+from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
     LIFE,
     Clock,

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from eraser.wire import codec
-from eraser.wire.report import EraseReport
-from quarantine.check import Ruling
+from eraser.protocol import codec
+from eraser.protocol.report import EraseReport
 from quarantine.evidence.certificate import Link
+from quarantine.rules.check import Ruling
 from tests.unit.quarantine.test_certificate import issue
 from tests.unit.quarantine.test_check import ruled
 from tests.unit.quarantine.testimony import (

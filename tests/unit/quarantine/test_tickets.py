@@ -8,20 +8,17 @@ from typing import Any
 
 import pytest
 
-from eraser.wire import codec, signing
-from eraser.wire.signing import PrivateKey
-from eraser.wire.ticket import (
-    TICKET_TYPE,
-    Counters,
-    Ticket,
-    TicketReceipt,
-    TicketState,
-)
-from quarantine import clislots, tickets
+from eraser.protocol import codec
+from eraser.protocol.ticket import TICKET_TYPE, Counters, Ticket, TicketReceipt, TicketState
+from eraser.protocol.transport import signing
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine.cli import slots
 from quarantine.errors import BadInputError
-from quarantine.receipts import Ruling, judge
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
+from quarantine.rules import ticket as ticket_rules
+from quarantine.rules.receipts import Ruling, judge
+from quarantine.service.issue import tickets
 from tests.unit.quarantine.testimony import (
     BLOCK,
     CRYPTO,
@@ -35,7 +32,7 @@ from tests.unit.quarantine.testimony import (
 
 KEY = PrivateKey.generate()
 DIGEST = "c" * 64
-TICKET = tickets.build(ORDER, REPORT, DIGEST)
+TICKET = ticket_rules.build(ORDER, REPORT, DIGEST)
 VALID = TicketReceipt(
     order_id=ORDER.order_id,
     slot=ORDER.slot,
@@ -88,7 +85,7 @@ def test_a_ticket_has_the_ids_of_its_case_and_the_drives_own_counters() -> None:
     ],
 )
 def test_global_data_erased_is_the_last_methods(methods: Any, erased: bool | None) -> None:
-    ticket = tickets.build(ORDER, replace(REPORT, methods=methods), DIGEST)
+    ticket = ticket_rules.build(ORDER, replace(REPORT, methods=methods), DIGEST)
     assert ticket.counters.global_data_erased is erased
 
 
@@ -106,14 +103,14 @@ def test_global_data_erased_is_the_last_methods(methods: Any, erased: bool | Non
 def test_canaries_are_the_cases_own_writes_each_time_that_they_were_planted(
     changes: dict[str, Any], times: int
 ) -> None:
-    ticket = tickets.build(ORDER, replace(REPORT, **changes), DIGEST)
+    ticket = ticket_rules.build(ORDER, replace(REPORT, **changes), DIGEST)
     assert ticket.own_writes == times * 1024
 
 
 def test_a_report_without_counters_makes_no_ticket() -> None:
     for missing in ({"health": None}, {"verification": None}):
         with pytest.raises(BadInputError, match="hold the slot"):
-            tickets.build(ORDER, replace(REPORT, **missing), DIGEST)
+            ticket_rules.build(ORDER, replace(REPORT, **missing), DIGEST)
 
 
 def test_what_is_issued_is_signed_as_a_ticket_and_names_the_hosts_life() -> None:
@@ -138,9 +135,9 @@ def test_what_is_issued_is_signed_as_a_ticket_and_names_the_hosts_life() -> None
     ],
 )
 def test_a_stored_ticket_of_another_key_or_case_is_not_sent(changes: dict[str, Any]) -> None:
-    assert tickets.read(certified(), KEY.public) == TICKET
+    assert ticket_rules.read(certified(), KEY.public) == TICKET
     with pytest.raises(BadInputError, match="erased again"):
-        tickets.read(certified(**changes), KEY.public)
+        ticket_rules.read(certified(**changes), KEY.public)
 
 
 @pytest.mark.parametrize(
@@ -202,10 +199,10 @@ def test_a_guest_may_be_quicker_than_our_own_note_of_the_return() -> None:
 def test_people_see_how_far_a_ticket_is_and_what_is_wrong() -> None:
     now = datetime.now(UTC)
     record = certified(ticket_at=None)
-    assert clislots._ticket(replace(record, ticket_token=None)) == ""
-    assert "not sent" in clislots._ticket(record)
-    assert "no receipt" in clislots._ticket(replace(record, ticket_at=now))
-    assert "valid" in clislots._ticket(replace(record, ticket_at=now, ticket_ready=True))
+    assert slots._ticket(replace(record, ticket_token=None)) == ""
+    assert "not sent" in slots._ticket(record)
+    assert "no receipt" in slots._ticket(replace(record, ticket_at=now))
+    assert "valid" in slots._ticket(replace(record, ticket_at=now, ticket_ready=True))
     said = replace(record, alarm="a", reason="b", detail="b")
-    assert clislots._remarks(said) == "ALARM: a; b"
-    assert "ticket_token" not in clislots._public(record)
+    assert slots._remarks(said) == "ALARM: a; b"
+    assert "ticket_token" not in slots._public(record)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from quarantine import tsa
 from quarantine.errors import TimeStampError
-from quarantine.tsa import Authority
+from quarantine.service.issue import tsa
+from quarantine.service.issue.tsa import Authority
 
 
 @pytest.fixture

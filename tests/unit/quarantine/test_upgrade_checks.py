@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import nova_patch
-from eraser.wire.identity import Slot
-from eraser.wire.ticket import Defence, DomainSeen, Standing
+from eraser.protocol.identity import Slot
+from eraser.protocol.ticket import Defence, DomainSeen, Standing
 from quarantine.record.states import State
 from quarantine.upgrade import hostchecks, page
 from quarantine.upgrade.catalogue import CHECKS, judge

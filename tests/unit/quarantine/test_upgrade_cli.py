@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quarantine import cli, cliupgrade
+from quarantine import cli
+from quarantine.cli import upgrade
 from quarantine.upgrade.catalogue import CHECKS
 from quarantine.upgrade.facts import Facts
 from tests.unit.quarantine.upgradefacts import FREE, Cloud, spec
@@ -80,7 +81,7 @@ def test_the_exit_code_is_the_worst_result(
 ) -> None:
     cloud = Cloud(tmp_path)
     facts: list[Facts] = []
-    monkeypatch.setattr(cliupgrade, "gather", lambda *_a, **_k: facts[-1])
+    monkeypatch.setattr(upgrade, "gather", lambda *_a, **_k: facts[-1])
     facts.append(cloud.facts())
     assert run(conf) == 0
     facts.append(cloud.facts(silent={"cmp1": 9999.0}))
@@ -103,7 +104,7 @@ def test_what_nobody_foresaw_is_255(
     def broken(*_args: object, **_words: object) -> Facts:
         raise RuntimeError
 
-    monkeypatch.setattr(cliupgrade, "gather", broken)
+    monkeypatch.setattr(upgrade, "gather", broken)
     assert run(conf) == 255
     assert capsys.readouterr().out == ""
 

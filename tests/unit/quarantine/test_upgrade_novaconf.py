@@ -14,16 +14,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quarantine.errors import BadInputError
-from quarantine.upgrade import alias, devicespec, novaconf
-from quarantine.upgrade.devicespec import Device
 from quarantine.upgrade.facts import Role, Source
-from quarantine.upgrade.names import STANDARD_CLASSES, class_name, trait_names
+from quarantine.upgrade.nova import alias, devicespec, options
+from quarantine.upgrade.nova.devicespec import Device
+from quarantine.upgrade.nova.names import STANDARD_CLASSES, class_name, trait_names
 
 DRIVE = Device("0000:81:00.0", 0x144D, 0xA824)
 
 
-def read(*paths: Path) -> novaconf.NovaConf:
-    return novaconf.nova(Source(Role.ALL, None, paths))
+def read(*paths: Path) -> options.NovaConf:
+    return options.nova(Source(Role.ALL, None, paths))
 
 
 def lines(*members: object) -> tuple[devicespec.DeviceSpec, ...]:
@@ -81,7 +81,7 @@ def test_one_bad_value_hides_no_other(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=re.escape("absent.conf")):
         read(tmp_path / "absent.conf")
-    large = write(tmp_path / "large.conf", "#" * (novaconf.MAX_FILE_BYTES + 1))
+    large = write(tmp_path / "large.conf", "#" * (options.MAX_FILE_BYTES + 1))
     with pytest.raises(BadInputError, match="at most"):
         read(large)
 

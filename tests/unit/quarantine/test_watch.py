@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from eraser.wire.identity import Slot
+from eraser.protocol.identity import Slot
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
-from quarantine.watch import Watch
+from quarantine.service.reread_schedule import Watch
 from tests.unit.quarantine.test_decide import RECORD
 
 PERIOD = 100.0

@@ -6,11 +6,11 @@ import base64
 import struct
 from datetime import UTC, datetime
 
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.order import EraseOrder
-from eraser.wire.policy import Label, Method, Policy, VerificationMode
-from eraser.wire.profile import NamespaceLayout, Profile
-from eraser.wire.report import (
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.policy import Label, Method, Policy, VerificationMode
+from eraser.protocol.profile import NamespaceLayout, Profile
+from eraser.protocol.report import (
     CommandRecord,
     ControllerFacts,
     EraseReport,

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import nova_patch
-from eraser.wire.identity import ControllerIdentity, Slot
-from eraser.wire.report import Hello, SeenDrive
-from eraser.wire.signing import PrivateKey
-from eraser.wire.ticket import Defence, DefenceSeen, DomainSeen, GateTestimony, Standing
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.report import Hello, SeenDrive
+from eraser.protocol.ticket import Defence, DefenceSeen, DomainSeen, GateTestimony, Standing
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.facts import Allocation, Inventory, Provider, View, provider_name
 from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.upgrade import novaconf
 from quarantine.upgrade.facts import Facts, NovaConf, PlacementConf, ProviderSeen, Role, Source
+from quarantine.upgrade.nova import options
 
 HOST = "cmp1"
 CLASS = "CUSTOM_NVME_I1"
@@ -92,11 +92,11 @@ class Cloud:
 
     def nova(self, role: Role = Role.ALL, host: str | None = None, **changes: Any) -> NovaConf:
         """A configuration of that role."""
-        return novaconf.nova(Source(role, host, (self.file(nova_text(**changes)),)))
+        return options.nova(Source(role, host, (self.file(nova_text(**changes)),)))
 
     def placement(self, text: str) -> PlacementConf:
         """A placement.conf."""
-        return novaconf.placement(Source(Role.PLACEMENT, None, (self.file(text),)))
+        return options.placement(Source(Role.PLACEMENT, None, (self.file(text),)))
 
     def facts(self, **changes: Any) -> Facts:
         """Two slots of ours, one used and one free, and the host's own drive beside them."""

@@ -10,9 +10,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from eraser.cli_output import exit_code
-from eraser.wire.policy import Buffers, Policy, Verification
-from eraser.wire.report import EraseReport
+from eraser.cli.output import exit_code
+from eraser.protocol.policy import Buffers, Policy, Verification
+from eraser.protocol.report import EraseReport
 from tests.lab.nvme.composed.audit import bench
 from tests.lab.nvme.composed.description import Buffer, Description
 from tests.lab.nvme.composed.firsttenant import FirstTenant

@@ -12,22 +12,38 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from eraser import case, casedesk, caseformat, caseprobes, caseproof, casesanitize, casevisit
-from eraser.casedesk import OnProgress
-from eraser.casefiles import CaseFiles, CaseRequest
-from eraser.drive import adminioctl, adminqueue, asker, sysfs
-from eraser.drive import command as commands
+from eraser.case import (
+    format as case_format,
+)
+from eraser.case import (
+    probes,
+    run,
+    sanitize,
+    session,
+)
+from eraser.case import (
+    verify as case_verify,
+)
+from eraser.case import (
+    visit as case_visit,
+)
+from eraser.case.session import OnProgress
+from eraser.controller import adminioctl, adminqueue, probe_process
+from eraser.controller.nvme import Controller, open_controller
 from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
-from eraser.drive.nvme import Controller, open_controller
 from eraser.drive.profile import propose
 from eraser.erase import format as detached
-from eraser.gate import takedesk
-from eraser.proof import iocommand, passread, verify, visit
-from eraser.wire.identity import Slot
-from eraser.wire.policy import Policy
-from eraser.wire.profile import Profile
-from eraser.wire.report import EraseReport
+from eraser.host import command as commands
+from eraser.host import sysfs
+from eraser.media import iocommand, passread
+from eraser.ownership import revoke
+from eraser.proof import verify, visit
+from eraser.protocol.identity import Slot
+from eraser.protocol.policy import Policy
+from eraser.protocol.profile import Profile
+from eraser.protocol.report import EraseReport
+from eraser.state.case_files import CaseFiles, CaseRequest
 from tests.lab.nvme.composed.host import Clock
 from tests.lab.nvme.linux.cli import Programs
 from tests.lab.nvme.linux.device import LabDevice
@@ -35,7 +51,7 @@ from tests.lab.nvme.linux.kernel import ADDRESS, QUEUES, Kernel
 
 SLOT = Slot("lab", ADDRESS)
 _TIMED: tuple[ModuleType, ...] = (
-    adminioctl, adminqueue, case, casedesk, caseformat, caseproof, casesanitize, casevisit,
+    adminioctl, adminqueue, run, session, case_format, case_verify, sanitize, case_visit,
     detached, passread, sysfs, verify, visit,
 )  # fmt: skip
 """Modules that look at the clock, or sleep."""
@@ -69,7 +85,7 @@ class _InlineAsker:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def ask(self, question: asker.Question, _patience: float) -> asker.Answer:
+    def ask(self, question: probe_process.Question, _patience: float) -> probe_process.Answer:
         """As the child does it."""
         try:
             status, result, data = adminioctl.submit(
@@ -83,8 +99,8 @@ class _InlineAsker:
                 timeout=question.timeout,
             )
         except OSError as error:
-            return asker.Answer(error.errno or 5, 0, 0, b"")
-        return asker.Answer(0, status, result, b"" if status else data)
+            return probe_process.Answer(error.errno or 5, 0, 0, b"")
+        return probe_process.Answer(0, status, result, b"" if status else data)
 
     def close(self) -> None:
         """Nothing runs."""
@@ -161,16 +177,16 @@ def doors(kernel: Kernel, clock: Clock) -> Iterator[sysfs.Host]:
         put(detached, "_send", functools.partial(_send, programs))
         put(adminioctl, "fcntl", ioctl)
         put(iocommand, "fcntl", ioctl)
-        put(caseprobes, "Device", device)
-        put(casevisit, "Device", device)
-        put(caseproof, "Verifier", LabVerifier)
+        put(probes, "Device", device)
+        put(case_visit, "Device", device)
+        put(case_verify, "Verifier", LabVerifier)
         put(visit, "processors", lambda: list(range(QUEUES)))
         put(visit, "on_processor", on_processor)
-        put(casedesk, "open_controller", _open)
-        put(casedesk, "NamespaceHold", lambda _controller, **_options: _Hold(kernel))
+        put(session, "open_controller", _open)
+        put(session, "NamespaceHold", lambda _controller, **_options: _Hold(kernel))
         for name in ("prove_idle", "ensure_nvme_driver", "check_unique"):
-            put(casedesk, name, lambda *_arguments, **_options: None)
-        put(takedesk, "revoke", lambda *_arguments, **_options: None)
+            put(session, name, lambda *_arguments, **_options: None)
+        put(revoke, "revoke", lambda *_arguments, **_options: None)
         yield sysfs.Host(kernel.root)
 
 
@@ -190,7 +206,7 @@ def erase(
 ) -> EraseReport:
     """A stand-alone case to its end; its files stay below ``directory``."""
     request = CaseRequest(SLOT, None, profile, policy)
-    return case.run_case(
+    return run.run_case(
         request,
         CaseFiles.of(directory / "state", request),
         host,

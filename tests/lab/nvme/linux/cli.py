@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eraser.clock import utc_now
-from eraser.drive.command import Completed
+from eraser.host.command import Completed
 from tests.lab.nvme.acts import Reset
 from tests.lab.nvme.linux.kernel import Kernel, status_of
 
 
 class Programs:
-    """Stands for :func:`eraser.drive.command.run`."""
+    """Stands for :func:`eraser.host.command.run`."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel

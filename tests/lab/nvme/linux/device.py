@@ -6,10 +6,10 @@ import mmap
 import os
 
 from eraser.errors import DriveError
-from eraser.proof.aio import Queue, Request
-from eraser.proof.blocks import BLOCK, block_count
-from eraser.proof.passread import Rescue
-from eraser.proof.reader import Device
+from eraser.media.aio import Queue, Request
+from eraser.media.blocks import BLOCK, block_count
+from eraser.media.passread import Rescue
+from eraser.media.reader import Device
 from tests.lab.nvme.linux.kernel import Kernel
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from eraser.erase.plan import Capabilities, FormatTarget, Plan, make_plan
-from eraser.wire.policy import Label, Policy
+from eraser.protocol.policy import Label, Policy
 from tests.lab.nvme.portraits.portrait import Portrait, Source, portraits
 
 POLICIES: Final = {

@@ -1,0 +1,135 @@
+"""The last gate, as this host describes it with each hello.
+
+It never raises: what could not be looked at is told as unknown, and the hello goes out.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from eraser.agent.bounded_probes import Looks
+from eraser.defences import facts, hostrules, setup, standing
+from eraser.errors import EraserError
+from eraser.host import domains
+from eraser.host.sysfs import Host
+from eraser.ownership import audit
+from eraser.ownership import store as books
+from eraser.ownership.model import Book
+from eraser.protocol.ticket import (
+    MAX_DOMAINS,
+    Defence,
+    DefenceSeen,
+    DomainSeen,
+    GateTestimony,
+    Standing,
+)
+
+LOG = logging.getLogger(__name__)
+
+LOOK_SECONDS = 10.0
+"""For all of /proc: milliseconds on a host at rest. Not less, because what is told as unknown costs
+the host its free slots; and while a look is stuck the next hellos do not wait for it at all."""
+
+NVME_CLASS = "0x010802"
+
+
+class Witness:
+    """Looks at the gate of one host, again and again."""
+
+    def __init__(self, state_dir: Path, run_dir: Path, host: Host | None = None) -> None:
+        self._state_dir = state_dir
+        self._run_dir = run_dir
+        self._host = host or Host()
+        self._looks: Looks[tuple[DefenceSeen, ...]] = Looks()
+
+    def gate(self) -> GateTestimony:
+        """Everything, as it is now."""
+        seen = self.defences()
+        try:
+            book = books.load(self._state_dir)
+            exempt = frozenset(audit.exemptions(self._state_dir).addresses)
+        except (EraserError, OSError) as error:
+            LOG.error("the gate refuses every guest with a drive: %s", error)
+            return GateTestimony(_closed(seen, error), (), (), ())
+        return GateTestimony(
+            defences=seen,
+            domains=self._domains(book, exempt),
+            tickets=books.seen_tickets(book),
+            allowances=book.used_allowances,
+        )
+
+    def defences(self) -> tuple[DefenceSeen, ...]:
+        """How each defence stands."""
+        found = self._looks.take({"defences": self._defences}, LOOK_SECONDS)
+        return found.get("defences") or tuple(
+            standing.unknown(defence, f"no answer within {LOOK_SECONDS:g} s") for defence in Defence
+        )
+
+    def _defences(self) -> tuple[DefenceSeen, ...]:
+        try:
+            made = setup.load(self._state_dir)
+        except EraserError as error:
+            return tuple(standing.unknown(defence, error) for defence in Defence)
+        slots = () if made is None else made.slots
+        drift = functools.partial(hostrules.check, slots, self._host.root)
+        return facts.defences_seen(self._host, self._run_dir, made, drift)
+
+    def _domains(self, book: Book, exempt: frozenset[str]) -> tuple[DomainSeen, ...]:
+        try:
+            listed = domains.listed(self._host)
+        except (EraserError, OSError) as error:
+            LOG.error("the hello names no domains: %s", error)
+            return ()
+        known = {entry.address for entry in book.entries}
+        return tuple(self._seen(listed, book, known, exempt))[:MAX_DOMAINS]
+
+    def _seen(
+        self,
+        listed: tuple[domains.Listed, ...],
+        book: Book,
+        known: set[str],
+        exempt: frozenset[str],
+    ) -> Iterator[DomainSeen]:
+        # Running ones first: what they have counts. A definition adds what the next start gets.
+        shown: dict[str, set[str]] = {}
+        for each in sorted(listed, key=lambda each: not each.running):
+            named = each.named
+            before = shown.setdefault(named.uuid or named.domain, set())
+            addresses = sorted(
+                address
+                for address in named.addresses - exempt - before
+                if address in known or self._is_nvme(address)
+            )
+            if not addresses:
+                continue
+            before.update(addresses)
+            owners = {
+                owner.domain if (owner := book.entry(address).owner) is not None else ""
+                for address in addresses
+            }
+            yield DomainSeen(
+                uuid=named.uuid,
+                name=named.domain,
+                addresses=tuple(addresses),
+                running=each.running,
+                recorded=bool(named.uuid) and owners == {named.uuid},
+            )
+
+    def _is_nvme(self, address: str) -> bool:
+        try:
+            return self._host.text(f"/sys/bus/pci/devices/{address}/class") == NVME_CLASS
+        except OSError:
+            return False
+
+
+def _closed(seen: tuple[DefenceSeen, ...], error: Exception) -> tuple[DefenceSeen, ...]:
+    """A gate that lets nobody in is no defence to offer drives behind."""
+    return tuple(
+        standing.unknown(Defence.HOOK, f"the gate refuses all guests with drives: {error}")
+        if each.defence is Defence.HOOK and each.standing is Standing.PRESENT
+        else each
+        for each in seen
+    )

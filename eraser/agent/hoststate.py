@@ -1,0 +1,187 @@
+"""What makes a compute host this host: its key, its incarnation, the orders it accepted.
+
+The incarnation is random and made with the key: a host that lost its state directory is a new
+incarnation, and every older order is void there (promise 7). Nothing registers itself: a person
+carries ``host.json`` to ``nvme-quarantine host register``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from pathlib import Path
+
+from eraser.errors import BadInputError, EraserError
+from eraser.ownership import pending
+from eraser.protocol import codec
+from eraser.protocol.identity import host_name
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.ticket import TICKET_TYPE, Ticket
+from eraser.protocol.transport.signing import PrivateKey, PublicKey, verify
+from eraser.state import hostcard
+from eraser.state.hostcard import CARD_FILE, HostCard
+from eraser.state.journal import replace_durably
+
+LOG = logging.getLogger(__name__)
+
+KEY_FILE = "host.key"
+CONTROLLER_FILE = "controller.jwk"
+
+
+class OrderRefusedError(EraserError):
+    """An order is not for this host as it is now. It was recorded, nothing was touched."""
+
+    exit_code = 9
+
+
+class TicketRefusedError(EraserError):
+    """A ticket is not our control plane's, not for this host, or older than the one we have."""
+
+    exit_code = 9
+
+
+def keygen(directory: Path, host: str) -> HostCard:
+    """Makes the host's key and incarnation. Refuses where one exists: that would void its cases.
+
+    Raises :class:`BadInputError`.
+    """
+    try:
+        host_name(host)
+    except ValueError as error:
+        raise BadInputError(f"keygen: {error}") from error
+    if (directory / KEY_FILE).exists() or (directory / CARD_FILE).exists():
+        raise BadInputError(
+            f"keygen: expected no key in {directory}, found one; a new key is a new incarnation: "
+            "move the old state directory away first, then register the host again with --replace"
+        )
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    key = PrivateKey.generate()
+    card = HostCard(host, secrets.token_hex(16), key.public.jwk())
+    replace_durably(directory / KEY_FILE, key.pem())
+    replace_durably(directory / CARD_FILE, codec.canonical(card) + b"\n", 0o644)
+    return card
+
+
+class HostState:
+    """The host's own identity and its memory of orders, in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        """Reads key, card and the controller's key. Raises :class:`BadInputError`."""
+        self.directory = directory
+        self.card = codec.load(HostCard, self._read(CARD_FILE), CARD_FILE)
+        self.key = PrivateKey.from_pem(self._read(KEY_FILE), KEY_FILE)
+        if self.card.key.get("x") != self.key.public.x:
+            raise BadInputError(
+                f"{CARD_FILE}: expected the public half of {KEY_FILE}, found another"
+            )
+        jwk = codec.parse(self._read(CONTROLLER_FILE), CONTROLLER_FILE)
+        self.controller = PublicKey.from_jwk(jwk, CONTROLLER_FILE)
+        (directory / "orders").mkdir(exist_ok=True, mode=0o700)
+        self.unread: dict[str, str] = {}
+        """The files of orders that the last :meth:`orders` could not read, and why."""
+
+    def _read(self, name: str) -> bytes:
+        path = self.directory / name
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise BadInputError(
+                f"expected {path}, found none ({error.strerror}); run 'nvme-eraser keygen' and put "
+                f"the controller's public key (nvme-quarantine keygen) at {CONTROLLER_FILE}"
+            ) from error
+
+    def accepted(self, address: str) -> EraseOrder | None:
+        """The newest order that was accepted for the slot, done or not."""
+        return hostcard.accepted(self.directory, address)
+
+    def orders(self) -> tuple[EraseOrder, ...]:
+        """The newest accepted order of every slot, in the order in which they came.
+
+        A file that is damaged or cannot be read stops no other slot's case; :attr:`unread` names
+        it.
+        """
+        found: list[tuple[int, EraseOrder]] = []
+        unread: dict[str, str] = {}
+        for path in sorted((self.directory / "orders").glob("[0-9a-f]*.json")):
+            try:
+                # Replaced as a whole when it is accepted, and never after that.
+                at = path.stat().st_mtime_ns
+                found.append((at, codec.load(EraseOrder, path.read_bytes(), str(path))))
+            except FileNotFoundError:
+                continue  # replaced or removed as we looked
+            except (BadInputError, OSError) as error:
+                unread[path.name] = str(error)
+                if self.unread.get(path.name) != str(error):
+                    LOG.error("damaged: %s; remove the file, the order comes again", error)
+        self.unread = unread
+        return tuple(order for _at, order in sorted(found, key=lambda each: each[0]))
+
+    def accept(self, token: str) -> EraseOrder:
+        """Verifies an order and remembers it, durably, before anything acts on it.
+
+        Accepting the same order twice is the same as once. Raises :class:`OrderRefusedError`
+        for a bad signature, another host, another incarnation or an older generation.
+        """
+        try:
+            payload = verify(token, self.controller, ORDER_TYPE, "order")
+            order = codec.load(EraseOrder, payload, "order")
+            known = self.accepted(order.slot.address)
+        except BadInputError as error:
+            raise OrderRefusedError(str(error)) from error
+        self._check(order, known)
+        if known != order:
+            path = hostcard.order_file(self.directory, order.slot.address)
+            replace_durably(path, codec.canonical(order))
+        return order
+
+    def take_ticket(self, token: str) -> Ticket:
+        """Verifies a ticket and remembers it, durably; what it is worth is found out later.
+
+        Raises :class:`TicketRefusedError`: nothing is answered to a stranger.
+        """
+        try:
+            payload = verify(token, self.controller, TICKET_TYPE, "ticket")
+            ticket = codec.load(Ticket, payload, "ticket")
+        except BadInputError as error:
+            raise TicketRefusedError(str(error)) from error
+        if ticket.slot.host != self.card.host:
+            raise TicketRefusedError(
+                f"ticket: expected host {self.card.host}, found {ticket.slot.host}"
+            )
+        if not pending.put(self.directory, ticket):
+            raise TicketRefusedError(
+                f"ticket: found generation {ticket.generation} of {ticket.slot.address}, "
+                "expected one as new as the slot's newest"
+            )
+        return ticket
+
+    def _check(self, order: EraseOrder, known: EraseOrder | None) -> None:
+        if order.slot.host != self.card.host:
+            raise OrderRefusedError(
+                f"order: expected host {self.card.host}, found {order.slot.host}"
+            )
+        if order.incarnation != self.card.incarnation:
+            raise OrderRefusedError(
+                f"order: expected incarnation {self.card.incarnation}, found {order.incarnation}; "
+                "the order is older than this host's state: register the host again"
+            )
+        if known is None or known == order:
+            return
+        if order.generation <= known.generation:
+            raise OrderRefusedError(
+                f"order: expected a generation above {known.generation} for {order.slot.address}, "
+                f"found {order.generation}: a newer case exists"
+            )
+
+    def next_sequence(self, name: str) -> int:
+        """A number that only grows within this incarnation, whatever the clock does."""
+        path = self.directory / f"{name}.sequence"
+        try:
+            last = int(json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            last = 0
+        except ValueError as error:
+            raise BadInputError(f"{path}: expected a number ({error})") from error
+        replace_durably(path, str(last + 1).encode())
+        return last + 1

@@ -1,0 +1,237 @@
+"""Keeps the accepted orders of a host moving: level-triggered on what is on disk.
+
+The Celery task only verifies an order and writes it down; the pump does the rest, again and
+again, from the files alone: it starts a runner for every open case, restarts one that died, sends
+progress, and sends the signed report when there is one. Losing a message, the broker or this
+process changes nothing but the time it takes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from eraser.agent.admission import StartLine, Turn
+from eraser.agent.hoststate import HostState
+from eraser.errors import EraserError
+from eraser.protocol import codec
+from eraser.protocol.inbound import Kind
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.report import (
+    HELLO_TYPE,
+    PROGRESS_TYPE,
+    REPORT_TYPE,
+    AcceptedOrder,
+    EraseReport,
+    Hello,
+    Outcome,
+    Progress,
+    SeenDrive,
+    Step,
+)
+from eraser.protocol.ticket import GateTestimony
+
+LOG = logging.getLogger(__name__)
+
+SEND_RETRY_SECONDS = 2.0
+"""After the broker refused a message: long enough not to hammer it, short against an erase."""
+
+RESTART_SECONDS = (0.5, 5.0, 30.0)
+"""Pauses before a runner that died is started again; the last one repeats."""
+
+
+@dataclass(frozen=True)
+class CaseLook:
+    """What the files of a case say at one moment."""
+
+    report: EraseReport | None
+    step: Step
+    fraction: float
+    detail: str
+
+
+class Cases(Protocol):
+    """The cases on disk and the processes that run them."""
+
+    def look(self, order: EraseOrder) -> CaseLook:
+        """Reads the case's files."""
+
+    def running(self, order: EraseOrder) -> bool:
+        """Whether a runner holds the slot."""
+
+    def start(self, order: EraseOrder) -> None:
+        """Starts a detached runner for the case; it resumes what the journal has."""
+
+    def renew(self, order: EraseOrder) -> None:
+        """Removes an ended case, so that the next runner begins it anew."""
+
+    def retire(self, orders: tuple[EraseOrder, ...]) -> None:
+        """Removes the files of finished cases that none of ``orders`` belongs to."""
+
+    def drives(self, orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:
+        """The NVMe functions of this host; identities only of drives that no case works on."""
+
+
+class Send(Protocol):
+    """Hands one signed message to the control plane. Raises ``OSError`` when it cannot."""
+
+    def __call__(self, kind: Kind, token: str) -> None: ...
+
+
+@dataclass
+class _Watch:
+    """What the pump remembers of one order; all of it may be forgotten."""
+
+    sent: bool = False
+    repeated: bool = False
+    shown: tuple[Step, float, str] | None = None
+    shown_at: float = 0.0
+    trouble: str = ""
+    """What was logged last, so that it is not logged ten times a second."""
+    starts: int = 0
+    started_at: float = 0.0
+
+
+@dataclass
+class Pump:
+    """One host's pump. :meth:`turn` does a round and returns; call it a few times a second."""
+
+    state: HostState
+    cases: Cases
+    send: Send
+    version: str
+    line: StartLine
+    hello_interval: float
+    progress_interval: float
+    testify: Callable[[], GateTestimony] | None = None
+    """Describes the last gate; it never raises."""
+    clock: Callable[[], float] = time.monotonic
+    _watches: dict[str, _Watch] = field(default_factory=dict)
+    _hello_at: float | None = None
+    _quiet_until: float = 0.0
+
+    def again(self, order: EraseOrder) -> None:
+        """An order came, perhaps not for the first time: our report may have been missed.
+
+        Called from another thread than :meth:`turn`, which does what follows from it.
+        """
+        self._watches.setdefault(order.order_id, _Watch()).repeated = True
+
+    def turn(self) -> None:
+        """One round over all accepted orders. One broken case stops no other."""
+        orders = self.state.orders()
+        known = {order.order_id for order in orders}
+        for gone in set(self._watches) - known:
+            del self._watches[gone]
+        turn = self.line.round(sum(map(self._running, orders)))
+        for order in orders:
+            watch = self._watches.setdefault(order.order_id, _Watch())
+            try:
+                self._move(order, watch, turn)
+                watch.trouble = ""
+            except (EraserError, OSError) as error:
+                if watch.trouble != str(error):
+                    LOG.error("case %s on %s: %s", order.order_id, order.slot, error)
+                watch.trouble = str(error)
+        self._greet(orders)
+        if not self.state.unread:
+            # The case of an order that cannot be read is nobody's to remove.
+            self.cases.retire(orders)
+
+    def _running(self, order: EraseOrder) -> bool:
+        try:
+            return self.cases.running(order)
+        except (EraserError, OSError):
+            return True  # taken for busy; _move meets the same error and names it
+
+    def _move(self, order: EraseOrder, watch: _Watch, turn: Turn) -> None:
+        """One step of one case."""
+        repeated, watch.repeated = watch.repeated, False
+        if watch.sent and not repeated:
+            return
+        look = self.cases.look(order)
+        if repeated and look.report is not None and look.report.outcome is Outcome.IN_USE:
+            # "In use" is an answer for now: the same order again means, look again.
+            self.cases.renew(order)
+            watch.sent, watch.starts = False, 0
+            look = self.cases.look(order)
+        if look.report is not None:
+            watch.sent = self._post(Kind.REPORT, self._sign(look.report, REPORT_TYPE))
+            return
+        if self.cases.running(order) or not self._due(watch):
+            self._show(order, watch, look)
+            return
+        wait = turn.take()
+        self._show(order, watch, dataclasses.replace(look, detail=wait) if wait else look)
+        if wait:
+            return
+        watch.starts += 1
+        watch.started_at = self.clock()
+        if watch.starts > 1:
+            LOG.warning("the runner of %s ended without a report: starting it again", order.slot)
+        self.cases.start(order)
+
+    def _due(self, watch: _Watch) -> bool:
+        if not watch.starts:
+            return True
+        pause = RESTART_SECONDS[min(watch.starts, len(RESTART_SECONDS)) - 1]
+        return self.clock() - watch.started_at >= pause
+
+    def _show(self, order: EraseOrder, watch: _Watch, look: CaseLook) -> None:
+        shown = (look.step, round(look.fraction, 3), look.detail)
+        moved = watch.shown is None or watch.shown[0] is not look.step
+        if shown == watch.shown:
+            return
+        if not moved and self.clock() - watch.shown_at < self.progress_interval:
+            return
+        progress = Progress(
+            order_id=order.order_id,
+            slot=order.slot,
+            generation=order.generation,
+            incarnation=order.incarnation,
+            sequence=self.state.next_sequence("progress"),
+            step=look.step,
+            fraction=look.fraction,
+            detail=look.detail,
+        )
+        if self._post(Kind.PROGRESS, self._sign(progress, PROGRESS_TYPE)):
+            watch.shown, watch.shown_at = shown, self.clock()
+
+    def _greet(self, orders: tuple[EraseOrder, ...]) -> None:
+        if self._hello_at is not None and self.clock() - self._hello_at < self.hello_interval:
+            return
+        open_cases = tuple(order for order in orders if not self._watches[order.order_id].sent)
+        hello = Hello(
+            host=self.state.card.host,
+            incarnation=self.state.card.incarnation,
+            sequence=self.state.next_sequence("hello"),
+            version=self.version,
+            drives=self.cases.drives(open_cases),
+            cases=tuple(order.order_id for order in open_cases),
+            accepted=tuple(
+                AcceptedOrder(order.slot.address, order.order_id, order.generation)
+                for order in orders
+            ),
+            gate=None if self.testify is None else self.testify(),
+        )
+        if self._post(Kind.HELLO, self._sign(hello, HELLO_TYPE)):
+            self._hello_at = self.clock()
+
+    def _sign(self, message: EraseReport | Progress | Hello, typ: str) -> str:
+        return self.state.key.sign(codec.canonical(message), typ)
+
+    def _post(self, kind: Kind, token: str) -> bool:
+        """Whether the broker took the message. After a refusal all wait a little."""
+        if self.clock() < self._quiet_until:
+            return False
+        try:
+            self.send(kind, token)
+        except OSError as error:
+            LOG.warning("the broker did not take a %s, trying again: %s", kind, error)
+            self._quiet_until = self.clock() + SEND_RETRY_SECONDS
+            return False
+        return True

@@ -1,0 +1,161 @@
+"""The pump's hands: cases on disk, and the detached processes that run them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from eraser.agent.inventory import Eyes
+from eraser.agent.orders import CaseLook
+from eraser.controller.lock import SlotLock
+from eraser.errors import BusyError, EraserError
+from eraser.host import sysfs
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.report import SeenDrive, Step
+from eraser.state.case_files import CaseFiles, CaseRequest
+
+LOG = logging.getLogger(__name__)
+
+
+def request_of(order: EraseOrder) -> CaseRequest:
+    """What an order asks for, as the case takes it."""
+    return CaseRequest(
+        slot=order.slot,
+        identity=order.identity,
+        profile=order.profile,
+        policy=order.policy,
+        order_id=order.order_id,
+        generation=order.generation,
+        nonce=order.nonce,
+        incarnation=order.incarnation,
+        seconds_allowed=order.seconds_allowed,
+    )
+
+
+def _run(arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    """Runs ``nvme-eraser ARGUMENTS`` detached, everything that it prints appended to ``log``.
+
+    A Python of its own reads the modules as they are installed at that moment: an upgrade counts
+    from the next erase on. Raises ``OSError``.
+    """
+    with open(log, "ab", opener=_private) as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "eraser.cli", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+class DiskCases:
+    """Implements :class:`eraser.agent.orders.Cases`."""
+
+    def __init__(self, state_dir: Path, run_dir: Path, host: sysfs.Host | None = None) -> None:
+        self._state_dir = state_dir
+        self._run_dir = run_dir
+        self._host = host or sysfs.Host()
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._eyes = Eyes(self._host)
+
+    def _files(self, order: EraseOrder) -> CaseFiles:
+        return CaseFiles.of_order(self._state_dir, order.order_id)
+
+    def look(self, order: EraseOrder) -> CaseLook:
+        """Reads the case's files. Raises :class:`EraserError` where the report is damaged."""
+        files = self._files(order)
+        report = files.report()
+        seen = files.progress()
+        if seen is None:
+            return CaseLook(report, Step.PROVE_IDLE, 0.0, "")
+        return CaseLook(report, seen.step, seen.fraction, seen.detail)
+
+    def running(self, order: EraseOrder) -> bool:
+        """A child of ours, or whoever else holds the slot's lock: a runner that an earlier worker
+        started, or the child that sends a Format."""
+        child = self._children.get(order.order_id)
+        if child is not None:
+            if child.poll() is None:
+                return True
+            LOG.info("runner %d of %s ended with %d", child.pid, order.slot, child.returncode)
+            del self._children[order.order_id]
+        if self._files(order).finished():
+            return False
+        lock = SlotLock(order.slot.address, self._run_dir)
+        try:
+            lock.acquire()
+        except BusyError:
+            return True
+        lock.release()
+        return False
+
+    def start(self, order: EraseOrder) -> None:
+        """Writes the request down and starts the runner in a session of its own."""
+        files = self._files(order)
+        files.make()
+        files.write_request(request_of(order))
+        arguments = ["case", "--request", str(files.directory / "request.json")]
+        arguments += ["--state-dir", str(self._state_dir), "--run-dir", str(self._run_dir)]
+        child = _run(arguments, files.directory / "runner.log")
+        LOG.info("runner %d started for %s", child.pid, order.slot)
+        self._children[order.order_id] = child
+
+    def renew(self, order: EraseOrder) -> None:
+        """Removes the case's files; its report stays in the reports directory."""
+        self._files(order).clear()
+
+    def retire(self, orders: tuple[EraseOrder, ...]) -> None:
+        """Removes cases that ended and whose slot has a newer order; reports stay."""
+        keep = {self._files(order).key for order in orders}
+        directory = self._state_dir / "cases"
+        for path in directory.iterdir() if directory.is_dir() else ():
+            files = CaseFiles(self._state_dir, path.name)
+            if path.name in keep or not files.finished():
+                continue
+            try:
+                if files.request().order_id:
+                    files.clear()
+            except (EraserError, OSError) as error:
+                # It has ended and hinders nobody; a person may look at it.
+                LOG.debug("case %s stays: %s", path.name, error)
+
+    def drives(self, orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:
+        """Every NVMe function of the host, its identity read from the controller itself."""
+        return self._eyes.drives({order.slot.address for order in orders})
+
+
+class DiskLooks:
+    """A :class:`eraser.agent.tickets.Looks`: one child per slot, ``nvme-eraser gate VERB``.
+
+    A child that is stuck in the kernel is left to itself and counts as running.
+    """
+
+    def __init__(self, state_dir: Path, run_dir: Path, verb: str = "intake") -> None:
+        self._verb = verb
+        self._directories = ["--state-dir", str(state_dir), "--run-dir", str(run_dir)]
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, address: str) -> None:
+        """Starts a look at the slot's drive; what it says goes to the worker's own log."""
+        argv = [sys.executable, "-m", "eraser.cli", "gate", self._verb, "--pci", address]
+        self._children[address] = subprocess.Popen(
+            [*argv, *self._directories], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+
+    def running(self, address: str) -> bool:
+        """Whether the look has not ended yet."""
+        child = self._children.get(address)
+        if child is None:
+            return False
+        if child.poll() is None:
+            return True
+        del self._children[address]
+        return False

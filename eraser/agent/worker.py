@@ -1,0 +1,192 @@
+"""``nvme-eraser worker``: the Celery worker of one compute host.
+
+Celery takes signed orders from the host's own queue; a thread beside it turns the pump. The erasing
+itself runs in detached processes (``nvme-eraser case``) that survive this one: a restarted worker
+finds them by their slot locks, and a restarted host finds their journals.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from typing import Any
+
+from celery import Celery
+from celery.signals import worker_ready, worker_shutting_down
+from kombu.exceptions import OperationalError
+
+from eraser import VERSION
+from eraser.agent.admission import StartLine
+from eraser.agent.bell import Listener
+from eraser.agent.conf import WorkerSettings
+from eraser.agent.gate_status import Witness
+from eraser.agent.hoststate import HostState, OrderRefusedError, TicketRefusedError
+from eraser.agent.idle_counters import RestPump
+from eraser.agent.old_reports import OldReports
+from eraser.agent.orders import Pump
+from eraser.agent.runners import DiskCases, DiskLooks
+from eraser.agent.tickets import TicketPump
+from eraser.host.sysfs import Host
+from eraser.protocol.inbound import Kind
+from eraser.protocol.policy import VerificationMode
+from eraser.protocol.transport.messaging import Door, host_queue, make_app, queue_of
+
+LOG = logging.getLogger(__name__)
+
+TURN_SECONDS = 0.1
+"""Between two rounds of the pump: small beside an erase, invisible in a host's load."""
+
+TICK_SECONDS = 20.0
+DEAF_SECONDS = 180.0
+"""A worker that can send but no longer hears its own queue ends itself: known failures of Redis
+clients after a fail-over leave a consumer that waits for ever. systemd starts it again."""
+
+EXIT_DEAF = 75
+
+
+class Worker:
+    """The Celery application of one host and its pump."""
+
+    def __init__(self, settings: WorkerSettings, state: HostState) -> None:
+        self.settings = settings
+        self.state = state
+        self.host = state.card.host
+        self.app: Celery = make_app(settings.broker, host_queue(self.host))
+        self._door = Door(self.app)
+        self.cases = DiskCases(settings.state_dir, settings.run_dir)
+        self.pump = Pump(
+            state=state,
+            cases=self.cases,
+            send=self.send,
+            version=VERSION,
+            line=StartLine(settings.max_running, settings.pause_file),
+            hello_interval=settings.hello_interval,
+            progress_interval=settings.progress_interval,
+            testify=Witness(settings.state_dir, settings.run_dir).gate,
+        )
+        self.tickets = TicketPump(state, DiskLooks(settings.state_dir, settings.run_dir), self.send)
+        self.rests = RestPump(
+            settings.state_dir, Host(), DiskLooks(settings.state_dir, settings.run_dir, "rest")
+        )
+        self.old = OldReports(settings.state_dir / "reports", settings.keep_reports)
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._heard = time.monotonic()
+        self._ticked = 0.0
+        self._troubles: dict[str, str] = {}
+        """What each step of a round met and was logged of, so that a log is not filled with it."""
+        self.app.task(name="eraser.order")(self.order)
+        self.app.task(name="eraser.ticket")(self.ticket)
+        self.app.task(name="eraser.tick")(self.tick)
+
+    def order(self, token: str) -> None:
+        """Task: verify an order and write it down. Nothing here touches a drive."""
+        try:
+            order = self.state.accept(token)
+        except OrderRefusedError as error:
+            # Refused for good: raising would only have Celery print a traceback.
+            LOG.error("refused: %s", error)
+            return
+        LOG.info("order %s for %s accepted", order.order_id, order.slot)
+        if order.policy.verification.mode is VerificationMode.NIST:
+            LOG.warning(
+                "order %s asks for verification 'nist', which is gone: every block is read, as in "
+                "'full'; name that in policy %r",
+                order.order_id,
+                order.policy.name,
+            )
+        self.pump.again(order)
+        self._wake.set()
+
+    def ticket(self, token: str) -> None:
+        """Task: verify a ticket and write it down. Nothing here looks at a drive."""
+        try:
+            ticket = self.state.take_ticket(token)
+        except TicketRefusedError as error:
+            LOG.error("refused: %s", error)
+            return
+        self.tickets.again(ticket)
+        self._wake.set()
+
+    def tick(self) -> None:
+        """Task: this worker hears its own queue."""
+        self._heard = time.monotonic()
+
+    def send(self, kind: Kind, token: str) -> None:
+        """One message to the control plane. Raises ``OSError`` when the broker does not take it."""
+        self._door.push(kind, self.host, token)
+
+    def bell(self, address: str) -> None:
+        """Something may have changed at a slot. Raises ``OSError`` when the broker is away."""
+        self.send(Kind.BELL, address)
+
+    def _turn_for_ever(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait(TURN_SECONDS)
+            self._wake.clear()
+            self._round()
+
+    def _round(self) -> None:
+        """What one of them meets, a full disk for one, keeps none of the others."""
+        turns = (self.pump.turn, self.tickets.turn, self.rests.turn, self.old.turn)
+        for step in (*turns, self._listen):
+            name = step.__qualname__
+            try:
+                step()
+            except Exception as error:
+                # The pump must outlive whatever one round met: the next one reads the disk anew.
+                if self._troubles.get(name) != repr(error):
+                    LOG.exception("%s failed", name)
+                self._troubles[name] = repr(error)
+            else:
+                self._troubles.pop(name, None)
+
+    def _listen(self) -> None:
+        now = time.monotonic()
+        if now - self._ticked < TICK_SECONDS:
+            return
+        self._ticked = now
+        try:
+            self.app.send_task("eraser.tick", queue=queue_of(host_queue(self.host)), retry=False)
+        except (OperationalError, OSError):
+            self._heard = now  # the broker is away for all: not deaf, only alone
+            return
+        if now - self._heard > DEAF_SECONDS:
+            LOG.critical("hearing nothing from %s any more: ending", host_queue(self.host))
+            os._exit(EXIT_DEAF)
+
+    def run(self, level: str = "INFO") -> None:
+        """Consumes until SIGTERM. Returns after a warm shutdown; running cases go on."""
+        thread = threading.Thread(target=self._turn_for_ever, name="pump", daemon=True)
+
+        def ready(**_: Any) -> None:
+            LOG.info("worker of %s ready, incarnation %s", self.host, self.state.card.incarnation)
+
+        def stopping(**_: Any) -> None:
+            self._stop.set()
+
+        worker_ready.connect(ready, weak=False)
+        worker_shutting_down.connect(stopping, weak=False)
+        # Open cases go on even while the broker is away, so the pump does not wait for it.
+        thread.start()
+        try:
+            Listener(self.settings.run_dir, self.bell, self.settings.bell_group)
+        except OSError as error:
+            LOG.error("nobody hears this host's bells, releases are seen later: %s", error)
+        self.app.worker_main(
+            [
+                "worker",
+                "--pool=solo",
+                "--without-gossip",
+                "--without-mingle",
+                "--without-heartbeat",
+                "--queues",
+                host_queue(self.host),
+                "--hostname",
+                f"eraser@{self.host}",
+                "--loglevel",
+                level,
+            ]
+        )

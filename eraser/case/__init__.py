@@ -1,0 +1,1 @@
+"""One drive, from the lock on its slot to the signed report."""

@@ -1,0 +1,51 @@
+"""The destructive part of a case: one planned command after the other, each to its end.
+
+An intent is in the journal before a command goes out, its result after it.
+"""
+
+from __future__ import annotations
+
+from eraser.case import restore, visit
+from eraser.case.entries import Again
+from eraser.case.format import Format
+from eraser.case.sanitize import Sanitize, adopt
+from eraser.case.session import Desk
+from eraser.case.state import CaseState
+from eraser.erase.plan import OPCODE_SANITIZE
+from eraser.protocol.report import Step
+
+
+def erase(desk: Desk) -> None:
+    """Carries out what is left of the plan. Raises :class:`DriveError` and its kin."""
+    adopt(desk)
+    state = desk.state
+    while not state.halted:
+        place = _next(state)
+        if place is not None and visit.is_due(desk, place):
+            # Before the layout is restored: what was planted stands in the one that there is.
+            visit.between(desk, place)
+        # A command that was found under way comes first: the drive takes no other meanwhile.
+        if state.restored is None and state.intent is None and _is_due(state, place):
+            restore.restore(desk)
+            continue
+        if place is None:
+            if not visit.wants_another(desk):
+                return
+            desk.note(Again("the drive is used as by its next tenant in between", read=False))
+            continue
+        command = state.steps[place]
+        with desk.step(Step.ERASE, command.method.value):
+            if command.opcode == OPCODE_SANITIZE:
+                Sanitize(desk, place, command).run()
+            else:
+                Format(desk, place, command).run()
+
+
+def _next(state: CaseState) -> int | None:
+    """The first place that has no result; restoring may have added some."""
+    places = range(state.first, len(state.steps))
+    return next((place for place in places if place not in state.done), None)
+
+
+def _is_due(state: CaseState, place: int | None) -> bool:
+    return place is None or place >= state.restore_place

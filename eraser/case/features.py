@@ -1,0 +1,80 @@
+"""Features at the end of a case: set back to the profile's (docs/decisions/restore.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eraser.case.entries import Sent
+from eraser.case.session import Desk
+from eraser.controller.passthru import FEATURE_DEFAULT
+from eraser.drive import hostmetadata, manage
+from eraser.drive.features import differing, known_of, read_as
+from eraser.drive.profile import is_of
+from eraser.errors import DriveError
+from eraser.protocol.profile import FeatureRule
+from eraser.protocol.report import ControllerFacts
+
+_NOT_SAVED = frozenset({0x02, 0x10D})
+"""Invalid Field, Feature Identifier Not Saveable (Base 2.0, figures 126 and 128): drives that save
+none of a feature answer the one or the other."""
+
+_PROTECTIONS = frozenset({0x84, 0x85})
+"""Write protection of namespaces and of boot partitions: some of their values last for ever, so a
+profile's word is compared and never sent."""
+
+
+def mend(desk: Desk, found: ControllerFacts, rules: tuple[FeatureRule, ...]) -> bool:
+    """Sets features back to the profile's values, saved where the drive saves them.
+
+    Whether anything was sent. Of an older profile's data only the digest is there: what differs
+    from it is named by the last look, as is what the drive refuses.
+    """
+    controller, profile = desk.controller, desk.request.profile
+    wanted = [
+        (rule, other)
+        for rule, other in differing(profile.features, rules)
+        if other is not None and rule.fid not in _PROTECTIONS
+    ]
+    if not wanted or not is_of(profile, controller.identity(), found):
+        return False
+    saves, before = controller.identify().saves_features, len(desk.state.commands)
+    for rule, other in wanted:
+        known = known_of(rule)
+        if known.metadata:
+            for change in _metadata(rule, other):
+                words = {"send": change.data, "note": change.note}
+                _set(desk, rule.fid, change.cdw11, other.nsid, save=saves, **words)
+        elif not rule.digest or rule.complete:
+            _set_value(desk, rule, other, save=saves and known.saved)
+    return len(desk.state.commands) > before
+
+
+def _set_value(desk: Desk, rule: FeatureRule, other: FeatureRule, *, save: bool) -> None:
+    """The profile's value, or the drive's own default of what differs from drive to drive."""
+    known, wanted = known_of(rule), rule
+    if known.own_default:
+        wanted = read_as(desk.controller, other, FEATURE_DEFAULT) or rule
+    words: dict[str, Any] = {"send": wanted.content} if known.data else {}
+    value = wanted.value | rule.select
+    if known.in_dword_12:
+        words["cdw12"], value = wanted.value, rule.select
+    _set(desk, rule.fid, value, other.nsid, save=save, **words)
+
+
+def _metadata(rule: FeatureRule, other: FeatureRule) -> tuple[hostmetadata.Change, ...]:
+    """Nothing where it is not known what should be there, or where the drive answers in no form
+    that has elements."""
+    if not rule.complete:
+        return ()
+    try:
+        return hostmetadata.changes(rule.fid, rule.content, other.content)
+    except DriveError:
+        return ()
+
+
+def _set(desk: Desk, fid: int, value: int, nsid: int, *, save: bool, **words: Any) -> None:
+    """Also for now alone, where the drive does not save this feature."""
+    record = manage.set_feature(desk.controller, fid, value, nsid, save=save, **words)
+    desk.note(Sent(record))
+    if save and record.status in _NOT_SAVED:
+        _set(desk, fid, value, nsid, save=False, **words)

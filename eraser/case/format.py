@@ -1,0 +1,157 @@
+"""One Format NVM of a case. No resumption is promised for it, so a lost one is repeated."""
+
+from __future__ import annotations
+
+import time
+
+from eraser.case import probes
+from eraser.case.entries import AttemptOver, CommandEntry, Intent, MethodDone, Sent
+from eraser.case.session import Desk
+from eraser.clock import utc_now
+from eraser.controller.passthru import passthru_argv, status_of
+from eraser.drive.inspect import described
+from eraser.erase import format as format_nvm
+from eraser.erase.plan import OPCODE_FORMAT
+from eraser.errors import DriveError
+from eraser.protocol.report import CommandRecord, MethodRecord, Verdict
+from eraser.state import durations
+
+MAX_ATTEMPTS = 2
+"""Of one Format that failed; one whose end was lost with the power does not count as failed."""
+
+
+def _record(result: format_nvm.FormatResult, nsid: int, cdw10: int) -> CommandRecord:
+    return CommandRecord(
+        argv=result.argv,
+        opcode=OPCODE_FORMAT,
+        nsid=nsid,
+        cdw10=cdw10,
+        status=status_of(result.exit_code, result.stderr),
+        exit_code=result.exit_code,
+        message=" ".join(result.stderr.split())[:400],
+        started_at=result.started_at,
+        seconds=round(result.seconds, 3),
+    )
+
+
+class Format:
+    """One Format NVM of the plan."""
+
+    def __init__(self, desk: Desk, place: int, command: CommandEntry) -> None:
+        self.desk = desk
+        self.place = place
+        self.command = command
+        self.began = time.monotonic()
+
+    def run(self) -> None:
+        """To its result, whatever an earlier run left."""
+        while self.place not in self.desk.state.done:
+            intent = self.desk.state.intent
+            if intent is None:
+                self._send()
+                continue
+            result = format_nvm.read_result(
+                self.desk.files.format_result(self.place, intent.attempt)
+            )
+            if result is None:
+                # The child would still hold the lock if it lived: the power went, or all died.
+                self.desk.note(AttemptOver(self.place, "interrupted; its end is unknown"))
+            else:
+                self._judge(intent, result)
+
+    def _send(self) -> None:
+        desk, command = self.desk, self.command
+        if desk.state.opens_round(self.place):
+            probes.plant(desk, self.place)
+        self._wait_for_format()
+        desk.recheck()
+        intent = Intent(
+            self.place, desk.state.attempts.get(self.place, 0) + 1, adopted=False, log_before=""
+        )
+        desk.note(intent)
+        desk.hold.drop()
+        result = format_nvm.send(
+            passthru_argv(
+                desk.host.nvme,
+                desk.controller.path,
+                command.opcode,
+                nsid=command.nsid,
+                cdw10=command.cdw10,
+                timeout=desk.limits.format,
+            ),
+            desk.files.format_result(self.place, intent.attempt),
+            lock=desk.lock.share(),
+            timeout=desk.limits.format,
+            ready=desk.limits.ready,
+            tick=self._tick,
+        )
+        if result is None:
+            self._done(
+                intent,
+                Verdict.UNKNOWN,
+                f"no end within {desk.limits.format:g} s; it may still be running in the drive",
+                halt=True,
+            )
+            return
+        self._judge(intent, result)
+
+    def _tick(self, seconds: float) -> None:
+        """Format counts nothing that can be read meanwhile: what others took has to do."""
+        known = durations.estimate(self.desk.usual(self.command.method))
+        whole = self.desk.limits.format if known is None else max(known.p50, 0.1)
+        said = durations.left(seconds, 0.0, known) or f"{seconds:.0f} s"
+        self.desk.tell(min(seconds / whole, 0.99), f"{self.command.method.value}, {said}")
+
+    def _wait_for_format(self) -> None:
+        """A Format that outlived its sender (FPI not 0) must end before the next one starts."""
+        if self.desk.state.attempts.get(self.place, 0) == 0:
+            return
+        deadline = time.monotonic() + self.desk.limits.format
+        controller = self.desk.controller
+        while any(
+            namespace.format_progress & 0x7F
+            for _nsid, namespace in described(controller, controller.active_namespaces())
+        ):
+            if time.monotonic() >= deadline:
+                raise DriveError("an earlier Format is not at its end (FPI); look at the drive")
+            self.desk.tell(0.0, "an earlier Format is still running")
+            self.desk.check_time()
+            time.sleep(self.desk.limits.poll)
+
+    def _judge(self, intent: Intent, result: format_nvm.FormatResult) -> None:
+        record = _record(result, self.command.nsid, self.command.cdw10)
+        status, said = record.status, record.message
+        self.desk.note(Sent(record))
+        if status == 0:
+            self.desk.reclaim()
+            self._done(intent, Verdict.ERASED, "")
+            return
+        if status is None:
+            reason = f"no completion was seen ({said or 'killed'})"
+            outcome = Verdict.UNKNOWN
+        else:
+            reason = f"the drive ended it with status {status:#05x} ({said})"
+            outcome = Verdict.NOT_ERASED
+        if intent.attempt < MAX_ATTEMPTS:
+            self.desk.note(AttemptOver(self.place, reason))
+            self.desk.reclaim()
+            return
+        self._done(intent, outcome, reason)
+        self.desk.reclaim()
+
+    def _done(self, intent: Intent, result: Verdict, reason: str, *, halt: bool = False) -> None:
+        record = MethodRecord(
+            method=self.command.method,
+            cdw10=self.command.cdw10,
+            nsid=self.command.nsid,
+            attempts=intent.attempt,
+            adopted=False,
+            log_before="",
+            log_after="",
+            changed=False,
+            verdict=result,
+            reason=reason,
+            seconds=round(time.monotonic() - self.began, 3),
+            ended_at=utc_now(),
+        )
+        self.desk.note(MethodDone(self.place, record, halt))

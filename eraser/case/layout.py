@@ -1,0 +1,103 @@
+"""Commands that rearrange a drive, sent as carefully as one that erases.
+
+Each is in the journal before it goes out, and goes out from a child that holds the slot's lock.
+What became of one that a crash cut off, the next run reads from the child's file, or says that it
+does not know; what to do about it :mod:`eraser.case.restore` decides from the drive.
+"""
+
+from __future__ import annotations
+
+from eraser.case.entries import Changing, Sent
+from eraser.case.session import Desk
+from eraser.clock import utc_now
+from eraser.controller.passthru import message, passthru_argv, status_of
+from eraser.erase import format as detached
+from eraser.errors import BadInputError, DriveError
+from eraser.protocol.report import CommandRecord
+
+
+def change(
+    desk: Desk,
+    opcode: int,
+    *,
+    nsid: int = 0,
+    cdw10: int,
+    send: bytes = b"",
+    timeout: float,
+    note: str,
+) -> CommandRecord:
+    """Sends one to its end, ``send`` going with it; a bad status is a result.
+
+    Raises :class:`DriveError` where it has no end within ``timeout`` seconds.
+    """
+    argv = passthru_argv(
+        desk.host.nvme,
+        desk.controller.path,
+        opcode,
+        nsid=nsid,
+        cdw10=cdw10,
+        send_len=len(send),
+        timeout=timeout,
+    )
+    unknown = CommandRecord(
+        argv=argv,
+        opcode=opcode,
+        nsid=nsid,
+        cdw10=cdw10,
+        status=None,
+        exit_code=None,
+        message=f"{note}: interrupted; its end is unknown",
+        started_at=utc_now(),
+        seconds=0.0,
+        sent=send.rstrip(b"\0").hex(),
+    )
+    open_ = Changing(desk.state.changes + 1, note, unknown)
+    desk.note(open_)
+    result = detached.send(
+        argv,
+        desk.files.change_result(open_.number),
+        lock=desk.lock.share(),
+        timeout=timeout,
+        ready=desk.limits.ready,
+        tick=lambda seconds: desk.tell(min(seconds / timeout, 0.99), f"{note}, {seconds:.0f} s"),
+        stdin=send,
+    )
+    if result is None:
+        raise DriveError(
+            f"{note}: expected an end within {timeout:g} s, found none; it may still be running in "
+            "the drive"
+        )
+    record = _record(open_, result)
+    desk.note(Sent(record))
+    return record
+
+
+def settle(desk: Desk) -> None:
+    """What became of a command that an earlier run did not see the end of, into the journal.
+
+    The lock is ours: the child that sent it does not live any more.
+    """
+    open_ = desk.state.changing
+    if open_ is None:
+        return
+    try:
+        result = detached.read_result(desk.files.change_result(open_.number))
+    except BadInputError:
+        result = None  # torn: the power went while it was written
+    desk.note(Sent(open_.command if result is None else _record(open_, result)))
+
+
+def _record(open_: Changing, result: detached.FormatResult) -> CommandRecord:
+    sent = open_.command
+    return CommandRecord(
+        argv=result.argv,
+        opcode=sent.opcode,
+        nsid=sent.nsid,
+        cdw10=sent.cdw10,
+        status=status_of(result.exit_code, result.stderr),
+        exit_code=result.exit_code,
+        message=message(open_.note, result.stderr),
+        started_at=result.started_at,
+        seconds=round(result.seconds, 3),
+        sent=sent.sent,
+    )

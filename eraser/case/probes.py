@@ -1,0 +1,273 @@
+"""The probes of a case: what is noted about a drive, and put on it, before it is erased."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+from eraser.case.entries import Drawn, Fingerprinted, Keyed, Planted, Seeded, Sent
+from eraser.case.session import Desk
+from eraser.controller.passthru import CommandError
+from eraser.controller.spec import SanitizeState, SmartLog
+from eraser.errors import BadInputError, DriveError
+from eraser.media.blocks import block_count
+from eraser.media.iocommand import Namespace
+from eraser.media.passread import PassthroughReader, Patience
+from eraser.media.reader import Device
+from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
+from eraser.proof.sampling import share
+from eraser.proof.verify import NamespacePlan, VerifyPlan
+from eraser.protocol.profile import NamespaceLayout
+from eraser.protocol.report import Step
+from eraser.state.journal import replace_durably
+
+FEATURE_ERROR_RECOVERY = 0x05
+DULBE = 1 << 16
+"""Deallocated or Unwritten Logical Block Error Enable (Base 2.0, 5.27.1.4): reads of erased
+blocks would fail."""
+
+SEED_BYTES = 32
+
+MAX_UNREADABLE = 64
+"""Blocks. Each may cost the kernel half a minute, and a drive that answers no reads is erased all
+the same: the rest of its fingerprints are not worth days."""
+
+
+def fingerprint(desk: Desk) -> None:
+    """Samples what the last owner left, at the places that will be read again.
+
+    Never an error for a drive that does not answer: a missing probe is a finding.
+    """
+    state = desk.state
+    if state.fingerprinted is not None:
+        return
+    if state.attempts:
+        reason = "fingerprints: the erase had begun before they were taken (no journal)"
+        desk.note(Fingerprinted(0, (reason,)))
+        return
+    with desk.step(Step.FINGERPRINT):
+        if _sanitize_runs(desk):
+            reason = "fingerprints: a sanitize was running when the case began"
+            desk.note(Fingerprinted(0, (reason,)))
+            return
+        desk.note(_take_all(desk))
+
+
+def _sanitize_runs(desk: Desk) -> bool:
+    if not desk.controller.identify().can_sanitize:
+        return False
+    _raw, log = desk.sanitize_log()
+    return log.state is SanitizeState.RUNNING
+
+
+def _take_all(desk: Desk) -> Fingerprinted:
+    if not desk.state.probe_seed:
+        desk.note(Seeded(_seed()))
+    taken, missing = 0, list[str]()
+    try:
+        make_readable(desk)
+        plan = reading_plan(desk, probes=False)
+    except DriveError as error:
+        return Fingerprinted(0, (f"fingerprints: {error}",))
+    for namespace in plan.namespaces:
+        count, why = _take(desk, plan, namespace)
+        taken += count
+        missing += [why] if why else []
+    return Fingerprinted(taken, tuple(missing), _media_errors(desk))
+
+
+def _media_errors(desk: Desk) -> int | None:
+    """After the tenant's blocks were read: what these cost is not held against the erased drive."""
+    try:
+        return SmartLog.parse(desk.controller.smart_log()).media_errors
+    except DriveError:
+        return None  # the inspection has its own look, and the last one says what is wrong
+
+
+def _take(desk: Desk, plan: VerifyPlan, namespace: NamespacePlan) -> tuple[int, str]:
+    prints = Fingerprints(_key(desk), namespace.nsid)
+    why = ""
+
+    def look(fraction: float, detail: str) -> None:
+        desk.tell(fraction, detail)
+        if prints.unreadable >= MAX_UNREADABLE:
+            raise DriveError(f"given up after {prints.unreadable} blocks that cannot be read")
+
+    try:
+        with Device(namespace.path, rescue=namespace.rescue) as device:
+            prints.take(device, plan.places(namespace), look)
+    except DriveError as error:
+        why = f"fingerprints of namespace {namespace.nsid}: {error}"
+    if prints.unreadable and not why:
+        why = (
+            f"fingerprints of namespace {namespace.nsid}: {prints.unreadable} blocks could not "
+            "be read before the erase"
+        )
+    prints.save(str(desk.files.fingerprints(namespace.nsid)))
+    return len(prints), why
+
+
+def plant(desk: Desk, place: int) -> None:
+    """Canaries onto every namespace, before the command at ``place``; each once per place."""
+    state = desk.state
+    if not desk.policy.verification.canaries:
+        return
+    if place in state.planted and place not in state.uprooted:
+        return
+    with desk.step(Step.CANARIES):
+        planted, dropped, missing = 0, 0, list[str]()
+        for layout in layouts(desk):
+            count, why, lost = _plant_one(desk, layout)
+            planted, dropped = planted + count, dropped + lost
+            missing += [why] if why else []
+        desk.note(Planted(place, planted, tuple(missing), dropped))
+
+
+def _plant_one(desk: Desk, layout: NamespaceLayout) -> tuple[int, str, int]:
+    """Canaries that stand, why not all do, and writes that the drive dropped."""
+    where = f"canaries of namespace {layout.nsid}"
+    path = desk.hold.paths.get(layout.nsid)
+    if path is None:
+        return 0, f"{where}: no block device", 0
+    try:
+        with Device(path, writable=True) as device:
+            found = canaries_of(desk, layout).plant(device, desk.tell)
+    except DriveError as error:
+        return 0, f"{where}: {error}", 0
+    why = f"{where}: {found.failed} could not be planted: {found.reason}" if found.failed else ""
+    return found.planted, why, found.dropped
+
+
+def layouts(desk: Desk) -> tuple[NamespaceLayout, ...]:
+    """The namespaces as inspected, or as restored since: canaries stand at places of these, as far
+    as they have any."""
+    layout = desk.state.layout
+    if layout is None:
+        raise DriveError(f"{desk.request.slot}: expected an inspected drive, found none")
+    return tuple(namespace for namespace in layout if namespace.blocks)
+
+
+def canaries_of(desk: Desk, layout: NamespaceLayout) -> Canaries:
+    """The canaries of one namespace: its share of all, by size."""
+    total = sum(block_count(each.size) for each in layouts(desk))
+    blocks = block_count(layout.size)
+    wanted = desk.policy.verification.canaries
+    return Canaries(_key(desk), layout.nsid, blocks, share(wanted, blocks, total) if wanted else 0)
+
+
+def _key(desk: Desk) -> bytes:
+    """The case's secret. One that is not the journal's is never used: canaries of a key that was
+    lost would be missed, and count as gone. A new one makes the older probes void."""
+    path = desk.files.probe_key
+    key = path.read_bytes() if path.exists() else b""
+    if key and hashlib.sha256(key).hexdigest() == desk.state.key:
+        return key
+    key = secrets.token_bytes(KEY_BYTES)
+    replace_durably(path, key, 0o600)
+    desk.note(Keyed(hashlib.sha256(key).hexdigest()))
+    return key
+
+
+def make_readable(desk: Desk) -> None:
+    """DULBE off where a tenant (or a reset) left it on. Raises :class:`DriveError`."""
+    controller = desk.controller
+    for nsid in controller.active_namespaces():
+        try:
+            value = controller.get_feature(FEATURE_ERROR_RECOVERY, nsid)
+        except CommandError as error:
+            if error.status is None:
+                raise
+            continue  # not offered: nothing to switch off
+        if value & DULBE:
+            try:
+                controller.set_feature(FEATURE_ERROR_RECOVERY, value & ~DULBE, nsid)
+            except CommandError as error:
+                if error.status is None:
+                    raise
+                desk.tell(0.0, str(error))  # the reads will tell what that costs
+            desk.note(Sent(controller.records[-1]))
+
+
+def reading_plan(desk: Desk, *, probes: bool) -> VerifyPlan:
+    """What is to be read: with the probes that must be gone at fresh places, without them where
+    fingerprints are taken.
+
+    Raises :class:`DriveError` for a namespace that cannot be opened.
+    """
+    wanted = desk.policy.verification
+    return VerifyPlan(
+        mode=wanted.mode,
+        seed=bytes.fromhex(desk.state.seed if probes else desk.state.probe_seed),
+        confidence=wanted.confidence,
+        residual=wanted.residual,
+        namespaces=namespaces_to_read(desk, probes=probes),
+        reread=wanted.reread if probes else 0,
+    )
+
+
+def namespaces_to_read(desk: Desk, *, probes: bool) -> tuple[NamespacePlan, ...]:
+    """Every namespace that has a block device, with the ``probes`` that must be gone.
+
+    Raises :class:`DriveError` for one that cannot be opened.
+    """
+    _key(desk)  # before anything asks whether probes stand: a lost key makes them void
+    inspected = {layout.nsid: layout for layout in layouts(desk)}
+    temporary = {layout.nsid for layout in desk.state.temporary}
+    namespaces, patience = [], Patience(desk.limits.ready)
+    for nsid, path in sorted(desk.hold.paths.items()):
+        with Device(path) as device:
+            size = device.size
+        known = inspected.get(nsid)
+        namespaces.append(
+            NamespacePlan(
+                nsid,
+                path,
+                size,
+                canaries_of(desk, known)
+                if probes and known and desk.state.canaries_planted
+                else None,
+                _prints(desk, nsid) if probes and desk.state.kept(nsid) else None,
+                PassthroughReader(
+                    Namespace.of(
+                        nsid, desk.controller.identify_namespace(nsid), desk.limits.command
+                    ),
+                    patience,
+                ),
+                nsid in temporary,
+            )
+        )
+    return tuple(namespaces)
+
+
+def _prints(desk: Desk, nsid: int) -> Fingerprints | None:
+    """A namespace's fingerprints; None where they were never taken, or are damaged."""
+    path = desk.files.fingerprints(nsid)
+    try:
+        return Fingerprints.load(str(path), _key(desk)) if path.exists() else None
+    except BadInputError as error:
+        desk.tell(0.0, str(error))
+        return None
+
+
+def lost_fingerprints(desk: Desk, plan: VerifyPlan) -> tuple[str, ...]:
+    """What was taken and cannot be compared any more."""
+    taken = desk.state.fingerprinted
+    found = sum(len(each.fingerprints) for each in plan.namespaces if each.fingerprints)
+    if taken is None or found >= taken.taken:
+        return ()
+    return (f"fingerprints: {taken.taken} were taken, {found} are left",)
+
+
+def draw_seed(desk: Desk) -> None:
+    """The seed of the places to read, once per round, when the last method is over.
+
+    The fingerprints' own will not do: the drive was asked for their places before its erase, and
+    one that erases what it has seen alone (a mapping that is loaded on demand is enough) would
+    answer well at just these.
+    """
+    if not desk.state.seed:
+        desk.note(Drawn(_seed()))
+
+
+def _seed() -> str:
+    return secrets.token_hex(SEED_BYTES)

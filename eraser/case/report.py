@@ -1,0 +1,220 @@
+"""From what a case found to its report: outcome, label, fit and reasons. Without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from eraser.case.state import CaseState
+from eraser.drive.health import final, unfit
+from eraser.drive.profile import obstacles, unmendable
+from eraser.drive.residues import residues
+from eraser.protocol import buffers
+from eraser.protocol.applied import tolerated
+from eraser.protocol.policy import Label, Unallocated
+from eraser.protocol.profile import Profile
+from eraser.protocol.report import (
+    ControllerFacts,
+    EraseReport,
+    HealthRecord,
+    MethodRecord,
+    Outcome,
+    Verdict,
+)
+from eraser.state.case_files import CaseRequest
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the case ended: the outcome, and why it went no further where it did not."""
+
+    outcome: Outcome
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class AfterLook:
+    """The drive after the erase; None and a problem where it could not be read."""
+
+    facts: ControllerFacts | None = None
+    health: HealthRecord | None = None
+    differences: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    tools: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def detached(self) -> tuple[int, ...]:
+        """Namespaces that exist and are not attached: out of reach for Format, and for reading."""
+        return () if self.facts is None else tuple(n.nsid for n in self.facts.detached)
+
+
+def achieved(state: CaseState) -> Label | None:
+    """What the commands that ended well amount to.
+
+    Purge for one sanitize with success; Clear only where every planned Format succeeded, because
+    each erases its own namespace.
+    """
+    methods = state.methods
+    if any(m.method.is_sanitize and m.verdict is Verdict.ERASED for m in methods):
+        return Label.PURGE
+    if methods and len(methods) == len(state.steps) and _all_erased(methods):
+        return Label.CLEAR
+    return None
+
+
+def _all_erased(methods: tuple[MethodRecord, ...]) -> bool:
+    return all(method.verdict is Verdict.ERASED for method in methods)
+
+
+def judge_case(
+    state: CaseState, ending: Ending, after: AfterLook
+) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict over everything, with its reasons; empty only for erased."""
+    if ending.outcome is not Outcome.COMPLETED or ending.reason:
+        return _unfinished(state), (ending.reason or ending.outcome.value, *_doubts(state))
+    if state.verified is None:
+        return _unfinished(state), _doubts(state) or ("the erase was not verified",)
+    verdict, reasons = state.verified.verdict, state.verified.reasons
+    if verdict is Verdict.ERASED and achieved(state) is Label.CLEAR and after.detached:
+        names = ", ".join(map(str, after.detached))
+        return Verdict.UNKNOWN, (
+            f"namespaces {names} exist and are not attached: Format does not reach them",
+        )
+    return verdict, reasons if verdict is Verdict.ERASED else (*reasons, *_doubts(state))
+
+
+def _unfinished(state: CaseState) -> Verdict:
+    """Without a verification nothing was proved to be gone; a failed erase is known to be one."""
+    methods = state.methods
+    if methods and all(method.verdict is Verdict.NOT_ERASED for method in methods):
+        return Verdict.NOT_ERASED
+    return Verdict.UNKNOWN
+
+
+def _doubts(state: CaseState, passed: Collection[int] = ()) -> tuple[str, ...]:
+    """Commands that did not end well, each with why; not those whose ``id`` is in ``passed``."""
+    return tuple(
+        f"{method.method.value}: {method.reason or method.verdict.value}"
+        for method in state.methods
+        if method.verdict is not Verdict.ERASED and id(method) not in passed
+    )
+
+
+def hold_reasons(
+    request: CaseRequest, state: CaseState, verdict: Verdict, after: AfterLook
+) -> tuple[str, ...]:
+    """Why an erased drive is not handed out. Health and profile stand here and nowhere else."""
+    if verdict is not Verdict.ERASED:
+        return ()
+    passed = {id(record) for record in tolerated(request.policy, state.methods)}
+    found = list(_doubts(state, passed))
+    label, allowed = achieved(state), request.policy.allow_clear
+    if label is None:
+        found.append("no planned command ended well")
+    elif request.policy.label is Label.PURGE and label is Label.CLEAR and not allowed:
+        found.append("Purge was asked for, Clear was done, and the policy does not allow it")
+    if state.reset is not None and state.reset.problem:
+        found.append(f"controller reset before the verification: {state.reset.problem}")
+    if state.dropped:
+        found.append(
+            f"the drive called {state.dropped} writes done and stored something else: "
+            "nobody's data is safe on it; replace it"
+        )
+    found += after.problems
+    if state.freed is not None and state.freed.problem:
+        found.append(state.freed.problem)
+    found += _unreached(request, state, label)
+    inspected = None if state.inspected is None else state.inspected.facts
+    if held := buffers.why_held(buffers.seen(inspected, after.facts), label, request.policy):
+        found.append(held)
+    found += [
+        f"namespace {nsid} exists and is not attached: nobody has read it; attach or delete it"
+        for nsid in after.detached
+    ]
+    found += after.differences
+    if after.differences and state.restored is not None:
+        found += state.restored.problems
+    if after.health is not None:
+        found += unfit(after.health, request.policy.health)
+    return tuple(dict.fromkeys(found))
+
+
+def _unreached(request: CaseRequest, state: CaseState, label: Label | None) -> Iterator[str]:
+    """Capacity in no namespace that the drive would not show us, and may show somebody else."""
+    made, asked = state.allocated, request.policy.verification.unallocated
+    if made is None or not made.problem or not made.left:
+        return
+    if label is Label.CLEAR or asked is Unallocated.HOLD:
+        yield (
+            f"{made.left} bytes belong to no namespace, and nobody has read them: expected a "
+            f"temporary namespace over them, found {made.problem}"
+        )
+
+
+def _revisions(profile: Profile) -> frozenset[str]:
+    """Those that an operator knows, running or not."""
+    others = () if profile.condition is None else profile.condition.slot_firmware
+    return frozenset((*profile.firmware, *others))
+
+
+def assemble(
+    request: CaseRequest,
+    state: CaseState,
+    ending: Ending,
+    after: AfterLook,
+    finished_at: str,
+) -> EraseReport:
+    """The host's testimony, unsigned."""
+    verdict, reasons = judge_case(state, ending, after)
+    reasons += hold_reasons(request, state, verdict, after)
+    looked = after.facts or (None if state.inspected is None else state.inspected.facts)
+    retire = () if looked is None else tuple(unmendable(looked))
+    if after.health is not None:
+        retire += final(after.health, request.policy.health)
+    if verdict is not Verdict.ERASED and looked is not None:
+        # What kept the commands from the drive is why it is not erased.
+        reasons += tuple(obstacles(looked))
+    reasons = tuple(dict.fromkeys(reasons))
+    # In use: the same order comes again and its case begins anew, so nothing of this one counts.
+    again = ending.outcome is Outcome.IN_USE
+    label = None if again else achieved(state)
+    inspected = state.inspected
+    return EraseReport(
+        order_id=request.order_id,
+        slot=request.slot,
+        identity=state.identity,
+        generation=request.generation,
+        nonce=request.nonce,
+        incarnation=request.incarnation,
+        outcome=ending.outcome,
+        verdict=verdict,
+        fit=verdict is Verdict.ERASED and not reasons,
+        reasons=reasons,
+        policy=request.policy.name,
+        profile=request.profile.name,
+        asked=request.policy.label,
+        achieved=label,
+        downgraded=request.policy.label is Label.PURGE and label is Label.CLEAR,
+        facts_before=None if inspected is None else inspected.facts,
+        facts_after=after.facts,
+        profile_differences=after.differences,
+        commands=state.sent,
+        methods=() if again else state.methods,
+        verification=None if state.verified is None else state.verified.record,
+        health=after.health,
+        resumed=state.resumed,
+        started_at=finished_at if state.began is None else state.began.at,
+        finished_at=finished_at,
+        seconds={step: round(spent, 3) for step, spent in state.seconds.items()},
+        tools=after.tools,
+        residues=residues(
+            None if inspected is None else inspected.facts,
+            after.facts,
+            label,
+            _revisions(request.profile),
+            state.left,
+        ),
+        retire=retire,
+        visits=tuple(state.visits),
+        last_owner=None if state.revoked is None else state.revoked.last_owner,
+    )

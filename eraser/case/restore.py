@@ -1,0 +1,244 @@
+"""Bringing a drive back to its profile: the layout before its last command
+(docs/decisions/restore.md); locks before the erase are :mod:`eraser.case.unlock`'s, features at the
+end :mod:`eraser.case.features`'.
+
+Everything is decided from what is there now and from the profile, and is sent only where the two
+differ: a run that was killed half way is followed by one that does the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from eraser.case import temporary as case_temporary
+from eraser.case.entries import CommandEntry, Restored
+from eraser.case.layout import change
+from eraser.case.sanitize import wait_for_another
+from eraser.case.session import Desk
+from eraser.case.unlock import attach, look_anew, unlock_late, wrong
+from eraser.controller.passthru import FORMAT_NVM, NAMESPACE_MANAGEMENT
+from eraser.drive import manage
+from eraser.drive.inquiry import sensible
+from eraser.drive.inspect import DETACHED, described, detached, layouts
+from eraser.drive.profile import is_of
+from eraser.erase.layout import (
+    Act,
+    LayoutStep,
+    create_data,
+    layout_steps,
+    reformat_cdw10,
+    smaller,
+)
+from eraser.erase.plan import Capabilities, FormatTarget, make_plan
+from eraser.errors import DriveError
+from eraser.protocol.profile import NamespaceLayout, layout_differences
+from eraser.protocol.report import CommandRecord, ControllerFacts, Step, Verdict
+
+_NO_CAPACITY = 0x115
+"""Command specific status (Base 2.0, figure 128)."""
+
+
+def restore(desk: Desk) -> None:
+    """The profile's layout, once in a case. Never an error for what the drive refuses."""
+    unlock_late(desk)
+    active, loose = _layout(desk)
+    steps = _steps(desk, active, loose)
+    if not steps and not desk.state.erased:
+        # A sanitize was running when the drive was inspected.
+        case_temporary.allocate(desk)
+    if steps and (left := _unerased(desk, active)):
+        desk.note(Restored(False, active, (), (left,)))
+        return
+    if not steps:
+        # A run that died on the way may have done it all. What the inspection of an older version
+        # did not tell is no change.
+        changed = bool(layout_differences(_inspected(desk).namespaces, active))
+        desk.note(Restored(changed, active, _added(desk) if changed else (), ()))
+        return
+    with desk.step(Step.RESTORE):
+        if desk.controller.identify().can_sanitize:
+            wait_for_another(desk, "before the layout is restored")
+        case_temporary.free(desk)
+        problems = _carry_out(desk, steps)
+        active, loose = _read_layout(desk)
+        if any(step.act is Act.PLACE for step in steps) and not _lost(desk):
+            gone = (s for s in _steps(desk, active, loose) if s.act is Act.DELETE)
+            problems += _carry_out(desk, tuple(gone))
+            active, loose = _read_layout(desk)
+        if _steps(desk, active, loose) and not problems:
+            problems.append("restore: the drive took every command, and is not as it should be")
+        case_temporary.allocate(desk)
+        desk.note(Restored(True, active, _added(desk), tuple(problems)))
+
+
+def _unerased(desk: Desk, active: tuple[NamespaceLayout, ...]) -> str:
+    """Why nothing may be deleted: Format is all that there is, and it did not erase everything.
+
+    It never reaches what a deleted namespace held, and the next case would know nothing of it.
+    """
+    plan = desk.state.plan
+    if plan is None or any(command.method.is_sanitize for command in plan.commands):
+        return ""
+    failed = [str(m.nsid) for m in desk.state.methods if m.verdict is not Verdict.ERASED]
+    # One that does not describe itself was in no plan.
+    failed += [str(each.nsid) for each in active if not each.blocks]
+    if not failed:
+        return ""
+    return f"restore: nothing was changed, because namespaces {', '.join(failed)} were not erased"
+
+
+Layouts = tuple[tuple[NamespaceLayout, ...], tuple[NamespaceLayout, ...]]
+"""Attached namespaces, and detached ones."""
+
+
+def _layout(desk: Desk) -> Layouts:
+    """As this run inspected it, else as it is now: nobody but us had the drive within a run.
+
+    A sanitize that ran meanwhile may have kept the drive from telling of all namespaces.
+    """
+    inspected, plan = _inspected(desk), desk.state.plan
+    if desk.state.resumed or inspected.detached or (plan is not None and plan.locked):
+        return _read_layout(desk)
+    return inspected.namespaces, inspected.detached
+
+
+def _inspected(desk: Desk) -> ControllerFacts:
+    found = desk.state.inspected
+    if found is None or found.facts is None:
+        raise DriveError(f"{desk.request.slot}: expected an inspected drive, found none")
+    return found.facts
+
+
+def _read_layout(desk: Desk) -> Layouts:
+    controller = desk.controller
+    active = controller.active_namespaces()
+    loose: tuple[NamespaceLayout, ...] = ()
+    loose = sensible(
+        DETACHED,
+        lambda: detached(controller, controller.identify(), frozenset(active)),
+        loose,
+        [],  # the last look names it
+    )
+    temporary = {each.nsid for each in desk.state.temporary}
+    kept = tuple(nsid for nsid in active if nsid not in temporary)
+    return layouts(kept, described(controller, kept)), loose
+
+
+def _steps(
+    desk: Desk, active: tuple[NamespaceLayout, ...], loose: tuple[NamespaceLayout, ...]
+) -> tuple[LayoutStep, ...]:
+    """Nothing for a drive that the profile is not of: its sizes are another model's."""
+    inspected, identity = _inspected(desk), desk.state.identity
+    if identity is None or not is_of(desk.request.profile, identity, inspected):
+        return ()
+    capabilities = Capabilities(inspected.oacs, inspected.fna, inspected.sanicap)
+    return layout_steps(
+        desk.request.profile.namespaces,
+        active,
+        loose,
+        can_manage=capabilities.manages,
+        can_format=capabilities.formats,
+        tolerance=desk.request.profile.size_tolerance,
+    )
+
+
+def _carry_out(desk: Desk, steps: tuple[LayoutStep, ...]) -> list[str]:
+    problems: list[str] = []
+    for act, group in itertools.groupby(steps, key=lambda step: step.act):
+        # The kernel looks after each kind: it must not take a namespace that comes back under its
+        # number for the one that went, and it has to know one that is to change its format.
+        desk.hold.drop()
+        for step in group:
+            # Each: the disks are not claimed meanwhile, and what is deleted is gone.
+            desk.recheck()
+            desk.tell(0.0, f"{act.value} namespace {step.nsid}")
+            problems += _one(desk, step)
+            if _lost(desk):
+                # The kernel has reset the controller, after hours perhaps: the erase is due, and
+                # what is left of the layout is for a person.
+                look_anew(desk)
+                return problems
+        look_anew(desk)
+    return problems
+
+
+def _lost(desk: Desk) -> bool:
+    """The last command had no completion: each more might cost as long."""
+    return any(command.status is None for command in desk.state.commands[-1:])
+
+
+def _one(desk: Desk, step: LayoutStep) -> list[str]:
+    layout = step.layout
+    if step.act is Act.DELETE:
+        return wrong(_manage(desk, manage.DELETE, f"delete namespace {step.nsid}", nsid=step.nsid))
+    if step.act is Act.ATTACH or layout is None:
+        return attach(desk, step.nsid)
+    if step.act is Act.REFORMAT:
+        return wrong(
+            change(
+                desk,
+                FORMAT_NVM,
+                nsid=step.nsid,
+                cdw10=reformat_cdw10(layout),
+                timeout=desk.limits.format,
+                note=f"LBA format of namespace {step.nsid}",
+            )
+        )
+    record = _create(desk, step, layout)
+    less = smaller(layout, desk.request.profile.size_tolerance)
+    if record.status == _NO_CAPACITY and less is not None and step.act is Act.CREATE:
+        # Some drives do not give all that they were delivered with (docs/portraits.md).
+        record = _create(desk, step, less)
+    problems = wrong(record)
+    if record.status == _NO_CAPACITY:
+        free = desk.controller.identify().unallocated_bytes
+        problems[-1] += (
+            f"; {free} bytes are unallocated, {layout.size} are needed; where drives of this model "
+            "take less than they were delivered with, name how much less in the profile "
+            "(size_tolerance), approve it and release the slot"
+        )
+    nsid = manage.created(record)
+    if not nsid:
+        return problems
+    if nsid != step.nsid:
+        problems.append(
+            f"restore: expected the new namespace to be number {step.nsid}, found {nsid}"
+        )
+    return problems if step.act is Act.PLACE else problems + attach(desk, nsid)
+
+
+def _create(desk: Desk, step: LayoutStep, layout: NamespaceLayout) -> CommandRecord:
+    note = f"{step.act.value} namespace {step.nsid} of {layout.blocks} blocks"
+    return _manage(desk, manage.CREATE, note, send=create_data(layout))
+
+
+def _manage(
+    desk: Desk, select: int, note: str, *, nsid: int = 0, send: bytes = b""
+) -> CommandRecord:
+    return change(
+        desk,
+        NAMESPACE_MANAGEMENT,
+        nsid=nsid,
+        cdw10=select,
+        send=send,
+        timeout=desk.limits.format,
+        note=note,
+    )
+
+
+def _added(desk: Desk) -> tuple[CommandEntry, ...]:
+    """What erases the layout that there is now: Formats of it, on a drive that is erased by Format;
+    the last sanitize once more, where none is left to follow (it was adopted, or the journal is of
+    an older version). Namespaces that were made after it read as blank whatever it did."""
+    plan = desk.state.plan
+    if plan is None:
+        return ()
+    if any(command.method.is_sanitize for command in plan.commands):
+        return plan.commands[-1:] if desk.state.erased else ()
+    controller = desk.controller
+    targets = tuple(
+        FormatTarget.of(nsid, namespace)
+        for nsid, namespace in described(controller, controller.active_namespaces())
+    )
+    again = make_plan(desk.policy, Capabilities.of(controller.identify()), targets, desk.applied)
+    return tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in again.commands)

@@ -1,0 +1,344 @@
+"""One drive, from the lock to the report. Killed after any step, the next run goes on.
+
+Trust goes first to the drive's own log, then to the journal. A run ends in exactly one report,
+or in an error that leaves the case as it was, to be taken up again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import time
+from pathlib import Path
+
+from eraser import VERSION, build
+from eraser.case import (
+    erase as case_erase,
+)
+from eraser.case import (
+    features as case_features,
+)
+from eraser.case import (
+    layout,
+    probes,
+    sanitize,
+    subsystem,
+    temporary,
+    unlock,
+    verify,
+)
+from eraser.case.entries import Began, CommandEntry, Inspected, Planned, Resumed
+from eraser.case.report import AfterLook, Ending, assemble
+from eraser.case.session import Book, Desk, OnProgress, OutOfTimeError
+from eraser.case.state import CaseState
+from eraser.clock import utc_now
+from eraser.controller.lock import SlotLock
+from eraser.controller.nvme import Controller
+from eraser.drive import health
+from eraser.drive.features import features
+from eraser.drive.inspect import described, facts
+from eraser.drive.profile import compare
+from eraser.erase.plan import Capabilities, FormatTarget, make_plan
+from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
+from eraser.host import command
+from eraser.host.sysfs import AbsentError, Host, PciFunction
+from eraser.ownership.model import Moment
+from eraser.protocol.condition import Buffer
+from eraser.protocol.policy import Label
+from eraser.protocol.report import ControllerFacts, EraseReport, Outcome, Step, Verdict
+from eraser.state import duration_files
+from eraser.state.case_files import DEFAULT_RUN_DIR, CaseFiles, CaseRequest
+from eraser.state.journal import JournalError, read
+
+_VERSION_SECONDS = 10.0
+_PASSING_SECONDS = 1.0
+"""The worker looks whether a slot is locked by locking it for a moment."""
+_LOCK_POLL = 0.1
+
+
+class NoMethodError(EraserError):
+    """The policy allows no method that this drive offers. Nothing destructive was sent."""
+
+    exit_code = 10
+
+
+def run_case(
+    request: CaseRequest,
+    files: CaseFiles,
+    host: Host,
+    *,
+    on_progress: OnProgress,
+    run_dir: Path = DEFAULT_RUN_DIR,
+    anew: bool = False,
+) -> EraseReport:
+    """Carries the case to its end and returns the report, which is on the disk by then.
+
+    A finished case returns its report again, or with ``anew`` is followed by another one; an
+    interrupted one is resumed. Whatever goes wrong
+    with the drive ends in a report. Raises :class:`BusyError` where another process works on the
+    slot, :class:`BadInputError` where the state directory cannot be written, ``OSError`` where
+    the disk fails: the case then stays as it is, to be called again.
+    """
+    lock = SlotLock(request.slot.address, run_dir)
+    _acquire(lock, files, request, on_progress)
+    try:
+        if anew and files.finished():
+            files.clear()
+        return _locked(request, files, host, lock, on_progress)
+    finally:
+        lock.release()
+
+
+def _acquire(
+    lock: SlotLock, files: CaseFiles, request: CaseRequest, on_progress: OnProgress
+) -> None:
+    """Takes the lock; waits for a passing look, and for an orphaned Format of this very case."""
+    began = time.monotonic()
+    while True:
+        try:
+            lock.acquire()
+            return
+        except BusyError:
+            waited = time.monotonic() - began
+            if waited >= _PASSING_SECONDS:
+                if not _orphaned_format(lock, files) or waited >= request.policy.limits.format:
+                    raise
+                on_progress(Step.ERASE, 0.0, "a Format of an earlier run is still going")
+        time.sleep(_LOCK_POLL)
+
+
+def _orphaned_format(lock: SlotLock, files: CaseFiles) -> bool:
+    """The one that took the lock is dead, and its journal ends in an intent: a child is left."""
+    try:
+        if _alive(int(lock.path.read_text())):
+            return False
+        state = CaseState.of(read(files.journal))
+        return state.intent is not None or state.changing is not None
+    except (ValueError, OSError, JournalError):
+        return False
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody has reaped yet (Z) does not (proc(5), stat)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+def _locked(
+    request: CaseRequest, files: CaseFiles, host: Host, lock: SlotLock, on_progress: OnProgress
+) -> EraseReport:
+    report = files.report()
+    if report is not None:
+        files.keep_report(report)
+        return report
+    files.make()
+    try:
+        book = _book(request, files)
+    except JournalError as error:
+        return _end(request, files, CaseState(), Ending(Outcome.COMPLETED, str(error)), AfterLook())
+    desk = Desk(request, files, host, lock, book, on_progress)
+    try:
+        layout.settle(desk)
+        ending = _try(desk)
+        with desk.step(Step.REPORT):
+            after = _look_again(desk)
+        return _end(request, files, book.state, ending, after)
+    finally:
+        desk.close()
+        book.close()
+
+
+def _book(request: CaseRequest, files: CaseFiles) -> Book:
+    """The journal of this request: the one that is there, or a new one."""
+    book = Book(files)
+    began = book.state.began
+    if began is not None and began.work == request.same_work:
+        book.note(Resumed(utc_now(), Moment.now()))
+        return book
+    # No journal, or one of other work (another policy): what stands beside it means nothing. A
+    # sanitize that runs on from there is adopted by its command dword 10.
+    book.close()
+    files.sweep()
+    files.write_request(request)
+    book = Book(files)
+    book.note(Began(request.same_work, utc_now(), time.time(), Moment.now()))
+    return book
+
+
+def _end(
+    request: CaseRequest, files: CaseFiles, state: CaseState, ending: Ending, after: AfterLook
+) -> EraseReport:
+    report = assemble(request, state, ending, after, utc_now())
+    files.write_report(report)
+    duration_files.learn(files.state_dir, report)
+    return report
+
+
+def _try(desk: Desk) -> Ending:
+    """Every step that is left; an error of the drive is an ending, not a crash."""
+    try:
+        _steps(desk)
+    except InUseError as error:
+        return Ending(Outcome.IN_USE, str(error)) if _untouched(desk) else _stopped(error)
+    except IdentityError as error:
+        return Ending(Outcome.WRONG_DRIVE, str(error)) if _untouched(desk) else _stopped(error)
+    except AbsentError as error:
+        return Ending(Outcome.ABSENT, str(error)) if _untouched(desk) else _stopped(error)
+    except NoMethodError as error:
+        return Ending(Outcome.NO_METHOD, str(error))
+    except (DriveError, OutOfTimeError) as error:
+        return _stopped(error)
+    return Ending(Outcome.COMPLETED)
+
+
+def _untouched(desk: Desk) -> bool:
+    """This run sent nothing destructive to what is in the slot now."""
+    return not desk.opened or not (desk.state.attempts or desk.state.rearranged)
+
+
+def _stopped(error: EraserError) -> Ending:
+    return Ending(Outcome.COMPLETED, str(error))
+
+
+def _steps(desk: Desk) -> None:
+    with desk.step(Step.PROVE_IDLE):
+        desk.open()
+        subsystem.check(desk)
+        desk.revoke()
+    if desk.state.plan is None:
+        with desk.step(Step.INSPECT):
+            _inspect(desk)
+    plan = desk.state.plan
+    if plan is not None and plan.refusal:
+        raise NoMethodError(plan.refusal)
+    probes.fingerprint(desk)
+    verify.reconsider(desk)
+    if desk.state.allocated is not None and not desk.state.erased:
+        # A run that died after it had deleted them, and another round: they are erased again.
+        temporary.allocate(desk)
+    while desk.state.verified is None:
+        case_erase.erase(desk)
+        if desk.state.halted:
+            return
+        verify.reset(desk)
+        verify.verify(desk)
+    if desk.state.verified is not None and desk.state.verified.verdict is Verdict.ERASED:
+        # What was not erased stays where it can be seen: the next case begins with it.
+        temporary.free(desk)
+
+
+def _inspect(desk: Desk) -> None:
+    """What the drive is before anything is changed, and what will be sent to it."""
+    controller = desk.controller
+    capabilities = Capabilities.of(controller.identify())
+    plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
+    sanitizes = tuple(c.cdw10 for c in plan.commands if c.method.is_sanitize)
+    busy = not plan.refusal and sanitize.ours_runs(desk, sanitizes)
+    state, problems = None, list[str]()
+    try:
+        found = facts(controller)
+    except DriveError as error:
+        # A drive that leaves one question unanswered is erased all the same, then held: the last
+        # look asks again.
+        problems.append(f"inspection before the erase: {error}")
+        found = facts(controller, layout_only=True)
+    try:
+        state = health.read(controller.smart_log())
+    except DriveError as error:
+        problems.append(f"health before the erase: {error}")
+    if desk.state.inspected is None:
+        desk.note(Inspected(found, state, tuple(problems)))
+    if not plan.refusal and not busy:
+        unlock.unlock(desk, found)
+        if found.detached and plan.achieved is Label.CLEAR:
+            # Each has data of its own, and will be erased by its own command.
+            unlock.attach_all(desk, found)
+        # As an ordinary one from here on: fingerprints, canaries, commands and reading reach it.
+        temporary.allocate(desk)
+        if plan.achieved is Label.CLEAR and (found.detached or desk.state.temporary):
+            plan = make_plan(desk.policy, capabilities, _targets(controller), desk.applied)
+    commands = tuple(CommandEntry(c.method, c.opcode, c.nsid, c.cdw10) for c in plan.commands)
+    desk.note(Planned(commands, plan.achieved, plan.downgraded, plan.refusal, locked=busy))
+
+
+def _targets(controller: Controller) -> tuple[FormatTarget, ...]:
+    """One that does not describe itself is none: Format has to name its format. A sanitize reaches
+    it all the same, and the verification knows that it was not read."""
+    found = described(controller, controller.active_namespaces())
+    return tuple(FormatTarget.of(nsid, namespace) for nsid, namespace in found)
+
+
+def _look_again(desk: Desk) -> AfterLook:
+    """The drive as it is at the end. What cannot be read is named and keeps it from release."""
+    tools = _tools(desk.host)
+    if not desk.opened or desk.state.halted:
+        return AfterLook(tools=tools)
+    controller, problems = desk.controller, list[str]()
+    found, state = None, None
+    differences: tuple[str, ...] = ()
+    try:
+        found = _with_registers(facts(controller), desk.state.mapped)
+        identity = controller.identity()
+        if desk.state.identity is not None:
+            # No profile names a serial number, and a certificate is about one drive.
+            problems += (
+                f"it calls itself otherwise after the erase: {line}"
+                for line in desk.state.identity.differences(identity)
+            )
+        rules = features(controller, desk.request.profile.features)
+        # Only at a case's end: one that was stopped at once may be of a drive in use.
+        if desk.state.verified is not None and case_features.mend(desk, found, rules):
+            rules = features(controller, desk.request.profile.features)
+        differences = compare(desk.request.profile, identity, found, rules)
+    except DriveError as error:
+        problems.append(f"inspection after the erase: {error}")
+    try:
+        if desk.state.verified is not None and verify.written_after(desk):
+            problems.append("the drive was written to after the erase: find out by whom")
+        state = health.read(controller.smart_log())
+        earlier = _media_errors_before(desk.state)
+        if earlier is not None:
+            state = dataclasses.replace(state, media_errors_before=earlier)
+        link = health.link(PciFunction(desk.host, desk.request.slot.address))
+        state = dataclasses.replace(state, link=link)
+    except DriveError as error:
+        problems.append(f"health after the erase: {error}")
+    return AfterLook(found, state, differences, tuple(problems), tools)
+
+
+def _with_registers(found: ControllerFacts, mapped: tuple[Buffer, ...] | None) -> ControllerFacts:
+    """With what registers told while no driver had the drive, where nobody may read them now."""
+    condition = found.condition
+    if mapped is None or condition is None or not condition.buffers_untold:
+        return found
+    both = tuple(sorted({*condition.buffers, *mapped}))
+    told = dataclasses.replace(condition, buffers=both, buffers_untold=False)
+    return dataclasses.replace(found, condition=told)
+
+
+def _media_errors_before(state: CaseState) -> int | None:
+    """Before the erase, and after the last owner's blocks were read: an erase mends those."""
+    if state.fingerprinted is not None and state.fingerprinted.media_errors is not None:
+        return state.fingerprinted.media_errors
+    if state.inspected is None or state.inspected.health is None:
+        return None
+    return state.inspected.health.media_errors_after
+
+
+def _tools(host: Host) -> dict[str, str]:
+    """Versions of what did the work."""
+    try:
+        said = command.run((host.nvme, "version"), timeout=_VERSION_SECONDS)
+        nvme = said.stdout.decode("ascii", "replace").split("\n", 1)[0].strip()
+    except DriveError as error:
+        nvme = str(error)
+    return {
+        "eraser": VERSION,
+        "eraser build": build.digest(),
+        "nvme-cli": nvme,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }

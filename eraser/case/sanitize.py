@@ -1,0 +1,361 @@
+"""One Sanitize of a case, to its end. What the drive's own log says comes before what we remember.
+
+A command whose end was not seen is decided from log 81h, never sent again blindly.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+
+from eraser.case import probes, unlock
+from eraser.case.entries import (
+    AttemptOver,
+    CommandEntry,
+    Intent,
+    MethodDone,
+    SeenRunning,
+    Sent,
+    Uprooted,
+)
+from eraser.case.session import Desk
+from eraser.clock import utc_now
+from eraser.controller.passthru import CommandError
+from eraser.controller.spec import SanitizeLog, SanitizeState
+from eraser.erase.plan import OPCODE_SANITIZE
+from eraser.erase.sanitize import (
+    AfterLoss,
+    Assessment,
+    Standing,
+    Watchdog,
+    after_loss,
+    assess,
+    attach,
+    verdict,
+)
+from eraser.errors import DriveError
+from eraser.protocol.report import CommandRecord, MethodRecord, Step, Verdict
+from eraser.state import durations
+
+STATUS_SANITIZE_IN_PROGRESS = 0x1D
+"""Generic Command Status (Base 2.0, figure 126)."""
+
+EXIT_MEDIA_VERIFICATION = 5
+"""SANACT, dword 10 bits 2:0 (Base 2.1, 5.1.22); it changes nothing where it comes twice."""
+
+SETTLE_SECONDS = 2.0
+"""How long an accepted command may take to show up in log 81h before the log counts as stale."""
+
+MAX_OCCUPIED = 4
+"""Times that somebody else's sanitize may be faster than ours before a person has to look."""
+
+
+def adopt(desk: Desk) -> None:
+    """Adopts a running sanitize that no journal knows of, or waits for a foreign one."""
+    state = desk.state
+    if state.intent is not None or not desk.controller.identify().can_sanitize:
+        return
+    raw, now = desk.sanitize_log()
+    if now.state is not SanitizeState.RUNNING:
+        return
+    waiting = {
+        place: command
+        for place, command in enumerate(state.steps)
+        if place not in state.done and command.opcode == OPCODE_SANITIZE
+    }
+    found = attach(tuple(command.cdw10 for command in waiting.values()), now)
+    if found is None:
+        with desk.step(Step.ERASE, "another's sanitize"):
+            wait_for_another(desk, "before ours")
+        return
+    place = list(waiting)[found]
+    desk.note(Intent(place, 1, adopted=True, log_before=_text(raw)))
+
+
+def ours_runs(desk: Desk, cdw10s: tuple[int, ...]) -> bool:
+    """Whether a sanitize is running that will be adopted. Another's end is waited for: it keeps
+    most commands from the drive, and what is told meanwhile is not the whole truth.
+
+    Raises :class:`DriveError` when patience is over.
+    """
+    if not desk.controller.identify().can_sanitize:
+        return False
+    _raw, now = desk.sanitize_log()
+    if now.state is not SanitizeState.RUNNING:
+        return False
+    if attach(cdw10s, now) is not None:
+        return True
+    wait_for_another(desk, "before anything is asked")
+    return False
+
+
+def wait_for_another(desk: Desk, why: str) -> None:
+    """Until no sanitize is running. Raises :class:`DriveError` when patience is over."""
+    dog, left = _watchdog(desk), False
+    while True:
+        _raw, now = _patient_look(desk, dog)
+        if now.state is not SanitizeState.RUNNING:
+            return
+        if now.verifying and not left:
+            _leave_verification(desk)
+            left = True
+            continue
+        if over := dog.look(now.progress, time.monotonic()):
+            where = ", in the Media Verification state" if now.verifying else ""
+            raise DriveError(
+                f"waiting for another's sanitize (SCDW10 {now.cdw10:#x}){where}: {over}"
+            )
+        desk.tell(now.fraction, f"another's sanitize is running, {why}")
+        desk.check_time()
+        time.sleep(desk.limits.poll)
+
+
+def _leave_verification(desk: Desk) -> None:
+    """It is over, and waits for whoever wanted to look at the media: nobody does any more."""
+    desk.recheck()
+    record, _data = desk.controller.admin(
+        OPCODE_SANITIZE,
+        cdw10=EXIT_MEDIA_VERIFICATION,
+        timeout=desk.limits.command,
+        note="exit the Media Verification state",
+    )
+    desk.note(Sent(record))
+
+
+def _watchdog(desk: Desk) -> Watchdog:
+    return Watchdog(time.monotonic(), desk.limits.sanitize, desk.limits.stuck)
+
+
+def _patient_look(desk: Desk, dog: Watchdog) -> tuple[bytes, SanitizeLog]:
+    """Log 81h of a drive that may be too busy erasing to answer at once.
+
+    One lost answer says nothing about the sanitize, which outlives even a reset by the kernel.
+    Raises :class:`DriveError` when patience is over, and at once for a controller that is gone.
+    """
+    while True:
+        try:
+            return desk.sanitize_log()
+        except CommandError as error:
+            desk.controller.check_place()
+            if over := dog.still(time.monotonic()):
+                raise DriveError(f"{error}; {over}") from error
+            desk.check_time()
+            desk.tell(0.0, f"waiting for an answer: {error}")
+        time.sleep(desk.limits.poll)
+
+
+def _text(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+class Sanitize:
+    """One Sanitize of the plan."""
+
+    def __init__(self, desk: Desk, place: int, command: CommandEntry) -> None:
+        self.desk = desk
+        self.place = place
+        self.command = command
+        self.began = time.monotonic()
+        self._attended = False
+        """This run sent the command or saw it running: nobody else had the drive since."""
+
+    def run(self) -> None:
+        """To its result, whatever an earlier run left."""
+        while self.place not in self.desk.state.done:
+            intent = self.desk.state.intent
+            if intent is None:
+                self._send()
+            elif intent.adopted or self.desk.state.running_seen:
+                self._watch(intent)
+            else:
+                self._find_out(intent)
+
+    def _find_out(self, intent: Intent) -> None:
+        """An intent without a result: the log tells whether the command arrived."""
+        before = _parse(intent.log_before)
+        _raw, now = self.desk.sanitize_log()
+        match after_loss(self.command.cdw10, before, now):
+            case AfterLoss.WATCH:
+                self._seen()
+                self._watch(intent)
+            case AfterLoss.TAKE:
+                self._take(intent)
+            case AfterLoss.WAIT:
+                self.desk.note(Uprooted(self.place, "another's sanitize is running"))
+                wait_for_another(self.desk, "before ours")
+            case AfterLoss.SEND:
+                self.desk.note(
+                    AttemptOver(self.place, "interrupted; log 81h shows that it did not arrive")
+                )
+
+    def _send(self) -> None:
+        desk, cdw10 = self.desk, self.command.cdw10
+        wait_for_another(desk, "before ours")
+        unlock.unlock_late(desk)
+        probes.plant(desk, self.place)
+        desk.recheck()
+        raw, _before = desk.sanitize_log()
+        intent = Intent(self.place, self._attempts + 1, adopted=False, log_before=_text(raw))
+        desk.note(intent)
+        self._attended = True
+        record, _data = desk.controller.admin(
+            OPCODE_SANITIZE,
+            cdw10=cdw10,
+            timeout=desk.limits.command,
+            note=self.command.method.value,
+        )
+        desk.note(Sent(record))
+        if record.status is None:
+            # No completion: the kernel has reset the controller, and the log alone knows.
+            desk.controller.wait_live(desk.limits.ready, namespaces=False)
+        if record.status in (0, None):
+            self._watch(intent, settle=SETTLE_SECONDS)
+        elif record.status == STATUS_SANITIZE_IN_PROGRESS:
+            self._occupied(intent)
+        else:
+            self._refused(intent, record)
+
+    @property
+    def _attempts(self) -> int:
+        return self.desk.state.attempts.get(self.place, 0)
+
+    def _seen(self) -> None:
+        self._attended = True
+        if not self.desk.state.running_seen:
+            self.desk.note(SeenRunning(self.place))
+
+    def _occupied(self, intent: Intent) -> None:
+        """1Dh: somebody was faster. With our dword 10 it is as good as ours, else wait."""
+        raw, now = self.desk.sanitize_log()
+        if now.state is SanitizeState.RUNNING and now.cdw10 == self.command.cdw10:
+            self.desk.note(Intent(self.place, intent.attempt, adopted=True, log_before=_text(raw)))
+            return
+        reason = "status 0x1d: another's sanitize is running"
+        self.desk.note(AttemptOver(self.place, reason))
+        self.desk.note(Uprooted(self.place, reason))
+        if intent.attempt > MAX_OCCUPIED:
+            raise DriveError(f"{reason}, again and again; who else sanitizes this drive?")
+
+    def _refused(self, intent: Intent, record: CommandRecord) -> None:
+        reason = f"the drive refused it with status {record.status:#05x} ({record.message})"
+        raw, _now = self.desk.sanitize_log()
+        self._done(intent, raw, Verdict.NOT_ERASED, reason, changed=False)
+
+    def _watch(self, intent: Intent, *, settle: float = 0.0) -> None:
+        """Polls log 81h until our sanitize has ended or patience is over."""
+        dog, began = _watchdog(self.desk), time.monotonic()
+        row = self.desk.usual(self.command.method)
+        dog.stuck = durations.patience(row, dog.stuck)
+        known = durations.estimate(row)
+        while True:
+            raw, now = _patient_look(self.desk, dog)
+            found = self._assess(intent, now)
+            if found.standing is Standing.RUNNING:
+                self._seen()
+                dog.allow(now.estimate)
+                if over := dog.look(now.progress, time.monotonic()):
+                    self._done(intent, raw, Verdict.UNKNOWN, over, changed=True, halt=True)
+                    return
+                self.desk.check_time()
+                self.desk.tell(now.fraction, self._eta(now, began, known))
+            elif found.standing is Standing.FOREIGN:
+                wait_for_another(self.desk, "after our command")
+            elif found.changed or time.monotonic() - began >= settle:
+                self._end(intent, raw, found)
+                return
+            time.sleep(min(self.desk.limits.poll, settle or self.desk.limits.poll))
+
+    def _take(self, intent: Intent) -> None:
+        raw, now = self.desk.sanitize_log()
+        self._end(intent, raw, self._assess(intent, now))
+
+    def _assess(self, intent: Intent, now: SanitizeLog) -> Assessment:
+        before = None if intent.adopted else _parse(intent.log_before)
+        return assess(self.command.cdw10, before, now, running_seen=self.desk.state.running_seen)
+
+    def _eta(self, now: SanitizeLog, began: float, known: durations.Estimate | None) -> str:
+        name = self.command.method.value
+        left = durations.left(time.monotonic() - began, now.fraction, known)
+        return f"{name}, {left}" if left else name
+
+    def _end(self, intent: Intent, raw: bytes, found: Assessment) -> None:
+        if self._overwritten(raw, found) and intent.attempt <= MAX_OCCUPIED:
+            reason = "it was seen running, and another's sanitize has taken its place in log 81h"
+            self.desk.note(AttemptOver(self.place, reason))
+            self.desk.note(Uprooted(self.place, reason))
+            return
+        last = self.place + 1 == len(self.desk.state.steps)
+        failed = found.standing is Standing.FAILED
+        if failed and last and not self._failed_before():
+            # Another method of the plan is the better repetition; the last one has none.
+            self.desk.note(AttemptOver(self.place, found.reason))
+            return
+        if found.standing is Standing.SUCCEEDED and not self._attended and not _sealed(raw):
+            # Between that end and this run anybody may have written: on this host, or another.
+            reason = "ended unwatched, and the drive does not say that nothing was written since"
+            self.desk.note(AttemptOver(self.place, reason))
+            self.desk.note(Uprooted(self.place, reason))
+            return
+        reason = found.reason
+        if intent.adopted and not reason:
+            reason = "adopted: found running with our command dword 10, its end was seen by us"
+        self._done(intent, raw, verdict(found), reason, changed=found.changed, halt=failed and last)
+
+    def _overwritten(self, raw: bytes, found: Assessment) -> bool:
+        """Ours ran and its end is not told any more: nobody's fault, least of all the drive's."""
+        seen = self.desk.state.running_seen and found.standing is Standing.STALE
+        return seen and SanitizeLog.parse(raw).cdw10 != self.command.cdw10
+
+    def _failed_before(self) -> bool:
+        return "SSTAT 3" in self.desk.state.failures.get(self.place, "") or any(
+            "SSTAT 3" in done.record.reason for done in self.desk.state.done.values()
+        )
+
+    def _done(
+        self,
+        intent: Intent,
+        raw: bytes,
+        result: Verdict,
+        reason: str,
+        *,
+        changed: bool,
+        halt: bool = False,
+    ) -> None:
+        record = MethodRecord(
+            method=self.command.method,
+            cdw10=self.command.cdw10,
+            nsid=self.command.nsid,
+            attempts=intent.attempt,
+            adopted=intent.adopted,
+            log_before=intent.log_before,
+            log_after=_text(raw),
+            changed=changed,
+            verdict=result,
+            reason=reason,
+            seconds=round(time.monotonic() - self.began, 3),
+            ended_at=utc_now(),
+        )
+        self.desk.note(MethodDone(self.place, record, halt))
+
+
+def unwritten(record: MethodRecord, now: SanitizeLog) -> bool:
+    """The drive says that nobody wrote to it since ``record``'s sanitize ended."""
+    then = _parse(record.log_after)
+    return then.global_data_erased and (now.cdw10, now.state, True) == (
+        then.cdw10,
+        then.state,
+        now.global_data_erased,
+    )
+
+
+def seal_lost(record: MethodRecord, now: SanitizeLog) -> bool:
+    """Global Data Erased stood at the end of ``record``'s sanitize, and stands no more."""
+    return _parse(record.log_after).global_data_erased and not now.global_data_erased
+
+
+def _sealed(raw: bytes) -> bool:
+    return SanitizeLog.parse(raw).global_data_erased
+
+
+def _parse(text: str) -> SanitizeLog:
+    return SanitizeLog.parse(base64.b64decode(text))

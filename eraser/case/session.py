@@ -1,0 +1,338 @@
+"""What every step of a case works with: the drive held open, the book, the clock, the listener."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+
+from eraser.case.entries import Entry, Identified, Mapped, Revoked, Spent
+from eraser.case.state import CaseState
+from eraser.controller import binding
+from eraser.controller.binding import ensure_nvme_driver
+from eraser.controller.lock import PROBE_PATIENCE, NamespaceHold, SlotLock
+from eraser.controller.nvme import Controller, open_controller
+from eraser.controller.spec import SanitizeLog
+from eraser.controller.unique import check_unique
+from eraser.errors import DriveError, EraserError, IdentityError, InUseError
+from eraser.host.idle import prove_idle
+from eraser.host.sysfs import Host
+from eraser.ownership import revoke as ownership_revoke
+from eraser.ownership.model import Moment
+from eraser.protocol.applied import Applied, apply
+from eraser.protocol.policy import Limits, Method, Policy
+from eraser.protocol.report import Step
+from eraser.state import duration_files, durations
+from eraser.state.case_files import CaseFiles, CaseRequest
+from eraser.state.journal import Journal
+
+_FIRST_DISKS = 10.0
+"""Seconds that the disks of a drive get before the kernel is asked to look for them once more."""
+
+OnProgress = Callable[[Step, float, str], None]
+
+
+class OutOfTimeError(EraserError):
+    """The time that the order allowed is over."""
+
+
+class Book:
+    """The journal and what it adds up to, kept together."""
+
+    def __init__(self, files: CaseFiles) -> None:
+        """Opens the case's journal. Raises :class:`eraser.state.journal.JournalError`."""
+        self._journal = Journal(files.journal)
+        try:
+            self.state = CaseState.of(self._journal.lines)
+        except BaseException:
+            self._journal.close()
+            raise
+
+    def note(self, entry: Entry) -> None:
+        """Writes an entry; it is on the disk, and part of the state, when this returns."""
+        self._journal.append(type(entry).__name__, entry)
+        self.state.apply(entry)
+
+    def close(self) -> None:
+        """Lets go of the journal."""
+        self._journal.close()
+
+
+class Desk:
+    """One run of one case."""
+
+    def __init__(
+        self,
+        request: CaseRequest,
+        files: CaseFiles,
+        host: Host,
+        lock: SlotLock,
+        book: Book,
+        on_progress: OnProgress,
+    ) -> None:
+        self.request = request
+        self.files = files
+        self.host = host
+        self.lock = lock
+        self.book = book
+        self._on_progress = on_progress
+        self._step = Step.PROVE_IDLE
+        self._counted = 0.0
+        self._controller: Controller | None = None
+        self._hold: NamespaceHold | None = None
+        self._deadline = _deadline(request, book.state)
+        self._usual: dict[Method, durations.Row | None] = {}
+        self._applied = Applied.plain(request.policy)
+
+    @property
+    def state(self) -> CaseState:
+        """Where the case stands."""
+        return self.book.state
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the case."""
+        return self.request.policy
+
+    @property
+    def applied(self) -> Applied:
+        """The policy as it applies to this drive; its quirks count once it is open."""
+        return self._applied
+
+    @property
+    def limits(self) -> Limits:
+        """The time limits of this run."""
+        return self._applied.limits
+
+    @property
+    def controller(self) -> Controller:
+        """The drive, held open. Raises :class:`DriveError` before :meth:`open`."""
+        if self._controller is None:
+            raise DriveError(f"{self.request.slot}: expected an open controller, found none")
+        return self._controller
+
+    @property
+    def hold(self) -> NamespaceHold:
+        """The exclusive claim on the drive's disks. Raises :class:`DriveError` as above."""
+        if self._hold is None:
+            raise DriveError(f"{self.request.slot}: expected a claim on the disks, found none")
+        return self._hold
+
+    @property
+    def opened(self) -> bool:
+        """Whether the drive was found, is the right one, and is ours to work on."""
+        return self._hold is not None
+
+    def note(self, entry: Entry) -> None:
+        """Into the journal, before anything is done about it."""
+        self.book.note(entry)
+
+    def tell(self, fraction: float, detail: str) -> None:
+        """Progress within the step at hand."""
+        self._on_progress(self._step, min(max(fraction, 0.0), 1.0), detail)
+
+    @contextlib.contextmanager
+    def step(self, step: Step, detail: str = "") -> Iterator[None]:
+        """Names the step and counts its seconds, also where it ends in an error."""
+        outer, self._step = self._step, step
+        began, before = time.monotonic(), self._counted
+        self.tell(0.0, detail)
+        try:
+            yield
+        finally:
+            self._step = outer
+            # A step within a step counts for itself: the sum is the time of the case.
+            inner = self._counted - before
+            own = max(0.0, time.monotonic() - began - inner)
+            self._counted += own
+            self.note(Spent(step, round(own, 3)))
+
+    def usual(self, method: Method) -> durations.Row | None:
+        """What this host has learned of such drives; None where nothing."""
+        state = self.state
+        if state.identity is None or state.inspected is None or state.inspected.facts is None:
+            return None
+        if method not in self._usual:
+            firmware = state.inspected.facts.firmware
+            directory = self.files.state_dir
+            self._usual[method] = duration_files.load(directory, state.identity, firmware, method)
+        return self._usual[method]
+
+    def check_time(self) -> None:
+        """Raises :class:`OutOfTimeError` when the order's time is over."""
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            raise OutOfTimeError(
+                f"expected to end within {self.request.seconds_allowed} s, found the time over; "
+                "order it again with more, or look at the drive"
+            )
+
+    def out_of_time(self) -> bool:
+        """The same as a question."""
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def open(self, *, patience: float = PROBE_PATIENCE) -> None:
+        """Proves the drive idle, opens it, knows it, and claims it for this run. ``patience`` in
+        seconds is udev's, that looks at new disks first.
+
+        Raises ``InUseError``, ``AbsentError``, :class:`IdentityError` or :class:`DriveError`.
+        """
+        address, me = self.request.slot.address, frozenset({os.getpid()})
+        prove_idle(self.host, address, own_pids=me)
+        ensure_nvme_driver(self.host, address, timeout=self.limits.ready)
+        self._controller = open_controller(
+            self.host,
+            address,
+            timeout=self.limits.ready,
+            command_timeout=self.limits.command,
+            by_ioctl=True,
+        )
+        self._know()
+        self._learn_quirks()
+        self._await_disks()
+        self._hold = NamespaceHold(self._controller, patience=patience).take()
+        # The disks that come back after a reset or Format of ours are udev's first: a slow look of
+        # its is no reason to end a case that has erased already.
+        self._hold.patience = self.limits.ready
+        # Between the first look and the claim anybody may have come: from here on nobody can.
+        ours = self._controller.pids
+        prove_idle(self.host, address, own_pids=ours, claimed=self._hold.claimed)
+
+    def revoke(self) -> None:
+        """Takes the slot from its last owner: nobody starts on the drive from here on.
+
+        Every run does, because the gate may have been told something in between. Raises
+        ``InUseError`` where the owner may come back.
+        """
+        identity = self.controller.identity()
+        files, address = self.files, self.request.slot.address
+        last_owner = ownership_revoke.revoke(
+            files.state_dir, self.host, address, identity, by_hand=not self.request.order_id
+        )
+        if self.state.revoked is None:
+            self.note(Revoked(last_owner))
+
+    def _know(self) -> None:
+        found = self.controller.identity()
+        address, serial = self.request.slot.address, self.request.serial
+        for expected in (self.request.identity, self.state.identity):
+            if expected is not None and (differences := expected.differences(found)):
+                raise IdentityError(
+                    f"{address}: expected the drive of this case, found another: "
+                    f"{'; '.join(differences)}; nothing was sent to it"
+                )
+        if serial and serial != found.serial.strip():
+            raise IdentityError(
+                f"{address}: expected the drive with serial {serial!r}, found {found.serial!r}; "
+                "nothing was sent to it"
+            )
+        check_unique(self.host, found, self.request.slot.address)
+        if self.state.identity is None:
+            self.note(Identified(found))
+
+    def _learn_quirks(self) -> None:
+        known = self.state.identity
+        if not self.policy.quirks or known is None:
+            return
+        firmware = self.controller.identify().firmware
+        self._applied = apply(self.policy, known.vendor_id, known.model, firmware)
+
+    def _await_disks(self) -> None:
+        """A drive that has just come from a guest, or from a boot, is live before its disks are."""
+        try:
+            self.controller.wait_live(min(_FIRST_DISKS, self.limits.ready))
+            return
+        except DriveError as error:
+            self.tell(0.0, str(error))
+        try:
+            # The kernel drops a namespace whose identifiers a tenant changed, and does not look
+            # again by itself.
+            self.controller.rescan(timeout=self.limits.ready)
+            self.controller.wait_live(self.limits.ready)
+        except DriveError as error:
+            # A disk that the kernel cannot make is no reason not to erase; the verification knows
+            # which namespaces it must have read.
+            self.tell(0.0, str(error))
+
+    def recheck(self) -> None:
+        """The last look before a destructive command, through the open descriptor.
+
+        Raises :class:`IdentityError` or :class:`DriveError`.
+        """
+        expected = self.state.identity
+        found = self.controller.identity()
+        if expected is None or found != expected:
+            raise IdentityError(
+                f"{self.request.slot.address}: expected the drive of this case, found another "
+                f"({found.serial!r}); the command was not sent"
+            )
+        self.check_time()
+
+    def sanitize_log(self) -> tuple[bytes, SanitizeLog]:
+        """Log 81h, raw and parsed. Raises :class:`DriveError`."""
+        raw = self.controller.sanitize_log()
+        return raw, SanitizeLog.parse(raw)
+
+    def reclaim(self) -> None:
+        """Waits for the controller and its namespaces, and claims the disks anew.
+
+        Raises ``InUseError`` or :class:`DriveError`.
+        """
+        self.hold.drop()
+        self.controller.wait_live(self.limits.ready)
+        self.hold.take()
+
+    def reset(self, *, by_function: bool = False) -> str:
+        """Resets the controller, or the PCI function where the kernel can; why it failed, empty
+        where it did not. Raises ``InUseError``, and :class:`DriveError` for one that is not live
+        again."""
+        self.hold.drop()
+        problem, ready = "", self.limits.ready
+        try:
+            if not (by_function and self.controller.reset_function(timeout=ready)):
+                self.controller.reset(timeout=ready)
+        except DriveError as error:
+            problem = str(error)
+        self.reclaim()
+        return problem
+
+    def rebind(self) -> str:
+        """Gives the drive to nobody and takes it again, with the shutdown that the kernel's driver
+        announces then; why that was not done, empty where it was. Raises as :meth:`open`."""
+        self.hold.drop()
+        self.controller.close()
+        address, ready = self.request.slot.address, self.limits.ready
+        told = None
+        try:
+            # Whoever came since the claim was dropped would lose the drive under their hands.
+            prove_idle(self.host, address, own_pids=frozenset({os.getpid()}))
+            done = binding.rebind(self.host, address, timeout=ready)
+            problem, told = done.problem, done.registers
+        except InUseError as error:
+            problem = str(error)
+        self.open(patience=ready)
+        if told is not None and told.buffers != self.state.mapped:
+            self.note(Mapped(told.buffers))
+        return problem
+
+    def close(self) -> None:
+        """Lets go of disks and controller; the lock stays its owner's."""
+        if self._hold is not None:
+            self._hold.drop()
+        if self._controller is not None:
+            self._controller.close()
+
+
+def _deadline(request: CaseRequest, state: CaseState) -> float | None:
+    """When this run must end, on the monotonic clock.
+
+    In one boot this machine's own steady clock tells how much was used, and of earlier boots what
+    their runs noted; a step that lost its power is not among it. The time of day would end honest
+    cases: it may be days behind when a case begins, and set right by NTP.
+    """
+    if not request.seconds_allowed:
+        return None
+    now, used = Moment.now(), state.used
+    if state.since is not None and now.same_boot(state.since):
+        used += now.seconds - state.since.seconds
+    return time.monotonic() + max(0.0, request.seconds_allowed - used)

@@ -1,0 +1,34 @@
+"""Whether the drive has another controller, through which somebody may be using it (promise 2).
+
+Nobody sees from here what a second port leads to: another host, or a guest. A Sanitize through ours
+erases what is used through that one. Only a person knows, and says so in the profile.
+"""
+
+from __future__ import annotations
+
+from eraser.case.session import Desk
+from eraser.drive import inquiry
+from eraser.errors import InUseError
+
+
+def check(desk: Desk) -> None:
+    """Raises :class:`InUseError` where there are more controllers than the profile names, or where
+    the drive does not tell and the profile does not say so; ``DriveError`` where it is silent."""
+    controller = desk.controller
+    identify = controller.identify()
+    if not identify.many_controllers:
+        return
+    found = inquiry.sensible(
+        "controllers", lambda: inquiry.controllers(controller, identify), inquiry.UNTOLD, []
+    )
+    condition = desk.request.profile.condition
+    wanted = 1 if condition is None else condition.controllers
+    if found == wanted or 1 <= found <= wanted:
+        return
+    told = f"{found} controllers" if found else "that there are more, and not how many"
+    named = f"the {wanted}" if wanted else "the number"
+    raise InUseError(
+        f"{desk.request.slot.address}: expected no more controllers in its subsystem than {named} "
+        f"that the profile names, found {told}: a guest or another host may use the drive through "
+        "another one; nothing was sent to it; where nobody can, approve a profile of such a drive"
+    )

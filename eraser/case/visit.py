@@ -1,0 +1,232 @@
+"""The next tenant's first acts, done by us: between two methods all, after the last what reads.
+
+Nothing is written after the last method, so that the drive's own seal (Global Data Erased) and its
+counters stay what they are. What only a write brings to light shows after the method before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from eraser.case.entries import Visited
+from eraser.case.probes import FEATURE_ERROR_RECOVERY, make_readable, namespaces_to_read
+from eraser.case.session import Desk
+from eraser.controller.nvme import Controller
+from eraser.controller.passthru import CommandError
+from eraser.errors import DriveError
+from eraser.media.blocks import BLOCK
+from eraser.media.iocommand import Namespace
+from eraser.media.passread import Patience
+from eraser.media.reader import Device
+from eraser.proof.plan import NamespacePlan, VerifyPlan
+from eraser.proof.sampling import share
+from eraser.proof.visit import LARGE, CutOffError, Visitor
+from eraser.protocol.report import ActRecord, Step, Verdict, VisitRecord
+
+CHEAP = 60.0
+"""Seconds of a method that is run twice where it is the only one: a key is changed, and the blocks
+of most drives are erased, in less."""
+PAUSE = 1.0
+"""Seconds without a command, as between a guest's boot and its first work."""
+NEVER = (
+    "reset of the bus",
+    "reset of the subsystem",
+    "power cycle",
+    "formats with metadata",
+    "controller memory buffer and persistent memory region",
+)
+"""What a next tenant may do and this does not, for the report."""
+SHUTDOWN = "shutdown of the controller"
+"""Where the kernel's driver could not be made to let go of the drive."""
+_ASKED = (0x01, 0x02, 0x04, 0x06, 0x0B)
+"""Features that are set to what they are: arbitration, power, temperature, volatile write cache,
+events. Not the number of queues, which is the driver's."""
+RESETS = 3
+"""Of each kind: vfio-pci resets the function when a guest ends and when the next one starts, and a
+guest's firmware and kernel each take the controller for themselves."""
+_ERROR_LOG = 0x01
+
+
+def is_due(desk: Desk, place: int) -> bool:
+    """Whether the method before the command at ``place`` is to be tried before it is followed."""
+    state = desk.state
+    if not place or not desk.policy.verification.visit or place in state.attempts:
+        return False
+    if not state.opens_pass(place) or state.visited(place, wrote=True):
+        return False
+    before = state.done.get(place - 1)
+    return before is not None and before.record.verdict is Verdict.ERASED and _can_tell(desk)
+
+
+def wants_another(desk: Desk) -> bool:
+    """Whether the only method of the plan is to be run once more, with a visit in between: it has
+    ended well, within :data:`CHEAP` seconds that one run saw all of, and something stands on the
+    drive to tell by."""
+    state = desk.state
+    if not desk.policy.verification.visit or state.rounds > 1 or not _can_tell(desk):
+        return False
+    if len({command.method for command in state.steps}) != 1 or not state.methods:
+        return False
+    if state.untimed:
+        return False  # hours may have gone before this run
+    ended_well = all(method.verdict is Verdict.ERASED for method in state.methods)
+    return ended_well and sum(method.seconds for method in state.methods) <= CHEAP
+
+
+def _can_tell(desk: Desk) -> bool:
+    return desk.state.canaries_planted > 0
+
+
+def between(desk: Desk, place: int) -> None:
+    """All acts, after a method that another one follows. Raises ``InUseError``, OutOfTimeError,
+    and :class:`DriveError` for a drive that is gone."""
+    acts, undone = list[ActRecord](), list(NEVER)
+    with desk.step(Step.ERASE, "as its next tenant"):
+        for by_function in (True, False):
+            _leave(desk, undone)
+            for _ in range(RESETS):
+                _reset(desk, undone, by_function=by_function)
+            time.sleep(PAUSE)
+            _ask(desk)
+            desk.recheck()
+            acts += _visit(desk, _probes(desk), _read_and_write, undone, writable=True)
+        acts += _visit(desk, _probes(desk), Visitor.sweep, undone)
+        desk.note(Visited(VisitRecord(place, wrote=True, acts=_sum(acts), not_done=_once(undone))))
+
+
+def _probes(desk: Desk) -> dict[NamespacePlan, Sequence[int]]:
+    return {found: found.probes for found in namespaces_to_read(desk, probes=True)}
+
+
+def _read_and_write(visitor: Visitor) -> None:
+    visitor.read()
+    visitor.write()
+    visitor.read(", after writes")
+
+
+def _leave(desk: Desk, undone: list[str]) -> None:
+    problem = desk.rebind()
+    make_readable(desk)
+    undone += [f"{SHUTDOWN}: {problem}"] if problem else []
+
+
+def _reset(desk: Desk, undone: list[str], *, by_function: bool) -> None:
+    problem = desk.reset(by_function=by_function)
+    make_readable(desk)
+    undone += [problem] if problem else []
+
+
+def after(desk: Desk, plan: VerifyPlan) -> None:
+    """What reads alone, after the last method; the function was reset just before, where the drive
+    is read twice."""
+    state = desk.state
+    if not desk.policy.verification.visit or state.visited(len(state.steps), wrote=False):
+        return
+    undone = [*NEVER, "writes: nothing is written after the last method"]
+    undone += [] if plan.reread else ["reset of the function"]
+    if state.reset is None or not state.reset.announced:
+        undone.append(SHUTDOWN)
+    _ask(desk)
+    time.sleep(PAUSE)
+    pools = {namespace: plan.again(namespace) for namespace in plan.namespaces}
+    acts = _visit(desk, pools, Visitor.read, undone)
+    place = len(state.steps)
+    desk.note(Visited(VisitRecord(place, wrote=False, acts=_sum(acts), not_done=_once(undone))))
+
+
+def _visit(
+    desk: Desk,
+    pools: Mapping[NamespacePlan, Sequence[int]],
+    play: Callable[[Visitor], None],
+    undone: list[str],
+    *,
+    writable: bool = False,
+) -> list[ActRecord]:
+    """Every namespace, each with its share of the places; what was cut off goes to ``undone``."""
+    total, acts = sum(namespace.blocks for namespace in pools), list[ActRecord]()
+    for namespace, pool in pools.items():
+        desk.check_time()
+        try:
+            found = desk.controller.identify_namespace(namespace.nsid)
+            travels = Namespace.of(namespace.nsid, found, desk.limits.command)
+            with Device(namespace.path, writable=writable) as device:
+                visitor = Visitor(
+                    device,
+                    travels,
+                    Patience(desk.limits.ready),
+                    namespace.canaries,
+                    namespace.fingerprints,
+                    pool,
+                    share(desk.policy.verification.visit, namespace.blocks, total),
+                    large=_largest(desk, namespace.path, travels),
+                )
+                try:
+                    play(visitor)
+                except CutOffError as cut:
+                    undone.append(f"namespace {namespace.nsid}: {cut}")
+                finally:
+                    visitor.close()
+                acts += visitor.acts
+        except DriveError as error:
+            undone.append(f"namespace {namespace.nsid}: {error}")
+    return acts
+
+
+def _largest(desk: Desk, path: str, travels: Namespace) -> int:
+    """Bytes of blocks that one command may carry: MDTS (Base 2.0, figure 275), in pages of 4 KiB,
+    and what the kernel takes.
+
+    That is 128 KiB where an IOMMU translates (dma_opt_mapping_size in drivers/nvme/host/pci.c),
+    as it does on a host that hands drives to guests. More it refuses without asking the drive.
+    """
+    mdts = desk.controller.identify().mdts
+    most = min(LARGE, 4096 << mdts) if mdts else LARGE
+    disk = os.path.basename(path)
+    with contextlib.suppress(OSError, ValueError):
+        said = desk.host.text(f"/sys/block/{disk}/queue/max_hw_sectors_kb")
+        most = min(most, int(said) << 10)
+    if travels.extended:
+        most = most * travels.block_bytes // (travels.block_bytes + travels.metadata_bytes)
+    return max(BLOCK, most)
+
+
+def _ask(desk: Desk) -> None:
+    """Logs and features, as a guest's driver and its monitoring ask for them, and features set to
+    what they are; no answer matters."""
+    controller = desk.controller
+    looks: list[Callable[[], object]] = [
+        controller.smart_log,
+        controller.firmware_log,
+        lambda: controller.log(_ERROR_LOG, 64, "the Error Information log (01h)"),
+        *(functools.partial(_set_again, controller, fid) for fid in _ASKED),
+        *(
+            functools.partial(_set_again, controller, FEATURE_ERROR_RECOVERY, nsid)
+            for nsid in controller.active_namespaces()
+        ),
+    ]
+    for look in looks:
+        try:
+            look()
+        except CommandError as error:
+            if error.status is None:
+                raise
+
+
+def _set_again(controller: Controller, fid: int, nsid: int = 0) -> None:
+    controller.set_feature(fid, controller.get_feature(fid, nsid), nsid)
+
+
+def _sum(acts: list[ActRecord]) -> tuple[ActRecord, ...]:
+    """One record for each act, over all namespaces."""
+    found: dict[str, ActRecord] = {}
+    for each in acts:
+        found[each.act] = found[each.act].plus(each) if each.act in found else each
+    return tuple(found.values())
+
+
+def _once(undone: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(undone))

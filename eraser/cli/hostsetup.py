@@ -1,0 +1,211 @@
+"""``nvme-eraser host-setup``: keeps this host off the drives of tenants, and installs the gate."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import eraser
+from eraser.cli.output import add_format, show
+from eraser.defences import facts, hostrules, reloads, setup, standing
+from eraser.errors import BadInputError
+from eraser.gate import rules
+from eraser.gate.hookfile import HookSettings
+from eraser.host import iommu
+from eraser.host.sysfs import Host
+from eraser.protocol.identity import pci_address
+from eraser.protocol.ticket import Standing
+from eraser.state.case_files import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR
+
+_LIBRARY = Path(eraser.__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class SetupResult:
+    """What was (or would be) written, and what makes it count."""
+
+    changed: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    warnings: tuple[str, ...]
+    reloaded: tuple[str, ...]
+    """Commands that made the files count."""
+    not_done: tuple[str, ...]
+    """Commands that did not run or failed, each with why: the files do not count until they ran."""
+    told: tuple[int, ...]
+    """Processes of libvirt that were told to look for hooks."""
+    applied: bool
+
+
+def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
+    """The options."""
+    parser.add_argument(
+        "--pci",
+        required=True,
+        nargs="+",
+        action="extend",
+        metavar="ADDRESS",
+        help="every slot of this host that tenants' drives are in",
+    )
+    doing = parser.add_mutually_exclusive_group()
+    doing.add_argument("--dry-run", action="store_true", help="show the changes only")
+    doing.add_argument(
+        "--check", action="store_true", help="say what is not as it should be; exit code 1 then"
+    )
+    parser.add_argument(
+        "--no-gate",
+        action="store_true",
+        help="without the hook that lets guests start on certified drives only; removes it",
+    )
+    parser.add_argument(
+        "--library",
+        metavar="DIR",
+        help="holds the package of the eraser that libvirt's hook loads (default: this one)",
+    )
+    parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE_DIR, metavar="DIR")
+    parser.add_argument("--run-dir", type=Path, default=DEFAULT_RUN_DIR, metavar="DIR")
+    parser.add_argument("--root", type=Path, default=Path("/"), metavar="DIR")
+    add_format(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the rules and the hook, and has them count; doing it twice changes nothing.
+
+    Raises ``EraserError``.
+    """
+    root: Path = arguments.root
+    settings = _settings(arguments)
+    changes = hostrules.plan(arguments.pci, root)
+    warnings = [change.warning for change in changes if change.warning]
+    warnings += [*_slot_warnings(Host(root), arguments.pci)]
+    hook = hostrules.hook(settings, root)
+    if settings is not None or hook.needed:
+        changes.append(hook)
+    elif not arguments.no_gate:
+        warnings.append(
+            "no libvirt on this host, so no hook is installed; run host-setup again if one comes"
+        )
+    needed = [change for change in changes if change.needed]
+    before = _before(arguments)
+    left = () if before is None else hostrules.still_due(before.pending, root)
+    if arguments.check:
+        for change in needed:
+            print(hostrules.missing(change), file=sys.stderr)
+        for line in left:
+            print(f"NOT DONE: {line}; run 'nvme-eraser host-setup'", file=sys.stderr)
+    else:
+        sys.stderr.writelines(change.diff() for change in needed)
+    reloaded = reloads.Reloads()
+    told: tuple[setup.Told, ...] = ()
+    applied = not arguments.dry_run and not arguments.check
+    if applied:
+        slots = tuple(sorted({pci_address(slot) for slot in arguments.pci}))
+        lines = tuple(dict.fromkeys((*hostrules.reloads(changes), *left)))
+        if _running(root):
+            # Written down first: a host that stops in between has files that do not count yet.
+            made = setup.Setup(slots, settings, before.told if before else (), lines)
+            _save(arguments, made, before)
+            hostrules.apply(changes)
+            reloaded = reloads.run(lines)
+        else:
+            hostrules.apply(changes)
+            why = f"{root} is not the running system; run it there"
+            reloaded = reloads.Reloads(failed=tuple((line, why) for line in lines))
+        told = _remember(arguments, slots, settings, reloaded)
+    show(
+        SetupResult(
+            changed=tuple(change.path for change in needed),
+            unchanged=tuple(change.path for change in changes if not change.needed),
+            warnings=tuple(warnings),
+            reloaded=reloaded.done,
+            not_done=tuple(f"{line} ({why})" for line, why in reloaded.failed),
+            told=tuple(each.pid for each in told),
+            applied=applied,
+        ),
+        arguments.format,
+    )
+    for line, why in reloaded.failed:
+        print(f"NOT DONE: {line} ({why})", file=sys.stderr)
+    failed = bool(reloaded.failed) and _running(root)
+    return 1 if failed or (arguments.check and (needed or left)) else 0
+
+
+def _running(root: Path) -> bool:
+    """It is this system's own root, whose daemons can be told."""
+    return root == Path("/")
+
+
+def _slot_warnings(host: Host, addresses: list[str]) -> Iterator[str]:
+    """What is odd about the slots. Raises :class:`BadInputError` for one that has something else
+    than an NVMe drive in it."""
+    for slot in sorted({pci_address(address) for address in addresses}):
+        try:
+            code = host.text(f"/sys/bus/pci/devices/{slot}/class")
+        except FileNotFoundError:
+            yield f"{slot}: no PCI function is there now: a slot without drive, or a typing error?"
+            continue
+        if code != rules.NVME_CLASS:
+            raise BadInputError(
+                f"host-setup: expected NVMe drives, found a function of class {code} at {slot}"
+            )
+    yield from iommu.unprotected(host, sorted({pci_address(each) for each in addresses}))
+
+
+def _settings(arguments: argparse.Namespace) -> HookSettings | None:
+    """What the hook is to say; None where none is wanted or libvirt is not installed."""
+    if arguments.no_gate or not facts.libvirt_installed(Host(arguments.root)):
+        return None
+    try:
+        return HookSettings(
+            python=os.path.abspath(sys.executable),
+            library=os.path.abspath(arguments.library or _LIBRARY),
+            state_dir=str(arguments.state_dir),
+            run_dir=str(arguments.run_dir),
+        )
+    except ValueError as error:
+        raise BadInputError(f"host-setup: {error}") from error
+
+
+def _state_dir(arguments: argparse.Namespace) -> Path:
+    root: Path = arguments.root
+    return root / str(arguments.state_dir).lstrip("/")
+
+
+def _before(arguments: argparse.Namespace) -> setup.Setup | None:
+    """What the run before wrote down; None where there was none, or it is damaged."""
+    try:
+        return setup.load(_state_dir(arguments))
+    except BadInputError:
+        return None  # this run writes it anew
+
+
+def _save(arguments: argparse.Namespace, made: setup.Setup, before: setup.Setup | None) -> None:
+    if made != before:
+        setup.save(_state_dir(arguments), made)
+
+
+def _remember(
+    arguments: argparse.Namespace,
+    slots: tuple[str, ...],
+    settings: HookSettings | None,
+    reloaded: reloads.Reloads,
+) -> tuple[setup.Told, ...]:
+    """Writes down what was done, and tells running daemons where they may not know of the hook."""
+    root: Path = arguments.root
+    before = _before(arguments)
+    here = _running(root)
+    # Another root's files are read when that boots.
+    pending = reloaded.pending if here else ()
+    made = setup.Setup(slots, settings, () if before is None else before.told, pending)
+    told: tuple[setup.Told, ...] = ()
+    if settings is not None and here:
+        seen = facts.look_at_libvirt(Host(root), arguments.run_dir, made)
+        if standing.loaded(seen).standing is not Standing.PRESENT:
+            told = setup.tell(Host(root))
+            # Those that are told now are all that run.
+            made = replace(made, told=told)
+    _save(arguments, made, before)
+    return told

@@ -1,0 +1,1 @@
+"""One NVMe controller, held open: who it is, and the only ways to speak to it."""

@@ -1,0 +1,197 @@
+"""Admin commands to one controller, each remembered as it was sent.
+
+nvme-cli sends them; those that only read go by ioctl where there is an :class:`Asker`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from eraser.clock import utc_now
+from eraser.controller.passthru import (
+    LATER_PAUSE,
+    READS,
+    CommandError,
+    message,
+    passthru_argv,
+    said_later,
+    status_of,
+    success,
+)
+from eraser.controller.probe_process import ASKS, Asker, Question
+from eraser.host import command
+from eraser.protocol.report import CommandRecord
+
+EXIT_GRACE = 10.0
+"""Seconds that nvme-cli, or the asker's child, gets beyond the command's own timeout: the kernel
+resets the controller at that timeout, and only then does the call return."""
+
+
+class AdminQueue:
+    """Sends to ``path`` and keeps the records."""
+
+    def __init__(self, program: str, address: str, path: str, *, timeout: float) -> None:
+        self.program = program
+        self.address = address
+        self.path = path
+        self.timeout = timeout
+        """Seconds for one ordinary command."""
+        self.records: list[CommandRecord] = []
+        """Every admin command, as sent. Reads that repeat the one before them with the same
+        outcome (polls) are not listed again, they are counted in :attr:`repeats`."""
+        self.repeats = 0
+        self.asker: Asker | None = None
+        """By whom reading commands go; None where all go by nvme-cli."""
+
+    def check_open(self) -> None:
+        """Raises ``DriveError`` where nothing may be sent any more."""
+
+    def admin(
+        self,
+        opcode: int,
+        *,
+        nsid: int = 0,
+        cdw10: int = 0,
+        cdw11: int = 0,
+        cdw12: int = 0,
+        data_len: int = 0,
+        send: bytes = b"",
+        io: str = "",
+        timeout: float,
+        note: str = "",
+    ) -> tuple[CommandRecord, bytes]:
+        """Sends one admin command and returns what came back; a bad status is a result.
+
+        ``timeout`` in seconds is the kernel's for this command. ``data_len`` bytes are read from
+        the drive; the bytes are empty where the command failed. ``send`` goes to the drive with
+        the command. With ``io``, the path of a namespace's block device, it is an I/O command.
+        Raises :class:`DriveError` where the controller is closed or nvme-cli cannot run.
+        """
+        self.check_open()
+        if self.asker is not None and opcode in ASKS and not io and not send:
+            question = Question(opcode, nsid, cdw10, cdw11, cdw12, data_len, timeout)
+            return self._ask(self.asker, question, note)
+        argv = passthru_argv(
+            self.program,
+            io or self.path,
+            opcode,
+            nsid=nsid,
+            cdw10=cdw10,
+            cdw11=cdw11,
+            cdw12=cdw12,
+            data_len=data_len,
+            send_len=len(send),
+            io=bool(io),
+            timeout=timeout,
+        )
+        done = self._run(argv, timeout, send)
+        record = CommandRecord(
+            argv=argv,
+            opcode=opcode,
+            nsid=nsid,
+            cdw10=cdw10,
+            status=status_of(done.exit_code, done.stderr),
+            exit_code=done.exit_code,
+            message=message(note, done.stderr),
+            started_at=done.started_at,
+            seconds=round(done.seconds, 6),
+            sent=send.rstrip(b"\0").hex(),
+            cdw11=cdw11,
+            cdw12=cdw12,
+        )
+        self._remember(record)
+        return record, done.stdout if record.status == 0 else b""
+
+    def _run(self, argv: tuple[str, ...], timeout: float, send: bytes) -> command.Completed:
+        """A drive that says "later" has done nothing: it is asked again within ``timeout``."""
+        deadline = time.monotonic() + timeout
+        while True:
+            done = command.run(argv, timeout=timeout + EXIT_GRACE, stdin=send or None)
+            if not said_later(done.stderr) or time.monotonic() >= deadline:
+                return done
+            time.sleep(LATER_PAUSE)
+
+    def _ask(self, asker: Asker, question: Question, note: str) -> tuple[CommandRecord, bytes]:
+        started_at, began = utc_now(), time.monotonic()
+        answer = asker.ask(question, question.timeout + EXIT_GRACE)
+        if answer is None:
+            exit_code, status, said = None, None, "no answer"
+        elif answer.error:
+            exit_code, status, said = 1, None, os.strerror(answer.error)
+        elif answer.status:
+            exit_code, status, said = 1, answer.status, f"status {answer.status:#05x}"
+        else:
+            exit_code, status, said = 0, 0, success(answer.result)
+        record = CommandRecord(
+            argv=(),
+            opcode=question.opcode,
+            nsid=question.nsid,
+            cdw10=question.cdw10,
+            status=status,
+            exit_code=exit_code,
+            message=message(note, said),
+            started_at=started_at,
+            seconds=round(time.monotonic() - began, 6),
+            cdw11=question.cdw11,
+            cdw12=question.cdw12,
+        )
+        self._remember(record)
+        return record, b"" if answer is None else answer.data
+
+    def _remember(self, record: CommandRecord) -> None:
+        last = self.records[-1] if self.records else None
+        if last is not None and record.opcode in READS and _same(record, last):
+            self.repeats += 1
+        else:
+            self.records.append(record)
+
+    def read(
+        self,
+        opcode: int,
+        length: int,
+        what: str,
+        *,
+        nsid: int = 0,
+        cdw10: int = 0,
+        cdw11: int = 0,
+        cdw12: int = 0,
+        io: str = "",
+    ) -> bytes:
+        """``length`` bytes from the drive; ``io`` as in :meth:`admin`. Raises :class:`CommandError`
+        or :class:`DriveError`."""
+        record, data = self.admin(
+            opcode,
+            nsid=nsid,
+            cdw10=cdw10,
+            cdw11=cdw11,
+            cdw12=cdw12,
+            data_len=length,
+            io=io,
+            timeout=self.timeout,
+            note=what,
+        )
+        if record.status != 0:
+            raise self.failed(record, what)
+        if len(data) != length:
+            raise CommandError(
+                f"{self.address}: expected {length} bytes of {what}, found {len(data)}; "
+                "is this nvme-cli 2.3 or later?",
+                record,
+            )
+        return data
+
+    def failed(self, record: CommandRecord, what: str) -> CommandError:
+        """The error for a command whose status is not 0."""
+        status = "no completion" if record.status is None else f"status {record.status:#05x}"
+        return CommandError(
+            f"{self.address}: expected {what}, found {status} ({record.message}); "
+            "see the kernel's log",
+            record,
+        )
+
+
+def _same(one: CommandRecord, other: CommandRecord) -> bool:
+    """The same command with the same outcome."""
+    names = ("argv", "opcode", "nsid", "cdw10", "cdw11", "cdw12", "status")
+    return all(getattr(one, name) == getattr(other, name) for name in names)

@@ -1,0 +1,99 @@
+"""A free drive onto the kernel's nvme driver, where it can be read."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from eraser.controller import registers
+from eraser.controller.registers import Registers
+from eraser.errors import DriveError
+from eraser.host import command
+from eraser.host.idle import prove_idle
+from eraser.host.sysfs import AbsentError, Host, PciFunction, wait_for
+
+NVME = "nvme"
+
+
+def ensure_nvme_driver(host: Host, address: str, *, timeout: float) -> bool:
+    """Binds the function to ``nvme`` and waits until its controller is live; True if it rebound.
+
+    Proves the drive idle itself before it takes it from another driver: unbinding would tear it
+    from a guest, and waits in the kernel for as long as VFIO holds it. Clears ``driver_override``,
+    so that the function stays where it is after the next scan. Raises ``InUseError``,
+    :class:`AbsentError` or :class:`DriveError` after ``timeout`` seconds.
+    """
+    function = PciFunction(host, address)
+    if not function.present:
+        raise AbsentError(
+            f"expected a PCI function at {function.address}, found none; is the drive in its slot?"
+        )
+    rebound = function.driver != NVME
+    if rebound:
+        prove_idle(host, function.address, own_pids=frozenset({os.getpid()}))
+    if function.driver_override not in ("", NVME):
+        _write(host, f"{function.directory}/driver_override", "\n")
+    if rebound:
+        if function.driver is not None:
+            _write(host, f"{function.directory}/driver/unbind", function.address)
+        _write(host, "/sys/bus/pci/drivers_probe", function.address)
+        if function.driver != NVME:
+            _write(host, f"/sys/bus/pci/drivers/{NVME}/bind", function.address)
+    wait_for(
+        f"a live NVMe controller at {function.address}",
+        timeout,
+        lambda: any(function.state(name) == "live" for name in function.controllers),
+    )
+    return rebound
+
+
+@dataclass(frozen=True)
+class Rebound:
+    """What came of :func:`rebind`."""
+
+    problem: str = ""
+    """Why it was not done; empty where it was."""
+    registers: Registers | None = None
+    """As they were while no driver had the drive: many kernels let nobody look at other times."""
+
+
+def rebind(host: Host, address: str, *, timeout: float) -> Rebound:
+    """Takes the function from ``nvme`` and gives it back, as before and after each guest.
+
+    The driver announces a shutdown as it lets go (CC.SHN, Base 3.6.1; nvme_remove in
+    drivers/nvme/host/pci.c). Nobody may hold its controller or disks. Returns before the controller
+    is live. Raises :class:`DriveError` where the kernel took longer than ``timeout`` seconds.
+    """
+    function = PciFunction(host, address)
+    if function.driver != NVME:
+        return Rebound(f"expected the nvme driver at {address}, found {function.driver}")
+    unbind, bind = f"{function.directory}/driver/unbind", f"/sys/bus/pci/drivers/{NVME}/bind"
+    if problem := _by_child(function, unbind, timeout):
+        return Rebound(problem)
+    told = registers.read(function)
+    # To this driver by name: another one may have been told to take all drives of this kind.
+    return Rebound(_by_child(function, bind, timeout), told)
+
+
+def _by_child(function: PciFunction, path: str, timeout: float) -> str:
+    """Writes the function's address: by a child, for a write that is stuck in the kernel must not
+    keep us. Why it failed, or empty text."""
+    argv = ("tee", str(function.host.path(path)))
+    done = command.run(argv, timeout=timeout, stdin=function.address.encode())
+    if done.exit_code is None:
+        raise DriveError(
+            f"{function.address}: expected a write to {path} to end within {timeout:g} s, found no "
+            "answer; see the kernel's log"
+        )
+    return f"write to {path}: {done.stderr.strip()[:200]}" if done.exit_code else ""
+
+
+def _write(host: Host, path: str, value: str) -> None:
+    try:
+        with host.path(path).open("wb", buffering=0) as handle:
+            handle.write(value.encode())
+    except OSError as error:
+        raise DriveError(
+            f"expected to write {value.strip()!r} to {path}, found {error.strerror}; "
+            "see the kernel's log"
+        ) from error

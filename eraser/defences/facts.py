@@ -1,0 +1,222 @@
+"""Reads what ``defences`` decides on: files of libvirt's hooks, processes, the watcher's lock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from eraser.defences import standing
+from eraser.defences.setup import Setup
+from eraser.defences.standing import DaemonSeen, FileSeen, LibvirtSeen, ViewSeen, WatcherSeen
+from eraser.errors import EraserError
+from eraser.gate import hookfile
+from eraser.host import daemons, iommu, processes
+from eraser.host.processes import Process
+from eraser.host.sysfs import Host
+from eraser.protocol.ticket import Defence, DefenceSeen
+
+WATCHER_LOCK = "watcher.lock"
+"""In the run directory, locked by the watcher; holds its pid and its newest sign of life."""
+
+_INSTALLED = (
+    "/etc/libvirt",
+    *(
+        f"{place}/{name}"
+        for place in ("/usr/sbin", "/usr/bin", "/usr/local/sbin")
+        for name in processes.LIBVIRT_DAEMONS
+    ),
+)
+_MAX_HOOK = 1 << 20
+
+
+def libvirt_installed(host: Host) -> bool:
+    """Something of libvirt's daemon is on the host."""
+    return any(host.path(path).exists() for path in _INSTALLED)
+
+
+def defences_seen(
+    host: Host, run_dir: Path, setup: Setup | None, drift: Callable[[], tuple[str, ...]]
+) -> tuple[DefenceSeen, ...]:
+    """How each defence stands; trouble with looking at one hides no other.
+
+    ``drift`` tells which of host-setup's files are not as it wrote them.
+    """
+
+    def both() -> tuple[DefenceSeen, DefenceSeen]:
+        libvirt = look_at_libvirt(host, run_dir, setup)
+        return standing.hook(libvirt), standing.loaded(libvirt)
+
+    try:
+        hook, loaded = both()
+    except (OSError, EraserError) as error:
+        hook = standing.unknown(Defence.HOOK, error)
+        loaded = standing.unknown(Defence.LOADED, error)
+    return (
+        hook,
+        loaded,
+        _or_unknown(Defence.PATCH, lambda: standing.patch(_nova_computes(host))),
+        _or_unknown(Defence.RULES, lambda: _rules(host, setup, drift)),
+        _or_unknown(Defence.WATCHER, lambda: standing.watcher(look_at_watcher(run_dir))),
+    )
+
+
+def _rules(host: Host, setup: Setup | None, drift: Callable[[], tuple[str, ...]]) -> DefenceSeen:
+    if setup is None:
+        return standing.rules(None, ())
+    unprotected = iommu.unprotected(host, setup.slots)
+    return standing.rules(setup.slots, drift(), setup.pending, unprotected)
+
+
+def _or_unknown(defence: Defence, look: Callable[[], DefenceSeen]) -> DefenceSeen:
+    try:
+        return look()
+    except (OSError, EraserError) as error:
+        return standing.unknown(defence, error)
+
+
+def _nova_computes(host: Host) -> tuple[standing.NovaComputeSeen, ...]:
+    running = tuple(processes.processes(host))
+    return tuple(
+        standing.NovaComputeSeen(process.pid, daemons.patches(host, process), daemons.age(process))
+        for process in daemons.nova_computes(host, running)
+    )
+
+
+def look_at_libvirt(host: Host, run_dir: Path, setup: Setup | None) -> LibvirtSeen:
+    """The hook and every daemon. Raises ``OSError``."""
+    running = tuple(processes.processes(host))
+    settings = None if setup is None else setup.hook
+    return LibvirtSeen(
+        installed=libvirt_installed(host),
+        expected=None if settings is None else hookfile.text(settings).encode(),
+        daemons=tuple(
+            _daemon(host, process, run_dir, setup)
+            for process in processes.libvirt_daemons(host, running)
+        ),
+        idle_view=_view(host, "", settings),
+        vfio_guests=daemons.vfio_guests(host, running),
+    )
+
+
+def _daemon(host: Host, process: Process, run_dir: Path, setup: Setup | None) -> DaemonSeen:
+    root = processes.view(host, process)
+    boot = daemons.boot_id(host)
+    return DaemonSeen(
+        pid=process.pid,
+        name=process.name,
+        started_at=daemons.started_at(host, process),
+        called_at=_called_at(host.path(f"{root}{run_dir}") if root else run_dir, process),
+        told=tuple(
+            (told.inode, told.changed)
+            for told in (() if setup is None else setup.told)
+            if (told.pid, told.start, told.boot) == (process.pid, process.start, boot)
+        ),
+        view=_view(host, root, None if setup is None else setup.hook),
+    )
+
+
+def _called_at(run_dir: Path, process: Process) -> float | None:
+    """When this very daemon called the hook last, as the hook wrote it down."""
+    path = run_dir / hookfile.CALLED_FILE
+    try:
+        at = path.stat().st_mtime
+        same = path.read_text().split() == [str(process.pid), str(process.start)]
+    except (OSError, ValueError):
+        return None
+    return at if same else None
+
+
+def _view(host: Host, root: str, settings: hookfile.HookSettings | None) -> ViewSeen:
+    hook = f"{root}{hookfile.HOOK}"
+    file = _lstat(host.path(hook))
+    data: bytes | None = None
+    if file is not None:
+        try:
+            with host.path(hook).open("rb") as opened:
+                data = opened.read(_MAX_HOOK)
+        except OSError:
+            data = None
+    programs = () if settings is None else (settings.python,)
+    library = () if settings is None else (settings.door, *_package(host, root, settings.library))
+    parents = {
+        directory
+        for path in (hookfile.HOOK_DIRECTORY, *programs, *library[:1])
+        for directory in _parents(host, root, path)
+    }
+    loaded = {path: _stat(host.path(f"{root}{path}")) for path in library}
+    return ViewSeen(
+        directories={path: _lstat(host.path(f"{root}{path}")) for path in standing.DIRECTORIES},
+        file=file,
+        data=data,
+        programs={path: _stat(host.path(f"{root}{path}")) for path in programs},
+        # Python writes a compiled file under another name at first: what is gone again is none.
+        library={path: seen for path, seen in loaded.items() if seen or path in library[:1]},
+        parents={path: _stat(host.path(f"{root}{path}")) for path in sorted(parents)},
+    )
+
+
+def _package(host: Host, root: str, library: str) -> Iterator[str]:
+    """All that may be loaded of the eraser, compiled files too, as the daemon names it."""
+    top = host.path(f"{root}{library}/eraser")
+    for directory, _names, files in os.walk(top):
+        place = f"{library}/eraser/{Path(directory).relative_to(top)}".removesuffix("/.")
+        yield from (place, *(f"{place}/{name}" for name in files))
+
+
+def _parents(host: Host, root: str, path: str) -> Iterator[str]:
+    """The directories above ``path``, and above what it leads to by links."""
+    yield from map(str, Path(path).parents)
+    top = host.path(root or "/").resolve()
+    real = host.path(f"{root}{path}").resolve()
+    if real.is_relative_to(top):
+        yield from (
+            f"/{each.relative_to(top)}".removesuffix("/.") or "/"
+            for each in real.parents
+            if each.is_relative_to(top)
+        )
+
+
+def _lstat(path: Path) -> FileSeen | None:
+    return _seen(path, follow=False)
+
+
+def _stat(path: Path) -> FileSeen | None:
+    return _seen(path, follow=True)
+
+
+def _seen(path: Path, *, follow: bool) -> FileSeen | None:
+    try:
+        found = os.stat(path, follow_symlinks=follow)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return FileSeen(found.st_mode, found.st_uid, found.st_ino, found.st_ctime_ns)
+
+
+def look_at_watcher(run_dir: Path) -> WatcherSeen:
+    """Whether somebody holds the watcher's lock, and how long ago it said that it lives.
+
+    Raises ``OSError``.
+    """
+    try:
+        descriptor = os.open(run_dir / WATCHER_LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return WatcherSeen(held=False, silent=None)
+    try:
+        words = os.pread(descriptor, 64, 0).decode("ascii", "replace").split()
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return WatcherSeen(held=True, silent=_silence(words))
+        return WatcherSeen(held=False, silent=_silence(words))
+    finally:
+        os.close(descriptor)
+
+
+def _silence(words: list[str]) -> float | None:
+    try:
+        return max(0.0, time.monotonic() - float(words[1]))
+    except (IndexError, ValueError):
+        return None

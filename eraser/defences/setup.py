@@ -1,0 +1,90 @@
+"""What host-setup did on this host, for the self-check: which slots, which hook, who was told."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eraser.errors import BadInputError
+from eraser.gate.hookfile import HOOK, HookSettings
+from eraser.host import daemons, processes
+from eraser.host.sysfs import Host
+from eraser.protocol import codec
+from eraser.protocol.identity import pci_address
+from eraser.state.journal import replace_durably
+
+GROWN_UP = 5.0
+"""Seconds after its start until a daemon surely takes SIGHUP for a wish, and does not end by it."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A libvirt daemon was told (SIGHUP) to look for hooks while this very file was there.
+
+    ``start`` is in clock ticks since boot; ``inode`` and ``changed`` (st_ctime_ns) are the file's.
+    """
+
+    pid: int
+    start: int
+    boot: str
+    inode: int
+    changed: int
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The newest run. ``hook`` is None without libvirt on the host, and after ``--no-gate``."""
+
+    slots: tuple[str, ...]
+    hook: HookSettings | None = None
+    told: tuple[Told, ...] = ()
+    pending: tuple[str, ...] = field(default=(), metadata=codec.LATE)
+    """Commands that make its files count, and did not run or failed."""
+
+    def __post_init__(self) -> None:
+        for slot in self.slots:
+            if pci_address(slot) != slot:
+                raise ValueError(f"expected a PCI address in lower case, found {slot!r}")
+
+
+def setup_file(state_dir: Path) -> Path:
+    """Where it is kept."""
+    return state_dir / "gate" / "setup.json"
+
+
+def save(state_dir: Path, setup: Setup) -> None:
+    """Raises ``OSError``."""
+    path = setup_file(state_dir)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_durably(path, codec.canonical(setup) + b"\n")
+
+
+def load(state_dir: Path) -> Setup | None:
+    """None where host-setup was never run. Raises :class:`BadInputError`."""
+    path = setup_file(state_dir)
+    try:
+        return codec.load(Setup, path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadInputError(f"expected to read {path}, found {error.strerror}") from error
+
+
+def tell(host: Host) -> tuple[Told, ...]:
+    """Tells every running libvirt daemon that sees our hook to look for hooks.
+
+    Waits for daemons that have only just started. Raises ``OSError``.
+    """
+    told = []
+    boot = daemons.boot_id(host)
+    for process in processes.libvirt_daemons(host, tuple(processes.processes(host))):
+        try:
+            file = os.lstat(host.path(f"{processes.view(host, process)}{HOOK}"))
+        except FileNotFoundError:
+            continue  # a container with an /etc of its own: the self-check tells of it
+        time.sleep(max(0.0, GROWN_UP - daemons.age(process)))
+        daemons.tell_to_look(process)
+        told.append(Told(process.pid, process.start, boot, file.st_ino, file.st_ctime_ns))
+    return tuple(told)

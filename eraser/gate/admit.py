@@ -1,0 +1,187 @@
+"""The gate at work: locks, looks, asks the rules, and writes the book before anybody starts."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from eraser.clock import utc_now
+from eraser.controller.lock import SlotLock
+from eraser.errors import BusyError, EraserError
+from eraser.gate import rules
+from eraser.gate.look import look
+from eraser.host import domains
+from eraser.host.sysfs import Host
+from eraser.ownership import audit, revocation
+from eraser.ownership import store as books
+from eraser.ownership.cases import read_case
+from eraser.ownership.facts import CaseSeen, DriveSeen, SlotFacts, Starting
+from eraser.ownership.model import Book, Moment
+
+START_SECONDS = 24.0
+"""For a whole decision where nobody says how long it may take; the hook does."""
+
+LOOK_SHARE = 0.8
+"""Of a decision's time, for its drives to become ready and answer. The rest is for the book, which
+other guests may be writing."""
+
+LOOK_SECONDS = 4.0
+"""For a drive that the worker or a person asks about: they come again."""
+
+LOCK_PATIENCE = LOOK_SECONDS + 1.0
+"""Seconds. The worker holds a slot's lock for one look at the most: to take in a ticket, and to
+note the counters of a drive whose owner is off. An erase holds it for long."""
+
+_POLL = 0.01
+
+
+class GateRefusedError(EraserError):
+    """The guest must not start on its drives."""
+
+    exit_code = 11
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A start was let in; ``admissions`` is empty where no drive of ours is concerned."""
+
+    domain: str
+    admissions: tuple[rules.Admission, ...]
+
+
+def check(
+    state_dir: Path, run_dir: Path, host: Host, document: bytes, seconds: float = START_SECONDS
+) -> Passed:
+    """Lets a domain start on all of its NVMe drives, or on none, within ``seconds``.
+
+    What is let in stands in the book when this returns. Raises :class:`GateRefusedError` naming
+    every drive that speaks against it.
+    """
+    try:
+        named = domains.named(document)
+    except ValueError as error:
+        raise GateRefusedError(
+            f"refused: expected a libvirt domain on standard input, found {error}"
+        ) from error
+    starting = Starting(named.uuid, named.domain)
+    try:
+        return _check(state_dir, run_dir, host, starting, named.addresses, seconds)
+    except GateRefusedError:
+        raise
+    except EraserError as error:
+        raise refused(starting, str(error)) from error
+    except OSError as error:
+        raise refused(
+            starting,
+            f"expected to read the host's files, and to write to {state_dir} and {run_dir}, found "
+            f"{error}; is a disk full?",
+        ) from error
+
+
+def refused(starting: Starting, why: str) -> GateRefusedError:
+    """One line for libvirt's caller."""
+    return GateRefusedError(f"refused the start of domain {starting.name!r}: {why}")
+
+
+def _check(
+    state_dir: Path,
+    run_dir: Path,
+    host: Host,
+    starting: Starting,
+    named: frozenset[str],
+    seconds: float,
+) -> Passed:
+    classes = {address: pci_class(host, address) for address in named}
+    needed = rules.needing(named, classes, audit.exemptions(state_dir).addresses)
+    if not needed:
+        return Passed(starting.name, ())
+    ends = time.monotonic() + seconds
+    if not starting.uuid:
+        raise refused(starting, "expected a uuid in its definition, found none")
+    with locked_slots(needed, run_dir) as locked:
+        cases: dict[str, CaseSeen] = {}
+
+        def read_cases() -> None:
+            cases.update({address: read_case(state_dir, address) for address in needed})
+
+        free = [each for each in needed if each not in locked]
+        left = max(0.0, ends - time.monotonic())
+        drives = look(host, free, LOOK_SHARE * left, read_cases)
+        with books.opened(state_dir, seconds=max(0.0, ends - time.monotonic())) as book:
+            facts = [
+                facts_of(book.book, address, drives.get(address), cases[address], locked)
+                for address in needed
+            ]
+            found = [rules.admit(each, starting) for each in facts]
+            admissions = tuple(each for each in found if isinstance(each, rules.Admission))
+            refusals = [each for each in found if isinstance(each, rules.Refusal)]
+            if refusals:
+                # What can never be good again is told with the next hello, and erased again.
+                book.write(_voided(book.book, refusals))
+                raise refused(starting, " | ".join(map(str, refusals)))
+            book.write(rules.consume(book.book, admissions, starting, Moment.now(), utc_now()))
+    return Passed(starting.name, admissions)
+
+
+def _voided(book: Book, refusals: list[rules.Refusal]) -> Book:
+    for each in refusals:
+        if each.void:
+            book = revocation.void(book, each.address, each.void)
+    return book
+
+
+def pci_class(host: Host, address: str) -> str | None:
+    """The class code of a function; None where none is there. Raises other ``OSError``."""
+    try:
+        return host.text(f"/sys/bus/pci/devices/{address}/class")
+    except FileNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def locked_slots(addresses: tuple[str, ...], run_dir: Path) -> Iterator[dict[str, str]]:
+    """The locks of all slots, in their order; yields who holds those that we could not have."""
+    deadline = time.monotonic() + LOCK_PATIENCE
+    held: list[SlotLock] = []
+    locked: dict[str, str] = {}
+    try:
+        for address in sorted(addresses):
+            lock = SlotLock(address, run_dir)
+            holder = _acquire(lock, deadline)
+            if holder:
+                locked[address] = holder
+            else:
+                held.append(lock)
+        yield locked
+    finally:
+        for lock in held:
+            lock.release()
+
+
+def _acquire(lock: SlotLock, deadline: float) -> str:
+    """Takes a lock; who holds it where that does not work in time."""
+    while True:
+        try:
+            lock.acquire()
+            return ""
+        except BusyError:
+            if time.monotonic() >= deadline:
+                return f"process {lock.holder()}"
+        time.sleep(_POLL)
+
+
+def facts_of(
+    book: Book, address: str, drive: DriveSeen | None, case: CaseSeen, locked: dict[str, str]
+) -> SlotFacts:
+    return SlotFacts(
+        address=address,
+        entry=book.entry(address),
+        drive=drive or DriveSeen(None),
+        case=case,
+        incarnation=book.incarnation,
+        adopted=bool(book.adopted_at),
+        locked=locked.get(address, ""),
+    )

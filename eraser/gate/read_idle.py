@@ -1,0 +1,81 @@
+"""Reads an owner's drive while the owner is off, and writes down what it counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eraser.controller.lock import SlotLock
+from eraser.gate.admit import LOOK_SECONDS
+from eraser.gate.look import look
+from eraser.host import daemons, domains, slotwatch
+from eraser.host.sysfs import Host, PciFunction
+from eraser.ownership import rest
+from eraser.ownership import store as books
+from eraser.ownership.cases import read_case
+from eraser.ownership.facts import CaseStanding
+from eraser.ownership.model import Moment, Owner
+from eraser.ownership.revocation import START_GRACE_SECONDS
+from eraser.protocol.ticket import Counters
+
+
+def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
+    """Notes, or forgets, the counters at rest of a slot's drive; why not, empty where it did.
+
+    Holds the slot's lock, so that no start is let in meanwhile. Raises ``EraserError`` (among them
+    :class:`BusyError` for a slot that somebody works on) and ``OSError``.
+    """
+    with SlotLock(address, run_dir):
+        book = books.load(state_dir)
+        owner = book.entry(address).owner
+        wish = rest.wish(owner, PciFunction(host, address).driver, book.incarnation)
+        if wish is None or owner is None:
+            return "there is no need to"
+        if wish is rest.Wish.FORGET:
+            if not _runs(host, owner):
+                return "its owner does not run"
+            return _write(state_dir, host, address, owner, None)
+        if read_case(state_dir, address).standing is CaseStanding.OPEN:
+            return "an erase has not ended"
+        drive = look(host, [address], LOOK_SECONDS)[address]
+        if drive.identity != owner.identity:
+            return drive.trouble or "the drive is not its owner's"
+        if drive.counters is None:
+            return "the drive did not tell its counters (log 02h)"
+        if rest.stand_still(book.entry(address), drive.counters):
+            return "the drive counts nothing, so its counters would tell of no use"
+        # After the look: what was read is at rest only if nobody had begun to use it by then.
+        if owner.let_in is not None and Moment.now().within(START_GRACE_SECONDS, owner.let_in):
+            return "its owner was let in a moment ago"
+        if _runs(host, owner):
+            return "its owner runs"
+        return _write(state_dir, host, address, owner, drive.counters)
+
+
+def _runs(host: Host, owner: Owner) -> bool:
+    return any(each.running and each.named.uuid == owner.domain for each in domains.listed(host))
+
+
+def _write(
+    state_dir: Path, host: Host, address: str, owner: Owner, counters: Counters | None
+) -> str:
+    with books.opened(state_dir) as book:
+        if book.book.entry(address).owner != owner:
+            return "its owner's record changed meanwhile"
+        if counters is not None and not _watched(state_dir, host, address):
+            return "the watcher has not looked at the slot as it is now"
+        book.write(rest.rested(book.book, address, counters))
+    return ""
+
+
+def _watched(state_dir: Path, host: Host, address: str) -> bool:
+    """The drive is on nvme, and every vanish before stands in the book.
+
+    The watcher remembers a slot only once it has written down what happened there.
+    """
+    memory, now = slotwatch.load(state_dir), slotwatch.see(host, address)
+    known = {each.address: each.directory for each in memory.slots}
+    return (
+        now.driver == "nvme"
+        and memory.boot == daemons.boot_id(host)
+        and known.get(address) == now.directory
+    )

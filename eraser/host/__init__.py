@@ -1,0 +1,1 @@
+"""This host as its kernel, its processes and libvirt describe it. Knows no NVMe command."""

@@ -1,0 +1,99 @@
+"""What the gate wants to know of processes: nova-compute and its patch, guests, their times.
+
+Read from /proc alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+from eraser.host.processes import Process
+from eraser.host.sysfs import Host
+
+PATCH_MARK = "/memfd:nvme-quarantine-patch:"
+"""nova_patch holds a memfd of this name open in every nova-compute that it was applied to."""
+
+
+def nova_computes(host: Host, running: tuple[Process, ...]) -> tuple[Process, ...]:
+    """Every nova-compute, however it was started."""
+    return tuple(process for process in running if _is_nova_compute(host, process))
+
+
+def _is_nova_compute(host: Host, process: Process) -> bool:
+    if process.name == "nova-compute":
+        return True
+    if not process.name.startswith(("python", "nova")):
+        return False
+    try:
+        words = host.text(f"{process.directory}/cmdline").split("\0")
+    except OSError:
+        return False
+    if words[0].startswith("nova-compute"):
+        return True  # it set its own title
+    options = iter(words[1:])
+    for word in options:
+        if word == "-m":
+            return next(options, "") == "nova.cmd.compute"
+        if word in ("-W", "-X"):
+            next(options, "")
+        elif not word.startswith("-"):
+            return os.path.basename(word) == "nova-compute"
+    return False
+
+
+def patches(host: Host, process: Process) -> tuple[str, ...]:
+    """The names of our patch's marks in a process. Raises ``OSError``."""
+    return tuple(
+        target.removeprefix("/memfd:").removesuffix(" (deleted)")
+        for target in sorted(_open_files(host, process))
+        if target.startswith(PATCH_MARK)
+    )
+
+
+def vfio_guests(host: Host, running: tuple[Process, ...]) -> tuple[int, ...]:
+    """QEMU processes that hold a VFIO group: guests with PCI functions of this host.
+
+    Raises ``OSError``.
+    """
+    return tuple(
+        process.pid
+        for process in running
+        if process.name.startswith(("qemu", "kvm"))
+        and any(target.startswith("/dev/vfio/") for target in _open_files(host, process))
+    )
+
+
+def _open_files(host: Host, process: Process) -> list[str]:
+    """What its descriptors lead to; nothing where it has ended."""
+    directory = f"{process.directory}/fd"
+    found = []
+    for number in host.children(directory):
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(host.path(f"{directory}/{number}")))
+    return found
+
+
+def age(process: Process) -> float:
+    """Seconds since it started, on the clock that nobody can set."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - process.start / os.sysconf("SC_CLK_TCK")
+
+
+def started_at(host: Host, process: Process) -> float:
+    """When it started, seconds since the epoch on the present clock. Raises ``OSError``."""
+    for line in host.text("/proc/stat").splitlines():
+        if line.startswith("btime "):
+            return int(line.split()[1]) + process.start / os.sysconf("SC_CLK_TCK")
+    raise OSError("expected a line btime in /proc/stat, found none")
+
+
+def boot_id(host: Host) -> str:
+    """Which boot this is. Raises ``OSError``."""
+    return host.text("/proc/sys/kernel/random/boot_id").strip()
+
+
+def tell_to_look(process: Process) -> None:
+    """SIGHUP: libvirt reads its configuration and looks for hooks; guests do not notice."""
+    os.kill(process.pid, signal.SIGHUP)

@@ -1,0 +1,244 @@
+"""Which processes have a drive open, in whatever mount namespace they live.
+
+A descriptor is judged by the device behind it, because QEMU and containers have a /dev of their own
+where names mean nothing; the text of the link is a second witness for VFIO and PCI resources.
+
+The kernel's own memory answers, never a file server (:mod:`eraser.host.statx`), and it is a child
+that asks: whatever keeps it, keeps no case. Not seen: files that an io_uring holds without a
+descriptor, and closed ones that are still mapped; an exclusive claim or a bound driver shows most.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from eraser.errors import InUseError
+from eraser.host import kcmp, statx
+from eraser.host.bounded import StuckError, done_alone
+from eraser.host.sysfs import Host, PciFunction, numbers
+
+_GONE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
+"""A process or descriptor that ended while we looked (EINVAL: a zombie has no mounts)."""
+_NO_NODE = (errno.ESTALE, errno.ENOTCONN, errno.EACCES, errno.EIO, errno.EHOSTDOWN, errno.ETIMEDOUT)
+"""What a file server says, or somebody in its place. The type of a device node that a process has
+open is in the kernel's memory: looking it up meets none of these."""
+LOOK_SECONDS = 30.0
+"""For all descriptors of a host: a few microseconds each."""
+
+
+@dataclass(frozen=True)
+class Opener:
+    """One process with one descriptor that leads to the drive."""
+
+    pid: int
+    command: str
+    target: str
+    device: tuple[bool, int] | None
+    """Block or not, and st_rdev; None where only the link's text told."""
+
+
+Found = tuple[int, str, str, tuple[bool, int] | None]
+"""An :class:`Opener` as a child tells it."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One line of somebody's mountinfo."""
+
+    pid: int
+    numbers: str
+    point: str
+    kind: str
+    source: str
+
+
+def pids(host: Host) -> list[int]:
+    """Every process of the host."""
+    found = [int(name) for name in host.children("/proc") if name.isdecimal()]
+    if not found:
+        raise InUseError("cannot prove idle: expected processes in /proc, found none; mount /proc")
+    return found
+
+
+def command(host: Host, pid: int) -> str:
+    """The process's short name; empty where it has ended."""
+    try:
+        return host.text(f"/proc/{pid}/comm")
+    except OSError:
+        return ""
+
+
+def mounts(host: Host, processes: list[int]) -> dict[int, tuple[Mount, ...]]:
+    """What each process sees mounted; processes of one namespace and root are read once.
+
+    Raises :class:`InUseError` where a process's mounts cannot be read.
+    """
+    seen: dict[tuple[str, str], tuple[Mount, ...]] = {}
+    found: dict[int, tuple[Mount, ...]] = {}
+    for pid in processes:
+        try:
+            place = f"/proc/{pid}"
+            key = (
+                os.readlink(host.path(f"{place}/ns/mnt")),
+                os.readlink(host.path(f"{place}/root")),
+            )
+            if key not in seen:
+                seen[key] = tuple(_mountinfo(pid, host.text(f"{place}/mountinfo")))
+            found[pid] = seen[key]
+        except OSError as error:
+            if error.errno in _GONE:
+                continue
+            raise _unreadable(host, pid, error) from error
+    return found
+
+
+def _mountinfo(pid: int, text: str) -> Iterator[Mount]:
+    """proc(5), /proc/pid/mountinfo: fields before and after a lone hyphen."""
+    for line in text.splitlines():
+        fields = line.split(" ")
+        try:
+            rest = fields[fields.index("-", 6) + 1 :]
+            yield Mount(pid, fields[2], unescape(fields[4]), rest[0], unescape(rest[1]))
+        except (ValueError, IndexError) as error:
+            raise InUseError(
+                f"cannot prove idle: expected a mount in /proc/{pid}/mountinfo, found {line[:80]!r}"
+            ) from error
+
+
+def unescape(field: str) -> str:
+    """The kernel writes blanks and backslashes in a path as octal (\\040)."""
+    for code in ("040", "011", "012", "134"):
+        field = field.replace(f"\\{code}", chr(int(code, 8)))
+    return field
+
+
+def openers(
+    host: Host,
+    processes: list[int],
+    devices: frozenset[tuple[bool, int]],
+    names: frozenset[str],
+    seconds: float = LOOK_SECONDS,
+) -> list[Opener]:
+    """Descriptors on one of ``devices`` (block or not, st_rdev), or whose link ends in ``names``.
+
+    Raises :class:`InUseError` where a process's descriptors cannot be read, or not in time.
+    """
+    try:
+        found = done_alone(lambda at: _openers(host, processes, devices, names, at), seconds)
+    except StuckError as stuck:
+        raise InUseError(
+            "cannot prove idle: expected to see what all processes have open within "
+            f"{seconds:g} s, found no end at process {stuck.at} ({command(host, stuck.at)}); "
+            "has it a file of a server that is gone?"
+        ) from None
+    if isinstance(found, str):
+        raise InUseError(found)
+    return [
+        Opener(pid, name, target, node and (node[0], node[1])) for pid, name, target, node in found
+    ]
+
+
+def _openers(
+    host: Host,
+    processes: list[int],
+    devices: frozenset[tuple[bool, int]],
+    names: frozenset[str],
+    at: Callable[[int], None],
+) -> list[Found] | str:
+    """As :func:`openers`, which tells where it is; in words what could not be read."""
+    found: list[Found] = []
+    for pid in processes:
+        at(pid)
+        try:
+            for table in _tables(host, pid):
+                for number in _descriptors(host, table):
+                    opener = _opener(host, pid, f"{table}/{number}", devices, tuple(names))
+                    if opener is not None:
+                        found.append(opener)
+        except OSError as error:
+            if error.errno not in _GONE:
+                return str(_unreadable(host, pid, error))
+    return found
+
+
+def _tables(host: Host, pid: int) -> Iterator[str]:
+    """The directory of each table of descriptors: threads may have one of their own."""
+    yield f"/proc/{pid}/fd"
+    for thread in host.children(f"/proc/{pid}/task"):
+        if int(thread) != pid and not kcmp.same_files(pid, int(thread)):
+            yield f"/proc/{pid}/task/{thread}/fd"
+
+
+def _descriptors(host: Host, table: str) -> list[str]:
+    """None of a thread that has ended: those after it are looked at all the same."""
+    try:
+        return os.listdir(host.path(table))
+    except OSError as error:
+        if error.errno in _GONE:
+            return []
+        raise
+
+
+def _opener(
+    host: Host,
+    pid: int,
+    place: str,
+    devices: frozenset[tuple[bool, int]],
+    suffixes: tuple[str, ...],
+) -> Found | None:
+    path = host.path(place)
+    try:
+        target = os.readlink(path)
+    except OSError as error:
+        if error.errno in _GONE:
+            return None
+        raise
+    if not target.startswith("/"):
+        return None  # socket:[1], pipe:[2], anon_inode:[vfio-device]: the group's descriptor tells
+    plain = target.removesuffix(" (deleted)")
+    device: tuple[bool, int] | None = None
+    try:
+        device = statx.device(path)
+    except OSError as error:
+        if error.errno not in (*_GONE, *_NO_NODE):
+            raise
+    if device in devices or (suffixes and plain.endswith(suffixes)):
+        return pid, command(host, pid), target, device
+    return None
+
+
+def vfio_handles(
+    function: PciFunction,
+) -> tuple[frozenset[tuple[bool, int]], frozenset[str]]:
+    """Devices and link texts by which a process can hold the function past any driver.
+
+    Raises ``OSError`` or :class:`DriveError`.
+    """
+    host, names, places = function.host, set[str](), list[str]()
+    if (group := function.iommu_group) is not None:
+        names |= {f"/vfio/{group}", f"/vfio/noiommu-{group}"}
+        places += [f"/sys/class/vfio/{group}", f"/sys/class/vfio/noiommu-{group}"]
+    for entry in host.children(f"{function.directory}/vfio-dev"):
+        names.add(f"/vfio/devices/{entry}")
+        places.append(f"{function.directory}/vfio-dev/{entry}")
+    for entry in host.children(function.directory):
+        if entry.startswith("resource") and entry != "resource":
+            names.add(f"/{function.address}/{entry}")
+    devices = set[tuple[bool, int]]()
+    for place in places:
+        try:
+            text = host.text(f"{place}/dev")
+        except FileNotFoundError:
+            continue  # a group without a VFIO driver, or a kernel without VFIO devices
+        devices.add((False, os.makedev(*numbers(text, f"{place}/dev"))))
+    return frozenset(devices), frozenset(names)
+
+
+def _unreadable(host: Host, pid: int, error: OSError) -> InUseError:
+    return InUseError(
+        f"cannot prove idle: expected to read what process {pid} ({command(host, pid)}) has open, "
+        f"found {error.strerror}; run as root"
+    )

@@ -1,0 +1,72 @@
+"""Processes of this host, and libvirt's daemons among them.
+
+Read from /proc alone. A daemon may live in a container with an /etc of its own: what it sees is
+looked at through its own root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from eraser.host.sysfs import Host
+
+LIBVIRT_DAEMONS = ("libvirtd", "virtqemud")
+"""Those that start guests: the one for all, or the modular one for QEMU."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """``start`` is in clock ticks since boot (proc(5), stat, field 22): with the pid, who it is."""
+
+    pid: int
+    name: str
+    start: int
+
+    @property
+    def directory(self) -> str:
+        """Its place in /proc."""
+        return f"/proc/{self.pid}"
+
+
+def processes(host: Host) -> Iterator[Process]:
+    """Every process that has not ended."""
+    for entry in host.children("/proc"):
+        if not entry.isdecimal():
+            continue
+        try:
+            head, _, rest = host.text(f"/proc/{entry}/stat").rpartition(")")
+            fields = rest.split()
+            if fields[0] not in ("Z", "X"):
+                yield Process(int(entry), head.partition("(")[2], int(fields[19]))
+        except (OSError, ValueError, IndexError):
+            continue  # it ended while we looked
+
+
+def libvirt_daemons(host: Host, running: tuple[Process, ...]) -> tuple[Process, ...]:
+    """The daemons that serve the system: root's own. A user's session daemon passes no drives."""
+    return tuple(
+        process
+        for process in running
+        if process.name in LIBVIRT_DAEMONS and _uid(host, process) == 0
+    )
+
+
+def _uid(host: Host, process: Process) -> int | None:
+    try:
+        for line in host.text(f"{process.directory}/status").splitlines():
+            if line.startswith("Uid:"):
+                return int(line.split()[2])  # the effective one
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def view(host: Host, process: Process) -> str:
+    """What to put before a path to see it as the process does; empty where it sees what we see."""
+    try:
+        theirs = host.link(f"{process.directory}/ns/mnt")
+        ours = host.link("/proc/self/ns/mnt")
+    except OSError:
+        return ""
+    return "" if theirs in (None, ours) or ours is None else f"{process.directory}/root"

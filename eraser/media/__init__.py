@@ -1,0 +1,1 @@
+"""The blocks of a namespace, read and written past every cache."""

@@ -1,0 +1,1 @@
+"""Who has which drive of this host, and which drive may be handed out once."""

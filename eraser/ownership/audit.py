@@ -1,0 +1,128 @@
+"""What people told the gate: drives that are not its business; and an account of every word."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass
+from pathlib import Path
+
+from eraser.clock import utc_now
+from eraser.errors import BadInputError
+from eraser.ownership import store
+from eraser.ownership.store import BookError
+from eraser.protocol import codec
+from eraser.protocol.identity import pci_address
+from eraser.state.journal import replace_durably, sync_directory
+
+
+@dataclass(frozen=True)
+class Exemption:
+    """An NVMe function that this product does not manage: any guest may have it."""
+
+    address: str
+    reason: str
+    by: str
+    at: str
+
+    def __post_init__(self) -> None:
+        if pci_address(self.address) != self.address:
+            raise ValueError(f"expected a PCI address in lower case, found {self.address!r}")
+
+
+@dataclass(frozen=True)
+class Exemptions:
+    """All of a host's."""
+
+    exemptions: tuple[Exemption, ...] = ()
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """The functions that need no admission."""
+        return frozenset(each.address for each in self.exemptions)
+
+    def without(self, address: str) -> Exemptions:
+        """All but one."""
+        return Exemptions(tuple(each for each in self.exemptions if each.address != address))
+
+
+@dataclass(frozen=True)
+class Word:
+    """One line of the audit file: who told the gate what, and why."""
+
+    at: str
+    by: str
+    what: str
+    address: str
+    domain: str
+    reason: str
+
+
+def exempt_file(state_dir: Path) -> Path:
+    """Where the exemptions stand."""
+    return store.directory(state_dir) / "exempt.json"
+
+
+def audit_file(state_dir: Path) -> Path:
+    """Where every word is kept, one JSON object a line."""
+    return store.directory(state_dir) / "audit.jsonl"
+
+
+def exemptions(state_dir: Path) -> Exemptions:
+    """The host's exemptions. Raises :class:`BookError` where their file is damaged."""
+    path = exempt_file(state_dir)
+    try:
+        return codec.load(Exemptions, path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return Exemptions()
+    except BadInputError as error:
+        raise BookError(f"{error}; remove the file and give the exemptions again") from error
+
+
+def exempt(state_dir: Path, address: str, reason: str, by: str) -> None:
+    """Takes a function out of the gate's care. Raises ``EraserError``, ``OSError``."""
+    at = utc_now()
+    with store.locked(state_dir):
+        known = exemptions(state_dir).without(address).exemptions
+        account(state_dir, Word(at, by, "exempt", address, "", reason))
+        _write(state_dir, Exemptions((*known, Exemption(address, reason, by, at))))
+
+
+def include(state_dir: Path, address: str, reason: str, by: str) -> None:
+    """Takes it into the gate's care again. Raises ``EraserError``, ``OSError``."""
+    with store.locked(state_dir):
+        account(state_dir, Word(utc_now(), by, "include", address, "", reason))
+        _write(state_dir, exemptions(state_dir).without(address))
+
+
+def _write(state_dir: Path, found: Exemptions) -> None:
+    replace_durably(exempt_file(state_dir), codec.canonical(found) + b"\n")
+
+
+def account(state_dir: Path, word: Word) -> None:
+    """Appends to the audit file; it is on the disk when this returns. Needs the gate's lock.
+
+    Raises ``OSError``: without an account nothing is allowed.
+    """
+    path = audit_file(state_dir)
+    fresh = not path.exists()
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        line = codec.canonical(word) + b"\n"
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            line = b"\n" + line  # a full disk or a crash cut the last one short
+        if os.write(descriptor, line) != len(line):
+            raise OSError(f"{path}: expected to write {len(line)} bytes, wrote fewer")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if fresh:
+        sync_directory(path.parent)
+
+
+def who() -> str:
+    """Who runs this: the person behind sudo where there is one."""
+    name = pwd.getpwuid(os.getuid()).pw_name if os.getuid() else "root"
+    behind = os.environ.get("SUDO_USER", "")
+    return f"{behind} (sudo)" if behind and name == "root" else name

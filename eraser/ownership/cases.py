@@ -1,0 +1,75 @@
+"""Where a slot's erase stands, from the files of orders and cases. Needs the slot's lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from eraser.errors import BadInputError
+from eraser.ownership.facts import CaseSeen, CaseStanding
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.verdict import Outcome, Verdict
+from eraser.state import hostcard
+from eraser.state.case_dir import CasePlace
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What the gate needs of a case's report; the rest of it is long, and a guest waits."""
+
+    outcome: Outcome
+    verdict: Verdict
+    fit: bool
+    identity: ControllerIdentity | None
+
+
+def read_case(state_dir: Path, address: str) -> CaseSeen:
+    """The newest accepted order of the slot, or an erase by hand that has not ended.
+
+    What cannot be read counts as open: it may be an erase that was interrupted.
+    """
+    try:
+        order = hostcard.newest(state_dir, address)
+        seen = CaseSeen()
+        if order is not None:
+            seen = _of_order(state_dir, order.order_id, order.generation)
+        by_hand = "" if seen.standing is CaseStanding.OPEN else _by_hand(state_dir, address)
+    except (BadInputError, OSError) as error:
+        return CaseSeen(CaseStanding.OPEN, detail=str(error))
+    if by_hand:
+        return CaseSeen(CaseStanding.OPEN, seen.order_id, seen.generation, seen.identity, by_hand)
+    return seen
+
+
+def _of_order(state_dir: Path, order_id: str, generation: int) -> CaseSeen:
+    try:
+        raw = CasePlace.of_order(state_dir, order_id).report_file.read_bytes()
+    except FileNotFoundError:
+        return CaseSeen(CaseStanding.OPEN, order_id, generation, detail=f"order {order_id}")
+    report = codec.load_part(Ending, raw, "report.json")
+    standing = CaseStanding.ENDED
+    if report.outcome is Outcome.IN_USE:
+        standing = CaseStanding.IN_USE
+    elif report.outcome is Outcome.COMPLETED and report.verdict is Verdict.ERASED and report.fit:
+        standing = CaseStanding.ERASED
+    return CaseSeen(standing, order_id, generation, report.identity)
+
+
+def _by_hand(state_dir: Path, address: str) -> str:
+    """The directory of an interrupted stand-alone case of this slot; empty where there is none."""
+    cases = state_dir / "cases"
+    for path in sorted(cases.iterdir()) if cases.is_dir() else ():
+        place = CasePlace(state_dir, path.name)
+        if place.finished() or not place.journal.exists():
+            continue
+        from eraser.state.case_files import CaseFiles  # seldom, and much to load
+
+        try:
+            request = CaseFiles(state_dir, path.name).request()
+        except BadInputError:
+            # Its slot is not known. It was revoked before the case began, which keeps guests away.
+            continue
+        if not request.order_id and request.slot.address == address:
+            return f"begun by hand, in {path}; call 'nvme-eraser erase' again to end it"
+    return ""

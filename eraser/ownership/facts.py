@@ -1,0 +1,87 @@
+"""What the gate's rules decide on: one slot as it is at one moment. Frozen, and read elsewhere."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from eraser.controller.spec import SanitizeState
+from eraser.ownership.model import Entry
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.ticket import Counters
+
+
+@dataclass(frozen=True)
+class DriveSeen:
+    """The drive in a slot. ``driver`` is None where no function is there, empty for no driver."""
+
+    driver: str | None
+    identity: ControllerIdentity | None = None
+    counters: Counters | None = None
+    sanitize: SanitizeState | None = None
+    """None where the drive has no Sanitize."""
+    trouble: str = ""
+    """Why it could not be read as far as every start needs."""
+    namesake: str = ""
+    """Why the drive cannot be told from another of this host; empty where it can."""
+    place: str = ""
+    """Where sysfs has the function (:attr:`eraser.host.sysfs.PciFunction.place`)."""
+
+
+class CaseStanding(enum.StrEnum):
+    """Where the slot's erase stands on this host's disk."""
+
+    NONE = "none"
+    """No order was ever accepted."""
+    OPEN = "open"
+    """An erase was accepted, or begun by hand, and has no report yet."""
+    IN_USE = "in_use"
+    """The newest order was answered "in use": nothing was sent to the drive."""
+    ENDED = "ended"
+    """It ended otherwise."""
+    ERASED = "erased"
+    """The newest order's case ended with an erased, verified and fit drive."""
+
+
+@dataclass(frozen=True)
+class CaseSeen:
+    """The newest accepted order of a slot and what became of it."""
+
+    standing: CaseStanding = CaseStanding.NONE
+    order_id: str = ""
+    generation: int = 0
+    identity: ControllerIdentity | None = None
+    """The drive that the case's report is about."""
+    detail: str = ""
+    """For people, where the case is open."""
+
+
+@dataclass(frozen=True)
+class SlotFacts:
+    """Everything about one slot at one moment, read while its lock was ours."""
+
+    address: str
+    entry: Entry
+    drive: DriveSeen
+    case: CaseSeen
+    incarnation: str
+    """The host's present one."""
+    adopted: bool = True
+    """``gate adopt`` was run on this host."""
+    locked: str = ""
+    """Who holds the slot's lock; empty where we do."""
+
+    @property
+    def came_back(self) -> bool:
+        """The drive was gone from its slot since its newest erase began, in one boot."""
+        then, now = self.entry.place, self.drive.place
+        boots = {place.partition("/")[0] for place in (then, now)}
+        return then != now and len(boots) == 1
+
+
+@dataclass(frozen=True)
+class Starting:
+    """The domain that is about to start."""
+
+    uuid: str
+    name: str

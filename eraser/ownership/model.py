@@ -1,0 +1,157 @@
+"""What the gate remembers: who has which drive, and which drive may be handed out once. Frozen."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from eraser.protocol.identity import ControllerIdentity, pci_address
+from eraser.protocol.ticket import AllowanceUsed, Counters, LastOwner, Ticket, TicketState
+
+MAX_USED_ALLOWANCES = 32
+"""Kept for the hellos; the audit file keeps all."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A time on this machine's own steady clock: the boot it was in, and seconds since then."""
+
+    boot: str
+    seconds: float
+
+    @classmethod
+    def now(cls) -> Moment:
+        """CLOCK_BOOTTIME, which nobody can set."""
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return cls(boot, time.clock_gettime(time.CLOCK_BOOTTIME))
+
+    def same_boot(self, other: Moment | None) -> bool:
+        """Both were in one boot; False where the other is not known."""
+        return other is not None and self.boot == other.boot
+
+    def within(self, seconds: float, then: Moment) -> bool:
+        """``then`` was in this boot and at most ``seconds`` ago."""
+        return self.boot == then.boot and self.seconds - then.seconds <= seconds
+
+
+@dataclass(frozen=True)
+class PciIds:
+    """What configuration space tells of a drive that cannot be read (it is on vfio-pci)."""
+
+    vendor_id: int
+    device_id: int
+    subsystem_vendor_id: int
+    subsystem_device_id: int
+
+    @classmethod
+    def of(cls, identity: ControllerIdentity) -> PciIds:
+        """The PCI ids of an identity."""
+        return cls(
+            identity.vendor_id,
+            identity.device_id,
+            identity.subsystem_vendor_id,
+            identity.subsystem_device_id,
+        )
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The domain that the gate let in on the slot, and the drive that it got there."""
+
+    domain: str
+    """UUID, in lower case."""
+    name: str
+    identity: ControllerIdentity | None
+    """None where the drive was adopted unread; its owner's next start fills it in."""
+    pci: PciIds | None
+    incarnation: str
+    """The host's, when this was written. Under another it lets nobody in."""
+    since: str
+    adopted: bool
+    let_in: Moment | None
+    """Its newest start. None where it was adopted."""
+    rest: Counters | None = None
+    """The drive's own, read while the domain was off; None while it runs and where nobody could."""
+    left: str = ""
+    """Why the drive may have been elsewhere since the newest start, where ``rest`` cannot tell."""
+
+
+@dataclass(frozen=True)
+class KeptTicket:
+    """A ticket as it was taken in. ``counters`` are the drive's at that time."""
+
+    ticket: Ticket
+    state: TicketState
+    reason: str
+    counters: Counters | None
+    at: str
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """A person's word: the next start on this slot passes without a ticket, once."""
+
+    by: str
+    reason: str
+    at: str
+    domain: str
+    """UUID of the one domain it is for; empty for any."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """All that the gate knows of one slot."""
+
+    address: str
+    owner: Owner | None = None
+    last_owner: LastOwner | None = None
+    last_identity: ControllerIdentity | None = None
+    """The drive that ``last_owner`` had; None where nobody ever read it."""
+    ticket: KeptTicket | None = None
+    allowance: Allowance | None = None
+    away: str = ""
+    """Why the drive may have been elsewhere, or was worked on, since its newest ordered erase was
+    reported. It speaks against a ticket that comes later."""
+    place: str = ""
+    """Where sysfs had the drive when its newest erase took the slot (``PciFunction.place``). The
+    watcher may be down while a drive is away; this tells all the same, until the next boot."""
+
+    def __post_init__(self) -> None:
+        if pci_address(self.address) != self.address:
+            raise ValueError(f"expected a PCI address in lower case, found {self.address!r}")
+
+
+@dataclass(frozen=True)
+class Book:
+    """Every slot that the gate knows, and the allowances that were used, newest last."""
+
+    incarnation: str
+    entries: tuple[Entry, ...] = ()
+    adopted_at: str = ""
+    """When ``gate adopt`` first recorded who has what; empty where it never did."""
+    used_allowances: tuple[AllowanceUsed, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len({entry.address for entry in self.entries}) != len(self.entries):
+            raise ValueError("expected each slot once, found one twice")
+
+    def entry(self, address: str) -> Entry:
+        """What is known of a slot; an empty entry where nothing is."""
+        for entry in self.entries:
+            if entry.address == address:
+                return entry
+        return Entry(address)
+
+    def with_entry(self, entry: Entry) -> Book:
+        """The book with one slot's entry replaced."""
+        others = [known for known in self.entries if known.address != entry.address]
+        return dataclasses.replace(
+            self, entries=tuple(sorted([*others, entry], key=lambda each: each.address))
+        )
+
+    def with_used(self, used: AllowanceUsed) -> Book:
+        """The book with one more allowance that was used."""
+        kept = (*self.used_allowances, used)[-MAX_USED_ALLOWANCES:]
+        return dataclasses.replace(self, used_allowances=kept)

@@ -1,0 +1,63 @@
+"""Tickets that came to this host, verified, one file per slot: the newest."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from eraser.errors import BadInputError
+from eraser.ownership import store
+from eraser.protocol import codec
+from eraser.protocol.ticket import Ticket
+from eraser.state.journal import replace_durably, sync_directory
+
+LOG = logging.getLogger(__name__)
+
+
+def _directory(state_dir: Path) -> Path:
+    return store.directory(state_dir) / "tickets"
+
+
+def _file(state_dir: Path, address: str) -> Path:
+    return _directory(state_dir) / f"{codec.digest(address)[:32]}.json"
+
+
+def put(state_dir: Path, ticket: Ticket) -> bool:
+    """Keeps a ticket, durably, unless a newer one of its slot is there; whether it is kept now."""
+    known = get(state_dir, ticket.slot.address)
+    if known is not None and known.generation > ticket.generation:
+        return False
+    if known != ticket:
+        _directory(state_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_durably(_file(state_dir, ticket.slot.address), codec.canonical(ticket))
+    return True
+
+
+def get(state_dir: Path, address: str) -> Ticket | None:
+    """The slot's newest ticket; None where none came, or its file is damaged."""
+    return _load(_file(state_dir, address))
+
+
+def everything(state_dir: Path) -> tuple[Ticket, ...]:
+    """The newest ticket of every slot."""
+    found = (_load(path) for path in sorted(_directory(state_dir).glob("[0-9a-f]*.json")))
+    return tuple(ticket for ticket in found if ticket is not None)
+
+
+def forget(state_dir: Path) -> None:
+    """Removes them all, durably. Raises ``OSError``."""
+    if not _directory(state_dir).is_dir():
+        return
+    for path in _directory(state_dir).iterdir():
+        path.unlink()
+    sync_directory(_directory(state_dir))
+
+
+def _load(path: Path) -> Ticket | None:
+    try:
+        return codec.load(Ticket, path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return None
+    except BadInputError as error:
+        LOG.error("damaged: %s; the ticket comes again", error)
+        return None

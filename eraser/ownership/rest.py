@@ -1,0 +1,66 @@
+"""What the gate remembers of an owner's drive while the owner is off. Pure.
+
+A drive that left its slot meanwhile and served somebody else has another's data on it, and its
+owner's record does not show it: its counters do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+from eraser.ownership.model import Book, Entry, Owner
+from eraser.protocol.ticket import Counters
+
+
+class Wish(enum.StrEnum):
+    """What is to be done about an owner's ``rest``."""
+
+    NOTE = "note"
+    """Read the counters: the domain seems to be off."""
+    FORGET = "forget"
+    """The drive went into a guest past the gate, as hot-plug does after a suspend: its owner writes
+    to it, and what was read before would speak against the honest."""
+
+
+def wish(owner: Owner | None, driver: str | None, incarnation: str) -> Wish | None:
+    """What a slot on this driver (None and empty: none) needs; None where there is nothing to do.
+
+    A drive that may have been elsewhere is not read: its counters of now would vouch for it.
+    """
+    if owner is None or owner.identity is None or owner.incarnation != incarnation:
+        return None
+    if driver == "nvme":
+        return Wish.NOTE if owner.rest is None and not owner.left else None
+    return Wish.FORGET if driver and owner.rest is not None else None
+
+
+def stand_still(entry: Entry, now: Counters) -> bool:
+    """The drive shows nothing of its owner's writes: its counters would show no other's either.
+
+    Noted, they would outweigh a vanish that the watcher sees. An owner that never wrote looks the
+    same, and loses nothing by it but that.
+    """
+    written = (now.host_write_commands, now.data_units_written)
+    before = [(0, 0)]
+    if entry.ticket is not None and (then := entry.ticket.counters) is not None:
+        before.append((then.host_write_commands, then.data_units_written))
+    return written in before
+
+
+def rested(book: Book, address: str, counters: Counters | None) -> Book:
+    """The book with what the slot's drive counted while its owner is off; None forgets it."""
+    entry = book.entry(address)
+    if entry.owner is None:
+        return book
+    owner = dataclasses.replace(entry.owner, rest=counters)
+    return book.with_entry(dataclasses.replace(entry, owner=owner))
+
+
+def left(book: Book, address: str, reason: str) -> Book:
+    """The book after the slot's drive may have been away. Counters at rest tell better."""
+    entry = book.entry(address)
+    if entry.owner is None or entry.owner.rest is not None or entry.owner.left:
+        return book
+    owner = dataclasses.replace(entry.owner, left=reason)
+    return book.with_entry(dataclasses.replace(entry, owner=owner))

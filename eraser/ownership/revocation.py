@@ -1,0 +1,124 @@
+"""How a slot is taken from whoever had it, and its ticket from whoever might have used it. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from eraser.ownership.facts import CaseStanding
+from eraser.ownership.model import Book, Entry, Moment, Owner
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.ticket import LastOwner, TicketState
+
+START_GRACE_SECONDS = 60.0
+"""After a start was let in, a domain that libvirt's files do not name yet counts as defined: a
+transient one shows up there only when its QEMU runs."""
+
+
+def parted(entry: Entry, owner: Owner, at: str) -> Entry:
+    """The entry after ``owner`` lost the slot."""
+    last = LastOwner(owner.domain, owner.name, owner.since, at)
+    return dataclasses.replace(entry, owner=None, last_owner=last, last_identity=owner.identity)
+
+
+def voided(entry: Entry, reason: str) -> Entry:
+    """The entry with a valid ticket made void. Used ones stay used: nothing goes back."""
+    kept = entry.ticket
+    if kept is None or kept.state is not TicketState.VALID:
+        return entry
+    return dataclasses.replace(
+        entry, ticket=dataclasses.replace(kept, state=TicketState.VOID, reason=reason)
+    )
+
+
+def void(book: Book, address: str, reason: str) -> Book:
+    """The book with the slot's ticket, if it is valid, made void."""
+    entry = book.entry(address)
+    found = voided(entry, reason)
+    return book if found == entry else book.with_entry(found)
+
+
+def gone(book: Book, address: str, standing: CaseStanding, reason: str) -> Book:
+    """The book after the slot's drive may have been elsewhere: its ticket is void, and so is one
+    that comes later for an erase whose case stands at its end. What is still erased, is read."""
+    book = void(book, address, reason)
+    if standing is not CaseStanding.ERASED:
+        return book
+    return book.with_entry(dataclasses.replace(book.entry(address), away=reason))
+
+
+@dataclass(frozen=True)
+class StillOwned:
+    """The erase must not begin: the owner's domain may come back for its drive."""
+
+    owner: Owner
+    found: str
+
+
+@dataclass(frozen=True)
+class Revoked:
+    """The book in which nobody has the slot's drive, and who had it last."""
+
+    book: Book
+    last_owner: LastOwner | None
+
+
+def _went_without(
+    book: Book, address: str, owner: Owner, now: Moment, named: Collection[str]
+) -> bool:
+    """The domain runs, and was let in on other drives without this one since it had it.
+
+    As after an unshelve to the same host. A suspended domain does not run, and one that resumes got
+    all of its drives at one start, whichever of them it has back already.
+    """
+    others = (book.entry(other).owner for other in named if other != address)
+    return address not in named and any(
+        other is not None and other.domain == owner.domain and _later(other, owner, now)
+        for other in others
+    )
+
+
+def _later(one: Owner, other: Owner, now: Moment) -> bool:
+    """``one`` was let in in this boot, and ``other`` before that or never."""
+    if one.let_in is None or one.let_in.boot != now.boot:
+        return False
+    before = other.let_in
+    return before is None or before.boot != now.boot or before.seconds < one.let_in.seconds
+
+
+def revoke(
+    book: Book,
+    address: str,
+    identity: ControllerIdentity,
+    domains: Mapping[str, str],
+    now: Moment,
+    at: str,
+    running: Mapping[str, Collection[str]] | None = None,
+    away: str = "",
+    place: str = "",
+) -> Revoked | StillOwned:
+    """Takes the slot from its owner before its drive is erased.
+
+    ``domains`` has every domain that is defined or running, by uuid, and where it was found: a
+    suspended server's no longer names the address. ``running`` has those that run, and every
+    address that any definition of theirs names. An owner of an earlier incarnation is not let in,
+    and counts here all the same. ``away`` speaks against the tickets of earlier erases, and
+    ``place`` is where the drive is now (see :class:`Entry`).
+    """
+    entry = book.entry(address)
+    owner = entry.owner
+    if owner is not None:
+        left = _went_without(book, address, owner, now, (running or {}).get(owner.domain, ()))
+        if owner.domain in domains and not left:
+            return StillOwned(owner, f"its domain stands in {domains[owner.domain]}")
+        if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
+            return StillOwned(owner, "its start was let in a moment ago")
+        entry = parted(entry, owner, at)
+    entry = dataclasses.replace(
+        voided(entry, "an erase began"), allowance=None, away=away, place=place
+    )
+    if entry != book.entry(address):
+        book = book.with_entry(entry)
+    about_this = entry.last_identity in (None, identity)
+    return Revoked(book, entry.last_owner if about_this else None)

@@ -1,0 +1,95 @@
+"""A slot is taken from whoever had it: before an erase, and when its drive may have been away.
+
+Loaded by every case, so it needs little: no looking at drives, none of the rules of a start.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eraser.clock import utc_now
+from eraser.errors import EraserError, InUseError
+from eraser.host import domains
+from eraser.host.sysfs import Host, PciFunction
+from eraser.ownership import rest, revocation
+from eraser.ownership import store as books
+from eraser.ownership.cases import read_case
+from eraser.ownership.facts import CaseStanding
+from eraser.ownership.model import Moment
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.ticket import LastOwner
+from eraser.state import hostcard
+
+
+def vanished(state_dir: Path, address: str, reason: str, place: str = "") -> bool:
+    """The slot's drive may have been away: its ticket is void, one that has not come yet as well,
+    and its owner's record says so.
+
+    Whoever works on the slot. ``place`` is where the drive is, if it vanished and came back: where
+    its newest erase found it at that very place, it was away before that and not since. Returns
+    whether there was a valid ticket. Raises ``EraserError`` and ``OSError``: the ticket may then
+    still be valid, and the gate's own look at the drive is what is left.
+    """
+    standing = read_case(state_dir, address).standing
+    if not books.exists(state_dir) and standing is not CaseStanding.ERASED:
+        return False
+    with books.opened(state_dir) as book:
+        before = book.book
+        if place and before.entry(address).place == place:
+            return False
+        found = revocation.gone(before, address, standing, reason)
+        book.write(rest.left(found, address, reason))
+    return before.entry(address).ticket != found.entry(address).ticket
+
+
+def revoke(
+    state_dir: Path,
+    host: Host,
+    address: str,
+    identity: ControllerIdentity,
+    *,
+    by_hand: bool = False,
+) -> LastOwner | None:
+    """Takes the slot from its owner and voids what would let another in, before an erase.
+
+    Needs the slot's lock. Returns who had this drive last. An erase by hand brings no ticket, and
+    an older one's that has not come yet says nothing of the drive any more. Raises
+    :class:`InUseError` where the owner's domain still exists, and where the gate's book cannot say.
+    """
+    try:
+        if not books.exists(state_dir) and hostcard.newest(state_dir, address) is None:
+            return None
+        listed = domains.listed(host)
+        known = {each.named.uuid: each.file for each in listed}
+        running = {
+            one.named.uuid: frozenset[str]().union(
+                *(each.named.addresses for each in listed if each.named.uuid == one.named.uuid)
+            )
+            for one in listed
+            if one.running
+        }
+        with books.opened(state_dir) as book:
+            found = revocation.revoke(
+                book.book,
+                address,
+                identity,
+                known,
+                Moment.now(),
+                utc_now(),
+                running,
+                away="it was erased by hand since" if by_hand else "",
+                place=PciFunction(host, address).place,
+            )
+            if isinstance(found, revocation.StillOwned):
+                owner = found.owner
+                raise InUseError(
+                    f"{address}: expected a drive that nobody owns, found it owned by domain "
+                    f"{owner.name!r} ({owner.domain}) since {owner.since}: {found.found}; remove "
+                    "the domain first; nothing was sent to the drive"
+                )
+            book.write(found.book)
+            return found.last_owner
+    except InUseError:
+        raise
+    except EraserError as error:
+        raise InUseError(f"{address}: cannot prove that nobody owns the drive: {error}") from error

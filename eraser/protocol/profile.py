@@ -1,0 +1,175 @@
+"""What a drive of a model must look like: proposed by ``inspect --save``, approved by a person."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from eraser.protocol.codec import LATE
+from eraser.protocol.condition import Expected
+
+
+@dataclass(frozen=True)
+class NamespaceLayout:
+    """One namespace, from Identify Namespace (CNS 00h, 11h; NVM Command Set 1.0, 4.1.5.1).
+
+    A member that may be None is not compared where either side does not tell: profiles and
+    reports are older than it.
+    """
+
+    nsid: int
+    blocks: int
+    """NSZE, in logical blocks."""
+    block_bytes: int
+    """2 to the power of LBADS of the format in use."""
+    lba_format: int
+    """FLBAS: the index of the format in use."""
+    metadata_bytes: int = 0
+    protection: int = 0
+    """DPS, end-to-end data protection settings."""
+    capacity: int | None = None
+    """NCAP, in logical blocks; less than ``blocks`` on a thinly provisioned namespace."""
+    sharing: int | None = None
+    """NMIC; bit 0: other controllers of the subsystem may have it attached too."""
+    extended_metadata: bool | None = None
+    """FLBAS bit 4: metadata is transferred with the data."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that can be addressed."""
+        return self.blocks * self.block_bytes
+
+    def differences(self, found: NamespaceLayout, tolerance: int = 0) -> tuple[str, ...]:
+        """Members in which ``found`` is not as this one; empty where it is. It may have up to
+        ``tolerance`` bytes less."""
+        return tuple(self._differences(found, tolerance))
+
+    def _differences(self, found: NamespaceLayout, tolerance: int) -> Iterator[str]:
+        less = tolerance // self.block_bytes if self.block_bytes == found.block_bytes else 0
+        for name in self.__dataclass_fields__:
+            mine, theirs = getattr(self, name), getattr(found, name)
+            if mine == theirs or mine is None or theirs is None:
+                continue
+            if name not in _SIZES or not 0 < mine - theirs <= less:
+                yield name
+
+
+_SIZES = frozenset({"blocks", "capacity"})
+
+
+def layout_differences(
+    expected: tuple[NamespaceLayout, ...], found: tuple[NamespaceLayout, ...], tolerance: int = 0
+) -> tuple[str, ...]:
+    """Every difference between two layouts in words, by namespace; empty where there is none.
+
+    A namespace may have up to ``tolerance`` bytes less than expected.
+    """
+    return tuple(_layout_differences(expected, found, tolerance))
+
+
+def _layout_differences(
+    expected: tuple[NamespaceLayout, ...], found: tuple[NamespaceLayout, ...], tolerance: int
+) -> Iterator[str]:
+    wanted = {namespace.nsid: namespace for namespace in expected}
+    seen = {namespace.nsid: namespace for namespace in found}
+    for nsid in sorted(wanted.keys() | seen.keys()):
+        if nsid not in seen:
+            yield f"expected namespace {nsid}, found none"
+        elif nsid not in wanted:
+            yield f"expected no namespace {nsid}, found one of {seen[nsid].size} bytes"
+        else:
+            for name in wanted[nsid].differences(seen[nsid], tolerance):
+                mine, theirs = getattr(wanted[nsid], name), getattr(seen[nsid], name)
+                yield f"expected namespace {nsid} with {name} {mine}, found {theirs}"
+
+
+FEATURE_DATA_BYTES = 4096
+"""The data structure of a host metadata feature (Base 2.0, 5.27.1.23); no other one is compared."""
+
+
+class Comparator(enum.StrEnum):
+    """How a feature's value is held against the profile's."""
+
+    EQUAL = "equal"
+    REPORTED = "reported"
+    """Shown in the report, compared with nothing."""
+
+
+@dataclass(frozen=True)
+class FeatureRule:
+    """One saved feature (Get Features, dword 0) that a tenant can change."""
+
+    fid: int
+    name: str
+    value: int
+    comparator: Comparator = Comparator.EQUAL
+    nsid: int = 0
+    """The namespace that it is of; 0 for the controller, and in older profiles for any."""
+    digest: str = ""
+    """SHA-256 of the data that comes with the feature, empty for one that has only a dword."""
+    select: int = field(default=0, metadata=LATE)
+    """Command dword 11 of Get Features: of which sensor, NVM set or endurance group it is."""
+    current: bool = field(default=False, metadata=LATE)
+    """The drive says that it does not save this feature: its current value is what is compared."""
+    data: str = field(default="", metadata=LATE)
+    """That data, hexadecimal, without the zeros at its end. Empty where there is none, and in older
+    profiles: they can only be compared, unless the digest is that of zeros."""
+
+    def __post_init__(self) -> None:
+        if self.data and hashlib.sha256(self.content).hexdigest() != self.digest:
+            raise ValueError(
+                f"feature {self.fid:#04x}: expected the digest of its data, found {self.digest!r}"
+            )
+
+    @property
+    def content(self) -> bytes:
+        """The data as the drive has it. Raises ``ValueError`` where it is not hexadecimal."""
+        return bytes.fromhex(self.data).ljust(FEATURE_DATA_BYTES, b"\0")
+
+    @property
+    def complete(self) -> bool:
+        """Whether :attr:`content` is what the digest is of."""
+        return bool(self.digest) and hashlib.sha256(self.content).hexdigest() == self.digest
+
+
+MAX_TOLERANCE = 1 << 30
+"""Bytes: what drives are known to take is 64 MiB."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a drive of one model must look like to be handed out.
+
+    It decides release, never whether to try to erase.
+    """
+
+    name: str
+    vendor_id: int
+    device_id: int
+    model: str
+    firmware: tuple[str, ...]
+    """Revisions (Identify Controller bytes 71:64) that an operator trusts."""
+    namespaces: tuple[NamespaceLayout, ...]
+    features: tuple[FeatureRule, ...] = ()
+    total_bytes: int = 0
+    """TNVMCAP, 0 where the drive does not report it."""
+    condition: Expected | None = None
+    """Firmware slots, locks and the like; None in an older profile: not compared."""
+    size_tolerance: int = field(default=0, metadata=LATE)
+    """Bytes by which a namespace may be smaller than named here: some drives refuse to make one of
+    the size that they were delivered with (Namespace Insufficient Capacity, 115h)."""
+
+    def __post_init__(self) -> None:
+        if not self.name or len(self.name) > 128:
+            raise ValueError(f"expected a profile name of 1 to 128 characters, found {self.name!r}")
+        if not self.firmware:
+            raise ValueError("expected at least one firmware revision")
+        if not self.namespaces:
+            raise ValueError("expected at least one namespace")
+        most = min(MAX_TOLERANCE, min(namespace.size for namespace in self.namespaces) // 2)
+        if not 0 <= self.size_tolerance <= most:
+            raise ValueError(
+                f"expected a size_tolerance of 0 to {most} bytes, found {self.size_tolerance}"
+            )

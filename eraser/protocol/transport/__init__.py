@@ -1,0 +1,1 @@
+"""How the protocol travels: signatures, Redis, configuration. The only third-party half."""

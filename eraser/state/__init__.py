@@ -1,0 +1,1 @@
+"""What outlives a process below the state directory. Nothing else writes there."""

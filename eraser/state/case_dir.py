@@ -1,0 +1,53 @@
+"""Where a case lives on the host's disk. Every name is a digest: a serial is 20 hostile bytes.
+
+``STATE_DIR/cases/<key>/`` holds what a resumed case needs; ``STATE_DIR/reports/`` keeps reports by
+their own digests, for ``[worker]keep_reports`` days. A finished case stays until whoever started it
+has taken the report.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from eraser.protocol import codec
+
+if TYPE_CHECKING:
+    from eraser.protocol.identity import Slot
+
+DEFAULT_STATE_DIR = Path("/var/lib/nvme-eraser")
+DEFAULT_RUN_DIR = Path("/run/nvme-quarantine")
+"""Shared by eraser and gate: the slot locks."""
+
+
+class CasePlace:
+    """The directory of one case, and whether the case has ended."""
+
+    def __init__(self, state_dir: Path, key: str) -> None:
+        self.state_dir = state_dir
+        self.key = key
+        self.directory = state_dir / "cases" / key
+
+    @classmethod
+    def of_order(cls, state_dir: Path, order_id: str) -> Self:
+        """The case of an order."""
+        return cls(state_dir, codec.digest(["order", order_id]))
+
+    @classmethod
+    def of_slot(cls, state_dir: Path, slot: Slot) -> Self:
+        """The stand-alone case of a slot."""
+        return cls(state_dir, codec.digest(["stand-alone", slot]))
+
+    @property
+    def journal(self) -> Path:
+        """The journal (:mod:`eraser.state.journal`)."""
+        return self.directory / "journal.jsonl"
+
+    def finished(self) -> bool:
+        """Whether the case has ended with a report."""
+        return self.report_file.exists()
+
+    @property
+    def report_file(self) -> Path:
+        """The report of a finished case."""
+        return self.directory / "report.json"

@@ -1,0 +1,183 @@
+"""What a case keeps on the host's disk (:mod:`eraser.state.case_dir`), and how it is read back."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eraser.errors import BadInputError
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.policy import LimitOverrides, Limits, Policy
+from eraser.protocol.profile import Profile
+from eraser.protocol.report import EraseReport, Step
+from eraser.state.case_dir import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR, CasePlace
+from eraser.state.journal import replace_durably, sync_directory
+
+__all__ = ["DEFAULT_RUN_DIR", "DEFAULT_STATE_DIR", "CaseFiles", "CaseProgress", "CaseRequest"]
+
+
+@dataclass(frozen=True)
+class CaseRequest:
+    """Erase what is in this slot.
+
+    Stand-alone ``identity`` may be None: it is learned, and written to the journal first. The ids
+    are the order's, empty or 0 stand-alone; ``seconds_allowed`` 0 means no limit of the whole.
+    ``serial`` is what a person said instead of an identity, empty where nobody did.
+    """
+
+    slot: Slot
+    identity: ControllerIdentity | None
+    profile: Profile
+    policy: Policy
+    order_id: str = ""
+    generation: int = 0
+    nonce: str = ""
+    incarnation: str = ""
+    seconds_allowed: int = 0
+    serial: str = field(default="", metadata=codec.LATE)
+
+    @property
+    def same_work(self) -> str:
+        """A digest of what must be alike for one run to go on with another's work.
+
+        Time limits and the profile may differ: a too short limit is mended by calling again, and
+        the profile decides release, and a layout that is always made from what is there.
+        """
+        quirks = tuple(
+            dataclasses.replace(quirk, limits=LimitOverrides())
+            for quirk in self.policy.quirks
+            if quirk.skip or quirk.purge_methods or quirk.clear_methods
+        )
+        policy = dataclasses.replace(self.policy, limits=Limits(), quirks=quirks)
+        return codec.digest([self.order_id, self.slot, self.generation, self.nonce, policy])
+
+
+@dataclass(frozen=True)
+class CaseProgress:
+    """A look at a running case, replaced as a whole; only for people and their patience."""
+
+    step: Step
+    fraction: float
+    detail: str
+    pid: int
+    sequence: int
+
+
+class CaseFiles(CasePlace):
+    """The files of one case, and what is in them."""
+
+    @classmethod
+    def of(cls, state_dir: Path, request: CaseRequest) -> CaseFiles:
+        """The case of a request, ordered or stand-alone."""
+        if request.order_id:
+            return cls.of_order(state_dir, request.order_id)
+        return cls.of_slot(state_dir, request.slot)
+
+    @property
+    def probe_key(self) -> Path:
+        """32 secret bytes: whoever has them can forge a canary."""
+        return self.directory / "probe.key"
+
+    def fingerprints(self, nsid: int) -> Path:
+        """Keyed digests of a namespace's blocks as the tenant left them; never their content."""
+        return self.directory / f"fingerprints-{nsid}.bin"
+
+    @property
+    def verify_state(self) -> Path:
+        """How far the reading has come."""
+        return self.directory / "verify.json"
+
+    def format_result(self, place: int, attempt: int) -> Path:
+        """What the detached child that sends one Format writes."""
+        return self.directory / f"format-{place}-{attempt}.json"
+
+    def change_result(self, number: int) -> Path:
+        """The same of a command that rearranges the drive."""
+        return self.directory / f"change-{number}.json"
+
+    def make(self) -> None:
+        """Makes the directories, durably. Raises :class:`BadInputError` where that fails."""
+        try:
+            for directory in (self.state_dir, self.state_dir / "reports", self.directory.parent):
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+            sync_directory(self.directory.parent)
+            sync_directory(self.state_dir)
+        except OSError as error:
+            raise BadInputError(
+                f"expected a state directory to write in, found {error.filename}: "
+                f"{error.strerror}; give another with --state-dir"
+            ) from error
+
+    def clear(self) -> None:
+        """Removes the case, the journal first: what stands without it means nothing."""
+        if self.directory.exists():
+            self.sweep()
+            shutil.rmtree(self.directory)
+            sync_directory(self.directory.parent)
+
+    def sweep(self) -> None:
+        """Removes what an earlier case left, but not the request that asks for a new one."""
+        self.journal.unlink(missing_ok=True)
+        sync_directory(self.directory)
+        for path in self.directory.iterdir():
+            if path.name not in ("request.json", "runner.log"):
+                path.unlink()
+        sync_directory(self.directory)
+
+    def write_request(self, request: CaseRequest) -> None:
+        """Keeps the request for whoever looks at the case."""
+        replace_durably(self.directory / "request.json", codec.canonical(request) + b"\n")
+
+    def request(self) -> CaseRequest:
+        """The request as kept. Raises :class:`BadInputError`, also where there is none."""
+        path = self.directory / "request.json"
+        try:
+            raw = path.read_bytes()
+        except OSError as error:
+            raise BadInputError(f"expected {path}, found none ({error.strerror})") from error
+        return codec.load(CaseRequest, raw, "request.json")
+
+    def write_progress(self, progress: CaseProgress) -> None:
+        """Replaces the progress at once; not synced, nothing is decided on it."""
+        path = self.directory / "progress.json"
+        temporary = path.with_name(f".progress.{os.getpid()}.tmp")
+        temporary.write_bytes(codec.canonical(progress) + b"\n")
+        temporary.replace(path)
+
+    def progress(self) -> CaseProgress | None:
+        """The newest progress, None where there is none that can be read."""
+        try:
+            raw = (self.directory / "progress.json").read_bytes()
+            return codec.load(CaseProgress, raw, "progress.json")
+        except (OSError, BadInputError):
+            # After a power loss the file may be empty: it was never synced and decides nothing.
+            return None
+
+    def report(self) -> EraseReport | None:
+        """The report of a finished case. Raises :class:`BadInputError` where it is damaged."""
+        try:
+            raw = self.report_file.read_bytes()
+        except FileNotFoundError:
+            return None
+        return codec.load(EraseReport, raw, "report.json")
+
+    def write_report(self, report: EraseReport) -> Path:
+        """Ends the case. Both copies are on the disk when this returns."""
+        replace_durably(self.report_file, codec.canonical(report) + b"\n")
+        return self.keep_report(report)
+
+    def keep_report(self, report: EraseReport) -> Path:
+        """The copy that stays when the case is removed; writing it again changes nothing."""
+        path = self.kept_report(report)
+        if not path.exists():
+            replace_durably(path, codec.canonical(report) + b"\n")
+        return path
+
+    def kept_report(self, report: EraseReport) -> Path:
+        """Where the copy of ``report`` stands."""
+        return self.state_dir / "reports" / f"{codec.digest(report)}.json"

@@ -1,0 +1,199 @@
+"""Verbs that run the service: the loop, the worker beside it, the database's schema."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from quarantine.cli.command import Verb
+from quarantine.cli.output import clean, show_json
+from quarantine.record.states import State
+from quarantine.record.store import Store
+from quarantine.rules.action import Limits
+from quarantine.service.container import Assembly
+from quarantine.service.inbound.intake import LANES, Lane, run
+from quarantine.service.reconciler import worst_case_detection
+from quarantine.service.safety import PASS
+
+LOG = logging.getLogger(__name__)
+
+RESTART_SECONDS = (0.5, 2.0, 10.0)
+"""Pauses before a worker that ended is started again; the last one repeats."""
+
+STEADY_SECONDS = 60.0
+"""A worker that ran this long ended by bad luck: the pauses begin anew."""
+
+POLL_SECONDS = 0.2
+
+MAX_LINE = 4000
+"""Characters of one logged event: a report's reasons may be megabytes."""
+
+
+class OneLine(logging.Formatter):
+    """Messages quote drives and hosts: none may begin a line of its own or move a cursor."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line of the event; a traceback of ours follows as it is."""
+        return clean(super().formatMessage(record))[:MAX_LINE]
+
+
+def set_up_logging(level: str) -> None:
+    """All on stderr, one line per event; the service manager keeps it."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    for noisy in ("kombu", "openstack", "keystoneauth", "urllib3", "celery"):
+        logging.getLogger(noisy).setLevel(max(logging.getLevelName(level), logging.WARNING))
+
+
+class Supervisor:
+    """Keeps one child process running until told to stop."""
+
+    def __init__(self, argv: list[str], stop_timeout: float) -> None:
+        self._argv = argv
+        self._stop_timeout = stop_timeout
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="supervisor", daemon=True)
+
+    def start(self) -> None:
+        """Starts the child and watches it in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """SIGTERM, and after ``stop_timeout`` seconds SIGKILL. Its message comes again."""
+        self._stop.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        failures = 0
+        while not self._stop.is_set():
+            started = time.monotonic()
+            child = subprocess.Popen(self._argv)
+            LOG.info("worker started, process %d", child.pid)
+            while child.poll() is None:
+                if self._stop.wait(POLL_SECONDS):
+                    self._end(child)
+                    return
+            failures = 0 if time.monotonic() - started > STEADY_SECONDS else failures + 1
+            pause = RESTART_SECONDS[min(max(failures, 1), len(RESTART_SECONDS)) - 1]
+            LOG.error("worker ended with %s; again in %.1f s", child.returncode, pause)
+            self._stop.wait(pause)
+
+    def _end(self, child: subprocess.Popen[bytes]) -> None:
+        child.terminate()
+        try:
+            child.wait(self._stop_timeout)
+        except subprocess.TimeoutExpired:
+            LOG.warning("worker did not stop in %.0f s: killed", self._stop_timeout)
+            child.kill()
+            child.wait()
+
+
+def _run(assembly: Assembly, args: argparse.Namespace) -> int:
+    conf = assembly.conf
+    set_up_logging(conf.run.log_level)
+    # All of it now: a service that cannot work says so at its start.
+    safety, reconciler, heads = assembly.safety, assembly.reconciler, assembly.heads
+    stop = threading.Event()
+    on_signals(stop.set)
+    supervisor = None
+    if conf.run.worker:
+        supervisor = Supervisor(_worker_argv(assembly), conf.run.stop_timeout)
+        supervisor.start()
+    used = len(assembly.store.slots(states=[State.IN_USE]))
+    LOG.info(
+        "running; %d slots in use, a release without a bell is seen after %.0f s at worst",
+        used,
+        worst_case_detection(Limits.from_conf(conf), used),
+    )
+    # It does nothing but wait and compare: whatever it is in the midst of may be left at a stop.
+    threading.Thread(target=safety.run_forever, args=(stop,), name=PASS, daemon=True).start()
+    threading.Thread(target=heads.run_forever, args=(stop,), name="heads", daemon=True).start()
+    try:
+        reconciler.run_forever(stop)
+    finally:
+        if supervisor is not None:
+            supervisor.stop()
+    LOG.info("stopped")
+    return 0
+
+
+def _worker_argv(assembly: Assembly) -> list[str]:
+    files = [part for file in assembly.files for part in ("--config-file", str(file.resolve()))]
+    parent = ["--parent", str(os.getpid())]
+    return [sys.executable, "-m", "quarantine.cli", *files, "worker", *parent]
+
+
+def _worker(assembly: Assembly, args: argparse.Namespace) -> int:
+    set_up_logging(assembly.conf.run.log_level)
+    stop = threading.Event()
+    on_signals(stop.set)
+    if args.parent is not None:
+        threading.Thread(target=_leave_with, args=(args.parent,), daemon=True).start()
+    lanes = []
+    for name, kinds in LANES.items():
+        own = Assembly(assembly.files)  # it is not thread safe
+        lane = Lane(kinds, own.inbox, own.lists, own.store.host_names)
+        lanes.append(threading.Thread(target=run, args=(lane, stop, name), name=name))
+    for thread in lanes:
+        thread.start()
+    LOG.info("worker ready, taking what hosts say")
+    for thread in lanes:
+        thread.join()
+    return 0
+
+
+def _worker_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--parent", type=int, metavar="PID", help="end when this process is gone")
+
+
+def _leave_with(parent: int) -> None:
+    """An orphan would take messages beside the worker of the next start."""
+    while os.getppid() == parent:
+        time.sleep(POLL_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def on_signals(action: Callable[[], None]) -> None:
+    """Has the service manager's stop, or Ctrl-C, do ``action`` instead of ending the process."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        LOG.info("%s: stopping", signal.Signals(number).name)
+        action()
+
+    signal.signal(signal.SIGTERM, handle)
+    signal.signal(signal.SIGINT, handle)
+
+
+def _upgrade(assembly: Assembly, args: argparse.Namespace) -> int:
+    store = Store.open(assembly.conf.database.url)
+    revision = store.migrate()
+    store.close()
+    if args.format == "json":
+        show_json({"revision": revision})
+    else:
+        print(f"the record's schema is at {revision}")
+    return 0
+
+
+VERBS = (
+    Verb(
+        "run", "run the service: the reconcile loop and the worker beside it", _run, formatted=False
+    ),
+    Verb(
+        "worker",
+        "only the worker that takes messages from hosts",
+        _worker,
+        _worker_arguments,
+        formatted=False,
+    ),
+    Verb("db upgrade", "bring the record's schema to this release's", _upgrade),
+)

@@ -1,0 +1,1 @@
+"""How certificates hang together, and what shows that they always did."""

@@ -1,0 +1,69 @@
+"""Heads that were kept against the chain that is shown today. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from eraser.protocol.transport.signing import PublicKey
+from quarantine.errors import BadInputError
+from quarantine.evidence import clocks
+from quarantine.evidence.chain import head
+from quarantine.evidence.chain.head import Head
+
+
+@dataclass(frozen=True)
+class Issued:
+    """What a head needs of a certificate."""
+
+    position: int
+    issued_at: str
+
+
+HeadFile = tuple[str, "bytes | BadInputError"]
+"""A head's name and bytes, or why its file could not be read."""
+
+
+def findings(
+    files: Sequence[HeadFile], chain: Mapping[str, Issued], keys: Sequence[PublicKey]
+) -> Iterator[tuple[str, str]]:
+    """Names and problems. ``files`` of one record, by their names; ``chain`` by digest.
+
+    A head whose own signature does not hold is told, and proves nothing.
+    """
+    at = {place.position: place for place in chain.values()}
+    known, last = {head.digest(raw) for _name, raw in files if isinstance(raw, bytes)}, ""
+    for name, raw in files:
+        if isinstance(raw, BadInputError):
+            yield name, f"not readable ({raw})"
+            continue
+        try:
+            said = head.read(raw, keys, name)
+        except BadInputError as error:
+            yield name, f"forged or altered ({error})"
+            continue
+        if last and said.previous not in known:
+            yield name, f"the head before it, {said.previous or 'none'}, was not given: {last} is"
+        last = name
+        yield from ((name, line) for line in _against(said, chain, at))
+
+
+def _against(said: Head, chain: Mapping[str, Issued], at: Mapping[int, Issued]) -> Iterator[str]:
+    if said.digest:
+        place = chain.get(said.digest)
+        if place is None:
+            yield (
+                f"expected the chain to contain certificate {said.digest}, its end on {said.day}, "
+                "found no valid one of that name"
+            )
+            return
+        if place.position != said.position:
+            yield f"expected its certificate at position {said.position}, found {place.position}"
+        if clocks.earlier(said.written_at, place.issued_at):
+            yield f"written at {said.written_at}, before its certificate: {place.issued_at}"
+    follower = at.get(said.position + 1)
+    if follower is not None and clocks.earlier(follower.issued_at, said.written_at):
+        yield (
+            f"the chain ended with {said.position} at {said.written_at}, yet {said.position + 1} "
+            f"says that it was issued at {follower.issued_at}"
+        )

@@ -1,0 +1,196 @@
+"""The chain of certificates: each holds the digest of the one before it.
+
+A certificate that was altered, forged or taken away is named, and so are forks, copies, a wrong
+order, times that run backwards, an order that was certified twice, and a certificate that
+contradicts itself. All of it needs the certificates and the public key, and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eraser.protocol.transport.signing import PublicKey
+from quarantine.errors import BadInputError
+from quarantine.evidence import certificate, clocks, consistency
+from quarantine.evidence.certificate import SignedCertificate
+from quarantine.evidence.chain import headcheck
+from quarantine.evidence.chain.headcheck import HeadFile, Issued
+from quarantine.evidence.keys import keyring
+
+_DIGEST_NAME = re.compile(r"([0-9a-f]{64})(\.json)?")
+
+
+Document = tuple[str, "bytes | BadInputError"]
+"""A certificate's name and bytes, or why its file could not be read."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing wrong with the chain. ``name`` is the certificate's file or digest."""
+
+    name: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.problem}"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What the chain needs of one certificate: a ledger of years fits in memory."""
+
+    name: str
+    position: int
+    previous: str
+    issued_at: str
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The result of a look at a whole chain."""
+
+    count: int
+    first: str
+    last: str
+    findings: tuple[Finding, ...]
+    contains: dict[str, int]
+    """The positions of the digests that were asked for and are there."""
+
+    @property
+    def intact(self) -> bool:
+        """One chain without a gap, from the first certificate to the last one given."""
+        return not self.findings
+
+
+def audit(
+    documents: Iterable[Document],
+    keys: Sequence[PublicKey],
+    *,
+    ordered: bool = False,
+    end: str = "",
+    contains: Sequence[str] = (),
+    heads: Sequence[HeadFile] = (),
+) -> Audit:
+    """Verifies documents, and that they form one unbroken chain.
+
+    In any order, unless they are ``ordered`` as an export writes them: then one that stands in
+    another place is named. What was cut off at the *end* leaves no mark in those before it: give
+    the digest that somebody noted as ``end``, or as one of ``contains`` where the chain may have
+    grown since. ``heads`` were signed day by day, and each has to be in the chain.
+    """
+    findings: list[Finding] = []
+    good: dict[str, _Place] = {}
+    papers = _Papers()
+    highest = 0
+    for name, raw in documents:
+        if isinstance(raw, BadInputError):
+            findings.append(Finding(name, f"not readable ({raw})"))
+            continue
+        try:
+            signed = certificate.read_document(raw, keys, name)
+        except BadInputError as error:
+            findings.append(Finding(name, f"forged or altered ({error})"))
+            continue
+        match = _DIGEST_NAME.fullmatch(Path(name).name)
+        if match and match[1] != signed.digest:
+            findings.append(Finding(name, f"renamed: it is certificate {signed.digest}"))
+        if signed.digest in good:
+            findings.append(Finding(name, f"stands twice: {good[signed.digest].name} is the same"))
+            continue
+        position = signed.certificate.position
+        if ordered and position < highest:
+            findings.append(Finding(name, f"out of order: position {position} after {highest}"))
+        highest = max(highest, position)
+        body = signed.certificate
+        good[signed.digest] = _Place(name, position, body.previous, body.issued_at)
+        findings += (
+            Finding(name, f"contradicts itself: {line}")
+            for line in consistency.contradictions(body)
+        )
+        findings += papers.take(name, signed)
+    findings += _links(good)
+    by_place = sorted(good, key=lambda digest: good[digest].position)
+    last = by_place[-1] if by_place else ""
+    if end and end != last:
+        where = "it is there, and others follow it" if end in good else "it is not there"
+        findings.append(
+            Finding(last or "the chain", f"expected the chain to end with {end}: {where}")
+        )
+    findings += (
+        Finding("the chain", f"expected it to contain {digest}, found no valid one of that name")
+        for digest in contains
+        if digest not in good
+    )
+    for place, digest in keyring.ends(keys).items():
+        if digest and (digest not in good or good[digest].position != place):
+            findings.append(
+                Finding(
+                    "the chain",
+                    f"expected certificate {digest} at position {place}, after which the signing "
+                    "key was replaced, found no valid one of that name there",
+                )
+            )
+    findings += (Finding("a rotation", line) for line in keyring.problems(keys))
+    chain = {digest: Issued(place.position, place.issued_at) for digest, place in good.items()}
+    findings += (Finding(*found) for found in headcheck.findings(heads, chain, keys))
+    return Audit(
+        count=len(good),
+        first=by_place[0] if by_place else "",
+        last=last,
+        findings=tuple(findings),
+        contains={digest: good[digest].position for digest in contains if digest in good},
+    )
+
+
+class _Papers:
+    """What is used up by one certificate: an order, its nonce, the report that answers it."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[str, str], str] = {}
+
+    def take(self, name: str, signed: SignedCertificate) -> Iterator[Finding]:
+        case = signed.certificate.case
+        for what, text in (
+            ("order", case.order_id), ("nonce", case.nonce), ("report", case.report_digest),
+        ):  # fmt: skip
+            other = self._used.setdefault((what, text), name)
+            if other != name:
+                yield Finding(name, f"its {what} {text} was certified before: {other}")
+                return
+
+
+def documents(lines: Iterable[bytes], name: str) -> Iterator[Document]:
+    """The certificates of a ledger file, named by their lines; empty lines are passed over."""
+    for number, text in enumerate(lines, 1):
+        if text.strip():
+            yield f"{name}, line {number}", text
+
+
+def _links(good: dict[str, _Place]) -> Iterator[Finding]:
+    successors: dict[str, str] = {}
+    for place in sorted(good.values(), key=lambda place: place.position):
+        other = successors.setdefault(place.previous, place.name)
+        if other != place.name:
+            where = f"after {place.previous}" if place.previous else "at the beginning"
+            yield Finding(place.name, f"the chain forks {where}: {other} stands there too")
+        if not place.previous:
+            continue
+        before = good.get(place.previous)
+        if before is None:
+            yield Finding(
+                place.name, f"missing link: no valid certificate {place.previous} was given"
+            )
+        elif before.position + 1 != place.position:
+            yield Finding(
+                place.name,
+                f"broken link: position {place.position} after {before.position} ({before.name})",
+            )
+        elif clocks.earlier(place.issued_at, before.issued_at):
+            yield Finding(
+                place.name,
+                f"times run backwards: issued {place.issued_at}, the one before it "
+                f"{before.issued_at} ({before.name})",
+            )

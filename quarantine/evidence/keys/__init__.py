@@ -1,0 +1,1 @@
+"""Which key may sign which place of the chain."""

@@ -1,0 +1,1 @@
+"""Certificates for eyes: the printable page, and the files."""

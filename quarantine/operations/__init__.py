@@ -1,0 +1,1 @@
+"""What people may do, whoever asks for it."""

@@ -1,0 +1,280 @@
+"""Slots come under our care: reserved first, and never touched where a tenant has the drive.
+
+A running cloud is enrolled as it stands: what is used becomes ``in_use`` and is only looked at,
+what is free is unknown and therefore erased first. Doing it again changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, Protocol
+
+from eraser.protocol.identity import Slot
+from eraser.protocol.report import SeenDrive
+from quarantine.cloud import custody
+from quarantine.cloud.facts import ONE_TIME_USE, Provider, View, provider_name
+from quarantine.errors import BadInputError, ConflictError
+from quarantine.record.facts import DriveRecord, SlotRecord
+from quarantine.record.states import State
+from quarantine.record.store import Store
+from quarantine.service.issue.drive_inventory import misplaced
+
+_ATTEMPTS: Final = 3
+_AT_REST: Final = "nvme"
+
+
+class Cloud(custody.Door, Protocol):
+    """What enrolment needs of :class:`quarantine.cloud.placement.Placement`."""
+
+    def one_time_use(self, host: str | None = None) -> list[Provider]:
+        """Every one-time-use slot."""
+
+    def by_host(self, host: str) -> list[Provider]:
+        """The slots of one host, with the trait or without."""
+
+    def offered(self, resource_class: str) -> list[Provider]:
+        """The slots of a class that Placement would hand out now."""
+
+    def by_slot(self, slot: Slot) -> Provider | None:
+        """The slot's provider by name."""
+
+    def burns(self, uuid: str) -> bool:
+        """Whether Nova reserves it at its next use."""
+
+
+class Fate(StrEnum):
+    """What enrolment does with a slot."""
+
+    FREE = "free"
+    """Nobody has the drive: reserved, and then erased."""
+    IN_USE = "in_use"
+    """A tenant has the drive: recorded, and only looked at."""
+    KNOWN = "known"
+    """Enrolled already, or retired: left as it is."""
+    REFUSED = "refused"
+    """Not to be taken into care as it stands."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One slot's fate, decided on one look. ``reason`` is empty where there is nothing to say."""
+
+    slot: Slot
+    fate: Fate
+    reason: str = ""
+    consumer: str | None = None
+    resource_class: str = ""
+    view: View | None = None
+
+
+def decide(
+    slot: Slot,
+    record: SlotRecord | None,
+    view: View,
+    seen: SeenDrive | None,
+    *,
+    one_time_use: bool,
+    drive: DriveRecord | None = None,
+) -> Planned:
+    """What to do with a slot. Pure; ``seen`` is its host's last word about it, where it has one.
+
+    ``drive`` is what we know of the drive that the host names there.
+    """
+    held = view.inventories[0].resource_class if view.inventories else ""
+    planned = Planned(slot, Fate.REFUSED, resource_class=held, view=view)
+    if record is not None:
+        words = f"enrolled, {record.state} since {record.entered_at:%Y-%m-%d %H:%M}"
+        return replace(planned, fate=Fate.KNOWN, reason=words)
+    others = view.foreign(None)
+    trouble = _trouble(view, seen, one_time_use=one_time_use, used=bool(others))
+    if trouble:
+        return replace(planned, reason=trouble)
+    if others:
+        return replace(planned, fate=Fate.IN_USE, consumer=others[0].consumer)
+    if drive is not None and drive.retired:
+        # Erased in full it would be held at the end: no certificate makes it fit again.
+        reason = (
+            f"expected another drive than serial {drive.identity.serial!r}, which was retired "
+            f"({drive.reason}): pull it, and enrol when its host names the new one (host show)"
+        )
+        return replace(planned, reason=reason)
+    return replace(planned, fate=Fate.FREE)
+
+
+def _trouble(view: View, seen: SeenDrive | None, *, one_time_use: bool, used: bool) -> str:
+    """Why the slot must not be taken as it stands."""
+    if len(view.inventories) != 1:
+        return (
+            f"expected one resource class on {view.provider.name}, found {custody.describe(view)}"
+        )
+    if not one_time_use:
+        return (
+            f"expected the trait {ONE_TIME_USE} on {view.provider.name}, found none: Nova would "
+            'hand the drive on without an erase; set "one_time_use":"true" in its device_spec'
+        )
+    if seen is None:
+        return ""
+    if wrong := misplaced(seen):
+        return wrong
+    if not used and seen.driver != _AT_REST:
+        return (
+            f"expected a drive that nobody has on the driver {_AT_REST}, its host says "
+            f"{seen.driver or 'none'}: remove the binding at boot, or wait for the host's next word"
+        )
+    return ""
+
+
+def enrol(store: Store, placement: Cloud, slot: Slot, *, profile: str, policy: str) -> SlotRecord:
+    """A new record: ``in_use`` where somebody holds the drive, else ``released`` and reserved.
+
+    A retired slot is taken anew, with another drive in it. Raises ``BadInputError`` when Placement
+    has no such one-time-use device or it must not be taken as it stands, ``ConflictError`` when
+    the slot is enrolled already or is claimed just now, ``UnavailableError``.
+    """
+
+    def look() -> Planned:
+        old = store.slot(slot)
+        if old is not None and old.state is not State.RETIRED:
+            # Before anything is written to Placement: a certified drive would be erased again.
+            raise ConflictError(
+                f"{slot}: expected a slot that is not enrolled, found it {old.state}; "
+                "retire it first or leave it"
+            )
+        provider = placement.by_slot(slot)
+        view = placement.view(provider.uuid, "") if provider else None
+        if view is None:
+            raise BadInputError(
+                f"expected a resource provider {provider_name(slot)}, Placement has none; "
+                "is the device in nova-compute's device_spec, with report_in_placement?"
+            )
+        burns = placement.burns(view.provider.uuid)
+        seen = _seen(store, slot)
+        planned = decide(
+            slot, None, view, seen, one_time_use=burns, drive=_known_drive(store, seen)
+        )
+        if planned.fate is Fate.REFUSED:
+            raise BadInputError(planned.reason)
+        return planned
+
+    return _record(store, _reserved(placement, look(), look), profile, policy)
+
+
+def survey(
+    store: Store, placement: Cloud, *, host: str | None = None, resource_class: str | None = None
+) -> tuple[Planned, ...]:
+    """The fate of every slot of a host, of a resource class, or of the cloud. Changes nothing.
+
+    Raises ``BadInputError`` where Placement has no such slot, ``UnavailableError``.
+    """
+    burnt = {p.uuid: p for p in placement.one_time_use(host)}
+    found = dict(burnt)
+    if host is not None:
+        found |= {p.uuid: p for p in placement.by_host(host)}
+    if resource_class is not None:
+        offered = placement.offered(resource_class)
+        found |= {p.uuid: p for p in offered if host in (None, p.host)}
+    slots = sorted((p.slot, p.uuid) for p in found.values() if p.slot is not None)
+    looks = (_look(store, placement, slot, uuid, uuid in burnt) for slot, uuid in slots)
+    planned = tuple(
+        one for one in looks if one is not None and resource_class in (None, one.resource_class)
+    )
+    if not planned:
+        where = " ".join(
+            words for words in (f"of host {host}" if host else "", resource_class or "") if words
+        )
+        raise BadInputError(
+            f"enrol: expected one-time-use devices {where or 'in Placement'}, found none; are they "
+            "in nova-compute's device_spec, with report_in_placement and one_time_use?"
+        )
+    return planned
+
+
+def enrol_all(
+    store: Store, placement: Cloud, planned: Iterable[Planned], *, profile: str, policy: str
+) -> tuple[Planned, ...]:
+    """Carries a survey out: every free slot is reserved before the first record is written.
+
+    Nothing is undone when it ends early (``UnavailableError``): what is reserved stays reserved,
+    and the same command goes on from there.
+    """
+    reserved = [_reserved_or_refused(store, placement, one) for one in planned]
+    done: list[Planned] = []
+    for one in reserved:
+        if one.fate in (Fate.FREE, Fate.IN_USE):
+            try:
+                _record(store, one, profile, policy)
+            except ConflictError:
+                one = replace(one, fate=Fate.KNOWN, reason="enrolled by somebody else just now")
+        done.append(one)
+    return tuple(done)
+
+
+def _reserved(placement: Cloud, planned: Planned, look: Callable[[], Planned]) -> Planned:
+    """The same slot, out of the pool; looked at again where it moved under us."""
+    for _ in range(_ATTEMPTS):
+        view = planned.view
+        free = planned.fate is Fate.FREE and view is not None
+        if not free or view is None or view.locked or view.custody(None) is not None:
+            return planned
+        try:
+            custody.reserve(placement, view)
+        except ConflictError:
+            planned = look()
+            continue
+        return planned
+    raise ConflictError(f"{planned.slot}: expected it to stand still for a moment; try again")
+
+
+def _reserved_or_refused(store: Store, placement: Cloud, planned: Planned) -> Planned:
+    """One slot that never stands still must not keep all the others out of our care."""
+    try:
+        return _reserved(placement, planned, _again(store, placement, planned))
+    except ConflictError as error:
+        return replace(planned, fate=Fate.REFUSED, reason=str(error))
+
+
+def _again(store: Store, placement: Cloud, planned: Planned) -> Callable[[], Planned]:
+    def look() -> Planned:
+        uuid = planned.view.provider.uuid if planned.view else ""
+        found = _look(store, placement, planned.slot, uuid, placement.burns(uuid))
+        return found or replace(planned, fate=Fate.REFUSED, reason="its provider vanished")
+
+    return look
+
+
+def _look(
+    store: Store, placement: Cloud, slot: Slot, uuid: str, one_time_use: bool
+) -> Planned | None:
+    view = placement.view(uuid, "")
+    if view is None:
+        return None
+    record, seen = store.slot(slot), _seen(store, slot)
+    drive = _known_drive(store, seen)
+    return decide(slot, record, view, seen, one_time_use=one_time_use, drive=drive)
+
+
+def _seen(store: Store, slot: Slot) -> SeenDrive | None:
+    host = store.host(slot.host)
+    drives = host.hello.drives if host and host.hello else ()
+    return next((drive for drive in drives if drive.address == slot.address), None)
+
+
+def _known_drive(store: Store, seen: SeenDrive | None) -> DriveRecord | None:
+    if seen is None or seen.identity is None:
+        return None
+    return store.drive(seen.identity.digest)
+
+
+def _record(store: Store, planned: Planned, profile: str, policy: str) -> SlotRecord:
+    assert planned.view is not None
+    return store.enrol(
+        planned.slot,
+        provider=planned.view.provider.uuid,
+        resource_class=planned.resource_class,
+        in_use=planned.fate is Fate.IN_USE,
+        profile=profile,
+        policy=policy,
+        consumer=planned.consumer,
+    )

@@ -1,0 +1,1 @@
+"""Decisions about slots, drives and reports. Pure: no database, no network, no service."""

@@ -1,0 +1,147 @@
+"""Slots that Placement does not show: what is not shown is not on offer, so nothing is held for it.
+
+A drive that is away for one boot, or a compute service that was deleted, comes back and is judged
+then. That very many vanish at once is not believed at all: the wrong region, a restored database
+and an empty answer look so, and none of them says anything about drives.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from eraser.protocol.identity import Slot
+from quarantine.cloud.facts import View
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import WAITING_FOR_PEOPLE
+
+LOG = logging.getLogger(__name__)
+
+_FEW: Final = 3
+
+_SHARE: Final = 10
+"""A tenth of the slots. A host has up to 24: in a cloud of a few hosts one of them is too many."""
+
+_NAMED: Final = 5
+"""Hosts that an alarm names."""
+
+_ABSENT: Final = "Placement shows "
+
+
+def words(view: View | None) -> str:
+    """What stands as a slot's detail while there is nothing to schedule."""
+    what = "no resource provider" if view is None else "a provider without inventory"
+    return (
+        f"{_ABSENT}{what} for the slot: drive absent, not in device_spec, or the compute service "
+        "was deleted; it goes on when it is back"
+    )
+
+
+def is_told(record: SlotRecord) -> bool:
+    """The slot's detail says that it is absent."""
+    return record.detail.startswith(_ABSENT)
+
+
+def absent_since(record: SlotRecord) -> datetime | None:
+    """When the last look first found nothing; ``None`` where Placement shows the slot."""
+    return record.read_at if record.provider_generation is None else None
+
+
+@dataclass(frozen=True)
+class Absence:
+    """What one listing lacks. ``doubted`` are those that it lacks too many of to be believed."""
+
+    known: int
+    doubted: frozenset[Slot] = frozenset()
+
+    @property
+    def sample(self) -> tuple[Slot, ...]:
+        """Some of the doubted ones, to ask for by name: a listing goes by the trait.
+
+        Of many hosts: one that is down among them says nothing of the others' drives.
+        """
+        firsts = {slot.host: slot for slot in sorted(self.doubted, reverse=True)}
+        others = self.doubted - set(firsts.values())
+        return (*sorted(firsts.values()), *sorted(others))[:_FEW]
+
+
+def too_many(gone: int, known: int) -> bool:
+    """More than three and more than a tenth at once: it is not each of them that went away."""
+    return gone > _FEW and gone * _SHARE > known
+
+
+def weigh(
+    records: Iterable[SlotRecord],
+    listed: Collection[str],
+    named: Collection[Slot] = frozenset(),
+) -> Absence:
+    """Holds a listing (uuids of providers) against what was there at the last look.
+
+    Not believed: more than three and more than a tenth of all, or a listing with nothing in it.
+    What waits for people, and what has been absent before, does not count. ``named`` are the slots
+    that the listed providers stand for: one that was made anew is there, whoever else is away.
+    """
+    there = [
+        r
+        for r in records
+        if r.state not in WAITING_FOR_PEOPLE and r.provider_generation is not None
+    ]
+    gone = frozenset(r.slot for r in there if r.provider not in listed and r.slot not in named)
+    doubted = too_many(len(gone), len(there)) or not listed
+    return Absence(len(there), gone if doubted else frozenset())
+
+
+@dataclass
+class Absences:
+    """Alarms once about a listing that is not believed, and once about each host with absences."""
+
+    after: float
+    """Seconds that a slot is absent before people hear of it."""
+    _doubting: bool = False
+    _told: set[str] = field(default_factory=set)
+
+    def tell(self, absence: Absence, records: Iterable[SlotRecord], now: datetime) -> None:
+        """Tells what began and what is over since the last time."""
+        self._tell_doubt(absence)
+        if absence.doubted:
+            return
+        hosts = Counter(r.slot.host for r in records if self._long(r, now))
+        for host in sorted(hosts.keys() - self._told):
+            LOG.error(
+                "ALARM host %s: Placement has shown %d of its slots no more for %g min: drives "
+                "absent, not in device_spec, or its compute service was deleted. They are not on "
+                "offer; bring them back, or retire them",
+                host,
+                hosts[host],
+                self.after / 60,
+            )
+        for host in sorted(self._told - hosts.keys()):
+            LOG.warning("over: host %s: Placement shows its slots again", host)
+        self._told = set(hosts)
+
+    def _tell_doubt(self, absence: Absence) -> None:
+        if absence.doubted and not self._doubting:
+            counts = Counter(slot.host for slot in absence.doubted)
+            hosts = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+            named = ", ".join(f"{host} {count}" for host, count in hosts[:_NAMED])
+            LOG.error(
+                "ALARM Placement shows %d of %d slots no more (%s%s), which is not believed: is it "
+                "the right region, was its database restored? Nothing is changed for them",
+                len(absence.doubted),
+                absence.known,
+                named,
+                ", ..." if len(hosts) > _NAMED else "",
+            )
+        if self._doubting and not absence.doubted:
+            LOG.warning("over: what Placement shows is believed again")
+        self._doubting = bool(absence.doubted)
+
+    def _long(self, record: SlotRecord, now: datetime) -> bool:
+        since = absent_since(record)
+        if since is None or record.state in WAITING_FOR_PEOPLE:
+            return False
+        return (now - since).total_seconds() >= self.after

@@ -1,0 +1,103 @@
+"""What an operator should hear of, beside the steps that the slot takes by itself. Pure.
+
+The text stands on the record until it is over, so it holds nothing that changes from look to look:
+one alarm for one trouble.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from eraser.protocol.ticket import DomainSeen
+from quarantine.record.states import WORKING, State
+from quarantine.record.texts import ALARM_LENGTH, storable
+from quarantine.rules.handover import Handover
+from quarantine.rules.observation import Look
+
+_WAITING: Final = frozenset({State.RELEASED, State.QUARANTINED, State.CERTIFIED})
+"""States of minutes: the next step is ours, and no person's."""
+
+_NAMED: Final = 4
+"""Guests that an alarm names for each of two reasons: whole, it must fit into its column, or what
+people were told of could not be found in it again."""
+
+_MORE: Final = " and more"
+_WHO_LENGTH: Final = 80
+"""Characters of a guest's name and id; a host may call its domains anything."""
+
+
+def concern(look: Look) -> str:
+    """The present trouble in words; empty when there is none."""
+    trouble = look.past.unknown or intruder(look) or _unguarded(look) or _overdue(look)
+    return storable(trouble, ALARM_LENGTH)
+
+
+def intruder(look: Look) -> str:
+    """The guests that run with the drive and should not."""
+    found: dict[str, list[str]] = {}
+    # A host may name them in another order each time.
+    for domain in sorted(look.past.running, key=lambda each: each.uuid):
+        who = f"{domain.name!r} ({domain.uuid})"[:_WHO_LENGTH]
+        if wrong := _wrong(look, domain, who):
+            found.setdefault(wrong, []).append(who)
+    return "; ".join(_together(who, wrong) for wrong, who in found.items())
+
+
+def _wrong(look: Look, domain: DomainSeen, who: str) -> str:
+    if look.record.state is not State.IN_USE:
+        return "no server holds it in Placement: a ghost, or started by hand"
+    if not domain.recorded and look.limits.tickets:
+        return "the gate has not let it in: plugged in by hand, or past the hook"
+    if domain.uuid in look.others:
+        return ""
+    held = f"Placement has it for {', '.join(look.others) or 'nobody'}"
+    return held if _is_news(look, who, held) else ""
+
+
+def _together(who: list[str], wrong: str) -> str:
+    if len(who) == 1:
+        return f"domain {who[0]} runs with the drive, and {wrong}"
+    more = _MORE if len(who) > _NAMED else ""
+    return f"domains {', '.join(who[:_NAMED])}{more} run with the drive, and {wrong}"
+
+
+def _is_news(look: Look, who: str, held: str) -> bool:
+    """Not where Nova has handed the drive to the server's migration, whose guest still runs here,
+    or did when the host spoke: it is news again where that migration ended a while ago. Until Nova
+    says so, what people were told of stands."""
+    if look.past.handover in (Handover.UNASKED, Handover.UNKNOWN):
+        told = look.record.alarm
+        named = storable(who) in told or _MORE in told
+        return named and storable(held, ALARM_LENGTH) in told
+    return look.past.handover is not Handover.MOVED
+
+
+def _unguarded(look: Look) -> str:
+    exposed = look.record.state in (State.CERTIFIED, State.AVAILABLE)
+    if not exposed or not look.limits.tickets:
+        return ""
+    lacking = look.past.unguarded
+    # What people were told of stands until it is over: another process may have waited longer.
+    told = look.record.alarm == storable(lacking, ALARM_LENGTH)
+    return "" if look.past.doubtful and not told else lacking
+
+
+def _overdue(look: Look) -> str:
+    record, limit = look.record, look.limits.overdue_after
+    here = look.age(record.entered_at)
+    # Without end is what a clock that was set back shows: that is no trouble of the slot's.
+    silence = min(here, look.age(record.heard_at))
+    if record.state in WORKING and limit < silence < math.inf:
+        return f"its host has said nothing of the order for more than {limit / 3600:g} h"
+    # Without a detail too: where Placement or the broker fails each look, nothing is on the record.
+    if record.state in _WAITING and limit < here < math.inf:
+        # What it waits for may change from look to look; this must not.
+        return f"no step for more than {limit / 3600:g} h; its detail or the log says why"
+    return ""
+
+
+def is_round(times: int) -> bool:
+    """The first time, the second, the fourth, and so on: people hear that it goes on, and a host
+    that says the same all day (installed anew, or rooted) does not hide all other alarms."""
+    return times & (times - 1) == 0

@@ -1,0 +1,229 @@
+"""The host testifies, the control plane decides (promise 7).
+
+Pure: an order, the report that answers it and the slot's record, to one decision. A signed report
+that contradicts itself is alarming, whatever its verdict says: it holds the slot.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from eraser.protocol import buffers, codec
+from eraser.protocol.fitness import Consequence, Finding
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.profile import layout_differences
+from eraser.protocol.remarks import remarks
+from eraser.protocol.report import EraseReport, Outcome, Verdict
+from quarantine.evidence import certificate, consistency, images, methods, reading
+from quarantine.evidence.certificate import Evidence, Link
+from quarantine.evidence.sections import Issuer
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import WORKING
+
+MAX_CERTIFICATE_BYTES = codec.MAX_DOCUMENT_BYTES // 2
+"""As far as a host fills it; readers take twice as much, for the slot's history comes on top."""
+
+
+class Ruling(enum.StrEnum):
+    """What becomes of the slot."""
+
+    CERTIFY = "certify"
+    """Erased, proved as the policy asks, and fit: write the certificate."""
+    HOLD = "hold"
+    """A human must decide."""
+    POSTPONE = "postpone"
+    """Nothing was sent to the drive and nothing is wrong: the order comes again."""
+    REFUSE = "refuse"
+    """The report answers another order: nothing changes, the refusal is recorded."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A ruling with every reason for it; no reasons for a certificate."""
+
+    ruling: Ruling
+    reasons: tuple[str, ...] = ()
+    erased: bool = False
+    """For a hold: the erase itself stands, proved as the policy asks; the certificate says what
+    was achieved and that the drive was not handed out."""
+    retire: tuple[str, ...] = ()
+    """For a hold: why the drive is retired: the policy's table of health says so, or its host
+    found what no order can ever mend."""
+
+    @property
+    def reason(self) -> str:
+        """All reasons in one line."""
+        return "; ".join(self.reasons)
+
+
+def check(
+    order: EraseOrder,
+    report: EraseReport,
+    record: SlotRecord,
+    installed: tuple[str, ...] = (),
+) -> Decision:
+    """Decides on a report whose signature already held.
+
+    ``installed`` are the firmware revisions by slot in the drive's last certificate; empty where it
+    has none, or where that does not tell.
+    """
+    stale = tuple(_stale(order, report, record))
+    if stale:
+        return Decision(Ruling.REFUSE, stale)
+    if report.outcome is Outcome.IN_USE:
+        return _nothing_sent(Ruling.POSTPONE, "the drive is in use", report)
+    if report.outcome is Outcome.WRONG_DRIVE:
+        return _nothing_sent(Ruling.HOLD, _another_drive(order, report), report)
+    if report.outcome is Outcome.ABSENT:
+        return _nothing_sent(Ruling.HOLD, "no NVMe controller answers in the slot", report)
+    if report.outcome is Outcome.NO_METHOD:
+        text = f"policy {order.policy.name!r} allows no method that the drive offers"
+        return _nothing_sent(Ruling.HOLD, text, report)
+    # Each once: a host that knows the policy says the same of the drive's health as we.
+    retire = tuple(dict.fromkeys((*_health(order, report, Consequence.RETIRE), *report.retire)))
+    if report.verdict is not Verdict.ERASED:
+        reasons = (f"verdict {report.verdict}", *report.reasons)
+        return Decision(Ruling.HOLD, reasons, retire=(*retire, *_failed(order, report)))
+    claims = tuple(_claims(order, report)) or tuple(_unsayable(order, report))
+    loaded = tuple(images.loaded(installed, order, report))
+    if not report.fit:
+        reasons = ("erased, but not fit to be handed out", *report.reasons, *claims, *loaded)
+        return Decision(Ruling.HOLD, reasons, erased=_provable(claims, report), retire=retire)
+    wrong = (*claims, *_unfit(order, report), *report.retire)
+    if loaded and not wrong:
+        # Its host is honest and cannot know: the erase itself stands.
+        return Decision(Ruling.HOLD, loaded, erased=_provable(claims, report))
+    reasons = (*wrong, *loaded)
+    return Decision(Ruling.HOLD if reasons else Ruling.CERTIFY, reasons, retire=retire)
+
+
+def _provable(claims: tuple[str, ...], report: EraseReport) -> bool:
+    """Nothing contradicts the erase, and all is there that a certificate names."""
+    return not claims and None not in (report.facts_before, report.facts_after, report.health)
+
+
+def _stale(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Iterator[str]:
+    """The ids: each must be the order's, and the order the record's present one."""
+    if record.state not in WORKING:
+        yield f"expected a slot that waits for a report, found it {record.state}"
+    for name, expected, found in (
+        ("slot", str(order.slot), str(record.slot)),
+        ("order id", record.order_id, order.order_id),
+        ("generation", record.generation, order.generation),
+        ("nonce", record.nonce, order.nonce),
+    ):
+        if expected != found:
+            yield f"order: expected the record's {name} {expected}, found {found}"
+    for name, expected, found in (
+        ("slot", str(order.slot), str(report.slot)),
+        ("order id", order.order_id, report.order_id),
+        ("generation", order.generation, report.generation),
+        ("nonce", order.nonce, report.nonce),
+        ("incarnation", order.incarnation, report.incarnation),
+    ):
+        if expected != found:
+            yield f"report: expected the order's {name} {expected}, found {found}"
+
+
+def _nothing_sent(ruling: Ruling, text: str, report: EraseReport) -> Decision:
+    """For outcomes that say that the drive was left alone: the rest must say so too."""
+    if report.methods or report.verdict is Verdict.ERASED or report.fit:
+        return Decision(
+            Ruling.HOLD,
+            (f"the report says {report.outcome} and yet claims methods, an erase or fitness",),
+        )
+    return Decision(ruling, (text, *report.reasons))
+
+
+def _another_drive(order: EraseOrder, report: EraseReport) -> str:
+    """Both drives, told apart by what differs; the serial shown as its digest would be useless."""
+    if report.identity is None:
+        return "another drive is in the slot than ordered"
+    differences = "; ".join(order.identity.differences(report.identity))
+    return f"another drive is in the slot than ordered ({differences or 'not unique on its host'})"
+
+
+def _claims(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """What speaks against the erase that the report claims."""
+    if report.identity is None:
+        yield "expected the identity of the drive that was erased, found none"
+    else:
+        yield from (f"identity, {line}" for line in order.identity.differences(report.identity))
+    if report.policy != order.policy.name:
+        yield f"expected policy {order.policy.name!r}, found {report.policy!r}"
+    if report.profile != order.profile.name:
+        yield f"expected profile {order.profile.name!r}, found {report.profile!r}"
+    yield from methods.contradictions(order, report)
+    yield from reading.contradictions(order, report)
+
+
+def _unsayable(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """What keeps the certificate of this report from holding, by the host's words alone.
+
+    It could not be taken back: the whole chain would be called broken for ever, by one host.
+    """
+    if None in (report.facts_before, report.facts_after, report.health):
+        return  # there will be none
+    # Without a history, and issued when the host finished: our clock is not what is looked at.
+    evidence = Evidence(order, "", report, "", "", "", "", (), withheld=report.reasons)
+    body = certificate.build(evidence, Issuer(), Link(), report.finished_at)
+    yield from consistency.contradictions(body)
+    size = certificate.file_bytes(body)
+    if size > MAX_CERTIFICATE_BYTES:
+        yield f"expected at most {MAX_CERTIFICATE_BYTES} bytes in its certificate, found {size}"
+
+
+def _unfit(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """What speaks against handing out a drive that its host calls fit."""
+    yield from _profile(order, report)
+    if report.health is None:
+        yield "expected the SMART log, found none: the policy's health limits are not shown"
+    yield from _health(order, report, Consequence.HOLD, Consequence.RETIRE)
+    memory = buffers.seen(report.facts_before, report.facts_after)
+    if held := buffers.why_held(memory, report.achieved, order.policy):
+        yield held
+
+
+def _profile(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    for difference in report.profile_differences:
+        yield f"called fit, and yet not as its profile: {difference}"
+    if report.facts_after is None:
+        return  # named by the reading's checks
+    if report.facts_after.firmware not in order.profile.firmware:
+        yield (
+            f"expected firmware {' or '.join(order.profile.firmware)}, "
+            f"found {report.facts_after.firmware!r}"
+        )
+    wanted, tolerance = order.profile.namespaces, order.profile.size_tolerance
+    if layout_differences(wanted, report.facts_after.namespaces, tolerance):
+        yield "expected the namespaces of the profile after the erase, found others"
+    for name, expected, found in (
+        ("vendor", order.profile.vendor_id, order.identity.vendor_id),
+        ("device", order.profile.device_id, order.identity.device_id),
+        ("model", order.profile.model, order.identity.model),
+        ("total_bytes", order.profile.total_bytes, report.facts_after.total_bytes),
+    ):
+        # A total of 0 is a profile that does not say.
+        if expected and expected != found:
+            yield f"expected {name} {expected!r} of the profile, found {found!r}"
+
+
+def _health(order: EraseOrder, report: EraseReport, *consequences: Consequence) -> Iterator[str]:
+    """Findings in the SMART log that the policy's table gives one of ``consequences``."""
+    for remark in remarks(report.health, order.policy.health) if report.health else ():
+        if remark.consequence in consequences:
+            yield remark.text
+
+
+def _failed(order: EraseOrder, report: EraseReport) -> Iterator[str]:
+    """A sanitize that failed by the drive's own log, and failed again; where that retires it."""
+    if order.policy.health.consequence(Finding.ERASE_FAILED) is not Consequence.RETIRE:
+        return
+    failed = [record for record in report.methods if methods.failed(record)]
+    # The last: hosts repeat that one, and the attempts of another may only have been interrupted.
+    stands_last = bool(failed) and failed[-1] is report.methods[-1]
+    if stands_last and sum(record.attempts for record in failed) > 1:
+        names = " and ".join(dict.fromkeys(record.method.value for record in failed))
+        yield f"log 81h says that {names} failed (SSTAT 3), also when it was tried again"

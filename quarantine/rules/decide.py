@@ -1,0 +1,342 @@
+"""One slot, one look, one step: what our record and Placement's view of it ask for next.
+
+Pure: no I/O, no clock of its own. :mod:`quarantine.service.reconciler` looks, asks :func:`decide`,
+carries the step out under compare-and-set, and looks again until nothing is left to do. So each
+step may assume only what the record and the view say now, whoever crashed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from quarantine.cloud import custody
+from quarantine.cloud.facts import ONE_TIME_USE, View
+from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Event, State
+from quarantine.rules import absence
+from quarantine.rules.action import Act, Action, Limits, Past
+from quarantine.rules.alarms import concern, intruder
+from quarantine.rules.handover import Handover
+from quarantine.rules.mark import Mark
+from quarantine.rules.observation import Look, amend, handed_over, hold, move, reserve, strangers
+
+NOTHING: Final = Action(Act.NOTHING)
+_NO_PAST: Final = Past()
+_NO_CASE: Final = SlotChanges(new_case=True, custody=None, custody_ready=False)
+_CALM: Final = frozenset(
+    {Act.NOTHING, Act.WAIT, Act.ASK, Act.TAKE, Act.ORDER, Act.RESEND, Act.TICKET}
+)
+"""Steps that the drive can wait for by a moment: it is reserved, or nothing is wrong."""
+UNBURNT: Final = (
+    f"without the trait {ONE_TIME_USE} Nova would hand the drive on unerased; restore one_time_use "
+    "in device_spec, then release the slot"
+)
+_KEEPS_OUT: Final = frozenset({Act.RESERVE, Act.ENSURE})
+"""Steps that need no past: they are taken first, whatever cannot be read."""
+_STRANGE_CUSTODY: Final = (
+    "the custody in Placement is of a case that this record does not know: was the database "
+    "restored from a backup? The drive may have been used since, so it is erased again"
+)
+
+
+def decide(
+    record: SlotRecord, view: View | None, now: datetime, limits: Limits, past: Past = _NO_PAST
+) -> Action:
+    """The next step for a slot; ``view`` is ``None`` when Placement has no provider for it."""
+    if view is None or not view.inventories:
+        return _missing(record, view)
+    if view.provider.uuid != record.provider or view.inventory is None:
+        return _moved(record, view)
+    look = Look(record, view, now, limits, past)
+    action = _BY_STATE[record.state](look)
+    if past.unknown and action.act not in _KEEPS_OUT:
+        action = Action(Act.WAIT, past.unknown)
+    # What keeps a drive from the wrong hands comes first; then people hear of it, once.
+    if action.act in _CALM and (wrong := concern(look)) != record.alarm:
+        note = wrong or f"over: {record.alarm}"
+        return amend(note, SlotChanges(alarm=wrong), alarm=bool(wrong))
+    return action
+
+
+def _missing(record: SlotRecord, view: View | None) -> Action:
+    """Nothing to schedule: the provider is gone, or its inventory is. What comes back is judged."""
+    if record.state in WAITING_FOR_PEOPLE:
+        return NOTHING
+    return Action(Act.WAIT, absence.words(view))
+
+
+def _moved(record: SlotRecord, view: View) -> Action:
+    """Another provider, or another resource class, where ours was: Nova's lock was forgotten."""
+    now = view.inventories[0].resource_class
+    rebased = SlotChanges(
+        provider=view.provider.uuid, resource_class=now, custody=None, custody_ready=False
+    )
+    found = f"the provider was {record.provider} ({record.resource_class}), now it is "
+    found += f"{view.provider.uuid} ({now})"
+    others = view.foreign(record.custody)
+    # A provider that was away is made anew when its drive is back: that is no news.
+    alarm = absence.absent_since(record) is None
+    if not view.locked and not view.allocations:
+        return reserve(f"{found}; reserved first", alarm=True)
+    if record.state in WAITING_FOR_PEOPLE:
+        return amend(found, rebased, alarm=alarm)
+    if record.state in CASE_OPEN:
+        return hold(f"{found}; the drive may have been used meanwhile", rebased)
+    if others:
+        rebased = replace(rebased, consumer=others[0].consumer)
+        if record.state is State.IN_USE:
+            return amend(found, rebased, alarm=True)
+        return move(Event.CLAIM_SEEN, found, rebased, alarm=True)
+    if record.state is State.RELEASED:
+        return amend(found, rebased, alarm=alarm)
+    return move(Event.RELEASE_SEEN, found, rebased, alarm=alarm)
+
+
+def _in_use(look: Look) -> Action:
+    record, others = look.record, look.others
+    if not others:
+        if not look.locked and look.ours is None:
+            return reserve("released while reserved was lowered; reserved first", alarm=True)
+        return move(
+            Event.RELEASE_SEEN,
+            f"the allocation of {record.consumer or 'the last consumer'} is gone",
+            SlotChanges(custody=look.ours, custody_ready=False),
+        )
+    # Between its claim and its burn a server holds an allocation without reserved: Nova's window.
+    if not look.locked and look.age(record.entered_at) > look.limits.burn_grace:
+        return reserve("somebody lowered reserved while the drive is in use", alarm=True)
+    if record.consumer not in others:
+        return handed_over(look)
+    if strangers(others, look.past) and look.past.handover is Handover.UNASKED:
+        return Action(Act.ASK, "Nova")
+    return NOTHING
+
+
+def _released(look: Look) -> Action:
+    if look.others:
+        return move(
+            Event.CLAIM_SEEN,
+            f"claimed by {look.others[0]} before it was erased",
+            SlotChanges(consumer=look.others[0]),
+            alarm=True,
+        )
+    if look.ours is None:
+        if not look.locked:
+            return reserve("free without a certificate; reserved first", alarm=True)
+        return Action(Act.TAKE, "custody")
+    if not look.locked:
+        return Action(Act.ENSURE, "custody was half taken")
+    return move(Event.CUSTODY_TAKEN, changes=SlotChanges(custody=look.ours, custody_ready=True))
+
+
+def _quarantined(look: Look) -> Action:
+    record = look.record
+    broken = _custody_trouble(look)
+    if broken is not None:
+        return broken
+    if look.ours is None:
+        if record.custody_ready:
+            return amend("our custody vanished; the case starts again", _NO_CASE, alarm=True)
+        return Action(Act.TAKE, "custody again")
+    if look.strange_custody:
+        return amend(_STRANGE_CUSTODY, look.begun_again, alarm=True)
+    if not record.custody_ready:
+        return amend("", SlotChanges(custody_ready=True))
+    postponed = look.past.postponed
+    if postponed >= look.limits.max_attempts:
+        return hold(f"the order came back {postponed} times without an erase: {record.reason}")
+    if postponed and look.age(record.entered_at) < look.limits.retry_in_use_after:
+        return NOTHING
+    return _unless_haunted(look, Action(Act.ORDER, "erase"))
+
+
+def _working(look: Look) -> Action:
+    record = look.record
+    broken = _custody_trouble(look)
+    if broken is not None:
+        return broken
+    if look.ours is None:
+        return move(
+            Event.POSTPONED, "our custody vanished; the case starts again", _NO_CASE, alarm=True
+        )
+    if look.strange_custody:
+        return move(Event.POSTPONED, _STRANGE_CUSTODY, look.begun_again, alarm=True)
+    last = min(look.age(record.ordered_at), look.age(record.heard_at))
+    if last > look.patience:
+        return _unless_haunted(look, Action(Act.RESEND, "nothing was heard of the order"))
+    return NOTHING
+
+
+def _unless_haunted(look: Look, action: Action) -> Action:
+    """Nothing is sent to a drive that may have a user whom Placement does not know."""
+    past = look.past
+    if past.claimed:
+        return Action(Act.WAIT, past.claimed)
+    if past.ghosts is None:
+        return Action(Act.ASK, "Nova")
+    if past.ghosts:
+        return Action(Act.WAIT, "; ".join(past.ghosts))
+    return action
+
+
+def _custody_trouble(look: Look) -> Action | None:
+    """What is wrong with the two locks of an open case, where that needs a step of its own."""
+    if look.others:
+        return hold(
+            f"{look.others[0]} holds the drive although it was under our custody "
+            f"({custody.describe(look.view)})",
+            SlotChanges(consumer=look.others[0]),
+        )
+    if not look.locked:
+        if look.ours is None:
+            return reserve("custody and reserved are gone; reserved first", alarm=True)
+        return Action(Act.ENSURE, "reserved was lowered under custody", alarm=True)
+    return None
+
+
+def _certified(look: Look) -> Action:
+    """``custody_ready`` False here means: we had begun to give the slot back."""
+    record = look.record
+    begun = not record.custody_ready
+    if look.ours is None:
+        if not look.locked and not look.others and (look.lacks or not begun):
+            return reserve(
+                f"free although {look.lacks or 'we did not give it back'}; reserved first",
+                alarm=True,
+            )
+        if look.lacks or not begun:
+            return hold(
+                f"{look.lacks or 'not given back by us, and burned again since'} "
+                f"({custody.describe(look.view)})",
+                SlotChanges(
+                    custody=None,
+                    custody_ready=False,
+                    consumer=look.others[0] if look.others else record.consumer,
+                ),
+            )
+        return move(
+            Event.RETURNED,
+            changes=SlotChanges(custody=None, custody_ready=False, consumer=None, detail=""),
+        )
+    if look.lacks and not look.others:
+        return hold(look.lacks)
+    if look.strange_custody and not look.others:
+        return hold(_STRANGE_CUSTODY, SlotChanges(custody=look.ours))
+    return _custody_trouble(look) or _to_the_pool(look)
+
+
+def _to_the_pool(look: Look) -> Action:
+    """Certified and locked away by us alone: given back once its host would let a guest start."""
+    record, present = look.record, look.past.incarnation
+    if not look.limits.tickets:
+        return _give_back(look)
+    if present is None:
+        return Action(Act.WAIT, f"waiting for host {record.slot.host} to be registered")
+    if record.ticket_incarnation != present:
+        # The new life knows nothing of the case, and takes no ticket without its report.
+        return move(
+            Event.RECALLED,
+            f"its host is incarnation {present} now and was "
+            f"{record.ticket_incarnation or 'given no ticket'} at the certificate: erased again",
+            SlotChanges(custody=look.ours, custody_ready=True),
+        )
+    if look.past.recall:
+        return move(Event.RECALLED, f"{look.past.recall}: erased again")
+    if not look.past.greeted:
+        return Action(Act.WAIT, f"waiting for the hello of host {record.slot.host}")
+    if look.past.unguarded:
+        return Action(Act.WAIT, look.past.unguarded)
+    if record.ticket_ready:
+        return _give_back(look)
+    if look.age(record.ticket_at) > look.patience:
+        return Action(Act.TICKET, "its host's receipt is wanted")
+    return NOTHING
+
+
+def _give_back(look: Look) -> Action:
+    """Nova reserves only what has the trait: without it the next user would leave no mark."""
+    if look.past.burns is None:
+        return Action(Act.CHECK, ONE_TIME_USE)
+    mark = SlotChanges(offered_as=look.mark_of_return)
+    return Action(Act.GIVE_BACK, "certified", changes=mark) if look.past.burns else hold(UNBURNT)
+
+
+def _available(look: Look) -> Action:
+    if look.others:
+        return move(
+            Event.CLAIM_SEEN,
+            changes=SlotChanges(consumer=look.others[0], custody=None, custody_ready=False),
+        )
+    if look.ours is not None:
+        return move(
+            Event.RELEASE_SEEN,
+            "our custody is still there; erased again",
+            SlotChanges(custody=look.ours, custody_ready=False),
+            alarm=True,
+        )
+    wrong = look.lacks or look.past.recall or intruder(look)
+    if look.locked:
+        return move(
+            Event.RELEASE_SEEN,
+            wrong or "reserved without an allocation: used and let go between two looks",
+            # Of a recall people heard when we reserved the slot for it. Where Nova did, its ticket
+            # is used as it should be: a short use is no alarm.
+            alarm=bool(look.lacks or intruder(look)),
+        )
+    if wrong:
+        return reserve(f"on offer although {wrong}; reserved first", alarm=True)
+    return NOTHING if look.limits.tickets else _unmoved(look)
+
+
+def _unmoved(look: Look) -> Action:
+    """No gate tells of a guest here: what moves the provider is a use until it is explained."""
+    mark = Mark.read(look.record.offered_as)
+    if mark is not None and mark.generation == look.view.provider.generation:
+        return NOTHING
+    if look.past.traits is None:
+        return Action(Act.CHECK, "traits")
+    now = Mark.of(look.view, look.past.traits)
+    why = mark.unexplained(now) if mark is not None else ""
+    if not why:
+        return amend("", SlotChanges(offered_as=str(now)))
+    if look.past.crowded:
+        return Action(Act.WAIT, look.past.crowded)
+    return reserve(f"{why}; reserved first")
+
+
+def _parked(look: Look) -> Action:
+    """Held or retired: we only keep the drive out of the pool."""
+    if not look.locked:
+        if look.ours is not None:
+            return Action(Act.ENSURE, f"reserved was lowered while {look.record.state}", alarm=True)
+        # A drive that was on offer when a person decided is free at the first look after that.
+        return reserve(f"free while {look.record.state}; reserved", alarm=not look.first)
+    if look.ours is not None and not look.record.custody_ready:
+        return Action(
+            Act.FENCE,
+            f"{look.record.state} in the midst of a step: whoever began it is kept from its end",
+            changes=SlotChanges(custody_ready=True),
+        )
+    if look.others and look.record.consumer not in look.others:
+        return amend(
+            f"{look.others[0]} holds the drive while it is {look.record.state}",
+            SlotChanges(consumer=look.others[0]),
+            alarm=True,
+        )
+    return NOTHING
+
+
+_BY_STATE: Final[Mapping[State, Callable[[Look], Action]]] = {
+    State.IN_USE: _in_use,
+    State.RELEASED: _released,
+    State.QUARANTINED: _quarantined,
+    State.ERASING: _working,
+    State.VERIFYING: _working,
+    State.CERTIFIED: _certified,
+    State.AVAILABLE: _available,
+    State.HELD: _parked,
+    State.RETIRED: _parked,
+}

@@ -1,0 +1,190 @@
+"""What a host's own testimony means for one of its slots. Pure.
+
+A host that cannot say how a defence stands counts as one that lacks it: nothing is given back to
+it. Slots that are on offer already are taken back only on a plain "absent": a look that took too
+long on a busy host, or a hello that is missing, must not empty the pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from eraser.protocol.report import Hello
+from eraser.protocol.ticket import Defence, DefenceSeen, GateTestimony, Standing, TicketState
+from quarantine.record.facts import HostRecord, SlotRecord
+from quarantine.record.states import State
+from quarantine.record.texts import ALARM_LENGTH, storable
+from quarantine.rules.action import Limits, Past
+
+_SETTLED_SECONDS: Final = 60.0
+"""A hello may have been on its way for so long: what it says is of before the slot's last step."""
+
+_FINE: Final = frozenset({Standing.PRESENT, Standing.NOT_APPLICABLE})
+
+
+def weigh(record: SlotRecord, host: HostRecord | None, limits: Limits) -> Past:
+    """What the host adds to the past of one of its slots."""
+    if host is None:
+        # Nobody's word counts there any more: what it testified keeps no drive on offer.
+        offered = record.state is State.AVAILABLE and limits.tickets
+        return Past(
+            greeted=False,
+            recall=f"host {record.slot.host} is registered no more" if offered else "",
+        )
+    hello, heard = host.hello, host.heard_at
+    since = _seconds(record.entered_at, heard)
+    domains = hello.gate.domains if hello and hello.gate and since >= 0 else ()
+    named = tuple(d for d in domains if record.slot.address in d.addresses)
+    doubtful = bool(hello and limits.tickets and _doubtful(hello, limits))
+    return Past(
+        incarnation=host.incarnation,
+        greeted=hello is not None,
+        unguarded=_unguarded(hello, limits) if hello and limits.tickets else "",
+        doubtful=doubtful,
+        said=hello.sequence if hello and doubtful else 0,
+        recall=_recall(record, host, limits, since) if limits.tickets else "",
+        claimed=(
+            f"domain {named[0].name!r} ({named[0].uuid}) names the drive on its host; the order "
+            "waits until it is gone"
+            if named
+            else ""
+        ),
+        running=tuple(d for d in named if d.running) if since > _SETTLED_SECONDS else (),
+    )
+
+
+def settled(record: SlotRecord, host: HostRecord) -> bool:
+    """Whether the slot's last step was well before the host's last hello: the same word about the
+    same slot means the same from then on."""
+    return _seconds(record.entered_at, host.heard_at) > _SETTLED_SECONDS
+
+
+def wants_look(record: SlotRecord, past: Past) -> bool:
+    """Whether a hello gives reason to look at a slot that a sweep would pass over."""
+    if record.state is State.IN_USE:
+        odd = any(not d.recorded or d.uuid != record.consumer for d in past.running)
+        return odd or bool(record.alarm)
+    if record.state is State.AVAILABLE and not past.running:
+        # What is lacking stands as its alarm: what has been told is not looked at with each hello.
+        return bool(past.recall) or record.alarm != storable(past.unguarded, ALARM_LENGTH)
+    return bool(past.running) or bool(record.alarm)
+
+
+def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple[str | None, str]]:
+    """What a hello says for the first time and people must hear: a slot's address or None, text."""
+    if new is None:
+        return
+    before = {} if old is None else {seen.defence: seen.standing for seen in old.defences}
+    for seen in new.defences:
+        # Unknown is the word of a minute after each start: where it lasts its slots tell of it.
+        absent = seen.standing is Standing.ABSENT
+        if absent and before.get(seen.defence) is not Standing.ABSENT:
+            yield None, _name(seen)
+    known = set() if old is None else {(used.at, used.address) for used in old.allowances}
+    for used in new.allowances:
+        if (used.at, used.address) not in known:
+            yield (
+                used.address,
+                f"{used.by} let domain {used.domain} in past the gate at {used.at}: {used.reason}",
+            )
+
+
+def _unguarded(hello: Hello, limits: Limits) -> str:
+    if not limits.defences:
+        return ""
+    if hello.gate is None:
+        return (
+            f"host {hello.host} says nothing of its last gate: expected a newer nvme-eraser than "
+            f"{hello.version} there; upgrade it"
+        )
+    stand = _required(hello.gate, limits)
+    # Without the details, which may change with each hello: this stands on the record.
+    lacking = [f"{each.defence} is {each.standing}" for each in stand if each.standing not in _FINE]
+    if not lacking:
+        return ""
+    return (
+        f"host {hello.host}: {', '.join(lacking)}; 'nvme-eraser gate status' there says what to do"
+    )
+
+
+def _doubtful(hello: Hello, limits: Limits) -> bool:
+    """The host does not know how some of its defences stand, and lacks none for certain."""
+    stand = {each.standing for each in _required(hello.gate, limits)} if hello.gate else set()
+    return Standing.UNKNOWN in stand and Standing.ABSENT not in stand
+
+
+def _required(gate: GateTestimony, limits: Limits) -> list[DefenceSeen]:
+    seen = {each.defence: each for each in gate.defences}
+    return [
+        seen.get(name, DefenceSeen(name, Standing.UNKNOWN, "its hello does not name it"))
+        for name in Defence
+        if name in limits.defences
+    ]
+
+
+def _recall(record: SlotRecord, host: HostRecord, limits: Limits, since: float) -> str:
+    gate = host.hello.gate if host.hello else None
+    if record.state is State.CERTIFIED and record.ticket_ready:
+        # Its receipt said valid; since then it waits for something else.
+        return _dead(record, gate)
+    if record.state is not State.AVAILABLE:
+        return ""
+    if not record.ticket_ready:
+        # A host that knows no tickets yet would take none for the drive's next case either: the
+        # slots of a whole cloud would wait for its hosts to be upgraded.
+        return "its host was given no ticket for it" if gate else ""
+    if record.ticket_incarnation != host.incarnation:
+        return (
+            f"its ticket is of incarnation {record.ticket_incarnation} of the host, which is "
+            f"{host.incarnation} now"
+        )
+    for seen in gate.defences if gate else ():
+        if seen.defence in limits.defences and seen.standing is Standing.ABSENT:
+            return f"on host {host.name} {_name(seen)}"
+    if dead := _dead(record, gate):
+        return dead
+    return _forgotten(record, gate) if since > _SETTLED_SECONDS else ""
+
+
+def _forgotten(record: SlotRecord, gate: GateTestimony | None) -> str:
+    """The host's book was put aside or is an older one: its gate lets nobody in on the drive.
+
+    Not where the book cannot be read: then the gate's hook is unknown, and no ticket is named.
+    """
+    known = gate and any(
+        seen.defence is Defence.HOOK and seen.standing is not Standing.UNKNOWN
+        for seen in gate.defences
+    )
+    if gate is None or not known:
+        return ""
+    case = (record.slot.address, record.order_id, record.generation)
+    if any((each.address, each.order_id, each.generation) == case for each in gate.tickets):
+        return ""
+    return "its host's gate has no ticket for it any more"
+
+
+def _dead(record: SlotRecord, gate: GateTestimony | None) -> str:
+    """What became of the ticket of this very case, where nobody can start with it any more."""
+    for ticket in gate.tickets if gate else ():
+        if (ticket.address, ticket.order_id, ticket.generation) != (
+            record.slot.address,
+            record.order_id,
+            record.generation,
+        ):
+            continue
+        if ticket.state is TicketState.VOID:
+            return f"its host calls the ticket void: {ticket.reason or 'without a reason'}"
+        if ticket.state is TicketState.USED:
+            return "its host let a guest in on it, and nobody holds it in Placement"
+    return ""
+
+
+def _name(seen: DefenceSeen) -> str:
+    return f"{seen.defence} is {seen.standing}: {seen.detail or 'no detail'}"
+
+
+def _seconds(since: datetime, until: datetime | None) -> float:
+    """Both on our own clock; without a hello it was before everything."""
+    return -float("inf") if until is None else (until - since).total_seconds()

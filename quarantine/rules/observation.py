@@ -1,0 +1,131 @@
+"""Everything that one decision may use, and the kinds of step as short words. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from quarantine.cloud.facts import View
+from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.states import Event
+from quarantine.rules.action import NO_CHANGES, Act, Action, Limits, Past
+from quarantine.rules.handover import Handover
+from quarantine.rules.mark import Mark
+
+_SKEW_SECONDS: Final = 60.0
+"""The control plane's processes may run on two machines: so far their clocks may be apart."""
+
+_SILENCE_SHARE: Final = 0.1
+"""An order that nobody answers is sent again less and less often: after a tenth of the silence so
+far. A host that is down for weeks must not find thousands of copies, nor the broker keep them."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Everything that one decision may use."""
+
+    record: SlotRecord
+    view: View
+    now: datetime
+    limits: Limits
+    past: Past
+
+    @property
+    def ours(self) -> str | None:
+        held = self.view.custody(self.record.custody)
+        return held.consumer if held else None
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        return tuple(a.consumer for a in self.view.foreign(self.record.custody))
+
+    @property
+    def patience(self) -> float:
+        """Seconds to wait for a word about an order or a ticket before it is sent again."""
+        silence = self.age(self.record.heard_at or self.record.entered_at)
+        share = 0.0 if math.isinf(silence) else _SILENCE_SHARE * silence
+        return max(self.limits.resend_after, share)
+
+    @property
+    def strange_custody(self) -> bool:
+        """Known by its type alone. Consumers are new for each case and stored before they are used,
+        so this one belongs to a case that our record forgot."""
+        return self.ours is not None and self.ours != self.record.custody
+
+    @property
+    def begun_again(self) -> SlotChanges:
+        """A new case under the custody that is there."""
+        return SlotChanges(new_case=True, custody=self.ours, custody_ready=True)
+
+    @property
+    def first(self) -> bool:
+        """Placement was not looked at since the present state began."""
+        read = self.record.read_at
+        return read is None or read < self.record.entered_at
+
+    @property
+    def lacks(self) -> str:
+        return self.past.lacks
+
+    @property
+    def locked(self) -> bool:
+        return self.view.locked
+
+    @property
+    def mark_of_return(self) -> str | None:
+        """What tells of a use of the drive once it is back; None where a gate does that."""
+        traits = self.past.traits
+        return None if traits is None else str(Mark.given_back(self.view, traits))
+
+    def age(self, since: datetime | None) -> float:
+        """Seconds since then; without end when it never was, and when it is to come.
+
+        A time to come was written before our clock was set back: to wait for it could take years.
+        """
+        seconds = float("inf") if since is None else (self.now - since) / timedelta(seconds=1)
+        return float("inf") if seconds < -_SKEW_SECONDS else seconds
+
+
+def reserve(reason: str, *, alarm: bool = False) -> Action:
+    return Action(Act.RESERVE, reason, alarm=alarm)
+
+
+def amend(reason: str, changes: SlotChanges, *, alarm: bool = False) -> Action:
+    return Action(Act.AMEND, reason, changes=changes, alarm=alarm)
+
+
+def move(
+    event: Event, reason: str = "", changes: SlotChanges | None = None, *, alarm: bool = False
+) -> Action:
+    return Action(Act.TRANSITION, reason, event, changes or NO_CHANGES, alarm)
+
+
+def hold(reason: str, changes: SlotChanges | None = None) -> Action:
+    """Held, and the case is over for good: no report or order of it counts any more."""
+    changes = replace(changes or NO_CHANGES, new_case=True)
+    return move(Event.HELD, reason, changes, alarm=True)
+
+
+def strangers(others: Iterable[str], past: Past) -> tuple[str, ...]:
+    """The guests that run with the drive while Placement has it for ``others``."""
+    return tuple(d.uuid for d in past.running if d.uuid not in others)
+
+
+def handed_over(look: Look) -> Action:
+    """Another consumer holds the drive than the one on record."""
+    before, now = look.record.consumer, look.others[0]
+    changes = SlotChanges(consumer=now, detail="")
+    found = f"held by {now} now, by {before or 'nobody known'} before"
+    known = before is not None
+    match look.past.handover if known else Handover.STRANGE:
+        case Handover.UNASKED:
+            return Action(Act.ASK, "Nova")
+        case Handover.UNKNOWN:
+            return Action(Act.WAIT, f"{found}; Nova is asked whether that is a migration")
+        case Handover.MOVED | Handover.OVER:
+            return amend(f"{found}: a migration, by Nova's word", changes)
+        case Handover.STRANGE:
+            return amend(f"{found}: used again without an erase?", changes, alarm=known)

@@ -1,0 +1,77 @@
+"""What a host's receipt of a ticket is worth: the slot goes back, is held, or nothing changes.
+
+Pure. The signature, the host and its incarnation were checked by the inbox.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from eraser.protocol.ticket import Ticket, TicketReceipt, TicketState, units_of
+from eraser.protocol.transport.signing import PublicKey
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import State
+from quarantine.rules import ticket as stored
+
+
+class Ruling(enum.StrEnum):
+    """What becomes of the slot."""
+
+    READY = "ready"
+    """The host would let a guest start on the drive: it may be given back."""
+    HOLD = "hold"
+    """It would not, or its word contradicts itself: a person must decide."""
+    NOTHING = "nothing"
+    """The receipt comes late or again."""
+    REFUSE = "refuse"
+    """It answers the ticket of another case: recorded, and nothing changes."""
+
+
+def judge(record: SlotRecord, receipt: TicketReceipt, controller: PublicKey) -> tuple[Ruling, str]:
+    """The ruling with its reason; raises :class:`BadInputError` for a damaged stored ticket."""
+    if receipt.generation < record.generation:
+        return Ruling.NOTHING, "a receipt of an older case comes too late"
+    if (receipt.order_id, receipt.generation) != (record.order_id, record.generation):
+        return Ruling.REFUSE, (
+            f"expected order {record.order_id}, generation {record.generation}, "
+            f"found {receipt.order_id}, generation {receipt.generation}"
+        )
+    if record.state is not State.CERTIFIED:
+        # What becomes of a ticket after the return is in the host's hellos.
+        return Ruling.NOTHING, f"a receipt comes to a slot that is {record.state}"
+    if receipt.state is TicketState.VALID:
+        found = "; ".join(_contradictions(stored.read(record, controller), receipt))
+        if found:
+            return Ruling.HOLD, f"the host calls the ticket valid, and yet: {found}"
+        if record.ticket_ready:
+            return Ruling.NOTHING, "this receipt was accepted before"
+        return Ruling.READY, ""
+    if receipt.state is TicketState.USED and record.ticket_ready and not record.custody_ready:
+        # We had begun to give the slot back: a guest may have it before we have noted that.
+        return Ruling.NOTHING, "the ticket is used; Placement tells by whom"
+    return Ruling.HOLD, (
+        f"the host calls the ticket {receipt.state}: {receipt.reason or 'without a reason'}"
+    )
+
+
+def _contradictions(ticket: Ticket, receipt: TicketReceipt) -> Iterator[str]:
+    """What the drive's own counters say against a ticket that the host calls valid."""
+    if receipt.counters is None:
+        yield "expected the drive's counters as read when the ticket was taken, found none"
+        return
+    before, after = ticket.counters, receipt.counters
+    written = (
+        after.host_write_commands - before.host_write_commands,
+        after.data_units_written - before.data_units_written,
+    )
+    own = (ticket.own_writes, units_of(ticket.own_writes))
+    for what, more, most in zip(("host write commands", "data units"), written, own, strict=True):
+        if not 0 <= more <= most:
+            yield (
+                f"expected 0 to {most} {what} since the report (the case's own, counted late), "
+                f"found {more}"
+            )
+    if any(written) and before.global_data_erased and not after.global_data_erased:
+        # Either alone may be a habit of the drive: counters lag, and a reset may clear the bit.
+        yield "expected Global Data Erased as at the report, found it cleared and writes counted"

@@ -1,0 +1,28 @@
+"""What is rightly on offer. Pure.
+
+Everything else that Placement would hand out is reserved, whatever it is: a drive in use whose lock
+was lowered, one that is held, a slot that nobody enrolled, a row that cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from eraser.protocol.identity import Slot
+from quarantine.record.facts import Claim
+from quarantine.record.states import State
+
+Offer = tuple[str, Slot]
+"""A provider's uuid, and the slot that its name stands for."""
+
+
+def entitled(claims: Iterable[Claim], *, tickets: bool) -> frozenset[Offer]:
+    """The offers that the record justifies; ``tickets``: their hosts must be registered."""
+    return frozenset((c.provider, c.slot) for c in claims if _justified(c, tickets=tickets))
+
+
+def _justified(claim: Claim, *, tickets: bool) -> bool:
+    # Between our write to Placement and the record's next state a slot is on offer as certified.
+    giving_back = claim.state is State.CERTIFIED and not claim.custody_ready
+    given = claim.state is State.AVAILABLE or giving_back
+    return given and claim.clean and (claim.registered or not tickets)

@@ -1,0 +1,1 @@
+"""The loop that carries out what the rules decide, and what it asks the cloud."""

@@ -1,0 +1,309 @@
+"""Puts the rooms together from the configuration; each part is made when it is first asked for.
+
+So ``slots`` needs no cloud, ``certificate verify`` no configuration, and nothing needs a broker
+that does not send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from oslo_config.cfg import ConfigOpts
+
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.policy import Policy
+from eraser.protocol.transport.messaging import Door
+from eraser.protocol.transport.signing import PrivateKey, PublicKey
+from quarantine.cloud.compute import Compute
+from quarantine.cloud.placement import Placement
+from quarantine.conf import load
+from quarantine.errors import BadInputError
+from quarantine.evidence import attestations
+from quarantine.evidence.attestations import Attestation
+from quarantine.evidence.chain import stamps
+from quarantine.evidence.keys import rotation
+from quarantine.evidence.keys.rotation import Rotation
+from quarantine.evidence.sections import Issuer
+from quarantine.inputfile import read_file
+from quarantine.record.store import Store
+from quarantine.rules.action import Limits
+from quarantine.service.deleted_servers import Departed
+from quarantine.service.handovers import Handovers
+from quarantine.service.inbound.lists import Lists
+from quarantine.service.inbound.messages import Inbox
+from quarantine.service.issue.celery_app import CeleryPost, make_app
+from quarantine.service.issue.dispatch import Dispatcher
+from quarantine.service.issue.heads import Heads
+from quarantine.service.issue.registrar import Registrar
+from quarantine.service.issue.tickets import Tickets
+from quarantine.service.issue.tsa import Authority
+from quarantine.service.lateness import Lateness
+from quarantine.service.orphan_guests import Haunts
+from quarantine.service.reconciler import Reconciler
+from quarantine.service.safety import PASS, Safety
+
+
+def read_public_key(path: Path) -> PublicKey:
+    """A public key from its JWK file. Raises :class:`BadInputError`."""
+    try:
+        return PublicKey.from_jwk(codec.parse(read_file(path, "public key"), str(path)), str(path))
+    except BadWireError as error:
+        raise BadInputError(str(error)) from error
+
+
+def _private_key(file: str, what: str) -> PrivateKey:
+    try:
+        return PrivateKey.from_pem(read_file(Path(file), what), file)
+    except BadWireError as error:
+        raise BadInputError(f"{what}: {error}; nvme-quarantine keygen makes one") from error
+
+
+class Assembly:
+    """One process's parts. Not thread safe, as the Placement client in it is not."""
+
+    def __init__(self, files: Sequence[Path] = ()) -> None:
+        self.files = tuple(files)
+
+    @cached_property
+    def conf(self) -> ConfigOpts:
+        """The configuration. Raises :class:`BadInputError`."""
+        return load(self.files)
+
+    @cached_property
+    def store(self) -> Store:
+        """The record, with this release's schema. Raises :class:`UnavailableError`."""
+        store = Store.open(self.conf.database.url)
+        store.require_schema()
+        return store
+
+    @cached_property
+    def key(self) -> PrivateKey:
+        """The controller's signing key. Raises :class:`BadInputError`."""
+        return _private_key(self.conf.evidence.signing_key, "signing key")
+
+    @cached_property
+    def order_key(self) -> PrivateKey:
+        """What signs orders and tickets. Raises :class:`BadInputError`."""
+        file = self.conf.erase.order_key
+        return self.key if file is None else _private_key(file, "order key")
+
+    @cached_property
+    def certificate_keys(self) -> tuple[PublicKey, ...]:
+        """What certificates of the record are verified with: today's key, and the former ones
+        that no rotation leads to. Raises :class:`BadInputError`."""
+        former = self.conf.evidence.former_keys
+        return (self.key.public, *(read_public_key(Path(file)) for file in former))
+
+    @property
+    def former_keys(self) -> tuple[str, ...]:
+        """Thumbprints of those that were followed without a rotation."""
+        return tuple(key.thumbprint for key in self.certificate_keys[1:])
+
+    @property
+    def rotations(self) -> tuple[Rotation, ...]:
+        """Those of the record. Raises :class:`BadInputError` for a damaged one."""
+        return tuple(
+            rotation.read(one.document.encode(), f"rotation {one.number} of the record")
+            for one in self.store.rotations()
+        )
+
+    @cached_property
+    def placement(self) -> Placement:
+        """The door to Placement."""
+        options = self.conf.placement
+        return Placement.connect(
+            options.cloud, region=options.region, timeout=options.request_timeout
+        )
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The configured policy. Raises :class:`BadInputError`."""
+        name, file = self.conf.erase.policy, self.conf.erase.policy_file
+        if file is None:
+            return Policy()
+        try:
+            policy = codec.load(Policy, read_file(Path(file), "policy_file"), str(file))
+        except BadWireError as error:
+            raise BadInputError(str(error)) from error
+        if policy.name != name:
+            raise BadInputError(
+                f"[erase]policy_file: expected the policy {name!r} ([erase]policy) in {file}, "
+                f"found {policy.name!r}"
+            )
+        return policy
+
+    @cached_property
+    def post(self) -> CeleryPost:
+        """The way to the hosts' queues."""
+        broker = self.conf.broker
+        return CeleryPost(make_app(broker.url, timeout=broker.timeout))
+
+    @cached_property
+    def lists(self) -> Lists:
+        """What hosts say."""
+        return Lists(Door(self.post.app))
+
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        """Gives orders."""
+        return Dispatcher(
+            self.store,
+            self.order_key,
+            self.post,
+            seconds_allowed=self.conf.erase.order_seconds,
+            built_in=self.policy,
+        )
+
+    @cached_property
+    def tickets(self) -> Tickets:
+        """Sends tickets."""
+        return Tickets(self.store, self.order_key, self.post.ticket)
+
+    @cached_property
+    def reconciler(self) -> Reconciler:
+        """Moves slots."""
+        # Our own files first: their mistakes are found without a cloud.
+        dispatcher, limits, nova = self.dispatcher, Limits.from_conf(self.conf), self.conf.compute
+        return Reconciler(
+            self.store,
+            self.placement,
+            dispatcher,
+            limits,
+            tickets=self.tickets,
+            lateness=self.lateness,
+            haunts=Haunts(self.compute, self.placement) if nova.ghost_checks else None,
+            handovers=Handovers(self.compute, limits.unknown_grace) if nova.ghost_checks else None,
+            departed=(
+                Departed(self.compute, nova.deleted_interval) if nova.deleted_interval else None
+            ),
+        )
+
+    @cached_property
+    def lateness(self) -> Lateness:
+        """What has to be done again and again; the safety pass matters most."""
+        return Lateness()
+
+    @cached_property
+    def safety(self) -> Safety:
+        """For a thread of its own: with its own connections to Placement and to the record."""
+        options, limits = self.conf.placement, Limits.from_conf(self.conf)
+        placement = Placement.connect(
+            options.cloud, region=options.region, timeout=options.request_timeout
+        )
+        store = Store.open(self.conf.database.url)
+        safety = Safety(store, placement, limits, lateness=self.lateness)
+        self.lateness.expect(PASS, lambda: safety.bound)
+        return safety
+
+    @cached_property
+    def heads(self) -> Heads:
+        """For a thread of its own: with its own connections to the record.
+
+        Raises :class:`BadInputError` where time stamps are configured that cannot work.
+        """
+        words, store = self.conf.evidence, Store.open(self.conf.database.url)
+        store.require_schema()
+        heads = Heads(store, self.key, Path(words.heads_dir), words.organisation)
+        if words.tsa_url is not None:
+            stamps.library()
+            file = words.tsa_ca
+            roots = stamps.roots_of(read_file(Path(file), "tsa_ca"), file) if file else ()
+            heads.stamp = Authority(words.tsa_url, roots).stamp
+        return heads
+
+    @cached_property
+    def compute(self) -> Compute:
+        """The door to Nova."""
+        options, placement = self.conf.compute, self.conf.placement
+        return Compute.connect(
+            options.cloud or placement.cloud,
+            region=options.region or placement.region,
+            timeout=options.request_timeout,
+        )
+
+    @cached_property
+    def issuer(self) -> Issuer:
+        """The operator's words for certificates."""
+        words = self.conf.evidence
+        return Issuer(
+            organisation=words.organisation,
+            person=words.person,
+            title=words.title,
+            location=words.location,
+            contact=words.contact,
+            confidentiality_before=words.confidentiality_before,
+            confidentiality_after=words.confidentiality_after,
+            destination=words.destination,
+            verifier_person=words.verifier_person,
+            verifier_title=words.verifier_title,
+            verifier_location=words.verifier_location,
+            verifier_contact=words.verifier_contact,
+            backup=words.backup,
+        )
+
+    @cached_property
+    def property_numbers(self) -> dict[str, str]:
+        """Property numbers by serial number. Raises :class:`BadInputError`."""
+        return self._texts("property_numbers", "serial numbers")
+
+    @cached_property
+    def chassis_numbers(self) -> dict[str, str]:
+        """Numbers of the machines by host. Raises :class:`BadInputError`."""
+        return self._texts("chassis_numbers", "hosts")
+
+    @cached_property
+    def attestations(self) -> tuple[Attestation, ...]:
+        """What the operator states of models. Raises :class:`BadInputError`."""
+        file = self.conf.evidence.attestations
+        if file is None:
+            return ()
+        return attestations.read(read_file(Path(file), "attestations"), str(file))
+
+    def _texts(self, option: str, keys: str) -> dict[str, str]:
+        file = self.conf.evidence[option]
+        if file is None:
+            return {}
+        raw = read_file(Path(file), option)
+        try:
+            found = codec.parse(raw, str(file))
+        except BadWireError as error:
+            raise BadInputError(str(error)) from error
+        if not isinstance(found, dict) or not all(
+            isinstance(number, str) and 0 < len(number) <= 128 for number in found.values()
+        ):
+            raise BadInputError(
+                f"[evidence]{option}: expected an object of {keys} to texts of 1 to 128 characters "
+                f"in {file}, found something else"
+            )
+        return found
+
+    @property
+    def certificates_dir(self) -> Path:
+        """Where certificates are written as files."""
+        return Path(self.conf.evidence.certificates_dir)
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        """Takes messages."""
+        registrar = Registrar(
+            self.store,
+            self.key,
+            self.issuer,
+            self.certificates_dir,
+            numbers=self.property_numbers,
+            chassis=self.chassis_numbers,
+            attestations=self.attestations,
+            former=self.former_keys,
+            order_key=self.order_key,
+        )
+        return Inbox(
+            self.store,
+            self.order_key.public,
+            registrar,
+            self.reconciler,
+            bells=self.conf.detection.bells,
+            limits=Limits.from_conf(self.conf),
+        )

@@ -1,0 +1,45 @@
+"""What the store knows about a slot beyond its own record, for one decision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quarantine.errors import UnreadableError
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import Event, State
+from quarantine.record.store import Store
+from quarantine.rules.action import Limits, Past
+from quarantine.rules.defences import weigh
+
+
+def past_of(store: Store, record: SlotRecord, limits: Limits) -> Past:
+    """Its host's word, its drive, and how often its order came back. Nova has not been asked.
+
+    Where a row cannot be read the past is unknown, and what it might lack it lacks.
+    """
+    try:
+        return _past(store, record, limits)
+    except UnreadableError as error:
+        return Past(unknown=str(error), lacks=f"the record cannot be read ({error})")
+
+
+def _past(store: Store, record: SlotRecord, limits: Limits) -> Past:
+    past = weigh(record, store.host(record.slot.host), limits)
+    if record.state in (State.CERTIFIED, State.AVAILABLE):
+        return replace(past, lacks=_lacks(store, record))
+    if record.state is State.QUARANTINED and record.attempts:
+        case = store.history(record.slot, record.generation)
+        return replace(past, postponed=sum(r.event is Event.POSTPONED for r in case))
+    return past
+
+
+def _lacks(store: Store, record: SlotRecord) -> str:
+    if record.certificate is None or record.identity is None:
+        return "the slot has no certificate"
+    drive = store.drive(record.identity.digest)
+    if drive is None or drive.dirty or drive.retired:
+        why = drive.reason if drive else "unknown"
+        return f"the drive is {'retired' if drive and drive.retired else 'dirty'} ({why})"
+    if drive.certificate != record.certificate:
+        return "the drive's last certificate is of another case"
+    return ""

@@ -1,0 +1,166 @@
+"""Carrying out one step: the writes to the store and to Placement, in the order that survives."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
+
+from quarantine.cloud import custody
+from quarantine.cloud.facts import View
+from quarantine.errors import BadInputError, ConflictError
+from quarantine.record.facts import UNSET, SlotChanges, SlotRecord
+from quarantine.record.states import Event
+from quarantine.record.store import Store
+from quarantine.record.texts import storable
+from quarantine.rules.action import Act, Action
+
+LOG = logging.getLogger(__name__)
+
+
+class Dispatcher(Protocol):
+    """Who sends orders to hosts (:mod:`quarantine.service.issue.dispatch`)."""
+
+    def order(self, record: SlotRecord) -> SlotRecord:
+        """Send the case's order, the same one again where it is out already.
+
+        Where something is missing (the host's hello, a profile) the record stays quarantined and
+        the next look asks again. Raises ``UnavailableError`` when the broker does not take it.
+        """
+
+
+class Tickets(Protocol):
+    """Who sends tickets to hosts (:mod:`quarantine.service.issue.tickets`)."""
+
+    def send(self, record: SlotRecord) -> SlotRecord:
+        """Send the case's ticket, always the same one; the time of sending is on the record.
+
+        Raises ``UnavailableError`` when the broker does not take it, ``BadInputError`` where the
+        stored one is no good.
+        """
+
+
+class Hands:
+    """Does what :func:`quarantine.rules.decide.decide` asked for, one step per call."""
+
+    def __init__(
+        self,
+        store: Store,
+        placement: custody.Door,
+        dispatcher: Dispatcher,
+        tickets: Tickets,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._placement = placement
+        self._dispatcher = dispatcher
+        self._tickets = tickets
+        self._clock = clock
+
+    def wait(self, record: SlotRecord, reason: str) -> SlotRecord:
+        """Say on the record what the slot waits for."""
+        reason = storable(reason)
+        if record.detail == reason:
+            return record
+        LOG.warning("%s: %s", record.slot, reason)
+        return self._store.amend(record, SlotChanges(detail=reason))
+
+    def send_ticket(self, record: SlotRecord) -> SlotRecord:
+        """Have the ticket sent; a case whose stored one is no good begins again."""
+        try:
+            return self._tickets.send(record)
+        except BadInputError as error:
+            # Damaged, or signed by a key that was replaced since: it stays so, and no other ticket
+            # can be made of this case.
+            after = self._store.transition(record, Event.RECALLED, reason=str(error))
+            LOG.error("ALARM %s", error)
+            return after
+
+    def send(self, record: SlotRecord) -> SlotRecord:
+        """Have the order sent; the time of sending is on the record afterwards."""
+        after = self._dispatcher.order(record)
+        if after.order_token is not None and after.ordered_at == record.ordered_at:
+            after = self._store.amend(after, SlotChanges(ordered_at=self._clock()))
+        return after
+
+    def carry_out(
+        self, record: SlotRecord, view: View | None, action: Action
+    ) -> tuple[View | None, bool]:
+        """Do one step; the view to go on with, and whether it is fresh.
+
+        Raises ``ConflictError`` when the record or Placement moved on, ``UnavailableError`` when
+        it is unknown whether Placement did what was asked: look again in both cases.
+        """
+        if action.act is Act.TRANSITION and action.event is not None:
+            self._store.transition(
+                record,
+                action.event,
+                reason=action.reason,
+                detail={"placement": custody.describe(view) if view else "no provider"},
+                changes=action.changes,
+            )
+            return view, _same_class(action)
+        if action.act is Act.AMEND:
+            self._store.amend(record, action.changes, note=action.reason)
+            return view, _same_class(action)
+        if view is None:
+            return None, False
+        if action.act in (Act.RESERVE, Act.ENSURE):
+            # The note first: it fails where the record is older than the view, and then what is
+            # found in Placement may be the work of a look beside this one.
+            self._store.amend(record, SlotChanges(), note=action.reason)
+            if action.act is Act.ENSURE:
+                return custody.ensure(self._placement, view, record.custody), True
+            custody.reserve(self._placement, view)
+            return None, False
+        if action.act is Act.FENCE:
+            # Placement first: the record says that it was done, and a crash does it again.
+            custody.reserve(self._placement, view)
+            self._store.amend(record, action.changes, note=action.reason)
+            return None, False
+        if action.act is Act.TAKE:
+            return self._take(record, view), True
+        if action.act is not Act.GIVE_BACK:
+            raise ValueError(f"expected a step on the record or in Placement, found {action.act}")
+        self._give_back(record, view, action.changes)
+        return None, False
+
+    def _take(self, record: SlotRecord, view: View) -> View:
+        consumer = record.custody or custody.new_consumer()
+        if record.custody is None:
+            # Before the request: whoever finds the allocation after a crash must know whose it is.
+            self._store.amend(record, SlotChanges(custody=consumer))
+        return custody.take(self._placement, view, consumer)
+
+    def _give_back(self, record: SlotRecord, view: View, changes: SlotChanges) -> None:
+        if record.custody is None:
+            raise ConflictError(f"{record.slot}: expected a custody to give back, found none")
+        if not record.custody_ready:
+            # Begun before, by a look that died or by one that runs beside us: its mark stands.
+            if changes.offered_as != record.offered_as:
+                self._store.amend(record, changes)
+            custody.give_back(self._placement, view, record.custody)
+            return
+        # The mark tells a later look that an absent custody may be our own doing.
+        begun = self._store.amend(record, replace(changes, custody_ready=False))
+        try:
+            custody.give_back(self._placement, view, record.custody)
+        except ConflictError:
+            # A proxy that repeats a request gets a 409 for one that went through. Where the custody
+            # is gone the mark stands: whoever has the drive by now got it clean, and it is erased
+            # when he lets go. Where it is still there nothing was done, and the mark must not
+            # excuse what somebody else does next.
+            if self._still_ours(view, record.custody):
+                self._store.amend(begun, SlotChanges(custody_ready=True))
+            raise
+
+    def _still_ours(self, view: View, consumer: str) -> bool:
+        now = self._placement.view(view.provider.uuid, view.resource_class)
+        return now is not None and now.custody(consumer) is not None
+
+
+def _same_class(action: Action) -> bool:
+    """A view is of one resource class: where the record got another, it has to be read again."""
+    return action.changes.resource_class is UNSET

@@ -1,0 +1,90 @@
+"""A drive that another consumer holds than the one on record: a move that Nova knows, or not.
+
+A cold migration hands the drive's allocation from the server to its migration, a revert hands it
+back. Nova is asked before a person is.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+from quarantine.cloud.novafacts import Migration
+from quarantine.errors import QuarantineError, UnavailableError
+from quarantine.rules.handover import Handover
+
+LOG = logging.getLogger(__name__)
+
+AWAY_SECONDS: Final = 20.0
+"""A Nova that did not answer is not asked again for so long."""
+
+FORGOTTEN_SECONDS: Final = 86400.0
+"""A question that nobody put for so long is a new one, whatever it met before."""
+
+
+class Nova(Protocol):
+    """What is asked of :class:`quarantine.cloud.compute.Compute`."""
+
+    def migrations_of(self, server: str) -> list[Migration]:
+        """Every migration of a server, ended or not."""
+
+
+class Handovers:
+    """Asks Nova about two consumers; where it is away for long, people are asked instead."""
+
+    def __init__(
+        self,
+        nova: Nova,
+        grace: float,
+        monotonic: Callable[[], float] = time.monotonic,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """``grace``: seconds for which a Nova that does not answer is waited for, and in which a
+        host hears of the end of a migration."""
+        self._nova = nova
+        self._grace = grace
+        self._now = monotonic
+        self._clock = clock
+        self._unanswered: dict[tuple[str, str], tuple[float, float]] = {}
+        """When each question first and last had no answer; those to others say nothing of it."""
+        self._away_until = -float("inf")
+
+    def between(self, before: str, now: str) -> Handover:
+        """Whether the drive went from one to the other by a migration. Never raises for Nova."""
+        if self._now() >= self._away_until:
+            try:
+                moves = [
+                    migration
+                    for server, other in ((before, now), (now, before))
+                    for migration in self._nova.migrations_of(server)
+                    if migration.uuid == other
+                ]
+            except (QuarantineError, LookupError, TypeError, ValueError) as error:
+                LOG.warning("Nova cannot be asked for the migrations of %s: %s", before, error)
+                if isinstance(error, UnavailableError):
+                    # Each try may cost a timeout. What Nova refuses is about this question alone.
+                    self._away_until = self._now() + AWAY_SECONDS
+            else:
+                self._unanswered.pop((before, now), None)
+                if not moves:
+                    return Handover.STRANGE
+                over = all(self._is_over(each) for each in moves)
+                return Handover.OVER if over else Handover.MOVED
+        at = self._now()
+        self._unanswered = {
+            each: times
+            for each, times in self._unanswered.items()
+            if at - times[1] < FORGOTTEN_SECONDS
+        }
+        first, _ = self._unanswered.get((before, now), (at, at))
+        self._unanswered[before, now] = first, at
+        return Handover.STRANGE if at - first >= self._grace else Handover.UNKNOWN
+
+    def _is_over(self, migration: Migration) -> bool:
+        """Its end is older than the grace, so whoever still runs beside it does not stop by it."""
+        if migration.unfinished or migration.changed is None:
+            return False
+        return self._clock() - migration.changed > timedelta(seconds=self._grace)

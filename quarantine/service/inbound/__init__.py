@@ -1,0 +1,1 @@
+"""What hosts say: taken off their lists, authenticated, believed as far as it reaches."""

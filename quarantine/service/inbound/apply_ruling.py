@@ -1,0 +1,106 @@
+"""What a decision on a report does to the record: certified, held, retired, or ordered again."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.report import EraseReport, Step
+from eraser.protocol.transport.signing import PublicKey
+from quarantine.errors import ConflictError
+from quarantine.record.clock import Clock
+from quarantine.record.facts import NonceUse, SlotChanges, SlotRecord
+from quarantine.record.states import Event
+from quarantine.record.store import Store
+from quarantine.rules.check import Decision, Ruling
+from quarantine.service.issue.registrar import Registrar
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Testimony:
+    """A report whose signature held, and our own order that it answers."""
+
+    order: EraseOrder
+    report: EraseReport
+    token: str
+    """The signed report as it came."""
+    digest: str
+    """SHA-256 of its payload."""
+    key: PublicKey
+    """The host's."""
+
+
+@dataclass(frozen=True)
+class Endings:
+    """Carries decisions out. Each is one transaction, but for the step from held to retired."""
+
+    store: Store
+    registrar: Registrar
+    clock: Clock
+
+    def carry_out(self, record: SlotRecord, given: Testimony, decision: Decision) -> None:
+        """Raises :class:`ConflictError` where the slot or the chain moved: decide again."""
+        heard = SlotChanges(heard_at=self.clock(), step=Step.REPORT, fraction=1.0, detail="")
+        order = given.order
+        nonce = NonceUse(given.report.nonce, order.order_id, given.digest, self.clock())
+        if decision.ruling is Ruling.POSTPONE:
+            # The nonce stays good: the very same order is sent again. This answer to it counts
+            # once, or its repetition would speak of the next try too, and use up all of them.
+            once = NonceUse(given.digest, order.order_id, given.digest, self.clock())
+            self.store.transition(
+                record, Event.POSTPONED, reason=decision.reason, changes=heard, nonce=once
+            )
+            LOG.info("%s: postponed: %s", record.slot, decision.reason)
+        elif decision.ruling is Ruling.HOLD and decision.erased:
+            held = self.registrar.withhold(
+                record,
+                order=order,
+                report=given.report,
+                report_token=given.token,
+                host_key=given.key,
+                changes=heard,
+                nonce=nonce,
+                reasons=decision.reasons,
+            )
+            self._held(held, decision)
+        elif decision.ruling is Ruling.HOLD:
+            held = self.store.transition(
+                record,
+                Event.HELD,
+                reason=decision.reason,
+                detail={"report": given.digest, "verdict": given.report.verdict.value},
+                changes=heard,
+                nonce=nonce,
+            )
+            self._held(held, decision)
+        else:
+            self.registrar.certify(
+                record,
+                order=order,
+                report=given.report,
+                report_token=given.token,
+                host_key=given.key,
+                changes=heard,
+                nonce=nonce,
+            )
+
+    def _held(self, record: SlotRecord, decision: Decision) -> None:
+        """What a person must know; and the drive's end, where nobody has to decide it.
+
+        Died before that second step, the drive is held, which is as safe: the reason is there.
+        """
+        LOG.error("%s: held: %s", record.slot, decision.reason)
+        if not decision.retire:
+            return
+        erased = "erased" if decision.erased else "not proved to be erased: destroy it"
+        reason = f"{'; '.join(decision.retire)}; {erased}"
+        try:
+            self.store.transition(record, Event.RETIRED, reason=reason)
+        except ConflictError as error:
+            # A person was quicker, and decides.
+            LOG.warning("%s: not retired: %s", record.slot, error)
+            return
+        LOG.error("ALARM %s: retired: %s", record.slot, reason)

@@ -1,0 +1,100 @@
+"""Opening what hosts send: whose it is, whether that host signed it, and refusals on record."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, NoReturn, TypeVar
+
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.identity import host_name
+from eraser.protocol.report import EraseReport, Hello, Progress
+from eraser.protocol.ticket import TicketReceipt
+from eraser.protocol.transport import signing
+from quarantine.errors import RefusedError
+from quarantine.record.facts import HostRecord
+from quarantine.record.store import Store
+from quarantine.rules.alarms import is_round
+
+LOG = logging.getLogger(__name__)
+
+EXCERPT = 200
+"""Characters of a refused message that are kept."""
+
+QUIET_SECONDS: Final = 3600.0
+"""After which a refusal is a new trouble."""
+
+_MOST: Final = 10_000
+"""Hosts and kinds that are remembered; strangers make names up."""
+
+Message = TypeVar("Message", EraseReport, Progress, Hello, TicketReceipt)
+
+
+class Letters:
+    """Verified on arrival; what is refused is recorded and alarmed, and changes nothing."""
+
+    def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._now = monotonic
+        self._refused: dict[tuple[str, str], tuple[int, float]] = {}
+        """How often, and when last, each kind of message of a host was refused."""
+
+    def open(
+        self,
+        token: str,
+        cls: type[Message],
+        typ: str,
+        kind: str,
+        claims: Callable[[Message], str],
+    ) -> tuple[HostRecord, Message, bytes]:
+        """The verified message, its sender, whose registered key signed it, and its bytes.
+
+        ``claims`` reads the sender's name off a message. What a life of the host said that is not
+        the registered one is refused too. Raises :class:`RefusedError` (recorded).
+        """
+        name, seen = "", b""
+        try:
+            seen = signing.unverified_payload(token, kind)
+            message = codec.load(cls, seen, kind)
+            name = host_name(claims(message))
+        except (BadWireError, ValueError) as error:
+            self.refuse(kind, name, str(error), seen or repr(token)[:EXCERPT].encode())
+        host = self._store.host(name)
+        if host is None:
+            self.refuse(kind, name, f"{name}: expected a registered host", seen)
+        try:
+            # The same part of the token that was read: it is not read twice.
+            raw = signing.verify(token, host.key, typ, kind)
+        except BadWireError as error:
+            self.refuse(kind, name, str(error), seen)
+        if message.incarnation != host.incarnation:
+            self.refuse(
+                kind,
+                name,
+                f"expected incarnation {host.incarnation}, found {message.incarnation}: the host "
+                "lost its state or was installed anew; register it again",
+                raw,
+            )
+        return host, message, raw
+
+    def refuse(self, kind: str, host: str, reason: str, raw: bytes) -> NoReturn:
+        """Records what was refused, with an alarm. Raises :class:`RefusedError`, always."""
+        excerpt = raw[:EXCERPT].decode("utf-8", "backslashreplace")
+        self._store.record_refusal(kind, host, reason, hashlib.sha256(raw).hexdigest(), excerpt)
+        times = self._counted(kind, host)
+        if is_round(times):
+            LOG.error("ALARM: %s of host %r refused (%d times): %s", kind, host, times, reason)
+        else:
+            LOG.warning("%s of host %r refused: %s", kind, host, reason)
+        raise RefusedError(f"{kind} refused: {reason}")
+
+    def _counted(self, kind: str, host: str) -> int:
+        times, last = self._refused.get((kind, host), (0, 0.0))
+        times = times + 1 if self._now() - last < QUIET_SECONDS else 1
+        if len(self._refused) >= _MOST:
+            self._refused.clear()
+        self._refused[kind, host] = times, self._now()
+        return times

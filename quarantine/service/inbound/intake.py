@@ -1,0 +1,274 @@
+"""Takes what hosts say off their lists, in turn, and hands it to the inbox; loses none of it.
+
+Each host has lists of its own, and each turn takes one entry of a list: what one host pushes, the
+others do not wait for. Reports and receipts have a lane of their own, a thread with its own
+connections, so that nothing else delays them; so have bells, so that they delay nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from eraser.protocol.inbound import BOUNDS, Kind, key
+from quarantine.errors import ConflictError, QuarantineError, UnavailableError
+from quarantine.service.inbound import oldqueue
+
+LOG = logging.getLogger(__name__)
+
+URGENT: Final = (Kind.REPORT, Kind.RECEIPT)
+"""Nobody says these again by himself, and drives wait for them."""
+
+BELLS: Final = (Kind.BELL,)
+"""Each has slots looked at, in Placement, which may be slow; nobody else waits for that."""
+
+REST: Final = (Kind.HELLO, Kind.PROGRESS)
+"""In the order in which they are taken."""
+
+LANES: Final = {"reports": URGENT, "bells": BELLS, "hellos": REST}
+"""What the worker's threads take, by their names."""
+
+SLICE_SECONDS: Final = 0.25
+"""Of one kind's turn; then it is the next kind's, and the hosts that are left come in the next."""
+
+LONGEST: Final = {
+    Kind.RECEIPT: 64 << 10,
+    Kind.BELL: 64,
+    Kind.HELLO: 384 << 10,
+    Kind.PROGRESS: 64 << 10,
+}
+"""Bytes of an entry that is read. A hello of 24 drives has some 12 KiB, one of 256 with as many
+guests 200; one of 4 MiB, read anew at each look at its host's slots, costs seconds that the other
+hosts wait. A report may be as long as any document (``eraser.protocol.codec``)."""
+
+IDLE_SECONDS: Final = 0.1
+"""Between two looks at lists that were empty."""
+
+RETRY_SECONDS: Final = 2.0
+"""Before a message is tried again that met a busy or absent database; a broker that is away too."""
+
+_TEXT: Final = ("utf-8", "replace")
+
+HOSTS_SECONDS: Final = 5.0
+"""Between two readings of who is registered: nobody else's lists are looked at."""
+
+
+class Takes(Protocol):
+    """What the intake asks of :class:`quarantine.service.inbound.messages.Inbox`."""
+
+    def report(self, token: str) -> object: ...
+    def receipt(self, token: str) -> object: ...
+    def hello(self, token: str) -> object: ...
+    def progress(self, token: str) -> object: ...
+    def bell(self, host: str, address: str | None = None) -> float: ...
+
+
+class Reads(Protocol):
+    """What the intake asks of :class:`quarantine.service.inbound.lists.Lists`."""
+
+    def full(self, keys: Sequence[str]) -> list[str]: ...
+    def length(self, key: str) -> int: ...
+    def head(self, key: str) -> bytes | None: ...
+    def tail(self, key: str) -> bytes | None: ...
+    def remove(self, key: str, entry: bytes) -> None: ...
+    def cut(self, key: str, keep: int, *, oldest: bool) -> None: ...
+    def drop(self, key: str) -> None: ...
+
+
+@dataclass
+class Lane:
+    """Takes some kinds of messages; not thread safe. :meth:`turn` does a round and returns."""
+
+    kinds: Sequence[Kind]
+    inbox: Takes
+    lists: Reads
+    registered: Callable[[], Sequence[str]]
+    """The hosts' names. Raises :class:`UnavailableError`."""
+    clock: Callable[[], float] = time.monotonic
+    _hosts: Sequence[str] = ()
+    _read_at: float | None = None
+    _last: dict[Kind, str] = field(default_factory=dict)
+    """The host that was served last, by kind: its turn ends with it."""
+    _put_off: dict[str, float] = field(default_factory=dict)
+    """When a list's first entry is tried again."""
+    _long: set[str] = field(default_factory=set)
+    """Lists whose last entry was too long to be read."""
+    _ringing: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Bells that want to be rung once more, and when: see ``bells``."""
+
+    def turn(self) -> bool:
+        """Whether anything was there. Raises :class:`UnavailableError` when Redis is away."""
+        self._read_hosts()
+        if Kind.BELL not in self.kinds:
+            return self._serve_all()
+        rung = self._ring_again()
+        old = self._old_message()
+        return self._serve_all() or rung or old
+
+    def _read_hosts(self) -> None:
+        now = self.clock()
+        if self._read_at is not None and now - self._read_at < HOSTS_SECONDS:
+            return
+        try:
+            self._hosts = sorted(self.registered())
+        except QuarantineError as error:
+            LOG.warning("still taking from %d hosts: %s", len(self._hosts), error)
+        self._read_at = now
+
+    def _serve_all(self) -> bool:
+        return any([self._serve(kind) for kind in self.kinds])
+
+    def _serve(self, kind: Kind) -> bool:
+        """One entry of each host's list, as far as the slice of time goes."""
+        now = self.clock()
+        hosts = {key(kind, host): host for host in self._hosts}
+        full = [
+            each for each in self.lists.full(list(hosts)) if self._put_off.get(each, now) <= now
+        ]
+        last = key(kind, self._last.get(kind, ""))
+        # Who came after the one that was served last comes first.
+        for name in [n for n in full if n > last] + [n for n in full if n <= last]:
+            self._last[kind] = hosts[name]
+            self._put_off.pop(name, None)
+            self._take(kind, hosts[name], name)
+            if self.clock() - now > SLICE_SECONDS:
+                break
+        return bool(full)
+
+    def _take(self, kind: Kind, host: str, name: str) -> None:
+        bound = BOUNDS[kind]
+        length = self.lists.length(name)
+        if length < 0:
+            LOG.error("ALARM: host %s: expected a list at %s, found none: removed", host, name)
+            self.lists.drop(name)
+            return
+        if length > bound.keep:
+            dropped = length - bound.keep
+            level = logging.ERROR if kind in URGENT else logging.WARNING
+            LOG.log(level, "host %s: too many entries of %s, %d dropped", host, name, dropped)
+            self.lists.cut(name, bound.keep, oldest=kind in URGENT)
+        if kind is Kind.HELLO and length > 1:
+            self.lists.cut(name, 1, oldest=False)
+        entry = self.lists.head(name)
+        if entry is None:
+            return
+        if self._is_too_long(kind, host, entry) or self._handle(kind, host, entry.decode(*_TEXT)):
+            self.lists.remove(name, entry)
+        else:
+            self._put_off[name] = self.clock() + RETRY_SECONDS
+
+    def _is_too_long(self, kind: Kind, host: str, entry: bytes) -> bool:
+        """No honest host's; people hear of it once, until the host says something shorter."""
+        most, name = LONGEST.get(kind), key(kind, host)
+        if most is None or len(entry) <= most:
+            self._long.discard(name)
+            return False
+        if name not in self._long:
+            self._long.add(name)
+            LOG.error(
+                "ALARM: host %s: expected at most %d bytes in a %s, found %d: dropped, as are all "
+                "that follow; look at the host",
+                host,
+                most,
+                kind,
+                len(entry),
+            )
+        return True
+
+    def _handle(self, kind: Kind, host: str, text: str) -> bool:
+        """Runs one message; whether it is done with. A refused one is: it is on record."""
+        try:
+            if kind is Kind.BELL:
+                self._ring(host, text)
+            else:
+                work: Callable[[str], object] = getattr(self.inbox, kind.value)
+                work(text)
+        except (ConflictError, UnavailableError) as error:
+            if kind in URGENT:
+                LOG.warning("a %s of host %s is tried again: %s", kind, host, error)
+                return False
+            LOG.info("a %s of host %s dropped, the next one will do: %s", kind, host, error)
+        except QuarantineError as error:
+            LOG.error("a %s of host %s: %s", kind, host, error)
+        except Exception:
+            # Ours to mend; the host's next message must not wait behind it.
+            LOG.exception("a %s of host %s", kind, host)
+        return True
+
+    def _ring(self, host: str, address: str) -> None:
+        wait = self.inbox.bell(host, address or None)
+        if wait:
+            self._ringing[host, address] = self.clock() + wait
+
+    def _ring_again(self) -> bool:
+        now = self.clock()
+        due = [bell for bell, at in self._ringing.items() if at <= now]
+        for host, address in due:
+            del self._ringing[host, address]
+            self._hint({"host": host, "address": address})
+        return bool(due)
+
+    def _hint(self, hint: dict[str, Any]) -> None:
+        """Somebody's word for what may have changed. Whatever it meets, the regular look comes.
+
+        One that names a server is dropped: a listener of an earlier release rang that way, beside
+        another bell for the server's host.
+        """
+        words = (hint.get(name) for name in ("host", "address"))
+        host, address = (word if isinstance(word, str) else "" for word in words)
+        if not host:
+            LOG.info("a bell without a host is ignored")
+            return
+        try:
+            self._ring(host, address)
+        except QuarantineError as error:
+            LOG.info("a bell for %s dropped: %s", host, error)
+
+    def _old_message(self) -> bool:
+        """One message of a host that was not upgraded yet: see ``oldqueue``."""
+        name = oldqueue.NAME
+        if self._put_off.get(name, 0.0) > self.clock() or self.lists.length(name) <= 0:
+            return False
+        entry = self.lists.tail(name)
+        if entry is None:
+            return False
+        message = oldqueue.read(entry)
+        done = True
+        if message is None:
+            LOG.error("ALARM: an entry of queue %s is no message of ours, dropped", name)
+        elif message.kind is Kind.BELL:
+            self._hint(message.payload)
+        else:
+            done = self._handle(message.kind, "of an earlier release", message.payload)
+        if done:
+            self.lists.remove(name, entry)
+        else:
+            self._put_off[name] = self.clock() + RETRY_SECONDS
+        return done
+
+
+def run(lane: Lane, stop: threading.Event, name: str) -> None:
+    """Turns a lane until ``stop`` is set; nothing that it meets ends it."""
+    away = ""
+    while not stop.is_set():
+        try:
+            busy = lane.turn()
+        except UnavailableError as error:
+            if not away:
+                LOG.warning("%s: %s; trying until it is back", name, error)
+            away = str(error)
+            stop.wait(RETRY_SECONDS)
+            continue
+        except Exception:
+            LOG.exception("%s", name)
+            stop.wait(RETRY_SECONDS)
+            continue
+        if away:
+            LOG.info("%s: the broker is back", name)
+            away = ""
+        if not busy:
+            stop.wait(IDLE_SECONDS)

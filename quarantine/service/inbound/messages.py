@@ -1,0 +1,323 @@
+"""Messages from hosts: verified on arrival, believed only as far as ids and keys reach.
+
+A message may come twice, late, or in another order; the same one again changes nothing. What is
+refused is recorded and logged as an alarm, and changes nothing either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.identity import Slot, host_name, pci_address
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.report import (
+    HELLO_TYPE,
+    PROGRESS_TYPE,
+    REPORT_TYPE,
+    EraseReport,
+    Hello,
+    Outcome,
+    Progress,
+    Step,
+)
+from eraser.protocol.ticket import RECEIPT_TYPE, TicketReceipt
+from eraser.protocol.transport import signing
+from eraser.protocol.transport.signing import PublicKey
+from quarantine.errors import BadInputError, ConflictError, QuarantineError
+from quarantine.record.clock import Clock, utc_now
+from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
+from quarantine.record.states import WAITING_FOR_PEOPLE, WORKING, Event, State
+from quarantine.record.store import Store
+from quarantine.rules import defences, receipts
+from quarantine.rules.action import Limits
+from quarantine.rules.check import Decision, Ruling, check
+from quarantine.service.inbound.apply_ruling import Endings, Testimony
+from quarantine.service.inbound.authenticate import Letters
+from quarantine.service.inbound.bells import Bells
+from quarantine.service.inbound.repeated_hellos import SameHellos
+from quarantine.service.issue import drive_inventory
+from quarantine.service.issue.registrar import Registrar
+
+LOG = logging.getLogger(__name__)
+
+TRIES = 8
+"""Rounds of read, decide, compare-and-set; each lost one means that somebody else got on."""
+
+
+class Looker(Protocol):
+    """What the inbox asks of the reconciler: look again, now."""
+
+    def look(self, slot: Slot) -> object:
+        """One slot."""
+
+    def bell(self, host: str, address: str | None = None) -> object:
+        """One host's slots."""
+
+
+@dataclass
+class Inbox:
+    """The door for everything that hosts say."""
+
+    store: Store
+    controller: PublicKey
+    registrar: Registrar
+    looker: Looker
+    bells: bool = True
+    """Whether a bell makes us look; else it is heard and nothing follows."""
+    limits: Limits = field(default_factory=Limits)
+    clock: Clock = utc_now
+    _letters: Letters = field(init=False)
+    _endings: Endings = field(init=False)
+    _rung: Bells = field(default_factory=Bells)
+    _same: SameHellos = field(default_factory=SameHellos)
+    _sequences: dict[Slot, tuple[str, int]] = field(default_factory=dict)
+    """Each slot's last progress, with its order; forgotten, a screen shows a step backwards."""
+
+    def __post_init__(self) -> None:
+        self._letters = Letters(self.store)
+        self._endings = Endings(self.store, self.registrar, self.clock)
+
+    def report(self, token: str) -> Decision:
+        """A host's report. Raises :class:`RefusedError` (recorded) where it counts for nothing.
+
+        :class:`ConflictError` and :class:`UnavailableError` mean: try the same message again.
+        """
+        host, report, raw = self._letters.open(
+            token, EraseReport, REPORT_TYPE, "report", _slot_host
+        )
+        digest = hashlib.sha256(raw).hexdigest()
+        for _ in range(TRIES):
+            try:
+                decision = self._decide(host, report, token, raw, digest)
+            except ConflictError as error:
+                LOG.info("report of %s: %s", report.slot, error)
+                continue
+            self._look(report.slot)
+            return decision
+        raise ConflictError(f"{report.slot}: expected to record a report, lost every round; again")
+
+    def progress(self, token: str) -> None:
+        """A host's progress: shown to people, decides nothing."""
+        _host, progress, _raw = self._letters.open(
+            token, Progress, PROGRESS_TYPE, "progress", _slot_host
+        )
+        order, last = self._sequences.get(progress.slot, ("", 0))
+        if order == progress.order_id and last >= progress.sequence:
+            return
+        record = self.store.slot(progress.slot)
+        if (
+            record is None
+            or record.state not in WORKING
+            or record.order_id != progress.order_id
+            or record.generation != progress.generation
+        ):
+            # Progress is overtaken by its own report every day: no alarm.
+            LOG.debug("progress of %s comes too late", progress.slot)
+            return
+        changes = SlotChanges(
+            heard_at=self.clock(),
+            step=progress.step,
+            fraction=min(max(progress.fraction, 0.0), 1.0),
+            detail=progress.detail,
+        )
+        try:
+            if record.state is State.ERASING and progress.step in (Step.VERIFY, Step.REPORT):
+                self.store.transition(record, Event.VERIFYING_SEEN, changes=changes)
+            else:
+                self.store.amend(record, changes)
+        except ConflictError:
+            LOG.debug("progress of %s met another writer; the next one will do", progress.slot)
+            return
+        self._sequences[progress.slot] = progress.order_id, progress.sequence
+
+    def receipt(self, token: str) -> None:
+        """A host's word about a ticket. Raises as :meth:`report` does.
+
+        Valid lets the slot be given back. Anything else ends the case: a ticket is never revived.
+        """
+        host, receipt, raw = self._letters.open(
+            token, TicketReceipt, RECEIPT_TYPE, "receipt", _slot_host
+        )
+        for _ in range(TRIES):
+            try:
+                self._take_receipt(host, receipt, raw)
+            except ConflictError as error:
+                LOG.info("receipt of %s: %s", receipt.slot, error)
+                continue
+            self._look(receipt.slot)
+            return
+        raise ConflictError(f"{receipt.slot}: expected to record a receipt, lost every round")
+
+    def hello(self, token: str) -> None:
+        """A host is alive and names the drives in its slots: see ``drive_inventory``."""
+        if self._said_again(token):
+            return
+        host, hello, _raw = self._letters.open(token, Hello, HELLO_TYPE, "hello", lambda h: h.host)
+        if hello.sequence > host.sequence:
+            # Before it is kept: told twice after a crash, and never not at all.
+            self._tell(host, hello)
+        try:
+            host = self.store.host_seen(host.name, hello.sequence, hello)
+        except ConflictError as error:
+            LOG.info("%s", error)  # repeated or overtaken: the newer one has been heard
+            return
+        records = self.store.slots(host=host.name)
+        changed: dict[Slot, None] = {}
+        if not self._same.same(hello, records):
+            taken = drive_inventory.take(self.store, hello, self.clock)
+            changed = dict.fromkeys(taken.changed)
+            if taken.whole and not changed:
+                self._same.compared(hello, records)
+            records = self.store.slots(host=host.name)
+        for record in records:
+            if defences.wants_look(record, defences.weigh(record, host, self.limits)):
+                changed[record.slot] = None
+        if not changed:
+            self._same.quiet(host, hello, records)
+        for slot in changed:
+            self._look(slot)
+
+    def _said_again(self, token: str) -> bool:
+        """Whether a hello says what its host said last, of which nothing followed; then it is on
+        record that the host lives. False for everything else, also for what will be refused."""
+        try:
+            seen = signing.unverified_payload(token, "hello")
+            hello = codec.load(Hello, seen, "hello")
+            known = self._same.again(hello)
+            if known is None or signing.verify(token, known.key, HELLO_TYPE, "hello") != seen:
+                return False
+        except BadWireError:
+            return False
+        if not self.store.heard_again(hello, known.key, known.hello.sequence, known.slots):
+            return False
+        self._same.heard(known, hello)
+        return True
+
+    def _tell(self, host: HostRecord, hello: Hello) -> None:
+        """What the host says of its last gate for the first time."""
+        old = host.hello.gate if host.hello else None
+        for address, text in defences.news(old, hello.gate):
+            LOG.error("ALARM host %s%s: %s", host.name, f"/{address}" if address else "", text)
+            record = self.store.slot(Slot(host.name, address)) if address else None
+            if record is not None:
+                try:
+                    self.store.amend(record, SlotChanges(), note=text)
+                except ConflictError as error:
+                    LOG.warning("not in the slot's history: %s", error)
+
+    def bell(self, host: str, address: str | None = None) -> float:
+        """Somebody says that something happened: unsigned, so it only makes us look.
+
+        Returns what :meth:`quarantine.service.inbound.bells.Bells.ring` does.
+        """
+        try:
+            host_name(host)
+            if address is not None:
+                address = pci_address(address)
+        except ValueError as error:
+            raise BadInputError(f"bell: {error}") from error
+        if not self.bells:
+            return 0.0
+        return self._rung.ring((host, address), lambda: self.looker.bell(host, address))
+
+    def _decide(
+        self, host: HostRecord, report: EraseReport, token: str, raw: bytes, digest: str
+    ) -> Decision:
+        record = self.store.slot(report.slot)
+        if record is None:
+            self._letters.refuse(
+                "report", host.name, f"{report.slot}: expected an enrolled slot", raw
+            )
+        spent = self.store.nonce(report.nonce)
+        if spent is not None and spent.digest == digest:
+            LOG.info("%s: this report was accepted before", report.slot)
+            return _accepted_before(record)
+        if spent is not None:
+            self._letters.refuse("report", host.name, f"{report.slot}: the nonce is used", raw)
+        if self.store.nonce(digest) is not None:
+            LOG.info("%s: this answer was counted before", report.slot)
+            return Decision(Ruling.POSTPONE, ("postponed before",))
+        if record.order_token is None:
+            self._letters.refuse("report", host.name, f"{report.slot}: no order is out", raw)
+        order = self._order(record.order_token)
+        if record.state is State.QUARANTINED and record.order_id == report.order_id:
+            if report.outcome is Outcome.IN_USE:
+                return Decision(Ruling.POSTPONE, ("postponed before",))
+            # Called overdue, or sent by a dispatcher that died before it said so.
+            record = self.store.transition(record, Event.ORDERED, reason="the host has the order")
+        decision = self._checked(order, report, record)
+        if decision.ruling is Ruling.REFUSE:
+            self._letters.refuse("report", host.name, f"{report.slot}: {decision.reason}", raw)
+        given = Testimony(order, report, token, digest, host.key)
+        self._endings.carry_out(record, given, decision)
+        return decision
+
+    def _checked(self, order: EraseOrder, report: EraseReport, record: SlotRecord) -> Decision:
+        """A record that is damaged holds: the very report would only be refused again."""
+        try:
+            return check(order, report, record, self.registrar.images(order.identity))
+        except BadInputError as error:
+            decision = check(order, report, record)
+            if decision.ruling is not Ruling.CERTIFY:
+                return decision
+            return Decision(Ruling.HOLD, (f"{error}; restore the database, then release",))
+
+    def _take_receipt(self, host: HostRecord, receipt: TicketReceipt, raw: bytes) -> None:
+        record = self.store.slot(receipt.slot)
+        if record is None:
+            self._letters.refuse(
+                "receipt", host.name, f"{receipt.slot}: expected an enrolled slot", raw
+            )
+        ruling, reason = receipts.judge(record, receipt, self.controller)
+        heard = SlotChanges(heard_at=self.clock())
+        if ruling is receipts.Ruling.REFUSE:
+            self._letters.refuse("receipt", host.name, f"{receipt.slot}: {reason}", raw)
+        elif ruling is receipts.Ruling.HOLD:
+            changes = replace(heard, new_case=True)
+            self.store.transition(record, Event.HELD, reason=reason, changes=changes)
+            LOG.error("ALARM %s: held: %s", record.slot, reason)
+        elif ruling is receipts.Ruling.READY:
+            changes = replace(heard, ticket_ready=True, detail="")
+            self.store.amend(record, changes, note="the host has a valid ticket for the drive")
+        else:
+            LOG.info("%s: %s", record.slot, reason)
+
+    def _order(self, token: str) -> EraseOrder:
+        """Our own order, as signed: the database's word alone is not enough."""
+        try:
+            payload = signing.verify(token, self.controller, ORDER_TYPE, "order")
+            return _as_asked(codec.load(EraseOrder, payload, "order"), payload)
+        except BadWireError as error:
+            raise BadInputError(f"stored order: {error}; hold the slot") from error
+
+    def _look(self, slot: Slot) -> None:
+        """At once, for latency only: whatever fails here is met again by the loop."""
+        try:
+            self.looker.look(slot)
+        except QuarantineError as error:
+            LOG.warning("%s: the loop will look again: %s", slot, error)
+
+
+def _as_asked(order: EraseOrder, payload: bytes) -> EraseOrder:
+    """An order that an earlier release signed asked for no second reading, and an honest host's
+    report of it has none; the member's default is what is asked for from now on."""
+    policy = codec.parse(payload, "order")["policy"]
+    if "reread" in policy.get("verification", {}):
+        return order
+    asked = replace(order.policy.verification, reread=0)
+    return replace(order, policy=replace(order.policy, verification=asked))
+
+
+def _slot_host(message: EraseReport | Progress | TicketReceipt) -> str:
+    return message.slot.host
+
+
+def _accepted_before(record: SlotRecord) -> Decision:
+    if record.state in WAITING_FOR_PEOPLE:
+        return Decision(Ruling.HOLD, (record.reason,))
+    return Decision(Ruling.CERTIFY)

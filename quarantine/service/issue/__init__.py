@@ -1,0 +1,1 @@
+"""What we sign and send: orders, tickets, certificates, heads of the chain."""

@@ -1,0 +1,191 @@
+"""Orders to hosts: built from what people approved, signed, stored, and only then sent.
+
+No Placement credential and no record of another host is in an order: a host gets what it needs to
+erase one drive.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import uuid
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.policy import Policy
+from eraser.protocol.transport import signing
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine.errors import ConflictError
+from quarantine.record.clock import Clock, utc_now
+from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
+from quarantine.record.states import WORKING, Event, State
+from quarantine.record.store import Store
+from quarantine.service.issue import drive_inventory
+
+LOG = logging.getLogger(__name__)
+
+
+class Post(Protocol):
+    """Hands an order to a host's queue. Raises :class:`UnavailableError`."""
+
+    def __call__(self, host: str, token: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class _Wait:
+    """Why no order can be given yet; nothing is wrong."""
+
+    reason: str
+
+
+@dataclass
+class Dispatcher:
+    """Gives orders. Calling it again for the same case sends the same order again."""
+
+    store: Store
+    key: PrivateKey
+    post: Post
+    seconds_allowed: int = 172800
+    built_in: Policy = field(default_factory=Policy)
+    """The policy that needs no approval of its own: the service's configuration names it."""
+    clock: Clock = utc_now
+
+    def order(self, record: SlotRecord) -> SlotRecord:
+        """Sends the case's order, or notes what it waits for; returns the record as it is then.
+
+        For a quarantined slot, and for one whose order is out (sent once more). The token is in
+        the store before it is sent: a crash in between sends it twice, never two of them. Raises
+        :class:`UnavailableError` when the broker does not take it (nothing lost: call again) and
+        :class:`ConflictError` when the record moved on.
+        """
+        if record.state is not State.QUARANTINED and record.state not in WORKING:
+            raise ConflictError(
+                f"{record.slot}: expected a slot in quarantine to give an order for, "
+                f"found it {record.state}"
+            )
+        host = self.store.host(record.slot.host)
+        if record.identity is None and host is not None and host.hello is not None:
+            record = drive_inventory.learn(self.store, record, host.hello)
+            if record.state is not State.QUARANTINED:
+                return record
+        record = self._above(record, host)
+        order = self._prepare(record, host)
+        if isinstance(order, _Wait):
+            return self._note_wait(record, order.reason)
+        if record.order_id != order.order_id or record.order_token is None:
+            token = self.key.sign(codec.canonical(order), ORDER_TYPE)
+            record = self.store.amend(
+                record,
+                SlotChanges(order_id=order.order_id, nonce=order.nonce, order_token=token),
+            )
+        assert record.order_token is not None
+        self.post(record.slot.host, record.order_token)
+        return self._sent(record)
+
+    def _above(self, record: SlotRecord, host: HostRecord | None) -> SlotRecord:
+        """The case with a generation that its host still takes.
+
+        A host that accepted an order which this record does not know, of the same generation or a
+        greater one, would refuse ours for ever: the record was lost, or is a backup's, or its
+        order was voided (by a new signing key).
+        """
+        accepted = next(
+            (
+                order
+                for order in (host.hello.accepted if host and host.hello else ())
+                if order.address == record.slot.address and order.order_id != record.order_id
+            ),
+            None,
+        )
+        if accepted is None or accepted.generation < record.generation:
+            return record
+        reason = (
+            f"the host accepted order {accepted.order_id}, generation {accepted.generation}, which "
+            f"is not in this record: was the database lost or restored? Going on above it"
+        )
+        changes = SlotChanges(new_case=True, above=accepted.generation)
+        # Refused where a look beside this one gave that order: then nothing was lost.
+        after = self.store.amend(record, changes, note=reason)
+        LOG.error("ALARM: %s: %s", record.slot, reason)
+        return after
+
+    def _prepare(self, record: SlotRecord, host: HostRecord | None) -> EraseOrder | _Wait:
+        if host is None:
+            return _Wait(f"waiting for host {record.slot.host} to be registered")
+        present = self._present(record, host)
+        if present is not None:
+            return present
+        if record.identity is None:
+            return _Wait("waiting for the host's hello, which names the drive in the slot")
+        profile = self.store.profile(record.profile)
+        if profile is None:
+            return _Wait(f"waiting for profile {record.profile!r} to be approved")
+        policy = self.policy(record.policy)
+        if policy is None:
+            return _Wait(f"waiting for policy {record.policy!r} to be approved")
+        return EraseOrder(
+            order_id=str(uuid.uuid4()),
+            slot=record.slot,
+            identity=record.identity,
+            profile=profile.content,
+            policy=policy,
+            generation=record.generation,
+            nonce=secrets.token_hex(16),
+            incarnation=host.incarnation,
+            seconds_allowed=self.seconds_allowed,
+        )
+
+    def _present(self, record: SlotRecord, host: HostRecord) -> EraseOrder | None:
+        """The case's order where it still holds: hosts take one order per generation.
+
+        A host that lost its state is another incarnation; it gets a new order, and the old one's
+        nonce is never asked for again.
+        """
+        if record.order_token is None:
+            return None
+        try:
+            payload = signing.verify(record.order_token, self.key.public, ORDER_TYPE, "order")
+            order = codec.load(EraseOrder, payload, "order")
+        except BadWireError as error:
+            LOG.warning("%s: giving a new order, the stored one is no good: %s", record.slot, error)
+            return None
+        same = (
+            order.order_id == record.order_id
+            and order.nonce == record.nonce
+            and order.slot == record.slot
+            and order.generation == record.generation
+            and order.identity == record.identity
+            and order.incarnation == host.incarnation
+        )
+        return order if same else None
+
+    def policy(self, name: str) -> Policy | None:
+        """An approved policy, or the configured one under its own name."""
+        approved = self.store.policy(name)
+        if approved is not None:
+            return approved.content
+        return self.built_in if name == self.built_in.name else None
+
+    def _note_wait(self, record: SlotRecord, reason: str) -> SlotRecord:
+        if record.detail == reason:
+            return record
+        LOG.warning("%s: %s", record.slot, reason)
+        return self.store.amend(record, SlotChanges(detail=reason))
+
+    def _sent(self, record: SlotRecord) -> SlotRecord:
+        sent = SlotChanges(ordered_at=self.clock(), attempts=record.attempts + 1, detail="")
+        try:
+            if record.state is State.QUARANTINED:
+                record = self.store.transition(record, Event.ORDERED, changes=sent)
+            else:
+                # A repetition of the same order is no new attempt.
+                again = SlotChanges(ordered_at=self.clock(), detail="")
+                record = self.store.amend(record, again)
+        except ConflictError:
+            # The host was quicker: its answer is recorded already.
+            return self.store.slot(record.slot) or record
+        LOG.info("%s: order %s sent", record.slot, record.order_id)
+        return record

@@ -1,0 +1,245 @@
+"""What a host's hello says about the drives in its slots, held against what we know.
+
+A slot whose drive changed is held, naming both. A drive in two places is held in both: with one
+serial twice, nobody can say which one was erased (promise 3). A slot that knows no drive yet learns
+it here, from the registered host's own word, and only once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass
+
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.report import Hello, SeenDrive
+from quarantine.errors import ConflictError
+from quarantine.record import lifecycle
+from quarantine.record.clock import Clock
+from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.states import WORKING, Event, State
+from quarantine.record.store import Store
+from quarantine.rules.alarms import is_round
+
+LOG = logging.getLogger(__name__)
+
+LEARNING = frozenset({State.RELEASED, State.QUARANTINED})
+"""States in which a slot without a drive learns it: nobody has it, nothing was sent to it."""
+
+ACCUSATIONS = 32
+"""Slots of other hosts that one host's word holds at a time. So many drives move with a chassis; a
+host that claims more is lying or broken, and must not empty the pool of the whole cloud."""
+
+NOTED = 1024
+"""Drives that are kept on record as last seen in one host, beside those of its enrolled slots. It
+is 256 at a time, and drives that moved on are another host's; one that claims more makes them up,
+and must not fill the database of the whole cloud."""
+
+_SEEN_IN = " was seen in "
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a hello led to."""
+
+    changed: tuple[Slot, ...]
+    """The slots that deserve a look at once."""
+    whole: bool
+    """Nobody else wrote meanwhile; else the next hello says the same again."""
+
+
+def take(store: Store, hello: Hello, clock: Clock) -> Taken:
+    """Compares and records."""
+    seen, twice = _drives(hello)
+    _note_all(store, hello.host, seen)
+    wrong = _misplaced(hello)
+    changed: list[Slot] = []
+    whole = True
+    for record in store.slots(host=hello.host):
+        try:
+            if record.state in WORKING and record.order_id in hello.cases:
+                record = store.amend(record, SlotChanges(heard_at=clock()))
+            found = seen.get(record.slot.address)
+            why = wrong.get(record.slot.address, "")
+            if found is not None and _compare(store, record, found, found in twice, why):
+                changed.append(record.slot)
+        except ConflictError as error:
+            whole = False
+            LOG.info("hello of %s: %s", hello.host, error)
+    held, alone = _elsewhere(store, hello, seen)
+    return Taken(tuple(dict.fromkeys([*changed, *held])), whole and alone)
+
+
+def learn(store: Store, record: SlotRecord, hello: Hello) -> SlotRecord:
+    """The same for one slot that was enrolled after its host had greeted; the record after it."""
+    seen, twice = _drives(hello)
+    identity = seen.get(record.slot.address)
+    why = _misplaced(hello).get(record.slot.address, "")
+    if identity is None or not _compare(store, record, identity, identity in twice, why):
+        return record
+    return store.slot(record.slot) or record
+
+
+def misplaced(seen: SeenDrive) -> str:
+    """Why no guest may have the drive where it sits; empty where nothing speaks against it."""
+    if seen.system:
+        return "the host runs from this drive: take it out of device_spec"
+    if seen.group:
+        return (
+            f"expected the drive alone in its IOMMU group, found {', '.join(seen.group)} with it: "
+            "they would go to the guest too; move it to another slot or enable ACS"
+        )
+    return ""
+
+
+def _misplaced(hello: Hello) -> dict[str, str]:
+    return {seen.address: misplaced(seen) for seen in hello.drives}
+
+
+def _drives(hello: Hello) -> tuple[dict[str, ControllerIdentity], frozenset[ControllerIdentity]]:
+    """The readable drives by address, and those that are there more than once."""
+    seen = {drive.address: drive.identity for drive in hello.drives if drive.identity is not None}
+    counts = Counter(seen.values())
+    return seen, frozenset(identity for identity, count in counts.items() if count > 1)
+
+
+def _note_all(store: Store, host: str, seen: dict[str, ControllerIdentity]) -> None:
+    """Where each drive is now, also one in a slot that nobody enrolled; written when it moved."""
+    room: int | None = None
+    for address, identity in seen.items():
+        slot, known = Slot(host, address), store.drive(identity.digest)
+        if known is not None and known.slot == slot:
+            continue
+        # Of a drive that is known elsewhere the row stays the same one.
+        if known is None:
+            room = NOTED - store.drives_seen_in(host) if room is None else room
+            if room <= 0:
+                reason = (
+                    f"expected at most {NOTED} drives in one host over the years, it names more"
+                )
+                _disbelieve(store, host, f"{reason}: no further one is noted; look at the host")
+                return
+            room -= 1
+        store.note_drive(identity, slot, False, "seen by its host")
+
+
+def _compare(
+    store: Store, record: SlotRecord, identity: ControllerIdentity, twice: bool, wrong: str
+) -> bool:
+    """Whether the record changed."""
+    if not identity.serial.strip():
+        return _hold(store, record, "the drive has an empty serial number: it cannot be told apart")
+    if twice:
+        return _hold(store, record, f"two drives of this host call themselves {_name(identity)}")
+    if record.identity is None:
+        return _learn(store, record, identity, wrong)
+    if record.identity == identity:
+        return False
+    differences = "; ".join(record.identity.differences(identity))
+    return _hold(
+        store,
+        record,
+        f"the drive in the slot changed ({differences}); if that was on purpose, release the slot "
+        "with --new-drive",
+    )
+
+
+def _learn(store: Store, record: SlotRecord, identity: ControllerIdentity, wrong: str) -> bool:
+    if record.state not in LEARNING:
+        return False
+    if wrong:
+        # Enrolment refuses it; this slot was enrolled before its host had spoken.
+        return _hold(store, record, wrong)
+    drive = store.drive(identity.digest)
+    if drive is not None and drive.retired:
+        return _hold(store, record, f"{_name(identity)} was retired: {drive.reason}")
+    others = [other for other in store.slots(identity=identity) if other.slot != record.slot]
+    others = [other for other in others if other.state is not State.RETIRED]
+    if others:
+        # _elsewhere holds the other slot, with this one's name.
+        return _hold(store, record, f"{_name(identity)} is known in slot {others[0].slot}")
+    store.amend(
+        record,
+        SlotChanges(identity=identity, detail=""),
+        note=f"identity learned from the host's hello: {_name(identity)}",
+    )
+    LOG.info("%s: holds %s", record.slot, _name(identity))
+    return True
+
+
+def _elsewhere(
+    store: Store, hello: Hello, seen: dict[str, ControllerIdentity]
+) -> tuple[list[Slot], bool]:
+    """Records of other slots that expect a drive which this host sees; whether all were held."""
+    held: list[Slot] = []
+    whole = True
+    accused: set[Slot] | None = None
+    too_many = False
+    for address, identity in seen.items():
+        here = Slot(hello.host, address)
+        for other in store.slots(identity=identity):
+            if other.slot == here:
+                continue
+            if other.slot.host != hello.host:
+                accused = _accused(store, hello.host) if accused is None else accused
+                if len(accused | {other.slot}) > ACCUSATIONS:
+                    too_many = True
+                    continue
+            why = f"{_name(identity)} is expected here, and{_SEEN_IN}{here}"
+            try:
+                if _hold(store, other, why):
+                    held.append(other.slot)
+                    if accused is not None:
+                        accused.add(other.slot)
+                mine = store.slot(here)
+                if other.state is not State.RETIRED and mine is not None:
+                    why = f"{_name(identity)} was seen here, and is expected in {other.slot}"
+                    if _hold(store, mine, why):
+                        held.append(here)
+            except ConflictError as error:
+                whole = False
+                LOG.info("hello of %s: %s", hello.host, error)
+    if too_many:
+        _disbelieve(
+            store,
+            hello.host,
+            f"expected at most {ACCUSATIONS} drives of other hosts in this one, it claims more: no "
+            "further slot is held on its word; look at the host, and 'nvme-quarantine host remove' "
+            "it",
+        )
+    return held, whole
+
+
+def _accused(store: Store, host: str) -> set[Slot]:
+    """Other hosts' slots that are held on this host's word: our own reasons end with its slot."""
+    return {
+        record.slot
+        for record in store.slots(states=[State.HELD])
+        if record.slot.host != host
+        and record.reason.rpartition(_SEEN_IN)[2].partition("/")[0] == host
+    }
+
+
+def _disbelieve(store: Store, host: str, reason: str) -> None:
+    times = store.record_refusal("drive", host, reason, "", "").count
+    if is_round(times):
+        LOG.error("ALARM: host %s: %s (%d times)", host, reason, times)
+
+
+def _hold(store: Store, record: SlotRecord, reason: str) -> bool:
+    """Holds where the table allows it; a tenant's slot is left alone, with an alarm."""
+    if record.state in (State.HELD, State.RETIRED):
+        return False
+    if Event.HELD not in lifecycle.events(record.state):
+        said = store.record_refusal("drive", record.slot.host, f"{record.slot}: {reason}", "", "")
+        if is_round(said.count):
+            LOG.error("ALARM: %s is %s: %s", record.slot, record.state, reason)
+        return False
+    store.transition(record, Event.HELD, reason=reason)
+    LOG.error("%s: held: %s", record.slot, reason)
+    return True
+
+
+def _name(identity: ControllerIdentity) -> str:
+    """A drive in words; ``repr`` keeps twenty hostile bytes on one line."""
+    return f"{identity.model!r} serial {identity.serial!r}"

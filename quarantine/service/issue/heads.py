@@ -1,0 +1,174 @@
+"""Writes the signed head of each day into a file and to syslog, and has it time stamped.
+
+A head that cannot be written, or stamped, is tried again with the next pass: one alarm, and one
+line when it is over. Nothing waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import syslog
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine.errors import BadInputError, QuarantineError, UnavailableError
+from quarantine.evidence.chain import head
+from quarantine.evidence.chain.head import Head
+from quarantine.record.clock import Clock, utc_now
+from quarantine.record.store import Store
+from quarantine.service.issue.registrar import iso
+
+LOG = logging.getLogger(__name__)
+
+PASS_SECONDS = 600.0
+"""Between two looks at the clock: so late at most after midnight UTC is a day's head."""
+
+
+STAMPS_A_PASS = 3
+"""An authority that was away, or is new, is not flooded with the heads of a year."""
+
+
+def stamp_of(file: Path) -> Path:
+    """Where the time stamp of a head's file is."""
+    return file.with_name(file.name.removesuffix(head.SUFFIX) + head.STAMP_SUFFIX)
+
+
+def to_syslog(text: str) -> None:
+    """One line, facility daemon, level notice; a machine without syslog drops it."""
+    syslog.openlog("nvme-quarantine", 0, syslog.LOG_DAEMON)
+    syslog.syslog(syslog.LOG_NOTICE, text)
+
+
+@dataclass
+class Heads:
+    """One directory of heads. For one thread, with a store of its own."""
+
+    store: Store
+    key: PrivateKey
+    directory: Path
+    organisation: str = "not stated"
+    tell: Callable[[str], None] = to_syslog
+    clock: Clock = utc_now
+    stamp: Callable[[bytes], bytes] | None = None
+    """Asks a time stamping authority; None where none is configured."""
+    _wrong: set[str] = field(default_factory=set)
+
+    def run_forever(self, stop: threading.Event) -> None:
+        """Pass after pass until ``stop`` is set; nothing but ``stop`` ends it."""
+        while not stop.is_set():
+            try:
+                self.turn()
+            except Exception:
+                LOG.exception("heads")  # ours to mend; tomorrow's head must not wait for that
+            stop.wait(PASS_SECONDS)
+
+    def turn(self) -> bool:
+        """Today's head and the stamps, where they are not there yet; whether nothing is missing."""
+        written = self._tried("the signed head of today", self._write)
+        stamped = self.stamp is None or self._tried("the time stamp of a head", self._stamp)
+        return written and stamped
+
+    def newest(self) -> Path | None:
+        """The file of the last day that has one."""
+        return max(self.directory.glob(f"*{head.SUFFIX}"), default=None)
+
+    def _write(self) -> None:
+        now = self.clock()
+        day = now.date().isoformat()
+        path = self.directory / f"{day}{head.SUFFIX}"
+        if path.exists():
+            return
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+        last, before = self.store.last_certificate(), self.newest()
+        said = Head(
+            format=head.FORMAT,
+            day=day,
+            written_at=iso(now),
+            position=last.number if last else 0,
+            digest=last.digest if last else "",
+            previous=head.digest(before.read_bytes()) if before else "",
+            organisation=self.organisation,
+        )
+        lost = self._lost(before) if before else ""
+        token = head.sign(said, self.key)
+        # On the disk first, then told, then in its place: what was told once is not told anew
+        # with another time because the disk is full.
+        with _durable(path, token.encode()) as temporary:
+            end = f"certificate {said.position} {said.digest}" if last else "no certificate yet"
+            self.tell(f"signed head {day}: {end}; {token}")
+            with contextlib.suppress(FileExistsError):  # another process was quicker
+                os.link(temporary, path)
+        LOG.info("signed head of %s written: %s", day, path)
+        if lost:
+            LOG.error("ALARM %s", lost)
+
+    def _lost(self, before: Path) -> str:
+        """A record that was set back says nothing of it; the head before today's does."""
+        try:
+            kept = head.read(before.read_bytes(), [self.key.public], str(before))
+        except BadInputError:
+            return ""  # of a former key, or damaged: 'ledger --heads' tells
+        if not kept.digest or self.store.certificate(kept.digest) is not None:
+            return ""
+        return (
+            f"the record is without certificate {kept.position} {kept.digest}, its end on "
+            f"{kept.day}: was the database set back? 'nvme-quarantine ledger --heads "
+            f"{self.directory}' names what is missing"
+        )
+
+    def _stamp(self) -> None:
+        """The newest first: it names, by the chains, what all before it name."""
+        assert self.stamp is not None
+        files = sorted(self.directory.glob(f"*{head.SUFFIX}"), reverse=True)
+        missing = [file for file in files if not stamp_of(file).exists()]
+        for file in missing[:STAMPS_A_PASS]:
+            answer = self.stamp(file.read_bytes())
+            with _durable(stamp_of(file), answer) as temporary:
+                temporary.replace(stamp_of(file))
+            LOG.info("time stamp of %s written", file)
+
+    def _tried(self, what: str, action: Callable[[], None]) -> bool:
+        """Alarms once where it fails, and says once that it is over."""
+        try:
+            action()
+        except UnavailableError as error:
+            LOG.warning("%s waits: %s", what, error)  # the loops alarm of the record itself
+            return False
+        except (QuarantineError, OSError) as error:
+            if what not in self._wrong:
+                LOG.error("ALARM %s is missing: %s; tried again with each pass", what, error)
+            self._wrong.add(what)
+            return False
+        if what in self._wrong:
+            LOG.warning("over: %s is there", what)
+        self._wrong.discard(what)
+        return True
+
+
+@contextlib.contextmanager
+def _durable(path: Path, data: bytes) -> Iterator[Path]:
+    """A file with other name beside ``path`` that has reached the disk; gone afterwards."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        with temporary.open("wb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        yield temporary
+        _sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

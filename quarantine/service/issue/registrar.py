@@ -1,0 +1,270 @@
+"""Writes certificates: the one place that appends to the chain."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.policy import Policy
+from eraser.protocol.profile import Profile
+from eraser.protocol.report import EraseReport
+from eraser.protocol.transport.signing import PrivateKey, PublicKey
+from quarantine.evidence import attestations, certificate
+from quarantine.evidence.attestations import Attestation
+from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
+from quarantine.evidence.sections import Approval, Issuer, Moment
+from quarantine.evidence.sheet.files import write_files
+from quarantine.record.clock import Clock, utc_now
+from quarantine.record.facts import (
+    Approved,
+    HistoryRow,
+    NewCertificate,
+    NonceUse,
+    SignedTestimony,
+    SlotChanges,
+    SlotRecord,
+)
+from quarantine.record.states import Event
+from quarantine.record.store import Store
+from quarantine.rules import ticket
+from quarantine.service.issue import tickets
+
+LOG = logging.getLogger(__name__)
+
+_BEGINNINGS = frozenset(
+    {
+        Event.ENROLLED_FREE,
+        Event.ENROLLED_IN_USE,
+        Event.RELEASE_SEEN,
+        Event.RELEASED_BY_OPERATOR,
+    }
+)
+"""What a certificate's history begins with: how the slot came into this case."""
+
+_REASON = 1000
+"""Characters of a line of the history."""
+
+
+@dataclass
+class Registrar:
+    """Signs a certificate onto the chain's end and stores it with the slot's step."""
+
+    store: Store
+    key: PrivateKey
+    issuer: Issuer
+    directory: Path | None = None
+    """Where the files go; None keeps certificates in the store alone."""
+    clock: Clock = utc_now
+    numbers: Mapping[str, str] = field(default_factory=dict)
+    """The organisation's property numbers, by serial number."""
+    chassis: Mapping[str, str] = field(default_factory=dict)
+    """Its numbers of the machines, by host."""
+    attestations: Sequence[Attestation] = ()
+    former: tuple[str, ...] = ()
+    """Thumbprints of the keys that ``key`` followed without a rotation, by the operator's word."""
+    order_key: PrivateKey | None = None
+    """What signs orders and tickets; None where it is ``key``."""
+
+    def certify(
+        self,
+        record: SlotRecord,
+        *,
+        order: EraseOrder,
+        report: EraseReport,
+        report_token: str,
+        host_key: PublicKey,
+        changes: SlotChanges,
+        nonce: NonceUse,
+    ) -> SignedCertificate:
+        """Certificate, ticket, transition and nonce in one transaction; then the files.
+
+        Raises :class:`ConflictError` when the slot or the chain moved meanwhile: decide again.
+        """
+        signed, new = self._signed(record, order, report, report_token, host_key)
+        made = ticket.build(order, report, signed.digest)
+        issued = tickets.issue(made, self.order_key or self.key)
+        self.store.transition(
+            record,
+            Event.CERTIFIED,
+            detail={"certificate": signed.digest},
+            changes=replace(
+                changes,
+                ticket_token=issued.ticket_token,
+                ticket_incarnation=issued.ticket_incarnation,
+                ticket_at=issued.ticket_at,
+                ticket_ready=issued.ticket_ready,
+            ),
+            certificate=new,
+            nonce=nonce,
+        )
+        LOG.info("%s: certified, certificate %s", record.slot, signed.digest)
+        self._write(signed, new.testimony)
+        return signed
+
+    def images(self, drive: ControllerIdentity) -> tuple[str, ...]:
+        """What lay in a drive's firmware slots when it was last certified, wherever that was.
+
+        Raises :class:`BadInputError` for a stored certificate that cannot be read.
+        """
+        known = self.store.drive(drive.digest)
+        if known is None or known.certificate is None:
+            return ()
+        stored = self.store.certificate(known.certificate)
+        if stored is None:
+            return ()
+        return certificate.installed(stored.token, f"certificate {stored.digest}")
+
+    def withhold(
+        self,
+        record: SlotRecord,
+        *,
+        order: EraseOrder,
+        report: EraseReport,
+        report_token: str,
+        host_key: PublicKey,
+        changes: SlotChanges,
+        nonce: NonceUse,
+        reasons: tuple[str, ...],
+    ) -> SlotRecord:
+        """Holds a drive that was erased and is not fit, with a certificate that says both.
+
+        No ticket goes with it, and the drive stays dirty to the record. Raises as :meth:`certify`.
+        """
+        signed, new = self._signed(record, order, report, report_token, host_key, reasons)
+        held = self.store.transition(
+            record,
+            Event.HELD,
+            reason="; ".join(reasons),
+            detail={
+                "certificate": signed.digest,
+                "report": certificate.token_digest(report_token),
+                "verdict": report.verdict.value,
+            },
+            changes=changes,
+            certificate=new,
+            nonce=nonce,
+        )
+        self._write(signed, new.testimony)
+        return held
+
+    def _signed(
+        self,
+        record: SlotRecord,
+        order: EraseOrder,
+        report: EraseReport,
+        report_token: str,
+        host_key: PublicKey,
+        withheld: tuple[str, ...] = (),
+    ) -> tuple[SignedCertificate, NewCertificate]:
+        """The next link, signed, and as the store takes it."""
+        evidence = Evidence(
+            order=order,
+            order_token=record.order_token or "",
+            report=report,
+            report_token=report_token,
+            host_key=host_key.thumbprint,
+            provider=record.provider,
+            last_user=record.consumer or "",
+            history=moments(self.store.history(record.slot)),
+            property_number=self.numbers.get(order.identity.serial, ""),
+            chassis=self.chassis.get(order.slot.host, ""),
+            withheld=withheld,
+            policy=_approval(order.policy, self.store.approved(order.policy)),
+            profile=_approval(order.profile, self.store.approved(order.profile)),
+            attestation=self._attestation(report),
+            order_key=self._named_order_key(),
+        )
+        link = self._end()
+        signed = certificate.sign(
+            certificate.build(evidence, self.issuer, link, iso(self.clock())), self.key
+        )
+        owner = report.last_owner.domain if report.last_owner else None
+        new = NewCertificate(
+            signed.token,
+            signed.digest,
+            link.digest,
+            server=record.consumer,
+            owner=_uuid(owner),
+            testimony=SignedTestimony(evidence.order_token, report_token, host_key),
+            key=signed.key,
+            former=self.former,
+        )
+        return signed, new
+
+    def _named_order_key(self) -> str:
+        other = (self.order_key or self.key).public
+        return "" if other == self.key.public else other.x
+
+    def _attestation(self, report: EraseReport) -> str:
+        if report.identity is None or report.facts_after is None:
+            return ""
+        return attestations.statement(
+            self.attestations, report.identity.model, report.facts_after.firmware
+        )
+
+    def _end(self) -> Link:
+        last = self.store.last_certificate()
+        if last is None:
+            return Link()
+        return Link(last.digest, last.number)
+
+    def _write(self, signed: SignedCertificate, testimony: SignedTestimony | None) -> None:
+        """The files are copies: the store has the certificate itself."""
+        if self.directory is None:
+            return
+        try:
+            write_files(self.directory, signed, testimony)
+        except OSError as error:
+            LOG.error(
+                "certificate %s is stored, but not written to %s: %s; run "
+                "'nvme-quarantine certificate export'",
+                signed.digest,
+                self.directory,
+                error,
+            )
+
+
+def _approval(
+    used: Policy | Profile, found: Approved[Policy] | Approved[Profile] | None
+) -> Approval | None:
+    """The digest is of what the order says; an earlier release may have stored it otherwise."""
+    if found is None:
+        return None
+    return Approval(
+        used.name, codec.digest(used), found.version, found.approved_by, iso(found.approved_at)
+    )
+
+
+def _uuid(text: str | None) -> str | None:
+    """A host's word as the record's keys are spelt; None for what is no uuid."""
+    try:
+        return None if text is None else str(uuid.UUID(text))
+    except ValueError:
+        return None
+
+
+def moments(history: list[HistoryRow]) -> tuple[Moment, ...]:
+    """The lines of the present case, from what began it; notes without an event are left out."""
+    rows = [row for row in history if row.event is not None]
+    starts = [n for n, row in enumerate(rows) if row.event in _BEGINNINGS]
+    return tuple(
+        Moment(iso(row.at), str(row.event), str(row.target), _short(row.reason))
+        for row in rows[starts[-1] if starts else 0 :]
+    )
+
+
+def _short(reason: str) -> str:
+    """Whole, unless it is longer than anybody reads: a host may have written it."""
+    return reason if len(reason) <= _REASON else f"{reason[:_REASON]}..."
+
+
+def iso(moment: datetime) -> str:
+    """UTC with milliseconds, as certificates and JSON output have it."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

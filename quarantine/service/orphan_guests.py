@@ -1,0 +1,226 @@
+"""Ghosts: guests that may use a drive although Placement says that nobody does.
+
+A server that is deleted while its host is down runs on; so does one that was evacuated from a host
+that comes back; and allocations can be deleted by hand. Before a drive is touched Nova's own
+records must agree with Placement, and an answer that cannot be had counts as a ghost.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from eraser.protocol.identity import Slot
+from quarantine.cloud.novafacts import SOFT_DELETED, ComputeService, Migration, Server
+from quarantine.errors import QuarantineError, UnavailableError
+from quarantine.record.facts import SlotRecord
+
+LOG = logging.getLogger(__name__)
+
+KEEP_SECONDS: Final = 5.0
+"""Answers about a host are kept so long: 24 slots that are released at once cost one round."""
+
+AWAY_SECONDS: Final = 20.0
+"""A Nova that did not answer is not asked again for so long, about whatever host."""
+
+_AWAY: Final = "Nova or Placement does not answer the question for ghosts"
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """What Nova and Placement say of one compute host at about one moment."""
+
+    node: str
+    service: ComputeService | None
+    """As it stood before the lists and after them: down where it was down once."""
+    servers: tuple[Server, ...]
+    migrations: tuple[Migration, ...]
+    """The unfinished ones, from here or to here."""
+    devices: frozenset[str]
+    """The providers in the host's tree that stand for PCI devices."""
+    held: Mapping[str, Mapping[str, int]]
+    """What servers with devices, and both consumers of each migration, have in the host's tree:
+    units by provider."""
+    needs: Mapping[str, int]
+    """How many devices the flavor of a moving server asks for, where the move keeps the flavor."""
+
+
+def ghosts(facts: HostFacts, consumer: str | None) -> tuple[str, ...]:
+    """Why a drive of the host must not be touched now, each reason one sentence; empty: nothing.
+
+    ``consumer`` had the drive last.
+    """
+    return tuple(dict.fromkeys(_ghosts(facts, consumer)))
+
+
+def _ghosts(facts: HostFacts, consumer: str | None) -> Iterator[str]:
+    service = facts.service
+    if service is None:
+        yield f"Nova has no compute service for {facts.node}: its guests may run on"
+    elif not service.up:
+        how = "forced down" if service.forced_down else "down"
+        yield f"the compute service of {facts.node} is {how}: deleted guests may run on there"
+    for server in facts.servers:
+        if server.vm_state == "error" and not server.launched:
+            continue  # its guest never ran, and Nova has given up its allocation
+        if server.vm_state == SOFT_DELETED and server.uuid == consumer:
+            yield f"server {server.uuid}, which had the drive, may still be restored"
+            continue
+        # While a server moves, what it has on its old host is its migration's.
+        moves = (m.uuid for m in facts.migrations if m.server == server.uuid)
+        lacks = _lacks(facts, server.devices, (server.uuid, *moves))
+        if lacks:
+            yield f"server {server.uuid} is on {facts.node}, and Placement has {lacks} for it there"
+    for migration in facts.migrations:
+        both = (migration.uuid, migration.server)
+        # Its server may be gone or get another flavor: then anything that it holds will do.
+        lacks = _lacks(facts, facts.needs.get(migration.server), both)
+        if lacks:
+            yield (
+                f"{migration.kind or 'migration'} {migration.uuid} of server {migration.server} is "
+                f"{migration.status}, and Placement has {lacks} for it on {facts.node}"
+            )
+
+
+def _lacks(facts: HostFacts, devices: int | None, consumers: Iterable[str]) -> str:
+    """What is too little, in words; empty where nothing is missing.
+
+    Without a number of devices anything that is held will do. A server that has lost one of its
+    two drives in Placement may still run with both.
+    """
+    held = [facts.held.get(each, {}) for each in consumers]
+    if devices is None:
+        return "" if any(held) else "nothing"
+    has = sum(units for each in held for uuid, units in each.items() if uuid in facts.devices)
+    return "" if has >= devices else f"{has} of {devices} devices"
+
+
+class Nova(Protocol):
+    """What is asked of :class:`quarantine.cloud.compute.Compute`."""
+
+    def service_host(self, node: str) -> str | None:
+        """The service host of a hypervisor."""
+
+    def compute_services(self, host: str) -> list[ComputeService]:
+        """Its nova-compute."""
+
+    def servers(self, host: str) -> list[Server]:
+        """Its servers."""
+
+    def migrations(self, host: str) -> list[Migration]:
+        """Its migrations."""
+
+    def server(self, server: str) -> Server | None:
+        """A server; None where Nova has it no more."""
+
+
+class Tree(Protocol):
+    """What is asked of :class:`quarantine.cloud.placement.Placement`."""
+
+    def tree(self, host: str) -> Mapping[str, Slot | None]:
+        """All providers of a host, and the slots that they stand for."""
+
+    def held(self, consumer: str) -> Mapping[str, int]:
+        """Units that a consumer has of each provider."""
+
+
+class Haunts:
+    """Asks Nova and Placement about one host, at most once in :data:`KEEP_SECONDS`."""
+
+    def __init__(
+        self, nova: Nova, placement: Tree, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._nova = nova
+        self._placement = placement
+        self._now = monotonic
+        self._known: dict[str, tuple[float, HostFacts | str]] = {}
+        self._away_until = -float("inf")
+
+    def of(self, record: SlotRecord) -> tuple[str, ...]:
+        """Why nothing may be sent to the slot's drive now. A Nova that is away is a reason."""
+        facts = self._facts(record.slot.host)
+        return (facts,) if isinstance(facts, str) else ghosts(facts, record.consumer)
+
+    def _facts(self, node: str) -> HostFacts | str:
+        asked, facts = self._known.get(node, (-float("inf"), ""))
+        if self._now() - asked < KEEP_SECONDS:
+            return facts
+        if self._now() < self._away_until:
+            return _AWAY
+        try:
+            facts = self._ask(node)
+        except (QuarantineError, LookupError, TypeError, ValueError) as error:
+            # Also an answer without what Nova's reference promises: it must not end each look.
+            # The words of an error change from try to try; what stands on the record must not.
+            what = error if isinstance(error, QuarantineError) else repr(error)
+            LOG.warning("%s: ghosts cannot be looked for: %s", node, what)
+            facts = "Nova or Placement refuses the question for ghosts; the log says why"
+            if isinstance(error, UnavailableError):
+                # Each try may cost a timeout, and all other slots wait for this one.
+                self._away_until = self._now() + AWAY_SECONDS
+                return _AWAY
+        # Kept from its end: a timeout may be longer than what is kept.
+        self._known[node] = (self._now(), facts)
+        return facts
+
+    def _ask(self, node: str) -> HostFacts:
+        host = self._nova.service_host(node)
+        if host is None:
+            return HostFacts(node, None, (), (), frozenset(), {}, {})
+        service = self._service(host)
+        servers = tuple(s for s in self._nova.servers(host) if s.node in (node, None))
+        moving = [m for m in self._nova.migrations(host) if m.unfinished]
+        # An evacuation counts at the host that it left.
+        moving = [m for m in moving if not m.evacuated or m.source == host]
+        if service is not None and service.up:
+            # The lists leave out, with a 200, what is in a cell whose database is down; its
+            # compute services are then shown without a state (2.69).
+            service = self._service(host)
+        tree = self._placement.tree(node)
+        consumers = {s.uuid for s in servers if s.devices != 0}
+        consumers |= {each for m in moving for each in (m.uuid, m.server)}
+        held = {each: self._held(each, tree) for each in sorted(consumers)}
+        moved = {m.server: self._nova.server(m.server) for m in moving}
+        migrations = tuple(
+            m for m in moving if held[m.uuid] or held[m.server] or _matters(m, moved[m.server])
+        )
+        return HostFacts(
+            node=node,
+            service=service,
+            servers=servers,
+            migrations=migrations,
+            devices=frozenset(uuid for uuid, slot in tree.items() if slot is not None),
+            held=held,
+            needs=_needs(migrations, moved),
+        )
+
+    def _service(self, host: str) -> ComputeService | None:
+        return next(iter(self._nova.compute_services(host)), None)
+
+    def _held(self, consumer: str, tree: Container[str]) -> Mapping[str, int]:
+        found = self._placement.held(consumer)
+        return {uuid: units for uuid, units in found.items() if uuid in tree}
+
+
+def _matters(migration: Migration, server: Server | None) -> bool:
+    """Whether a migration that holds nothing here may have to do with a drive.
+
+    Not that of a deleted server: Nova keeps its row for ever where a nova-compute died with it,
+    and what is left of its guest is cleaned up as any deleted server's. Nor a live migration, which
+    keeps the flavor, of a server without devices.
+    """
+    if server is None:
+        return False
+    return migration.kind != "live-migration" or server.devices != 0
+
+
+def _needs(
+    migrations: Iterable[Migration], moved: Mapping[str, Server | None]
+) -> Mapping[str, int]:
+    """Where no migration of the server is a resize: that one has another flavor on either side."""
+    resized = {m.server for m in migrations if m.kind == "resize"}
+    found = {m.server: moved[m.server] for m in migrations if m.server not in resized}
+    return {uuid: server.devices for uuid, server in found.items() if server and server.devices}

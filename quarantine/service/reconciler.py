@@ -1,0 +1,573 @@
+"""What is, what should be, one step: the loop that moves slots through their life.
+
+Level triggered: every look starts from the record and from Placement as they are now, so a lost
+message, a crash between two steps or another process doing the same costs time and nothing else.
+Writes to the store are compare-and-set, writes to Placement carry the generation of the view that
+was decided on; whoever loses looks again and decides again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from eraser.protocol.identity import Slot
+from quarantine.cloud import custody
+from quarantine.cloud.facts import ONE_TIME_USE_TRAITS, Provider, View
+from quarantine.errors import ConflictError, QuarantineError, UnavailableError
+from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, State
+from quarantine.record.store import Store
+from quarantine.rules import absence
+from quarantine.rules.absence import Absences
+from quarantine.rules.action import Act, Action, Limits, Past
+from quarantine.rules.brake import Brake
+from quarantine.rules.decide import decide
+from quarantine.rules.handover import Handover
+from quarantine.rules.mark import Mark
+from quarantine.rules.observation import strangers
+from quarantine.service.context import past_of
+from quarantine.service.doubt import Doubts
+from quarantine.service.executor import Dispatcher, Hands, Tickets
+from quarantine.service.host_liveness import Silence
+from quarantine.service.lateness import Lateness
+from quarantine.service.reread_schedule import Watch
+from quarantine.service.safety import Safety
+from quarantine.service.stray_offers import Unread, hold_unburnt
+from quarantine.service.turns import Box, Turns
+
+LOG = logging.getLogger(__name__)
+
+_STEPS: Final = 12
+"""Steps in one look; from a release to an order it takes five."""
+
+_PATIENCE: Final = 3
+"""Slots in a row that Placement may fail before the pass is put off: each may cost a timeout."""
+
+_SHARE: Final = 1 / 3
+"""Of ``sweep_interval``, for each pass of a round: what waits, the slots in use, the open cases."""
+
+_READ_AT_SECONDS: Final = 60.0
+"""``read_at`` is for people; a newer one is not worth a write."""
+
+_UUID_LENGTH: Final = 36
+"""Of a server of Nova's; a host may call its domains anything."""
+
+UNSETTLED: Final = -1
+"""A generation that no provider has: the slot was seen, and has to be looked at again."""
+
+_LAST: Final = frozenset({Act.NOTHING, Act.WAIT, Act.TICKET, Act.ORDER, Act.RESEND})
+"""Steps that end a look."""
+
+SWEEP: Final = "sweep"
+"""What is late where no sweep went through within :func:`sweep_bound`."""
+
+_WORK: Final = CASE_OPEN | {State.RELEASED}
+
+
+def utc_now() -> datetime:
+    """Our own wall clock."""
+    return datetime.now(UTC)
+
+
+class Haunts(Protocol):
+    """Who asks Nova for ghosts (:class:`quarantine.service.orphan_guests.Haunts`)."""
+
+    def of(self, record: SlotRecord) -> tuple[str, ...]:
+        """Why nothing may be sent to the drive now; it never raises for a Nova that is away."""
+
+
+class Departed(Protocol):
+    """Who asks Nova for deleted servers (:class:`quarantine.service.deleted_servers.Departed`)."""
+
+    def poll(self) -> frozenset[str]:
+        """Their uuids, each once."""
+
+
+class Handovers(Protocol):
+    """Who asks Nova for migrations (:class:`quarantine.service.handovers.Handovers`)."""
+
+    def between(self, before: str, now: str) -> Handover:
+        """What Nova says of two consumers; it never raises for a Nova that is away."""
+
+
+class Cloud(custody.Door, Protocol):
+    """What the loop needs of :class:`quarantine.cloud.placement.Placement`."""
+
+    def one_time_use(self, host: str | None = None) -> list[Provider]:
+        """Every one-time-use slot with its generation."""
+
+    def offered(self, resource_class: str) -> list[Provider]:
+        """The slots of a class that Placement would hand out now, trait or not."""
+
+    def by_slot(self, slot: Slot) -> Provider | None:
+        """The slot's provider by name."""
+
+    def holders(self, uuid: str) -> tuple[int, frozenset[str]] | None:
+        """Generation and consumers."""
+
+    def burns(self, uuid: str) -> bool:
+        """Whether Nova reserves the slot at its next use."""
+
+    def traits(self, uuid: str) -> tuple[int, frozenset[str]]:
+        """Generation and traits."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one look at one slot came to; ``error`` is empty when it went through."""
+
+    slot: Slot
+    state: State | None
+    error: str = ""
+
+
+class Reconciler:
+    """One control-plane process's hands. Several processes may run at once, one per thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        placement: Cloud,
+        dispatcher: Dispatcher,
+        config: Limits,
+        clock: Callable[[], datetime] = utc_now,
+        *,
+        tickets: Tickets,
+        haunts: Haunts | None = None,
+        departed: Departed | None = None,
+        lateness: Lateness | None = None,
+        handovers: Handovers | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """What is None of ``haunts`` (ghosts), ``departed`` (deletes) and ``handovers``
+        (migrations), Nova is not asked for; ``lateness`` None: of its own."""
+        self._store = store
+        self._placement = placement
+        self._hands = Hands(store, placement, dispatcher, tickets, clock)
+        self._limits = config
+        self._haunts = haunts
+        self._departed = departed
+        self._handovers = handovers
+        self._clock = clock
+        self._monotonic = monotonic
+        self._next_sweep = monotonic()
+        self._watch = Watch(config.in_use_reread, monotonic)
+        self._turns = Turns(monotonic)
+        self._unlisted = Turns(monotonic)
+        self._silence = Silence(store, config.silent_after, config.overdue_after, clock)
+        self._safety = Safety(store, placement, config, monotonic=monotonic)
+        self._unread = Unread()
+        self._lateness = lateness or Lateness(monotonic)
+        self._lateness.expect(SWEEP, lambda: sweep_bound(config))
+        self._absences = Absences(config.absent_after)
+        self._brake = Brake(monotonic)
+        self._doubted: frozenset[Slot] = frozenset()
+        self._doubts = Doubts(config.unknown_grace)
+
+    def look(self, slot: Slot) -> SlotRecord | None:
+        """Do for one slot all that can be done now; its record after, ``None`` if not enrolled.
+
+        Raises ``UnavailableError`` when Placement, the broker or the store does not answer:
+        nothing is lost, the next look goes on from there.
+        """
+        view: View | None = None
+        fresh = False
+        for _ in range(_STEPS):
+            record = self._store.slot(slot)
+            if record is None:
+                return None
+            if not fresh:
+                view = self._view(record)
+            fresh = False
+            past = self._past(record)
+            action = decide(record, view, self._clock(), self._limits, past)
+            try:
+                if action.act is Act.ASK:
+                    past = self._asked(past, record, view)
+                    action = decide(record, view, self._clock(), self._limits, past)
+                elif action.act is Act.CHECK:
+                    past = self._checked(past, record, view)
+                    action = decide(record, view, self._clock(), self._limits, past)
+                with _told(record, action):
+                    if action.act not in _LAST:
+                        view, fresh = self._hands.carry_out(record, view, action)
+                    if past.traits is not None:
+                        self._brake.note(slot, action)
+                    if action.act in _LAST:
+                        return self._noted(self._last(record, action), view, past)
+            except ConflictError as error:
+                LOG.info("%s: %s", slot, error)
+        LOG.warning("%s: still changing after %d steps; the next look goes on", slot, _STEPS)
+        return self._store.slot(slot)
+
+    def bell(self, host: str, address: str | None = None) -> list[Outcome]:
+        """Something happened on that host: look at its slots, or at that one, now."""
+        slots = [
+            record.slot
+            for record in self._store.slots(host=host)
+            if address in (None, record.slot.address)
+        ]
+        return self._each(self._turns.oldest_first(slots))
+
+    def sweep(self) -> list[Outcome]:
+        """List every one-time-use provider once and look at all slots that may need a step.
+
+        A slot whose generation stood still is skipped only where our record says that nobody uses
+        it and no case is open; slots in use are read again on their own budget (:meth:`reread`).
+        What is on offer without a certificate is reserved, enrolled or not. Whom the pass does not
+        reach in its time comes first in the next rounds.
+        """
+        # Who is on offer without a right to it comes first.
+        wrong = self._safety.check().reserved
+        providers = self._placement.one_time_use()
+        records, unread = self._store.every_slot()
+        self._unread.tell(unread)
+        hosts = self._store.last_heard().keys()
+        listed = {provider.uuid: provider for provider in providers}
+        self._watch.refill(r for r in records if r.state is State.IN_USE)
+        self._turns.forget({record.slot for record in records})
+        self._brake.refresh(records)
+        named = {provider.slot for provider in providers if provider.slot is not None}
+        lacking = absence.weigh(records, listed, named)
+        if any(self._placement.by_slot(slot) is not None for slot in lacking.sample):
+            # They are there, without the trait: that is seen slot by slot.
+            lacking = replace(lacking, doubted=frozenset())
+        self._doubted = lacking.doubted
+        self._absences.tell(lacking, records, self._clock())
+        free = {r.slot: r for r in records if r.state in FREE_TO_SCHEDULE}
+        self._hold_unburnt([record for record in free.values() if record.provider not in listed])
+        wrong |= {slot for slot in free if slot.host not in hosts}
+        by_slot = {
+            r.slot: r
+            for r in records
+            if r.slot in wrong or (r.slot not in self._doubted and self._is_due(r, listed))
+        }
+        due = [by_slot[slot] for slot in self._turns.oldest_first(by_slot)]
+        # Nobody waits behind those that the brake leaves on offer: they may be very many.
+        crowd = [r for r in due if r.slot not in wrong and self._was_left(r, listed)]
+        later = {r.slot for r in crowd[self._brake.room :]}
+        due = [r for r in due if r.slot not in later]
+        # What moved while it was on offer may have a user by now whom nothing else shows.
+        known = {r.slot for r in crowd}
+        due.sort(key=lambda r: (r.slot not in wrong, r.slot in known, r.slot not in free))
+        cases = [r.slot for r in due if r.state in _WORK and r.slot not in wrong]
+        urgent = [r.slot for r in due if r.state not in _WORK or r.slot in wrong]
+        outcomes = self._each(urgent, self._box(), wait=True)
+        return outcomes + self._each(cases, self._box())
+
+    def reread(self) -> list[Outcome]:
+        """Read the slots in use whose turn it is: one request each, a full look on a change."""
+        outcomes: list[Outcome] = []
+        failures = 0
+        box = self._box()
+        for number, record in enumerate(self._watch.due()):
+            if number and box.over:
+                break
+            if record.slot in self._doubted:
+                self._watch.missed(record)
+                continue
+            try:
+                unchanged = self._still_used(record)
+            except Exception as error:
+                # As in _one. The slot goes back into the row, or it alone would be read for ever.
+                _warn(record.slot, error)
+                self._watch.missed(record)
+                outcomes.append(Outcome(record.slot, record.state, str(error)))
+                failures += 1
+                if failures >= _PATIENCE:
+                    break
+                continue
+            failures = 0
+            if unchanged:
+                self._watch.seen(record)
+            else:
+                outcomes += self._each([record.slot])
+                if outcomes[-1].error:
+                    self._watch.missed(record)
+        return outcomes
+
+    def tend(self) -> list[Outcome]:
+        """The round between two sweeps: who waits, the slots in use whose turn it is, open cases.
+
+        What the first two leave of the time is for the cases, the longest wait first.
+        """
+        whole = self._box(1.0)
+        outcomes = self._each(self._turns.waiting(), self._box(), wait=True) + self.reread()
+        work = (r.slot for r in self._store.slots(states=_WORK) if r.slot not in self._doubted)
+        return outcomes + self._each(self._turns.oldest_first(work), whole)
+
+    def follow_deletes(self) -> list[Outcome]:
+        """Look at the slots in use whose servers Nova has deleted since the last time."""
+        gone = self._departed.poll() if self._departed is not None else frozenset()
+        if not gone:
+            return []
+        used = self._store.slots(states=[State.IN_USE])
+        left = [record.slot for record in used if record.consumer in gone]
+        return self._each(left, self._box(), wait=True)
+
+    def listen(self) -> list[Outcome]:
+        """Tell of hosts that say nothing any more; their slots stay as they are."""
+        self._silence.check()
+        return []
+
+    def round(self) -> None:
+        """A sweep where one is due, or what lies between two sweeps. Raises nothing."""
+        started = self._monotonic()
+        if started >= self._next_sweep and self._guarded(self.sweep):
+            self._next_sweep = started + self._limits.list_interval
+            self._lateness.done(SWEEP)
+            self._guarded(self.reread)
+        else:
+            self._guarded(self.follow_deletes)
+            self._guarded(self.tend)
+        self._guarded(self.listen)
+        self._lateness.check()
+
+    def run_forever(self, stop: threading.Event) -> None:
+        """Round after round until ``stop`` is set; nothing but ``stop`` ends it."""
+        while not stop.is_set():
+            started = self._monotonic()
+            self.round()
+            pause = self._limits.sweep_interval - (self._monotonic() - started)
+            if pause < 0:
+                LOG.warning("a round took %.1f s longer than sweep_interval", -pause)
+            stop.wait(max(0.0, pause))
+
+    def _hold_unburnt(self, unlisted: list[SlotRecord]) -> None:
+        """A listing may be empty for once: then this is everything that is on offer."""
+        box = self._box()
+        records = {record.slot: record for record in unlisted}
+        for slot in self._unlisted.oldest_first(records):
+            hold_unburnt(self._store, self._placement, records[slot])
+            self._unlisted.looked(slot)
+            if box.over:
+                break
+        self._unlisted.forget(set(records))
+
+    def _is_due(self, record: SlotRecord, listed: dict[str, Provider]) -> bool:
+        found = listed.get(record.provider)
+        if record.state in _WORK or found is None or found.slot != record.slot:
+            return True
+        if record.state is State.AVAILABLE and not self._limits.tickets:
+            mark = Mark.read(record.offered_as)
+            return mark is None or mark.generation != found.generation
+        return found.generation != record.provider_generation
+
+    def _was_left(self, record: SlotRecord, listed: dict[str, Provider]) -> bool:
+        """Its provider stands as it did when the slot was looked at last, and was left on offer."""
+        found = listed.get(record.provider)
+        if found is None or found.slot != record.slot or self._limits.tickets:
+            return False
+        marked = record.state is State.AVAILABLE and Mark.read(record.offered_as) is not None
+        return marked and found.generation == record.provider_generation
+
+    def _still_used(self, record: SlotRecord) -> bool:
+        held = self._placement.holders(record.provider)
+        return (
+            held is not None
+            and held[0] == record.provider_generation
+            and record.consumer in held[1]
+        )
+
+    def _box(self, share: float = _SHARE) -> Box:
+        return Box(self._limits.sweep_interval * share, self._monotonic)
+
+    def _each(
+        self, slots: Iterable[Slot], box: Box | None = None, *, wait: bool = False
+    ) -> list[Outcome]:
+        """Each slot alone: what breaks one stops no other, but a dead Placement ends the pass.
+
+        ``wait``: whom the pass does not reach comes first in the next round.
+        """
+        outcomes: list[Outcome] = []
+        failures = 0
+        left = list(dict.fromkeys(slots))
+        for done, slot in enumerate(left, start=1):
+            outcome, available = self._one(slot)
+            outcomes.append(outcome)
+            self._turns.looked(slot)
+            failures = 0 if available else failures + 1
+            away = failures >= _PATIENCE
+            if away:
+                LOG.warning("%d slots in a row could not be read; the pass is put off", failures)
+            if away or (box is not None and box.over):
+                if wait:
+                    self._turns.missed(left[done:])
+                break
+        return outcomes
+
+    def _one(self, slot: Slot) -> tuple[Outcome, bool]:
+        try:
+            record = self.look(slot)
+        except Exception as error:
+            # A mistake of ours about one slot must not stop the care for all the others.
+            _warn(slot, error)
+            text = str(error) if isinstance(error, QuarantineError) else repr(error)
+            return Outcome(slot, None, text), not isinstance(error, UnavailableError)
+        return Outcome(slot, record.state if record else None), True
+
+    def _guarded(self, step: Callable[[], list[Outcome]]) -> bool:
+        try:
+            step()
+        except QuarantineError as error:
+            LOG.warning("%s: %s", step.__name__, error)
+            return False
+        except Exception:
+            # As in _one: the loop is what brings everything else back, so it goes on.
+            LOG.exception("%s: unexpected", step.__name__)
+            return False
+        return True
+
+    def _last(self, record: SlotRecord, action: Action) -> SlotRecord:
+        """The step after which there is nothing more to do now; the record after it."""
+        if action.act is Act.WAIT:
+            return self._hands.wait(record, action.reason)
+        if action.act is Act.TICKET:
+            return self._hands.send_ticket(record)
+        return record if action.act is Act.NOTHING else self._hands.send(record)
+
+    def _view(self, record: SlotRecord) -> View | None:
+        view = self._placement.view(record.provider, record.resource_class)
+        named = None if view is None else view.provider.slot
+        if named == record.slot:
+            return view
+        # Nova goes by the name: one that was renamed by hand stands for another drive now.
+        provider = self._placement.by_slot(record.slot)
+        if provider is None:
+            return view if named is None else None
+        return self._placement.view(provider.uuid, record.resource_class)
+
+    def _past(self, record: SlotRecord) -> Past:
+        past = replace(past_of(self._store, record, self._limits), burns=None)
+        young = self._doubts.is_young(record.slot.host, past.doubtful, past.said)
+        past = replace(past, doubtful=young)
+        if self._handovers is not None:
+            past = replace(past, handover=Handover.UNASKED)
+        return past if self._haunts is None else replace(past, ghosts=None)
+
+    def _asked(self, past: Past, record: SlotRecord, view: View | None) -> Past:
+        """With Nova's answer to what the state of the slot makes us ask."""
+        if record.state is not State.IN_USE:
+            return replace(past, ghosts=self._ghosts(record))
+        others = view.foreign(record.custody) if view is not None else ()
+        if self._handovers is None or record.consumer is None or not others:
+            return replace(past, handover=Handover.STRANGE)
+        now = tuple(held.consumer for held in others)
+        before = set(strangers(now, past)) if record.consumer in now else {record.consumer}
+        one = before.pop() if len(before) == 1 else ""
+        if not 0 < len(one) <= _UUID_LENGTH:
+            # One guest at most is the migration's. A host may name thousands, by any text.
+            return replace(past, handover=Handover.STRANGE)
+        return replace(past, handover=self._handovers.between(one, now[0]))
+
+    def _checked(self, past: Past, record: SlotRecord, view: View | None) -> Past:
+        """With the traits of the slot. Raises ``ConflictError`` where it moved since the view."""
+        if self._limits.tickets:
+            # After the view: a trait that goes later moves the generation of our write.
+            return replace(past, burns=self._placement.burns(record.provider))
+        generation, traits = self._placement.traits(record.provider)
+        if view is None or generation != view.provider.generation:
+            raise ConflictError(f"its provider moved on to generation {generation}; look again")
+        return replace(
+            past,
+            burns=not traits.isdisjoint(ONE_TIME_USE_TRAITS),
+            traits=traits,
+            crowded=self._crowded(record) if record.state is State.AVAILABLE else "",
+        )
+
+    def _crowded(self, record: SlotRecord) -> str:
+        """Where nobody sweeps, as in the worker, a full brake has to be told who is done."""
+        if self._brake.is_stale(self._limits.list_interval):
+            self._brake.refresh(self._store.every_slot()[0])
+        return self._brake.waits(record.slot)
+
+    def _ghosts(self, record: SlotRecord) -> tuple[str, ...]:
+        return () if self._haunts is None else self._haunts.of(record)
+
+    def _noted(self, record: SlotRecord, view: View | None, past: Past) -> SlotRecord:
+        """The look is over. Its generation is kept only where nothing is left to do in the slot: a
+        slot that is not settled stays due, whoever looks next."""
+        now = self._clock()
+        settled = view is None or _settled(record, view, past)
+        shown = view is not None and bool(view.inventories)
+        generation = view.provider.generation if view is not None and shown else None
+        if shown and not settled:
+            generation = UNSETTLED
+        old, back = record.read_at, shown and absence.is_told(record)
+        stale = old is None or (now - old).total_seconds() >= _READ_AT_SECONDS
+        # The first look that finds nothing stays: since then the slot is absent.
+        if generation != record.provider_generation or back or (stale and (shown or old is None)):
+            changes = SlotChanges(provider_generation=generation, read_at=now)
+            if back:
+                changes = replace(changes, detail="")
+            record = self._store.amend(record, changes)
+        self._watch.seen(record)
+        if not settled:
+            self._turns.wait(record.slot)
+        return record
+
+
+def _settled(record: SlotRecord, view: View, past: Past) -> bool:
+    """False for a claim that Nova has not burned yet: only time tells whether it will. And where
+    something could not be read: only the next look can tell."""
+    return not past.unknown and (view.locked or record.state is not State.IN_USE)
+
+
+def _warn(slot: Slot, error: Exception) -> None:
+    """One line for what we foresaw; the whole story for a mistake of ours."""
+    if isinstance(error, QuarantineError):
+        LOG.warning("%s: %s", slot, error)
+    else:
+        LOG.error("%s: unexpected", slot, exc_info=error)
+
+
+@contextlib.contextmanager
+def _told(record: SlotRecord, action: Action) -> Iterator[None]:
+    """Tells of a step as it begins, and of an alarm once it was more than a look at an old record.
+
+    Looks run side by side: one that read the record before another one's step, and Placement after
+    it, finds what nobody did. Its first write is refused then, and the next look decides again.
+    """
+    if not action.alarm:
+        if action.act not in (Act.NOTHING, Act.WAIT):
+            what = action.event or action.act
+            LOG.info("%s (%s): %s %s", record.slot, record.state, what, action.reason)
+        yield
+        return
+    try:
+        yield
+    except ConflictError:
+        raise
+    except BaseException:
+        _alarm(record, action)
+        raise
+    _alarm(record, action)
+
+
+def _alarm(record: SlotRecord, action: Action) -> None:
+    LOG.error("ALARM %s (%s): %s", record.slot, record.state, action.reason)
+
+
+def sweep_bound(config: Limits) -> float:
+    """Seconds after which people hear that no sweep went through: two may fail."""
+    return 3 * (config.list_interval + 2 * config.sweep_interval)
+
+
+def worst_case_detection(config: Limits, slots: int, read_seconds: float = 0.05) -> float:
+    """Seconds from a release without any bell to our knowing of it, at worst.
+
+    ``slots`` in use are read in turn, oldest first, each at least every ``in_use_reread`` seconds
+    unless the requests (``read_seconds`` each) take longer than that in their share of the rounds;
+    a turn comes once in ``sweep_interval``. A slot whose claim another process saw (the worker, by
+    a bell) is among them after the next listing.
+    """
+    reads = slots * read_seconds
+    turn = config.sweep_interval + min(reads, config.sweep_interval)
+    return max(config.in_use_reread, config.list_interval, reads / _SHARE) + turn

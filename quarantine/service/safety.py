@@ -1,0 +1,241 @@
+"""What Placement would hand out and must not: reserved first, by a thread that does nothing else.
+
+It waits for no case, no slow pass, no broker and no host: it needs Placement's list of what is on
+offer, the record's list of what may be, and one write for each slot that is in the first and not in
+the second. It decides nothing about a slot's case; the look that follows does.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from eraser.protocol.identity import Slot
+from quarantine.cloud import custody
+from quarantine.cloud.facts import Provider
+from quarantine.errors import ConflictError, QuarantineError, UnavailableError
+from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.store import Store
+from quarantine.rules.action import Limits
+from quarantine.rules.rights import entitled
+from quarantine.service.lateness import Lateness
+from quarantine.service.turns import Box, Turns
+
+LOG = logging.getLogger(__name__)
+
+PASS: Final = "safety pass"  # noqa: S105
+"""What is late where no pass was good within the bound."""
+
+_TRIES: Final = 5
+"""Views of one slot that may be stale at the write; who comes in between has moved it."""
+
+_PATIENCE: Final = 3
+"""Slots in a row that Placement may fail before the pass ends."""
+
+_MEASURED: Final = 20
+"""Good passes, and slots in them, whose longest counts as what one may take."""
+
+
+class Door(custody.Door, Protocol):
+    """What the pass needs of :class:`quarantine.cloud.placement.Placement`."""
+
+    def offered(self, resource_class: str) -> list[Provider]:
+        """The slots of a class that Placement would hand out now."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a pass came to."""
+
+    reserved: frozenset[Slot]
+    """Slots that were on offer without a right to it, and are no longer."""
+    left: int = 0
+    """How many more are, or may be; a class that could not be asked for counts as one."""
+
+
+class Safety:
+    """One safety pass after the other, with a Placement client of its own."""
+
+    def __init__(
+        self,
+        store: Store,
+        placement: Door,
+        limits: Limits,
+        *,
+        lateness: Lateness | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._placement = placement
+        self._limits = limits
+        self._now = monotonic
+        self._turns = Turns(monotonic)
+        self._took: deque[float] = deque(maxlen=_MEASURED)
+        self._slots: deque[float] = deque(maxlen=_MEASURED)
+        self._shown = 0.0
+        self._lateness = lateness
+
+    @property
+    def bound(self) -> float:
+        """Seconds that a slot may stand on offer without a right to it, one failed pass included.
+
+        It is put on offer just after a pass has asked; that pass goes on, another one fails, and
+        the next one reserves it. Measured: the longest of the last passes and of the last slots.
+        Before the first one a pass counts as one request that takes as long as it may.
+        """
+        longest = max(self._took, default=self._limits.request_timeout)
+        slot = max(self._slots, default=longest)
+        return 2 * (self._pause(longest) + longest) + longest + slot
+
+    def check(self) -> Found:
+        """One pass. Raises ``UnavailableError`` where the record does not answer."""
+        # Placement first: what is given back after this is in the record when we read that.
+        offered, failed = self._offered()
+        rightly = entitled(self._store.claims(), tickets=self._limits.tickets)
+        wrong = {
+            provider.slot: provider
+            for provider in offered
+            if provider.slot is not None and (provider.uuid, provider.slot) not in rightly
+        }
+        found = self._reserve_all(wrong)
+        return replace(found, left=found.left + failed)
+
+    def _offered(self) -> tuple[list[Provider], int]:
+        """Each class alone: the odd name of one must not hide what the others have on offer."""
+        offered: list[Provider] = []
+        failed = 0
+        for name in self._store.resource_classes():
+            try:
+                offered += self._placement.offered(name)
+            except Exception as error:
+                _tell(name, error)
+                failed += 1
+        return offered, failed
+
+    def run_forever(self, stop: threading.Event) -> None:
+        """Pass after pass until ``stop`` is set; nothing but ``stop`` ends it."""
+        while not stop.is_set():
+            took = self.run_once()
+            stop.wait(self._pause(took))
+
+    def run_once(self) -> float:
+        """One pass, measured and told of; the seconds it took. Raises nothing."""
+        started = self._now()
+        try:
+            good = not self.check().left
+        except QuarantineError as error:
+            LOG.warning("%s: %s", PASS, error)
+            good = False
+        except Exception:
+            # A mistake of ours must not end the one thing that nothing else stands in for.
+            LOG.exception("%s: unexpected", PASS)
+            good = False
+        took = self._now() - started
+        if good:
+            self._took.append(took)
+            self._show()
+            if self._lateness is not None:
+                self._lateness.done(PASS, at=started)
+        if self._lateness is not None:
+            self._lateness.check()
+        return took
+
+    def _pause(self, took: float) -> float:
+        """At least as long as the pass, so that Placement has the other half of the time."""
+        return max(self._limits.safety_interval, took)
+
+    def _show(self) -> None:
+        """Again when it has doubled or halved: what is measured changes a little all the time."""
+        if not self._shown / 2 <= self.bound <= self._shown * 2:
+            self._shown = self.bound
+            LOG.info(
+                "a drive on offer without a right to it is reserved after %.1f s at worst "
+                "(a pass takes %.2f s, one comes every %g s)",
+                self.bound,
+                max(self._took),
+                self._pause(max(self._took)),
+            )
+
+    def _reserve_all(self, wrong: dict[Slot, Provider]) -> Found:
+        """Until the time is over: then Placement is asked anew, for those that came meanwhile."""
+        reserved: set[Slot] = set()
+        box = Box(max(self._limits.safety_interval, 1.0), self._now)
+        failures = settled = 0
+        for slot in self._turns.oldest_first(wrong):
+            started = self._now()
+            try:
+                if self._reserve(wrong[slot], slot):
+                    reserved.add(slot)
+                settled += 1
+                failures = 0
+                self._slots.append(self._now() - started)
+            except Exception as error:
+                _tell(slot, error)
+                failures += 1
+            self._turns.looked(slot)
+            if box.over or failures >= _PATIENCE:
+                break
+        self._turns.forget(set(wrong))
+        self._tell_all(sorted(reserved))
+        return Found(frozenset(reserved), len(wrong) - settled)
+
+    def _reserve(self, provider: Provider, slot: Slot) -> bool:
+        """Whether we reserved it: nobody else did, and it has no right to be on offer."""
+        for _ in range(_TRIES):
+            view = self._placement.view(provider.uuid, "")
+            if view is None or not view.on_offer or view.provider.slot != slot:
+                return False
+            # The record after the view: whoever gave the slot back before the view wrote it there.
+            claims = self._store.claims(slot)
+            if (provider.uuid, slot) in entitled(claims, tickets=self._limits.tickets):
+                return False
+            try:
+                custody.reserve(self._placement, view)
+            except ConflictError:
+                continue
+            return True
+        raise UnavailableError(f"still changing after {_TRIES} looks; the next pass goes on")
+
+    def _tell_all(self, reserved: list[Slot]) -> None:
+        """After all of them are safe: a record that is locked by somebody else costs lines of
+        history, and the time of one answer."""
+        answers = True
+        for slot in reserved:
+            try:
+                record = self._store.slot(slot) if answers else None
+            except UnavailableError as error:
+                LOG.info("%s: no line of history: %s", slot, error)
+                record, answers = None, False
+            except QuarantineError as error:
+                LOG.error("ALARM %s: on offer, its row cannot be read (%s); reserved", slot, error)
+                continue
+            if record is not None:
+                answers = self._told(record)
+            elif answers:
+                LOG.error("ALARM %s: on offer and not enrolled; reserved, enrol it", slot)
+            else:
+                LOG.error("ALARM %s: on offer without a right to it; reserved", slot)
+
+    def _told(self, record: SlotRecord) -> bool:
+        """Whether it went into the record."""
+        reason = f"on offer while {record.state}, without a right to it; reserved"
+        LOG.error("ALARM %s (%s): %s", record.slot, record.state, reason)
+        try:
+            self._store.amend(record, SlotChanges(), note=reason)
+        except QuarantineError as error:
+            LOG.info("%s: no line of history: %s", record.slot, error)
+            return False
+        return True
+
+
+def _tell(what: Slot | str, error: Exception) -> None:
+    """One odd slot or class, or a mistake of ours, must not end the pass for all the others."""
+    if isinstance(error, QuarantineError):
+        LOG.warning("%s: %s", what, error)
+    else:
+        LOG.error("%s: unexpected", what, exc_info=error)

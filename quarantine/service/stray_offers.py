@@ -1,0 +1,72 @@
+"""What Placement would hand out and must not, beside the slots' own steps."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Protocol
+
+from quarantine.cloud import custody
+from quarantine.errors import QuarantineError
+from quarantine.record.facts import SlotChanges, SlotRecord, UnreadableSlot
+from quarantine.record.states import Event
+from quarantine.record.store import Store
+from quarantine.rules.decide import UNBURNT
+
+LOG = logging.getLogger(__name__)
+
+
+class Door(custody.Door, Protocol):
+    """What is needed here of :class:`quarantine.cloud.placement.Placement`."""
+
+    def burns(self, uuid: str) -> bool:
+        """Whether Nova reserves the slot at its next use."""
+
+
+def hold_unburnt(store: Store, placement: Door, record: SlotRecord) -> None:
+    """Nova reserves only what has the trait: a short use of this one would leave no mark.
+
+    A provider that is gone, or has a user, is left to the look that follows.
+    """
+    try:
+        view = placement.view(record.provider, record.resource_class)
+        # Asked by name: a listing that was empty for once must not hold a whole fleet.
+        if view is None or view.foreign(None) or placement.burns(record.provider):
+            return
+        changes = SlotChanges(new_case=True)
+        store.transition(record, Event.HELD, reason=UNBURNT, changes=changes)
+        LOG.error("ALARM %s: on offer, and %s", record.slot, UNBURNT)
+    except Exception as error:
+        _tell(str(record.slot), error)
+
+
+class Unread:
+    """Rows that cannot be read: people hear of each once, and once when it can be read again.
+
+    They have no right to be on offer, so the safety pass keeps their drives out of the pool.
+    """
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def tell(self, rows: Iterable[UnreadableSlot]) -> None:
+        """The rows as they are now."""
+        now = {str(row): row.why for row in rows}
+        for name in sorted(now.keys() - self._told):
+            LOG.error(
+                "ALARM %s: its row cannot be read (%s): nothing is done but to keep its drive out "
+                "of the pool; was it written by a newer release?",
+                name,
+                now[name],
+            )
+        for name in sorted(self._told - now.keys()):
+            LOG.info("%s: its row can be read again, or is gone", name)
+        self._told = set(now)
+
+
+def _tell(what: str, error: Exception) -> None:
+    """One odd slot, or a mistake of ours about it, must not end the sweep of all the others."""
+    if isinstance(error, QuarantineError):
+        LOG.warning("%s: %s", what, error)
+    else:
+        LOG.error("%s: unexpected", what, exc_info=error)

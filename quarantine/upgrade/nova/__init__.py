@@ -1,0 +1,1 @@
+"""Nova's configuration as Nova itself reads it."""

@@ -1,0 +1,239 @@
+"""What a hello says of the gate: all of it, quickly, and never at the price of the hello."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eraser import cli
+from eraser.agent import gate_status
+from eraser.agent.bounded_probes import Looks
+from eraser.agent.gate_status import Witness
+from eraser.agent.hoststate import keygen
+from eraser.defences import setup
+from eraser.errors import DriveError
+from eraser.host.sysfs import Host
+from eraser.ownership import audit
+from eraser.ownership import store as books
+from eraser.ownership.model import Book, Entry
+from eraser.protocol import codec
+from eraser.protocol.ticket import AllowanceUsed, Defence, DomainSeen, GateTestimony, Standing
+from tests.unit.gate.parts import ADDRESS, AT, KEPT, MINE, OTHER_ADDRESS, OWNER, THEIRS
+
+THIRD = "0000:03:00.0"
+
+HOSTDEV = """<hostdev mode='subsystem' type='pci' managed='yes'><source>
+<address domain='0x0000' bus='0x{bus}' slot='0x00' function='0x0'/></source></hostdev>"""
+
+
+class Rig:
+    """A host with three NVMe functions, a card, and domains as libvirt's files have them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.state = root / "var/lib/nvme-eraser"
+        self.run = root / "run/nvme-quarantine"
+        self.card = keygen(self.state, "cmp1")
+        for address in (ADDRESS, OTHER_ADDRESS, THIRD):
+            self.put(f"sys/bus/pci/devices/{address}/class", "0x010802")
+        self.put("sys/bus/pci/devices/0000:09:00.0/class", "0x030000")
+        self.put("proc/stat", "btime 1000")
+        self.put("proc/sys/kernel/random/boot_id", "boot-1")
+        self.witness = Witness(self.state, self.run, Host(root))
+
+    def put(self, path: str, text: str) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n")
+
+    def book(self, *entries: Entry) -> None:
+        book = Book(self.card.incarnation, used_allowances=(ALLOWED,))
+        for entry in entries:
+            book = book.with_entry(entry)
+        with books.opened(self.state) as opened:
+            opened.write(book)
+
+    def domain(self, uuid: str, *buses: str, running: bool, name: str = "instance-1") -> None:
+        devices = "".join(HOSTDEV.format(bus=bus) for bus in buses)
+        text = (
+            f"<domain><name>{name}</name><uuid>{uuid}</uuid><devices>{devices}</devices></domain>"
+        )
+        if running:
+            text = f"<domstatus>{text}</domstatus>"
+        self.put(f"{'run' if running else 'etc'}/libvirt/qemu/{name}.xml", text)
+
+    def domains(self) -> tuple[DomainSeen, ...]:
+        return self.witness.gate().domains
+
+
+ALLOWED = AllowanceUsed(ADDRESS, MINE, "ada", "3 a.m.", AT)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+def test_tickets_allowances_and_defences_are_told(rig: Rig) -> None:
+    rig.book(Entry(ADDRESS, ticket=KEPT), Entry(OTHER_ADDRESS, owner=OWNER))
+    told = rig.witness.gate()
+    assert [(seen.address, seen.state) for seen in told.tickets] == [(ADDRESS, KEPT.state)]
+    assert told.allowances == (ALLOWED,)
+    assert [seen.defence for seen in told.defences] == list(Defence)
+    # It goes over the wire as it is.
+    assert codec.load(GateTestimony, codec.canonical(told), "gate") == told
+
+
+def test_a_domain_is_recorded_only_with_all_that_it_has(rig: Rig) -> None:
+    rig.domain(MINE, "01", "02", running=True)
+    rig.book()
+    seen = DomainSeen(MINE, "instance-1", (ADDRESS, OTHER_ADDRESS), running=True, recorded=False)
+    assert rig.domains() == (seen,)
+    rig.book(Entry(ADDRESS, owner=OWNER))
+    assert rig.domains() == (seen,)
+    rig.book(Entry(ADDRESS, owner=OWNER), Entry(OTHER_ADDRESS, owner=replace(OWNER, domain=THEIRS)))
+    assert rig.domains() == (seen,)
+    rig.book(Entry(ADDRESS, owner=OWNER), Entry(OTHER_ADDRESS, owner=OWNER))
+    assert rig.domains() == (replace(seen, recorded=True),)
+
+
+def test_what_the_next_start_gets_is_no_blemish_of_what_runs(rig: Rig) -> None:
+    rig.domain(MINE, "01", "02", running=False)
+    rig.domain(MINE, "01", running=True)
+    rig.book(Entry(ADDRESS, owner=OWNER))
+    assert rig.domains() == (
+        DomainSeen(MINE, "instance-1", (ADDRESS,), running=True, recorded=True),
+        DomainSeen(MINE, "instance-1", (OTHER_ADDRESS,), running=False, recorded=False),
+    )
+
+
+def test_only_what_has_a_managed_drive_is_told(rig: Rig) -> None:
+    rig.domain(MINE, running=True, name="none")
+    rig.domain(MINE, "09", running=True, name="gpu")
+    rig.domain(MINE, "fe", running=False, name="absent")
+    rig.domain(THEIRS, "03", running=True, name="exempt")
+    audit.exempt(rig.state, THIRD, by="ada", reason="the host's cache")
+    rig.book()
+    assert rig.domains() == ()
+    # A slot that the gate knows counts also while its drive is away.
+    rig.book(Entry("0000:fe:00.0", owner=OWNER))
+    assert [seen.name for seen in rig.domains()] == ["absent"]
+
+
+def test_a_damaged_book_is_told_as_a_gate_that_is_no_defence(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.book(Entry(ADDRESS, ticket=KEPT))
+    books.book_file(rig.state).write_text("{}")
+    seen = rig.witness.gate()
+    assert (seen.tickets, seen.domains) == ((), ())
+    assert all(each.standing is not Standing.PRESENT for each in seen.defences[:1])
+    present = replace(seen.defences[0], standing=Standing.PRESENT)
+    monkeypatch.setattr(rig.witness, "defences", lambda: (present,))
+    (hook,) = rig.witness.gate().defences
+    assert hook.standing is Standing.UNKNOWN
+    assert "damaged" in hook.detail
+
+
+def test_a_damaged_domain_file_costs_the_domains_only(rig: Rig) -> None:
+    rig.book(Entry(ADDRESS, ticket=KEPT))
+    rig.put("etc/libvirt/qemu/x.xml", "<domain")
+    seen = rig.witness.gate()
+    assert (seen.domains, len(seen.tickets)) == ((), 1)
+
+
+def test_a_damaged_record_of_host_setup_is_unknown(rig: Rig) -> None:
+    rig.put("var/lib/nvme-eraser/gate/setup.json", "{")
+    assert {seen.standing for seen in rig.witness.defences()} == {Standing.UNKNOWN}
+
+
+def test_rules_are_held_against_what_host_setup_wrote(rig: Rig) -> None:
+    setup.save(rig.state, setup.Setup((ADDRESS,)))
+    rules = rig.witness.defences()[3]
+    assert (rules.defence, rules.standing) == (Defence.RULES, Standing.ABSENT)
+    argv = ["host-setup", "--pci", ADDRESS, "--no-gate", "--root", str(rig.root)]
+    assert cli.main(argv) == 0
+    assert rig.witness.defences()[3].standing is Standing.PRESENT
+
+
+def test_a_look_that_hangs_does_not_hold_up_the_hello(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.book(Entry(ADDRESS, ticket=KEPT))
+    go = threading.Event()
+    monkeypatch.setattr(gate_status, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(rig.witness, "_defences", lambda: go.wait(30) and ())
+    began = time.monotonic()
+    seen = rig.witness.gate()
+    assert time.monotonic() - began < 5
+    assert {each.standing for each in seen.defences} == {Standing.UNKNOWN}
+    assert len(seen.tickets) == 1
+    go.set()
+
+
+def test_the_command_line_says_it(
+    rig: Rig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate_status, "Host", lambda: Host(rig.root))
+    rig.book()
+    argv = ["gate", "status", "--state-dir", str(rig.state), "--run-dir", str(rig.run)]
+    assert cli.main(argv) == 1
+    assert "watcher  absent" in capsys.readouterr().out
+    assert cli.main([*argv, "-f", "json"]) == 1
+    told = codec.decode(GateTestimony, json.loads(capsys.readouterr().out), "status")
+    assert len(told.defences) == len(Defence)
+    well = tuple(replace(each, standing=Standing.PRESENT) for each in told.defences)
+    monkeypatch.setattr(Witness, "defences", lambda _: well)
+    assert cli.main(argv) == 0
+    rig.domain(MINE, "01", running=True)
+    capsys.readouterr()
+    assert cli.main(argv) == 1
+    assert "unrecorded" in capsys.readouterr().out
+
+
+def answer(value: int, wait: threading.Event | None = None) -> Callable[[], int]:
+    def work() -> int:
+        if wait is not None:
+            wait.wait(30)
+        return value
+
+    return work
+
+
+def test_looks_are_taken_at_once_and_no_longer_than_agreed() -> None:
+    never = threading.Event()
+    taking: Looks[int] = Looks()
+
+    def fail() -> int:
+        raise DriveError("mute")
+
+    def crash() -> int:
+        raise RuntimeError("a bug")
+
+    works = {"a": answer(1), "b": answer(2, never), "c": fail, "d": crash, "e": answer(5, never)}
+    began = time.monotonic()
+    assert taking.take(works, 0.3) == {"a": 1}
+    assert time.monotonic() - began < 2
+    never.set()
+
+
+def test_one_look_at_a_time_and_a_late_answer_is_no_answer() -> None:
+    late = threading.Event()
+    taking: Looks[int] = Looks()
+    assert taking.take({"a": answer(1, late)}, 0.1) == {}
+    before = threading.active_count()
+    for _ in range(5):
+        assert taking.take({"a": answer(2)}, 0.01) == {}
+    assert threading.active_count() == before
+    late.set()
+    deadline = time.monotonic() + 10
+    while (found := taking.take({"a": answer(3)}, 0.5)) == {} and time.monotonic() < deadline:
+        pass
+    # What was asked long ago is not told as if it were so now.
+    assert found == {"a": 3}

@@ -1,0 +1,148 @@
+"""A host takes orders for itself, as it is now, newest first."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from eraser.agent.hoststate import CONTROLLER_FILE, KEY_FILE, HostState, OrderRefusedError, keygen
+from eraser.errors import BadInputError
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.report import REPORT_TYPE
+from eraser.protocol.transport.signing import PrivateKey
+from eraser.state.hostcard import order_file
+from tests.unit.protocol.test_codec import ORDER
+
+CONTROLLER = PrivateKey.generate()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> HostState:
+    keygen(tmp_path / "s", "compute-1")
+    (tmp_path / "s" / CONTROLLER_FILE).write_bytes(codec.canonical(CONTROLLER.public.jwk()))
+    return HostState(tmp_path / "s")
+
+
+def order(state: HostState, **changes: object) -> EraseOrder:
+    return dataclasses.replace(ORDER, incarnation=state.card.incarnation, **changes)  # type: ignore[arg-type]
+
+
+def token(order: EraseOrder, key: PrivateKey = CONTROLLER, typ: str = ORDER_TYPE) -> str:
+    return key.sign(codec.canonical(order), typ)
+
+
+def test_an_order_is_remembered_across_restarts(state: HostState) -> None:
+    given = order(state)
+    assert state.accept(token(given)) == given
+    assert HostState(state.directory).accepted(given.slot.address) == given
+    assert HostState(state.directory).orders() == (given,)
+
+
+def test_the_same_order_twice_is_one(state: HostState) -> None:
+    given = order(state)
+    state.accept(token(given))
+    assert state.accept(token(given)) == given
+
+
+def test_a_newer_generation_replaces_the_older(state: HostState) -> None:
+    state.accept(token(order(state)))
+    newer = order(state, generation=2, order_id="3" * 32)
+    assert state.accept(token(newer)) == newer
+    assert state.orders() == (newer,)
+
+
+def test_orders_that_are_not_ours_are_refused(state: HostState) -> None:
+    state.accept(token(order(state, generation=5)))
+    slot = dataclasses.replace(ORDER.slot, host="compute-2")
+    refused = [
+        token(order(state, generation=6), key=PrivateKey.generate()),
+        token(order(state, generation=6), typ=REPORT_TYPE),
+        token(order(state, generation=6, slot=slot)),
+        token(dataclasses.replace(order(state, generation=6), incarnation="9" * 32)),
+        token(order(state, generation=5, order_id="4" * 32)),
+        token(order(state, generation=4)),
+        CONTROLLER.sign(b"{}", ORDER_TYPE),
+        "rubbish",
+    ]
+    for wrong in refused:
+        with pytest.raises(OrderRefusedError):
+            state.accept(wrong)
+    assert [known.generation for known in state.orders()] == [5]
+
+
+def test_a_damaged_order_stops_no_other_slot(state: HostState) -> None:
+    good = order(state)
+    slot = dataclasses.replace(ORDER.slot, address="0000:7f:00.0")
+    bad = order(state, slot=slot)
+    state.accept(token(good))
+    before = set((state.directory / "orders").iterdir())
+    state.accept(token(bad))
+    (damaged,) = set((state.directory / "orders").iterdir()) - before
+    damaged.write_bytes(b'{"order_id": "of another release"}')
+    assert state.orders() == (good,)
+    with pytest.raises(OrderRefusedError, match="accepted order of 0000:7f"):
+        state.accept(token(order(state, slot=slot, generation=9)))
+    damaged.unlink()
+    assert state.accept(token(bad)) == bad
+
+
+def test_an_order_that_the_disk_does_not_give_stops_no_other_slot(
+    state: HostState, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = order(state)
+    state.accept(token(good))
+    broken = state.directory / "orders" / "0000-7f-00.0.json"
+    broken.mkdir()
+    for _ in range(3):
+        assert state.orders() == (good,)
+    assert list(state.unread) == [broken.name]
+    assert caplog.text.count(broken.name) == 1, "not ten times a second"
+    broken.rmdir()
+    assert (state.orders(), state.unread) == ((good,), {})
+
+
+def test_a_second_keygen_would_void_every_order_and_is_refused(state: HostState) -> None:
+    with pytest.raises(BadInputError, match="new incarnation"):
+        keygen(state.directory, "compute-1")
+
+
+def test_two_states_are_two_incarnations(tmp_path: Path) -> None:
+    assert keygen(tmp_path / "a", "h").incarnation != keygen(tmp_path / "b", "h").incarnation
+
+
+def test_the_key_is_for_root_alone(state: HostState) -> None:
+    assert os.stat(state.directory / KEY_FILE).st_mode & 0o077 == 0
+
+
+def test_a_missing_or_foreign_file_is_named(state: HostState) -> None:
+    (state.directory / CONTROLLER_FILE).unlink()
+    with pytest.raises(BadInputError, match=r"controller\.jwk"):
+        HostState(state.directory)
+
+
+def test_a_key_that_is_not_the_cards_is_refused(state: HostState) -> None:
+    (state.directory / KEY_FILE).write_bytes(PrivateKey.generate().pem())
+    with pytest.raises(BadInputError, match="public half"):
+        HostState(state.directory)
+
+
+def test_sequences_only_grow(state: HostState) -> None:
+    assert [state.next_sequence("hello") for _ in range(3)] == [1, 2, 3]
+    assert HostState(state.directory).next_sequence("hello") == 4
+
+
+def test_orders_stand_in_the_order_in_which_they_came(state: HostState) -> None:
+    came = []
+    for second, n in enumerate((7, 1, 9, 3)):
+        slot = Slot("compute-1", f"0000:0{n}:00.0")
+        came.append(state.accept(token(order(state, order_id=f"{n}" * 20, slot=slot))))
+        # Two files of one moment may have one time: the kernel counts in ticks.
+        os.utime(order_file(state.directory, slot.address), (second, second))
+    assert state.orders() == tuple(came)
+    state.accept(token(came[0]))
+    assert state.orders() == tuple(came), "the same order again is no newer one"

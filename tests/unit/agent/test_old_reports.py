@@ -1,0 +1,38 @@
+"""Reports whose cases are gone are kept for a while and no longer."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from eraser.agent.old_reports import DAY, EVERY, OldReports
+
+
+def report(directory: Path, name: str, days: float) -> Path:
+    path = directory / f"{name}.json"
+    path.write_text("{}")
+    at = time.time() - days * DAY
+    os.utime(path, (at, at))
+    return path
+
+
+def test_old_copies_go_and_younger_ones_stay(tmp_path: Path) -> None:
+    now = [0.0]
+    old = OldReports(tmp_path, 30, clock=lambda: now[0])
+    young = report(tmp_path, "young", 29)
+    report(tmp_path, "old", 31)
+    (tmp_path / "note").touch()
+    os.utime(tmp_path / "note", (0, 0))
+    old.turn()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["note", young.name]
+    later = report(tmp_path, "later", 99)
+    old.turn()
+    assert later.exists(), "a look an hour is enough"
+    now[0] += EVERY
+    old.turn()
+    assert not later.exists()
+
+
+def test_a_host_without_reports_has_nothing_to_remove(tmp_path: Path) -> None:
+    OldReports(tmp_path / "none", 30).turn()

@@ -1,0 +1,390 @@
+"""The pump: whatever is lost, the case goes on and its report arrives."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from eraser.agent.admission import StartLine
+from eraser.agent.hoststate import CONTROLLER_FILE, HostState, keygen
+from eraser.agent.orders import CaseLook, Pump
+from eraser.agent.runners import DiskCases
+from eraser.errors import DriveError
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from eraser.protocol.inbound import Kind
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.policy import Label
+from eraser.protocol.report import (
+    HELLO_TYPE,
+    PROGRESS_TYPE,
+    REPORT_TYPE,
+    AcceptedOrder,
+    EraseReport,
+    Hello,
+    Outcome,
+    Progress,
+    SeenDrive,
+    Step,
+    Verdict,
+)
+from eraser.protocol.transport.signing import PrivateKey, verify
+from eraser.state.case_files import CaseFiles
+from tests.unit.case.fakes import ordered
+from tests.unit.protocol.test_codec import IDENTITY, ORDER
+
+CONTROLLER = PrivateKey.generate()
+
+
+def report_for(order: EraseOrder) -> EraseReport:
+    return EraseReport(
+        order_id=order.order_id,
+        slot=order.slot,
+        identity=order.identity,
+        generation=order.generation,
+        nonce=order.nonce,
+        incarnation=order.incarnation,
+        outcome=Outcome.COMPLETED,
+        verdict=Verdict.ERASED,
+        fit=True,
+        reasons=(),
+        policy="purge",
+        profile="p",
+        asked=Label.PURGE,
+        achieved=Label.PURGE,
+        downgraded=False,
+        facts_before=None,
+        facts_after=None,
+        profile_differences=(),
+        commands=(),
+        methods=(),
+        verification=None,
+        health=None,
+        resumed=0,
+        started_at="2026-01-01T00:00:00+00:00",
+        finished_at="2026-01-01T00:00:01+00:00",
+        seconds={},
+        tools={},
+    )
+
+
+@dataclass
+class FakeCases:
+    """Cases in memory: which run, which are done, which are broken."""
+
+    looks: dict[str, CaseLook] = field(default_factory=dict)
+    alive: set[str] = field(default_factory=set)
+    starts: list[str] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
+    unlockable: set[str] = field(default_factory=set)
+    retired_with: tuple[EraseOrder, ...] = ()
+
+    def look(self, order: EraseOrder) -> CaseLook:
+        if order.order_id in self.broken:
+            raise DriveError("damaged")
+        return self.looks.get(order.order_id, CaseLook(None, Step.PROVE_IDLE, 0.0, ""))
+
+    def running(self, order: EraseOrder) -> bool:
+        if order.order_id in self.unlockable:
+            raise DriveError("expected to open the lock")
+        return order.order_id in self.alive
+
+    def start(self, order: EraseOrder) -> None:
+        self.starts.append(order.order_id)
+        self.alive.add(order.order_id)
+
+    def renew(self, order: EraseOrder) -> None:
+        del self.looks[order.order_id]
+
+    def retire(self, orders: tuple[EraseOrder, ...]) -> None:
+        self.retired_with = orders
+
+    def drives(self, orders: tuple[EraseOrder, ...]) -> tuple[SeenDrive, ...]:
+        return (SeenDrive("0000:01:00.0", "nvme", None if orders else IDENTITY),)
+
+
+@dataclass
+class World:
+    """A host state, its pump, and a broker that can be down."""
+
+    state: HostState
+    cases: FakeCases = field(default_factory=FakeCases)
+    sent: list[tuple[Kind, str]] = field(default_factory=list)
+    broker_up: bool = True
+    now: float = 0.0
+    max_running: int = 4
+    pump: Pump = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """A new process: everything in memory is gone."""
+        self.pump = Pump(
+            state=self.state,
+            cases=self.cases,
+            send=self.send,
+            version="1",
+            line=StartLine(self.max_running, self.state.directory / "pause"),
+            hello_interval=60,
+            progress_interval=1,
+            clock=lambda: self.now,
+        )
+
+    def send(self, kind: Kind, token: str) -> None:
+        if not self.broker_up:
+            raise ConnectionRefusedError("down")
+        self.sent.append((kind, token))
+
+    def turn(self, seconds: float = 10) -> None:
+        self.now += seconds
+        self.pump.turn()
+
+    def accept(self, n: int = 1, generation: int = 1) -> EraseOrder:
+        order = dataclasses.replace(
+            ORDER,
+            order_id=f"{n}{generation}" * 10,
+            slot=Slot("compute-1", f"0000:0{n}:00.0"),
+            generation=generation,
+            incarnation=self.state.card.incarnation,
+        )
+        return self.state.accept(CONTROLLER.sign(codec.canonical(order), ORDER_TYPE))
+
+    def payloads(self, kind: Kind, typ: str) -> list[bytes]:
+        """What arrived, every signature checked."""
+        return [
+            verify(token, self.state.key.public, typ, kind)
+            for each, token in self.sent
+            if each is kind
+        ]
+
+    def reports(self) -> list[EraseReport]:
+        return [
+            codec.load(EraseReport, raw, "report")
+            for raw in self.payloads(Kind.REPORT, REPORT_TYPE)
+        ]
+
+    def finish(self, order: EraseOrder) -> None:
+        self.cases.looks[order.order_id] = CaseLook(report_for(order), Step.REPORT, 1, "")
+        self.cases.alive.discard(order.order_id)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    keygen(tmp_path, "compute-1")
+    (tmp_path / CONTROLLER_FILE).write_bytes(codec.canonical(CONTROLLER.public.jwk()))
+    return World(HostState(tmp_path))
+
+
+def test_an_order_is_run_once_and_its_report_sent_once(world: World) -> None:
+    order = world.accept()
+    world.turn()
+    world.turn()
+    assert world.cases.starts == [order.order_id]
+    world.finish(order)
+    for _ in range(3):
+        world.turn()
+    assert world.reports() == [report_for(order)]
+    assert world.cases.starts == [order.order_id]
+
+
+def test_a_dead_runner_is_started_again_with_growing_pauses(world: World) -> None:
+    order = world.accept()
+    world.turn()
+    world.cases.alive.clear()
+    world.turn(0.1)
+    assert len(world.cases.starts) == 1
+    world.turn(1)
+    assert len(world.cases.starts) == 2
+    world.cases.alive.clear()
+    world.turn(1)
+    assert len(world.cases.starts) == 2
+    world.turn(5)
+    assert world.cases.starts == [order.order_id] * 3
+
+
+def test_a_report_waits_for_the_broker(world: World) -> None:
+    order = world.accept()
+    world.turn()
+    world.finish(order)
+    world.broker_up = False
+    world.turn()
+    assert world.reports() == []
+    world.broker_up = True
+    world.turn()
+    assert world.reports() == [report_for(order)]
+
+
+def test_a_restarted_worker_sends_the_report_again(world: World) -> None:
+    order = world.accept()
+    world.finish(order)
+    world.turn()
+    world.restart()
+    world.turn()
+    assert world.reports() == [report_for(order)] * 2
+
+
+def test_a_repeated_order_brings_the_report_again(world: World) -> None:
+    order = world.accept()
+    world.finish(order)
+    world.turn()
+    world.pump.again(order)
+    world.turn()
+    assert len(world.reports()) == 2
+    assert world.cases.starts == []
+
+
+def test_an_order_repeated_after_in_use_is_a_new_look_at_the_drive(world: World) -> None:
+    order = world.accept()
+    in_use = dataclasses.replace(report_for(order), outcome=Outcome.IN_USE, fit=False)
+    world.cases.looks[order.order_id] = CaseLook(in_use, Step.PROVE_IDLE, 0, "")
+    world.turn()
+    assert [report.outcome for report in world.reports()] == [Outcome.IN_USE]
+    world.turn()
+    assert world.cases.starts == []
+    world.pump.again(order)
+    world.turn()
+    assert world.cases.starts == [order.order_id]
+    world.finish(order)
+    world.turn()
+    assert [report.outcome for report in world.reports()] == [Outcome.IN_USE, Outcome.COMPLETED]
+
+
+def test_no_more_drives_than_allowed_are_erased_at_once(world: World) -> None:
+    world.max_running = 2
+    world.restart()
+    orders = [world.accept(n) for n in (1, 2, 3)]
+    world.turn()
+    world.turn()
+    assert len(world.cases.starts) == 2
+    world.finish(orders[0])
+    world.turn()
+    world.turn()
+    assert len(world.cases.starts) == 3
+
+
+def details(world: World, order: EraseOrder) -> list[str]:
+    raw = world.payloads(Kind.PROGRESS, PROGRESS_TYPE)
+    seen = [codec.load(Progress, each, "progress") for each in raw]
+    return [p.detail for p in seen if p.order_id == order.order_id]
+
+
+def test_who_came_first_starts_first_and_the_others_know_their_place(world: World) -> None:
+    world.max_running = 1
+    world.restart()
+    orders = [world.accept(n) for n in (4, 2, 9, 1)]
+    world.turn()
+    assert world.cases.starts == [orders[0].order_id]
+    most = "waiting: 1 drives are being erased, the most at once on this host"
+    assert details(world, orders[1]) == [most]
+    assert details(world, orders[3]) == [f"{most}, 2 before this one"]
+    for order in orders:
+        world.finish(order)
+        world.turn()
+        world.turn()
+    assert world.cases.starts == [order.order_id for order in orders]
+
+
+def test_a_pause_file_keeps_all_from_starting_and_says_why(world: World) -> None:
+    pause = world.state.directory / "pause"
+    pause.write_bytes(b"rack 7: one power feed\nsecond line\x1b")
+    order = world.accept()
+    world.turn()
+    world.turn(99999)
+    assert world.cases.starts == []
+    assert details(world, order) == [f"waiting: {pause} is there (rack 7: one power feed)"]
+    pause.unlink()
+    world.turn()
+    assert world.cases.starts == [order.order_id]
+
+
+def test_one_broken_case_stops_no_other(world: World) -> None:
+    broken, sound = world.accept(1), world.accept(2)
+    world.cases.broken.add(broken.order_id)
+    world.turn()
+    assert world.cases.starts == [sound.order_id]
+
+
+def test_an_order_that_cannot_be_read_stops_no_other_and_its_case_is_not_removed(
+    world: World,
+) -> None:
+    sound = world.accept(1)
+    broken = world.state.directory / "orders" / "0000-7f-00.0.json"
+    broken.mkdir()
+    world.turn()
+    assert world.cases.starts == [sound.order_id]
+    assert world.cases.retired_with == ()
+    broken.rmdir()
+    world.turn()
+    assert world.cases.retired_with == (sound,)
+
+
+def test_progress_is_sent_when_it_moves_and_not_too_often(world: World) -> None:
+    order = world.accept()
+    world.turn()
+    for fraction in (0.1, 0.2, 0.3):
+        world.cases.looks[order.order_id] = CaseLook(None, Step.ERASE, fraction, "x")
+        world.turn(0.4)
+    seen = [
+        codec.load(Progress, raw, "progress")
+        for raw in world.payloads(Kind.PROGRESS, PROGRESS_TYPE)
+    ]
+    assert [(p.step, p.fraction) for p in seen] == [(Step.PROVE_IDLE, 0), (Step.ERASE, 0.1)]
+    world.turn(1)
+    assert len(world.payloads(Kind.PROGRESS, PROGRESS_TYPE)) == 3
+    assert [p.sequence for p in seen] == sorted({p.sequence for p in seen})
+
+
+def test_hellos_come_at_once_and_then_at_their_interval(world: World) -> None:
+    world.turn()
+    world.turn(30)
+    world.turn(31)
+    hellos = [codec.load(Hello, raw, "hello") for raw in world.payloads(Kind.HELLO, HELLO_TYPE)]
+    assert [hello.sequence for hello in hellos] == [1, 2]
+    assert hellos[0].drives == (SeenDrive("0000:01:00.0", "nvme", IDENTITY),)
+
+
+def test_a_drive_under_a_case_is_not_asked_for_its_identity(world: World) -> None:
+    order = world.accept()
+    world.turn()
+    (raw,) = world.payloads(Kind.HELLO, HELLO_TYPE)
+    hello = codec.load(Hello, raw, "hello")
+    assert hello.cases == (order.order_id,)
+    assert hello.accepted == (AcceptedOrder(order.slot.address, order.order_id, order.generation),)
+    assert hello.drives[0].identity is None
+
+
+def test_only_the_newest_order_of_a_slot_is_worked_on(world: World) -> None:
+    old = world.accept(1, generation=1)
+    world.finish(old)
+    world.turn()
+    new = world.accept(1, generation=2)
+    world.turn()
+    assert world.cases.starts == [new.order_id]
+    assert world.cases.retired_with == (new,)
+
+
+@pytest.mark.parametrize("kind", ["broken", "unlockable"])
+def test_what_is_wrong_with_a_case_is_said_once_and_stops_no_other(
+    world: World, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    bad, good = world.accept(1), world.accept(2)
+    getattr(world.cases, kind).add(bad.order_id)
+    for _ in range(5):
+        world.turn()
+    assert world.cases.starts == [good.order_id]
+    assert len([r for r in caplog.records if bad.order_id in r.getMessage()]) == 1
+
+
+def test_an_ended_case_without_a_request_hinders_nobody(tmp_path: Path) -> None:
+    for name in ("a" * 64, "b" * 64):
+        files = CaseFiles(tmp_path, name)
+        files.make()
+        (files.directory / "report.json").write_text("{}")
+    (files.directory / "request.json").write_bytes(codec.canonical(ordered()))
+    DiskCases(tmp_path, tmp_path / "run").retire(())
+    assert not files.directory.exists()
+    assert CaseFiles(tmp_path, "a" * 64).directory.exists()

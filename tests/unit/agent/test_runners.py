@@ -1,0 +1,59 @@
+"""A runner is a process of its own, with the code that is installed when it starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+
+import pytest
+
+from eraser.agent.runners import DiskCases
+from eraser.state.case_files import CaseFiles
+from tests.unit.protocol.test_codec import ORDER
+
+_WAIT = 60.0
+
+
+def run(cases: DiskCases, state: Path, order_id: str) -> list[str]:
+    """Runs a case to its end; the lines that its runner printed."""
+    order = dataclasses.replace(ORDER, order_id=order_id)
+    log = CaseFiles.of_order(state, order_id).directory / "runner.log"
+    cases.start(order)
+    ends = time.monotonic() + _WAIT
+    while cases.running(order):
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+    assert log.stat().st_mode & 0o777 == 0o600
+    return log.read_text().splitlines()
+
+
+def test_a_package_upgraded_under_a_worker_runs_the_next_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, state = tmp_path / "library", tmp_path / "state"
+    (library / "eraser").mkdir(parents=True)
+    (library / "eraser" / "__init__.py").touch()
+    cli = library / "eraser" / "cli.py"
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.chdir(library)
+    cases = DiskCases(state, tmp_path / "run")
+    script = "import os, sys\nprint(VERSION, os.getsid(0) == os.getpid(), *sys.argv[1:])\n"
+    for version in ("before", "after"):
+        cli.write_text(script.replace("VERSION", repr(version)))
+        said = run(cases, state, f"an-order-{version}-upgrade")
+        assert said[0].startswith(f"{version} True case --request {state}/cases/")
+
+
+def test_what_a_second_runner_says_stands_behind_the_first_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "eraser").mkdir()
+    (tmp_path / "eraser" / "__init__.py").touch()
+    (tmp_path / "eraser" / "cli.py").write_text("import sys\nsys.exit('no drive')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    cases = DiskCases(tmp_path / "state", tmp_path / "run")
+    run(cases, tmp_path / "state", "an-order-of-a-test")
+    assert run(cases, tmp_path / "state", "an-order-of-a-test") == ["no drive", "no drive"]

@@ -17,6 +17,8 @@ from eraser.gate import hook as hooking
 from eraser.gate import hookfile
 from eraser.gate.hookfile import HookSettings
 
+SAMPLES = Path(__file__).parent / "samples"
+
 LIBVIRTS = {"LC_ALL": "C", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 """The whole environment that libvirt gives to a hook."""
 
@@ -104,13 +106,30 @@ def test_the_gate_gets_the_domain_and_its_word_counts(hook: Hook) -> None:
     assert done.stderr == b"the drive was written to; release it\n"
 
 
-def test_the_real_gate_answers_through_it(tmp_path: Path) -> None:
-    """Nothing of an environment, no site: what the hook names is all that it needs."""
+@pytest.mark.parametrize(
+    "sample",
+    [None, *sorted(SAMPLES.glob("hook-*.txt"))],
+    ids=lambda path: getattr(path, "stem", "now"),
+)
+def test_the_real_gate_answers_through_it(tmp_path: Path, sample: Path | None) -> None:
+    """Nothing of an environment, no site: what the hook names is all that it needs.
+
+    The samples are hooks as former commits installed them, with paths to be put in: a package is
+    replaced before host-setup runs again, and guests start meanwhile.
+    """
     (tmp_path / "state").mkdir()
     library = Path(__file__).resolve().parents[3]
     settings = HookSettings(sys.executable, str(library), f"{tmp_path}/state", f"{tmp_path}/run")
     real = Hook(tmp_path, settings)
-    hookfile.install(real.path, hookfile.text(settings).encode())
+    text = sample.read_text() if sample else hookfile.text(settings)
+    for word, value in (
+        ("/PYTHON", settings.python),
+        ("/LIBRARY", settings.library),
+        ("/STATE", settings.state_dir),
+        ("/RUN", settings.run_dir),
+    ):
+        text = text.replace(f'"{word}', f'"{value}')
+    hookfile.install(real.path, text.encode())
     uuid = b"<domain><uuid>11111111-1111-1111-1111-111111111111</uuid>"
     done = real.run("prepare", ABSENT.replace(b"<domain>", uuid))
     assert done.returncode == 1

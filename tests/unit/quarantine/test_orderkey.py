@@ -76,7 +76,9 @@ def test_an_auditor_needs_the_certificates_key_alone(
     assert (code, [one["testimony"] for one in said["results"]]) == (0, ["agrees"])
 
 
-@pytest.mark.parametrize("named", ["", "nothing", PrivateKey.generate().public.x])
+@pytest.mark.parametrize(
+    "named", ["", "nothing", PrivateKey.generate().public.x], ids=["empty", "nothing", "another"]
+)
 def test_another_key_than_the_certificate_names_signed_no_order(
     two: tuple[Plane, PrivateKey], named: str
 ) -> None:

@@ -12,12 +12,13 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.peers import page
 from benchmarks.peers.others import FLAVOUR, IRONIC, PEERS, Peer
+from benchmarks.peers.row import Row
 from benchmarks.zoo.eraser import erase
 from benchmarks.zoo.scene import Scene, scene
 from tests.lab.errors import GuestError, LabError
@@ -50,25 +51,6 @@ DRIVES: Final = (
     "reflashed",
 )
 """Of each kind some: honest, two models as they are sold, left by a tenant, lying."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One tool on one drive. ``released``: the tool calls it a success."""
-
-    tool: str
-    preset: str
-    expected: str
-    released: bool
-    leaked_blocks: int
-    left_blocks: int
-    seconds: float
-    said: str
-
-    @property
-    def key(self) -> str:
-        """What a result is kept under."""
-        return f"{self.tool}/{self.preset}"
 
 
 def _say(text: str) -> None:

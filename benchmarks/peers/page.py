@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from benchmarks.peers.row import Row
 from tests.lab.nvme.presetkind import Expected
-
-if TYPE_CHECKING:
-    from benchmarks.peers.__main__ import Row
 
 _HEAD = """# Others on the same drives
 

@@ -1,6 +1,6 @@
 """The one table of what may happen to a slot. Everything else about the life cycle is read off it.
 
-``python -m quarantine.record.lifecycle --format markdown|mermaid|dot|svg`` prints it as a picture.
+``python -m quarantine.record.diagram --format markdown|mermaid`` prints it.
 """
 
 from __future__ import annotations
@@ -166,10 +166,3 @@ def target(state: State | None, event: Event) -> State:
 def events(state: State | None) -> tuple[Event, ...]:
     """What may happen to a slot in ``state``, in the table's order."""
     return tuple(step.event for step in TRANSITIONS if step.source is state)
-
-
-if __name__ == "__main__":
-    # The renderer imports this table; as a script this file only forwards to it.
-    from quarantine.record.diagram import main
-
-    raise SystemExit(main())

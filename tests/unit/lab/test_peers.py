@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peers import page
-from benchmarks.peers.__main__ import DRIVES, Row, load, main
+from benchmarks.peers.__main__ import DRIVES, load, main
 from benchmarks.peers.others import PEERS
+from benchmarks.peers.row import Row
 from tests.lab.nvme.presetkind import Event, Expected
 from tests.lab.nvme.presets import preset
 

@@ -115,7 +115,7 @@ def test_every_member_has_its_docstring(kind: type[State] | type[Event]) -> None
 
 def test_the_committed_page_is_current() -> None:
     assert (DOCS / "states.md").read_text() == diagram.markdown(), (
-        "run: python -m quarantine.record.lifecycle > docs/states.md"
+        "run: python -m quarantine.record.diagram > docs/states.md"
     )
 
 
@@ -131,6 +131,6 @@ def test_the_diagram_shows_every_transition() -> None:
 
 
 def test_the_module_is_the_command() -> None:
-    command = [sys.executable, "-m", "quarantine.record.lifecycle", "--format", "mermaid"]
+    command = [sys.executable, "-m", "quarantine.record.diagram", "--format", "mermaid"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=DOCS.parent)
     assert done.stdout == diagram.mermaid()

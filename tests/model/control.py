@@ -75,12 +75,14 @@ class Control:
         self._decide = decide
         self._limits = limits
         self._dispatch = mutate.copied(dispatch)
+        self._stored = mutate.copied(ticket_rules)
         self._tickets = mutate.copied(tickets)
         self._receipts = mutate.copied(judge) if judge is receipts else judge
         self._inbox = mutate.copied(messages)
         _replace(self._dispatch, signing=Signing, codec=Codec, uuid=IDS, secrets=IDS)
-        _replace(self._tickets, signing=Signing, codec=Codec)
-        _replace(self._receipts, tickets=self._tickets)
+        _replace(self._stored, signing=Signing, codec=Codec)
+        _replace(self._tickets, signing=Signing, codec=Codec, ticket=self._stored)
+        _replace(self._receipts, stored=self._stored)
         self._letters = mutate.copied(authenticate)
         _replace(self._letters, signing=Signing, codec=Codec)
         _replace(

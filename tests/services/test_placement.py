@@ -72,7 +72,8 @@ def test_either_trait_marks_a_one_time_use_device(pool: Pool) -> None:
     marked = {p.address for p in pool.placement.one_time_use(pool.slot.host)}
     assert marked == {ADDRESS, second}
     assert pool.placement.burns(other.uuid)
-    assert not pool.placement.burns("00000000-0000-0000-0000-000000000000")
+    with pytest.raises(ConflictError, match="it is gone; look again"):
+        pool.placement.burns("00000000-0000-0000-0000-000000000000")
 
 
 def test_a_delete_does_not_move_the_generation_a_reclaimed_one_does(pool: Pool) -> None:

@@ -107,7 +107,7 @@ def test_a_slow_host_does_not_pay_for_what_it_does_not_use() -> None:
     """Under TCG every import costs: neither cryptography nor celery for erase and inspect."""
     code = (
         "import sys; import eraser.cli, eraser.cli.erase, eraser.cli.inspect, eraser.cli.case\n"
-        "from eraser import cli_hostsetup\n"
+        "from eraser.cli import hostsetup\n"
         "third = [m for m in ('cryptography', 'celery', 'redis', 'oslo_config') "
         "if m in sys.modules]\nassert not third, third"
     )

@@ -34,8 +34,8 @@ SLOW = '''
 
 import os, time
 __path__ = [{package!r}]
-from eraser.drive import sysfs
 from eraser.gate import door, look
+from eraser.host import sysfs
 from eraser.protocol.identity import ControllerIdentity
 from types import SimpleNamespace
 

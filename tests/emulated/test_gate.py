@@ -184,12 +184,12 @@ TIMED = """
 import json, sys, time
 from pathlib import Path
 from eraser.host.sysfs import Host
-from eraser.gate import desk, look
+from eraser.gate import admit
 document = sys.stdin.buffer.read()
 took = []
 for _ in range(3):
     began = time.monotonic()
-    desk.check(Path(sys.argv[1]), Path("/run/nvme-quarantine"), Host(), document, 30)
+    admit.check(Path(sys.argv[1]), Path("/run/nvme-quarantine"), Host(), document, 30)
     took.append(time.monotonic() - began)
 print(json.dumps(took))
 """

@@ -145,11 +145,11 @@ def test_ghost_guest_and_rebinding(rack: Rack) -> None:
 
 SETUP = """
 import sys
-from eraser import hostsetup
-changes = hostsetup.plan(sys.argv[1:])
+from eraser.defences import hostrules
+changes = hostrules.plan(sys.argv[1:])
 print("".join(change.diff() for change in changes))
-commands = hostsetup.apply(changes)
-assert hostsetup.check(sys.argv[1:]) == (), hostsetup.check(sys.argv[1:])
+commands = hostrules.apply(changes)
+assert hostrules.check(sys.argv[1:]) == (), hostrules.check(sys.argv[1:])
 print(";".join(commands))
 """
 

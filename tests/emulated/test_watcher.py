@@ -22,7 +22,7 @@ ENV = {"PYTHONPATH": "/opt/src:/opt/site"}
 TICKETS = """
 import sys
 from pathlib import Path
-from eraser.gate import book as books
+from eraser.ownership import store as books
 from eraser.ownership.model import Book, Entry, KeptTicket
 from eraser.agent.hoststate import keygen
 from eraser.protocol.identity import ControllerIdentity, Slot

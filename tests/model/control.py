@@ -1,8 +1,9 @@
 """The control plane in the model: its real decisions and hands on tables and a Placement of ours.
 
 What is real: ``decide``, ``Reconciler`` (what it looks up), ``Hands``, ``Dispatcher``, ``Inbox``,
-``census``, ``check``, ``lifecycle``. What is a stand-in: the tables and the HTTP behind them, both
-with the same compare-and-set; and signatures, which say by themselves what they stand for.
+``drive_inventory``, ``check``, ``lifecycle``. What is a stand-in: the tables and the HTTP behind
+them, both with the same compare-and-set; and signatures, which say by themselves what they stand
+for.
 """
 
 from __future__ import annotations

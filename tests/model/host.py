@@ -240,7 +240,7 @@ class Host:
         if not here.instance and not here.ghost:
             return  # whoever had it starts no more
         if here.instance == "starting":
-            return  # restdesk: "its owner was let in a moment ago"
+            return  # read_idle: "its owner was let in a moment ago"
         driver = "vfio-pci" if here.instance == "on" or here.ghost == "on" else "nvme"
         wanted = self._resting.wish(owner, driver, papers.incarnation(True))
         self._needed(world, p, driver, wanted)

@@ -26,7 +26,7 @@ from typing import Final
 
 from eraser.protocol.identity import Slot
 from quarantine.record.states import Event, State
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import worst_case_detection
 from tests.daemons.cloud import HOSTS, Cloud
 from tests.lab.errors import LabError
@@ -178,7 +178,7 @@ def _run(cloud: Cloud, mode: str, options: argparse.Namespace) -> dict[str, list
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints a row for each way and mode: median and most, in seconds."""
-    shipped = Limits()
+    shipped = ServiceLimits()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detection", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="of each way (default: 3)")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, metavar="WAY")

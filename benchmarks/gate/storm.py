@@ -21,7 +21,7 @@ import eraser
 from benchmarks.gate.rounds import domain
 from eraser.gate import hook, hookfile
 from eraser.ownership import store as books
-from eraser.ownership.model import Entry, Owner, PciIds
+from eraser.ownership.model import Owner, PciIds, SlotEntry
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity
 from eraser.state import hostcard
@@ -124,7 +124,7 @@ def _own(place: Path, guests: list[list[str]]) -> list[bytes]:
                     uuid, f"guest-{number}", drive, PciIds.of(drive), _INCARNATION, "then",
                     adopted=False, let_in=None,
                 )  # fmt: skip
-                found = found.with_entry(Entry(address, owner=owner))
+                found = found.with_entry(SlotEntry(address, owner=owner))
         book.write(found)
     return texts
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from benchmarks.overhead import memory, rounds
 from quarantine.record.states import State
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import worst_case_detection
 from tests.lab.errors import LabError
 from tests.lab.rack import Rack
@@ -108,7 +108,7 @@ def _summary(found: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]
 
 
 def _detection(site: Site, found: Sequence[Mapping[str, float]], slots: int) -> dict[str, float]:
-    used = Limits(
+    used = ServiceLimits(
         sweep_interval=site.timing.sweep,
         list_interval=site.timing.listing,
         in_use_reread=site.timing.reread,
@@ -117,7 +117,7 @@ def _detection(site: Site, found: Sequence[Mapping[str, float]], slots: int) -> 
         "configured_s": round(worst_case_detection(used, slots), 3),
         "measured_max_s": round(max(slot[rounds.DETECTION] for slot in found), 3),
         "measured_median_s": round(statistics.median(s[rounds.DETECTION] for s in found), 3),
-        "default_configuration_s": round(worst_case_detection(Limits(), slots), 1),
+        "default_configuration_s": round(worst_case_detection(ServiceLimits(), slots), 1),
     }
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from eraser import cli
 from eraser.agent import memory
 from eraser.controller.passthru import IDENTIFY
-from eraser.controller.probe_process import Asker, Question
+from eraser.controller.probe_process import Asker, ReadCommand
 
 _SIZE = 8 << 30
 _BLOCK = 4096
@@ -43,7 +43,7 @@ def _rollup(pid: int | str, field: str) -> int:
 def _asking(path: str) -> Asker:
     """A child as it asks a drive. A file is none: the child lives on with the kernel's refusal."""
     asker = Asker(os.open(path, os.O_RDONLY))
-    answer = asker.ask(Question(IDENTIFY, 0, 1, 0, 0, 4096, 5.0), 60.0)
+    answer = asker.ask(ReadCommand(IDENTIFY, 0, 1, 0, 0, 4096, 5.0), 60.0)
     if answer is None or not answer.error:
         raise SystemExit(f"expected {path} to refuse a command, found {answer}")
     return asker
@@ -52,7 +52,7 @@ def _asking(path: str) -> Asker:
 def _runner(path: str) -> None:
     """One case's reading, without the drive's commands."""
     importlib.import_module(cli.VERBS["case"][0])
-    from eraser.media.reader import Device
+    from eraser.media.reader import BlockDevice
     from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
     from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
     from eraser.protocol.policy import Verification
@@ -63,7 +63,7 @@ def _runner(path: str) -> None:
         asked.mode, seed, asked.confidence, asked.residual, (NamespacePlan(1, path, _SIZE),)
     )
     prints = Fingerprints(os.urandom(KEY_BYTES), 1)
-    with Device(path) as device:
+    with BlockDevice(path) as device:
         prints.take(device, bare.places(bare.namespaces[0]), lambda *_: None)
     canaries = Canaries(os.urandom(KEY_BYTES), 1, _SIZE // _BLOCK, asked.canaries)
     namespace = NamespacePlan(1, path, _SIZE, canaries, prints)

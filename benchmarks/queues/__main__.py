@@ -25,9 +25,9 @@ from typing import Any, cast
 
 from benchmarks.queues.hosts import INCARNATION, PROGRESS_SECONDS, Site, drive, produce, slots
 from eraser.protocol.identity import Slot
-from eraser.protocol.inbound import BOUNDS, Kind, key
+from eraser.protocol.inbound import BOUNDS, MessageKind, key
 from eraser.protocol.transport import signing
-from eraser.protocol.transport.messaging import Door
+from eraser.protocol.transport.messaging import BrokerRedis
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.record import models
 from quarantine.record.clock import utc_now
@@ -121,7 +121,7 @@ def _lanes(
     for name, kinds in intake.LANES.items():
         store = Store.open(database)
         inbox = _Timed(store, key_.public, cast(Registrar, None), _Nobody(look))
-        lane = Lane(kinds, inbox, Lists(Door(celery_app.make_app(url))), store.host_names)
+        lane = Lane(kinds, inbox, Lists(BrokerRedis(celery_app.make_app(url))), store.host_names)
         threading.Thread(target=intake.run, args=(lane, stop, name), daemon=True).start()
         inboxes[name] = inbox
     return inboxes["reports"], inboxes["hellos"]
@@ -174,16 +174,16 @@ def main() -> int:
             )
             producer.start()
             producer.join()
-            waiting = client.exists(*(key(Kind.HELLO, host) for host in names))
+            waiting = client.exists(*(key(MessageKind.HELLO, host) for host in names))
             print(f"load of the machine {os.getloadavg()[0]:.0f}")
             print(f"reports: {len(reports.ages)} done, {_figures(reports.ages)}")
             print(f"heard meanwhile: {rest.counts}; hellos that still wait: {waiting}")
             _say("an hour without a control plane")
             stop.set()
             time.sleep(2)
-            hour = min(int(3600 / PROGRESS_SECONDS), BOUNDS[Kind.PROGRESS].keep)
+            hour = min(int(3600 / PROGRESS_SECONDS), BOUNDS[MessageKind.PROGRESS].keep)
             for host in names:
-                for _ in range(BOUNDS[Kind.HELLO].keep):
+                for _ in range(BOUNDS[MessageKind.HELLO].keep):
                     say.hello(host)
             for host in site.erasing:
                 for _ in range(hour):
@@ -193,7 +193,7 @@ def main() -> int:
             reports, rest = _lanes(server.url, database, private, threading.Event(), options.look)
             wait_until(lambda: len(reports.ages) >= len(site.erasing), "the reports", 600)
             done = time.monotonic() - start
-            keys = [key(kind, host) for kind in Kind for host in names]
+            keys = [key(kind, host) for kind in MessageKind for host in names]
             wait_until(lambda: not client.exists(*keys), "the rest to be gone", 1800)
             left = len(site.erasing) * hour
             print(f"backlog: {len(site.erasing)} reports {done:.1f} s,", end=" ")

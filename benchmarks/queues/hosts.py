@@ -10,7 +10,7 @@ from typing import Final
 
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity, Slot
-from eraser.protocol.inbound import Kind
+from eraser.protocol.inbound import MessageKind
 from eraser.protocol.report import (
     HELLO_TYPE,
     PROGRESS_TYPE,
@@ -20,7 +20,7 @@ from eraser.protocol.report import (
     SeenDrive,
     Step,
 )
-from eraser.protocol.transport.messaging import Door, host_queue, make_app
+from eraser.protocol.transport.messaging import BrokerRedis, host_queue, make_app
 from eraser.protocol.transport.signing import PrivateKey
 from tests.unit.quarantine.testimony import IDENTITY, REPORT
 
@@ -64,19 +64,21 @@ class Messages:
 
     def __post_init__(self) -> None:
         self.keys = {host: self.site.key(host) for host in self.site.hosts}
-        self.door = Door(make_app(self.site.url, host_queue("all")))
+        self.door = BrokerRedis(make_app(self.site.url, host_queue("all")))
 
-    def _push(self, kind: Kind, host: str, message: object, typ: str) -> None:
+    def _push(self, kind: MessageKind, host: str, message: object, typ: str) -> None:
         self.door.push(kind, host, self.keys[host].sign(codec.canonical(message), typ))
 
     def hello(self, host: str) -> None:
         drives = tuple(SeenDrive(slot.address, "nvme", drive(slot)) for slot in slots(host))
         self.sequence += 1
         number = time.time_ns() // 1000 + self.sequence
-        self._push(Kind.HELLO, host, Hello(host, INCARNATION, number, "0", drives, ()), HELLO_TYPE)
+        self._push(
+            MessageKind.HELLO, host, Hello(host, INCARNATION, number, "0", drives, ()), HELLO_TYPE
+        )
 
     def bell(self, host: str) -> None:
-        self.door.push(Kind.BELL, host, "")
+        self.door.push(MessageKind.BELL, host, "")
 
     def progress(self, host: str) -> None:
         self.sequence += 1
@@ -84,7 +86,7 @@ class Messages:
         message = Progress(
             f"order-{host}", slots(host)[0], 1, INCARNATION, number, Step.ERASE, 0.5, ""
         )
-        self._push(Kind.PROGRESS, host, message, PROGRESS_TYPE)
+        self._push(MessageKind.PROGRESS, host, message, PROGRESS_TYPE)
 
     def report(self, host: str) -> None:
         message = replace(
@@ -94,7 +96,7 @@ class Messages:
             nonce=uuid.uuid4().hex,
             finished_at=repr(time.time()),
         )
-        self._push(Kind.REPORT, host, message, REPORT_TYPE)
+        self._push(MessageKind.REPORT, host, message, REPORT_TYPE)
 
 
 def produce(site: Site, seconds: float) -> None:

@@ -23,7 +23,7 @@ from quarantine.cloud.facts import Provider
 from quarantine.record import models
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.lateness import Lateness
 from quarantine.service.reconciler import Reconciler
 from quarantine.service.safety import PASS, Safety
@@ -83,7 +83,7 @@ def _run(args: argparse.Namespace, *, passes: bool) -> tuple[list[float], float]
     chance = random.Random(args.seed)  # noqa: S311 - moments, no secrets
     clock = RealClock()
     cloud = Busy(clock)
-    limits = Limits()
+    limits = ServiceLimits()
     with tempfile.TemporaryDirectory() as directory, open_store(Path(directory), clock) as store:
         victims = [slot_at(args.cases + number) for number in range(args.rounds)]
         _fill(store, cloud, args.cases)

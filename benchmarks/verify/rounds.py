@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from eraser.media.reader import BATCH, BATCHES, Device
+from eraser.media.reader import BATCH, BATCHES, BlockDevice
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
 from eraser.protocol.policy import VerificationMode
 
@@ -20,7 +20,7 @@ _CONFIDENCE = 0.999
 
 
 def _plan(path: str, mode: VerificationMode, places: int) -> VerifyPlan:
-    with Device(path) as device:
+    with BlockDevice(path) as device:
         size = device.size
     residual = 1 - (1 - _CONFIDENCE) ** (1 / places)
     namespace = NamespacePlan(1, path, size)
@@ -106,7 +106,7 @@ def main() -> None:
         child(sys.argv[2], int(sys.argv[3]), sys.argv[4])
         return
     places, paths = int(sys.argv[1]), sys.argv[2:]
-    with Device(paths[0]) as device:
+    with BlockDevice(paths[0]) as device:
         size = device.size
     deep = str(BATCH * BATCHES)
     random = ("--rw=randread", "--bs=4k", "--norandommap", f"--number_ios={places}")

@@ -14,7 +14,7 @@ _SHOWN = 200
 
 
 @dataclass
-class Turn:
+class StartRound:
     """One round's places. Whoever asks first starts first: cases are asked in their order."""
 
     free: int
@@ -36,16 +36,16 @@ class Turn:
 
 
 @dataclass
-class StartLine:
+class StartQueue:
     """Where cases wait for their start."""
 
     max_running: int
     pause_file: Path | None = None
     """While it exists nothing starts; its first line says why."""
 
-    def round(self, running: int) -> Turn:
+    def round(self, running: int) -> StartRound:
         """The places of one round."""
-        return Turn(max(0, self.max_running - running), self._asked(), self.max_running)
+        return StartRound(max(0, self.max_running - running), self._asked(), self.max_running)
 
     def _asked(self) -> str:
         """The pause file's own words. One that cannot be read still is one."""

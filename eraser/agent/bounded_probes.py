@@ -52,7 +52,7 @@ class _Look(Generic[T]):
         self._over.put(self._name)
 
 
-class Looks(Generic[T]):
+class BoundedProbes(Generic[T]):
     """Takes looks by name, some at a time; at most one of each name is under way."""
 
     def __init__(self, fresh: float = 0.0, *, clock: Callable[[], float] = time.monotonic) -> None:

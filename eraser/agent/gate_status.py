@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from eraser.agent.bounded_probes import Looks
+from eraser.agent.bounded_probes import BoundedProbes
 from eraser.defences import facts, hostrules, setup, standing
 from eraser.errors import EraserError
 from eraser.host import domains
@@ -22,9 +22,9 @@ from eraser.protocol.ticket import (
     MAX_DOMAINS,
     Defence,
     DefenceSeen,
+    DefenceStanding,
     DomainSeen,
     GateTestimony,
-    Standing,
 )
 
 LOG = logging.getLogger(__name__)
@@ -36,14 +36,14 @@ the host its free slots; and while a look is stuck the next hellos do not wait f
 NVME_CLASS = "0x010802"
 
 
-class Witness:
+class GateStatus:
     """Looks at the gate of one host, again and again."""
 
     def __init__(self, state_dir: Path, run_dir: Path, host: Host | None = None) -> None:
         self._state_dir = state_dir
         self._run_dir = run_dir
         self._host = host or Host()
-        self._looks: Looks[tuple[DefenceSeen, ...]] = Looks()
+        self._looks: BoundedProbes[tuple[DefenceSeen, ...]] = BoundedProbes()
 
     def gate(self) -> GateTestimony:
         """Everything, as it is now."""
@@ -88,7 +88,7 @@ class Witness:
 
     def _seen(
         self,
-        listed: tuple[domains.Listed, ...],
+        listed: tuple[domains.ListedDomain, ...],
         book: Book,
         known: set[str],
         exempt: frozenset[str],
@@ -129,7 +129,7 @@ def _closed(seen: tuple[DefenceSeen, ...], error: Exception) -> tuple[DefenceSee
     """A gate that lets nobody in is no defence to offer drives behind."""
     return tuple(
         standing.unknown(Defence.HOOK, f"the gate refuses all guests with drives: {error}")
-        if each.defence is Defence.HOOK and each.standing is Standing.PRESENT
+        if each.defence is Defence.HOOK and each.standing is DefenceStanding.PRESENT
         else each
         for each in seen
     )

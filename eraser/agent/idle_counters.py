@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eraser.agent.tickets import MAX_RUNNING, Looks
+from eraser.agent.tickets import MAX_RUNNING, TicketLooks
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import rest
 from eraser.ownership import store as books
 from eraser.ownership.model import Book, Owner
-from eraser.ownership.rest import Wish
+from eraser.ownership.rest import IdleAction
 
 LOOK_SECONDS = 5.0
 """Between two looks at the drivers of all slots that somebody has."""
@@ -33,7 +33,7 @@ class _Watch:
     """What is remembered of one slot; all of it may be forgotten."""
 
     owner: Owner
-    wish: Wish
+    wish: IdleAction
     due: float
     starts: int = 0
 
@@ -44,7 +44,7 @@ class RestPump:
 
     state_dir: Path
     host: Host
-    looks: Looks
+    looks: TicketLooks
     clock: Callable[[], float] = time.monotonic
     _next: float = 0.0
     _mark: tuple[int, int] | None = None
@@ -82,7 +82,7 @@ class RestPump:
             return
         watch = self._watches.get(address)
         if watch is None or (watch.owner, watch.wish) != (owner, wish):
-            settle = SETTLE_SECONDS if wish is Wish.NOTE else 0.0
+            settle = SETTLE_SECONDS if wish is IdleAction.NOTE else 0.0
             watch = self._watches[address] = _Watch(owner, wish, now + settle)
         busy = sum(self.looks.running(each) for each in self._watches)
         if now < watch.due or busy >= MAX_RUNNING or self.looks.running(address):

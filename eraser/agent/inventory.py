@@ -6,7 +6,7 @@ import functools
 import logging
 from collections.abc import Collection
 
-from eraser.agent.bounded_probes import Looks
+from eraser.agent.bounded_probes import BoundedProbes
 from eraser.controller import nvme
 from eraser.errors import EraserError
 from eraser.host import openers, sysfs, usage
@@ -45,12 +45,12 @@ def nvme_functions(host: sysfs.Host) -> tuple[str, ...]:
     return tuple(found)
 
 
-class Eyes:
+class DriveWatch:
     """Looks at all drives of one host, again and again."""
 
     def __init__(self, host: sysfs.Host) -> None:
         self._host = host
-        self._looks: Looks[tuple[int, ControllerIdentity]] = Looks(FRESH_SECONDS)
+        self._looks: BoundedProbes[tuple[int, ControllerIdentity]] = BoundedProbes(FRESH_SECONDS)
 
     def drives(self, worked_on: Collection[str]) -> tuple[SeenDrive, ...]:
         """Every NVMe function; identities only of drives at rest that no case works on.

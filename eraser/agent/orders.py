@@ -15,11 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from eraser.agent.admission import StartLine, Turn
+from eraser.agent.admission import StartQueue, StartRound
 from eraser.agent.hoststate import HostState
 from eraser.errors import EraserError
 from eraser.protocol import codec
-from eraser.protocol.inbound import Kind
+from eraser.protocol.inbound import MessageKind
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.report import (
     HELLO_TYPE,
@@ -79,7 +79,7 @@ class Cases(Protocol):
 class Send(Protocol):
     """Hands one signed message to the control plane. Raises ``OSError`` when it cannot."""
 
-    def __call__(self, kind: Kind, token: str) -> None: ...
+    def __call__(self, kind: MessageKind, token: str) -> None: ...
 
 
 @dataclass
@@ -104,7 +104,7 @@ class Pump:
     cases: Cases
     send: Send
     version: str
-    line: StartLine
+    line: StartQueue
     hello_interval: float
     progress_interval: float
     testify: Callable[[], GateTestimony] | None = None
@@ -148,7 +148,7 @@ class Pump:
         except (EraserError, OSError):
             return True  # taken for busy; _move meets the same error and names it
 
-    def _move(self, order: EraseOrder, watch: _Watch, turn: Turn) -> None:
+    def _move(self, order: EraseOrder, watch: _Watch, turn: StartRound) -> None:
         """One step of one case."""
         repeated, watch.repeated = watch.repeated, False
         if watch.sent and not repeated:
@@ -160,7 +160,7 @@ class Pump:
             watch.sent, watch.starts = False, 0
             look = self.cases.look(order)
         if look.report is not None:
-            watch.sent = self._post(Kind.REPORT, self._sign(look.report, REPORT_TYPE))
+            watch.sent = self._post(MessageKind.REPORT, self._sign(look.report, REPORT_TYPE))
             return
         if self.cases.running(order) or not self._due(watch):
             self._show(order, watch, look)
@@ -198,7 +198,7 @@ class Pump:
             fraction=look.fraction,
             detail=look.detail,
         )
-        if self._post(Kind.PROGRESS, self._sign(progress, PROGRESS_TYPE)):
+        if self._post(MessageKind.PROGRESS, self._sign(progress, PROGRESS_TYPE)):
             watch.shown, watch.shown_at = shown, self.clock()
 
     def _greet(self, orders: tuple[EraseOrder, ...]) -> None:
@@ -218,13 +218,13 @@ class Pump:
             ),
             gate=None if self.testify is None else self.testify(),
         )
-        if self._post(Kind.HELLO, self._sign(hello, HELLO_TYPE)):
+        if self._post(MessageKind.HELLO, self._sign(hello, HELLO_TYPE)):
             self._hello_at = self.clock()
 
     def _sign(self, message: EraseReport | Progress | Hello, typ: str) -> str:
         return self.state.key.sign(codec.canonical(message), typ)
 
-    def _post(self, kind: Kind, token: str) -> bool:
+    def _post(self, kind: MessageKind, token: str) -> bool:
         """Whether the broker took the message. After a refusal all wait a little."""
         if self.clock() < self._quiet_until:
             return False

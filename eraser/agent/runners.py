@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from eraser.agent.inventory import Eyes
+from eraser.agent.inventory import DriveWatch
 from eraser.agent.orders import CaseLook
 from eraser.controller.lock import SlotLock
 from eraser.errors import BusyError, EraserError
@@ -64,7 +64,7 @@ class DiskCases:
         self._run_dir = run_dir
         self._host = host or sysfs.Host()
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._eyes = Eyes(self._host)
+        self._eyes = DriveWatch(self._host)
 
     def _files(self, order: EraseOrder) -> CaseFiles:
         return CaseFiles.of_order(self._state_dir, order.order_id)
@@ -133,7 +133,7 @@ class DiskCases:
 
 
 class DiskLooks:
-    """A :class:`eraser.agent.tickets.Looks`: one child per slot, ``nvme-eraser gate VERB``.
+    """A :class:`eraser.agent.tickets.TicketLooks`: one child per slot, ``nvme-eraser gate VERB``.
 
     A child that is stuck in the kernel is left to itself and counts as running.
     """

@@ -21,7 +21,7 @@ from eraser.gate import intake
 from eraser.ownership import pending
 from eraser.ownership import store as books
 from eraser.protocol import codec
-from eraser.protocol.inbound import Kind
+from eraser.protocol.inbound import MessageKind
 from eraser.protocol.ticket import RECEIPT_TYPE, Ticket
 
 LOG = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ MAX_RUNNING = 4
 """Looks at drives at the same time: each takes a moment, and tickets come one by one."""
 
 
-class Looks(Protocol):
+class TicketLooks(Protocol):
     """The processes that look at the drives of new tickets."""
 
     def start(self, address: str) -> None:
@@ -56,7 +56,7 @@ class TicketPump:
     """One host's tickets. :meth:`turn` does a round and returns; call it a few times a second."""
 
     state: HostState
-    looks: Looks
+    looks: TicketLooks
     send: Send
     clock: Callable[[], float] = time.monotonic
     _watches: dict[str, _Watch] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class TicketPump:
 
     def _post(self, token: str) -> bool:
         try:
-            self.send(Kind.RECEIPT, token)
+            self.send(MessageKind.RECEIPT, token)
         except OSError as error:
             LOG.warning("the broker did not take a receipt, trying again: %s", error)
             self._quiet_until = self.clock() + SEND_RETRY_SECONDS

@@ -26,7 +26,7 @@ from eraser.defences import setup
 from eraser.defences.facts import WATCHER_LOCK
 from eraser.errors import BadInputError, BusyError, EraserError
 from eraser.host import daemons, slotwatch
-from eraser.host.slotwatch import Change, Known, Memory
+from eraser.host.slotwatch import KnownSlot, Memory, SlotAction
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import revoke
 from eraser.ownership import store as books
@@ -110,7 +110,7 @@ class Watcher:
         boot = daemons.boot_id(self._host)
         same_boot = boot == self._memory.boot
         before = {known.address: known for known in self._memory.slots}
-        after: dict[str, Known] = {}
+        after: dict[str, KnownSlot] = {}
         rung = []
         for address in sorted({*before, *self._slots()}):
             try:
@@ -135,7 +135,7 @@ class Watcher:
         if rung:
             bell.ring(self._run_dir, rung)
 
-    def _act(self, address: str, change: Change) -> None:
+    def _act(self, address: str, change: SlotAction) -> None:
         if change.void:
             LOG.warning("%s: %s", address, change.void)
             place = PciFunction(self._host, address).place if change.returned else ""

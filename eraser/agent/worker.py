@@ -18,10 +18,10 @@ from celery.signals import worker_ready, worker_shutting_down
 from kombu.exceptions import OperationalError
 
 from eraser import VERSION
-from eraser.agent.admission import StartLine
+from eraser.agent.admission import StartQueue
 from eraser.agent.bell import Listener
 from eraser.agent.conf import WorkerSettings
-from eraser.agent.gate_status import Witness
+from eraser.agent.gate_status import GateStatus
 from eraser.agent.hoststate import HostState, OrderRefusedError, TicketRefusedError
 from eraser.agent.idle_counters import RestPump
 from eraser.agent.old_reports import OldReports
@@ -29,9 +29,9 @@ from eraser.agent.orders import Pump
 from eraser.agent.runners import DiskCases, DiskLooks
 from eraser.agent.tickets import TicketPump
 from eraser.host.sysfs import Host
-from eraser.protocol.inbound import Kind
+from eraser.protocol.inbound import MessageKind
 from eraser.protocol.policy import VerificationMode
-from eraser.protocol.transport.messaging import Door, host_queue, make_app, queue_of
+from eraser.protocol.transport.messaging import BrokerRedis, host_queue, make_app, queue_of
 
 LOG = logging.getLogger(__name__)
 
@@ -54,17 +54,17 @@ class Worker:
         self.state = state
         self.host = state.card.host
         self.app: Celery = make_app(settings.broker, host_queue(self.host))
-        self._door = Door(self.app)
+        self._door = BrokerRedis(self.app)
         self.cases = DiskCases(settings.state_dir, settings.run_dir)
         self.pump = Pump(
             state=state,
             cases=self.cases,
             send=self.send,
             version=VERSION,
-            line=StartLine(settings.max_running, settings.pause_file),
+            line=StartQueue(settings.max_running, settings.pause_file),
             hello_interval=settings.hello_interval,
             progress_interval=settings.progress_interval,
-            testify=Witness(settings.state_dir, settings.run_dir).gate,
+            testify=GateStatus(settings.state_dir, settings.run_dir).gate,
         )
         self.tickets = TicketPump(state, DiskLooks(settings.state_dir, settings.run_dir), self.send)
         self.rests = RestPump(
@@ -114,13 +114,13 @@ class Worker:
         """Task: this worker hears its own queue."""
         self._heard = time.monotonic()
 
-    def send(self, kind: Kind, token: str) -> None:
+    def send(self, kind: MessageKind, token: str) -> None:
         """One message to the control plane. Raises ``OSError`` when the broker does not take it."""
         self._door.push(kind, self.host, token)
 
     def bell(self, address: str) -> None:
         """Something may have changed at a slot. Raises ``OSError`` when the broker is away."""
-        self.send(Kind.BELL, address)
+        self.send(MessageKind.BELL, address)
 
     def _turn_for_ever(self) -> None:
         while not self._stop.is_set():

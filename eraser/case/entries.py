@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eraser.errors import BadInputError
-from eraser.ownership.model import Moment
+from eraser.ownership.model import SteadyTime
 from eraser.protocol import codec
 from eraser.protocol.condition import Buffer
 from eraser.protocol.identity import ControllerIdentity
@@ -36,7 +36,7 @@ class Began:
     work: str
     at: str
     epoch: float
-    moment: Moment | None = None
+    moment: SteadyTime | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Resumed:
     """Another process took the case up. ``moment`` as in :class:`Began`."""
 
     at: str
-    moment: Moment | None = None
+    moment: SteadyTime | None = None
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from eraser.case import restore, visit
 from eraser.case.entries import Again
 from eraser.case.format import Format
 from eraser.case.sanitize import Sanitize, adopt
-from eraser.case.session import Desk
+from eraser.case.session import CaseSession
 from eraser.case.state import CaseState
 from eraser.erase.plan import OPCODE_SANITIZE
 from eraser.protocol.report import Step
 
 
-def erase(desk: Desk) -> None:
+def erase(desk: CaseSession) -> None:
     """Carries out what is left of the plan. Raises :class:`DriveError` and its kin."""
     adopt(desk)
     state = desk.state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eraser.case.entries import Sent
-from eraser.case.session import Desk
+from eraser.case.session import CaseSession
 from eraser.controller.passthru import FEATURE_DEFAULT
 from eraser.drive import hostmetadata, manage
 from eraser.drive.features import differing, known_of, read_as
@@ -23,7 +23,7 @@ _PROTECTIONS = frozenset({0x84, 0x85})
 profile's word is compared and never sent."""
 
 
-def mend(desk: Desk, found: ControllerFacts, rules: tuple[FeatureRule, ...]) -> bool:
+def mend(desk: CaseSession, found: ControllerFacts, rules: tuple[FeatureRule, ...]) -> bool:
     """Sets features back to the profile's values, saved where the drive saves them.
 
     Whether anything was sent. Of an older profile's data only the digest is there: what differs
@@ -49,7 +49,7 @@ def mend(desk: Desk, found: ControllerFacts, rules: tuple[FeatureRule, ...]) -> 
     return len(desk.state.commands) > before
 
 
-def _set_value(desk: Desk, rule: FeatureRule, other: FeatureRule, *, save: bool) -> None:
+def _set_value(desk: CaseSession, rule: FeatureRule, other: FeatureRule, *, save: bool) -> None:
     """The profile's value, or the drive's own default of what differs from drive to drive."""
     known, wanted = known_of(rule), rule
     if known.own_default:
@@ -61,7 +61,7 @@ def _set_value(desk: Desk, rule: FeatureRule, other: FeatureRule, *, save: bool)
     _set(desk, rule.fid, value, other.nsid, save=save, **words)
 
 
-def _metadata(rule: FeatureRule, other: FeatureRule) -> tuple[hostmetadata.Change, ...]:
+def _metadata(rule: FeatureRule, other: FeatureRule) -> tuple[hostmetadata.SetFeature, ...]:
     """Nothing where it is not known what should be there, or where the drive answers in no form
     that has elements."""
     if not rule.complete:
@@ -72,7 +72,7 @@ def _metadata(rule: FeatureRule, other: FeatureRule) -> tuple[hostmetadata.Chang
         return ()
 
 
-def _set(desk: Desk, fid: int, value: int, nsid: int, *, save: bool, **words: Any) -> None:
+def _set(desk: CaseSession, fid: int, value: int, nsid: int, *, save: bool, **words: Any) -> None:
     """Also for now alone, where the drive does not save this feature."""
     record = manage.set_feature(desk.controller, fid, value, nsid, save=save, **words)
     desk.note(Sent(record))

@@ -6,7 +6,7 @@ import time
 
 from eraser.case import probes
 from eraser.case.entries import AttemptOver, CommandEntry, Intent, MethodDone, Sent
-from eraser.case.session import Desk
+from eraser.case.session import CaseSession
 from eraser.clock import utc_now
 from eraser.controller.passthru import passthru_argv, status_of
 from eraser.drive.inspect import described
@@ -37,7 +37,7 @@ def _record(result: format_nvm.FormatResult, nsid: int, cdw10: int) -> CommandRe
 class Format:
     """One Format NVM of the plan."""
 
-    def __init__(self, desk: Desk, place: int, command: CommandEntry) -> None:
+    def __init__(self, desk: CaseSession, place: int, command: CommandEntry) -> None:
         self.desk = desk
         self.place = place
         self.command = command

@@ -8,7 +8,7 @@ does not know; what to do about it :mod:`eraser.case.restore` decides from the d
 from __future__ import annotations
 
 from eraser.case.entries import Changing, Sent
-from eraser.case.session import Desk
+from eraser.case.session import CaseSession
 from eraser.clock import utc_now
 from eraser.controller.passthru import message, passthru_argv, status_of
 from eraser.erase import format as detached
@@ -17,7 +17,7 @@ from eraser.protocol.report import CommandRecord
 
 
 def change(
-    desk: Desk,
+    desk: CaseSession,
     opcode: int,
     *,
     nsid: int = 0,
@@ -72,7 +72,7 @@ def change(
     return record
 
 
-def settle(desk: Desk) -> None:
+def settle(desk: CaseSession) -> None:
     """What became of a command that an earlier run did not see the end of, into the journal.
 
     The lock is ours: the child that sent it does not live any more.

@@ -6,14 +6,14 @@ import hashlib
 import secrets
 
 from eraser.case.entries import Drawn, Fingerprinted, Keyed, Planted, Seeded, Sent
-from eraser.case.session import Desk
+from eraser.case.session import CaseSession
 from eraser.controller.passthru import CommandError
 from eraser.controller.spec import SanitizeState, SmartLog
 from eraser.errors import BadInputError, DriveError
 from eraser.media.blocks import block_count
 from eraser.media.iocommand import Namespace
 from eraser.media.passread import PassthroughReader, Patience
-from eraser.media.reader import Device
+from eraser.media.reader import BlockDevice
 from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
 from eraser.proof.sampling import share
 from eraser.proof.verify import NamespacePlan, VerifyPlan
@@ -33,7 +33,7 @@ MAX_UNREADABLE = 64
 the same: the rest of its fingerprints are not worth days."""
 
 
-def fingerprint(desk: Desk) -> None:
+def fingerprint(desk: CaseSession) -> None:
     """Samples what the last owner left, at the places that will be read again.
 
     Never an error for a drive that does not answer: a missing probe is a finding.
@@ -53,14 +53,14 @@ def fingerprint(desk: Desk) -> None:
         desk.note(_take_all(desk))
 
 
-def _sanitize_runs(desk: Desk) -> bool:
+def _sanitize_runs(desk: CaseSession) -> bool:
     if not desk.controller.identify().can_sanitize:
         return False
     _raw, log = desk.sanitize_log()
     return log.state is SanitizeState.RUNNING
 
 
-def _take_all(desk: Desk) -> Fingerprinted:
+def _take_all(desk: CaseSession) -> Fingerprinted:
     if not desk.state.probe_seed:
         desk.note(Seeded(_seed()))
     taken, missing = 0, list[str]()
@@ -76,7 +76,7 @@ def _take_all(desk: Desk) -> Fingerprinted:
     return Fingerprinted(taken, tuple(missing), _media_errors(desk))
 
 
-def _media_errors(desk: Desk) -> int | None:
+def _media_errors(desk: CaseSession) -> int | None:
     """After the tenant's blocks were read: what these cost is not held against the erased drive."""
     try:
         return SmartLog.parse(desk.controller.smart_log()).media_errors
@@ -84,7 +84,7 @@ def _media_errors(desk: Desk) -> int | None:
         return None  # the inspection has its own look, and the last one says what is wrong
 
 
-def _take(desk: Desk, plan: VerifyPlan, namespace: NamespacePlan) -> tuple[int, str]:
+def _take(desk: CaseSession, plan: VerifyPlan, namespace: NamespacePlan) -> tuple[int, str]:
     prints = Fingerprints(_key(desk), namespace.nsid)
     why = ""
 
@@ -94,7 +94,7 @@ def _take(desk: Desk, plan: VerifyPlan, namespace: NamespacePlan) -> tuple[int, 
             raise DriveError(f"given up after {prints.unreadable} blocks that cannot be read")
 
     try:
-        with Device(namespace.path, rescue=namespace.rescue) as device:
+        with BlockDevice(namespace.path, rescue=namespace.rescue) as device:
             prints.take(device, plan.places(namespace), look)
     except DriveError as error:
         why = f"fingerprints of namespace {namespace.nsid}: {error}"
@@ -107,7 +107,7 @@ def _take(desk: Desk, plan: VerifyPlan, namespace: NamespacePlan) -> tuple[int, 
     return len(prints), why
 
 
-def plant(desk: Desk, place: int) -> None:
+def plant(desk: CaseSession, place: int) -> None:
     """Canaries onto every namespace, before the command at ``place``; each once per place."""
     state = desk.state
     if not desk.policy.verification.canaries:
@@ -123,14 +123,14 @@ def plant(desk: Desk, place: int) -> None:
         desk.note(Planted(place, planted, tuple(missing), dropped))
 
 
-def _plant_one(desk: Desk, layout: NamespaceLayout) -> tuple[int, str, int]:
+def _plant_one(desk: CaseSession, layout: NamespaceLayout) -> tuple[int, str, int]:
     """Canaries that stand, why not all do, and writes that the drive dropped."""
     where = f"canaries of namespace {layout.nsid}"
     path = desk.hold.paths.get(layout.nsid)
     if path is None:
         return 0, f"{where}: no block device", 0
     try:
-        with Device(path, writable=True) as device:
+        with BlockDevice(path, writable=True) as device:
             found = canaries_of(desk, layout).plant(device, desk.tell)
     except DriveError as error:
         return 0, f"{where}: {error}", 0
@@ -138,7 +138,7 @@ def _plant_one(desk: Desk, layout: NamespaceLayout) -> tuple[int, str, int]:
     return found.planted, why, found.dropped
 
 
-def layouts(desk: Desk) -> tuple[NamespaceLayout, ...]:
+def layouts(desk: CaseSession) -> tuple[NamespaceLayout, ...]:
     """The namespaces as inspected, or as restored since: canaries stand at places of these, as far
     as they have any."""
     layout = desk.state.layout
@@ -147,7 +147,7 @@ def layouts(desk: Desk) -> tuple[NamespaceLayout, ...]:
     return tuple(namespace for namespace in layout if namespace.blocks)
 
 
-def canaries_of(desk: Desk, layout: NamespaceLayout) -> Canaries:
+def canaries_of(desk: CaseSession, layout: NamespaceLayout) -> Canaries:
     """The canaries of one namespace: its share of all, by size."""
     total = sum(block_count(each.size) for each in layouts(desk))
     blocks = block_count(layout.size)
@@ -155,7 +155,7 @@ def canaries_of(desk: Desk, layout: NamespaceLayout) -> Canaries:
     return Canaries(_key(desk), layout.nsid, blocks, share(wanted, blocks, total) if wanted else 0)
 
 
-def _key(desk: Desk) -> bytes:
+def _key(desk: CaseSession) -> bytes:
     """The case's secret. One that is not the journal's is never used: canaries of a key that was
     lost would be missed, and count as gone. A new one makes the older probes void."""
     path = desk.files.probe_key
@@ -168,7 +168,7 @@ def _key(desk: Desk) -> bytes:
     return key
 
 
-def make_readable(desk: Desk) -> None:
+def make_readable(desk: CaseSession) -> None:
     """DULBE off where a tenant (or a reset) left it on. Raises :class:`DriveError`."""
     controller = desk.controller
     for nsid in controller.active_namespaces():
@@ -188,7 +188,7 @@ def make_readable(desk: Desk) -> None:
             desk.note(Sent(controller.records[-1]))
 
 
-def reading_plan(desk: Desk, *, probes: bool) -> VerifyPlan:
+def reading_plan(desk: CaseSession, *, probes: bool) -> VerifyPlan:
     """What is to be read: with the probes that must be gone at fresh places, without them where
     fingerprints are taken.
 
@@ -205,7 +205,7 @@ def reading_plan(desk: Desk, *, probes: bool) -> VerifyPlan:
     )
 
 
-def namespaces_to_read(desk: Desk, *, probes: bool) -> tuple[NamespacePlan, ...]:
+def namespaces_to_read(desk: CaseSession, *, probes: bool) -> tuple[NamespacePlan, ...]:
     """Every namespace that has a block device, with the ``probes`` that must be gone.
 
     Raises :class:`DriveError` for one that cannot be opened.
@@ -215,7 +215,7 @@ def namespaces_to_read(desk: Desk, *, probes: bool) -> tuple[NamespacePlan, ...]
     temporary = {layout.nsid for layout in desk.state.temporary}
     namespaces, patience = [], Patience(desk.limits.ready)
     for nsid, path in sorted(desk.hold.paths.items()):
-        with Device(path) as device:
+        with BlockDevice(path) as device:
             size = device.size
         known = inspected.get(nsid)
         namespaces.append(
@@ -239,7 +239,7 @@ def namespaces_to_read(desk: Desk, *, probes: bool) -> tuple[NamespacePlan, ...]
     return tuple(namespaces)
 
 
-def _prints(desk: Desk, nsid: int) -> Fingerprints | None:
+def _prints(desk: CaseSession, nsid: int) -> Fingerprints | None:
     """A namespace's fingerprints; None where they were never taken, or are damaged."""
     path = desk.files.fingerprints(nsid)
     try:
@@ -249,7 +249,7 @@ def _prints(desk: Desk, nsid: int) -> Fingerprints | None:
         return None
 
 
-def lost_fingerprints(desk: Desk, plan: VerifyPlan) -> tuple[str, ...]:
+def lost_fingerprints(desk: CaseSession, plan: VerifyPlan) -> tuple[str, ...]:
     """What was taken and cannot be compared any more."""
     taken = desk.state.fingerprinted
     found = sum(len(each.fingerprints) for each in plan.namespaces if each.fingerprints)
@@ -258,7 +258,7 @@ def lost_fingerprints(desk: Desk, plan: VerifyPlan) -> tuple[str, ...]:
     return (f"fingerprints: {taken.taken} were taken, {found} are left",)
 
 
-def draw_seed(desk: Desk) -> None:
+def draw_seed(desk: CaseSession) -> None:
     """The seed of the places to read, once per round, when the last method is over.
 
     The fingerprints' own will not do: the drive was asked for their places before its erase, and

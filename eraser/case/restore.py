@@ -14,7 +14,7 @@ from eraser.case import temporary as case_temporary
 from eraser.case.entries import CommandEntry, Restored
 from eraser.case.layout import change
 from eraser.case.sanitize import wait_for_another
-from eraser.case.session import Desk
+from eraser.case.session import CaseSession
 from eraser.case.unlock import attach, look_anew, unlock_late, wrong
 from eraser.controller.passthru import FORMAT_NVM, NAMESPACE_MANAGEMENT
 from eraser.drive import manage
@@ -22,7 +22,7 @@ from eraser.drive.inquiry import sensible
 from eraser.drive.inspect import DETACHED, described, detached, layouts
 from eraser.drive.profile import is_of
 from eraser.erase.layout import (
-    Act,
+    LayoutCommand,
     LayoutStep,
     create_data,
     layout_steps,
@@ -38,7 +38,7 @@ _NO_CAPACITY = 0x115
 """Command specific status (Base 2.0, figure 128)."""
 
 
-def restore(desk: Desk) -> None:
+def restore(desk: CaseSession) -> None:
     """The profile's layout, once in a case. Never an error for what the drive refuses."""
     unlock_late(desk)
     active, loose = _layout(desk)
@@ -61,8 +61,8 @@ def restore(desk: Desk) -> None:
         case_temporary.free(desk)
         problems = _carry_out(desk, steps)
         active, loose = _read_layout(desk)
-        if any(step.act is Act.PLACE for step in steps) and not _lost(desk):
-            gone = (s for s in _steps(desk, active, loose) if s.act is Act.DELETE)
+        if any(step.act is LayoutCommand.PLACE for step in steps) and not _lost(desk):
+            gone = (s for s in _steps(desk, active, loose) if s.act is LayoutCommand.DELETE)
             problems += _carry_out(desk, tuple(gone))
             active, loose = _read_layout(desk)
         if _steps(desk, active, loose) and not problems:
@@ -71,7 +71,7 @@ def restore(desk: Desk) -> None:
         desk.note(Restored(True, active, _added(desk), tuple(problems)))
 
 
-def _unerased(desk: Desk, active: tuple[NamespaceLayout, ...]) -> str:
+def _unerased(desk: CaseSession, active: tuple[NamespaceLayout, ...]) -> str:
     """Why nothing may be deleted: Format is all that there is, and it did not erase everything.
 
     It never reaches what a deleted namespace held, and the next case would know nothing of it.
@@ -91,7 +91,7 @@ Layouts = tuple[tuple[NamespaceLayout, ...], tuple[NamespaceLayout, ...]]
 """Attached namespaces, and detached ones."""
 
 
-def _layout(desk: Desk) -> Layouts:
+def _layout(desk: CaseSession) -> Layouts:
     """As this run inspected it, else as it is now: nobody but us had the drive within a run.
 
     A sanitize that ran meanwhile may have kept the drive from telling of all namespaces.
@@ -102,14 +102,14 @@ def _layout(desk: Desk) -> Layouts:
     return inspected.namespaces, inspected.detached
 
 
-def _inspected(desk: Desk) -> ControllerFacts:
+def _inspected(desk: CaseSession) -> ControllerFacts:
     found = desk.state.inspected
     if found is None or found.facts is None:
         raise DriveError(f"{desk.request.slot}: expected an inspected drive, found none")
     return found.facts
 
 
-def _read_layout(desk: Desk) -> Layouts:
+def _read_layout(desk: CaseSession) -> Layouts:
     controller = desk.controller
     active = controller.active_namespaces()
     loose: tuple[NamespaceLayout, ...] = ()
@@ -125,7 +125,7 @@ def _read_layout(desk: Desk) -> Layouts:
 
 
 def _steps(
-    desk: Desk, active: tuple[NamespaceLayout, ...], loose: tuple[NamespaceLayout, ...]
+    desk: CaseSession, active: tuple[NamespaceLayout, ...], loose: tuple[NamespaceLayout, ...]
 ) -> tuple[LayoutStep, ...]:
     """Nothing for a drive that the profile is not of: its sizes are another model's."""
     inspected, identity = _inspected(desk), desk.state.identity
@@ -142,7 +142,7 @@ def _steps(
     )
 
 
-def _carry_out(desk: Desk, steps: tuple[LayoutStep, ...]) -> list[str]:
+def _carry_out(desk: CaseSession, steps: tuple[LayoutStep, ...]) -> list[str]:
     problems: list[str] = []
     for act, group in itertools.groupby(steps, key=lambda step: step.act):
         # The kernel looks after each kind: it must not take a namespace that comes back under its
@@ -162,18 +162,18 @@ def _carry_out(desk: Desk, steps: tuple[LayoutStep, ...]) -> list[str]:
     return problems
 
 
-def _lost(desk: Desk) -> bool:
+def _lost(desk: CaseSession) -> bool:
     """The last command had no completion: each more might cost as long."""
     return any(command.status is None for command in desk.state.commands[-1:])
 
 
-def _one(desk: Desk, step: LayoutStep) -> list[str]:
+def _one(desk: CaseSession, step: LayoutStep) -> list[str]:
     layout = step.layout
-    if step.act is Act.DELETE:
+    if step.act is LayoutCommand.DELETE:
         return wrong(_manage(desk, manage.DELETE, f"delete namespace {step.nsid}", nsid=step.nsid))
-    if step.act is Act.ATTACH or layout is None:
+    if step.act is LayoutCommand.ATTACH or layout is None:
         return attach(desk, step.nsid)
-    if step.act is Act.REFORMAT:
+    if step.act is LayoutCommand.REFORMAT:
         return wrong(
             change(
                 desk,
@@ -186,7 +186,7 @@ def _one(desk: Desk, step: LayoutStep) -> list[str]:
         )
     record = _create(desk, step, layout)
     less = smaller(layout, desk.request.profile.size_tolerance)
-    if record.status == _NO_CAPACITY and less is not None and step.act is Act.CREATE:
+    if record.status == _NO_CAPACITY and less is not None and step.act is LayoutCommand.CREATE:
         # Some drives do not give all that they were delivered with (docs/portraits.md).
         record = _create(desk, step, less)
     problems = wrong(record)
@@ -204,16 +204,16 @@ def _one(desk: Desk, step: LayoutStep) -> list[str]:
         problems.append(
             f"restore: expected the new namespace to be number {step.nsid}, found {nsid}"
         )
-    return problems if step.act is Act.PLACE else problems + attach(desk, nsid)
+    return problems if step.act is LayoutCommand.PLACE else problems + attach(desk, nsid)
 
 
-def _create(desk: Desk, step: LayoutStep, layout: NamespaceLayout) -> CommandRecord:
+def _create(desk: CaseSession, step: LayoutStep, layout: NamespaceLayout) -> CommandRecord:
     note = f"{step.act.value} namespace {step.nsid} of {layout.blocks} blocks"
     return _manage(desk, manage.CREATE, note, send=create_data(layout))
 
 
 def _manage(
-    desk: Desk, select: int, note: str, *, nsid: int = 0, send: bytes = b""
+    desk: CaseSession, select: int, note: str, *, nsid: int = 0, send: bytes = b""
 ) -> CommandRecord:
     return change(
         desk,
@@ -226,7 +226,7 @@ def _manage(
     )
 
 
-def _added(desk: Desk) -> tuple[CommandEntry, ...]:
+def _added(desk: CaseSession) -> tuple[CommandEntry, ...]:
     """What erases the layout that there is now: Formats of it, on a drive that is erased by Format;
     the last sanitize once more, where none is left to follow (it was adopted, or the journal is of
     an older version). Namespaces that were made after it read as blank whatever it did."""

@@ -29,7 +29,7 @@ from eraser.case import (
 )
 from eraser.case.entries import Began, CommandEntry, Inspected, Planned, Resumed
 from eraser.case.report import AfterLook, Ending, assemble
-from eraser.case.session import Book, Desk, OnProgress, OutOfTimeError
+from eraser.case.session import CaseJournal, CaseSession, OnProgress, OutOfTimeError
 from eraser.case.state import CaseState
 from eraser.clock import utc_now
 from eraser.controller.lock import SlotLock
@@ -42,7 +42,7 @@ from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
 from eraser.host import command
 from eraser.host.sysfs import AbsentError, Host, PciFunction
-from eraser.ownership.model import Moment
+from eraser.ownership.model import SteadyTime
 from eraser.protocol.condition import Buffer
 from eraser.protocol.policy import Label
 from eraser.protocol.report import ControllerFacts, EraseReport, Outcome, Step, Verdict
@@ -139,7 +139,7 @@ def _locked(
         book = _book(request, files)
     except JournalError as error:
         return _end(request, files, CaseState(), Ending(Outcome.COMPLETED, str(error)), AfterLook())
-    desk = Desk(request, files, host, lock, book, on_progress)
+    desk = CaseSession(request, files, host, lock, book, on_progress)
     try:
         layout.settle(desk)
         ending = _try(desk)
@@ -151,20 +151,20 @@ def _locked(
         book.close()
 
 
-def _book(request: CaseRequest, files: CaseFiles) -> Book:
+def _book(request: CaseRequest, files: CaseFiles) -> CaseJournal:
     """The journal of this request: the one that is there, or a new one."""
-    book = Book(files)
+    book = CaseJournal(files)
     began = book.state.began
     if began is not None and began.work == request.same_work:
-        book.note(Resumed(utc_now(), Moment.now()))
+        book.note(Resumed(utc_now(), SteadyTime.now()))
         return book
     # No journal, or one of other work (another policy): what stands beside it means nothing. A
     # sanitize that runs on from there is adopted by its command dword 10.
     book.close()
     files.sweep()
     files.write_request(request)
-    book = Book(files)
-    book.note(Began(request.same_work, utc_now(), time.time(), Moment.now()))
+    book = CaseJournal(files)
+    book.note(Began(request.same_work, utc_now(), time.time(), SteadyTime.now()))
     return book
 
 
@@ -177,7 +177,7 @@ def _end(
     return report
 
 
-def _try(desk: Desk) -> Ending:
+def _try(desk: CaseSession) -> Ending:
     """Every step that is left; an error of the drive is an ending, not a crash."""
     try:
         _steps(desk)
@@ -194,7 +194,7 @@ def _try(desk: Desk) -> Ending:
     return Ending(Outcome.COMPLETED)
 
 
-def _untouched(desk: Desk) -> bool:
+def _untouched(desk: CaseSession) -> bool:
     """This run sent nothing destructive to what is in the slot now."""
     return not desk.opened or not (desk.state.attempts or desk.state.rearranged)
 
@@ -203,7 +203,7 @@ def _stopped(error: EraserError) -> Ending:
     return Ending(Outcome.COMPLETED, str(error))
 
 
-def _steps(desk: Desk) -> None:
+def _steps(desk: CaseSession) -> None:
     with desk.step(Step.PROVE_IDLE):
         desk.open()
         subsystem.check(desk)
@@ -230,7 +230,7 @@ def _steps(desk: Desk) -> None:
         temporary.free(desk)
 
 
-def _inspect(desk: Desk) -> None:
+def _inspect(desk: CaseSession) -> None:
     """What the drive is before anything is changed, and what will be sent to it."""
     controller = desk.controller
     capabilities = Capabilities.of(controller.identify())
@@ -271,7 +271,7 @@ def _targets(controller: Controller) -> tuple[FormatTarget, ...]:
     return tuple(FormatTarget.of(nsid, namespace) for nsid, namespace in found)
 
 
-def _look_again(desk: Desk) -> AfterLook:
+def _look_again(desk: CaseSession) -> AfterLook:
     """The drive as it is at the end. What cannot be read is named and keeps it from release."""
     tools = _tools(desk.host)
     if not desk.opened or desk.state.halted:

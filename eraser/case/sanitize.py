@@ -18,7 +18,7 @@ from eraser.case.entries import (
     Sent,
     Uprooted,
 )
-from eraser.case.session import Desk
+from eraser.case.session import CaseSession
 from eraser.clock import utc_now
 from eraser.controller.passthru import CommandError
 from eraser.controller.spec import SanitizeLog, SanitizeState
@@ -26,7 +26,7 @@ from eraser.erase.plan import OPCODE_SANITIZE
 from eraser.erase.sanitize import (
     AfterLoss,
     Assessment,
-    Standing,
+    SanitizeStanding,
     Watchdog,
     after_loss,
     assess,
@@ -50,7 +50,7 @@ MAX_OCCUPIED = 4
 """Times that somebody else's sanitize may be faster than ours before a person has to look."""
 
 
-def adopt(desk: Desk) -> None:
+def adopt(desk: CaseSession) -> None:
     """Adopts a running sanitize that no journal knows of, or waits for a foreign one."""
     state = desk.state
     if state.intent is not None or not desk.controller.identify().can_sanitize:
@@ -72,7 +72,7 @@ def adopt(desk: Desk) -> None:
     desk.note(Intent(place, 1, adopted=True, log_before=_text(raw)))
 
 
-def ours_runs(desk: Desk, cdw10s: tuple[int, ...]) -> bool:
+def ours_runs(desk: CaseSession, cdw10s: tuple[int, ...]) -> bool:
     """Whether a sanitize is running that will be adopted. Another's end is waited for: it keeps
     most commands from the drive, and what is told meanwhile is not the whole truth.
 
@@ -89,7 +89,7 @@ def ours_runs(desk: Desk, cdw10s: tuple[int, ...]) -> bool:
     return False
 
 
-def wait_for_another(desk: Desk, why: str) -> None:
+def wait_for_another(desk: CaseSession, why: str) -> None:
     """Until no sanitize is running. Raises :class:`DriveError` when patience is over."""
     dog, left = _watchdog(desk), False
     while True:
@@ -110,7 +110,7 @@ def wait_for_another(desk: Desk, why: str) -> None:
         time.sleep(desk.limits.poll)
 
 
-def _leave_verification(desk: Desk) -> None:
+def _leave_verification(desk: CaseSession) -> None:
     """It is over, and waits for whoever wanted to look at the media: nobody does any more."""
     desk.recheck()
     record, _data = desk.controller.admin(
@@ -122,11 +122,11 @@ def _leave_verification(desk: Desk) -> None:
     desk.note(Sent(record))
 
 
-def _watchdog(desk: Desk) -> Watchdog:
+def _watchdog(desk: CaseSession) -> Watchdog:
     return Watchdog(time.monotonic(), desk.limits.sanitize, desk.limits.stuck)
 
 
-def _patient_look(desk: Desk, dog: Watchdog) -> tuple[bytes, SanitizeLog]:
+def _patient_look(desk: CaseSession, dog: Watchdog) -> tuple[bytes, SanitizeLog]:
     """Log 81h of a drive that may be too busy erasing to answer at once.
 
     One lost answer says nothing about the sanitize, which outlives even a reset by the kernel.
@@ -151,7 +151,7 @@ def _text(raw: bytes) -> str:
 class Sanitize:
     """One Sanitize of the plan."""
 
-    def __init__(self, desk: Desk, place: int, command: CommandEntry) -> None:
+    def __init__(self, desk: CaseSession, place: int, command: CommandEntry) -> None:
         self.desk = desk
         self.place = place
         self.command = command
@@ -250,7 +250,7 @@ class Sanitize:
         while True:
             raw, now = _patient_look(self.desk, dog)
             found = self._assess(intent, now)
-            if found.standing is Standing.RUNNING:
+            if found.standing is SanitizeStanding.RUNNING:
                 self._seen()
                 dog.allow(now.estimate)
                 if over := dog.look(now.progress, time.monotonic()):
@@ -258,7 +258,7 @@ class Sanitize:
                     return
                 self.desk.check_time()
                 self.desk.tell(now.fraction, self._eta(now, began, known))
-            elif found.standing is Standing.FOREIGN:
+            elif found.standing is SanitizeStanding.FOREIGN:
                 wait_for_another(self.desk, "after our command")
             elif found.changed or time.monotonic() - began >= settle:
                 self._end(intent, raw, found)
@@ -285,12 +285,12 @@ class Sanitize:
             self.desk.note(Uprooted(self.place, reason))
             return
         last = self.place + 1 == len(self.desk.state.steps)
-        failed = found.standing is Standing.FAILED
+        failed = found.standing is SanitizeStanding.FAILED
         if failed and last and not self._failed_before():
             # Another method of the plan is the better repetition; the last one has none.
             self.desk.note(AttemptOver(self.place, found.reason))
             return
-        if found.standing is Standing.SUCCEEDED and not self._attended and not _sealed(raw):
+        if found.standing is SanitizeStanding.SUCCEEDED and not self._attended and not _sealed(raw):
             # Between that end and this run anybody may have written: on this host, or another.
             reason = "ended unwatched, and the drive does not say that nothing was written since"
             self.desk.note(AttemptOver(self.place, reason))
@@ -303,7 +303,7 @@ class Sanitize:
 
     def _overwritten(self, raw: bytes, found: Assessment) -> bool:
         """Ours ran and its end is not told any more: nobody's fault, least of all the drive's."""
-        seen = self.desk.state.running_seen and found.standing is Standing.STALE
+        seen = self.desk.state.running_seen and found.standing is SanitizeStanding.STALE
         return seen and SanitizeLog.parse(raw).cdw10 != self.command.cdw10
 
     def _failed_before(self) -> bool:

@@ -19,7 +19,7 @@ from eraser.errors import DriveError, EraserError, IdentityError, InUseError
 from eraser.host.idle import prove_idle
 from eraser.host.sysfs import Host
 from eraser.ownership import revoke as ownership_revoke
-from eraser.ownership.model import Moment
+from eraser.ownership.model import SteadyTime
 from eraser.protocol.applied import Applied, apply
 from eraser.protocol.policy import Limits, Method, Policy
 from eraser.protocol.report import Step
@@ -37,7 +37,7 @@ class OutOfTimeError(EraserError):
     """The time that the order allowed is over."""
 
 
-class Book:
+class CaseJournal:
     """The journal and what it adds up to, kept together."""
 
     def __init__(self, files: CaseFiles) -> None:
@@ -59,7 +59,7 @@ class Book:
         self._journal.close()
 
 
-class Desk:
+class CaseSession:
     """One run of one case."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Desk:
         files: CaseFiles,
         host: Host,
         lock: SlotLock,
-        book: Book,
+        book: CaseJournal,
         on_progress: OnProgress,
     ) -> None:
         self.request = request
@@ -82,7 +82,7 @@ class Desk:
         self._controller: Controller | None = None
         self._hold: NamespaceHold | None = None
         self._deadline = _deadline(request, book.state)
-        self._usual: dict[Method, durations.Row | None] = {}
+        self._usual: dict[Method, durations.ModelDurations | None] = {}
         self._applied = Applied.plain(request.policy)
 
     @property
@@ -148,7 +148,7 @@ class Desk:
             self._counted += own
             self.note(Spent(step, round(own, 3)))
 
-    def usual(self, method: Method) -> durations.Row | None:
+    def usual(self, method: Method) -> durations.ModelDurations | None:
         """What this host has learned of such drives; None where nothing."""
         state = self.state
         if state.identity is None or state.inspected is None or state.inspected.facts is None:
@@ -332,7 +332,7 @@ def _deadline(request: CaseRequest, state: CaseState) -> float | None:
     """
     if not request.seconds_allowed:
         return None
-    now, used = Moment.now(), state.used
+    now, used = SteadyTime.now(), state.used
     if state.since is not None and now.same_boot(state.since):
         used += now.seconds - state.since.seconds
     return time.monotonic() + max(0.0, request.seconds_allowed - used)

@@ -43,7 +43,7 @@ from eraser.case.entries import (
     decode,
 )
 from eraser.controller.passthru import FORMAT_NVM, NAMESPACE_MANAGEMENT
-from eraser.ownership.model import Moment
+from eraser.ownership.model import SteadyTime
 from eraser.protocol.condition import Buffer
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.profile import NamespaceLayout, layout_differences
@@ -57,7 +57,7 @@ class CaseState:
 
     began: Began | None = None
     resumed: int = 0
-    since: Moment | None = None
+    since: SteadyTime | None = None
     """When the first run of the present boot began; None where no run told."""
     used: float = 0.0
     """Seconds that runs of earlier boots spent."""

@@ -6,12 +6,12 @@ erases what is used through that one. Only a person knows, and says so in the pr
 
 from __future__ import annotations
 
-from eraser.case.session import Desk
+from eraser.case.session import CaseSession
 from eraser.drive import inquiry
 from eraser.errors import InUseError
 
 
-def check(desk: Desk) -> None:
+def check(desk: CaseSession) -> None:
     """Raises :class:`InUseError` where there are more controllers than the profile names, or where
     the drive does not tell and the profile does not say so; ``DriveError`` where it is silent."""
     controller = desk.controller

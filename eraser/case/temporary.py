@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from eraser.case.entries import Allocated, Allocating, Freed
 from eraser.case.layout import change
-from eraser.case.session import Desk
+from eraser.case.session import CaseSession
 from eraser.case.unlock import attach, look_anew
 from eraser.controller.passthru import NAMESPACE_MANAGEMENT, CommandError
 from eraser.controller.spec import IdentifyController
@@ -34,7 +34,7 @@ _NO_NUMBER = 0x116
 """Namespace Insufficient Capacity, Namespace Identifier Unavailable (Base 2.0, figure 128)."""
 
 
-def allocate(desk: Desk) -> None:
+def allocate(desk: CaseSession) -> None:
     """Puts what belongs to no namespace into temporary ones, once for each layout of the case.
 
     What the drive refuses is in the journal, and no error. Raises :class:`DriveError` for a drive
@@ -64,7 +64,7 @@ def allocate(desk: Desk) -> None:
         desk.note(Allocated(layouts(active, described(desk.controller, active)), left, problem))
 
 
-def _there(desk: Desk) -> bool:
+def _there(desk: CaseSession) -> bool:
     """Whether they all are: a run may have died while it deleted them."""
     wanted = {each.nsid for each in desk.state.temporary}
     return not wanted or wanted <= set(desk.controller.allocated_namespaces())
@@ -74,7 +74,7 @@ def _sensible(identify: IdentifyController) -> bool:
     return 0 < identify.unallocated_bytes <= identify.total_bytes
 
 
-def _make(desk: Desk) -> str:
+def _make(desk: CaseSession) -> str:
     """Creates and attaches them; why it went no further, where somebody else might."""
     problem = _create_all(desk)
     for nsid in sorted(_ours(desk) - set(desk.controller.active_namespaces())):
@@ -87,7 +87,7 @@ def _make(desk: Desk) -> str:
     return problem
 
 
-def _ours(desk: Desk) -> set[int]:
+def _ours(desk: CaseSession) -> set[int]:
     """What was not there before: of a run that died in between too."""
     allocating = desk.state.allocating
     if allocating is None:
@@ -95,7 +95,7 @@ def _ours(desk: Desk) -> set[int]:
     return set(desk.controller.allocated_namespaces()) - set(allocating.before)
 
 
-def _create_all(desk: Desk) -> str:
+def _create_all(desk: CaseSession) -> str:
     """One after the other, each as large as it gets; why it went no further, where that matters."""
     pattern = _pattern(desk)
     if pattern is None:
@@ -128,7 +128,7 @@ def _sizes(free: int) -> Iterator[int]:
         yield free
 
 
-def _pattern(desk: Desk) -> NamespaceLayout | None:
+def _pattern(desk: CaseSession) -> NamespaceLayout | None:
     """The namespace whose LBA format the new ones get: best one without metadata."""
     inspected = desk.state.inspected
     found = () if inspected is None or inspected.facts is None else inspected.facts.namespaces
@@ -137,7 +137,7 @@ def _pattern(desk: Desk) -> NamespaceLayout | None:
     return next(iter(plain or known), None)
 
 
-def _create(desk: Desk, pattern: NamespaceLayout, size: int) -> CommandRecord:
+def _create(desk: CaseSession, pattern: NamespaceLayout, size: int) -> CommandRecord:
     blocks = size // pattern.block_bytes
     layout = NamespaceLayout(
         0,
@@ -162,7 +162,7 @@ def _refusal(record: CommandRecord) -> str:
     return f"{status} ({record.message[:200]})"
 
 
-def free(desk: Desk) -> None:
+def free(desk: CaseSession) -> None:
     """Deletes them; the layout is as it was. Nothing is done twice."""
     state = desk.state
     if state.allocated is None or state.freed is not None:
@@ -182,7 +182,7 @@ def free(desk: Desk) -> None:
     desk.note(Freed("; ".join(problems)))
 
 
-def _delete(desk: Desk, nsid: int) -> CommandRecord:
+def _delete(desk: CaseSession, nsid: int) -> CommandRecord:
     return change(
         desk,
         NAMESPACE_MANAGEMENT,

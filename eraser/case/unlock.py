@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eraser.case.entries import Sent, Unlocked
 from eraser.case.layout import change
-from eraser.case.session import Desk
+from eraser.case.session import CaseSession
 from eraser.controller.nvme import Controller
 from eraser.controller.passthru import NAMESPACE_ATTACHMENT
 from eraser.drive import manage
@@ -20,7 +20,7 @@ _FIRST_LOOK = 10.0
 """Seconds for the kernel's first look at changed namespaces."""
 
 
-def unlock(desk: Desk, found: ControllerFacts) -> None:
+def unlock(desk: CaseSession, found: ControllerFacts) -> None:
     """Takes off what keeps the drive from being written and erased, as far as commands can.
 
     What is left is named by the last look. Raises ``DriveError`` where the drive is gone.
@@ -57,7 +57,7 @@ def _protected(controller: Controller, nsid: int) -> bool:
         return False
 
 
-def attach_all(desk: Desk, found: ControllerFacts) -> None:
+def attach_all(desk: CaseSession, found: ControllerFacts) -> None:
     """Attaches every namespace that is not: Format reaches no other."""
     if not found.detached:
         return
@@ -68,7 +68,7 @@ def attach_all(desk: Desk, found: ControllerFacts) -> None:
         look_anew(desk)
 
 
-def unlock_late(desk: Desk) -> None:
+def unlock_late(desk: CaseSession) -> None:
     """What the inspection put off because a sanitize was running: the drive takes none of it
     meanwhile, and does not tell all that locks it. Once in a case, before anything else is sent."""
     if not desk.state.locked:
@@ -83,7 +83,7 @@ def unlock_late(desk: Desk) -> None:
     desk.note(Unlocked())
 
 
-def attach(desk: Desk, nsid: int) -> list[str]:
+def attach(desk: CaseSession, nsid: int) -> list[str]:
     """Attaches a namespace to this controller; what is wrong, as :func:`wrong` says it."""
     return wrong(
         change(
@@ -106,7 +106,7 @@ def wrong(record: CommandRecord) -> list[str]:
     return [f"restore: expected success, found {status} ({record.message[:200]})"]
 
 
-def look_anew(desk: Desk) -> None:
+def look_anew(desk: CaseSession) -> None:
     """Makes the kernel see the namespaces that there are, and claims their disks."""
     desk.hold.drop()
     for seconds in (min(_FIRST_LOOK, desk.limits.ready), desk.limits.ready):

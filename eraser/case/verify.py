@@ -17,7 +17,7 @@ from eraser.case.probes import (
     reading_plan,
 )
 from eraser.case.sanitize import seal_lost, unwritten
-from eraser.case.session import Desk, OutOfTimeError
+from eraser.case.session import CaseSession, OutOfTimeError
 from eraser.clock import utc_now
 from eraser.controller.spec import SmartLog
 from eraser.errors import BadInputError, DriveError
@@ -34,7 +34,7 @@ CHECKPOINT_SECONDS = 2.0
 _RANK = {Verdict.ERASED: 0, Verdict.UNKNOWN: 1, Verdict.NOT_ERASED: 2}
 
 
-def reset(desk: Desk) -> None:
+def reset(desk: CaseSession) -> None:
     """A controller reset after the last command, so that no cache answers the reading: with the
     shutdown before it that the next tenant's host announces, where the drive is visited."""
     if desk.state.reset is not None:
@@ -45,7 +45,7 @@ def reset(desk: Desk) -> None:
         desk.note(WasReset(problem, _writes(desk), announced))
 
 
-def reconsider(desk: Desk) -> None:
+def reconsider(desk: CaseSession) -> None:
     """In a resumed case: an erase that may have been written over since is done once more.
 
     Between two runs the slot was not locked: the drive may have been mounted, or have been in
@@ -60,7 +60,7 @@ def reconsider(desk: Desk) -> None:
     desk.note(Again(reason, read=False))
 
 
-def written_after(desk: Desk) -> bool:
+def written_after(desk: CaseSession) -> bool:
     """Somebody wrote since the last sanitize: the drive took its seal back *and* counted writes.
 
     Either alone may be a habit of the drive: counters lag, and a reset may clear the seal.
@@ -71,14 +71,14 @@ def written_after(desk: Desk) -> bool:
     return now > reset_.writes and seal_lost(last, desk.sanitize_log()[1])
 
 
-def _unwritten(desk: Desk) -> bool:
+def _unwritten(desk: CaseSession) -> bool:
     last, reset_ = desk.state.methods[-1], desk.state.reset
     if last.method.is_sanitize and unwritten(last, desk.sanitize_log()[1]):
         return True
     return reset_ is not None and reset_.writes is not None and reset_.writes == _writes(desk)
 
 
-def _writes(desk: Desk) -> int | None:
+def _writes(desk: CaseSession) -> int | None:
     """Host Write Commands; None where the drive does not tell."""
     try:
         return SmartLog.parse(desk.controller.smart_log()).host_write_commands
@@ -86,7 +86,7 @@ def _writes(desk: Desk) -> int | None:
         return None  # then nothing is known of what came between two runs
 
 
-def verify(desk: Desk) -> None:
+def verify(desk: CaseSession) -> None:
     """Reads, judges, and says what follows. Raises :class:`DriveError`, OutOfTimeError."""
     state = desk.state
     if state.verified is not None:
@@ -120,7 +120,7 @@ def verify(desk: Desk) -> None:
         desk.note(Verified(said, word, reasons))
 
 
-def _again(desk: Desk, word: Verdict, result: VerificationResult) -> str:
+def _again(desk: CaseSession, word: Verdict, result: VerificationResult) -> str:
     """Why a second round is due. An honest drive is not held for a journal that we lost, nor for
     blocks that another erase makes readable; what still fails after it is a person's to decide."""
     state = desk.state
@@ -142,7 +142,7 @@ def _worst_last(methods: tuple[MethodRecord, ...]) -> tuple[MethodRecord, ...]:
     return tuple(sorted(methods, key=lambda method: _RANK[method.verdict]))
 
 
-def _read(desk: Desk, plan: VerifyPlan) -> VerificationResult:
+def _read(desk: CaseSession, plan: VerifyPlan) -> VerificationResult:
     verifier = Verifier(plan)
     _restore(desk, verifier)
     result = verifier.run(
@@ -154,7 +154,7 @@ def _read(desk: Desk, plan: VerifyPlan) -> VerificationResult:
     return result
 
 
-def _reset_again(desk: Desk, plan: VerifyPlan) -> None:
+def _reset_again(desk: CaseSession, plan: VerifyPlan) -> None:
     """The second reset, with half of the proof behind us: docs/decisions/reading.md says why, and
     why it is the one that the next tenant's drive gets."""
     first, paths = desk.state.reset, desk.hold.paths
@@ -171,7 +171,7 @@ def _reset_again(desk: Desk, plan: VerifyPlan) -> None:
     visit.after(desk, plan)
 
 
-def _restore(desk: Desk, verifier: Verifier) -> None:
+def _restore(desk: CaseSession, verifier: Verifier) -> None:
     try:
         raw = desk.files.verify_state.read_bytes()
         verifier.restore(codec.parse(raw, desk.files.verify_state.name))
@@ -182,7 +182,7 @@ def _restore(desk: Desk, verifier: Verifier) -> None:
         desk.tell(0.0, f"reading from the start: {error}")
 
 
-def _checkpoints(desk: Desk, verifier: Verifier) -> Callable[[float, str], None]:
+def _checkpoints(desk: CaseSession, verifier: Verifier) -> Callable[[float, str], None]:
     due = time.monotonic() + CHECKPOINT_SECONDS
 
     def tick(fraction: float, detail: str) -> None:
@@ -195,16 +195,18 @@ def _checkpoints(desk: Desk, verifier: Verifier) -> Callable[[float, str], None]
     return tick
 
 
-def _evidence(desk: Desk, result: VerificationResult, lost: tuple[str, ...]) -> judging.Evidence:
+def _evidence(
+    desk: CaseSession, result: VerificationResult, lost: tuple[str, ...]
+) -> judging.Proof:
     """The counts, with the canaries that really stood on the drive, not those that should have."""
     asked = sum(len(canaries_of(desk, layout).positions) for layout in layouts(desk))
     planted = desk.state.canaries_planted
     void = max(0, result.canaries_planted - planted)
     promises = tuple(
-        judging.Expected.of(desk.controller.identify_namespace(namespace.nsid).expected_byte)
+        judging.Fill.of(desk.controller.identify_namespace(namespace.nsid).expected_byte)
         for namespace in result.namespaces
     )
-    return judging.Evidence(
+    return judging.Proof(
         result=dataclasses.replace(
             result,
             canaries_planted=min(planted, result.canaries_planted),
@@ -217,7 +219,7 @@ def _evidence(desk: Desk, result: VerificationResult, lost: tuple[str, ...]) -> 
     )
 
 
-def _missing(desk: Desk, asked: int) -> tuple[str, ...]:
+def _missing(desk: CaseSession, asked: int) -> tuple[str, ...]:
     found = desk.state.missing_probes
     if asked and not desk.state.planted:
         found += ("canaries: the erase was running before any could be planted",)

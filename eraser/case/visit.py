@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from eraser.case.entries import Visited
 from eraser.case.probes import FEATURE_ERROR_RECOVERY, make_readable, namespaces_to_read
-from eraser.case.session import Desk
+from eraser.case.session import CaseSession
 from eraser.controller.nvme import Controller
 from eraser.controller.passthru import CommandError
 from eraser.errors import DriveError
 from eraser.media.blocks import BLOCK
 from eraser.media.iocommand import Namespace
 from eraser.media.passread import Patience
-from eraser.media.reader import Device
+from eraser.media.reader import BlockDevice
 from eraser.proof.plan import NamespacePlan, VerifyPlan
 from eraser.proof.sampling import share
 from eraser.proof.visit import LARGE, CutOffError, Visitor
@@ -51,7 +51,7 @@ guest's firmware and kernel each take the controller for themselves."""
 _ERROR_LOG = 0x01
 
 
-def is_due(desk: Desk, place: int) -> bool:
+def is_due(desk: CaseSession, place: int) -> bool:
     """Whether the method before the command at ``place`` is to be tried before it is followed."""
     state = desk.state
     if not place or not desk.policy.verification.visit or place in state.attempts:
@@ -62,7 +62,7 @@ def is_due(desk: Desk, place: int) -> bool:
     return before is not None and before.record.verdict is Verdict.ERASED and _can_tell(desk)
 
 
-def wants_another(desk: Desk) -> bool:
+def wants_another(desk: CaseSession) -> bool:
     """Whether the only method of the plan is to be run once more, with a visit in between: it has
     ended well, within :data:`CHEAP` seconds that one run saw all of, and something stands on the
     drive to tell by."""
@@ -77,11 +77,11 @@ def wants_another(desk: Desk) -> bool:
     return ended_well and sum(method.seconds for method in state.methods) <= CHEAP
 
 
-def _can_tell(desk: Desk) -> bool:
+def _can_tell(desk: CaseSession) -> bool:
     return desk.state.canaries_planted > 0
 
 
-def between(desk: Desk, place: int) -> None:
+def between(desk: CaseSession, place: int) -> None:
     """All acts, after a method that another one follows. Raises ``InUseError``, OutOfTimeError,
     and :class:`DriveError` for a drive that is gone."""
     acts, undone = list[ActRecord](), list(NEVER)
@@ -98,7 +98,7 @@ def between(desk: Desk, place: int) -> None:
         desk.note(Visited(VisitRecord(place, wrote=True, acts=_sum(acts), not_done=_once(undone))))
 
 
-def _probes(desk: Desk) -> dict[NamespacePlan, Sequence[int]]:
+def _probes(desk: CaseSession) -> dict[NamespacePlan, Sequence[int]]:
     return {found: found.probes for found in namespaces_to_read(desk, probes=True)}
 
 
@@ -108,19 +108,19 @@ def _read_and_write(visitor: Visitor) -> None:
     visitor.read(", after writes")
 
 
-def _leave(desk: Desk, undone: list[str]) -> None:
+def _leave(desk: CaseSession, undone: list[str]) -> None:
     problem = desk.rebind()
     make_readable(desk)
     undone += [f"{SHUTDOWN}: {problem}"] if problem else []
 
 
-def _reset(desk: Desk, undone: list[str], *, by_function: bool) -> None:
+def _reset(desk: CaseSession, undone: list[str], *, by_function: bool) -> None:
     problem = desk.reset(by_function=by_function)
     make_readable(desk)
     undone += [problem] if problem else []
 
 
-def after(desk: Desk, plan: VerifyPlan) -> None:
+def after(desk: CaseSession, plan: VerifyPlan) -> None:
     """What reads alone, after the last method; the function was reset just before, where the drive
     is read twice."""
     state = desk.state
@@ -139,7 +139,7 @@ def after(desk: Desk, plan: VerifyPlan) -> None:
 
 
 def _visit(
-    desk: Desk,
+    desk: CaseSession,
     pools: Mapping[NamespacePlan, Sequence[int]],
     play: Callable[[Visitor], None],
     undone: list[str],
@@ -153,7 +153,7 @@ def _visit(
         try:
             found = desk.controller.identify_namespace(namespace.nsid)
             travels = Namespace.of(namespace.nsid, found, desk.limits.command)
-            with Device(namespace.path, writable=writable) as device:
+            with BlockDevice(namespace.path, writable=writable) as device:
                 visitor = Visitor(
                     device,
                     travels,
@@ -176,7 +176,7 @@ def _visit(
     return acts
 
 
-def _largest(desk: Desk, path: str, travels: Namespace) -> int:
+def _largest(desk: CaseSession, path: str, travels: Namespace) -> int:
     """Bytes of blocks that one command may carry: MDTS (Base 2.0, figure 275), in pages of 4 KiB,
     and what the kernel takes.
 
@@ -194,7 +194,7 @@ def _largest(desk: Desk, path: str, travels: Namespace) -> int:
     return max(BLOCK, most)
 
 
-def _ask(desk: Desk) -> None:
+def _ask(desk: CaseSession) -> None:
     """Logs and features, as a guest's driver and its monitoring ask for them, and features set to
     what they are; no answer matters."""
     controller = desk.controller

@@ -16,7 +16,7 @@ from eraser.host.sysfs import Host
 from eraser.protocol.identity import pci_address
 
 if TYPE_CHECKING:
-    from eraser.ownership.model import Entry
+    from eraser.ownership.model import SlotEntry
 
 DEFAULT_STATE_DIR = Path("/var/lib/nvme-eraser")
 DEFAULT_RUN_DIR = Path("/run/nvme-quarantine")
@@ -134,11 +134,11 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    from eraser.agent.gate_status import Witness
+    from eraser.agent.gate_status import GateStatus
     from eraser.cli.output import printable, show
-    from eraser.protocol.ticket import Standing
+    from eraser.protocol.ticket import DefenceStanding
 
-    seen = Witness(arguments.state_dir, arguments.run_dir).gate()
+    seen = GateStatus(arguments.state_dir, arguments.run_dir).gate()
     unseen = [each for each in seen.domains if each.running and not each.recorded]
     if arguments.format == "json":
         show(seen, "json")
@@ -150,7 +150,7 @@ def _status(arguments: argparse.Namespace) -> int:
                 f"domain   {'unrecorded':<14} {printable(domain.name)} {domain.uuid} runs with "
                 f"{', '.join(domain.addresses)}: by hot-plug, or past the gate"
             )
-    well = (Standing.PRESENT, Standing.NOT_APPLICABLE)
+    well = (DefenceStanding.PRESENT, DefenceStanding.NOT_APPLICABLE)
     return 0 if not unseen and all(each.standing in well for each in seen.defences) else 1
 
 
@@ -172,7 +172,7 @@ def _show(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(entry: Entry) -> list[str]:
+def _lines(entry: SlotEntry) -> list[str]:
     lines = []
     if (owner := entry.owner) is not None:
         how = " (adopted)" if owner.adopted else ""

@@ -18,7 +18,7 @@ from eraser.gate.hookfile import HookSettings
 from eraser.host import iommu
 from eraser.host.sysfs import Host
 from eraser.protocol.identity import pci_address
-from eraser.protocol.ticket import Standing
+from eraser.protocol.ticket import DefenceStanding
 from eraser.state.case_files import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR
 
 _LIBRARY = Path(eraser.__file__).parents[1]
@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         sys.stderr.writelines(change.diff() for change in needed)
     reloaded = reloads.Reloads()
-    told: tuple[setup.Told, ...] = ()
+    told: tuple[setup.HookReload, ...] = ()
     applied = not arguments.dry_run and not arguments.check
     if applied:
         slots = tuple(sorted({pci_address(slot) for slot in arguments.pci}))
@@ -192,7 +192,7 @@ def _remember(
     slots: tuple[str, ...],
     settings: HookSettings | None,
     reloaded: reloads.Reloads,
-) -> tuple[setup.Told, ...]:
+) -> tuple[setup.HookReload, ...]:
     """Writes down what was done, and tells running daemons where they may not know of the hook."""
     root: Path = arguments.root
     before = _before(arguments)
@@ -200,10 +200,10 @@ def _remember(
     # Another root's files are read when that boots.
     pending = reloaded.pending if here else ()
     made = setup.Setup(slots, settings, () if before is None else before.told, pending)
-    told: tuple[setup.Told, ...] = ()
+    told: tuple[setup.HookReload, ...] = ()
     if settings is not None and here:
         seen = facts.look_at_libvirt(Host(root), arguments.run_dir, made)
-        if standing.loaded(seen).standing is not Standing.PRESENT:
+        if standing.loaded(seen).standing is not DefenceStanding.PRESENT:
             told = setup.tell(Host(root))
             # Those that are told now are all that run.
             made = replace(made, told=told)

@@ -14,7 +14,7 @@ from eraser.protocol.identity import ControllerIdentity
 
 
 @dataclass(frozen=True)
-class Meant:
+class ExpectedDrive:
     """The drive that is expected in the slot; both empty: whichever is there."""
 
     serial: str = ""
@@ -45,13 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def meant(arguments: argparse.Namespace, address: str) -> Meant:
+def meant(arguments: argparse.Namespace, address: str) -> ExpectedDrive:
     """From the options, or from whoever sits at the terminal. Raises :class:`BadInputError`."""
     if arguments.any_drive:
-        return Meant()
+        return ExpectedDrive()
     if arguments.identity is not None:
         text = read_file(arguments.identity, "identity")
-        return Meant(identity=codec.load(ControllerIdentity, text, "identity"))
+        return ExpectedDrive(identity=codec.load(ControllerIdentity, text, "identity"))
     serial = arguments.serial
     if serial is None and sys.stdin.isatty():
         print(f"serial number of the drive at {address}: ", end="", file=sys.stderr, flush=True)
@@ -61,4 +61,4 @@ def meant(arguments: argparse.Namespace, address: str) -> Meant:
             f"expected to be told which drive at {address} is meant, found nothing; give --serial "
             "or --identity ('nvme-eraser inspect' shows both), or --any-drive"
         )
-    return Meant(serial=serial.strip())
+    return ExpectedDrive(serial=serial.strip())

@@ -46,7 +46,7 @@ _EXITS = {
 
 
 @dataclass(frozen=True)
-class Found:
+class VerifyResult:
     """The one object that ``verify -f json`` prints."""
 
     agreement: Agreement
@@ -132,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _look(
     host: Host, address: str, claim: Claim, limits: Limits, *, full: bool, reset: bool
-) -> Found:
+) -> VerifyResult:
     me = frozenset({os.getpid()})
     prove_idle(host, address, own_pids=me)
     with open_controller(
@@ -156,7 +156,7 @@ def _look(
 
 def _compare(
     controller: Controller, paths: dict[int, str], claim: Claim, limits: Limits, *, full: bool
-) -> Found:
+) -> VerifyResult:
     namespaces = {n: controller.identify_namespace(n) for n in controller.active_namespaces()}
     blocks = {nsid: block_count(found.size) for nsid, found in namespaces.items()}
     seal = _seal(controller, claim)
@@ -202,8 +202,8 @@ def _found(
     seal: str,
     bytes_read: int,
     seconds: float,
-) -> Found:
-    return Found(
+) -> VerifyResult:
+    return VerifyResult(
         agreement=found.agreement,
         reasons=found.reasons,
         source=claim.source,

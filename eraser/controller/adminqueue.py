@@ -19,7 +19,7 @@ from eraser.controller.passthru import (
     status_of,
     success,
 )
-from eraser.controller.probe_process import ASKS, Asker, Question
+from eraser.controller.probe_process import ASKS, Asker, ReadCommand
 from eraser.host import command
 from eraser.protocol.report import CommandRecord
 
@@ -70,7 +70,7 @@ class AdminQueue:
         """
         self.check_open()
         if self.asker is not None and opcode in ASKS and not io and not send:
-            question = Question(opcode, nsid, cdw10, cdw11, cdw12, data_len, timeout)
+            question = ReadCommand(opcode, nsid, cdw10, cdw11, cdw12, data_len, timeout)
             return self._ask(self.asker, question, note)
         argv = passthru_argv(
             self.program,
@@ -112,7 +112,7 @@ class AdminQueue:
                 return done
             time.sleep(LATER_PAUSE)
 
-    def _ask(self, asker: Asker, question: Question, note: str) -> tuple[CommandRecord, bytes]:
+    def _ask(self, asker: Asker, question: ReadCommand, note: str) -> tuple[CommandRecord, bytes]:
         started_at, began = utc_now(), time.monotonic()
         answer = asker.ask(question, question.timeout + EXIT_GRACE)
         if answer is None:

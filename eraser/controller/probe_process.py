@@ -30,7 +30,7 @@ _ANSWER = struct.Struct("<III")
 
 
 @dataclass(frozen=True)
-class Question:
+class ReadCommand:
     """One reading command; ``length`` bytes are wanted."""
 
     opcode: int
@@ -67,7 +67,7 @@ class Asker:
         """The child's, which has the controller open; 0 where there is none."""
         return self._child
 
-    def ask(self, question: Question, patience: float) -> Answer | None:
+    def ask(self, question: ReadCommand, patience: float) -> Answer | None:
         """What the drive answers; None where nothing comes within ``patience`` seconds.
 
         Raises :class:`DriveError` for a command that is not for reading.

@@ -12,7 +12,7 @@ from eraser.protocol.identity import ControllerIdentity
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenController:
     """A controller of this host, as its driver read it."""
 
     address: str
@@ -23,9 +23,9 @@ class Seen:
     """The NQN that the kernel knows it by; empty on a kernel that does not tell."""
 
 
-def controllers(host: Host) -> tuple[Seen, ...]:
+def controllers(host: Host) -> tuple[SeenController, ...]:
     """Every NVMe controller of the host, also of fabrics. Raises :class:`IdentityError`."""
-    found: list[Seen] = []
+    found: list[SeenController] = []
     for name in host.children("/sys/class/nvme"):
         directory = f"/sys/class/nvme/{name}"
         try:
@@ -40,7 +40,7 @@ def controllers(host: Host) -> tuple[Seen, ...]:
                 f"expected to read serial and model of {name}, found {error.strerror}: cannot "
                 "prove that the drive is unique"
             ) from error
-        found.append(Seen(address, name, serial, model, _subsystem(host, directory)))
+        found.append(SeenController(address, name, serial, model, _subsystem(host, directory)))
     return tuple(found)
 
 
@@ -60,7 +60,7 @@ def _as_sysfs(value: str) -> str:
     return value.split("\0", 1)[0].strip(" ")
 
 
-def check(identity: ControllerIdentity, address: str, others: Iterable[Seen]) -> None:
+def check(identity: ControllerIdentity, address: str, others: Iterable[SeenController]) -> None:
     """Raises :class:`IdentityError` where the drive cannot be told from another. Pure.
 
     Nor where the kernel takes another controller for a second way to the same subsystem: it

@@ -20,7 +20,7 @@ GROWN_UP = 5.0
 
 
 @dataclass(frozen=True)
-class Told:
+class HookReload:
     """A libvirt daemon was told (SIGHUP) to look for hooks while this very file was there.
 
     ``start`` is in clock ticks since boot; ``inode`` and ``changed`` (st_ctime_ns) are the file's.
@@ -39,7 +39,7 @@ class Setup:
 
     slots: tuple[str, ...]
     hook: HookSettings | None = None
-    told: tuple[Told, ...] = ()
+    told: tuple[HookReload, ...] = ()
     pending: tuple[str, ...] = field(default=(), metadata=codec.LATE)
     """Commands that make its files count, and did not run or failed."""
 
@@ -72,7 +72,7 @@ def load(state_dir: Path) -> Setup | None:
         raise BadInputError(f"expected to read {path}, found {error.strerror}") from error
 
 
-def tell(host: Host) -> tuple[Told, ...]:
+def tell(host: Host) -> tuple[HookReload, ...]:
     """Tells every running libvirt daemon that sees our hook to look for hooks.
 
     Waits for daemons that have only just started. Raises ``OSError``.
@@ -86,5 +86,5 @@ def tell(host: Host) -> tuple[Told, ...]:
             continue  # a container with an /etc of its own: the self-check tells of it
         time.sleep(max(0.0, GROWN_UP - daemons.age(process)))
         daemons.tell_to_look(process)
-        told.append(Told(process.pid, process.start, boot, file.st_ino, file.st_ctime_ns))
+        told.append(HookReload(process.pid, process.start, boot, file.st_ino, file.st_ctime_ns))
     return tuple(told)

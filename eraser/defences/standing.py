@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from eraser.gate.hookfile import HOOK, HOOK_DIRECTORY, HOOKS
-from eraser.protocol.ticket import Defence, DefenceSeen, Standing
+from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding
 
 CLOCK_MARGIN = 2.0
 """Seconds: the kernel tells the time of its boot in whole ones."""
@@ -109,18 +109,18 @@ class WatcherSeen:
 
 def unknown(defence: Defence, error: object) -> DefenceSeen:
     """It could not be looked at."""
-    return DefenceSeen(defence, Standing.UNKNOWN, f"could not be looked at: {error}"[:500])
+    return DefenceSeen(defence, DefenceStanding.UNKNOWN, f"could not be looked at: {error}"[:500])
 
 
 def _seen(defence: Defence, trouble: str, well: str) -> DefenceSeen:
-    standing = Standing.ABSENT if trouble else Standing.PRESENT
+    standing = DefenceStanding.ABSENT if trouble else DefenceStanding.PRESENT
     return DefenceSeen(defence, standing, trouble or well)
 
 
 def hook(libvirt: LibvirtSeen) -> DefenceSeen:
     """Our file is there, runs, and is ours, for every daemon."""
     if libvirt.absent:
-        return DefenceSeen(Defence.HOOK, Standing.NOT_APPLICABLE, "no libvirt on this host")
+        return DefenceSeen(Defence.HOOK, DefenceStanding.NOT_APPLICABLE, "no libvirt on this host")
     trouble = next(
         (found for view in libvirt.views if (found := _hook_trouble(view, libvirt.expected))), ""
     )
@@ -168,7 +168,9 @@ def loaded(libvirt: LibvirtSeen) -> DefenceSeen:
     not one that is added later; where it found any, later ones count at once.
     """
     if libvirt.absent:
-        return DefenceSeen(Defence.LOADED, Standing.NOT_APPLICABLE, "no libvirt on this host")
+        return DefenceSeen(
+            Defence.LOADED, DefenceStanding.NOT_APPLICABLE, "no libvirt on this host"
+        )
     if not libvirt.daemons:
         if libvirt.idle_view.file is None:
             return _seen(Defence.LOADED, f"expected {HOOK} before libvirt starts; {SETUP}", "")
@@ -203,12 +205,14 @@ def patch(computes: Iterable[NovaComputeSeen]) -> DefenceSeen:
     """Every running nova-compute has our patch."""
     running = tuple(computes)
     if not running:
-        return DefenceSeen(Defence.PATCH, Standing.NOT_APPLICABLE, "no nova-compute runs here")
+        return DefenceSeen(
+            Defence.PATCH, DefenceStanding.NOT_APPLICABLE, "no nova-compute runs here"
+        )
     bare = [compute.pid for compute in running if not compute.patches]
     if bare and all(compute.age < COMING_UP for compute in running if not compute.patches):
         return DefenceSeen(
             Defence.PATCH,
-            Standing.UNKNOWN,
+            DefenceStanding.UNKNOWN,
             f"nova-compute (process {bare[0]}) has only just started: see again in a minute",
         )
     return _seen(
@@ -239,7 +243,7 @@ def rules(
     if pending and not drift:
         return DefenceSeen(
             Defence.RULES,
-            Standing.UNKNOWN,
+            DefenceStanding.UNKNOWN,
             f"NOT DONE: {'; '.join(pending)}; run 'nvme-eraser host-setup' again"[:500],
         )
     well = "; ".join((f"for {len(slots)} slots", *unprotected))
@@ -251,7 +255,7 @@ def watcher(seen: WatcherSeen) -> DefenceSeen:
     if not seen.held and seen.silent is not None and seen.silent <= WATCHER_SILENCE:
         return DefenceSeen(
             Defence.WATCHER,
-            Standing.UNKNOWN,
+            DefenceStanding.UNKNOWN,
             f"expected 'nvme-eraser watcher' to run, found that it ended within "
             f"{seen.silent:.0f} s: is it being restarted?",
         )

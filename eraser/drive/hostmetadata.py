@@ -35,7 +35,7 @@ class Element:
 
 
 @dataclass(frozen=True)
-class Change:
+class SetFeature:
     """Dword 11 and the data of one Set Features, with words for the report."""
 
     cdw11: int
@@ -79,13 +79,15 @@ def in_order(raw: bytes) -> bytes:
         return raw
 
 
-def changes(fid: int, wanted: bytes, found: bytes) -> tuple[Change, ...]:
+def changes(fid: int, wanted: bytes, found: bytes) -> tuple[SetFeature, ...]:
     """What makes ``wanted`` of ``found``, one element in each command: what a drive refuses is
     named, and keeps it from none of the others. Raises :class:`DriveError` as :func:`parse`."""
     return tuple(_changes(fid, parse(wanted), parse(found)))
 
 
-def _changes(fid: int, wanted: tuple[Element, ...], found: tuple[Element, ...]) -> Iterator[Change]:
+def _changes(
+    fid: int, wanted: tuple[Element, ...], found: tuple[Element, ...]
+) -> Iterator[SetFeature]:
     add, verb = (_ADD, "add") if fid == ENHANCED else (_ADD_OR_REPLACE, "set")
     for kind in sorted({each.kind for each in (*wanted, *found)}):
         here = sorted(each for each in found if each.kind == kind)
@@ -95,9 +97,11 @@ def _changes(fid: int, wanted: tuple[Element, ...], found: tuple[Element, ...]) 
         # Of 7Eh and 7Fh a type is replaced at once: a kill between leaves the one or the other.
         if here and (fid == ENHANCED or not there):
             gone = Element(kind, here[0].revision, b"")
-            yield Change(_DELETE, build((gone,)), f"feature {fid:#04x}: delete type {kind:#04x}")
+            yield SetFeature(
+                _DELETE, build((gone,)), f"feature {fid:#04x}: delete type {kind:#04x}"
+            )
         for each in there:
-            yield Change(add, build((each,)), f"feature {fid:#04x}: {verb} type {kind:#04x}")
+            yield SetFeature(add, build((each,)), f"feature {fid:#04x}: {verb} type {kind:#04x}")
 
 
 def types(raw: bytes) -> str:

@@ -16,7 +16,7 @@ from eraser.errors import BadInputError
 from eraser.protocol.condition import (
     BootPartitions,
     Condition,
-    Expected,
+    ExpectedCondition,
     FirmwareSlots,
     Lockdown,
     SecurityState,
@@ -69,7 +69,7 @@ def propose(
         namespaces=facts.namespaces,
         features=features,
         total_bytes=facts.total_bytes,
-        condition=Expected(
+        condition=ExpectedCondition(
             slot_firmware=tuple(sorted({held for held in slots if held} - {facts.firmware})),
             controllers=found.controllers,
             security=replace(found.security or SecurityState(), owner_untold=False),
@@ -196,7 +196,7 @@ def _pending(firmware: FirmwareSlots | None) -> Iterator[str]:
         )
 
 
-def _nonsense(wanted: Expected | None, unreadable: tuple[str, ...]) -> Iterator[str]:
+def _nonsense(wanted: ExpectedCondition | None, unreadable: tuple[str, ...]) -> Iterator[str]:
     """An older profile names nothing of it; behind nonsense about locks may stand one all the same,
     and no drive is handed out with that."""
     for what in unreadable:
@@ -205,7 +205,9 @@ def _nonsense(wanted: Expected | None, unreadable: tuple[str, ...]) -> Iterator[
             yield f"profile: expected a sensible answer about {what}, found nonsense"
 
 
-def _condition(profile: Profile, wanted: Expected, found: Condition, running: str) -> Iterator[str]:
+def _condition(
+    profile: Profile, wanted: ExpectedCondition, found: Condition, running: str
+) -> Iterator[str]:
     trusted = {*profile.firmware, *wanted.slot_firmware}
     yield from _firmware(trusted, found.firmware, running)
     security = found.security or SecurityState()
@@ -242,7 +244,7 @@ def _firmware(trusted: set[str], found: FirmwareSlots | None, running: str) -> I
         )
 
 
-def _boot(boot: BootPartitions | None, wanted: Expected) -> str:
+def _boot(boot: BootPartitions | None, wanted: ExpectedCondition) -> str:
     """What is compared of it: the content only where the profile names it."""
     if boot is None:
         return "none"

@@ -26,7 +26,7 @@ _FORMAT_MEMBERS = frozenset(
 _SIZE_MEMBERS = frozenset({"blocks", "capacity"})
 
 
-class Act(enum.StrEnum):
+class LayoutCommand(enum.StrEnum):
     """One kind of command."""
 
     DELETE = "delete"
@@ -43,7 +43,7 @@ class Act(enum.StrEnum):
 class LayoutStep:
     """One command. ``layout`` is what is to come of it; None for a namespace that is to go."""
 
-    act: Act
+    act: LayoutCommand
     nsid: int
     layout: NamespaceLayout | None = None
 
@@ -75,29 +75,29 @@ def layout_steps(
             differs = frozenset(layout.differences(other, tolerance))
             if not differs or (can_format and _formats(layout, other, differs, can_manage)):
                 if nsid in loose and can_manage:
-                    made.append(LayoutStep(Act.ATTACH, nsid, layout))
+                    made.append(LayoutStep(LayoutCommand.ATTACH, nsid, layout))
                 if differs:
-                    mended.append(LayoutStep(Act.REFORMAT, nsid, layout))
+                    mended.append(LayoutStep(LayoutCommand.REFORMAT, nsid, layout))
                 continue
         if not can_manage:
             continue
         if other is not None:
-            gone.append(LayoutStep(Act.DELETE, nsid))
+            gone.append(LayoutStep(LayoutCommand.DELETE, nsid))
         if layout is not None:
-            made.append(LayoutStep(Act.CREATE, nsid, layout))
+            made.append(LayoutStep(LayoutCommand.CREATE, nsid, layout))
     return (*gone, *_in_place(made, frozenset(expected)), *mended)
 
 
 def _in_place(made: list[LayoutStep], expected: frozenset[int]) -> Iterator[LayoutStep]:
     """With placeholders under the numbers that nobody wants, as far as a new one is above them."""
-    last = max((step.nsid for step in made if step.act is Act.CREATE), default=0)
+    last = max((step.nsid for step in made if step.act is LayoutCommand.CREATE), default=0)
     gaps = last - sum(nsid <= last for nsid in expected)
     below = 0 if gaps <= MAX_PLACEHOLDERS else last
     for step in made:
-        if step.act is Act.CREATE:
+        if step.act is LayoutCommand.CREATE:
             for nsid in range(below + 1, step.nsid):
                 if nsid not in expected:
-                    yield LayoutStep(Act.PLACE, nsid, placeholder(step.layout))
+                    yield LayoutStep(LayoutCommand.PLACE, nsid, placeholder(step.layout))
             below = max(below, step.nsid)
         yield step
 

@@ -95,7 +95,7 @@ class PlannedCommand:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ErasePlan:
     """What will be done; empty ``commands`` with a ``refusal`` where the policy allows nothing.
 
     Empty without one: Format it will be, and there is no namespace yet that it could erase.
@@ -184,7 +184,7 @@ def make_plan(
     caps: Capabilities,
     targets: tuple[FormatTarget, ...],
     applied: Applied | None = None,
-) -> Plan:
+) -> ErasePlan:
     """The ordered commands that ``policy`` wants and the drive offers.
 
     For Purge: every purge method that is offered. Where some are not, only if ``allow_fewer``.
@@ -197,23 +197,23 @@ def make_plan(
     if policy.label is Label.PURGE and purge:
         if len(purge) < len(applied.purge_methods) and not policy.allow_fewer:
             return _refused(policy, applied, caps, "it offers only some of them (allow_fewer)")
-        return Plan(purge, Label.PURGE, downgraded=False)
+        return ErasePlan(purge, Label.PURGE, downgraded=False)
     clear = _clear(applied.clear_methods, caps, targets)
     can_clear = any(offers(method, caps) for method in applied.clear_methods)
     if policy.label is Label.CLEAR:
         if can_clear:
-            return Plan(clear, Label.CLEAR, downgraded=False)
+            return ErasePlan(clear, Label.CLEAR, downgraded=False)
         if purge:
-            return Plan(purge, Label.PURGE, downgraded=False)
+            return ErasePlan(purge, Label.PURGE, downgraded=False)
     elif policy.allow_clear and can_clear:
-        return Plan(clear, Label.CLEAR, downgraded=True)
+        return ErasePlan(clear, Label.CLEAR, downgraded=True)
     hint = ""
     if policy.label is Label.PURGE and can_clear:
         hint = "it could do Clear, which the policy does not allow (allow_clear)"
     return _refused(policy, applied, caps, hint)
 
 
-def _refused(policy: Policy, applied: Applied, caps: Capabilities, hint: str) -> Plan:
+def _refused(policy: Policy, applied: Applied, caps: Capabilities, hint: str) -> ErasePlan:
     found = f"SANICAP {caps.sanicap:#x}, OACS {caps.oacs:#x}, FNA {caps.fna:#x}"
     wanted = applied.purge_methods if policy.label is Label.PURGE else applied.clear_methods
     offered = [method for method in wanted if offers(method, caps)]
@@ -226,4 +226,4 @@ def _refused(policy: Policy, applied: Applied, caps: Capabilities, hint: str) ->
         text += f"; quirks for its model skip {', '.join(applied.skipped)}"
     if hint:
         text += f"; {hint}"
-    return Plan((), None, downgraded=False, refusal=text)
+    return ErasePlan((), None, downgraded=False, refusal=text)

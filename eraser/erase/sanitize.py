@@ -18,7 +18,7 @@ SPROG_FULL = 65536
 """SPROG counts in parts of this; FFFFh stands when no sanitize is running."""
 
 
-class Standing(enum.StrEnum):
+class SanitizeStanding(enum.StrEnum):
     """How the newest sanitize in the log relates to our command."""
 
     RUNNING = "running"
@@ -41,7 +41,7 @@ class Standing(enum.StrEnum):
 class Assessment:
     """A standing, whether the log changed after our command, and one line for people."""
 
-    standing: Standing
+    standing: SanitizeStanding
     changed: bool
     reason: str
 
@@ -74,34 +74,36 @@ def assess(
     ours = now.cdw10 == cdw10
     if _running(now):
         if ours:
-            return Assessment(Standing.RUNNING, True, "log 81h: running")
+            return Assessment(SanitizeStanding.RUNNING, True, "log 81h: running")
         return Assessment(
-            Standing.FOREIGN,
+            SanitizeStanding.FOREIGN,
             False,
             f"log 81h: another sanitize is running (SCDW10 {now.cdw10:#x}, ours {cdw10:#x})",
         )
     changed = ours and changed_since(before, now, running_seen=running_seen)
     if now.state is SanitizeState.NEVER:
         return Assessment(
-            Standing.NOTHING,
+            SanitizeStanding.NOTHING,
             False,
             "log 81h: expected our sanitize, found that none ever ran (SSTAT 0)",
         )
     if now.state is SanitizeState.FAILED:
         return Assessment(
-            Standing.FAILED, changed, f"log 81h: sanitize failed (SSTAT 3, SCDW10 {now.cdw10:#x})"
+            SanitizeStanding.FAILED,
+            changed,
+            f"log 81h: sanitize failed (SSTAT 3, SCDW10 {now.cdw10:#x})",
         )
     if changed and now.cdw10 & PURGE_REQUIRED and not now.purged:
         return Assessment(
-            Standing.CLEARED,
+            SanitizeStanding.CLEARED,
             True,
             "log 81h: expected the drive to report that it purged (PRGD), as it was asked, found "
             "not",
         )
     if changed:
-        return Assessment(Standing.SUCCEEDED, True, "")
+        return Assessment(SanitizeStanding.SUCCEEDED, True, "")
     return Assessment(
-        Standing.STALE,
+        SanitizeStanding.STALE,
         False,
         "log 81h: expected a success newer than our command, found "
         + ("an older one, unchanged" if ours else f"one of another command ({now.cdw10:#x})"),
@@ -124,12 +126,12 @@ class AfterLoss(enum.StrEnum):
 def after_loss(cdw10: int, before: SanitizeLog, now: SanitizeLog) -> AfterLoss:
     """Decides from the log alone whether a command of unknown fate was executed."""
     found = assess(cdw10, before, now, running_seen=False)
-    if found.standing is Standing.RUNNING:
+    if found.standing is SanitizeStanding.RUNNING:
         return AfterLoss.WATCH
-    if found.standing is Standing.FOREIGN:
+    if found.standing is SanitizeStanding.FOREIGN:
         return AfterLoss.WAIT
-    if found.standing in (Standing.SUCCEEDED, Standing.CLEARED) or (
-        found.standing is Standing.FAILED and found.changed
+    if found.standing in (SanitizeStanding.SUCCEEDED, SanitizeStanding.CLEARED) or (
+        found.standing is SanitizeStanding.FAILED and found.changed
     ):
         return AfterLoss.TAKE
     return AfterLoss.SEND
@@ -197,8 +199,8 @@ class Watchdog:
 
 def verdict(assessment: Assessment) -> Verdict:
     """The method's own verdict at its end."""
-    if assessment.standing is Standing.SUCCEEDED:
+    if assessment.standing is SanitizeStanding.SUCCEEDED:
         return Verdict.ERASED
-    if assessment.standing is Standing.FAILED:
+    if assessment.standing is SanitizeStanding.FAILED:
         return Verdict.NOT_ERASED
     return Verdict.UNKNOWN

@@ -19,7 +19,7 @@ from eraser.ownership import audit, revocation
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
 from eraser.ownership.facts import CaseSeen, DriveSeen, SlotFacts, Starting
-from eraser.ownership.model import Book, Moment
+from eraser.ownership.model import Book, SteadyTime
 
 START_SECONDS = 24.0
 """For a whole decision where nobody says how long it may take; the hook does."""
@@ -45,16 +45,16 @@ class GateRefusedError(EraserError):
 
 
 @dataclass(frozen=True)
-class Passed:
+class StartPassed:
     """A start was let in; ``admissions`` is empty where no drive of ours is concerned."""
 
     domain: str
-    admissions: tuple[rules.Admission, ...]
+    admissions: tuple[rules.StartAdmission, ...]
 
 
 def check(
     state_dir: Path, run_dir: Path, host: Host, document: bytes, seconds: float = START_SECONDS
-) -> Passed:
+) -> StartPassed:
     """Lets a domain start on all of its NVMe drives, or on none, within ``seconds``.
 
     What is let in stands in the book when this returns. Raises :class:`GateRefusedError` naming
@@ -93,11 +93,11 @@ def _check(
     starting: Starting,
     named: frozenset[str],
     seconds: float,
-) -> Passed:
+) -> StartPassed:
     classes = {address: pci_class(host, address) for address in named}
     needed = rules.needing(named, classes, audit.exemptions(state_dir).addresses)
     if not needed:
-        return Passed(starting.name, ())
+        return StartPassed(starting.name, ())
     ends = time.monotonic() + seconds
     if not starting.uuid:
         raise refused(starting, "expected a uuid in its definition, found none")
@@ -116,17 +116,17 @@ def _check(
                 for address in needed
             ]
             found = [rules.admit(each, starting) for each in facts]
-            admissions = tuple(each for each in found if isinstance(each, rules.Admission))
-            refusals = [each for each in found if isinstance(each, rules.Refusal)]
+            admissions = tuple(each for each in found if isinstance(each, rules.StartAdmission))
+            refusals = [each for each in found if isinstance(each, rules.StartRefusal)]
             if refusals:
                 # What can never be good again is told with the next hello, and erased again.
                 book.write(_voided(book.book, refusals))
                 raise refused(starting, " | ".join(map(str, refusals)))
-            book.write(rules.consume(book.book, admissions, starting, Moment.now(), utc_now()))
-    return Passed(starting.name, admissions)
+            book.write(rules.consume(book.book, admissions, starting, SteadyTime.now(), utc_now()))
+    return StartPassed(starting.name, admissions)
 
 
-def _voided(book: Book, refusals: list[rules.Refusal]) -> Book:
+def _voided(book: Book, refusals: list[rules.StartRefusal]) -> Book:
     for each in refusals:
         if each.void:
             book = revocation.void(book, each.address, each.void)

@@ -11,13 +11,13 @@ from eraser.clock import utc_now
 from eraser.errors import BadInputError, DriveError
 from eraser.gate import rules
 from eraser.gate.admit import LOOK_SECONDS, pci_class
-from eraser.gate.adoption import Adopted, Having, SlotNow, adopt
+from eraser.gate.adoption import Adopted, DomainDrives, SlotNow, adopt
 from eraser.gate.look import look
 from eraser.host import domains
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import audit, pending
 from eraser.ownership import store as books
-from eraser.ownership.audit import Word
+from eraser.ownership.audit import AuditEntry
 from eraser.ownership.cases import read_case
 from eraser.ownership.model import Allowance, PciIds
 from eraser.state import hostcard
@@ -36,7 +36,7 @@ def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) 
         if plan:
             return found
         if renew:
-            audit.account(state_dir, Word(at, by, "renew", "", "", book.damage))
+            audit.account(state_dir, AuditEntry(at, by, "renew", "", "", book.damage))
             aside = books.book_file(state_dir).with_name(f"book.damaged.{at}.json")
             # Under a second name, not away: without any book owners would count as nobody.
             os.link(books.book_file(state_dir), aside)
@@ -44,7 +44,7 @@ def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) 
             pending.forget(state_dir)
         for address, owner in found.owners:
             reason = "running" if owner.identity is None else "defined"
-            audit.account(state_dir, Word(at, by, "adopt", address, owner.domain, reason))
+            audit.account(state_dir, AuditEntry(at, by, "adopt", address, owner.domain, reason))
         book.write(found.book)
     return found
 
@@ -56,16 +56,16 @@ def _need_card(state_dir: Path) -> None:
         )
 
 
-def _now(state_dir: Path, host: Host) -> tuple[tuple[Having, ...], dict[str, SlotNow]]:
+def _now(state_dir: Path, host: Host) -> tuple[tuple[DomainDrives, ...], dict[str, SlotNow]]:
     exempt = audit.exemptions(state_dir).addresses
-    found: dict[str, Having] = {}
+    found: dict[str, DomainDrives] = {}
     for each in domains.listed(host):
         named = each.named
         if not named.uuid:
             raise BadInputError(f"expected a uuid in {each.file}, found none; define it anew")
         classes = {address: pci_class(host, address) for address in named.addresses}
         needed = frozenset(rules.needing(named.addresses, classes, exempt))
-        before = found.get(named.uuid, Having(named.uuid, named.domain, frozenset(), False))
+        before = found.get(named.uuid, DomainDrives(named.uuid, named.domain, frozenset(), False))
         found[named.uuid] = dataclasses.replace(
             before,
             addresses=before.addresses | needed,
@@ -104,7 +104,7 @@ def allow(
     with books.opened(state_dir) as book:
         found = book.book
         for address in given:
-            audit.account(state_dir, Word(at, by, "allow", address, domain, reason))
+            audit.account(state_dir, AuditEntry(at, by, "allow", address, domain, reason))
             entry = found.entry(address)
             word = Allowance(by, reason, at, domain)
             found = found.with_entry(dataclasses.replace(entry, allowance=word))

@@ -14,7 +14,7 @@ _UNTOUCHED = (CaseStanding.NONE, CaseStanding.IN_USE)
 
 
 @dataclass(frozen=True)
-class Having:
+class DomainDrives:
     """A domain that is defined or running and names managed drives."""
 
     uuid: str
@@ -41,7 +41,9 @@ class Adopted:
     conflicts: tuple[str, ...]
 
 
-def adopt(book: Book, domains: Iterable[Having], slots: Mapping[str, SlotNow], at: str) -> Adopted:
+def adopt(
+    book: Book, domains: Iterable[DomainDrives], slots: Mapping[str, SlotNow], at: str
+) -> Adopted:
     """Records each domain as the owner of the drives that it names, where nobody else is.
 
     After the first time only where the gate never had to do with the slot: what came later has a
@@ -77,7 +79,7 @@ def adopt(book: Book, domains: Iterable[Having], slots: Mapping[str, SlotNow], a
     return Adopted(book, tuple(added), tuple(conflicts))
 
 
-def _conflict(book: Book, address: str, having: list[Having], now: SlotNow) -> str:
+def _conflict(book: Book, address: str, having: list[DomainDrives], now: SlotNow) -> str:
     entry = book.entry(address)
     names = " and ".join(sorted(f"{each.name!r} ({each.uuid})" for each in having))
     if len(having) > 1:

@@ -67,7 +67,7 @@ def look(
     return _with_namesakes(seen, others)
 
 
-def _others(host: Host) -> tuple[unique.Seen, ...] | IdentityError:
+def _others(host: Host) -> tuple[unique.SeenController, ...] | IdentityError:
     """Every controller of the host, read from sysfs once for all drives; or why that failed."""
     try:
         return unique.controllers(host)
@@ -76,7 +76,7 @@ def _others(host: Host) -> tuple[unique.Seen, ...] | IdentityError:
 
 
 def _with_namesakes(
-    seen: dict[str, DriveSeen], others: tuple[unique.Seen, ...] | IdentityError
+    seen: dict[str, DriveSeen], others: tuple[unique.SeenController, ...] | IdentityError
 ) -> dict[str, DriveSeen]:
     """Each drive with why it cannot be told from another."""
     if isinstance(others, IdentityError):

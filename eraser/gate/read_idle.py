@@ -13,7 +13,7 @@ from eraser.ownership import rest
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
 from eraser.ownership.facts import CaseStanding
-from eraser.ownership.model import Moment, Owner
+from eraser.ownership.model import Owner, SteadyTime
 from eraser.ownership.revocation import START_GRACE_SECONDS
 from eraser.protocol.ticket import Counters
 
@@ -30,7 +30,7 @@ def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
         wish = rest.wish(owner, PciFunction(host, address).driver, book.incarnation)
         if wish is None or owner is None:
             return "there is no need to"
-        if wish is rest.Wish.FORGET:
+        if wish is rest.IdleAction.FORGET:
             if not _runs(host, owner):
                 return "its owner does not run"
             return _write(state_dir, host, address, owner, None)
@@ -44,7 +44,7 @@ def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
         if rest.stand_still(book.entry(address), drive.counters):
             return "the drive counts nothing, so its counters would tell of no use"
         # After the look: what was read is at rest only if nobody had begun to use it by then.
-        if owner.let_in is not None and Moment.now().within(START_GRACE_SECONDS, owner.let_in):
+        if owner.let_in is not None and SteadyTime.now().within(START_GRACE_SECONDS, owner.let_in):
             return "its owner was let in a moment ago"
         if _runs(host, owner):
             return "its owner runs"

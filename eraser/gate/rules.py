@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from eraser.controller.spec import SanitizeState
 from eraser.ownership.counters import since_intake, since_rest
 from eraser.ownership.facts import CaseStanding, SlotFacts, Starting
-from eraser.ownership.model import Book, Entry, Moment, Owner, PciIds
+from eraser.ownership.model import Book, Owner, PciIds, SlotEntry, SteadyTime
 from eraser.ownership.revocation import parted, voided
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import AllowanceUsed, TicketState
@@ -36,7 +36,7 @@ _RELEASE = (
 )
 
 
-class Way(enum.StrEnum):
+class AdmittedBy(enum.StrEnum):
     """By what a start was let in."""
 
     OWNER = "owner"
@@ -45,16 +45,16 @@ class Way(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Admission:
+class StartAdmission:
     """The domain may have this drive."""
 
     address: str
-    way: Way
+    way: AdmittedBy
     identity: ControllerIdentity
 
 
 @dataclass(frozen=True)
-class Refusal:
+class StartRefusal:
     """It may not: what was found, and what a person can do."""
 
     address: str
@@ -83,7 +83,7 @@ def needing(
     )
 
 
-def admit(facts: SlotFacts, starting: Starting) -> Admission | Refusal:
+def admit(facts: SlotFacts, starting: Starting) -> StartAdmission | StartRefusal:
     """Decides about one drive."""
     barred = _barred(facts)
     if barred is not None or facts.drive.identity is None:
@@ -92,13 +92,13 @@ def admit(facts: SlotFacts, starting: Starting) -> Admission | Refusal:
     owned = _by_owner(facts, starting, identity)
     away = "" if owned else _away(facts)
     if not owned and not away:
-        return Admission(facts.address, Way.OWNER, identity)
+        return StartAdmission(facts.address, AdmittedBy.OWNER, identity)
     ticket = _by_ticket(facts, identity)
     if ticket is None:
-        return Admission(facts.address, Way.TICKET, identity)
+        return StartAdmission(facts.address, AdmittedBy.TICKET, identity)
     allowance = facts.entry.allowance
     if allowance is not None and allowance.domain in ("", starting.uuid):
-        return Admission(facts.address, Way.ALLOWANCE, identity)
+        return StartAdmission(facts.address, AdmittedBy.ALLOWANCE, identity)
     if facts.entry.owner is not None and facts.entry.owner.domain == starting.uuid:
         return _refused(facts, owned or away, _OTHER_DRIVE if owned else _LOOK_FIRST)
     if not facts.adopted and facts.entry.owner is None and facts.entry.ticket is None:
@@ -110,11 +110,11 @@ def admit(facts: SlotFacts, starting: Starting) -> Admission | Refusal:
     return ticket
 
 
-def _refused(facts: SlotFacts, found: str, do: str, void: str = "") -> Refusal:
-    return Refusal(facts.address, found, do, void)
+def _refused(facts: SlotFacts, found: str, do: str, void: str = "") -> StartRefusal:
+    return StartRefusal(facts.address, found, do, void)
 
 
-def _barred(facts: SlotFacts) -> Refusal | None:
+def _barred(facts: SlotFacts) -> StartRefusal | None:
     """What keeps everybody from the drive."""
     case, drive = facts.case, facts.drive
     if facts.locked:
@@ -188,7 +188,7 @@ def _away(facts: SlotFacts) -> str:
     return ""
 
 
-def _by_ticket(facts: SlotFacts, identity: ControllerIdentity) -> Refusal | None:
+def _by_ticket(facts: SlotFacts, identity: ControllerIdentity) -> StartRefusal | None:
     """Why the slot's ticket does not let anybody in; None where it does."""
     kept, case, owner = facts.entry.ticket, facts.case, facts.entry.owner
     if owner is not None:
@@ -227,17 +227,17 @@ def _by_ticket(facts: SlotFacts, identity: ControllerIdentity) -> Refusal | None
     return None
 
 
-def _void(facts: SlotFacts, why: str) -> Refusal:
+def _void(facts: SlotFacts, why: str) -> StartRefusal:
     return _refused(facts, why, _RELEASE, why)
 
 
 def consume(
-    book: Book, admissions: Iterable[Admission], starting: Starting, now: Moment, at: str
+    book: Book, admissions: Iterable[StartAdmission], starting: Starting, now: SteadyTime, at: str
 ) -> Book:
     """The book after a start was let in on all of its drives."""
     for admission in admissions:
         entry = book.entry(admission.address)
-        if admission.way is Way.ALLOWANCE and entry.allowance is not None:
+        if admission.way is AdmittedBy.ALLOWANCE and entry.allowance is not None:
             allowance = entry.allowance
             book = book.with_used(
                 AllowanceUsed(admission.address, starting.uuid, allowance.by, allowance.reason, at)
@@ -247,10 +247,12 @@ def consume(
     return book
 
 
-def _owner(book: Book, admission: Admission, starting: Starting, now: Moment, at: str) -> Owner:
+def _owner(
+    book: Book, admission: StartAdmission, starting: Starting, now: SteadyTime, at: str
+) -> Owner:
     """The record of who has the drive from now on; its own restart keeps when that began."""
     before = book.entry(admission.address).owner
-    keeps = before is not None and admission.way is Way.OWNER
+    keeps = before is not None and admission.way is AdmittedBy.OWNER
     return Owner(
         domain=starting.uuid,
         name=starting.name,
@@ -263,18 +265,20 @@ def _owner(book: Book, admission: Admission, starting: Starting, now: Moment, at
     )
 
 
-def _given(entry: Entry, admission: Admission, owner: Owner, at: str) -> Entry:
+def _given(entry: SlotEntry, admission: StartAdmission, owner: Owner, at: str) -> SlotEntry:
     before = entry.owner
     if before is not None and before.domain != owner.domain:
         entry = parted(entry, before, at)
     entry = dataclasses.replace(entry, owner=owner)
-    if admission.way is Way.TICKET and entry.ticket is not None:
+    if admission.way is AdmittedBy.TICKET and entry.ticket is not None:
         used = dataclasses.replace(entry.ticket, state=TicketState.USED, reason="")
         entry = dataclasses.replace(entry, ticket=used)
     else:
         entry = voided(entry, f"domain {owner.name!r} was let in by its {admission.way.value}")
     word = entry.allowance
-    if word is not None and (admission.way is not Way.OWNER or word.domain in ("", owner.domain)):
+    if word is not None and (
+        admission.way is not AdmittedBy.OWNER or word.domain in ("", owner.domain)
+    ):
         # This was the start that it was for, needed or not; left over it would let another in.
         entry = dataclasses.replace(entry, allowance=None)
     return entry

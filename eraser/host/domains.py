@@ -32,7 +32,7 @@ _PATH = re.compile(r"/dev/[^\s,;\"']+")
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedDomain:
     """A domain, every host PCI address that it names, and every path below /dev."""
 
     domain: str
@@ -43,24 +43,24 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedDomain:
     """A domain of one of libvirt's files."""
 
     file: str
     running: bool
     """It stands among the running, paused and transient ones."""
-    named: Named
+    named: NamedDomain
 
 
 @dataclass(frozen=True)
-class Claim:
+class DomainClaim:
     """A domain names the drive, running or not."""
 
     domain: str
     file: str
 
 
-def named(document: bytes) -> Named:
+def named(document: bytes) -> NamedDomain:
     """What a domain's devices name.
 
     A host address is an ``address`` below a ``source`` (hostdev, interface, disk type nvme, also
@@ -86,7 +86,9 @@ def named(document: bytes) -> Named:
         for value in element.attrib.values():
             paths.update(_PATH.findall(value))
     uuid = domain.findtext("uuid", "").strip().lower()
-    return Named(domain.findtext("name", "(no name)"), uuid, frozenset(found), frozenset(paths))
+    return NamedDomain(
+        domain.findtext("name", "(no name)"), uuid, frozenset(found), frozenset(paths)
+    )
 
 
 def _numerical(element: ElementTree.Element) -> str | None:
@@ -114,7 +116,7 @@ def _in_argument(value: str) -> Iterator[str]:
 
 def claims(
     host: Host, address: str, leads_to_it: Callable[[str], bool]
-) -> tuple[tuple[Claim, ...], tuple[str, ...]]:
+) -> tuple[tuple[DomainClaim, ...], tuple[str, ...]]:
     """The claims on ``address``, and the files that were read.
 
     ``leads_to_it`` tells of a path below /dev whether the drive is behind it. Raises
@@ -122,14 +124,14 @@ def claims(
     """
     known = listed(host)
     found = tuple(
-        Claim(each.named.domain, each.file)
+        DomainClaim(each.named.domain, each.file)
         for each in known
         if address in each.named.addresses or any(map(leads_to_it, sorted(each.named.paths)))
     )
     return found, tuple(each.file for each in known)
 
 
-def listed(host: Host) -> tuple[Listed, ...]:
+def listed(host: Host) -> tuple[ListedDomain, ...]:
     """Every domain of this host, defined or running; one that is both stands twice, or more often.
 
     Raises :class:`InUseError` where a file cannot be read or understood.
@@ -146,13 +148,13 @@ def listed(host: Host) -> tuple[Listed, ...]:
     return tuple(found)
 
 
-def _listed(host: Host, view: str) -> Iterator[Listed]:
+def _listed(host: Host, view: str) -> Iterator[ListedDomain]:
     """The domains in libvirt's directories below ``view``."""
     for directory in DIRECTORIES:
         for name, document in _documents(host, f"{view}{directory}"):
             path = f"{view}{directory}/{name}"
             try:
-                yield Listed(path, directory == RUNNING, named(document))
+                yield ListedDomain(path, directory == RUNNING, named(document))
             except ValueError as error:
                 raise InUseError(
                     f"cannot prove idle: expected a domain in {path}, found {error}; "

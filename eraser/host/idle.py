@@ -65,7 +65,7 @@ class IdleFacts:
     iommu_group: str | None
     virtual_functions: int
     nodes: tuple[Node, ...]
-    claims: tuple[domains.Claim, ...]
+    claims: tuple[domains.DomainClaim, ...]
     domain_files: tuple[str, ...]
     processes: int
     vfio_users: tuple[openers.Opener, ...]
@@ -200,7 +200,7 @@ def _leads_to(function: PciFunction, nodes: tuple[Node, ...], path: str) -> bool
 
 def _gather(
     function: PciFunction,
-    claims: tuple[domains.Claim, ...],
+    claims: tuple[domains.DomainClaim, ...],
     files: tuple[str, ...],
     own_pids: frozenset[int],
     claimed: Collection[str],
@@ -240,7 +240,9 @@ def _gather(
     )
 
 
-def _system_mounts(mounts: dict[int, tuple[openers.Mount, ...]]) -> tuple[openers.Mount, ...]:
+def _system_mounts(
+    mounts: dict[int, tuple[openers.MountLine, ...]],
+) -> tuple[openers.MountLine, ...]:
     if 1 not in mounts:
         raise InUseError("cannot prove idle: expected the mounts of process 1, found none")
     return mounts[1]

@@ -45,7 +45,7 @@ Found = tuple[int, str, str, tuple[bool, int] | None]
 
 
 @dataclass(frozen=True)
-class Mount:
+class MountLine:
     """One line of somebody's mountinfo."""
 
     pid: int
@@ -71,13 +71,13 @@ def command(host: Host, pid: int) -> str:
         return ""
 
 
-def mounts(host: Host, processes: list[int]) -> dict[int, tuple[Mount, ...]]:
+def mounts(host: Host, processes: list[int]) -> dict[int, tuple[MountLine, ...]]:
     """What each process sees mounted; processes of one namespace and root are read once.
 
     Raises :class:`InUseError` where a process's mounts cannot be read.
     """
-    seen: dict[tuple[str, str], tuple[Mount, ...]] = {}
-    found: dict[int, tuple[Mount, ...]] = {}
+    seen: dict[tuple[str, str], tuple[MountLine, ...]] = {}
+    found: dict[int, tuple[MountLine, ...]] = {}
     for pid in processes:
         try:
             place = f"/proc/{pid}"
@@ -95,13 +95,13 @@ def mounts(host: Host, processes: list[int]) -> dict[int, tuple[Mount, ...]]:
     return found
 
 
-def _mountinfo(pid: int, text: str) -> Iterator[Mount]:
+def _mountinfo(pid: int, text: str) -> Iterator[MountLine]:
     """proc(5), /proc/pid/mountinfo: fields before and after a lone hyphen."""
     for line in text.splitlines():
         fields = line.split(" ")
         try:
             rest = fields[fields.index("-", 6) + 1 :]
-            yield Mount(pid, fields[2], unescape(fields[4]), rest[0], unescape(rest[1]))
+            yield MountLine(pid, fields[2], unescape(fields[4]), rest[0], unescape(rest[1]))
         except (ValueError, IndexError) as error:
             raise InUseError(
                 f"cannot prove idle: expected a mount in /proc/{pid}/mountinfo, found {line[:80]!r}"

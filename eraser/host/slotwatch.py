@@ -21,7 +21,7 @@ _IDS = ("vendor", "device", "subsystem_vendor", "subsystem_device")
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownSlot:
     """A slot at one look.
 
     ``directory`` is ``PciFunction.number``: 0 where none is there.
@@ -45,11 +45,11 @@ class Memory:
     """All slots at the last look, and the boot that it was in."""
 
     boot: str = ""
-    slots: tuple[Known, ...] = ()
+    slots: tuple[KnownSlot, ...] = ()
 
 
 @dataclass(frozen=True)
-class Change:
+class SlotAction:
     """What to do about a slot: void its ticket for this reason (empty: leave it), ring the bell.
 
     ``returned``: the reason is that it vanished, and it is there again.
@@ -60,14 +60,16 @@ class Change:
     returned: bool = False
 
 
-def compare(before: Known | None, now: Known, *, same_boot: bool) -> tuple[Change, Known]:
+def compare(
+    before: KnownSlot | None, now: KnownSlot, *, same_boot: bool
+) -> tuple[SlotAction, KnownSlot]:
     """What follows, and what to remember.
 
     After a reboot nothing is known to have vanished: a drive may only be slow to come up. Whether
     it was elsewhere meanwhile the gate finds by identity and counters.
     """
     if before is None:
-        return Change(), now
+        return SlotAction(), now
     kept = dataclasses.replace(now, ids=now.ids or before.ids, drive=now.drive or before.drive)
     void, returned = "", False
     if before.ids and now.ids and before.ids != now.ids:
@@ -81,16 +83,16 @@ def compare(before: Known | None, now: Known, *, same_boot: bool) -> tuple[Chang
     if void and now.directory:
         kept = dataclasses.replace(now, ids=now.ids, drive=now.drive)
     moved = (before.driver, before.directory) != (now.driver, now.directory)
-    return Change(void, bool(void) or (same_boot and moved), returned), kept
+    return SlotAction(void, bool(void) or (same_boot and moved), returned), kept
 
 
-def see(host: Host, address: str) -> Known:
+def see(host: Host, address: str) -> KnownSlot:
     """A slot as it is now. Raises :class:`DriveError` and ``OSError``, but not where it is gone."""
     function = PciFunction(host, address)
     directory = function.number
     try:
         ids = ":".join(f"{function.pci_id(name):04x}" for name in _IDS)
-        known = Known(function.address, directory, function.driver or "", ids, _drive(function))
+        known = KnownSlot(function.address, directory, function.driver or "", ids, _drive(function))
         # It may have gone and come back between the first line and here.
         if directory and function.number == directory:
             return known
@@ -99,7 +101,7 @@ def see(host: Host, address: str) -> Known:
     except DriveError:
         if function.present:
             raise
-    return Known(function.address, 0, "", "", "")
+    return KnownSlot(function.address, 0, "", "", "")
 
 
 def _drive(function: PciFunction) -> str:

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 
-from eraser.host.openers import Mount, unescape
+from eraser.host.openers import MountLine, unescape
 from eraser.host.sysfs import Host, Node
 
 SYSTEM_POINTS = ("/", "/boot", "/boot/efi", "/efi", "/usr", "/var")
@@ -44,7 +44,7 @@ def names_node(host: Host, path: str, nodes: Iterable[Node]) -> bool:
     return (stat.S_ISBLK(status.st_mode), status.st_rdev) in {node.device for node in known}
 
 
-def system_disks(host: Host, mounts: Iterable[Mount]) -> frozenset[str]:
+def system_disks(host: Host, mounts: Iterable[MountLine]) -> frozenset[str]:
     """Names of the physical disks below the system's own file systems and its kernel's devices.
 
     Raises ``OSError``.
@@ -112,7 +112,7 @@ def _physical(host: Host, numbers: str) -> Iterator[str]:
         yield from _physical(host, host.text(f"/sys/class/block/{slave}/dev"))
 
 
-def mounted(nodes: Iterable[Node], mounts: Iterable[Mount]) -> Iterator[str]:
+def mounted(nodes: Iterable[Node], mounts: Iterable[MountLine]) -> Iterator[str]:
     """One reason per mount of a node in any mount namespace."""
     numbers = {node.numbers: node.name for node in nodes if node.block}
     names = {f"/dev/{name}" for name in numbers.values()}

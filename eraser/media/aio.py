@@ -61,7 +61,7 @@ def _memory(size: int) -> memoryview:
 
 
 @dataclass(frozen=True)
-class Request:
+class AioRequest:
     """One group of reads: ``length`` bytes at each of ``offsets``."""
 
     offsets: Sequence[int]
@@ -73,7 +73,7 @@ class Group:
     """What a request brought. ``data`` holds the reads one after the other and is valid until the
     next group is asked for; ``failed`` numbers the reads that did not deliver every byte."""
 
-    request: Request
+    request: AioRequest
     data: memoryview
     failed: tuple[int, ...]
 
@@ -89,7 +89,7 @@ class Queue(ABC):
         self._left = [0] * groups
         self._failed: list[list[int]] = [[] for _ in range(groups)]
 
-    def read(self, requests: Iterable[Request]) -> Generator[Group, None, None]:
+    def read(self, requests: Iterable[AioRequest]) -> Generator[Group, None, None]:
         """Each request's group. A request has at most ``slots`` reads, and more than one only
         with reads of the full slot size. A queue serves one call.
 
@@ -97,7 +97,7 @@ class Queue(ABC):
         """
         source = iter(requests)
         free = list(range(len(self._left)))
-        flying: deque[tuple[int, Request]] = deque()
+        flying: deque[tuple[int, AioRequest]] = deque()
         while True:
             while free and (request := next(source, None)) is not None:
                 group = free.pop()
@@ -119,7 +119,7 @@ class Queue(ABC):
         """Nothing is in flight afterwards. The buffer goes when the last view of it does."""
 
     @abstractmethod
-    def _submit(self, group: int, request: Request) -> None: ...
+    def _submit(self, group: int, request: AioRequest) -> None: ...
 
     @abstractmethod
     def _wait(self, group: int) -> None: ...
@@ -128,7 +128,7 @@ class Queue(ABC):
 class SyncQueue(Queue):
     """The same without AIO: every read is finished when it is submitted."""
 
-    def _submit(self, group: int, request: Request) -> None:
+    def _submit(self, group: int, request: AioRequest) -> None:
         for slot, offset in enumerate(request.offsets):
             start = (group * self._slots + slot) * self._slot_bytes
             try:
@@ -207,7 +207,7 @@ class AioQueue(Queue):
             if code != errno.EINTR:
                 raise OSError(code, os.strerror(code))
 
-    def _submit(self, group: int, request: Request) -> None:
+    def _submit(self, group: int, request: AioRequest) -> None:
         length = request.length
         self._expected[group] = length
         slot = group * self._slots

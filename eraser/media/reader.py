@@ -19,7 +19,7 @@ from itertools import islice
 from types import TracebackType
 
 from eraser.errors import DriveError
-from eraser.media.aio import Group, Queue, Request, open_queue
+from eraser.media.aio import AioRequest, Group, Queue, open_queue
 from eraser.media.blocks import BLOCK, block_count, block_length
 from eraser.media.passread import Rescue
 
@@ -56,7 +56,7 @@ class Batch:
     failed: tuple[int, ...] = ()
 
 
-class Device:
+class BlockDevice:
     """A namespace's block device (or, for tests and images, a plain file) under O_DIRECT.
 
     Raises :class:`DriveError` where it cannot be opened so, is empty, or has sectors that do not
@@ -110,7 +110,7 @@ class Device:
         """For commands of our own to the namespace."""
         return self._fd
 
-    def __enter__(self) -> Device:
+    def __enter__(self) -> BlockDevice:
         return self
 
     def __exit__(
@@ -174,7 +174,7 @@ class Device:
             groups.close()
             self._release(queue)
 
-    def _batch_requests(self, indexes: Iterable[int]) -> Iterator[Request]:
+    def _batch_requests(self, indexes: Iterable[int]) -> Iterator[AioRequest]:
         source = iter(indexes)
         short = self.blocks - 1 if self.size % BLOCK else self.blocks
         while chunk := list(islice(source, BATCH)):
@@ -182,11 +182,11 @@ class Device:
             if min(chunk) < 0 or last >= self.blocks:
                 raise ValueError(f"expected blocks below {self.blocks}, found {chunk}")
             if last != short:
-                yield Request([n * BLOCK for n in chunk], BLOCK)
+                yield AioRequest([n * BLOCK for n in chunk], BLOCK)
                 continue
             if whole := [n * BLOCK for n in chunk if n != short]:
-                yield Request(whole, BLOCK)
-            yield Request([short * BLOCK], block_length(short, self.size))
+                yield AioRequest(whole, BLOCK)
+            yield AioRequest([short * BLOCK], block_length(short, self.size))
 
     def read_sequential(
         self, start: int, stop: int
@@ -209,12 +209,12 @@ class Device:
             groups.close()
             self._release(queue)
 
-    def _window_requests(self, start: int, stop: int) -> Iterator[Request]:
+    def _window_requests(self, start: int, stop: int) -> Iterator[AioRequest]:
         if not 0 <= start <= stop <= self.blocks:
             raise ValueError(f"expected blocks 0 to {self.blocks}, found {start} to {stop}")
         end = min(stop * BLOCK, self.size)
         for at in range(start * BLOCK, end, WINDOW):
-            yield Request([at], min(WINDOW, end - at))
+            yield AioRequest([at], min(WINDOW, end - at))
 
     def _split(
         self, group: Group, first: int

@@ -47,7 +47,7 @@ class Exemptions:
 
 
 @dataclass(frozen=True)
-class Word:
+class AuditEntry:
     """One line of the audit file: who told the gate what, and why."""
 
     at: str
@@ -84,14 +84,14 @@ def exempt(state_dir: Path, address: str, reason: str, by: str) -> None:
     at = utc_now()
     with store.locked(state_dir):
         known = exemptions(state_dir).without(address).exemptions
-        account(state_dir, Word(at, by, "exempt", address, "", reason))
+        account(state_dir, AuditEntry(at, by, "exempt", address, "", reason))
         _write(state_dir, Exemptions((*known, Exemption(address, reason, by, at))))
 
 
 def include(state_dir: Path, address: str, reason: str, by: str) -> None:
     """Takes it into the gate's care again. Raises ``EraserError``, ``OSError``."""
     with store.locked(state_dir):
-        account(state_dir, Word(utc_now(), by, "include", address, "", reason))
+        account(state_dir, AuditEntry(utc_now(), by, "include", address, "", reason))
         _write(state_dir, exemptions(state_dir).without(address))
 
 
@@ -99,7 +99,7 @@ def _write(state_dir: Path, found: Exemptions) -> None:
     replace_durably(exempt_file(state_dir), codec.canonical(found) + b"\n")
 
 
-def account(state_dir: Path, word: Word) -> None:
+def account(state_dir: Path, word: AuditEntry) -> None:
     """Appends to the audit file; it is on the disk when this returns. Needs the gate's lock.
 
     Raises ``OSError``: without an account nothing is allowed.

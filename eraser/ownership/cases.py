@@ -15,7 +15,7 @@ from eraser.state.case_dir import CasePlace
 
 
 @dataclass(frozen=True)
-class Ending:
+class CaseEnding:
     """What the gate needs of a case's report; the rest of it is long, and a guest waits."""
 
     outcome: Outcome
@@ -47,7 +47,7 @@ def _of_order(state_dir: Path, order_id: str, generation: int) -> CaseSeen:
         raw = CasePlace.of_order(state_dir, order_id).report_file.read_bytes()
     except FileNotFoundError:
         return CaseSeen(CaseStanding.OPEN, order_id, generation, detail=f"order {order_id}")
-    report = codec.load_part(Ending, raw, "report.json")
+    report = codec.load_part(CaseEnding, raw, "report.json")
     standing = CaseStanding.ENDED
     if report.outcome is Outcome.IN_USE:
         standing = CaseStanding.IN_USE

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from eraser.controller.spec import SanitizeState
-from eraser.ownership.model import Entry
+from eraser.ownership.model import SlotEntry
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import Counters
 
@@ -61,7 +61,7 @@ class SlotFacts:
     """Everything about one slot at one moment, read while its lock was ours."""
 
     address: str
-    entry: Entry
+    entry: SlotEntry
     drive: DriveSeen
     case: CaseSeen
     incarnation: str

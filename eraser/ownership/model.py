@@ -15,23 +15,23 @@ MAX_USED_ALLOWANCES = 32
 
 
 @dataclass(frozen=True)
-class Moment:
+class SteadyTime:
     """A time on this machine's own steady clock: the boot it was in, and seconds since then."""
 
     boot: str
     seconds: float
 
     @classmethod
-    def now(cls) -> Moment:
+    def now(cls) -> SteadyTime:
         """CLOCK_BOOTTIME, which nobody can set."""
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return cls(boot, time.clock_gettime(time.CLOCK_BOOTTIME))
 
-    def same_boot(self, other: Moment | None) -> bool:
+    def same_boot(self, other: SteadyTime | None) -> bool:
         """Both were in one boot; False where the other is not known."""
         return other is not None and self.boot == other.boot
 
-    def within(self, seconds: float, then: Moment) -> bool:
+    def within(self, seconds: float, then: SteadyTime) -> bool:
         """``then`` was in this boot and at most ``seconds`` ago."""
         return self.boot == then.boot and self.seconds - then.seconds <= seconds
 
@@ -70,7 +70,7 @@ class Owner:
     """The host's, when this was written. Under another it lets nobody in."""
     since: str
     adopted: bool
-    let_in: Moment | None
+    let_in: SteadyTime | None
     """Its newest start. None where it was adopted."""
     rest: Counters | None = None
     """The drive's own, read while the domain was off; None while it runs and where nobody could."""
@@ -101,7 +101,7 @@ class Allowance:
 
 
 @dataclass(frozen=True)
-class Entry:
+class SlotEntry:
     """All that the gate knows of one slot."""
 
     address: str
@@ -128,7 +128,7 @@ class Book:
     """Every slot that the gate knows, and the allowances that were used, newest last."""
 
     incarnation: str
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[SlotEntry, ...] = ()
     adopted_at: str = ""
     """When ``gate adopt`` first recorded who has what; empty where it never did."""
     used_allowances: tuple[AllowanceUsed, ...] = ()
@@ -137,14 +137,14 @@ class Book:
         if len({entry.address for entry in self.entries}) != len(self.entries):
             raise ValueError("expected each slot once, found one twice")
 
-    def entry(self, address: str) -> Entry:
+    def entry(self, address: str) -> SlotEntry:
         """What is known of a slot; an empty entry where nothing is."""
         for entry in self.entries:
             if entry.address == address:
                 return entry
-        return Entry(address)
+        return SlotEntry(address)
 
-    def with_entry(self, entry: Entry) -> Book:
+    def with_entry(self, entry: SlotEntry) -> Book:
         """The book with one slot's entry replaced."""
         others = [known for known in self.entries if known.address != entry.address]
         return dataclasses.replace(

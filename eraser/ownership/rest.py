@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 
-from eraser.ownership.model import Book, Entry, Owner
+from eraser.ownership.model import Book, Owner, SlotEntry
 from eraser.protocol.ticket import Counters
 
 
-class Wish(enum.StrEnum):
+class IdleAction(enum.StrEnum):
     """What is to be done about an owner's ``rest``."""
 
     NOTE = "note"
@@ -23,7 +23,7 @@ class Wish(enum.StrEnum):
     to it, and what was read before would speak against the honest."""
 
 
-def wish(owner: Owner | None, driver: str | None, incarnation: str) -> Wish | None:
+def wish(owner: Owner | None, driver: str | None, incarnation: str) -> IdleAction | None:
     """What a slot on this driver (None and empty: none) needs; None where there is nothing to do.
 
     A drive that may have been elsewhere is not read: its counters of now would vouch for it.
@@ -31,11 +31,11 @@ def wish(owner: Owner | None, driver: str | None, incarnation: str) -> Wish | No
     if owner is None or owner.identity is None or owner.incarnation != incarnation:
         return None
     if driver == "nvme":
-        return Wish.NOTE if owner.rest is None and not owner.left else None
-    return Wish.FORGET if driver and owner.rest is not None else None
+        return IdleAction.NOTE if owner.rest is None and not owner.left else None
+    return IdleAction.FORGET if driver and owner.rest is not None else None
 
 
-def stand_still(entry: Entry, now: Counters) -> bool:
+def stand_still(entry: SlotEntry, now: Counters) -> bool:
     """The drive shows nothing of its owner's writes: its counters would show no other's either.
 
     Noted, they would outweigh a vanish that the watcher sees. An owner that never wrote looks the

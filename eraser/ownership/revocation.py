@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from eraser.ownership.facts import CaseStanding
-from eraser.ownership.model import Book, Entry, Moment, Owner
+from eraser.ownership.model import Book, Owner, SlotEntry, SteadyTime
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import LastOwner, TicketState
 
@@ -16,13 +16,13 @@ START_GRACE_SECONDS = 60.0
 transient one shows up there only when its QEMU runs."""
 
 
-def parted(entry: Entry, owner: Owner, at: str) -> Entry:
+def parted(entry: SlotEntry, owner: Owner, at: str) -> SlotEntry:
     """The entry after ``owner`` lost the slot."""
     last = LastOwner(owner.domain, owner.name, owner.since, at)
     return dataclasses.replace(entry, owner=None, last_owner=last, last_identity=owner.identity)
 
 
-def voided(entry: Entry, reason: str) -> Entry:
+def voided(entry: SlotEntry, reason: str) -> SlotEntry:
     """The entry with a valid ticket made void. Used ones stay used: nothing goes back."""
     kept = entry.ticket
     if kept is None or kept.state is not TicketState.VALID:
@@ -57,7 +57,7 @@ class StillOwned:
 
 
 @dataclass(frozen=True)
-class Revoked:
+class Revocation:
     """The book in which nobody has the slot's drive, and who had it last."""
 
     book: Book
@@ -65,7 +65,7 @@ class Revoked:
 
 
 def _went_without(
-    book: Book, address: str, owner: Owner, now: Moment, named: Collection[str]
+    book: Book, address: str, owner: Owner, now: SteadyTime, named: Collection[str]
 ) -> bool:
     """The domain runs, and was let in on other drives without this one since it had it.
 
@@ -79,7 +79,7 @@ def _went_without(
     )
 
 
-def _later(one: Owner, other: Owner, now: Moment) -> bool:
+def _later(one: Owner, other: Owner, now: SteadyTime) -> bool:
     """``one`` was let in in this boot, and ``other`` before that or never."""
     if one.let_in is None or one.let_in.boot != now.boot:
         return False
@@ -92,19 +92,19 @@ def revoke(
     address: str,
     identity: ControllerIdentity,
     domains: Mapping[str, str],
-    now: Moment,
+    now: SteadyTime,
     at: str,
     running: Mapping[str, Collection[str]] | None = None,
     away: str = "",
     place: str = "",
-) -> Revoked | StillOwned:
+) -> Revocation | StillOwned:
     """Takes the slot from its owner before its drive is erased.
 
     ``domains`` has every domain that is defined or running, by uuid, and where it was found: a
     suspended server's no longer names the address. ``running`` has those that run, and every
     address that any definition of theirs names. An owner of an earlier incarnation is not let in,
     and counts here all the same. ``away`` speaks against the tickets of earlier erases, and
-    ``place`` is where the drive is now (see :class:`Entry`).
+    ``place`` is where the drive is now (see :class:`SlotEntry`).
     """
     entry = book.entry(address)
     owner = entry.owner
@@ -121,4 +121,4 @@ def revoke(
     if entry != book.entry(address):
         book = book.with_entry(entry)
     about_this = entry.last_identity in (None, identity)
-    return Revoked(book, entry.last_owner if about_this else None)
+    return Revocation(book, entry.last_owner if about_this else None)

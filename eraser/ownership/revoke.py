@@ -15,7 +15,7 @@ from eraser.ownership import rest, revocation
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
 from eraser.ownership.facts import CaseStanding
-from eraser.ownership.model import Moment
+from eraser.ownership.model import SteadyTime
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import LastOwner
 from eraser.state import hostcard
@@ -74,7 +74,7 @@ def revoke(
                 address,
                 identity,
                 known,
-                Moment.now(),
+                SteadyTime.now(),
                 utc_now(),
                 running,
                 away="it was erased by hand since" if by_hand else "",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from eraser.errors import DriveError
 from eraser.media.blocks import block_length
-from eraser.media.reader import Device, Tick
+from eraser.media.reader import BlockDevice, Tick
 from eraser.proof.probefile import check_key
 from eraser.proof.sampling import places
 
@@ -25,7 +25,7 @@ _GIVE_UP_AFTER = 16
 
 
 @dataclass(frozen=True)
-class Planted:
+class Planting:
     """How planting went: written and read back, or not, and the first reason why not."""
 
     planted: int
@@ -74,7 +74,7 @@ class Canaries:
         step = _SECTOR - _MARK
         return b"".join(self._mark + noise[at : at + step] for at in range(0, 8 * step, step))
 
-    def plant(self, device: Device, progress: Tick | None = None) -> Planted:
+    def plant(self, device: BlockDevice, progress: Tick | None = None) -> Planting:
         """Write every canary, each on the medium when its write returns, then read them all back.
 
         One that cannot be written, or does not read back as written, is void and counted as
@@ -110,7 +110,7 @@ class Canaries:
         self._drop(void)
         if progress:
             progress(1.0, f"{len(self.positions)} canaries")
-        return Planted(len(self.positions), len(void), reason, tuple(sorted(void)), dropped)
+        return Planting(len(self.positions), len(void), reason, tuple(sorted(void)), dropped)
 
     def is_planted_at(self, index: int) -> bool:
         """Is ``index`` one of the places of this key?"""

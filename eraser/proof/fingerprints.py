@@ -10,7 +10,7 @@ from itertools import chain, islice
 
 from eraser.errors import BadInputError
 from eraser.media.blocks import BLOCK, block_count
-from eraser.media.reader import Device, Tick
+from eraser.media.reader import BlockDevice, Tick
 from eraser.proof import probefile
 from eraser.proof.classify import repeated
 from eraser.proof.probefile import check_key
@@ -26,7 +26,7 @@ _Piece = tuple[Sequence[int], list[memoryview | None] | None]
 """Blocks to look at with their content (None for unreadable), or None where all are uniform."""
 
 
-def _pieces(device: Device, wanted: Iterator[int]) -> Iterator[_Piece]:
+def _pieces(device: BlockDevice, wanted: Iterator[int]) -> Iterator[_Piece]:
     close = device.blocks // SEQUENTIAL_PER_RANDOM
     if close > _PEEK:
         return _scattered(device, wanted)
@@ -35,7 +35,7 @@ def _pieces(device: Device, wanted: Iterator[int]) -> Iterator[_Piece]:
     return read(device, chain(head, wanted))
 
 
-def _scattered(device: Device, wanted: Iterator[int]) -> Iterator[_Piece]:
+def _scattered(device: BlockDevice, wanted: Iterator[int]) -> Iterator[_Piece]:
     for batch in device.read_batches(wanted):
         if not batch.failed and repeated(batch.data):
             yield batch.indexes, None
@@ -49,7 +49,7 @@ def _scattered(device: Device, wanted: Iterator[int]) -> Iterator[_Piece]:
         )
 
 
-def _in_a_row(device: Device, wanted: Iterator[int]) -> Iterator[_Piece]:
+def _in_a_row(device: BlockDevice, wanted: Iterator[int]) -> Iterator[_Piece]:
     following = next(wanted, None)
     for start, window in device.read_sequential(0, device.blocks):
         stop = start + (1 if window is None else block_count(len(window)))
@@ -105,7 +105,9 @@ class Fingerprints:
         # The places are spread evenly; where looking ended early, more of them lie in front.
         return self.looked * min(blocks, self.blocks) // (self.blocks * self.stride)
 
-    def take(self, device: Device, positions: Iterable[int], progress: Tick | None = None) -> None:
+    def take(
+        self, device: BlockDevice, positions: Iterable[int], progress: Tick | None = None
+    ) -> None:
         """Look at ``positions`` (ascending; ``range(device.blocks)`` for all) before the erase.
 
         Where they lie so close that all of the device is read faster in a row, it is.

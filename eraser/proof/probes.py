@@ -5,8 +5,8 @@ have answered before: canaries are blocks that we wrote, fingerprints are keyed 
 last owner left. Keys are secret until the case ends, so nobody can forge or look for a probe.
 """
 
-from eraser.proof.canaries import Canaries, Planted
+from eraser.proof.canaries import Canaries, Planting
 from eraser.proof.fingerprints import Fingerprints
 from eraser.proof.probefile import KEY_BYTES
 
-__all__ = ["KEY_BYTES", "Canaries", "Fingerprints", "Planted"]
+__all__ = ["KEY_BYTES", "Canaries", "Fingerprints", "Planting"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from eraser.proof import verdict
 from eraser.proof.classify import BlockClass
-from eraser.proof.tally import Looks, VerificationResult
+from eraser.proof.tally import Blocks, VerificationResult
 from eraser.protocol.claim import Claim
 from eraser.protocol.policy import VerificationMode
 from eraser.protocol.report import NamespaceVerification
@@ -105,9 +105,9 @@ def compare(claim: Claim, result: VerificationResult) -> Recheck:
 
 
 def _check(
-    claimed: NamespaceVerification, found: NamespaceVerification, now: Looks
+    claimed: NamespaceVerification, found: NamespaceVerification, now: Blocks
 ) -> NamespaceCheck:
-    then = Looks(claimed.zeros, claimed.ones, claimed.pattern, claimed.random, claimed.structured)
+    then = Blocks(claimed.zeros, claimed.ones, claimed.pattern, claimed.random, claimed.structured)
     # The places are a part of those that were certified, so no look can have become more frequent.
     differ = sum(max(0, now.of(kind) - then.of(kind)) for kind in BlockClass)
     if not differ and claimed.uniform and found.read and found.uniform != claimed.uniform:

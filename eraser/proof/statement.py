@@ -8,12 +8,12 @@ from dataclasses import replace
 from eraser.proof.classify import BlockClass
 from eraser.proof.sampling import bound, needed
 from eraser.proof.tally import VerificationResult
-from eraser.proof.verdict import Basis, Evidence, Expected, finding, judge
+from eraser.proof.verdict import Basis, Fill, Proof, finding, judge
 from eraser.protocol.policy import VerificationMode
 from eraser.protocol.report import MethodRecord, Verdict, VerificationRecord
 
 
-def sentence(methods: Sequence[MethodRecord], evidence: Evidence) -> str:
+def sentence(methods: Sequence[MethodRecord], evidence: Proof) -> str:
     """What this verification proves and no more, for the certificate."""
     verdict, reasons = judge(methods, evidence)
     if verdict is not Verdict.ERASED:
@@ -80,7 +80,7 @@ def _percent(fraction: float) -> str:
 
 
 def record(
-    methods: Sequence[MethodRecord], evidence: Evidence, finished_at: str
+    methods: Sequence[MethodRecord], evidence: Proof, finished_at: str
 ) -> VerificationRecord:
     """The report's part about reading, sentence included; ``finished_at`` is when it ended, UTC."""
     result = evidence.result
@@ -95,7 +95,7 @@ def record(
         canaries_checked=result.canaries_checked,
         fingerprints_taken=result.fingerprints_taken,
         fingerprints_checked=result.fingerprints_checked,
-        expected=Expected.together(evidence.expected).value,
+        expected=Fill.together(evidence.expected).value,
         namespaces=tuple(
             replace(namespace, expected=promise.value)
             for namespace, promise in zip(result.namespaces, evidence.expected, strict=True)

@@ -15,7 +15,7 @@ MAX_STATUSES = 16
 
 
 @dataclass
-class Looks:
+class Blocks:
     """Blocks by what they look like."""
 
     zeros: int = 0
@@ -42,9 +42,9 @@ class Looks:
         """Blocks of zeros, ones or a pattern."""
         return self.zeros + self.ones + self.pattern
 
-    def plus(self, other: Looks) -> Looks:
+    def plus(self, other: Blocks) -> Blocks:
         """The sum of both."""
-        return Looks(
+        return Blocks(
             self.zeros + other.zeros,
             self.ones + other.ones,
             self.pattern + other.pattern,
@@ -54,7 +54,7 @@ class Looks:
 
 
 @dataclass
-class Again:
+class Reread:
     """The second reading of one namespace."""
 
     read: int = 0
@@ -69,8 +69,8 @@ class Tally:
     counted, none above it is."""
 
     cursor: int = 0
-    looks: Looks = field(default_factory=Looks)
-    written: Looks = field(default_factory=Looks)
+    looks: Blocks = field(default_factory=Blocks)
+    written: Blocks = field(default_factory=Blocks)
     """How blocks look that held a canary or a fingerprinted block before the erase: what this
     erase makes of a block that was written."""
     patterns: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Tally:
     once: dict[str, int] = field(default_factory=dict)
     """Sums of what the blocks that are read twice held the first time, by group of them."""
     twice: dict[str, int] = field(default_factory=dict)
-    again: Again = field(default_factory=Again)
+    again: Reread = field(default_factory=Reread)
 
     def saw_pattern(self, piece: bytes) -> None:
         """Remember a pattern that was met."""
@@ -131,7 +131,7 @@ class VerificationResult:
     sampled: int
     """Distinct random places of the plan, all of them read; every block for a full read."""
     namespaces: tuple[NamespaceVerification, ...]
-    written: tuple[Looks, ...]
+    written: tuple[Blocks, ...]
     """Of each namespace, how blocks look that are known to have been written before the erase."""
     patterns: tuple[tuple[str, ...], ...]
     """Of each namespace, the different patterns met."""
@@ -147,16 +147,16 @@ class VerificationResult:
     seconds: float
 
     @property
-    def each_looks(self) -> tuple[Looks, ...]:
+    def each_looks(self) -> tuple[Blocks, ...]:
         """The blocks of each namespace by class."""
         return tuple(
-            Looks(n.zeros, n.ones, n.pattern, n.random, n.structured) for n in self.namespaces
+            Blocks(n.zeros, n.ones, n.pattern, n.random, n.structured) for n in self.namespaces
         )
 
     @property
-    def looks(self) -> Looks:
+    def looks(self) -> Blocks:
         """All blocks of all namespaces by class."""
-        total = Looks()
+        total = Blocks()
         for looks in self.each_looks:
             total = total.plus(looks)
         return total

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from eraser.media.passread import status_text
 from eraser.proof.classify import BlockClass
 from eraser.proof.sampling import needed
-from eraser.proof.tally import Looks, VerificationResult
+from eraser.proof.tally import Blocks, VerificationResult
 from eraser.protocol.policy import Method
 from eraser.protocol.report import MethodRecord, Verdict, VisitRecord
 
@@ -23,7 +23,7 @@ PLANTED_SHARE = 0.9
 """Of the canaries asked for. A drive that takes fewer does not write as it should."""
 
 
-class Expected(enum.StrEnum):
+class Fill(enum.StrEnum):
     """What the drive promises that erased (deallocated) blocks read as: DLFEAT bits 2:0."""
 
     ZEROS = "zeros"
@@ -31,12 +31,12 @@ class Expected(enum.StrEnum):
     UNKNOWN = "unknown"
 
     @classmethod
-    def of(cls, fill: int | None) -> Expected:
+    def of(cls, fill: int | None) -> Fill:
         """From one namespace's byte value (00h, FFh, None for not reported)."""
         return {0x00: cls.ZEROS, 0xFF: cls.ONES}.get(-1 if fill is None else fill, cls.UNKNOWN)
 
     @classmethod
-    def together(cls, each: Iterable[Expected]) -> Expected:
+    def together(cls, each: Iterable[Fill]) -> Fill:
         """What all namespaces promise alike; nothing where they differ."""
         found = set(each)
         return found.pop() if len(found) == 1 else cls.UNKNOWN
@@ -44,7 +44,7 @@ class Expected(enum.StrEnum):
     @property
     def block_class(self) -> BlockClass | None:
         """The only class that keeps the promise."""
-        return {Expected.ZEROS: BlockClass.ZEROS, Expected.ONES: BlockClass.ONES}.get(self)
+        return {Fill.ZEROS: BlockClass.ZEROS, Fill.ONES: BlockClass.ONES}.get(self)
 
 
 class Basis(enum.StrEnum):
@@ -57,11 +57,11 @@ class Basis(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Proof:
     """All that the verdict looks at, apart from the methods' own."""
 
     result: VerificationResult
-    expected: tuple[Expected, ...]
+    expected: tuple[Fill, ...]
     """Of each namespace, in the result's order: DLFEAT is said of each."""
     canaries_asked: int
     """Places where a canary should stand, of all namespaces."""
@@ -70,7 +70,7 @@ class Evidence:
     """What the drive showed when it was used as by its next tenant."""
 
 
-def judge(methods: Sequence[MethodRecord], evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
+def judge(methods: Sequence[MethodRecord], evidence: Proof) -> tuple[Verdict, tuple[str, ...]]:
     """The verdict over ``methods`` (in the order they were run) and what was read afterwards.
 
     The reasons are empty for erased, and else name counts.
@@ -122,13 +122,13 @@ def _unknown(reason: str) -> Finding:
 class _Group:
     """All namespaces that promise the same, looked at as one."""
 
-    promise: Expected
-    looks: Looks
-    written: Looks
+    promise: Fill
+    looks: Blocks
+    written: Blocks
     patterns: int
 
     @classmethod
-    def all_of(cls, evidence: Evidence) -> tuple[_Group, ...]:
+    def all_of(cls, evidence: Proof) -> tuple[_Group, ...]:
         """The groups of a drive."""
         result = evidence.result
         rows = tuple(
@@ -137,14 +137,14 @@ class _Group:
         made = []
         for promise in dict.fromkeys(evidence.expected):
             mine = [row for row in rows if row[0] is promise]
-            looks, written = Looks(), Looks()
+            looks, written = Blocks(), Blocks()
             for row in mine:
                 looks, written = looks.plus(row[1]), written.plus(row[2])
             made.append(cls(promise, looks, written, len({p for row in mine for p in row[3]})))
         return tuple(made)
 
 
-def finding(methods: Sequence[MethodRecord], evidence: Evidence) -> Finding:
+def finding(methods: Sequence[MethodRecord], evidence: Proof) -> Finding:
     """What was read, judged without the drive's own word: verdict, reason, and what bears it."""
     result = evidence.result
     canaries = sum(n.canaries for n in result.namespaces)
@@ -234,7 +234,7 @@ def unstable(result: VerificationResult) -> str:
 
 
 def _kept(
-    promised: BlockClass, methods: Sequence[MethodRecord], group: _Group, evidence: Evidence
+    promised: BlockClass, methods: Sequence[MethodRecord], group: _Group, evidence: Proof
 ) -> Finding:
     """The drive promised a value for deallocated blocks. Was it kept?"""
     looks, written = group.looks, group.written
@@ -265,7 +265,7 @@ def _kept(
     return _free(group, evidence, promised)
 
 
-def _free(group: _Group, evidence: Evidence, promised: BlockClass | None) -> Finding:
+def _free(group: _Group, evidence: Proof, promised: BlockClass | None) -> Finding:
     """Nothing is promised: only what became of known blocks tells."""
     looks, written = group.looks, group.written
     if not looks.total:
@@ -294,14 +294,14 @@ def _free(group: _Group, evidence: Evidence, promised: BlockClass | None) -> Fin
     return _erased(Basis.PROBES if looks.random else Basis.CONTENT)
 
 
-def _enough(evidence: Evidence) -> bool:
+def _enough(evidence: Proof) -> bool:
     result = evidence.result
     floor = min(PROBE_FLOOR, sum(n.blocks for n in result.namespaces))
     planted = result.canaries_planted >= PLANTED_SHARE * evidence.canaries_asked
     return (planted and result.canaries_checked >= floor) or (result.fingerprints_checked >= floor)
 
 
-def _probes_wanted(evidence: Evidence) -> str:
+def _probes_wanted(evidence: Proof) -> str:
     result = evidence.result
     return (
         f"expected {PROBE_FLOOR} canaries or fingerprints to tell by, found"

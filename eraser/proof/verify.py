@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eraser.errors import BadInputError, DriveError
-from eraser.media.reader import Device, Tick
+from eraser.media.reader import BlockDevice, Tick
 from eraser.proof.counter import Counter, merged
 from eraser.proof.plan import NamespacePlan, VerifyPlan, choose_mode, namespace_seed
 from eraser.proof.summary import summarise
@@ -29,7 +29,9 @@ TICK = 0.25
 class Verifier:
     """Carries out one plan. :meth:`state` between two calls of ``progress`` is always whole."""
 
-    def __init__(self, plan: VerifyPlan, open_device: Callable[[str], Device] = Device) -> None:
+    def __init__(
+        self, plan: VerifyPlan, open_device: Callable[[str], BlockDevice] = BlockDevice
+    ) -> None:
         self.plan = plan
         self._digest = plan.digest
         self._open = open_device
@@ -143,7 +145,7 @@ class Verifier:
         return zip(self._tallies, self.plan.namespaces, strict=True)
 
     @contextlib.contextmanager
-    def _opened(self, namespace: NamespacePlan) -> Iterator[Device]:
+    def _opened(self, namespace: NamespacePlan) -> Iterator[BlockDevice]:
         with self._open(namespace.path) as device:
             if device.size != namespace.size:
                 raise DriveError(
@@ -153,7 +155,7 @@ class Verifier:
             device.rescue = namespace.rescue
             yield device
 
-    def _counter(self, namespace: NamespacePlan, tally: Tally, device: Device) -> Counter:
+    def _counter(self, namespace: NamespacePlan, tally: Tally, device: BlockDevice) -> Counter:
         return Counter(
             namespace.canaries,
             namespace.fingerprints,
@@ -202,7 +204,7 @@ class _Checkpoint:
     reset: bool = False
 
 
-def _took(device: Device, tally: Tally) -> None:
+def _took(device: BlockDevice, tally: Tally) -> None:
     tally.by_passthrough += device.rescued
     device.rescued = 0
 

@@ -31,7 +31,7 @@ from eraser.media.iocommand import (
     Namespace,
 )
 from eraser.media.passread import Patience
-from eraser.media.reader import Device
+from eraser.media.reader import BlockDevice
 from eraser.proof.canaries import Canaries
 from eraser.proof.classify import BlockClass, classify
 from eraser.proof.fingerprints import Fingerprints
@@ -92,7 +92,7 @@ class Visitor:
     ``places`` is how many of them each act takes. ``large`` is the largest transfer in bytes.
     """
 
-    device: Device
+    device: BlockDevice
     namespace: Namespace
     patience: Patience
     canaries: Canaries | None

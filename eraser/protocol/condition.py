@@ -127,7 +127,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedCondition:
     """What a profile wants of a :class:`Condition`. Reservations, locks and write protection are
     never wanted, so they have no place here."""
 

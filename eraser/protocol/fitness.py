@@ -9,7 +9,7 @@ import enum
 from dataclasses import dataclass
 
 
-class Finding(enum.StrEnum):
+class HealthFinding(enum.StrEnum):
     """One thing that can be wrong with a drive's health.
 
     The first seven are the bits of Critical Warning (log 02h byte 0, Base 2.0, 5.16.1.3).
@@ -71,15 +71,15 @@ class Health:
     """Percent of spare that must be left, beyond the drive's own threshold."""
     max_new_media_errors: int = 0
     """Media and Data Integrity Errors that may be added during the erase and its verification."""
-    retire: tuple[Finding, ...] = (
-        Finding.SPARE_LOW,
-        Finding.UNRELIABLE,
-        Finding.READ_ONLY,
-        Finding.ERASE_FAILED,
+    retire: tuple[HealthFinding, ...] = (
+        HealthFinding.SPARE_LOW,
+        HealthFinding.UNRELIABLE,
+        HealthFinding.READ_ONLY,
+        HealthFinding.ERASE_FAILED,
     )
     """What the drive itself calls its end. Neither wear nor ``spare-short`` is among them: a
     threshold that somebody mistyped would retire a fleet."""
-    note: tuple[Finding, ...] = (Finding.HOT, Finding.LINK_SLOW)
+    note: tuple[HealthFinding, ...] = (HealthFinding.HOT, HealthFinding.LINK_SLOW)
     """An erase makes drives warm, and a tenant can have lowered the threshold. And a riser may be
     of an older generation than the port and the drive at its ends, which both do not know."""
 
@@ -94,7 +94,7 @@ class Health:
         if both := sorted(set(self.retire) & set(self.note)):
             raise ValueError(f"expected {both[0]} among retire or note, found it in both")
 
-    def consequence(self, finding: Finding) -> Consequence:
+    def consequence(self, finding: HealthFinding) -> Consequence:
         """What the table says of ``finding``."""
         if finding in self.retire:
             return Consequence.RETIRE

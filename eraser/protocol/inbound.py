@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Kind(StrEnum):
+class MessageKind(StrEnum):
     """What a list holds: signed tokens, and PCI addresses on the bells' (empty: all slots)."""
 
     REPORT = "report"
@@ -22,7 +22,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Bound:
+class ListBound:
     """How much of one host's list anybody waits for."""
 
     keep: int
@@ -33,17 +33,17 @@ class Bound:
 
 BOUNDS: Final = {
     # Nobody says these again by himself: they wait for as long as it takes.
-    Kind.REPORT: Bound(1000, None),
-    Kind.RECEIPT: Bound(1000, None),
+    MessageKind.REPORT: ListBound(1000, None),
+    MessageKind.RECEIPT: ListBound(1000, None),
     # The regular look comes sooner than a bell that waited for longer.
-    Kind.BELL: Bound(256, 120),
+    MessageKind.BELL: ListBound(256, 120),
     # Each says all that the one before it said.
-    Kind.HELLO: Bound(2, 600),
+    MessageKind.HELLO: ListBound(2, 600),
     # Twice as many as drives are erased at once on one host; the next comes in seconds.
-    Kind.PROGRESS: Bound(16, 600),
+    MessageKind.PROGRESS: ListBound(16, 600),
 }
 
 
-def key(kind: Kind, host: str) -> str:
+def key(kind: MessageKind, host: str) -> str:
     """The list's name. A host's name has no colon in it, so no two are the same."""
     return f"quarantine:{kind}:{host}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from eraser.protocol.codec import LATE
-from eraser.protocol.condition import Expected
+from eraser.protocol.condition import ExpectedCondition
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Profile:
     features: tuple[FeatureRule, ...] = ()
     total_bytes: int = 0
     """TNVMCAP, 0 where the drive does not report it."""
-    condition: Expected | None = None
+    condition: ExpectedCondition | None = None
     """Firmware slots, locks and the like; None in an older profile: not compared."""
     size_tolerance: int = field(default=0, metadata=LATE)
     """Bytes by which a namespace may be smaller than named here: some drives refuse to make one of

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eraser.protocol.fitness import Consequence, Finding, Health
+from eraser.protocol.fitness import Consequence, Health, HealthFinding
 from eraser.protocol.report import HealthRecord, LinkRecord
 
 _WARNINGS = (
-    (Finding.SPARE_LOW, "available spare below its threshold"),
-    (Finding.HOT, "temperature beyond a threshold"),
-    (Finding.UNRELIABLE, "reliability degraded"),
-    (Finding.READ_ONLY, "media read only"),
-    (Finding.BACKUP_FAILED, "volatile memory backup failed"),
-    (Finding.MEMORY_READ_ONLY, "persistent memory region read only"),
-    (Finding.OTHER_WARNING, "reserved bits"),
-    (Finding.OTHER_WARNING, "reserved bits"),
+    (HealthFinding.SPARE_LOW, "available spare below its threshold"),
+    (HealthFinding.HOT, "temperature beyond a threshold"),
+    (HealthFinding.UNRELIABLE, "reliability degraded"),
+    (HealthFinding.READ_ONLY, "media read only"),
+    (HealthFinding.BACKUP_FAILED, "volatile memory backup failed"),
+    (HealthFinding.MEMORY_READ_ONLY, "persistent memory region read only"),
+    (HealthFinding.OTHER_WARNING, "reserved bits"),
+    (HealthFinding.OTHER_WARNING, "reserved bits"),
 )
 """Critical Warning bits 0 to 7 (Base 2.0, 5.16.1.3)."""
 
@@ -25,14 +25,14 @@ _WARNINGS = (
 class Remark:
     """One finding, what it leads to, and one line for people."""
 
-    finding: Finding
+    finding: HealthFinding
     consequence: Consequence
     text: str
 
 
 def remarks(health: HealthRecord, policy: Health) -> tuple[Remark, ...]:
     """Everything that is wrong with the drive, each finding once."""
-    found: dict[Finding, Remark] = {}
+    found: dict[HealthFinding, Remark] = {}
     for finding, warned, text in _findings(health, policy):
         consequence = policy.consequence(finding)
         if warned and policy.allow_critical_warning:
@@ -41,7 +41,7 @@ def remarks(health: HealthRecord, policy: Health) -> tuple[Remark, ...]:
     return tuple(found.values())
 
 
-def _findings(health: HealthRecord, policy: Health) -> Iterator[tuple[Finding, bool, str]]:
+def _findings(health: HealthRecord, policy: Health) -> Iterator[tuple[HealthFinding, bool, str]]:
     """Finding, whether it is a warning of the drive's own, and what was expected and found."""
     for bit, (finding, name) in enumerate(_WARNINGS):
         if health.critical_warning >> bit & 1:
@@ -53,7 +53,7 @@ def _findings(health: HealthRecord, policy: Health) -> Iterator[tuple[Finding, b
     yield from _spare(health, policy)
     if health.percentage_used > policy.max_percentage_used:
         yield (
-            Finding.WORN,
+            HealthFinding.WORN,
             False,
             f"expected at most {policy.max_percentage_used} % of the endurance used, "
             f"found {health.percentage_used} %",
@@ -62,7 +62,7 @@ def _findings(health: HealthRecord, policy: Health) -> Iterator[tuple[Finding, b
     if new > policy.max_new_media_errors:
         allowed = policy.max_new_media_errors
         yield (
-            Finding.MEDIA_ERRORS,
+            HealthFinding.MEDIA_ERRORS,
             False,
             f"expected {f'at most {allowed}' if allowed else 'no'} new media errors, found {new} "
             "during this case",
@@ -71,33 +71,37 @@ def _findings(health: HealthRecord, policy: Health) -> Iterator[tuple[Finding, b
         yield from _link(health.link)
 
 
-def _spare(health: HealthRecord, policy: Health) -> Iterator[tuple[Finding, bool, str]]:
+def _spare(health: HealthRecord, policy: Health) -> Iterator[tuple[HealthFinding, bool, str]]:
     """Both are percentages; some drives leave them 0, or FFh, without a warning: not reported."""
     spare = health.available_spare
     if not 0 < spare <= 100:
         return
     threshold = health.spare_threshold if health.spare_threshold <= 100 else 0
     if spare < threshold:
-        finding, whose, least = Finding.SPARE_LOW, "the drive's", threshold
+        finding, whose, least = HealthFinding.SPARE_LOW, "the drive's", threshold
     elif spare < policy.min_available_spare:
-        finding, whose, least = Finding.SPARE_SHORT, "the policy's", policy.min_available_spare
+        finding, whose, least = (
+            HealthFinding.SPARE_SHORT,
+            "the policy's",
+            policy.min_available_spare,
+        )
     else:
         return
     text = f"expected at least {least} % of spare ({whose} threshold), found {spare} %"
     yield finding, False, text
 
 
-def _link(link: LinkRecord) -> Iterator[tuple[Finding, bool, str]]:
+def _link(link: LinkRecord) -> Iterator[tuple[HealthFinding, bool, str]]:
     if 0 < link.width < link.width_able:
         yield (
-            Finding.LINK_NARROW,
+            HealthFinding.LINK_NARROW,
             False,
             f"expected a PCI Express link of {link.width_able} lanes, which drive and slot both "
             f"have, found {link.width}; reseat the drive",
         )
     if 0 < link.speed < link.speed_able:
         yield (
-            Finding.LINK_SLOW,
+            HealthFinding.LINK_SLOW,
             False,
             f"expected a PCI Express link at {link.speed_able:g} GT/s, which drive and slot both "
             f"can, found {link.speed:g} GT/s; reseat the drive",

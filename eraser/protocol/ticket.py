@@ -109,7 +109,7 @@ class Defence(enum.StrEnum):
     """The process that notices when a slot's function vanishes or changes."""
 
 
-class Standing(enum.StrEnum):
+class DefenceStanding(enum.StrEnum):
     """How a defence stands."""
 
     PRESENT = "present"
@@ -125,7 +125,7 @@ class DefenceSeen:
     """One defence, as the host found it; ``detail`` says what and what to do where it is absent."""
 
     defence: Defence
-    standing: Standing
+    standing: DefenceStanding
     detail: str
 
 

@@ -17,7 +17,7 @@ from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.policy import Method
 from eraser.protocol.report import EraseReport, Outcome, Verdict
-from eraser.state.durations import MAX_SECONDS, Row, Sample
+from eraser.state.durations import MAX_SECONDS, DurationSample, ModelDurations
 from eraser.state.journal import replace_durably
 
 LOG = logging.getLogger(__name__)
@@ -39,12 +39,12 @@ def _path(state_dir: Path, vendor_id: int, model: str, firmware: str, method: Me
 
 def load(
     state_dir: Path, identity: ControllerIdentity, firmware: str, method: Method
-) -> Row | None:
+) -> ModelDurations | None:
     """What is known; None where nothing is, or it cannot be read."""
     return _read(_path(state_dir, identity.vendor_id, identity.model, firmware, method))
 
 
-def rows(state_dir: Path) -> tuple[Row, ...]:
+def rows(state_dir: Path) -> tuple[ModelDurations, ...]:
     """Everything that is known on this host."""
     directory = _directory(state_dir)
     if not directory.is_dir():
@@ -83,14 +83,16 @@ def _add(
     state_dir: Path, identity: ControllerIdentity, firmware: str, method: Method, seconds: float
 ) -> None:
     path = _path(state_dir, identity.vendor_id, identity.model, firmware, method)
-    row = _read(path) or Row(identity.vendor_id, identity.model[:_TEXT], firmware[:_TEXT], method)
-    row = row.with_sample(Sample(identity.digest[:16], round(seconds, 3)))
+    row = _read(path) or ModelDurations(
+        identity.vendor_id, identity.model[:_TEXT], firmware[:_TEXT], method
+    )
+    row = row.with_sample(DurationSample(identity.digest[:16], round(seconds, 3)))
     replace_durably(path, codec.canonical(row) + b"\n")
 
 
-def _read(path: Path) -> Row | None:
+def _read(path: Path) -> ModelDurations | None:
     try:
-        return codec.load(Row, path.read_bytes(), path.name)
+        return codec.load(ModelDurations, path.read_bytes(), path.name)
     except FileNotFoundError:
         return None
     except (OSError, BadInputError) as error:

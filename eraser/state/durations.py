@@ -26,7 +26,7 @@ MAX_SECONDS = 30 * 86400.0
 
 
 @dataclass(frozen=True)
-class Sample:
+class DurationSample:
     """One erase that was proved."""
 
     drive: str
@@ -39,14 +39,14 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Row:
+class ModelDurations:
     """All that is kept of one model, firmware and method; the newest sample stands last."""
 
     vendor_id: int
     model: str
     firmware: str
     method: Method
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[DurationSample, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.samples) > MAX_SAMPLES:
@@ -57,15 +57,17 @@ class Row:
         """Different drives among the samples."""
         return len({sample.drive for sample in self.samples})
 
-    def with_sample(self, sample: Sample) -> Row:
+    def with_sample(self, sample: DurationSample) -> ModelDurations:
         """The row with one more; what is too old, or too much from one drive, goes."""
-        kept: list[Sample] = []
+        kept: list[DurationSample] = []
         per_drive: dict[str, int] = {}
         for each in (sample, *reversed(self.samples)):
             per_drive[each.drive] = per_drive.get(each.drive, 0) + 1
             if per_drive[each.drive] <= MAX_PER_DRIVE and len(kept) < MAX_SAMPLES:
                 kept.append(each)
-        return Row(self.vendor_id, self.model, self.firmware, self.method, tuple(reversed(kept)))
+        return ModelDurations(
+            self.vendor_id, self.model, self.firmware, self.method, tuple(reversed(kept))
+        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def percentile(values: Iterable[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
-def estimate(row: Row | None) -> Estimate | None:
+def estimate(row: ModelDurations | None) -> Estimate | None:
     """None where nothing is known yet."""
     if row is None or not row.samples:
         return None
@@ -94,7 +96,7 @@ def estimate(row: Row | None) -> Estimate | None:
     return Estimate(percentile(seconds, 0.5), percentile(seconds, 0.99), len(seconds), row.drives)
 
 
-def patience(row: Row | None, configured: float) -> float:
+def patience(row: ModelDurations | None, configured: float) -> float:
     """Seconds that a sanitize may stand still: the policy's limit, or more where this model is
     known to be slow. Never less than ``configured``.
 
@@ -125,7 +127,7 @@ def left(elapsed: float, fraction: float, known: Estimate | None) -> str:
     return f"about {known.p50 - elapsed:.0f} s left, {usual}"
 
 
-def table(rows: Sequence[Row]) -> list[dict[str, object]]:
+def table(rows: Sequence[ModelDurations]) -> list[dict[str, object]]:
     """For people and machines: a line for each row that has samples."""
     found: list[dict[str, object]] = []
     for row in sorted(rows, key=lambda row: (row.model, row.firmware, row.method)):

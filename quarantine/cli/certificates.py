@@ -19,7 +19,7 @@ from quarantine.evidence.keys import keyring, rotation
 from quarantine.evidence.keys.keyring import Keyring
 from quarantine.evidence.keys.rotation import Rotation
 from quarantine.evidence.sheet import files, page
-from quarantine.evidence.testimony import Standing, Weighed
+from quarantine.evidence.testimony import TestimonyResult, TestimonyStanding
 from quarantine.inputfile import read_file, read_found
 from quarantine.record.facts import StoredCertificate
 from quarantine.service.container import Assembly, read_public_key
@@ -154,25 +154,27 @@ def _show(assembly: Assembly, args: argparse.Namespace) -> int:
     weighed = _weighed(assembly, signed, keys)
     if args.format != "json":
         show_fields(_testimony(weighed))
-    if weighed.standing is Standing.CONTRADICTS:
+    if weighed.standing is TestimonyStanding.CONTRADICTS:
         for problem in weighed.problems:
             warn(f"certificate {signed.digest}: its testimony contradicts it: {problem}")
         return EXIT_BROKEN
     return 0
 
 
-def _weighed(assembly: Assembly, signed: SignedCertificate, keys: Sequence[PublicKey]) -> Weighed:
+def _weighed(
+    assembly: Assembly, signed: SignedCertificate, keys: Sequence[PublicKey]
+) -> TestimonyResult:
     """A certificate of the record against the testimony there."""
     try:
         given = assembly.store.testimony(signed.digest)
     except UnreadableError as error:
-        return Weighed(Standing.CONTRADICTS, (str(error),))
+        return TestimonyResult(TestimonyStanding.CONTRADICTS, (str(error),))
     if given is None:
-        return Weighed(Standing.NOT_KEPT)
+        return TestimonyResult(TestimonyStanding.NOT_KEPT)
     return testimony.weigh(signed.certificate, given, keys)
 
 
-def _testimony(weighed: Weighed) -> list[tuple[str, object]]:
+def _testimony(weighed: TestimonyResult) -> list[tuple[str, object]]:
     return [
         ("testimony", weighed.standing),
         *(("contradiction", line) for line in weighed.problems),
@@ -286,7 +288,7 @@ def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
         weighed = _weighed_beside(file, signed, keys)
         contradictions = (*consistency.contradictions(body), *weighed.problems)
         broken |= bool(contradictions)
-        broken |= args.testimony and weighed.standing is not Standing.AGREES
+        broken |= args.testimony and weighed.standing is not TestimonyStanding.AGREES
         results.append(
             {
                 "file": str(file),
@@ -326,14 +328,16 @@ def _of_a_replaced_key(signed: SignedCertificate, keys: Sequence[PublicKey]) -> 
     )
 
 
-def _weighed_beside(file: Path, signed: SignedCertificate, keys: Sequence[PublicKey]) -> Weighed:
+def _weighed_beside(
+    file: Path, signed: SignedCertificate, keys: Sequence[PublicKey]
+) -> TestimonyResult:
     """A certificate's file against the testimony in its directory."""
     try:
         given = files.testimony_beside(file, signed.digest)
     except BadInputError as error:
-        return Weighed(Standing.CONTRADICTS, (str(error),))
+        return TestimonyResult(TestimonyStanding.CONTRADICTS, (str(error),))
     if given is None:
-        return Weighed(Standing.NOT_GIVEN)
+        return TestimonyResult(TestimonyStanding.NOT_GIVEN)
     return testimony.weigh(signed.certificate, given, keys)
 
 

@@ -11,7 +11,7 @@ from quarantine.cli.command import Verb
 from quarantine.cli.output import show_json, show_table, warn
 from quarantine.cli.slots import look_and_show
 from quarantine.errors import BadInputError, IllegalTransitionError
-from quarantine.operations.enrol import Fate, Planned, enrol, enrol_all, survey
+from quarantine.operations.enrol import EnrolmentFate, SlotPlan, enrol, enrol_all, survey
 from quarantine.service.container import Assembly
 
 
@@ -39,7 +39,7 @@ def _enrol(assembly: Assembly, args: argparse.Namespace) -> int:
     if not args.plan:
         planned = enrol_all(store, assembly.placement, planned, profile=args.profile, policy=policy)
     _show(planned, args.format, plan=args.plan)
-    return IllegalTransitionError.exit_code if _count(planned)[Fate.REFUSED] else 0
+    return IllegalTransitionError.exit_code if _count(planned)[EnrolmentFate.REFUSED] else 0
 
 
 def _place(args: argparse.Namespace) -> tuple[str | None, str | None]:
@@ -58,11 +58,11 @@ def _place(args: argparse.Namespace) -> tuple[str | None, str | None]:
         raise BadInputError(f"enrol: {error}") from error
 
 
-def _count(planned: Iterable[Planned]) -> Counter[Fate]:
+def _count(planned: Iterable[SlotPlan]) -> Counter[EnrolmentFate]:
     return Counter(one.fate for one in planned)
 
 
-def _show(planned: tuple[Planned, ...], form: str, *, plan: bool) -> None:
+def _show(planned: tuple[SlotPlan, ...], form: str, *, plan: bool) -> None:
     if form == "json":
         show_json(
             [
@@ -80,7 +80,7 @@ def _show(planned: tuple[Planned, ...], form: str, *, plan: bool) -> None:
     head = ("SLOT", "FATE", "CLASS", "USED BY", "WHY")
     show_table(head, ((o.slot, o.fate, o.resource_class, o.consumer, o.reason) for o in planned))
     counts = _count(planned)
-    words = ", ".join(f"{counts[fate]} {fate}" for fate in Fate if counts[fate])
+    words = ", ".join(f"{counts[fate]} {fate}" for fate in EnrolmentFate if counts[fate])
     warn(f"{words}; {'nothing was changed' if plan else 'the running service goes on from here'}")
 
 

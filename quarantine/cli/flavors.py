@@ -8,16 +8,16 @@ from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.cli.command import Verb, slot
 from quarantine.cli.output import clean, show_json, show_table
 from quarantine.errors import BadInputError
-from quarantine.operations.flavors import Fate, Terms, create, nova_conf, sizes
+from quarantine.operations.flavors import FlavorFate, FlavorTerms, create, nova_conf, sizes
 from quarantine.record.states import State
 from quarantine.service.container import Assembly
 
-_DEFAULT_CLASS = Terms().resource_class
+_DEFAULT_CLASS = FlavorTerms().resource_class
 
 
 def _flavors(assembly: Assembly, args: argparse.Namespace) -> int:
     drives, classes = _drives(assembly, args)
-    terms = Terms(
+    terms = FlavorTerms(
         alias=_plain("--alias", args.alias),
         resource_class=_plain("--resource-class", args.resource_class or _one(classes)),
         device_type=args.device_type,
@@ -25,7 +25,7 @@ def _flavors(assembly: Assembly, args: argparse.Namespace) -> int:
         sizes=sizes(args.flavor),
         extra_specs=_properties(args.property),
     )
-    fates = {size.name: Fate.PLANNED for size in terms.sizes}
+    fates = {size.name: FlavorFate.PLANNED for size in terms.sizes}
     if args.create:
         fates = create(assembly.compute, terms)
     _show(terms, fates, nova_conf(terms, drives.items()), args.format)
@@ -70,7 +70,9 @@ def _properties(texts: list[str]) -> dict[str, str]:
     return found
 
 
-def _show(terms: Terms, fates: dict[str, Fate], texts: dict[str, str], form: str) -> None:
+def _show(
+    terms: FlavorTerms, fates: dict[str, FlavorFate], texts: dict[str, str], form: str
+) -> None:
     if form == "json":
         show_json(
             {
@@ -105,7 +107,7 @@ def _show(terms: Terms, fates: dict[str, Fate], texts: dict[str, str], form: str
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    plain = Terms()
+    plain = FlavorTerms()
     parser.add_argument("--create", action="store_true", help="make them in Nova; idempotent")
     parser.add_argument("--alias", default=plain.alias, help=f"default: {plain.alias}")
     parser.add_argument(

@@ -19,7 +19,7 @@ from quarantine.cli.output import show_fields, show_json, warn
 from quarantine.errors import BadInputError, UnavailableError, UnreadableError
 from quarantine.evidence import certificate, clocks, served
 from quarantine.evidence.chain import head, ledger, stamps
-from quarantine.evidence.chain.ledger import Document, Finding
+from quarantine.evidence.chain.ledger import ChainFinding, Document
 from quarantine.evidence.keys import keyring
 from quarantine.evidence.served import Account, Reference
 from quarantine.inputfile import MAX_FILE_BYTES, read_file, read_found
@@ -89,26 +89,26 @@ def _heads(paths: list[Path]) -> Iterator[Document]:
 
 def _stamps(
     args: argparse.Namespace, keys: Sequence[PublicKey]
-) -> tuple[dict[str, datetime], list[Finding]]:
+) -> tuple[dict[str, datetime], list[ChainFinding]]:
     """The time that an authority gave to each head, and the stamps that do not hold."""
     if args.tsa_ca is None:
         return {}, []
     roots = stamps.roots_of(read_file(args.tsa_ca, "tsa-ca"), str(args.tsa_ca))
     stamped: dict[str, datetime] = {}
-    wrong: list[Finding] = []
+    wrong: list[ChainFinding] = []
     for name, raw in _heads(args.heads):
         file = stamp_of(Path(name))
         if isinstance(raw, bytes) and os.path.lexists(file):
             try:
                 stamped[name] = stamps.check(read_found(file, "time stamp"), raw, roots)
             except BadInputError as error:
-                wrong.append(Finding(str(file), f"its time stamp does not hold ({error})"))
+                wrong.append(ChainFinding(str(file), f"its time stamp does not hold ({error})"))
                 continue
             with contextlib.suppress(BadInputError):  # a head that is none is told of elsewhere
                 written, at = head.read(raw, keys, name).written_at, stamped[name].isoformat()
                 if clocks.earlier(at, written):
                     text = f"its time stamp is of {at}, before its head was written: {written}"
-                    wrong.append(Finding(str(file), text))
+                    wrong.append(ChainFinding(str(file), text))
     return stamped, wrong
 
 

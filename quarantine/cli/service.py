@@ -17,7 +17,7 @@ from quarantine.cli.command import Verb
 from quarantine.cli.output import clean, show_json
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.container import Assembly
 from quarantine.service.inbound.intake import LANES, Lane, run
 from quarantine.service.reconciler import worst_case_detection
@@ -112,7 +112,7 @@ def _run(assembly: Assembly, args: argparse.Namespace) -> int:
     LOG.info(
         "running; %d slots in use, a release without a bell is seen after %.0f s at worst",
         used,
-        worst_case_detection(Limits.from_conf(conf), used),
+        worst_case_detection(ServiceLimits.from_conf(conf), used),
     )
     # It does nothing but wait and compare: whatever it is in the midst of may be left at a stop.
     threading.Thread(target=safety.run_forever, args=(stop,), name=PASS, daemon=True).start()

@@ -19,9 +19,9 @@ from quarantine.errors import BadInputError, QuarantineError
 from quarantine.service.container import Assembly
 from quarantine.upgrade import page
 from quarantine.upgrade.catalogue import CHECKS, judge
-from quarantine.upgrade.facts import Facts, Role, Source
-from quarantine.upgrade.finding import Level, Result
-from quarantine.upgrade.read import Question, gather
+from quarantine.upgrade.facts import ConfigSource, Facts, Role
+from quarantine.upgrade.finding import CheckResult, FindingLevel
+from quarantine.upgrade.read import CheckScope, gather
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ UNEXPECTED = 255
 _DEFENCES = (Defence.HOOK, Defence.LOADED, Defence.PATCH)
 
 
-def _source(text: str) -> Source:
+def _source(text: str) -> ConfigSource:
     """ROLE=FILE or ROLE@HOST=FILE."""
     where, equals, path = text.partition("=")
     name, at, host = where.partition("@")
@@ -43,28 +43,28 @@ def _source(text: str) -> Source:
             f"found {text[:200]!r}"
         )
     try:
-        return Source(Role(name), host_name(host) if at else None, (Path(path),))
+        return ConfigSource(Role(name), host_name(host) if at else None, (Path(path),))
     except ValueError as error:
         raise BadInputError(f"--nova-conf: {error}") from error
 
 
-def _sources(texts: Sequence[str]) -> tuple[Source, ...]:
+def _sources(texts: Sequence[str]) -> tuple[ConfigSource, ...]:
     """A role that is named more than once reads its files together, in that order."""
-    together: dict[tuple[Role, str | None], Source] = {}
+    together: dict[tuple[Role, str | None], ConfigSource] = {}
     for text in texts:
         one = _source(text)
         old = together.get((one.role, one.host))
         paths = (*old.paths, *one.paths) if old else one.paths
-        together[one.role, one.host] = Source(one.role, one.host, paths)
+        together[one.role, one.host] = ConfigSource(one.role, one.host, paths)
     return tuple(together.values())
 
 
-def _question(args: argparse.Namespace) -> Question:
+def _question(args: argparse.Namespace) -> CheckScope:
     try:
         hosts = frozenset(map(host_name, args.host))
     except ValueError as error:
         raise BadInputError(f"--host: {error}") from error
-    return Question(
+    return CheckScope(
         sources=_sources(args.nova_conf),
         hosts=hosts,
         nova_release=args.nova_release,
@@ -73,7 +73,7 @@ def _question(args: argparse.Namespace) -> Question:
     )
 
 
-def _facts(assembly: Assembly, question: Question) -> Facts:
+def _facts(assembly: Assembly, question: CheckScope) -> Facts:
     return gather(
         question,
         lambda: assembly.store,
@@ -116,7 +116,7 @@ def _check(assembly: Assembly, args: argparse.Namespace) -> int:
     return max(result.level for result in results)
 
 
-def _show_results_json(results: Sequence[Result]) -> None:
+def _show_results_json(results: Sequence[CheckResult]) -> None:
     show_json(
         {
             "result": max(result.level for result in results).name.lower(),
@@ -144,7 +144,7 @@ def _show_results_json(results: Sequence[Result]) -> None:
     )
 
 
-def _show_results(results: Sequence[Result]) -> None:
+def _show_results(results: Sequence[CheckResult]) -> None:
     head = ("RESULT", "CHECK", "LEAKS", "WHAT IS EXPECTED")
     show_table(
         head,
@@ -173,10 +173,10 @@ def _show_results(results: Sequence[Result]) -> None:
     print(f"\n{len(results)} checks: {worst.name.lower()}", flush=True)
 
 
-def _word(result: Result) -> str:
+def _word(result: CheckResult) -> str:
     if result.findings and all(finding.unknown for finding in result.findings):
         return "unknown"
-    return result.level.name if result.level is Level.FAILURE else result.level.name.lower()
+    return result.level.name if result.level is FindingLevel.FAILURE else result.level.name.lower()
 
 
 def _show_catalogue(form: str) -> None:

@@ -24,7 +24,7 @@ from quarantine.errors import ConflictError, UnavailableError
 LOG = logging.getLogger(__name__)
 
 
-class Door(Protocol):
+class CustodyPlacement(Protocol):
     """What custody needs of :class:`quarantine.cloud.placement.Placement`."""
 
     def view(self, uuid: str, resource_class: str) -> View | None:
@@ -42,12 +42,12 @@ def new_consumer() -> str:
     return str(uuid.uuid4())
 
 
-def reserve(door: Door, view: View) -> None:
+def reserve(door: CustodyPlacement, view: View) -> None:
     """Take a slot out of the pool at once: ``reserved = total`` on every inventory record."""
     door.put_reserved(view, full=True)
 
 
-def take(door: Door, view: View, consumer: str) -> View:
+def take(door: CustodyPlacement, view: View, consumer: str) -> View:
     """Our allocation instead of ``reserved``, then ``reserved = total`` on top; the view after.
 
     The slot must be locked and without any allocation in ``view``. Raises ``ConflictError``
@@ -67,7 +67,7 @@ def take(door: Door, view: View, consumer: str) -> View:
     return ensure(door, after, consumer)
 
 
-def ensure(door: Door, view: View, consumer: str | None) -> View:
+def ensure(door: CustodyPlacement, view: View, consumer: str | None) -> View:
     """Put ``reserved = total`` back on top of our allocation where it is missing."""
     if view.custody(consumer) is None:
         raise ConflictError(
@@ -94,7 +94,7 @@ def returnable(view: View, consumer: str | None) -> bool:
     )
 
 
-def give_back(door: Door, view: View, consumer: str) -> None:
+def give_back(door: CustodyPlacement, view: View, consumer: str) -> None:
     """Back to the pool: reserved 0 and our allocation gone, in one transaction.
 
     The caller has checked the certificate. Raises ``ConflictError`` when the view is not exactly

@@ -45,16 +45,16 @@ from quarantine.evidence.sections import (
     Approval,
     Case,
     Certificate,
-    Condition,
-    Decision,
-    Drive,
+    HistoryLine,
     Issuer,
-    Moment,
+    Medium,
+    MediumHealth,
+    MediumSource,
     NamespaceStatement,
     Sanitization,
-    Source,
     Technique,
     Validation,
+    ValidationDecision,
     VerificationStatement,
 )
 
@@ -66,7 +66,7 @@ _KEPT = "none yet: kept out of the pool until a person decides, or until it is p
 
 
 @dataclass(frozen=True)
-class Evidence:
+class CertificateEvidence:
     """What a certificate is built from. ``host_key`` is the reporting host's key thumbprint."""
 
     order: EraseOrder
@@ -76,7 +76,7 @@ class Evidence:
     host_key: str
     provider: str
     last_user: str
-    history: tuple[Moment, ...]
+    history: tuple[HistoryLine, ...]
     property_number: str = ""
     chassis: str = ""
     withheld: tuple[str, ...] = ()
@@ -117,7 +117,9 @@ class SignedCertificate:
         return Link(self.digest, self.certificate.position)
 
 
-def build(testimony: Evidence, issuer: Issuer, previous: Link, issued_at: str) -> Certificate:
+def build(
+    testimony: CertificateEvidence, issuer: Issuer, previous: Link, issued_at: str
+) -> Certificate:
     """The certificate that the testimony carries.
 
     Only for a report that :func:`quarantine.rules.check.check` lets be certified, or, with
@@ -295,7 +297,7 @@ def _sha256(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
-def _source(testimony: Evidence) -> Source:
+def _source(testimony: CertificateEvidence) -> MediumSource:
     slot, owner = testimony.order.slot, testimony.report.last_owner
     seen = testimony.last_user
     if owner is not None:
@@ -304,7 +306,7 @@ def _source(testimony: Evidence) -> Source:
         known += f"; Placement named {seen}" if seen and owner.domain != seen else ""
     else:
         known = "allocations seen in Placement" if seen else "nothing on record"
-    return Source(
+    return MediumSource(
         host=slot.host,
         address=slot.address,
         provider=testimony.provider,
@@ -319,8 +321,8 @@ def _source(testimony: Evidence) -> Source:
 
 def _drive(
     order: EraseOrder, before: ControllerFacts, after: ControllerFacts, property_number: str
-) -> Drive:
-    return Drive(
+) -> Medium:
+    return Medium(
         manufacturer=wording.manufacturer(order.identity),
         media_type="NVMe solid state drive",
         identity=order.identity,
@@ -358,7 +360,7 @@ def namespaces(facts: ControllerFacts) -> tuple[NamespaceStatement, ...]:
     )
 
 
-def _sanitization(testimony: Evidence, label: Label, issuer: Issuer) -> Sanitization:
+def _sanitization(testimony: CertificateEvidence, label: Label, issuer: Issuer) -> Sanitization:
     order, report = testimony.order, testimony.report
     techniques = tuple(_technique(record, report) for record in report.methods)
     return Sanitization(
@@ -407,10 +409,10 @@ def _technique(record: MethodRecord, report: EraseReport) -> Technique:
     )
 
 
-def _validation(testimony: Evidence, decided_at: str) -> Validation:
+def _validation(testimony: CertificateEvidence, decided_at: str) -> Validation:
     order = testimony.order
     return Validation(
-        decision=Decision.WITHHELD if testimony.withheld else Decision.ACCEPTED,
+        decision=ValidationDecision.WITHHELD if testimony.withheld else ValidationDecision.ACCEPTED,
         decided_at=decided_at,
         decided_by=f"nvme-quarantine {VERSION}, by rule, without a person",
         policy=testimony.policy or Approval(order.policy.name, codec.digest(order.policy)),
@@ -443,8 +445,8 @@ def _verification(report: EraseReport, record: VerificationRecord) -> Verificati
     )
 
 
-def _condition(health: HealthRecord, policy: Health) -> Condition:
-    return Condition(
+def _condition(health: HealthRecord, policy: Health) -> MediumHealth:
+    return MediumHealth(
         critical_warning=health.critical_warning,
         available_spare=health.available_spare,
         percentage_used=health.percentage_used,

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from quarantine.evidence.sections import Sanitization, Source, VerificationStatement
+from quarantine.evidence.sections import MediumSource, Sanitization, VerificationStatement
 
 SLACK = timedelta(seconds=60)
 """A clock that is set right steps back by so much at most. More is no order of times."""
@@ -50,7 +50,9 @@ def reversed_pairs(pairs: Iterator[Pair]) -> Iterator[str]:
             yield f"{what} at {after}, before {than} at {before}"
 
 
-def of_host(source: Source, done: Sanitization, verified: VerificationStatement) -> Iterator[Pair]:
+def of_host(
+    source: MediumSource, done: Sanitization, verified: VerificationStatement
+) -> Iterator[Pair]:
     """Times of the host's, as a case goes. What was not told is in no order with anything."""
     yield "the last owner's use ended", source.gate_until, "it began", source.gate_since
     yield "the sanitization finished", done.finished_at, "it started", done.started_at
@@ -60,6 +62,6 @@ def of_host(source: Source, done: Sanitization, verified: VerificationStatement)
     yield "the verification finished", verified.finished_at, "the sanitization", done.finished_at
 
 
-def was_set_back(source: Source, done: Sanitization, verified: VerificationStatement) -> bool:
+def was_set_back(source: MediumSource, done: Sanitization, verified: VerificationStatement) -> bool:
     """Whether the host's own times contradict each other."""
     return any(reversed_pairs(of_host(source, done, verified)))

@@ -14,7 +14,12 @@ from collections.abc import Iterator
 from eraser.protocol.policy import Label, VerificationMode
 from quarantine.errors import BadInputError
 from quarantine.evidence import clocks, methods, outcomes, reading, sanitizelog
-from quarantine.evidence.sections import Certificate, Decision, Technique, VerificationStatement
+from quarantine.evidence.sections import (
+    Certificate,
+    Technique,
+    ValidationDecision,
+    VerificationStatement,
+)
 
 _PER_CENT = 1e-8
 """Shares are printed with six decimals of a per cent; the first release rounded to the nearest."""
@@ -37,7 +42,7 @@ def _validation(body: Certificate) -> Iterator[str]:
     """The decision, and the headline over what succeeded."""
     if body.validation is None:
         return
-    if (body.validation.decision is Decision.WITHHELD) != bool(body.withheld):
+    if (body.validation.decision is ValidationDecision.WITHHELD) != bool(body.withheld):
         yield (
             f"expected reasons for withholding where the decision says so, found "
             f"{body.validation.decision} and {len(body.withheld)} reasons"

@@ -29,7 +29,7 @@ class SanitizeStatus(enum.IntEnum):
 
 
 @dataclass(frozen=True)
-class SanitizeLog:
+class ReportedSanitizeLog:
     """The members that decide: SPROG (of 65536), SSTAT and SCDW10."""
 
     progress: int
@@ -54,7 +54,7 @@ class SanitizeLog:
             return f"reserved value {self.status}"
 
 
-def parse(encoded: str, what: str) -> SanitizeLog:
+def parse(encoded: str, what: str) -> ReportedSanitizeLog:
     """Base64 of the raw page to its members. Raises :class:`BadInputError`."""
     try:
         raw = base64.b64decode(encoded, validate=True)
@@ -63,7 +63,7 @@ def parse(encoded: str, what: str) -> SanitizeLog:
     if len(raw) != LOG_BYTES:
         raise BadInputError(f"{what}: expected {LOG_BYTES} bytes of log 81h, found {len(raw)}")
     progress, sstat, cdw10 = struct.unpack_from("<HHI", raw)
-    return SanitizeLog(
+    return ReportedSanitizeLog(
         progress=progress,
         status=sstat & 0x7,
         passes=(sstat >> 3) & 0x1F,

@@ -64,7 +64,7 @@ class NamespaceStatement:
 
 
 @dataclass(frozen=True)
-class Drive:
+class Medium:
     """The medium: what the controller said of itself."""
 
     manufacturer: str
@@ -89,7 +89,7 @@ class Drive:
 
 
 @dataclass(frozen=True)
-class Source:
+class MediumSource:
     """Where the medium came from."""
 
     host: str
@@ -194,7 +194,7 @@ class VerificationStatement:
     """How the drive was used as by its next tenant, a sentence each."""
 
 
-class Decision(enum.StrEnum):
+class ValidationDecision(enum.StrEnum):
     """What the control plane made of the verified result."""
 
     ACCEPTED = "accepted"
@@ -218,7 +218,7 @@ class Approval:
 class Validation:
     """The decision on the result. The standard tells it from the verification."""
 
-    decision: Decision
+    decision: ValidationDecision
     decided_at: str
     """On the control plane's clock."""
     decided_by: str
@@ -227,7 +227,7 @@ class Validation:
 
 
 @dataclass(frozen=True)
-class Condition:
+class MediumHealth:
     """The drive's health as it left (SMART log 02h)."""
 
     critical_warning: int
@@ -246,7 +246,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Moment:
+class HistoryLine:
     """One line of the slot's history."""
 
     at: str
@@ -270,7 +270,7 @@ class Case:
     order_digest: str
     report_digest: str
     """SHA-256 of the signed messages as they were sent."""
-    history: tuple[Moment, ...]
+    history: tuple[HistoryLine, ...]
     order_key: str = field(default="", metadata=LATE)
     """The Ed25519 key that signed the order (``x`` of its JWK, RFC 8037), where that is another
     than the certificate's."""
@@ -287,11 +287,11 @@ class Certificate:
     """Digest of the certificate before this one; empty for the first."""
     issued_at: str
     issuer: Issuer
-    drive: Drive
-    source: Source
+    drive: Medium
+    source: MediumSource
     sanitization: Sanitization
     verification: VerificationStatement
-    condition: Condition
+    condition: MediumHealth
     case: Case
     exceptions: tuple[str, ...]
     """What went otherwise than usual: downgrade, missing probes, lost journals, retries."""

@@ -52,7 +52,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Use:
+class ServedDrive:
     """One drive that the server had."""
 
     slot: str
@@ -72,7 +72,7 @@ class Account:
     """The whole answer. ``complete``: every use has both certificates, and nothing is unknown."""
 
     server: str
-    drives: tuple[Use, ...]
+    drives: tuple[ServedDrive, ...]
     unknown: tuple[str, ...]
     broken: bool = False
     """A certificate on record does not hold: no key given verifies it, or it was altered."""
@@ -168,7 +168,7 @@ def _covered(store: Store, record: SlotRecord) -> bool:
     return any("certificate" in row.detail for row in rows[ends[-1] :])
 
 
-def _erased(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[Use]:
+def _erased(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[ServedDrive]:
     """One use for each row, those that only erased again left to the use before them."""
     for drive in dict.fromkeys(row.drive for row in rows):
         group: list[StoredCertificate] = []
@@ -180,7 +180,7 @@ def _erased(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[Use]:
         yield from _use(clerk, group)
 
 
-def _use(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[Use]:
+def _use(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[ServedDrive]:
     found = [signed for row in rows if (signed := clerk.read(row)) is not None]
     if not found:
         return
@@ -189,7 +189,7 @@ def _use(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[Use]:
     says = [] if before else [f"before: {_BEFORE_UNKNOWN}"]
     if found[-1].certificate.withheld:
         says.append("after: erased and not handed out; see the certificate")
-    yield Use(
+    yield ServedDrive(
         slot=str(rows[0].slot),
         model=body.drive.identity.model,
         serial=body.drive.identity.serial,
@@ -200,7 +200,7 @@ def _use(clerk: _Clerk, rows: Sequence[StoredCertificate]) -> Iterator[Use]:
     )
 
 
-def _unfinished(clerk: _Clerk, record: SlotRecord) -> Use:
+def _unfinished(clerk: _Clerk, record: SlotRecord) -> ServedDrive:
     """The server's drive is with it, or on its way to a certificate."""
     identity = record.identity
     before = clerk.before(identity.digest, 1 << 62) if identity else None
@@ -209,7 +209,7 @@ def _unfinished(clerk: _Clerk, record: SlotRecord) -> Use:
     else:
         why = f" ({record.reason})" if record.reason else ""
         after = f"after: none, the slot is {record.state}{why}"
-    return Use(
+    return ServedDrive(
         slot=str(record.slot),
         model=identity.model if identity else "",
         serial=identity.serial if identity else "",

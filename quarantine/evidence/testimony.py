@@ -18,12 +18,12 @@ from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, images, methods, reading
-from quarantine.evidence.certificate import Evidence, Link, token_digest
+from quarantine.evidence.certificate import CertificateEvidence, Link, token_digest
 from quarantine.evidence.sections import FORMAT, Certificate
 from quarantine.record.facts import SignedTestimony
 
 
-class Standing(enum.StrEnum):
+class TestimonyStanding(enum.StrEnum):
     """What became of the look at a certificate's testimony."""
 
     AGREES = "agrees"
@@ -35,10 +35,10 @@ class Standing(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Weighed:
+class TestimonyResult:
     """The result of a look. ``problems`` are contradictions, ``remarks`` are none."""
 
-    standing: Standing
+    standing: TestimonyStanding
     problems: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     """What this release says otherwise of the same testimony: its words, and its rules."""
@@ -46,26 +46,28 @@ class Weighed:
 
 def weigh(
     body: Certificate, given: SignedTestimony, controller_keys: Sequence[PublicKey]
-) -> Weighed:
+) -> TestimonyResult:
     """Holds a certificate, whose signature held, against its testimony.
 
     Signatures and digests first; what was not signed by the right one is not read at all.
     """
     problems = list(_papers(body, given))
     if problems:
-        return Weighed(Standing.CONTRADICTS, tuple(problems))
+        return TestimonyResult(TestimonyStanding.CONTRADICTS, tuple(problems))
     try:
         keys = _order_keys(body, controller_keys)
         order = codec.load(EraseOrder, _order(given.order, keys), "order")
         raw = signing.verify(given.report, given.host_key, REPORT_TYPE, "report")
         report = codec.load(EraseReport, raw, "report")
     except (BadInputError, BadWireError) as error:
-        return Weighed(Standing.CONTRADICTS, (str(error),))
+        return TestimonyResult(TestimonyStanding.CONTRADICTS, (str(error),))
     problems += _ids(order, report)
     problems += _contradictions(body, order, report)
     if problems:
-        return Weighed(Standing.CONTRADICTS, tuple(problems))
-    return Weighed(Standing.AGREES, remarks=tuple(_remarks(body, given, order, report)))
+        return TestimonyResult(TestimonyStanding.CONTRADICTS, tuple(problems))
+    return TestimonyResult(
+        TestimonyStanding.AGREES, remarks=tuple(_remarks(body, given, order, report))
+    )
 
 
 def _papers(body: Certificate, given: SignedTestimony) -> Iterator[str]:
@@ -248,7 +250,7 @@ def _remarks(
         yield f"the sentences of format {body.format} are not computed again by this release"
         return
     again = certificate.build(
-        Evidence(
+        CertificateEvidence(
             order=order,
             order_token=given.order,
             report=report,

@@ -25,7 +25,7 @@ _ATTEMPTS: Final = 3
 _AT_REST: Final = "nvme"
 
 
-class Cloud(custody.Door, Protocol):
+class EnrolmentPlacement(custody.CustodyPlacement, Protocol):
     """What enrolment needs of :class:`quarantine.cloud.placement.Placement`."""
 
     def one_time_use(self, host: str | None = None) -> list[Provider]:
@@ -44,7 +44,7 @@ class Cloud(custody.Door, Protocol):
         """Whether Nova reserves it at its next use."""
 
 
-class Fate(StrEnum):
+class EnrolmentFate(StrEnum):
     """What enrolment does with a slot."""
 
     FREE = "free"
@@ -58,11 +58,11 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True)
-class Planned:
+class SlotPlan:
     """One slot's fate, decided on one look. ``reason`` is empty where there is nothing to say."""
 
     slot: Slot
-    fate: Fate
+    fate: EnrolmentFate
     reason: str = ""
     consumer: str | None = None
     resource_class: str = ""
@@ -77,22 +77,22 @@ def decide(
     *,
     one_time_use: bool,
     drive: DriveRecord | None = None,
-) -> Planned:
+) -> SlotPlan:
     """What to do with a slot. Pure; ``seen`` is its host's last word about it, where it has one.
 
     ``drive`` is what we know of the drive that the host names there.
     """
     held = view.inventories[0].resource_class if view.inventories else ""
-    planned = Planned(slot, Fate.REFUSED, resource_class=held, view=view)
+    planned = SlotPlan(slot, EnrolmentFate.REFUSED, resource_class=held, view=view)
     if record is not None:
         words = f"enrolled, {record.state} since {record.entered_at:%Y-%m-%d %H:%M}"
-        return replace(planned, fate=Fate.KNOWN, reason=words)
+        return replace(planned, fate=EnrolmentFate.KNOWN, reason=words)
     others = view.foreign(None)
     trouble = _trouble(view, seen, one_time_use=one_time_use, used=bool(others))
     if trouble:
         return replace(planned, reason=trouble)
     if others:
-        return replace(planned, fate=Fate.IN_USE, consumer=others[0].consumer)
+        return replace(planned, fate=EnrolmentFate.IN_USE, consumer=others[0].consumer)
     if drive is not None and drive.retired:
         # Erased in full it would be held at the end: no certificate makes it fit again.
         reason = (
@@ -100,7 +100,7 @@ def decide(
             f"({drive.reason}): pull it, and enrol when its host names the new one (host show)"
         )
         return replace(planned, reason=reason)
-    return replace(planned, fate=Fate.FREE)
+    return replace(planned, fate=EnrolmentFate.FREE)
 
 
 def _trouble(view: View, seen: SeenDrive | None, *, one_time_use: bool, used: bool) -> str:
@@ -126,7 +126,9 @@ def _trouble(view: View, seen: SeenDrive | None, *, one_time_use: bool, used: bo
     return ""
 
 
-def enrol(store: Store, placement: Cloud, slot: Slot, *, profile: str, policy: str) -> SlotRecord:
+def enrol(
+    store: Store, placement: EnrolmentPlacement, slot: Slot, *, profile: str, policy: str
+) -> SlotRecord:
     """A new record: ``in_use`` where somebody holds the drive, else ``released`` and reserved.
 
     A retired slot is taken anew, with another drive in it. Raises ``BadInputError`` when Placement
@@ -134,7 +136,7 @@ def enrol(store: Store, placement: Cloud, slot: Slot, *, profile: str, policy: s
     the slot is enrolled already or is claimed just now, ``UnavailableError``.
     """
 
-    def look() -> Planned:
+    def look() -> SlotPlan:
         old = store.slot(slot)
         if old is not None and old.state is not State.RETIRED:
             # Before anything is written to Placement: a certified drive would be erased again.
@@ -154,7 +156,7 @@ def enrol(store: Store, placement: Cloud, slot: Slot, *, profile: str, policy: s
         planned = decide(
             slot, None, view, seen, one_time_use=burns, drive=_known_drive(store, seen)
         )
-        if planned.fate is Fate.REFUSED:
+        if planned.fate is EnrolmentFate.REFUSED:
             raise BadInputError(planned.reason)
         return planned
 
@@ -162,8 +164,12 @@ def enrol(store: Store, placement: Cloud, slot: Slot, *, profile: str, policy: s
 
 
 def survey(
-    store: Store, placement: Cloud, *, host: str | None = None, resource_class: str | None = None
-) -> tuple[Planned, ...]:
+    store: Store,
+    placement: EnrolmentPlacement,
+    *,
+    host: str | None = None,
+    resource_class: str | None = None,
+) -> tuple[SlotPlan, ...]:
     """The fate of every slot of a host, of a resource class, or of the cloud. Changes nothing.
 
     Raises ``BadInputError`` where Placement has no such slot, ``UnavailableError``.
@@ -192,30 +198,39 @@ def survey(
 
 
 def enrol_all(
-    store: Store, placement: Cloud, planned: Iterable[Planned], *, profile: str, policy: str
-) -> tuple[Planned, ...]:
+    store: Store,
+    placement: EnrolmentPlacement,
+    planned: Iterable[SlotPlan],
+    *,
+    profile: str,
+    policy: str,
+) -> tuple[SlotPlan, ...]:
     """Carries a survey out: every free slot is reserved before the first record is written.
 
     Nothing is undone when it ends early (``UnavailableError``): what is reserved stays reserved,
     and the same command goes on from there.
     """
     reserved = [_reserved_or_refused(store, placement, one) for one in planned]
-    done: list[Planned] = []
+    done: list[SlotPlan] = []
     for one in reserved:
-        if one.fate in (Fate.FREE, Fate.IN_USE):
+        if one.fate in (EnrolmentFate.FREE, EnrolmentFate.IN_USE):
             try:
                 _record(store, one, profile, policy)
             except ConflictError:
-                one = replace(one, fate=Fate.KNOWN, reason="enrolled by somebody else just now")
+                one = replace(
+                    one, fate=EnrolmentFate.KNOWN, reason="enrolled by somebody else just now"
+                )
         done.append(one)
     return tuple(done)
 
 
-def _reserved(placement: Cloud, planned: Planned, look: Callable[[], Planned]) -> Planned:
+def _reserved(
+    placement: EnrolmentPlacement, planned: SlotPlan, look: Callable[[], SlotPlan]
+) -> SlotPlan:
     """The same slot, out of the pool; looked at again where it moved under us."""
     for _ in range(_ATTEMPTS):
         view = planned.view
-        free = planned.fate is Fate.FREE and view is not None
+        free = planned.fate is EnrolmentFate.FREE and view is not None
         if not free or view is None or view.locked or view.custody(None) is not None:
             return planned
         try:
@@ -227,26 +242,30 @@ def _reserved(placement: Cloud, planned: Planned, look: Callable[[], Planned]) -
     raise ConflictError(f"{planned.slot}: expected it to stand still for a moment; try again")
 
 
-def _reserved_or_refused(store: Store, placement: Cloud, planned: Planned) -> Planned:
+def _reserved_or_refused(
+    store: Store, placement: EnrolmentPlacement, planned: SlotPlan
+) -> SlotPlan:
     """One slot that never stands still must not keep all the others out of our care."""
     try:
         return _reserved(placement, planned, _again(store, placement, planned))
     except ConflictError as error:
-        return replace(planned, fate=Fate.REFUSED, reason=str(error))
+        return replace(planned, fate=EnrolmentFate.REFUSED, reason=str(error))
 
 
-def _again(store: Store, placement: Cloud, planned: Planned) -> Callable[[], Planned]:
-    def look() -> Planned:
+def _again(
+    store: Store, placement: EnrolmentPlacement, planned: SlotPlan
+) -> Callable[[], SlotPlan]:
+    def look() -> SlotPlan:
         uuid = planned.view.provider.uuid if planned.view else ""
         found = _look(store, placement, planned.slot, uuid, placement.burns(uuid))
-        return found or replace(planned, fate=Fate.REFUSED, reason="its provider vanished")
+        return found or replace(planned, fate=EnrolmentFate.REFUSED, reason="its provider vanished")
 
     return look
 
 
 def _look(
-    store: Store, placement: Cloud, slot: Slot, uuid: str, one_time_use: bool
-) -> Planned | None:
+    store: Store, placement: EnrolmentPlacement, slot: Slot, uuid: str, one_time_use: bool
+) -> SlotPlan | None:
     view = placement.view(uuid, "")
     if view is None:
         return None
@@ -267,13 +286,13 @@ def _known_drive(store: Store, seen: SeenDrive | None) -> DriveRecord | None:
     return store.drive(seen.identity.digest)
 
 
-def _record(store: Store, planned: Planned, profile: str, policy: str) -> SlotRecord:
+def _record(store: Store, planned: SlotPlan, profile: str, policy: str) -> SlotRecord:
     assert planned.view is not None
     return store.enrol(
         planned.slot,
         provider=planned.view.provider.uuid,
         resource_class=planned.resource_class,
-        in_use=planned.fate is Fate.IN_USE,
+        in_use=planned.fate is EnrolmentFate.IN_USE,
         profile=profile,
         policy=policy,
         consumer=planned.consumer,

@@ -36,7 +36,7 @@ _FILTERS: Final = (
 
 
 @dataclass(frozen=True)
-class Size:
+class FlavorSize:
     """A flavor to be; ram in MiB, disk in GiB."""
 
     name: str
@@ -47,31 +47,31 @@ class Size:
 
 
 SIZES: Final = (
-    Size("i1-45", 1, 8, 46080, 50),
-    Size("i1-90", 2, 16, 92160, 50),
-    Size("i1-180", 4, 32, 184320, 50),
+    FlavorSize("i1-45", 1, 8, 46080, 50),
+    FlavorSize("i1-90", 2, 16, 92160, 50),
+    FlavorSize("i1-180", 4, 32, 184320, 50),
 )
 
 
 @dataclass(frozen=True)
-class Terms:
+class FlavorTerms:
     """What all the flavors of one kind of drive share."""
 
     alias: str = "i1-nvme"
     resource_class: str = "CUSTOM_NVME_I1"
     device_type: str = "type-PCI"
     numa_policy: str = "preferred"
-    sizes: tuple[Size, ...] = SIZES
+    sizes: tuple[FlavorSize, ...] = SIZES
     extra_specs: Mapping[str, str] = field(default_factory=dict)
     """Beside alias and NUMA policy."""
 
-    def specs(self, size: Size) -> dict[str, str]:
+    def specs(self, size: FlavorSize) -> dict[str, str]:
         """The extra specs of a flavor."""
         ours = {ALIAS_SPEC: f"{self.alias}:{size.drives}", NUMA_SPEC: self.numa_policy}
         return {**ours, **self.extra_specs}
 
 
-class Fate(StrEnum):
+class FlavorFate(StrEnum):
     """What became of a flavor."""
 
     PLANNED = "planned"
@@ -83,7 +83,7 @@ class Fate(StrEnum):
     """It was there just so."""
 
 
-class Nova(Protocol):
+class FlavorsNova(Protocol):
     """What is asked of :class:`quarantine.cloud.compute.Compute`."""
 
     def flavors(self) -> list[Flavor]:
@@ -96,7 +96,7 @@ class Nova(Protocol):
         """Sets extra specs."""
 
 
-def differences(terms: Terms, size: Size, found: Flavor) -> tuple[str, ...]:
+def differences(terms: FlavorTerms, size: FlavorSize, found: Flavor) -> tuple[str, ...]:
     """In what an existing flavor of that name is another; empty extra specs can be filled in."""
     wanted = {"vcpus": size.vcpus, "ram": size.ram, "disk": size.disk}
     words = [
@@ -114,7 +114,7 @@ def differences(terms: Terms, size: Size, found: Flavor) -> tuple[str, ...]:
     return tuple(words)
 
 
-def create(nova: Nova, terms: Terms) -> dict[str, Fate]:
+def create(nova: FlavorsNova, terms: FlavorTerms) -> dict[str, FlavorFate]:
     """Makes the flavors that are missing; the same again changes nothing.
 
     Raises ``BadInputError`` where one of that name is another: then none was made.
@@ -130,13 +130,13 @@ def create(nova: Nova, terms: Terms) -> dict[str, Fate]:
             f"flavors: expected none of another kind under these names, found {', '.join(wrong)}; "
             "give other names with --flavor, or remove them. Nothing was created"
         )
-    fates: dict[str, Fate] = {}
+    fates: dict[str, FlavorFate] = {}
     for size in terms.sizes:
         flavor = found.get(size.name)
         if flavor is not None and flavor.extra_specs:
-            fates[size.name] = Fate.PRESENT
+            fates[size.name] = FlavorFate.PRESENT
             continue
-        fates[size.name] = Fate.COMPLETED if flavor else Fate.CREATED
+        fates[size.name] = FlavorFate.COMPLETED if flavor else FlavorFate.CREATED
         flavor = flavor or nova.create_flavor(
             size.name, vcpus=size.vcpus, ram=size.ram, disk=size.disk
         )
@@ -145,7 +145,7 @@ def create(nova: Nova, terms: Terms) -> dict[str, Fate]:
 
 
 def nova_conf(
-    terms: Terms, drives: Iterable[tuple[Slot, ControllerIdentity | None]]
+    terms: FlavorTerms, drives: Iterable[tuple[Slot, ControllerIdentity | None]]
 ) -> dict[str, str]:
     """Configuration by service: ``api``, ``scheduler``, ``conductor``, ``compute@HOST``, and
     ``placement`` where a host has many drives."""
@@ -184,7 +184,7 @@ def nova_conf(
     return {name: "\n".join(lines) + "\n" for name, lines in texts.items()}
 
 
-def _alias(terms: Terms) -> str:
+def _alias(terms: FlavorTerms) -> str:
     return json.dumps(
         {
             "name": terms.alias,
@@ -195,7 +195,7 @@ def _alias(terms: Terms) -> str:
     )
 
 
-def _device(terms: Terms, slot: Slot, drive: ControllerIdentity | None) -> str:
+def _device(terms: FlavorTerms, slot: Slot, drive: ControllerIdentity | None) -> str:
     """By address, so that no other drive of the host is ever matched; by ids where known."""
     ids = (
         {"vendor_id": f"{drive.vendor_id:04x}", "product_id": f"{drive.device_id:04x}"}
@@ -212,7 +212,7 @@ def _device(terms: Terms, slot: Slot, drive: ControllerIdentity | None) -> str:
     )
 
 
-def sizes(texts: Sequence[str]) -> tuple[Size, ...]:
+def sizes(texts: Sequence[str]) -> tuple[FlavorSize, ...]:
     """``NAME:DRIVES:VCPUS:RAM:DISK`` from the command line; without any, :data:`SIZES`."""
     found = tuple(_size(text) for text in texts)
     if len({size.name for size in found}) != len(found):
@@ -220,7 +220,7 @@ def sizes(texts: Sequence[str]) -> tuple[Size, ...]:
     return found or SIZES
 
 
-def _size(text: str) -> Size:
+def _size(text: str) -> FlavorSize:
     name, *numbers = text.split(":")
     try:
         drives, vcpus, ram, disk = (int(number) for number in numbers)
@@ -231,4 +231,4 @@ def _size(text: str) -> Size:
             "--flavor: expected NAME:DRIVES:VCPUS:RAM:DISK with ram in MiB and disk in GiB, as in "
             f"i1-45:1:8:46080:50, found {text[:200]!r}"
         )
-    return Size(name, drives, vcpus, ram, disk)
+    return FlavorSize(name, drives, vcpus, ram, disk)

@@ -10,7 +10,7 @@ from quarantine.record import engine as door
 from quarantine.record.clock import Clock, utc_now
 
 
-class Room:
+class Repository:
     """A part of the store. All parts share one engine and one clock."""
 
     def __init__(self, engine: sa.Engine, clock: Clock = utc_now) -> None:

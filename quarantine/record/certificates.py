@@ -20,7 +20,7 @@ from quarantine.errors import (
     UnreadableError,
 )
 from quarantine.record import models
-from quarantine.record.base import Room
+from quarantine.record.base import Repository
 from quarantine.record.facts import (
     NewCertificate,
     SignedTestimony,
@@ -35,7 +35,7 @@ _TESTIMONIES = models.testimonies
 _ROTATIONS = models.rotations
 
 
-class CertificateRoom(Room):
+class CertificateRepository(Repository):
     """What the store knows about certificates. They come in through ``transition`` only."""
 
     def certificate(self, key: str | int) -> StoredCertificate | None:

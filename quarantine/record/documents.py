@@ -12,7 +12,7 @@ from eraser.protocol.policy import Policy
 from eraser.protocol.profile import Profile
 from quarantine.errors import BadInputError, UnreadableError
 from quarantine.record import models
-from quarantine.record.base import Room
+from quarantine.record.base import Repository
 from quarantine.record.facts import Approved
 from quarantine.record.rows import Row
 from quarantine.record.texts import storable
@@ -24,7 +24,7 @@ _POLICY = "policy"
 T = TypeVar("T", Profile, Policy)
 
 
-class DocumentRoom(Room):
+class DocumentRepository(Repository):
     """What the store knows about approved documents."""
 
     def put_profile(self, profile: Profile, approved_by: str) -> Approved[Profile]:

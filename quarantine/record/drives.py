@@ -14,7 +14,7 @@ from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.errors import IllegalTransitionError
 from quarantine.record import lifecycle, models, stored
-from quarantine.record.base import Room
+from quarantine.record.base import Repository
 from quarantine.record.facts import DriveRecord, NewCertificate, SlotRecord
 from quarantine.record.rows import Row
 from quarantine.record.states import Event
@@ -23,7 +23,7 @@ from quarantine.record.texts import storable
 _DRIVES = models.drives
 
 
-class DriveRoom(Room):
+class DriveRepository(Repository):
     """What the store knows about drives."""
 
     def note_drive(
@@ -75,7 +75,7 @@ def note(
     reason: str,
     now: datetime,
 ) -> None:
-    """Within a transaction: see :meth:`DriveRoom.note_drive`."""
+    """Within a transaction: see :meth:`DriveRepository.note_drive`."""
     values: dict[str, Any] = {"host": slot.host, "address": slot.address}
     known = find(db, identity.digest)
     if known is None or dirty:

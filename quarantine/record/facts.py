@@ -102,7 +102,7 @@ class UnreadableSlot:
 
 
 @dataclass(frozen=True)
-class Claim:
+class OfferClaim:
     """What a slot's right to be on offer rests on."""
 
     provider: str

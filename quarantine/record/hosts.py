@@ -16,7 +16,7 @@ from eraser.protocol.report import Hello
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, ConflictError, UnreadableError
 from quarantine.record import models, stored
-from quarantine.record.base import Room
+from quarantine.record.base import Repository
 from quarantine.record.clock import CLOCKS_APART
 from quarantine.record.facts import HostRecord
 from quarantine.record.rows import Row
@@ -27,7 +27,7 @@ _HOSTS = models.hosts
 _SLOTS = models.slots
 
 
-class HostRoom(Room):
+class HostRepository(Repository):
     """What the store knows about hosts."""
 
     def register_host(

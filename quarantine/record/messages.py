@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from eraser.protocol import codec
 from quarantine.errors import ConflictError
 from quarantine.record import models
-from quarantine.record.base import Room
+from quarantine.record.base import Repository
 from quarantine.record.facts import NonceUse, Refusal
 from quarantine.record.rows import Row
 from quarantine.record.texts import storable
@@ -29,7 +29,7 @@ does not hide what the others said."""
 FURTHER = "more refusals than are kept one by one; the log has each"
 
 
-class MessageRoom(Room):
+class MessageRepository(Repository):
     """What the store knows about messages."""
 
     def use_nonce(self, nonce: str, order_id: str, digest: str = "") -> bool:

@@ -15,8 +15,8 @@ from quarantine.errors import UnreadableError
 from quarantine.record import stored
 from quarantine.record.facts import (
     JSON,
-    Claim,
     HistoryRow,
+    OfferClaim,
     SlotChanges,
     SlotRecord,
     UnreadableSlot,
@@ -88,7 +88,7 @@ CLAIM = ("host", "address", "provider", "state", "custody_ready", "identity")
 """The columns of a claim."""
 
 
-def claim(row: Row) -> Claim | None:
+def claim(row: Row) -> OfferClaim | None:
     """A slot's claim to be on offer; None where the row cannot be read."""
     try:
         identity(row["identity"])
@@ -96,7 +96,7 @@ def claim(row: Row) -> Claim | None:
     except (ValueError, UnreadableError):
         return None
     clean, registered = bool(row["clean"]), bool(row["registered"])
-    return Claim(row["provider"], slot, state, row["custody_ready"], clean, registered)
+    return OfferClaim(row["provider"], slot, state, row["custody_ready"], clean, registered)
 
 
 def identity(text: str | None) -> ControllerIdentity | None:

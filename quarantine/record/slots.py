@@ -10,13 +10,13 @@ import sqlalchemy as sa
 from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.errors import ConflictError, IllegalTransitionError
 from quarantine.record import certificates, drives, lifecycle, messages, models, rows
-from quarantine.record.base import Room
+from quarantine.record.base import Repository
 from quarantine.record.facts import (
     JSON,
-    Claim,
     HistoryRow,
     NewCertificate,
     NonceUse,
+    OfferClaim,
     SlotChanges,
     SlotRecord,
     UnreadableSlot,
@@ -33,7 +33,7 @@ NO_CHANGES = SlotChanges()
 NO_DETAIL: Mapping[str, JSON] = {}
 
 
-class SlotRoom(Room):
+class SlotRepository(Repository):
     """What the store knows about slots."""
 
     def enrol(
@@ -143,7 +143,7 @@ class SlotRoom(Room):
             [row for row in found if isinstance(row, UnreadableSlot)],
         )
 
-    def claims(self, slot: Slot | None = None) -> list[Claim]:
+    def claims(self, slot: Slot | None = None) -> list[OfferClaim]:
         """All slots, or that one, that may be rightly on offer: certified or available.
 
         Rows that cannot be read are left out: they justify nothing.

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from quarantine.record import engine as door
 from quarantine.record import migrate
-from quarantine.record.certificates import CertificateRoom
+from quarantine.record.certificates import CertificateRepository
 from quarantine.record.clock import Clock, utc_now
-from quarantine.record.documents import DocumentRoom
-from quarantine.record.drives import DriveRoom
-from quarantine.record.hosts import HostRoom
-from quarantine.record.messages import MessageRoom
-from quarantine.record.slots import SlotRoom
+from quarantine.record.documents import DocumentRepository
+from quarantine.record.drives import DriveRepository
+from quarantine.record.hosts import HostRepository
+from quarantine.record.messages import MessageRepository
+from quarantine.record.slots import SlotRepository
 
 
-class Store(SlotRoom, HostRoom, DriveRoom, MessageRoom, DocumentRoom, CertificateRoom):
+class Store(
+    SlotRepository,
+    HostRepository,
+    DriveRepository,
+    MessageRepository,
+    DocumentRepository,
+    CertificateRepository,
+):
     """What the control plane remembers. Threads may share one; a forked process opens its own.
 
     Losing it frees nothing: drives stay reserved in Placement, and enrolment erases first.

@@ -16,7 +16,7 @@ from quarantine.rules.handover import Handover
 NO_CHANGES: Final = SlotChanges()
 
 
-class Act(StrEnum):
+class ActionKind(StrEnum):
     """The kinds of step."""
 
     NOTHING = "nothing"
@@ -39,10 +39,10 @@ class Act(StrEnum):
     RESEND = "resend"
     """Send the same order again: nothing was heard of it."""
     ASK = "ask"
-    """Ask Nova for ghosts first, then decide again with the answer in ``Past.ghosts``."""
+    """Ask Nova for ghosts first, then decide again with the answer in ``SlotContext.ghosts``."""
     CHECK = "check"
     """Ask Placement for the slot's traits first, then decide again with the answer in
-    ``Past.burns`` and ``Past.traits``."""
+    ``SlotContext.burns`` and ``Past.traits``."""
     TICKET = "ticket"
     """Send the case's ticket, or the same one again: its host's receipt is wanted."""
     AMEND = "amend"
@@ -55,7 +55,7 @@ class Act(StrEnum):
 class Action:
     """One step. ``alarm`` marks what an operator must hear of."""
 
-    act: Act
+    act: ActionKind
     reason: str = ""
     event: Event | None = None
     changes: SlotChanges = NO_CHANGES
@@ -63,7 +63,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Past:
+class SlotContext:
     """What the store knows beyond the slot's own record."""
 
     unknown: str = ""
@@ -104,7 +104,7 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServiceLimits:
     """Durations in seconds on our own clock, and what is demanded before a slot is given back; the
     options of the same names explain them."""
 
@@ -132,7 +132,7 @@ class Limits:
     """People hear of a slot that Placement does not show for so long; nothing else follows."""
 
     @classmethod
-    def from_conf(cls, conf: ConfigOpts) -> Limits:
+    def from_conf(cls, conf: ConfigOpts) -> ServiceLimits:
         """From the groups ``detection``, ``erase`` and ``gate`` of the configuration."""
         return cls(
             sweep_interval=conf.detection.sweep_interval,

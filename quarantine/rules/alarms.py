@@ -13,7 +13,7 @@ from eraser.protocol.ticket import DomainSeen
 from quarantine.record.states import WORKING, State
 from quarantine.record.texts import ALARM_LENGTH, storable
 from quarantine.rules.handover import Handover
-from quarantine.rules.observation import Look
+from quarantine.rules.observation import Observation
 
 _WAITING: Final = frozenset({State.RELEASED, State.QUARANTINED, State.CERTIFIED})
 """States of minutes: the next step is ours, and no person's."""
@@ -27,13 +27,13 @@ _WHO_LENGTH: Final = 80
 """Characters of a guest's name and id; a host may call its domains anything."""
 
 
-def concern(look: Look) -> str:
+def concern(look: Observation) -> str:
     """The present trouble in words; empty when there is none."""
     trouble = look.past.unknown or intruder(look) or _unguarded(look) or _overdue(look)
     return storable(trouble, ALARM_LENGTH)
 
 
-def intruder(look: Look) -> str:
+def intruder(look: Observation) -> str:
     """The guests that run with the drive and should not."""
     found: dict[str, list[str]] = {}
     # A host may name them in another order each time.
@@ -44,7 +44,7 @@ def intruder(look: Look) -> str:
     return "; ".join(_together(who, wrong) for wrong, who in found.items())
 
 
-def _wrong(look: Look, domain: DomainSeen, who: str) -> str:
+def _wrong(look: Observation, domain: DomainSeen, who: str) -> str:
     if look.record.state is not State.IN_USE:
         return "no server holds it in Placement: a ghost, or started by hand"
     if not domain.recorded and look.limits.tickets:
@@ -62,7 +62,7 @@ def _together(who: list[str], wrong: str) -> str:
     return f"domains {', '.join(who[:_NAMED])}{more} run with the drive, and {wrong}"
 
 
-def _is_news(look: Look, who: str, held: str) -> bool:
+def _is_news(look: Observation, who: str, held: str) -> bool:
     """Not where Nova has handed the drive to the server's migration, whose guest still runs here,
     or did when the host spoke: it is news again where that migration ended a while ago. Until Nova
     says so, what people were told of stands."""
@@ -73,7 +73,7 @@ def _is_news(look: Look, who: str, held: str) -> bool:
     return look.past.handover is not Handover.MOVED
 
 
-def _unguarded(look: Look) -> str:
+def _unguarded(look: Observation) -> str:
     exposed = look.record.state in (State.CERTIFIED, State.AVAILABLE)
     if not exposed or not look.limits.tickets:
         return ""
@@ -83,7 +83,7 @@ def _unguarded(look: Look) -> str:
     return "" if look.past.doubtful and not told else lacking
 
 
-def _overdue(look: Look) -> str:
+def _overdue(look: Observation) -> str:
     record, limit = look.record, look.limits.overdue_after
     here = look.age(record.entered_at)
     # Without end is what a clock that was set back shows: that is no trouble of the slot's.

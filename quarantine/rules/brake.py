@@ -15,7 +15,7 @@ from typing import Final
 from eraser.protocol.identity import Slot
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, State
-from quarantine.rules.action import Act, Action
+from quarantine.rules.action import Action, ActionKind
 
 LOG = logging.getLogger(__name__)
 
@@ -81,11 +81,11 @@ class Brake:
 
         A drive that Placement failed to reserve is erased by nobody: that does not count.
         """
-        if action.act is Act.RESERVE and slot not in self._erasing:
+        if action.act is ActionKind.RESERVE and slot not in self._erasing:
             self._erasing.add(slot)
             self._times[slot] = [*self._recent(slot), self._now()]
             self._told = {words for words in self._told if str(slot) not in words}
-        elif action.act is Act.WAIT and action.reason not in self._told:
+        elif action.act is ActionKind.WAIT and action.reason not in self._told:
             self._told.add(action.reason)
             LOG.error("ALARM: %s", action.reason)
 

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eraser.protocol import buffers, codec
-from eraser.protocol.fitness import Consequence, Finding
+from eraser.protocol.fitness import Consequence, HealthFinding
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.profile import layout_differences
 from eraser.protocol.remarks import remarks
 from eraser.protocol.report import EraseReport, Outcome, Verdict
 from quarantine.evidence import certificate, consistency, images, methods, reading
-from quarantine.evidence.certificate import Evidence, Link
+from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import Issuer
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import WORKING
@@ -167,7 +167,7 @@ def _unsayable(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     if None in (report.facts_before, report.facts_after, report.health):
         return  # there will be none
     # Without a history, and issued when the host finished: our clock is not what is looked at.
-    evidence = Evidence(order, "", report, "", "", "", "", (), withheld=report.reasons)
+    evidence = CertificateEvidence(order, "", report, "", "", "", "", (), withheld=report.reasons)
     body = certificate.build(evidence, Issuer(), Link(), report.finished_at)
     yield from consistency.contradictions(body)
     size = certificate.file_bytes(body)
@@ -219,7 +219,7 @@ def _health(order: EraseOrder, report: EraseReport, *consequences: Consequence) 
 
 def _failed(order: EraseOrder, report: EraseReport) -> Iterator[str]:
     """A sanitize that failed by the drive's own log, and failed again; where that retires it."""
-    if order.policy.health.consequence(Finding.ERASE_FAILED) is not Consequence.RETIRE:
+    if order.policy.health.consequence(HealthFinding.ERASE_FAILED) is not Consequence.RETIRE:
         return
     failed = [record for record in report.methods if methods.failed(record)]
     # The last: hosts repeat that one, and the attempts of another may only have been interrupted.

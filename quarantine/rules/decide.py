@@ -17,24 +17,40 @@ from quarantine.cloud.facts import ONE_TIME_USE, View
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Event, State
 from quarantine.rules import absence
-from quarantine.rules.action import Act, Action, Limits, Past
+from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarms import concern, intruder
 from quarantine.rules.handover import Handover
 from quarantine.rules.mark import Mark
-from quarantine.rules.observation import Look, amend, handed_over, hold, move, reserve, strangers
+from quarantine.rules.observation import (
+    Observation,
+    amend,
+    handed_over,
+    hold,
+    move,
+    reserve,
+    strangers,
+)
 
-NOTHING: Final = Action(Act.NOTHING)
-_NO_PAST: Final = Past()
+NOTHING: Final = Action(ActionKind.NOTHING)
+_NO_PAST: Final = SlotContext()
 _NO_CASE: Final = SlotChanges(new_case=True, custody=None, custody_ready=False)
 _CALM: Final = frozenset(
-    {Act.NOTHING, Act.WAIT, Act.ASK, Act.TAKE, Act.ORDER, Act.RESEND, Act.TICKET}
+    {
+        ActionKind.NOTHING,
+        ActionKind.WAIT,
+        ActionKind.ASK,
+        ActionKind.TAKE,
+        ActionKind.ORDER,
+        ActionKind.RESEND,
+        ActionKind.TICKET,
+    }
 )
 """Steps that the drive can wait for by a moment: it is reserved, or nothing is wrong."""
 UNBURNT: Final = (
     f"without the trait {ONE_TIME_USE} Nova would hand the drive on unerased; restore one_time_use "
     "in device_spec, then release the slot"
 )
-_KEEPS_OUT: Final = frozenset({Act.RESERVE, Act.ENSURE})
+_KEEPS_OUT: Final = frozenset({ActionKind.RESERVE, ActionKind.ENSURE})
 """Steps that need no past: they are taken first, whatever cannot be read."""
 _STRANGE_CUSTODY: Final = (
     "the custody in Placement is of a case that this record does not know: was the database "
@@ -43,17 +59,21 @@ _STRANGE_CUSTODY: Final = (
 
 
 def decide(
-    record: SlotRecord, view: View | None, now: datetime, limits: Limits, past: Past = _NO_PAST
+    record: SlotRecord,
+    view: View | None,
+    now: datetime,
+    limits: ServiceLimits,
+    past: SlotContext = _NO_PAST,
 ) -> Action:
     """The next step for a slot; ``view`` is ``None`` when Placement has no provider for it."""
     if view is None or not view.inventories:
         return _missing(record, view)
     if view.provider.uuid != record.provider or view.inventory is None:
         return _moved(record, view)
-    look = Look(record, view, now, limits, past)
+    look = Observation(record, view, now, limits, past)
     action = _BY_STATE[record.state](look)
     if past.unknown and action.act not in _KEEPS_OUT:
-        action = Action(Act.WAIT, past.unknown)
+        action = Action(ActionKind.WAIT, past.unknown)
     # What keeps a drive from the wrong hands comes first; then people hear of it, once.
     if action.act in _CALM and (wrong := concern(look)) != record.alarm:
         note = wrong or f"over: {record.alarm}"
@@ -65,7 +85,7 @@ def _missing(record: SlotRecord, view: View | None) -> Action:
     """Nothing to schedule: the provider is gone, or its inventory is. What comes back is judged."""
     if record.state in WAITING_FOR_PEOPLE:
         return NOTHING
-    return Action(Act.WAIT, absence.words(view))
+    return Action(ActionKind.WAIT, absence.words(view))
 
 
 def _moved(record: SlotRecord, view: View) -> Action:
@@ -95,7 +115,7 @@ def _moved(record: SlotRecord, view: View) -> Action:
     return move(Event.RELEASE_SEEN, found, rebased, alarm=alarm)
 
 
-def _in_use(look: Look) -> Action:
+def _in_use(look: Observation) -> Action:
     record, others = look.record, look.others
     if not others:
         if not look.locked and look.ours is None:
@@ -111,11 +131,11 @@ def _in_use(look: Look) -> Action:
     if record.consumer not in others:
         return handed_over(look)
     if strangers(others, look.past) and look.past.handover is Handover.UNASKED:
-        return Action(Act.ASK, "Nova")
+        return Action(ActionKind.ASK, "Nova")
     return NOTHING
 
 
-def _released(look: Look) -> Action:
+def _released(look: Observation) -> Action:
     if look.others:
         return move(
             Event.CLAIM_SEEN,
@@ -126,13 +146,13 @@ def _released(look: Look) -> Action:
     if look.ours is None:
         if not look.locked:
             return reserve("free without a certificate; reserved first", alarm=True)
-        return Action(Act.TAKE, "custody")
+        return Action(ActionKind.TAKE, "custody")
     if not look.locked:
-        return Action(Act.ENSURE, "custody was half taken")
+        return Action(ActionKind.ENSURE, "custody was half taken")
     return move(Event.CUSTODY_TAKEN, changes=SlotChanges(custody=look.ours, custody_ready=True))
 
 
-def _quarantined(look: Look) -> Action:
+def _quarantined(look: Observation) -> Action:
     record = look.record
     broken = _custody_trouble(look)
     if broken is not None:
@@ -140,7 +160,7 @@ def _quarantined(look: Look) -> Action:
     if look.ours is None:
         if record.custody_ready:
             return amend("our custody vanished; the case starts again", _NO_CASE, alarm=True)
-        return Action(Act.TAKE, "custody again")
+        return Action(ActionKind.TAKE, "custody again")
     if look.strange_custody:
         return amend(_STRANGE_CUSTODY, look.begun_again, alarm=True)
     if not record.custody_ready:
@@ -150,10 +170,10 @@ def _quarantined(look: Look) -> Action:
         return hold(f"the order came back {postponed} times without an erase: {record.reason}")
     if postponed and look.age(record.entered_at) < look.limits.retry_in_use_after:
         return NOTHING
-    return _unless_haunted(look, Action(Act.ORDER, "erase"))
+    return _unless_haunted(look, Action(ActionKind.ORDER, "erase"))
 
 
-def _working(look: Look) -> Action:
+def _working(look: Observation) -> Action:
     record = look.record
     broken = _custody_trouble(look)
     if broken is not None:
@@ -166,23 +186,23 @@ def _working(look: Look) -> Action:
         return move(Event.POSTPONED, _STRANGE_CUSTODY, look.begun_again, alarm=True)
     last = min(look.age(record.ordered_at), look.age(record.heard_at))
     if last > look.patience:
-        return _unless_haunted(look, Action(Act.RESEND, "nothing was heard of the order"))
+        return _unless_haunted(look, Action(ActionKind.RESEND, "nothing was heard of the order"))
     return NOTHING
 
 
-def _unless_haunted(look: Look, action: Action) -> Action:
+def _unless_haunted(look: Observation, action: Action) -> Action:
     """Nothing is sent to a drive that may have a user whom Placement does not know."""
     past = look.past
     if past.claimed:
-        return Action(Act.WAIT, past.claimed)
+        return Action(ActionKind.WAIT, past.claimed)
     if past.ghosts is None:
-        return Action(Act.ASK, "Nova")
+        return Action(ActionKind.ASK, "Nova")
     if past.ghosts:
-        return Action(Act.WAIT, "; ".join(past.ghosts))
+        return Action(ActionKind.WAIT, "; ".join(past.ghosts))
     return action
 
 
-def _custody_trouble(look: Look) -> Action | None:
+def _custody_trouble(look: Observation) -> Action | None:
     """What is wrong with the two locks of an open case, where that needs a step of its own."""
     if look.others:
         return hold(
@@ -193,11 +213,11 @@ def _custody_trouble(look: Look) -> Action | None:
     if not look.locked:
         if look.ours is None:
             return reserve("custody and reserved are gone; reserved first", alarm=True)
-        return Action(Act.ENSURE, "reserved was lowered under custody", alarm=True)
+        return Action(ActionKind.ENSURE, "reserved was lowered under custody", alarm=True)
     return None
 
 
-def _certified(look: Look) -> Action:
+def _certified(look: Observation) -> Action:
     """``custody_ready`` False here means: we had begun to give the slot back."""
     record = look.record
     begun = not record.custody_ready
@@ -228,13 +248,13 @@ def _certified(look: Look) -> Action:
     return _custody_trouble(look) or _to_the_pool(look)
 
 
-def _to_the_pool(look: Look) -> Action:
+def _to_the_pool(look: Observation) -> Action:
     """Certified and locked away by us alone: given back once its host would let a guest start."""
     record, present = look.record, look.past.incarnation
     if not look.limits.tickets:
         return _give_back(look)
     if present is None:
-        return Action(Act.WAIT, f"waiting for host {record.slot.host} to be registered")
+        return Action(ActionKind.WAIT, f"waiting for host {record.slot.host} to be registered")
     if record.ticket_incarnation != present:
         # The new life knows nothing of the case, and takes no ticket without its report.
         return move(
@@ -246,25 +266,29 @@ def _to_the_pool(look: Look) -> Action:
     if look.past.recall:
         return move(Event.RECALLED, f"{look.past.recall}: erased again")
     if not look.past.greeted:
-        return Action(Act.WAIT, f"waiting for the hello of host {record.slot.host}")
+        return Action(ActionKind.WAIT, f"waiting for the hello of host {record.slot.host}")
     if look.past.unguarded:
-        return Action(Act.WAIT, look.past.unguarded)
+        return Action(ActionKind.WAIT, look.past.unguarded)
     if record.ticket_ready:
         return _give_back(look)
     if look.age(record.ticket_at) > look.patience:
-        return Action(Act.TICKET, "its host's receipt is wanted")
+        return Action(ActionKind.TICKET, "its host's receipt is wanted")
     return NOTHING
 
 
-def _give_back(look: Look) -> Action:
+def _give_back(look: Observation) -> Action:
     """Nova reserves only what has the trait: without it the next user would leave no mark."""
     if look.past.burns is None:
-        return Action(Act.CHECK, ONE_TIME_USE)
+        return Action(ActionKind.CHECK, ONE_TIME_USE)
     mark = SlotChanges(offered_as=look.mark_of_return)
-    return Action(Act.GIVE_BACK, "certified", changes=mark) if look.past.burns else hold(UNBURNT)
+    return (
+        Action(ActionKind.GIVE_BACK, "certified", changes=mark)
+        if look.past.burns
+        else hold(UNBURNT)
+    )
 
 
-def _available(look: Look) -> Action:
+def _available(look: Observation) -> Action:
     if look.others:
         return move(
             Event.CLAIM_SEEN,
@@ -291,32 +315,34 @@ def _available(look: Look) -> Action:
     return NOTHING if look.limits.tickets else _unmoved(look)
 
 
-def _unmoved(look: Look) -> Action:
+def _unmoved(look: Observation) -> Action:
     """No gate tells of a guest here: what moves the provider is a use until it is explained."""
     mark = Mark.read(look.record.offered_as)
     if mark is not None and mark.generation == look.view.provider.generation:
         return NOTHING
     if look.past.traits is None:
-        return Action(Act.CHECK, "traits")
+        return Action(ActionKind.CHECK, "traits")
     now = Mark.of(look.view, look.past.traits)
     why = mark.unexplained(now) if mark is not None else ""
     if not why:
         return amend("", SlotChanges(offered_as=str(now)))
     if look.past.crowded:
-        return Action(Act.WAIT, look.past.crowded)
+        return Action(ActionKind.WAIT, look.past.crowded)
     return reserve(f"{why}; reserved first")
 
 
-def _parked(look: Look) -> Action:
+def _parked(look: Observation) -> Action:
     """Held or retired: we only keep the drive out of the pool."""
     if not look.locked:
         if look.ours is not None:
-            return Action(Act.ENSURE, f"reserved was lowered while {look.record.state}", alarm=True)
+            return Action(
+                ActionKind.ENSURE, f"reserved was lowered while {look.record.state}", alarm=True
+            )
         # A drive that was on offer when a person decided is free at the first look after that.
         return reserve(f"free while {look.record.state}; reserved", alarm=not look.first)
     if look.ours is not None and not look.record.custody_ready:
         return Action(
-            Act.FENCE,
+            ActionKind.FENCE,
             f"{look.record.state} in the midst of a step: whoever began it is kept from its end",
             changes=SlotChanges(custody_ready=True),
         )
@@ -329,7 +355,7 @@ def _parked(look: Look) -> Action:
     return NOTHING
 
 
-_BY_STATE: Final[Mapping[State, Callable[[Look], Action]]] = {
+_BY_STATE: Final[Mapping[State, Callable[[Observation], Action]]] = {
     State.IN_USE: _in_use,
     State.RELEASED: _released,
     State.QUARANTINED: _quarantined,

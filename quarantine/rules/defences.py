@@ -12,24 +12,24 @@ from datetime import datetime
 from typing import Final
 
 from eraser.protocol.report import Hello
-from eraser.protocol.ticket import Defence, DefenceSeen, GateTestimony, Standing, TicketState
+from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, GateTestimony, TicketState
 from quarantine.record.facts import HostRecord, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.texts import ALARM_LENGTH, storable
-from quarantine.rules.action import Limits, Past
+from quarantine.rules.action import ServiceLimits, SlotContext
 
 _SETTLED_SECONDS: Final = 60.0
 """A hello may have been on its way for so long: what it says is of before the slot's last step."""
 
-_FINE: Final = frozenset({Standing.PRESENT, Standing.NOT_APPLICABLE})
+_FINE: Final = frozenset({DefenceStanding.PRESENT, DefenceStanding.NOT_APPLICABLE})
 
 
-def weigh(record: SlotRecord, host: HostRecord | None, limits: Limits) -> Past:
+def weigh(record: SlotRecord, host: HostRecord | None, limits: ServiceLimits) -> SlotContext:
     """What the host adds to the past of one of its slots."""
     if host is None:
         # Nobody's word counts there any more: what it testified keeps no drive on offer.
         offered = record.state is State.AVAILABLE and limits.tickets
-        return Past(
+        return SlotContext(
             greeted=False,
             recall=f"host {record.slot.host} is registered no more" if offered else "",
         )
@@ -38,7 +38,7 @@ def weigh(record: SlotRecord, host: HostRecord | None, limits: Limits) -> Past:
     domains = hello.gate.domains if hello and hello.gate and since >= 0 else ()
     named = tuple(d for d in domains if record.slot.address in d.addresses)
     doubtful = bool(hello and limits.tickets and _doubtful(hello, limits))
-    return Past(
+    return SlotContext(
         incarnation=host.incarnation,
         greeted=hello is not None,
         unguarded=_unguarded(hello, limits) if hello and limits.tickets else "",
@@ -61,7 +61,7 @@ def settled(record: SlotRecord, host: HostRecord) -> bool:
     return _seconds(record.entered_at, host.heard_at) > _SETTLED_SECONDS
 
 
-def wants_look(record: SlotRecord, past: Past) -> bool:
+def wants_look(record: SlotRecord, past: SlotContext) -> bool:
     """Whether a hello gives reason to look at a slot that a sweep would pass over."""
     if record.state is State.IN_USE:
         odd = any(not d.recorded or d.uuid != record.consumer for d in past.running)
@@ -79,8 +79,8 @@ def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple
     before = {} if old is None else {seen.defence: seen.standing for seen in old.defences}
     for seen in new.defences:
         # Unknown is the word of a minute after each start: where it lasts its slots tell of it.
-        absent = seen.standing is Standing.ABSENT
-        if absent and before.get(seen.defence) is not Standing.ABSENT:
+        absent = seen.standing is DefenceStanding.ABSENT
+        if absent and before.get(seen.defence) is not DefenceStanding.ABSENT:
             yield None, _name(seen)
     known = set() if old is None else {(used.at, used.address) for used in old.allowances}
     for used in new.allowances:
@@ -91,7 +91,7 @@ def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple
             )
 
 
-def _unguarded(hello: Hello, limits: Limits) -> str:
+def _unguarded(hello: Hello, limits: ServiceLimits) -> str:
     if not limits.defences:
         return ""
     if hello.gate is None:
@@ -109,22 +109,22 @@ def _unguarded(hello: Hello, limits: Limits) -> str:
     )
 
 
-def _doubtful(hello: Hello, limits: Limits) -> bool:
+def _doubtful(hello: Hello, limits: ServiceLimits) -> bool:
     """The host does not know how some of its defences stand, and lacks none for certain."""
     stand = {each.standing for each in _required(hello.gate, limits)} if hello.gate else set()
-    return Standing.UNKNOWN in stand and Standing.ABSENT not in stand
+    return DefenceStanding.UNKNOWN in stand and DefenceStanding.ABSENT not in stand
 
 
-def _required(gate: GateTestimony, limits: Limits) -> list[DefenceSeen]:
+def _required(gate: GateTestimony, limits: ServiceLimits) -> list[DefenceSeen]:
     seen = {each.defence: each for each in gate.defences}
     return [
-        seen.get(name, DefenceSeen(name, Standing.UNKNOWN, "its hello does not name it"))
+        seen.get(name, DefenceSeen(name, DefenceStanding.UNKNOWN, "its hello does not name it"))
         for name in Defence
         if name in limits.defences
     ]
 
 
-def _recall(record: SlotRecord, host: HostRecord, limits: Limits, since: float) -> str:
+def _recall(record: SlotRecord, host: HostRecord, limits: ServiceLimits, since: float) -> str:
     gate = host.hello.gate if host.hello else None
     if record.state is State.CERTIFIED and record.ticket_ready:
         # Its receipt said valid; since then it waits for something else.
@@ -141,7 +141,7 @@ def _recall(record: SlotRecord, host: HostRecord, limits: Limits, since: float) 
             f"{host.incarnation} now"
         )
     for seen in gate.defences if gate else ():
-        if seen.defence in limits.defences and seen.standing is Standing.ABSENT:
+        if seen.defence in limits.defences and seen.standing is DefenceStanding.ABSENT:
             return f"on host {host.name} {_name(seen)}"
     if dead := _dead(record, gate):
         return dead
@@ -154,7 +154,7 @@ def _forgotten(record: SlotRecord, gate: GateTestimony | None) -> str:
     Not where the book cannot be read: then the gate's hook is unknown, and no ticket is named.
     """
     known = gate and any(
-        seen.defence is Defence.HOOK and seen.standing is not Standing.UNKNOWN
+        seen.defence is Defence.HOOK and seen.standing is not DefenceStanding.UNKNOWN
         for seen in gate.defences
     )
     if gate is None or not known:

@@ -11,7 +11,7 @@ from typing import Final
 from quarantine.cloud.facts import View
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import Event
-from quarantine.rules.action import NO_CHANGES, Act, Action, Limits, Past
+from quarantine.rules.action import NO_CHANGES, Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.handover import Handover
 from quarantine.rules.mark import Mark
 
@@ -24,14 +24,14 @@ far. A host that is down for weeks must not find thousands of copies, nor the br
 
 
 @dataclass(frozen=True)
-class Look:
+class Observation:
     """Everything that one decision may use."""
 
     record: SlotRecord
     view: View
     now: datetime
-    limits: Limits
-    past: Past
+    limits: ServiceLimits
+    past: SlotContext
 
     @property
     def ours(self) -> str | None:
@@ -90,17 +90,17 @@ class Look:
 
 
 def reserve(reason: str, *, alarm: bool = False) -> Action:
-    return Action(Act.RESERVE, reason, alarm=alarm)
+    return Action(ActionKind.RESERVE, reason, alarm=alarm)
 
 
 def amend(reason: str, changes: SlotChanges, *, alarm: bool = False) -> Action:
-    return Action(Act.AMEND, reason, changes=changes, alarm=alarm)
+    return Action(ActionKind.AMEND, reason, changes=changes, alarm=alarm)
 
 
 def move(
     event: Event, reason: str = "", changes: SlotChanges | None = None, *, alarm: bool = False
 ) -> Action:
-    return Action(Act.TRANSITION, reason, event, changes or NO_CHANGES, alarm)
+    return Action(ActionKind.TRANSITION, reason, event, changes or NO_CHANGES, alarm)
 
 
 def hold(reason: str, changes: SlotChanges | None = None) -> Action:
@@ -109,12 +109,12 @@ def hold(reason: str, changes: SlotChanges | None = None) -> Action:
     return move(Event.HELD, reason, changes, alarm=True)
 
 
-def strangers(others: Iterable[str], past: Past) -> tuple[str, ...]:
+def strangers(others: Iterable[str], past: SlotContext) -> tuple[str, ...]:
     """The guests that run with the drive while Placement has it for ``others``."""
     return tuple(d.uuid for d in past.running if d.uuid not in others)
 
 
-def handed_over(look: Look) -> Action:
+def handed_over(look: Observation) -> Action:
     """Another consumer holds the drive than the one on record."""
     before, now = look.record.consumer, look.others[0]
     changes = SlotChanges(consumer=now, detail="")
@@ -122,9 +122,9 @@ def handed_over(look: Look) -> Action:
     known = before is not None
     match look.past.handover if known else Handover.STRANGE:
         case Handover.UNASKED:
-            return Action(Act.ASK, "Nova")
+            return Action(ActionKind.ASK, "Nova")
         case Handover.UNKNOWN:
-            return Action(Act.WAIT, f"{found}; Nova is asked whether that is a migration")
+            return Action(ActionKind.WAIT, f"{found}; Nova is asked whether that is a migration")
         case Handover.MOVED | Handover.OVER:
             return amend(f"{found}: a migration, by Nova's word", changes)
         case Handover.STRANGE:

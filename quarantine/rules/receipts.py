@@ -15,7 +15,7 @@ from quarantine.record.states import State
 from quarantine.rules import ticket as stored
 
 
-class Ruling(enum.StrEnum):
+class ReceiptRuling(enum.StrEnum):
     """What becomes of the slot."""
 
     READY = "ready"
@@ -28,29 +28,31 @@ class Ruling(enum.StrEnum):
     """It answers the ticket of another case: recorded, and nothing changes."""
 
 
-def judge(record: SlotRecord, receipt: TicketReceipt, controller: PublicKey) -> tuple[Ruling, str]:
+def judge(
+    record: SlotRecord, receipt: TicketReceipt, controller: PublicKey
+) -> tuple[ReceiptRuling, str]:
     """The ruling with its reason; raises :class:`BadInputError` for a damaged stored ticket."""
     if receipt.generation < record.generation:
-        return Ruling.NOTHING, "a receipt of an older case comes too late"
+        return ReceiptRuling.NOTHING, "a receipt of an older case comes too late"
     if (receipt.order_id, receipt.generation) != (record.order_id, record.generation):
-        return Ruling.REFUSE, (
+        return ReceiptRuling.REFUSE, (
             f"expected order {record.order_id}, generation {record.generation}, "
             f"found {receipt.order_id}, generation {receipt.generation}"
         )
     if record.state is not State.CERTIFIED:
         # What becomes of a ticket after the return is in the host's hellos.
-        return Ruling.NOTHING, f"a receipt comes to a slot that is {record.state}"
+        return ReceiptRuling.NOTHING, f"a receipt comes to a slot that is {record.state}"
     if receipt.state is TicketState.VALID:
         found = "; ".join(_contradictions(stored.read(record, controller), receipt))
         if found:
-            return Ruling.HOLD, f"the host calls the ticket valid, and yet: {found}"
+            return ReceiptRuling.HOLD, f"the host calls the ticket valid, and yet: {found}"
         if record.ticket_ready:
-            return Ruling.NOTHING, "this receipt was accepted before"
-        return Ruling.READY, ""
+            return ReceiptRuling.NOTHING, "this receipt was accepted before"
+        return ReceiptRuling.READY, ""
     if receipt.state is TicketState.USED and record.ticket_ready and not record.custody_ready:
         # We had begun to give the slot back: a guest may have it before we have noted that.
-        return Ruling.NOTHING, "the ticket is used; Placement tells by whom"
-    return Ruling.HOLD, (
+        return ReceiptRuling.NOTHING, "the ticket is used; Placement tells by whom"
+    return ReceiptRuling.HOLD, (
         f"the host calls the ticket {receipt.state}: {receipt.reason or 'without a reason'}"
     )
 

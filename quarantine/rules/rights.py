@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from eraser.protocol.identity import Slot
-from quarantine.record.facts import Claim
+from quarantine.record.facts import OfferClaim
 from quarantine.record.states import State
 
 Offer = tuple[str, Slot]
 """A provider's uuid, and the slot that its name stands for."""
 
 
-def entitled(claims: Iterable[Claim], *, tickets: bool) -> frozenset[Offer]:
+def entitled(claims: Iterable[OfferClaim], *, tickets: bool) -> frozenset[Offer]:
     """The offers that the record justifies; ``tickets``: their hosts must be registered."""
     return frozenset((c.provider, c.slot) for c in claims if _justified(c, tickets=tickets))
 
 
-def _justified(claim: Claim, *, tickets: bool) -> bool:
+def _justified(claim: OfferClaim, *, tickets: bool) -> bool:
     # Between our write to Placement and the record's next state a slot is on offer as certified.
     giving_back = claim.state is State.CERTIFIED and not claim.custody_ready
     given = claim.state is State.AVAILABLE or giving_back

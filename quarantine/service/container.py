@@ -15,7 +15,7 @@ from oslo_config.cfg import ConfigOpts
 from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.policy import Policy
-from eraser.protocol.transport.messaging import Door
+from eraser.protocol.transport.messaging import BrokerRedis
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement
@@ -29,19 +29,19 @@ from quarantine.evidence.keys.rotation import Rotation
 from quarantine.evidence.sections import Issuer
 from quarantine.inputfile import read_file
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
-from quarantine.service.deleted_servers import Departed
+from quarantine.rules.action import ServiceLimits
+from quarantine.service.deleted_servers import DeletedServers
 from quarantine.service.handovers import Handovers
 from quarantine.service.inbound.lists import Lists
 from quarantine.service.inbound.messages import Inbox
 from quarantine.service.issue.celery_app import CeleryPost, make_app
 from quarantine.service.issue.dispatch import Dispatcher
-from quarantine.service.issue.heads import Heads
+from quarantine.service.issue.heads import HeadDirectory
 from quarantine.service.issue.registrar import Registrar
 from quarantine.service.issue.tickets import Tickets
 from quarantine.service.issue.tsa import Authority
 from quarantine.service.lateness import Lateness
-from quarantine.service.orphan_guests import Haunts
+from quarantine.service.orphan_guests import OrphanGuestCheck
 from quarantine.service.reconciler import Reconciler
 from quarantine.service.safety import PASS, Safety
 
@@ -144,7 +144,7 @@ class Assembly:
     @cached_property
     def lists(self) -> Lists:
         """What hosts say."""
-        return Lists(Door(self.post.app))
+        return Lists(BrokerRedis(self.post.app))
 
     @cached_property
     def dispatcher(self) -> Dispatcher:
@@ -166,7 +166,11 @@ class Assembly:
     def reconciler(self) -> Reconciler:
         """Moves slots."""
         # Our own files first: their mistakes are found without a cloud.
-        dispatcher, limits, nova = self.dispatcher, Limits.from_conf(self.conf), self.conf.compute
+        dispatcher, limits, nova = (
+            self.dispatcher,
+            ServiceLimits.from_conf(self.conf),
+            self.conf.compute,
+        )
         return Reconciler(
             self.store,
             self.placement,
@@ -174,10 +178,12 @@ class Assembly:
             limits,
             tickets=self.tickets,
             lateness=self.lateness,
-            haunts=Haunts(self.compute, self.placement) if nova.ghost_checks else None,
+            haunts=OrphanGuestCheck(self.compute, self.placement) if nova.ghost_checks else None,
             handovers=Handovers(self.compute, limits.unknown_grace) if nova.ghost_checks else None,
             departed=(
-                Departed(self.compute, nova.deleted_interval) if nova.deleted_interval else None
+                DeletedServers(self.compute, nova.deleted_interval)
+                if nova.deleted_interval
+                else None
             ),
         )
 
@@ -189,7 +195,7 @@ class Assembly:
     @cached_property
     def safety(self) -> Safety:
         """For a thread of its own: with its own connections to Placement and to the record."""
-        options, limits = self.conf.placement, Limits.from_conf(self.conf)
+        options, limits = self.conf.placement, ServiceLimits.from_conf(self.conf)
         placement = Placement.connect(
             options.cloud, region=options.region, timeout=options.request_timeout
         )
@@ -199,14 +205,14 @@ class Assembly:
         return safety
 
     @cached_property
-    def heads(self) -> Heads:
+    def heads(self) -> HeadDirectory:
         """For a thread of its own: with its own connections to the record.
 
         Raises :class:`BadInputError` where time stamps are configured that cannot work.
         """
         words, store = self.conf.evidence, Store.open(self.conf.database.url)
         store.require_schema()
-        heads = Heads(store, self.key, Path(words.heads_dir), words.organisation)
+        heads = HeadDirectory(store, self.key, Path(words.heads_dir), words.organisation)
         if words.tsa_url is not None:
             stamps.library()
             file = words.tsa_ca
@@ -305,5 +311,5 @@ class Assembly:
             registrar,
             self.reconciler,
             bells=self.conf.detection.bells,
-            limits=Limits.from_conf(self.conf),
+            limits=ServiceLimits.from_conf(self.conf),
         )

@@ -8,11 +8,11 @@ from quarantine.errors import UnreadableError
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits, Past
+from quarantine.rules.action import ServiceLimits, SlotContext
 from quarantine.rules.defences import weigh
 
 
-def past_of(store: Store, record: SlotRecord, limits: Limits) -> Past:
+def past_of(store: Store, record: SlotRecord, limits: ServiceLimits) -> SlotContext:
     """Its host's word, its drive, and how often its order came back. Nova has not been asked.
 
     Where a row cannot be read the past is unknown, and what it might lack it lacks.
@@ -20,10 +20,10 @@ def past_of(store: Store, record: SlotRecord, limits: Limits) -> Past:
     try:
         return _past(store, record, limits)
     except UnreadableError as error:
-        return Past(unknown=str(error), lacks=f"the record cannot be read ({error})")
+        return SlotContext(unknown=str(error), lacks=f"the record cannot be read ({error})")
 
 
-def _past(store: Store, record: SlotRecord, limits: Limits) -> Past:
+def _past(store: Store, record: SlotRecord, limits: ServiceLimits) -> SlotContext:
     past = weigh(record, store.host(record.slot.host), limits)
     if record.state in (State.CERTIFIED, State.AVAILABLE):
         return replace(past, lacks=_lacks(store, record))

@@ -15,18 +15,21 @@ _FIRST_SECONDS: Final = 600.0
 _AWAY: Final = 4
 
 
-class Nova(Protocol):
+class DeletedServersNova(Protocol):
     """What is asked of :class:`quarantine.cloud.compute.Compute`."""
 
     def deleted_since(self, since: str) -> list[Server]:
         """Deleted servers, oldest first."""
 
 
-class Departed:
+class DeletedServers:
     """Asks at most once per interval; what was seen last, on Nova's clock, begins the next."""
 
     def __init__(
-        self, nova: Nova, interval: float, monotonic: Callable[[], float] = time.monotonic
+        self,
+        nova: DeletedServersNova,
+        interval: float,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """``interval`` in seconds."""
         self._nova = nova

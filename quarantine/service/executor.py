@@ -15,12 +15,12 @@ from quarantine.record.facts import UNSET, SlotChanges, SlotRecord
 from quarantine.record.states import Event
 from quarantine.record.store import Store
 from quarantine.record.texts import storable
-from quarantine.rules.action import Act, Action
+from quarantine.rules.action import Action, ActionKind
 
 LOG = logging.getLogger(__name__)
 
 
-class Dispatcher(Protocol):
+class SendsOrders(Protocol):
     """Who sends orders to hosts (:mod:`quarantine.service.issue.dispatch`)."""
 
     def order(self, record: SlotRecord) -> SlotRecord:
@@ -31,7 +31,7 @@ class Dispatcher(Protocol):
         """
 
 
-class Tickets(Protocol):
+class SendsTickets(Protocol):
     """Who sends tickets to hosts (:mod:`quarantine.service.issue.tickets`)."""
 
     def send(self, record: SlotRecord) -> SlotRecord:
@@ -42,15 +42,15 @@ class Tickets(Protocol):
         """
 
 
-class Hands:
+class Executor:
     """Does what :func:`quarantine.rules.decide.decide` asked for, one step per call."""
 
     def __init__(
         self,
         store: Store,
-        placement: custody.Door,
-        dispatcher: Dispatcher,
-        tickets: Tickets,
+        placement: custody.CustodyPlacement,
+        dispatcher: SendsOrders,
+        tickets: SendsTickets,
         clock: Callable[[], datetime],
     ) -> None:
         self._store = store
@@ -93,7 +93,7 @@ class Hands:
         Raises ``ConflictError`` when the record or Placement moved on, ``UnavailableError`` when
         it is unknown whether Placement did what was asked: look again in both cases.
         """
-        if action.act is Act.TRANSITION and action.event is not None:
+        if action.act is ActionKind.TRANSITION and action.event is not None:
             self._store.transition(
                 record,
                 action.event,
@@ -102,27 +102,27 @@ class Hands:
                 changes=action.changes,
             )
             return view, _same_class(action)
-        if action.act is Act.AMEND:
+        if action.act is ActionKind.AMEND:
             self._store.amend(record, action.changes, note=action.reason)
             return view, _same_class(action)
         if view is None:
             return None, False
-        if action.act in (Act.RESERVE, Act.ENSURE):
+        if action.act in (ActionKind.RESERVE, ActionKind.ENSURE):
             # The note first: it fails where the record is older than the view, and then what is
             # found in Placement may be the work of a look beside this one.
             self._store.amend(record, SlotChanges(), note=action.reason)
-            if action.act is Act.ENSURE:
+            if action.act is ActionKind.ENSURE:
                 return custody.ensure(self._placement, view, record.custody), True
             custody.reserve(self._placement, view)
             return None, False
-        if action.act is Act.FENCE:
+        if action.act is ActionKind.FENCE:
             # Placement first: the record says that it was done, and a crash does it again.
             custody.reserve(self._placement, view)
             self._store.amend(record, action.changes, note=action.reason)
             return None, False
-        if action.act is Act.TAKE:
+        if action.act is ActionKind.TAKE:
             return self._take(record, view), True
-        if action.act is not Act.GIVE_BACK:
+        if action.act is not ActionKind.GIVE_BACK:
             raise ValueError(f"expected a step on the record or in Placement, found {action.act}")
         self._give_back(record, view, action.changes)
         return None, False

@@ -25,7 +25,7 @@ FORGOTTEN_SECONDS: Final = 86400.0
 """A question that nobody put for so long is a new one, whatever it met before."""
 
 
-class Nova(Protocol):
+class MigrationsNova(Protocol):
     """What is asked of :class:`quarantine.cloud.compute.Compute`."""
 
     def migrations_of(self, server: str) -> list[Migration]:
@@ -37,7 +37,7 @@ class Handovers:
 
     def __init__(
         self,
-        nova: Nova,
+        nova: MigrationsNova,
         grace: float,
         monotonic: Callable[[], float] = time.monotonic,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),

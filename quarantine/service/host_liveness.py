@@ -45,7 +45,7 @@ def words(record: SlotRecord, heard: datetime | None, now: datetime, after: floa
 
 
 @dataclass
-class Silence:
+class HostLiveness:
     """Alarms once about each host that is silent; where very many are, once about them together.
 
     A host that was heard after that alarm and is silent since has a reason of its own.

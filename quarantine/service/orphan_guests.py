@@ -98,7 +98,7 @@ def _lacks(facts: HostFacts, devices: int | None, consumers: Iterable[str]) -> s
     return "" if has >= devices else f"{has} of {devices} devices"
 
 
-class Nova(Protocol):
+class HostNova(Protocol):
     """What is asked of :class:`quarantine.cloud.compute.Compute`."""
 
     def service_host(self, node: str) -> str | None:
@@ -127,11 +127,11 @@ class Tree(Protocol):
         """Units that a consumer has of each provider."""
 
 
-class Haunts:
+class OrphanGuestCheck:
     """Asks Nova and Placement about one host, at most once in :data:`KEEP_SECONDS`."""
 
     def __init__(
-        self, nova: Nova, placement: Tree, monotonic: Callable[[], float] = time.monotonic
+        self, nova: HostNova, placement: Tree, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._nova = nova
         self._placement = placement

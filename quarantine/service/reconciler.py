@@ -26,7 +26,7 @@ from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, State
 from quarantine.record.store import Store
 from quarantine.rules import absence
 from quarantine.rules.absence import Absences
-from quarantine.rules.action import Act, Action, Limits, Past
+from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.brake import Brake
 from quarantine.rules.decide import decide
 from quarantine.rules.handover import Handover
@@ -34,13 +34,13 @@ from quarantine.rules.mark import Mark
 from quarantine.rules.observation import strangers
 from quarantine.service.context import past_of
 from quarantine.service.doubt import Doubts
-from quarantine.service.executor import Dispatcher, Hands, Tickets
-from quarantine.service.host_liveness import Silence
+from quarantine.service.executor import Executor, SendsOrders, SendsTickets
+from quarantine.service.host_liveness import HostLiveness
 from quarantine.service.lateness import Lateness
-from quarantine.service.reread_schedule import Watch
+from quarantine.service.reread_schedule import RereadSchedule
 from quarantine.service.safety import Safety
-from quarantine.service.stray_offers import Unread, hold_unburnt
-from quarantine.service.turns import Box, Turns
+from quarantine.service.stray_offers import UnreadableRows, hold_unburnt
+from quarantine.service.turns import TimeBox, Turns
 
 LOG = logging.getLogger(__name__)
 
@@ -62,7 +62,9 @@ _UUID_LENGTH: Final = 36
 UNSETTLED: Final = -1
 """A generation that no provider has: the slot was seen, and has to be looked at again."""
 
-_LAST: Final = frozenset({Act.NOTHING, Act.WAIT, Act.TICKET, Act.ORDER, Act.RESEND})
+_LAST: Final = frozenset(
+    {ActionKind.NOTHING, ActionKind.WAIT, ActionKind.TICKET, ActionKind.ORDER, ActionKind.RESEND}
+)
 """Steps that end a look."""
 
 SWEEP: Final = "sweep"
@@ -76,28 +78,28 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Haunts(Protocol):
-    """Who asks Nova for ghosts (:class:`quarantine.service.orphan_guests.Haunts`)."""
+class ChecksOrphanGuests(Protocol):
+    """Who asks Nova for ghosts (:class:`quarantine.service.orphan_guests.OrphanGuestCheck`)."""
 
     def of(self, record: SlotRecord) -> tuple[str, ...]:
         """Why nothing may be sent to the drive now; it never raises for a Nova that is away."""
 
 
-class Departed(Protocol):
-    """Who asks Nova for deleted servers (:class:`quarantine.service.deleted_servers.Departed`)."""
+class PollsDeletedServers(Protocol):
+    """Who asks Nova for deleted servers (:mod:`quarantine.service.deleted_servers`)."""
 
     def poll(self) -> frozenset[str]:
         """Their uuids, each once."""
 
 
-class Handovers(Protocol):
+class JudgesHandovers(Protocol):
     """Who asks Nova for migrations (:class:`quarantine.service.handovers.Handovers`)."""
 
     def between(self, before: str, now: str) -> Handover:
         """What Nova says of two consumers; it never raises for a Nova that is away."""
 
 
-class Cloud(custody.Door, Protocol):
+class SlotPlacement(custody.CustodyPlacement, Protocol):
     """What the loop needs of :class:`quarantine.cloud.placement.Placement`."""
 
     def one_time_use(self, host: str | None = None) -> list[Provider]:
@@ -120,7 +122,7 @@ class Cloud(custody.Door, Protocol):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LookResult:
     """What one look at one slot came to; ``error`` is empty when it went through."""
 
     slot: Slot
@@ -134,23 +136,23 @@ class Reconciler:
     def __init__(
         self,
         store: Store,
-        placement: Cloud,
-        dispatcher: Dispatcher,
-        config: Limits,
+        placement: SlotPlacement,
+        dispatcher: SendsOrders,
+        config: ServiceLimits,
         clock: Callable[[], datetime] = utc_now,
         *,
-        tickets: Tickets,
-        haunts: Haunts | None = None,
-        departed: Departed | None = None,
+        tickets: SendsTickets,
+        haunts: ChecksOrphanGuests | None = None,
+        departed: PollsDeletedServers | None = None,
         lateness: Lateness | None = None,
-        handovers: Handovers | None = None,
+        handovers: JudgesHandovers | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """What is None of ``haunts`` (ghosts), ``departed`` (deletes) and ``handovers``
         (migrations), Nova is not asked for; ``lateness`` None: of its own."""
         self._store = store
         self._placement = placement
-        self._hands = Hands(store, placement, dispatcher, tickets, clock)
+        self._hands = Executor(store, placement, dispatcher, tickets, clock)
         self._limits = config
         self._haunts = haunts
         self._departed = departed
@@ -158,12 +160,12 @@ class Reconciler:
         self._clock = clock
         self._monotonic = monotonic
         self._next_sweep = monotonic()
-        self._watch = Watch(config.in_use_reread, monotonic)
+        self._watch = RereadSchedule(config.in_use_reread, monotonic)
         self._turns = Turns(monotonic)
         self._unlisted = Turns(monotonic)
-        self._silence = Silence(store, config.silent_after, config.overdue_after, clock)
+        self._silence = HostLiveness(store, config.silent_after, config.overdue_after, clock)
         self._safety = Safety(store, placement, config, monotonic=monotonic)
-        self._unread = Unread()
+        self._unread = UnreadableRows()
         self._lateness = lateness or Lateness(monotonic)
         self._lateness.expect(SWEEP, lambda: sweep_bound(config))
         self._absences = Absences(config.absent_after)
@@ -189,10 +191,10 @@ class Reconciler:
             past = self._past(record)
             action = decide(record, view, self._clock(), self._limits, past)
             try:
-                if action.act is Act.ASK:
+                if action.act is ActionKind.ASK:
                     past = self._asked(past, record, view)
                     action = decide(record, view, self._clock(), self._limits, past)
-                elif action.act is Act.CHECK:
+                elif action.act is ActionKind.CHECK:
                     past = self._checked(past, record, view)
                     action = decide(record, view, self._clock(), self._limits, past)
                 with _told(record, action):
@@ -207,7 +209,7 @@ class Reconciler:
         LOG.warning("%s: still changing after %d steps; the next look goes on", slot, _STEPS)
         return self._store.slot(slot)
 
-    def bell(self, host: str, address: str | None = None) -> list[Outcome]:
+    def bell(self, host: str, address: str | None = None) -> list[LookResult]:
         """Something happened on that host: look at its slots, or at that one, now."""
         slots = [
             record.slot
@@ -216,7 +218,7 @@ class Reconciler:
         ]
         return self._each(self._turns.oldest_first(slots))
 
-    def sweep(self) -> list[Outcome]:
+    def sweep(self) -> list[LookResult]:
         """List every one-time-use provider once and look at all slots that may need a step.
 
         A slot whose generation stood still is skipped only where our record says that nobody uses
@@ -262,9 +264,9 @@ class Reconciler:
         outcomes = self._each(urgent, self._box(), wait=True)
         return outcomes + self._each(cases, self._box())
 
-    def reread(self) -> list[Outcome]:
+    def reread(self) -> list[LookResult]:
         """Read the slots in use whose turn it is: one request each, a full look on a change."""
-        outcomes: list[Outcome] = []
+        outcomes: list[LookResult] = []
         failures = 0
         box = self._box()
         for number, record in enumerate(self._watch.due()):
@@ -279,7 +281,7 @@ class Reconciler:
                 # As in _one. The slot goes back into the row, or it alone would be read for ever.
                 _warn(record.slot, error)
                 self._watch.missed(record)
-                outcomes.append(Outcome(record.slot, record.state, str(error)))
+                outcomes.append(LookResult(record.slot, record.state, str(error)))
                 failures += 1
                 if failures >= _PATIENCE:
                     break
@@ -293,7 +295,7 @@ class Reconciler:
                     self._watch.missed(record)
         return outcomes
 
-    def tend(self) -> list[Outcome]:
+    def tend(self) -> list[LookResult]:
         """The round between two sweeps: who waits, the slots in use whose turn it is, open cases.
 
         What the first two leave of the time is for the cases, the longest wait first.
@@ -303,7 +305,7 @@ class Reconciler:
         work = (r.slot for r in self._store.slots(states=_WORK) if r.slot not in self._doubted)
         return outcomes + self._each(self._turns.oldest_first(work), whole)
 
-    def follow_deletes(self) -> list[Outcome]:
+    def follow_deletes(self) -> list[LookResult]:
         """Look at the slots in use whose servers Nova has deleted since the last time."""
         gone = self._departed.poll() if self._departed is not None else frozenset()
         if not gone:
@@ -312,7 +314,7 @@ class Reconciler:
         left = [record.slot for record in used if record.consumer in gone]
         return self._each(left, self._box(), wait=True)
 
-    def listen(self) -> list[Outcome]:
+    def listen(self) -> list[LookResult]:
         """Tell of hosts that say nothing any more; their slots stay as they are."""
         self._silence.check()
         return []
@@ -376,17 +378,17 @@ class Reconciler:
             and record.consumer in held[1]
         )
 
-    def _box(self, share: float = _SHARE) -> Box:
-        return Box(self._limits.sweep_interval * share, self._monotonic)
+    def _box(self, share: float = _SHARE) -> TimeBox:
+        return TimeBox(self._limits.sweep_interval * share, self._monotonic)
 
     def _each(
-        self, slots: Iterable[Slot], box: Box | None = None, *, wait: bool = False
-    ) -> list[Outcome]:
+        self, slots: Iterable[Slot], box: TimeBox | None = None, *, wait: bool = False
+    ) -> list[LookResult]:
         """Each slot alone: what breaks one stops no other, but a dead Placement ends the pass.
 
         ``wait``: whom the pass does not reach comes first in the next round.
         """
-        outcomes: list[Outcome] = []
+        outcomes: list[LookResult] = []
         failures = 0
         left = list(dict.fromkeys(slots))
         for done, slot in enumerate(left, start=1):
@@ -403,17 +405,17 @@ class Reconciler:
                 break
         return outcomes
 
-    def _one(self, slot: Slot) -> tuple[Outcome, bool]:
+    def _one(self, slot: Slot) -> tuple[LookResult, bool]:
         try:
             record = self.look(slot)
         except Exception as error:
             # A mistake of ours about one slot must not stop the care for all the others.
             _warn(slot, error)
             text = str(error) if isinstance(error, QuarantineError) else repr(error)
-            return Outcome(slot, None, text), not isinstance(error, UnavailableError)
-        return Outcome(slot, record.state if record else None), True
+            return LookResult(slot, None, text), not isinstance(error, UnavailableError)
+        return LookResult(slot, record.state if record else None), True
 
-    def _guarded(self, step: Callable[[], list[Outcome]]) -> bool:
+    def _guarded(self, step: Callable[[], list[LookResult]]) -> bool:
         try:
             step()
         except QuarantineError as error:
@@ -427,11 +429,11 @@ class Reconciler:
 
     def _last(self, record: SlotRecord, action: Action) -> SlotRecord:
         """The step after which there is nothing more to do now; the record after it."""
-        if action.act is Act.WAIT:
+        if action.act is ActionKind.WAIT:
             return self._hands.wait(record, action.reason)
-        if action.act is Act.TICKET:
+        if action.act is ActionKind.TICKET:
             return self._hands.send_ticket(record)
-        return record if action.act is Act.NOTHING else self._hands.send(record)
+        return record if action.act is ActionKind.NOTHING else self._hands.send(record)
 
     def _view(self, record: SlotRecord) -> View | None:
         view = self._placement.view(record.provider, record.resource_class)
@@ -444,7 +446,7 @@ class Reconciler:
             return view if named is None else None
         return self._placement.view(provider.uuid, record.resource_class)
 
-    def _past(self, record: SlotRecord) -> Past:
+    def _past(self, record: SlotRecord) -> SlotContext:
         past = replace(past_of(self._store, record, self._limits), burns=None)
         young = self._doubts.is_young(record.slot.host, past.doubtful, past.said)
         past = replace(past, doubtful=young)
@@ -452,7 +454,7 @@ class Reconciler:
             past = replace(past, handover=Handover.UNASKED)
         return past if self._haunts is None else replace(past, ghosts=None)
 
-    def _asked(self, past: Past, record: SlotRecord, view: View | None) -> Past:
+    def _asked(self, past: SlotContext, record: SlotRecord, view: View | None) -> SlotContext:
         """With Nova's answer to what the state of the slot makes us ask."""
         if record.state is not State.IN_USE:
             return replace(past, ghosts=self._ghosts(record))
@@ -467,7 +469,7 @@ class Reconciler:
             return replace(past, handover=Handover.STRANGE)
         return replace(past, handover=self._handovers.between(one, now[0]))
 
-    def _checked(self, past: Past, record: SlotRecord, view: View | None) -> Past:
+    def _checked(self, past: SlotContext, record: SlotRecord, view: View | None) -> SlotContext:
         """With the traits of the slot. Raises ``ConflictError`` where it moved since the view."""
         if self._limits.tickets:
             # After the view: a trait that goes later moves the generation of our write.
@@ -491,7 +493,7 @@ class Reconciler:
     def _ghosts(self, record: SlotRecord) -> tuple[str, ...]:
         return () if self._haunts is None else self._haunts.of(record)
 
-    def _noted(self, record: SlotRecord, view: View | None, past: Past) -> SlotRecord:
+    def _noted(self, record: SlotRecord, view: View | None, past: SlotContext) -> SlotRecord:
         """The look is over. Its generation is kept only where nothing is left to do in the slot: a
         slot that is not settled stays due, whoever looks next."""
         now = self._clock()
@@ -514,7 +516,7 @@ class Reconciler:
         return record
 
 
-def _settled(record: SlotRecord, view: View, past: Past) -> bool:
+def _settled(record: SlotRecord, view: View, past: SlotContext) -> bool:
     """False for a claim that Nova has not burned yet: only time tells whether it will. And where
     something could not be read: only the next look can tell."""
     return not past.unknown and (view.locked or record.state is not State.IN_USE)
@@ -536,7 +538,7 @@ def _told(record: SlotRecord, action: Action) -> Iterator[None]:
     it, finds what nobody did. Its first write is refused then, and the next look decides again.
     """
     if not action.alarm:
-        if action.act not in (Act.NOTHING, Act.WAIT):
+        if action.act not in (ActionKind.NOTHING, ActionKind.WAIT):
             what = action.event or action.act
             LOG.info("%s (%s): %s %s", record.slot, record.state, what, action.reason)
         yield
@@ -555,12 +557,12 @@ def _alarm(record: SlotRecord, action: Action) -> None:
     LOG.error("ALARM %s (%s): %s", record.slot, record.state, action.reason)
 
 
-def sweep_bound(config: Limits) -> float:
+def sweep_bound(config: ServiceLimits) -> float:
     """Seconds after which people hear that no sweep went through: two may fail."""
     return 3 * (config.list_interval + 2 * config.sweep_interval)
 
 
-def worst_case_detection(config: Limits, slots: int, read_seconds: float = 0.05) -> float:
+def worst_case_detection(config: ServiceLimits, slots: int, read_seconds: float = 0.05) -> float:
     """Seconds from a release without any bell to our knowing of it, at worst.
 
     ``slots`` in use are read in turn, oldest first, each at least every ``in_use_reread`` seconds

@@ -17,7 +17,7 @@ from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
 
 
-class Watch:
+class RereadSchedule:
     """The slots in use, each with the moment of its last read, on the monotonic clock."""
 
     def __init__(self, period: float, monotonic: Callable[[], float] = time.monotonic) -> None:

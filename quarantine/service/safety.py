@@ -21,10 +21,10 @@ from quarantine.cloud.facts import Provider
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.rules.rights import entitled
 from quarantine.service.lateness import Lateness
-from quarantine.service.turns import Box, Turns
+from quarantine.service.turns import TimeBox, Turns
 
 LOG = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ _MEASURED: Final = 20
 """Good passes, and slots in them, whose longest counts as what one may take."""
 
 
-class Door(custody.Door, Protocol):
+class OffersPlacement(custody.CustodyPlacement, Protocol):
     """What the pass needs of :class:`quarantine.cloud.placement.Placement`."""
 
     def offered(self, resource_class: str) -> list[Provider]:
@@ -49,7 +49,7 @@ class Door(custody.Door, Protocol):
 
 
 @dataclass(frozen=True)
-class Found:
+class SafetyResult:
     """What a pass came to."""
 
     reserved: frozenset[Slot]
@@ -64,8 +64,8 @@ class Safety:
     def __init__(
         self,
         store: Store,
-        placement: Door,
-        limits: Limits,
+        placement: OffersPlacement,
+        limits: ServiceLimits,
         *,
         lateness: Lateness | None = None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -92,7 +92,7 @@ class Safety:
         slot = max(self._slots, default=longest)
         return 2 * (self._pause(longest) + longest) + longest + slot
 
-    def check(self) -> Found:
+    def check(self) -> SafetyResult:
         """One pass. Raises ``UnavailableError`` where the record does not answer."""
         # Placement first: what is given back after this is in the record when we read that.
         offered, failed = self._offered()
@@ -161,10 +161,10 @@ class Safety:
                 self._pause(max(self._took)),
             )
 
-    def _reserve_all(self, wrong: dict[Slot, Provider]) -> Found:
+    def _reserve_all(self, wrong: dict[Slot, Provider]) -> SafetyResult:
         """Until the time is over: then Placement is asked anew, for those that came meanwhile."""
         reserved: set[Slot] = set()
-        box = Box(max(self._limits.safety_interval, 1.0), self._now)
+        box = TimeBox(max(self._limits.safety_interval, 1.0), self._now)
         failures = settled = 0
         for slot in self._turns.oldest_first(wrong):
             started = self._now()
@@ -182,7 +182,7 @@ class Safety:
                 break
         self._turns.forget(set(wrong))
         self._tell_all(sorted(reserved))
-        return Found(frozenset(reserved), len(wrong) - settled)
+        return SafetyResult(frozenset(reserved), len(wrong) - settled)
 
     def _reserve(self, provider: Provider, slot: Slot) -> bool:
         """Whether we reserved it: nobody else did, and it has no right to be on offer."""

@@ -16,14 +16,14 @@ from quarantine.rules.decide import UNBURNT
 LOG = logging.getLogger(__name__)
 
 
-class Door(custody.Door, Protocol):
+class TraitPlacement(custody.CustodyPlacement, Protocol):
     """What is needed here of :class:`quarantine.cloud.placement.Placement`."""
 
     def burns(self, uuid: str) -> bool:
         """Whether Nova reserves the slot at its next use."""
 
 
-def hold_unburnt(store: Store, placement: Door, record: SlotRecord) -> None:
+def hold_unburnt(store: Store, placement: TraitPlacement, record: SlotRecord) -> None:
     """Nova reserves only what has the trait: a short use of this one would leave no mark.
 
     A provider that is gone, or has a user, is left to the look that follows.
@@ -40,7 +40,7 @@ def hold_unburnt(store: Store, placement: Door, record: SlotRecord) -> None:
         _tell(str(record.slot), error)
 
 
-class Unread:
+class UnreadableRows:
     """Rows that cannot be read: people hear of each once, and once when it can be read again.
 
     They have no right to be on offer, so the safety pass keeps their drives out of the pool.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from eraser.protocol.identity import Slot
 
 
-class Box:
+class TimeBox:
     """The time of one pass, on the monotonic clock."""
 
     def __init__(self, seconds: float, monotonic: Callable[[], float] = time.monotonic) -> None:

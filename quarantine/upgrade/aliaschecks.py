@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from quarantine.upgrade.facts import Drive, Facts, Role
-from quarantine.upgrade.finding import Check, Finding, Level, confs, not_given
+from quarantine.upgrade.facts import Facts, Role, SlotFindings
+from quarantine.upgrade.finding import Check, Finding, FindingLevel, confs, not_given
 from quarantine.upgrade.nova.alias import Alias
-from quarantine.upgrade.nova.devicespec import Device, DeviceSpec
+from quarantine.upgrade.nova.devicespec import DeviceSpec, PciDevice
 
-_NOWHERE: Final = Device("0000:00:00.0")
+_NOWHERE: Final = PciDevice("0000:00:00.0")
 
 
 def _refused(facts: Facts) -> Iterator[Finding]:
@@ -79,7 +79,7 @@ def _types(facts: Facts) -> Iterator[Finding]:
                     )
 
 
-def _type(drive: Drive, resource_class: str) -> str | None:
+def _type(drive: SlotFindings, resource_class: str) -> str | None:
     """A drive's type, where it is of that class and its host says."""
     record = drive.record
     if record is None or record.resource_class != resource_class:
@@ -137,7 +137,7 @@ ALIAS_CHECKS: Final = (
     Check(
         "alias-valid",
         "aliases that Nova takes",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (),
         "Every request with a flavor of any alias fails; from Nova 32 on nova-api and nova-compute "
         "do not start. With PCI in Placement an alias stands for one resource class: it cannot be "
@@ -149,7 +149,7 @@ ALIAS_CHECKS: Final = (
     Check(
         "alias-same",
         "the same aliases everywhere",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (),
         "nova-api turns a flavor into a request with its own alias, nova-compute with its own when "
         "a server moves: what they disagree on is another drive, or none.",
@@ -159,7 +159,7 @@ ALIAS_CHECKS: Final = (
     Check(
         "alias-type",
         "aliases ask for the type that the drives have",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (),
         "Nova reports an NVMe drive with SR-IOV as type-PF, any other as type-PCI; without "
         "device_type it looks for type-PCI. Placement finds a drive, the host has none.",
@@ -169,7 +169,7 @@ ALIAS_CHECKS: Final = (
     Check(
         "alias-reach",
         "every resource class of drives has an alias that reaches it",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (),
         "Servers with such a flavor find no valid host, or nobody can ask for the drives.",
         "Name the device_spec's resource_class in the alias, and no trait that the line lacks; "

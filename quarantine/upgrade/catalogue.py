@@ -7,7 +7,7 @@ from typing import Final
 from quarantine.upgrade.aliaschecks import ALIAS_CHECKS
 from quarantine.upgrade.drivechecks import DRIVE_CHECKS
 from quarantine.upgrade.facts import Facts
-from quarantine.upgrade.finding import Check, Result
+from quarantine.upgrade.finding import Check, CheckResult
 from quarantine.upgrade.hostchecks import HOST_CHECKS
 from quarantine.upgrade.novachecks import NOVA_CHECKS
 from quarantine.upgrade.releasechecks import RELEASE_CHECKS
@@ -25,6 +25,6 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
-def judge(facts: Facts) -> tuple[Result, ...]:
+def judge(facts: Facts) -> tuple[CheckResult, ...]:
     """Every check in the table's order."""
     return tuple(check.result(facts) for check in CHECKS)

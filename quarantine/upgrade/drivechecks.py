@@ -8,7 +8,7 @@ from typing import Final
 
 from quarantine.record.states import State
 from quarantine.upgrade.facts import Facts, Role
-from quarantine.upgrade.finding import Check, Finding, Level, not_given, unknown
+from quarantine.upgrade.finding import Check, Finding, FindingLevel, not_given, unknown
 from quarantine.upgrade.nova.devicespec import first
 from quarantine.upgrade.specchecks import line
 
@@ -79,7 +79,7 @@ DRIVE_CHECKS: Final = (
     Check(
         "system-drive",
         "no drive that its host runs from",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (),
         "Nova would give the host's own drive to a guest, and an erase order would name it.",
         "Exclude the address from device_spec: write one line per drive, by address.",
@@ -89,7 +89,7 @@ DRIVE_CHECKS: Final = (
     Check(
         "iommu-group",
         "each drive is alone in its IOMMU group",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (24,),
         "What shares a group goes to the guest with the drive: a guest could reach another drive.",
         "Move the drive to a slot with a group of its own, or enable ACS; see "
@@ -100,7 +100,7 @@ DRIVE_CHECKS: Final = (
     Check(
         "driver-at-rest",
         "drives that nobody has are on the nvme driver",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (9, 24),
         "Bound to vfio-pci at boot, or left there, a drive can be neither read nor erased.",
         "Remove the binding (vfio-pci.ids, driverctl, modprobe options) and bind it to nvme.",
@@ -110,7 +110,7 @@ DRIVE_CHECKS: Final = (
     Check(
         "resource-class-model",
         "a resource class means one model of drive",
-        Level.WARNING,
+        FindingLevel.WARNING,
         (),
         "Tenants of one flavor get drives of different sizes and speeds, and one profile does not "
         "fit them all.",

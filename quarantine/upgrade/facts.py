@@ -13,7 +13,7 @@ from eraser.protocol.report import SeenDrive
 from quarantine.cloud.facts import Provider, View
 from quarantine.record.facts import HostRecord, SlotRecord
 from quarantine.upgrade.nova.alias import Alias
-from quarantine.upgrade.nova.devicespec import Device, DeviceSpec
+from quarantine.upgrade.nova.devicespec import DeviceSpec, PciDevice
 
 
 class Role(StrEnum):
@@ -29,7 +29,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True)
-class Source:
+class ConfigSource:
     """One service's files, in the order of its command line. ``host`` None: every host's."""
 
     role: Role
@@ -45,7 +45,7 @@ class Source:
 class NovaConf:
     """One service's configuration; times in seconds. ``trouble`` is what Nova would refuse."""
 
-    source: Source
+    source: ConfigSource
     trouble: tuple[str, ...]
     wrong_specs: tuple[str, ...]
     wrong_aliases: tuple[str, ...]
@@ -64,7 +64,7 @@ class NovaConf:
 class PlacementConf:
     """Placement's own configuration."""
 
-    source: Source
+    source: ConfigSource
     trouble: tuple[str, ...]
     wide_trees: bool
     strategy: str
@@ -87,11 +87,11 @@ class ProviderSeen:
 
 
 @dataclass(frozen=True)
-class Drive:
+class SlotFindings:
     """All that is known about one slot, from whoever knows it."""
 
     slot: Slot
-    device: Device
+    device: PciDevice
     record: SlotRecord | None
     seen: SeenDrive | None
     provider: ProviderSeen | None
@@ -137,7 +137,7 @@ class Facts:
         return own or next((c for c in mine if c.source.host is None), None)
 
     @cached_property
-    def drives(self) -> tuple[Drive, ...]:
+    def drives(self) -> tuple[SlotFindings, ...]:
         """Every slot that the record, Placement or a host's last word names."""
         records = {record.slot: record for record in self.slots}
         providers = {provider.slot: provider for provider in self.providers}
@@ -169,19 +169,19 @@ class Facts:
             classes |= {
                 name
                 for spec in conf.device_specs
-                if spec.one_time_use and (name := spec.class_of(Device("0000:00:00.0")))
+                if spec.one_time_use and (name := spec.class_of(PciDevice("0000:00:00.0")))
             }
         return frozenset(classes)
 
 
 def _drive(
     slot: Slot, record: SlotRecord | None, seen: SeenDrive | None, provider: ProviderSeen | None
-) -> Drive:
+) -> SlotFindings:
     identity = seen.identity if seen else None
     identity = identity or (record.identity if record else None)
-    device = Device(
+    device = PciDevice(
         slot.address,
         identity.vendor_id if identity else None,
         identity.device_id if identity else None,
     )
-    return Drive(slot, device, record, seen, provider)
+    return SlotFindings(slot, device, record, seen, provider)

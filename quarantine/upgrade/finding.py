@@ -9,7 +9,7 @@ from enum import IntEnum
 from quarantine.upgrade.facts import Facts, NovaConf, Role
 
 
-class Level(IntEnum):
+class FindingLevel(IntEnum):
     """As oslo.upgradecheck counts (``upgradecheck.Code``); the greatest is the exit code."""
 
     SUCCESS = 0
@@ -32,7 +32,7 @@ class Check:
 
     name: str
     title: str
-    level: Level
+    level: FindingLevel
     """Of a finding that is certain; one that is unknown is a warning."""
     leaks: tuple[int, ...]
     why: str
@@ -43,30 +43,30 @@ class Check:
     of_hosts: bool = False
     """About hosts: nothing can be said without the record."""
 
-    def result(self, facts: Facts) -> Result:
+    def result(self, facts: Facts) -> CheckResult:
         """Makes the check."""
         if (self.of_slots or self.of_hosts) and facts.record_trouble:
-            return Result(self, (unknown("record", facts.record_trouble),))
+            return CheckResult(self, (unknown("record", facts.record_trouble),))
         if self.of_slots and facts.placement_trouble:
-            return Result(self, (unknown("Placement", facts.placement_trouble),))
-        return Result(self, tuple(dict.fromkeys(self.run(facts))))
+            return CheckResult(self, (unknown("Placement", facts.placement_trouble),))
+        return CheckResult(self, tuple(dict.fromkeys(self.run(facts))))
 
 
 @dataclass(frozen=True)
-class Result:
+class CheckResult:
     """What one check came to."""
 
     check: Check
     findings: tuple[Finding, ...]
 
     @property
-    def level(self) -> Level:
+    def level(self) -> FindingLevel:
         """Its worst finding's."""
-        return max(map(self.level_of, self.findings), default=Level.SUCCESS)
+        return max(map(self.level_of, self.findings), default=FindingLevel.SUCCESS)
 
-    def level_of(self, finding: Finding) -> Level:
+    def level_of(self, finding: Finding) -> FindingLevel:
         """Not to know is a warning, whatever it is about."""
-        return Level.WARNING if finding.unknown else self.check.level
+        return FindingLevel.WARNING if finding.unknown else self.check.level
 
 
 def unknown(where: str, missing: str) -> Finding:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from eraser.protocol.ticket import Defence, Standing
+from eraser.protocol.ticket import Defence, DefenceStanding
 from quarantine.record.facts import HostRecord
 from quarantine.upgrade.facts import Facts
-from quarantine.upgrade.finding import Check, Finding, Level, unknown
+from quarantine.upgrade.finding import Check, Finding, FindingLevel, unknown
 from quarantine.upgrade.slotchecks import enrolled
 
 _LOCKS: Final = (Defence.HOOK, Defence.LOADED, Defence.PATCH)
@@ -21,7 +21,7 @@ PATCH_VERSION: Final = 6
 _SIGN: Final = re.compile(r"nvme-quarantine-patch:(?P<version>\d+):(?P<nova>[^\s,]+)")
 """What a patched nova-compute shows and its host repeats (docs/nova-patch.md, Is it there?)."""
 
-_GOOD: Final = frozenset({Standing.PRESENT, Standing.NOT_APPLICABLE})
+_GOOD: Final = frozenset({DefenceStanding.PRESENT, DefenceStanding.NOT_APPLICABLE})
 
 
 def _own(facts: Facts) -> Iterator[Finding]:
@@ -52,7 +52,7 @@ def _defences(facts: Facts, wanted: tuple[Defence, ...]) -> Iterator[Finding]:
         seen = {one.defence: one for one in gate.defences}
         for defence in wanted:
             found = seen.get(defence)
-            if found is None or found.standing is Standing.UNKNOWN:
+            if found is None or found.standing is DefenceStanding.UNKNOWN:
                 detail = f": {found.detail}" if found else ""
                 yield unknown(host.name, f"{defence}: the host could not tell{detail}")
             elif found.standing not in _GOOD:
@@ -62,7 +62,7 @@ def _defences(facts: Facts, wanted: tuple[Defence, ...]) -> Iterator[Finding]:
 def _old_patches(facts: Facts) -> Iterator[Finding]:
     for host in facts.hosts:
         for seen in host.hello.gate.defences if host.hello and host.hello.gate else ():
-            if seen.defence is not Defence.PATCH or seen.standing is not Standing.PRESENT:
+            if seen.defence is not Defence.PATCH or seen.standing is not DefenceStanding.PRESENT:
                 continue
             signs = list(_SIGN.finditer(seen.detail))
             if not signs:
@@ -96,7 +96,7 @@ HOST_CHECKS: Final = (
     Check(
         "own-settings",
         "the control plane asks for every defence that it has",
-        Level.WARNING,
+        FindingLevel.WARNING,
         (7, 14, 23),
         "Drives are offered on hosts without the gate, or orders are given while a guest that Nova "
         "has forgotten may still run.",
@@ -106,7 +106,7 @@ HOST_CHECKS: Final = (
     Check(
         "host-registered",
         "every host with enrolled slots is registered",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (),
         "Nothing that the host says is believed, so nothing on it is ever erased.",
         "nvme-eraser keygen on the host, then nvme-quarantine host register FILE.",
@@ -116,7 +116,7 @@ HOST_CHECKS: Final = (
     Check(
         "host-silent",
         "registered hosts speak",
-        Level.WARNING,
+        FindingLevel.WARNING,
         (7, 8),
         "Orders wait, and what changed on the host since then is not known.",
         "See the nvme-eraser worker on the host, and its way to the broker.",
@@ -126,7 +126,7 @@ HOST_CHECKS: Final = (
     Check(
         "host-defences",
         "hosts have the gate, and nova-compute the patch",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (1, 2, 3, 4, 14, 23),
         "Without the hook a guest starts on whatever drive is in the slot; without the patch a "
         "provider that is made anew is on offer at once.",
@@ -138,7 +138,7 @@ HOST_CHECKS: Final = (
     Check(
         "host-patch-version",
         "nova-compute has the patch of this release",
-        Level.WARNING,
+        FindingLevel.WARNING,
         (27, 28),
         "Before version 4 Nova un-reserves a drive when it rewrites its record. "
         "Before version 3 a server that moves got whatever drive nova-compute called free: "
@@ -151,7 +151,7 @@ HOST_CHECKS: Final = (
     Check(
         "host-rules",
         "hosts keep their hands off tenants' drives and watch the slots",
-        Level.WARNING,
+        FindingLevel.WARNING,
         (9, 14, 23),
         "Without the rules the host looks into what a tenant left, and may assemble it; without "
         "the watcher a swapped drive is noticed late.",
@@ -162,7 +162,7 @@ HOST_CHECKS: Final = (
     Check(
         "guests-recorded",
         "the gate knows every guest that has a drive",
-        Level.WARNING,
+        FindingLevel.WARNING,
         (),
         "With the hook in place such a guest is refused at its next start, and the drive may be "
         "used past the gate.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from quarantine.upgrade.facts import Facts, NovaConf, Role
-from quarantine.upgrade.finding import Check, Finding, Level, confs, not_given, unknown
+from quarantine.upgrade.finding import Check, Finding, FindingLevel, confs, not_given, unknown
 
 _SCHEDULING: Final = (Role.API, Role.SCHEDULER, Role.CONDUCTOR)
 _SLOW_REFRESH: Final = 300
@@ -107,7 +107,7 @@ NOVA_CHECKS: Final = (
     Check(
         "nova-conf-readable",
         "configuration files that their service can read",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (),
         "The service does not start with such a file, and none of its values is known here.",
         "Correct the file.",
@@ -116,7 +116,7 @@ NOVA_CHECKS: Final = (
     Check(
         "report-in-placement",
         "nova-compute tracks PCI devices in Placement",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (21, 22),
         "Without it Placement knows no drive: nothing can be reserved, so a released drive is "
         "handed on as it is. nova-compute refuses to start where one_time_use is set without it.",
@@ -127,7 +127,7 @@ NOVA_CHECKS: Final = (
     Check(
         "pci-in-placement",
         "Nova schedules PCI devices by Placement",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (21, 25),
         "Without it the scheduler picks drives that are reserved: no server with a one-time-use "
         "drive can start, and one whose drive is only reserved fails late.",
@@ -138,7 +138,7 @@ NOVA_CHECKS: Final = (
     Check(
         "pci-filter",
         "the scheduler has the PciPassthroughFilter",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (),
         "Placement does not replace the filter: without it the scheduler sends servers to hosts "
         "that cannot give them the drives that Placement chose.",
@@ -148,7 +148,7 @@ NOVA_CHECKS: Final = (
     Check(
         "numa-filter",
         "the scheduler has the NUMATopologyFilter",
-        Level.WARNING,
+        FindingLevel.WARNING,
         (),
         "Without it an instance may get drives of the other socket: half the throughput, and with "
         "the policy required it fails on the host.",
@@ -158,7 +158,7 @@ NOVA_CHECKS: Final = (
     Check(
         "tracking-first",
         "tracking and one-time use are not switched on in one restart",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (),
         "On a host whose servers have PCI devices, nova-compute does not start: Placement refuses "
         "to make the devices and reserve them at once (ReshapeFailed, 409).",
@@ -170,7 +170,7 @@ NOVA_CHECKS: Final = (
     Check(
         "ghost-cleanup",
         "nova-compute removes guests that were deleted while it was away",
-        Level.WARNING,
+        FindingLevel.WARNING,
         (7, 8),
         "A server that was deleted while its host was down runs on as a ghost with its drive. "
         "Orders for the drive come back as in use until somebody removes the guest.",
@@ -181,7 +181,7 @@ NOVA_CHECKS: Final = (
     Check(
         "soft-delete",
         "one reclaim_instance_interval everywhere",
-        Level.WARNING,
+        FindingLevel.WARNING,
         (13,),
         "Where services disagree about it, deleted servers are never reclaimed: their drives stay "
         "in use.",
@@ -191,7 +191,7 @@ NOVA_CHECKS: Final = (
     Check(
         "provider-cache",
         "nova-compute looks at Placement again in time",
-        Level.WARNING,
+        FindingLevel.WARNING,
         (5,),
         "nova-compute puts a reservation back that somebody lowered only when it reads its "
         "providers anew: 0 means never, more than 300 s leaves a longer window.",

@@ -13,7 +13,7 @@ from quarantine.cloud.facts import Provider, View
 from quarantine.errors import QuarantineError
 from quarantine.record.facts import HostRecord
 from quarantine.record.store import Store
-from quarantine.upgrade.facts import Facts, ProviderSeen, Role, Source
+from quarantine.upgrade.facts import ConfigSource, Facts, ProviderSeen, Role
 from quarantine.upgrade.nova import options
 
 _RELEASES: Final = (((2, 103), 33), ((2, 104), 34))
@@ -21,7 +21,7 @@ _RELEASES: Final = (((2, 103), 33), ((2, 104), 34))
 (``rest_api_version_history.rst`` of Nova 34: 2.96 is 29 and 30, 2.100 is 31 and 32)."""
 
 
-class Cloud(Protocol):
+class UpgradePlacement(Protocol):
     """What is asked of :class:`quarantine.cloud.placement.Placement`."""
 
     def one_time_use(self, host: str | None = None) -> list[Provider]:
@@ -43,7 +43,7 @@ class Cloud(Protocol):
         """Generation and consumers."""
 
 
-class Nova(Protocol):
+class UpgradeNova(Protocol):
     """What is asked of :class:`quarantine.cloud.compute.Compute`."""
 
     def newest_microversion(self) -> tuple[int, int]:
@@ -51,10 +51,10 @@ class Nova(Protocol):
 
 
 @dataclass(frozen=True)
-class Question:
+class CheckScope:
     """What the operator asked; empty ``hosts`` means all. Seconds in ``silent_after``."""
 
-    sources: tuple[Source, ...] = ()
+    sources: tuple[ConfigSource, ...] = ()
     hosts: frozenset[str] = frozenset()
     nova_release: int | None = None
     placement_release: int | None = None
@@ -66,10 +66,10 @@ class Question:
 
 
 def gather(
-    question: Question,
+    question: CheckScope,
     store: Callable[[], Store],
-    placement: Callable[[], Cloud],
-    nova: Callable[[], Nova],
+    placement: Callable[[], UpgradePlacement],
+    nova: Callable[[], UpgradeNova],
     *,
     policies: Iterable[str],
     switched_off: Iterable[str] = (),
@@ -108,7 +108,7 @@ def gather(
     return facts
 
 
-def _with_record(facts: Facts, question: Question, store: Store, now: datetime) -> Facts:
+def _with_record(facts: Facts, question: CheckScope, store: Store, now: datetime) -> Facts:
     hosts = tuple(host for host in store.hosts() if question.asks(host.name))
     return replace(
         facts,
@@ -124,7 +124,7 @@ def _silence(host: HostRecord, now: datetime) -> float:
     return math.inf if host.heard_at is None else (now - host.heard_at).total_seconds()
 
 
-def _with_placement(facts: Facts, question: Question, cloud: Cloud) -> Facts:
+def _with_placement(facts: Facts, question: CheckScope, cloud: UpgradePlacement) -> Facts:
     """One listing, and a look at each slot (three requests, some 30 ms together)."""
     burnt = {p.uuid: p for p in cloud.one_time_use() if p.host and question.asks(p.host)}
     found = dict(burnt)
@@ -146,7 +146,7 @@ def _with_placement(facts: Facts, question: Question, cloud: Cloud) -> Facts:
 
 
 def _views(
-    cloud: Cloud,
+    cloud: UpgradePlacement,
     providers: Mapping[str, Provider],
     burnt: Mapping[str, Provider],
     seen: Sequence[ProviderSeen] = (),
@@ -158,7 +158,7 @@ def _views(
     )
 
 
-def _servers(facts: Facts, cloud: Cloud) -> dict[str, int]:
+def _servers(facts: Facts, cloud: UpgradePlacement) -> dict[str, int]:
     """Servers on hosts without any slot in Placement: where tracking is about to begin."""
     tracked = {provider.slot.host for provider in facts.providers}
     counts: dict[str, int] = {}
@@ -170,7 +170,7 @@ def _servers(facts: Facts, cloud: Cloud) -> dict[str, int]:
     return counts
 
 
-def _release(nova: Callable[[], Nova]) -> int | None:
+def _release(nova: Callable[[], UpgradeNova]) -> int | None:
     """By the newest microversion; None where that does not decide, or nobody answers."""
     try:
         return dict(_RELEASES).get(nova().newest_microversion())

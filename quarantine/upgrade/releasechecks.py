@@ -8,7 +8,7 @@ from typing import Final
 
 from quarantine.operations.flavors import MANY_DRIVES
 from quarantine.upgrade.facts import Facts
-from quarantine.upgrade.finding import Check, Finding, Level, unknown
+from quarantine.upgrade.finding import Check, Finding, FindingLevel, unknown
 
 _PATCHED: Final = (29, 32, 33, 34)
 """Releases that nova_patch knows; the first has no one-time-use devices of its own."""
@@ -58,7 +58,7 @@ RELEASE_CHECKS: Final = (
     Check(
         "nova-release",
         "a release of Nova that is known here",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (1, 2, 3, 4),
         "Nova 32 (2025.2) is the first with one-time-use devices, for 29 there is a patch of "
         "ours; 30 and 31 have neither. Without the patch a provider that is made anew is on offer "
@@ -69,7 +69,7 @@ RELEASE_CHECKS: Final = (
     Check(
         "placement-release",
         "Placement can move one-time-use devices",
-        Level.WARNING,
+        FindingLevel.WARNING,
         (11,),
         "Before 14 (2025.2) a cold migration, resize or revert of a server with a reserved drive "
         "is refused with a 409 (bug 1943191).",
@@ -79,7 +79,7 @@ RELEASE_CHECKS: Final = (
     Check(
         "wide-trees",
         "Placement is ready for many drives in one host",
-        Level.WARNING,
+        FindingLevel.WARNING,
         (),
         "With many equal drives in one host the search for candidates grows beyond all measure, "
         "and servers with several drives fail with no valid host (bug 2126751).",

@@ -9,8 +9,8 @@ from typing import Final
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE
 from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, State
-from quarantine.upgrade.facts import Drive, Facts
-from quarantine.upgrade.finding import Check, Finding, Level
+from quarantine.upgrade.facts import Facts, SlotFindings
+from quarantine.upgrade.finding import Check, Finding, FindingLevel
 
 
 def _record(facts: Facts) -> Iterator[Finding]:
@@ -103,7 +103,7 @@ def _unapproved(facts: Facts) -> Iterator[Finding]:
         yield Finding(name, f"not approved, and {count} slots are enrolled with it")
 
 
-def enrolled(facts: Facts, *, retired: bool = False) -> Iterator[Drive]:
+def enrolled(facts: Facts, *, retired: bool = False) -> Iterator[SlotFindings]:
     """Drives with a record; those that people have to decide on are known to be wrong."""
     for drive in facts.drives:
         if drive.record is not None and (retired or drive.record.state not in WAITING_FOR_PEOPLE):
@@ -114,7 +114,7 @@ SLOT_CHECKS: Final = (
     Check(
         "record-readable",
         "the control plane's record answers",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (26,),
         "Without the record nothing is known about slots, and nothing is given back.",
         "See [database]url; 'nvme-quarantine db upgrade' brings an old schema to this release's.",
@@ -123,7 +123,7 @@ SLOT_CHECKS: Final = (
     Check(
         "placement-answers",
         "Placement answers the control plane",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (),
         "Releases are not seen and nothing is given back; what is reserved stays reserved.",
         "See [placement]cloud and its entry in clouds.yaml; the user needs the service role.",
@@ -132,7 +132,7 @@ SLOT_CHECKS: Final = (
     Check(
         "provider-present",
         "every enrolled slot has its provider",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (1, 2, 4),
         "With its provider Nova forgets that the drive is reserved; it is on offer when it comes "
         "back, unless nova_patch is there.",
@@ -143,7 +143,7 @@ SLOT_CHECKS: Final = (
     Check(
         "provider-one-time-use",
         "every enrolled slot is a one-time-use device",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (20,),
         "Nova no longer reserves the drive when it is used: after the next delete it is on offer "
         "at once.",
@@ -154,7 +154,7 @@ SLOT_CHECKS: Final = (
     Check(
         "provider-same",
         "every enrolled slot has the provider and the class that it was enrolled with",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (3, 4),
         "A provider that was made anew, or got another class, starts without a reservation.",
         "Restore the old name; or let the control plane certify the drives again under the new "
@@ -165,7 +165,7 @@ SLOT_CHECKS: Final = (
     Check(
         "reserved",
         "what is not certified is reserved",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (5, 6, 26),
         "Somebody lowered reserved by hand, or Placement was restored from a backup: the drive is, "
         "or will be after the next delete, on offer with a tenant's data.",
@@ -177,7 +177,7 @@ SLOT_CHECKS: Final = (
     Check(
         "custody",
         "open cases hold their provider",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (6,),
         "reserved alone is forgotten with the provider, and one mistaken inventory set frees it.",
         "Start the service (nvme-quarantine run) or 'nvme-quarantine reconcile': it takes custody "
@@ -188,7 +188,7 @@ SLOT_CHECKS: Final = (
     Check(
         "not-enrolled-offered",
         "no drive on offer that nobody enrolled",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (22, 23),
         "Nobody has erased it: the next tenant gets it as it came.",
         "nvme-quarantine enrol --host HOST --profile NAME; it is reserved first.",
@@ -198,7 +198,7 @@ SLOT_CHECKS: Final = (
     Check(
         "not-enrolled",
         "every one-time-use drive is enrolled",
-        Level.WARNING,
+        FindingLevel.WARNING,
         (),
         "Nova reserves it when it is used, and nobody ever gives it back.",
         "nvme-quarantine enrol --host HOST --profile NAME; a used one is not touched.",
@@ -208,7 +208,7 @@ SLOT_CHECKS: Final = (
     Check(
         "approved",
         "profiles and policies of enrolled slots are approved",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (),
         "No order is given without them: released drives wait for ever.",
         "nvme-quarantine profile approve FILE --by NAME (or policy approve).",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from quarantine.upgrade.facts import Drive, Facts, NovaConf, Role
-from quarantine.upgrade.finding import Check, Finding, Level, confs, not_given, unknown
+from quarantine.upgrade.facts import Facts, NovaConf, Role, SlotFindings
+from quarantine.upgrade.finding import Check, Finding, FindingLevel, confs, not_given, unknown
 from quarantine.upgrade.nova.devicespec import DeviceSpec, first
 
 
@@ -148,7 +148,7 @@ def _classes(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _configured(facts: Facts) -> Iterator[tuple[Drive, NovaConf | Finding]]:
+def _configured(facts: Facts) -> Iterator[tuple[SlotFindings, NovaConf | Finding]]:
     if not facts.of_role(Role.COMPUTE):
         if facts.drives:
             yield facts.drives[0], not_given(Role.COMPUTE)
@@ -186,7 +186,7 @@ SPEC_CHECKS: Final = (
     Check(
         "device-spec-valid",
         "lines of device_spec that nova-compute takes",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (),
         "nova-compute does not start with such a line. PCI tracking in Placement refuses devname, "
         "and one_time_use without tracking.",
@@ -196,7 +196,7 @@ SPEC_CHECKS: Final = (
     Check(
         "device-spec-order",
         "no broad line before a one-time-use line",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (22,),
         "The first line that matches decides. A drive that an earlier line takes is no "
         "one-time-use device: Nova hands it from tenant to tenant without reserving it.",
@@ -207,7 +207,7 @@ SPEC_CHECKS: Final = (
     Check(
         "device-spec-one-time-use",
         "every drive falls under a one-time-use line",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (20, 22),
         "Nova reserves only one-time-use devices: after the next delete this drive is free at "
         "once, with its tenant's data, and searches by trait no longer find it.",
@@ -218,7 +218,7 @@ SPEC_CHECKS: Final = (
     Check(
         "device-spec-complete",
         "every drive is in device_spec and in Placement",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (1, 2),
         "At the next start of nova-compute its provider is deleted, and with it the reservation; "
         "when the line comes back the drive is on offer, unless nova_patch is there.",
@@ -229,7 +229,7 @@ SPEC_CHECKS: Final = (
     Check(
         "device-spec-class",
         "every drive stays in its resource class",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (3,),
         "At its next start nova-compute gives the drive the other class, and the reservation goes "
         "with the old one, unless nova_patch is there. Where a server or our custody has it in the "
@@ -241,7 +241,7 @@ SPEC_CHECKS: Final = (
     Check(
         "managed",
         "libvirt takes drives from the host and gives them back",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (24,),
         "With managed: no the drive stays on vfio-pci: after a guest nothing can read or erase it, "
         "and the gate cannot look at it before the next.",
@@ -252,7 +252,7 @@ SPEC_CHECKS: Final = (
     Check(
         "live-migratable",
         "drives are not called live migratable",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (11,),
         "Nova would try to move a running server from one drive to another: its data stays behind.",
         "Remove live_migratable from the line and from the alias.",
@@ -262,7 +262,7 @@ SPEC_CHECKS: Final = (
     Check(
         "resource-class-meaning",
         "a resource class means one-time-use drives and nothing else",
-        Level.FAILURE,
+        FindingLevel.FAILURE,
         (20, 22),
         "A flavor asks for the class: it would as well get a device that nobody erases.",
         "Give the other devices another resource_class.",

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from quarantine.record.states import Event, State
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import worst_case_detection
 from tests.emulated.cycling import (
     FAST,
@@ -148,7 +148,7 @@ def test_a_release_is_seen_although_the_generation_stood_still(floor: Floor) -> 
     deleted = time.monotonic()
     floor.delete(stay, bell=False)
     assert placement("GET", path, "1.14").body["generation"] == before
-    limits = Limits(
+    limits = ServiceLimits(
         sweep_interval=site.timing.sweep,
         list_interval=site.timing.listing,
         in_use_reread=site.timing.reread,

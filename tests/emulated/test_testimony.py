@@ -16,7 +16,7 @@ from eraser.protocol.profile import Profile
 from eraser.protocol.report import EraseReport
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.evidence import certificate, terms
-from quarantine.evidence.certificate import Evidence, Link
+from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import Issuer
 from quarantine.evidence.sheet import page
 from quarantine.rules.check import Ruling, check
@@ -46,7 +46,7 @@ def certified(made: Bench, erased: Erased, policy: dict[str, Any]) -> certificat
     )
     decision = check(order, report, replace(RECORD, slot=report.slot))
     assert (decision.ruling, decision.reason) == (Ruling.CERTIFY, "")
-    evidence = Evidence(order, "order", report, "report", "host", "provider", "", ())
+    evidence = CertificateEvidence(order, "order", report, "report", "host", "provider", "", ())
     key = PrivateKey.generate()
     signed = certificate.sign(
         certificate.build(evidence, Issuer(), Link(), "2026-11-20T12:00:00Z"), key

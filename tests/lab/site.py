@@ -20,9 +20,9 @@ from typing import Any, Final, Self
 
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
-from eraser.protocol.inbound import Kind
+from eraser.protocol.inbound import MessageKind
 from eraser.protocol.policy import Limits, Policy, Verification
-from eraser.protocol.transport.messaging import Door, host_queue, make_app
+from eraser.protocol.transport.messaging import BrokerRedis, host_queue, make_app
 from quarantine.errors import QuarantineError
 from quarantine.record.facts import HistoryRow, SlotRecord
 from quarantine.record.states import State
@@ -290,7 +290,7 @@ class Site:
     def pass_on(self, host: str, address: str) -> None:
         """A bell of a host, as its worker passes it on; without an address it is for all slots."""
         with make_app(self._broker(host), host_queue(host)) as app:
-            Door(app).push(Kind.BELL, host, address)
+            BrokerRedis(app).push(MessageKind.BELL, host, address)
 
     # Looking
 

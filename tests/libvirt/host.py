@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from eraser.protocol import codec
-from eraser.protocol.ticket import Defence, DomainSeen, GateTestimony, Standing
+from eraser.protocol.ticket import Defence, DefenceStanding, DomainSeen, GateTestimony
 from eraser.state.case_files import DEFAULT_RUN_DIR
 from tests.lab.errors import LabError
 from tests.lab.guest.commands import Completed
@@ -154,7 +154,7 @@ class Host:
         shown = self.gate("status", "-f", "json", check=False).stdout
         return codec.load(GateTestimony, shown, "gate status")
 
-    def standing(self, defence: Defence) -> Standing:
+    def standing(self, defence: Defence) -> DefenceStanding:
         """How one defence stands."""
         (seen,) = [seen for seen in self.testimony().defences if seen.defence is defence]
         return seen.standing

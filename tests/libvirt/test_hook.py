@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eraser.protocol.ticket import Defence, Standing
+from eraser.protocol.ticket import Defence, DefenceStanding
 from tests.lab.libvirt.libvirt import HOOKS
 from tests.libvirt.host import OUR_HOOK, Host
 
@@ -61,8 +61,8 @@ def test_hot_plug_passes_by_and_is_told(host: Host) -> None:
 def test_a_hook_that_is_not_called_is_told(host: Host, spoiled: str) -> None:
     """libvirt says nothing of it and starts every guest: the only defence is that we say it."""
     drive = host.drives[0]
-    assert host.standing(Defence.HOOK) is Standing.PRESENT
-    assert host.standing(Defence.LOADED) is Standing.PRESENT
+    assert host.standing(Defence.HOOK) is DefenceStanding.PRESENT
+    assert host.standing(Defence.LOADED) is DefenceStanding.PRESENT
     host.patient_hook()
     host.used(drive)
     domain = host.domain("tenant", drive)
@@ -74,7 +74,7 @@ def test_a_hook_that_is_not_called_is_told(host: Host, spoiled: str) -> None:
     if spoiled == "emptied":
         host.libvirt.restart()
 
-    assert host.standing(Defence.HOOK) is Standing.ABSENT
+    assert host.standing(Defence.HOOK) is DefenceStanding.ABSENT
     host.libvirt.started(domain)
     assert not host.recorded("tenant")
 
@@ -88,15 +88,15 @@ def test_a_hook_that_came_after_the_daemon_looked_is_told(host: Host) -> None:
     host.compute.sh(f"mv {OUR_HOOK} /etc/libvirt/kept")
     host.libvirt.restart()
     host.compute.sh(f"mv /etc/libvirt/kept {OUR_HOOK}")
-    assert host.standing(Defence.HOOK) is Standing.PRESENT
-    assert host.standing(Defence.LOADED) is Standing.ABSENT
+    assert host.standing(Defence.HOOK) is DefenceStanding.PRESENT
+    assert host.standing(Defence.LOADED) is DefenceStanding.ABSENT
     host.libvirt.started(domain)
     host.libvirt.destroy(domain)
 
     host.patient_hook()
     host.libvirt.reload()
     host.refused(domain)
-    assert host.standing(Defence.LOADED) is Standing.PRESENT
+    assert host.standing(Defence.LOADED) is DefenceStanding.PRESENT
 
 
 @pytest.mark.usefixtures("gate")
@@ -105,5 +105,5 @@ def test_the_hello_carries_it(host: Host) -> None:
     testimony = host.control.hello().gate
     assert testimony is not None
     standing = {seen.defence: seen for seen in testimony.defences}
-    assert standing[Defence.HOOK].standing is Standing.ABSENT
+    assert standing[Defence.HOOK].standing is DefenceStanding.ABSENT
     assert "host-setup" in standing[Defence.HOOK].detail

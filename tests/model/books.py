@@ -19,9 +19,9 @@ def domain(number: int) -> str:
     return f"instance-{number}"
 
 
-def entry_of(place: Place) -> model.Entry:
+def entry_of(place: Place) -> model.SlotEntry:
     """What the host's gate has of its slot."""
-    return model.Entry(ADDRESS) if place.entry == NOWHERE else ENTRIES[place.entry]
+    return model.SlotEntry(ADDRESS) if place.entry == NOWHERE else ENTRIES[place.entry]
 
 
 def book_of(place: Place) -> model.Book:

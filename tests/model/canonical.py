@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from eraser.ownership.model import Entry
+from eraser.ownership.model import SlotEntry
 from eraser.protocol.report import Hello
 from eraser.protocol.ticket import TicketState
 from quarantine.record.facts import SlotRecord
@@ -211,7 +211,7 @@ def _entry(p: int, number: int, spelt: Ranks, alive: frozenset[str]) -> int:
             seal = kept.counters.global_data_erased
             counters = dataclasses.replace(counters, global_data_erased=seal)
         kept = dataclasses.replace(kept, ticket=paper, reason="", counters=counters)
-    after: Entry = dataclasses.replace(entry, owner=owner, ticket=kept)
+    after: SlotEntry = dataclasses.replace(entry, owner=owner, ticket=kept)
     return ENTRIES.number(after)
 
 

@@ -1,6 +1,6 @@
 """The control plane in the model: its real decisions and hands on tables and a Placement of ours.
 
-What is real: ``decide``, ``Reconciler`` (what it looks up), ``Hands``, ``Dispatcher``, ``Inbox``,
+What is real: ``decide``, ``Reconciler`` (what it looks up), ``Executor``, ``Dispatcher``, ``Inbox``,
 ``drive_inventory``, ``check``, ``lifecycle``. What is a stand-in: the tables and the HTTP behind
 them, both with the same compare-and-set; and signatures, which say by themselves what they stand
 for.
@@ -25,7 +25,7 @@ from quarantine.record.facts import (
 from quarantine.record.states import Event, State
 from quarantine.rules import receipts
 from quarantine.rules import ticket as ticket_rules
-from quarantine.rules.action import Act, Action, Limits, Past
+from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.service import reconciler
 from quarantine.service.inbound import authenticate, messages
 from quarantine.service.issue import dispatch, tickets
@@ -71,7 +71,7 @@ class Control:
         decide: Callable[..., Any],
         judge: ModuleType = receipts,
         switch: mutate.Switch | None = None,
-        limits: Limits = LIMITS,
+        limits: ServiceLimits = LIMITS,
     ) -> None:
         self._decide = decide
         self._limits = limits
@@ -157,24 +157,24 @@ class Control:
         view = loop._view(record)
         past = dataclasses.replace(loop._past(record), ghosts=None)
         action = self._decide(record, view, NOW, self._limits, past)
-        if action.act is Act.ASK:
+        if action.act is ActionKind.ASK:
             action = self._asked(record, view, past, p)
-        elif action.act is Act.CHECK:
+        elif action.act is ActionKind.CHECK:
             action = self._checked(record, view, past, p)
-        elif action.act is Act.GIVE_BACK:
+        elif action.act is ActionKind.GIVE_BACK:
             raise Slip(f"the slot of host {p} is given back before its trait was asked for")
-        elif action.act in (Act.ORDER, Act.RESEND):
+        elif action.act in (ActionKind.ORDER, ActionKind.RESEND):
             raise Slip(f"an order for host {p} goes out before Nova was asked for ghosts")
         if not late:
             duties.hasty(p, record, view, action)
         duties.told(p, record, view, past, action)
         duties.locked(p, record, view, action, late)
         try:
-            if action.act in (Act.ORDER, Act.RESEND):
+            if action.act in (ActionKind.ORDER, ActionKind.RESEND):
                 loop._hands.send(record)
-            elif action.act is Act.TICKET:
+            elif action.act is ActionKind.TICKET:
                 loop._hands.send_ticket(record)
-            elif action.act not in (Act.NOTHING, Act.WAIT):
+            elif action.act not in (ActionKind.NOTHING, ActionKind.WAIT):
                 loop._hands.carry_out(record, view, action)
         except CrashedError:
             pass
@@ -191,16 +191,16 @@ class Control:
         alarm = ALARM if action.alarm and not late else " ("
         return writes.count, name, f"{alarm}{action.reason})" if action.reason else "", after
 
-    def _asked(self, record: SlotRecord, view: View | None, past: Past, p: int) -> Action:
+    def _asked(self, record: SlotRecord, view: View | None, past: SlotContext, p: int) -> Action:
         """The decision where Nova knows of no ghost; where it does, nothing may be sent."""
         haunted = dataclasses.replace(past, ghosts=("a server without its allocation",))
-        if self._decide(record, view, NOW, self._limits, haunted).act is not Act.WAIT:
+        if self._decide(record, view, NOW, self._limits, haunted).act is not ActionKind.WAIT:
             raise Slip(f"an order for host {p} does not wait although Nova names a ghost")
         found = dataclasses.replace(past, ghosts=())
         answered: Action = self._decide(record, view, NOW, self._limits, found)
         return answered
 
-    def _checked(self, record: SlotRecord, view: View | None, past: Past, p: int) -> Action:
+    def _checked(self, record: SlotRecord, view: View | None, past: SlotContext, p: int) -> Action:
         """The decision where the slot has its trait; one without it is not given back."""
         unburnt = dataclasses.replace(past, burns=False)
         if self._decide(record, view, NOW, self._limits, unburnt).event is not Event.HELD:

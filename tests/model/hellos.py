@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from eraser.ownership.model import Entry
+from eraser.ownership.model import SlotEntry
 from eraser.protocol.report import AcceptedOrder, Hello, SeenDrive
 from eraser.protocol.ticket import (
     Defence,
     DefenceSeen,
+    DefenceStanding,
     DomainSeen,
     GateTestimony,
-    Standing,
     TicketSeen,
 )
 from tests.model.papers import (
@@ -57,11 +57,11 @@ def _gate(here: Place, p: int) -> GateTestimony:
     if here.ghost:
         domains.append(DomainSeen(_uuid_of(ghost(p)), "", (ADDRESS,), here.ghost == "on", True))
     seen: tuple[TicketSeen, ...] = ()
-    entry = Entry(ADDRESS) if here.entry == NOWHERE else ENTRIES[here.entry]
+    entry = SlotEntry(ADDRESS) if here.entry == NOWHERE else ENTRIES[here.entry]
     if entry.ticket is not None:
         kept = entry.ticket.ticket
         seen = (TicketSeen(ADDRESS, kept.order_id, kept.generation, entry.ticket.state, ""),)
-    defences = tuple(DefenceSeen(each, Standing.PRESENT, "") for each in Defence)
+    defences = tuple(DefenceSeen(each, DefenceStanding.PRESENT, "") for each in Defence)
     return GateTestimony(defences, tuple(domains), seen, ())
 
 

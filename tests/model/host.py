@@ -26,9 +26,9 @@ from tests.model.world import CLEAN, NOWHERE, Drive, Mail, World, ghost, server
 
 Steps = Iterator[tuple[str, World]]
 
-LATER = model.Moment("boot", 1000.0)
-SOON = model.Moment("boot", 1.0)
-THEN = model.Moment("boot", 0.0)
+LATER = model.SteadyTime("boot", 1000.0)
+SOON = model.SteadyTime("boot", 1.0)
+THEN = model.SteadyTime("boot", 0.0)
 AT_REST = Counters(1000, 1000, 10, None)
 
 _STANDING = {
@@ -88,7 +88,7 @@ class Host:
             base, fresh = kept.counters, here.ticket_fresh
         facts = self._facts(world, p, base, fresh)
         found = self._rules.admit(facts, starting)
-        if isinstance(found, rules.Refusal | self._rules.Refusal):
+        if isinstance(found, rules.StartRefusal | self._rules.Refusal):
             # That a refusal may void the ticket is left out: it only refuses more.
             return None
         book = self._rules.consume(book_of(here), [found], starting, THEN, "")
@@ -259,9 +259,9 @@ class Host:
         if owner is None or owner.incarnation != papers.incarnation(True):
             return
         lacks = owner.rest is None and not owner.left
-        if here.instance == "off" and driver == "nvme" and lacks and wanted != rest.Wish.NOTE:
+        if here.instance == "off" and driver == "nvme" and lacks and wanted != rest.IdleAction.NOTE:
             raise Slip(f"host {p} never notes what the drive of an owner that is off has counted")
-        if driver == "vfio-pci" and owner.rest is not None and wanted != rest.Wish.FORGET:
+        if driver == "vfio-pci" and owner.rest is not None and wanted != rest.IdleAction.FORGET:
             raise Slip(f"host {p} holds against its owner what the drive had counted before")
 
     def vanished(self, world: World, p: int) -> World:

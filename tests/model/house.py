@@ -61,7 +61,7 @@ class House(System[Rooms]):
         """As ``gate adopt`` leaves a guest that runs: its drives cannot be read."""
         slots = range(len(house.rooms))
         named = frozenset(map(address, slots))
-        having = adoption.Having(domain(1), domain(1), named, running=True)
+        having = adoption.DomainDrives(domain(1), domain(1), named, running=True)
         seen = {
             address(r): adoption.SlotNow(
                 None, model.PciIds.of(rooms.identity(r, len(slots))), CaseSeen()

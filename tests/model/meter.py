@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from eraser.controller.spec import SanitizeState
 from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
-from eraser.ownership.model import Book, Entry, KeptTicket
+from eraser.ownership.model import Book, KeptTicket, SlotEntry
 from eraser.protocol.ticket import Ticket, TicketState
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
@@ -119,7 +119,7 @@ class Meter(System[Gauge]):
         if self.config.blind:
             if here.there:
                 kept = KeptTicket(paper, TicketState.VALID, "", here.now, "")
-                book = book.with_entry(Entry(ADDRESS, ticket=kept))
+                book = book.with_entry(SlotEntry(ADDRESS, ticket=kept))
                 yield "the host calls the ticket valid", _entered(here, book).with_(stage="taken")
             return
         unread = dataclasses.replace(_facts(here), case=CaseSeen(CaseStanding.OPEN))
@@ -172,7 +172,7 @@ def _entered(here: Gauge, book: Book) -> Gauge:
 
 
 def _book(here: Gauge) -> Book:
-    entry = Entry(ADDRESS) if here.entry == NOWHERE else ENTRIES[here.entry]
+    entry = SlotEntry(ADDRESS) if here.entry == NOWHERE else ENTRIES[here.entry]
     return Book(papers.incarnation(True), (entry,), adopted_at="once")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from eraser.ownership.model import Entry
+from eraser.ownership.model import SlotEntry
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.report import EraseReport, Hello, Outcome, Verdict
@@ -17,7 +17,7 @@ from quarantine.record.facts import (
     SlotRecord,
 )
 from quarantine.rules import ticket as ticket_rules
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from tests.model.names import Names
 from tests.model.world import NOWHERE, Mail, World, server
 from tests.unit.quarantine.testimony import ORDER, REPORT
@@ -28,13 +28,13 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=2)
 LONGER_AGO = NOW - timedelta(days=4)
 UUIDS = {"known": "provider-in-our-record", "other": "provider-of-another-day"}
-LIMITS = Limits()
+LIMITS = ServiceLimits()
 
 Steps = Iterator[tuple[str, World]]
 
 RECORDS: Names[SlotRecord] = Names()
 HELLOS: Names[Hello] = Names()
-ENTRIES: Names[Entry] = Names()
+ENTRIES: Names[SlotEntry] = Names()
 """What a gate has of its slot."""
 PAPERS: Names[Ticket] = Names()
 """Tickets that no :class:`Mail` spells out."""

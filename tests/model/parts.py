@@ -5,7 +5,7 @@ from __future__ import annotations
 from eraser.gate import intake, rules
 from eraser.ownership import counters, rest, revocation
 from quarantine.rules import decide, receipts
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from tests.model.control import Control
 from tests.model.host import Host
 from tests.model.mutate import Switch, Wired, copied
@@ -18,7 +18,7 @@ MODULES = (decide, receipts, rules, intake, revocation, counters, rest)
 class Parts:
     """The code as it is."""
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: ServiceLimits = LIMITS) -> None:
         self.switch = Switch()
         self.rules, self.intake, self.revocation = rules, intake, revocation
         self.receipts = copied(receipts)
@@ -29,7 +29,7 @@ class Parts:
 class WiredParts(Parts):
     """The same, every guard of which can be turned around."""
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: ServiceLimits = LIMITS) -> None:
         wired = Wired(MODULES)
         copies = wired.copies
         self.guards = wired.guards

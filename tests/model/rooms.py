@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, NamedTuple
 
 from eraser.ownership import model
-from eraser.ownership.model import Book, Entry, KeptTicket, Moment
+from eraser.ownership.model import Book, KeptTicket, SlotEntry, SteadyTime
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.ticket import Ticket, TicketState
 from tests.model import papers
@@ -18,7 +18,7 @@ ANYBODY = -1
 """Whom a person's word is for, where it names nobody."""
 
 BOOT = "boot"
-_EARLIER = Moment("an-earlier-boot", 0.0)
+_EARLIER = SteadyTime("an-earlier-boot", 0.0)
 _APART = 1000.0
 """Seconds between two starts: more than a start that was let in is waited for."""
 
@@ -113,9 +113,9 @@ def erased(room: Room, r: int, slots: int) -> Room:
     return room._replace(data=CLEAN, word=0, proved=False, entry=ENTRIES.number(entry))
 
 
-def entry_of(room: Room, r: int) -> Entry:
+def entry_of(room: Room, r: int) -> SlotEntry:
     """What the gate has of a slot."""
-    return Entry(address(r)) if room.entry == NOWHERE else ENTRIES[room.entry]
+    return SlotEntry(address(r)) if room.entry == NOWHERE else ENTRIES[room.entry]
 
 
 def book_of(rooms: Rooms) -> Book:
@@ -145,10 +145,10 @@ def came_at_once(rooms: Rooms, d: int) -> bool:
     return len({None if owner is None else owner.let_in for owner in owners}) == 1
 
 
-def now(rooms: Rooms, *, later: bool) -> Moment:
+def now(rooms: Rooms, *, later: bool) -> SteadyTime:
     """A moment after the newest start; much later, or not."""
     newest = max((_ranked(room, r) for r, room in enumerate(rooms.rooms)), default=0.0)
-    return Moment(BOOT, newest + (_APART if later else 1.0))
+    return SteadyTime(BOOT, newest + (_APART if later else 1.0))
 
 
 def _ranked(room: Room, r: int) -> float:
@@ -182,7 +182,7 @@ def canonical(rooms: Rooms) -> Rooms:
         entry = entry_of(room, r)
         rank = ranks.get(_ranked(room, r))
         if rank is not None and entry.owner is not None:
-            let_in = Moment(BOOT, rank)
+            let_in = SteadyTime(BOOT, rank)
             owner = dataclasses.replace(entry.owner, let_in=let_in)
             entry = dataclasses.replace(entry, owner=owner)
         if entry.ticket is not None:

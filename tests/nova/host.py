@@ -30,9 +30,9 @@ from eraser.protocol.ticket import (
     TICKET_TYPE,
     Defence,
     DefenceSeen,
+    DefenceStanding,
     DomainSeen,
     GateTestimony,
-    Standing,
     Ticket,
     TicketReceipt,
     TicketSeen,
@@ -98,7 +98,9 @@ class StandInHost:
                 self.tickets[address] = replace(self.tickets[address], state=TicketState.USED)
         missing = {Defence.PATCH} if not self.patched else set()
         defences = tuple(
-            DefenceSeen(name, Standing.ABSENT if name in missing else Standing.PRESENT, "")
+            DefenceSeen(
+                name, DefenceStanding.ABSENT if name in missing else DefenceStanding.PRESENT, ""
+            )
             for name in Defence
         )
         tickets = tuple(self.tickets[address] for address in sorted(self.tickets))

@@ -10,7 +10,7 @@ from eraser.protocol.identity import Slot
 from nova_patch import born_reserved
 from nova_patch.start import EVERYWHERE
 from quarantine.record.states import State
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from tests.lab.services.placement import write_clouds_yaml
 from tests.lab.services.process import free_port
 from tests.nova.cleaners import BellCleaner, PollingCleaner
@@ -49,7 +49,7 @@ class LeakCase(NovaCase):
                 self.useFixture(fixtures.MockPatchObject(made.owner, made.name, made.value))
         self._patched = True
 
-    def take_care(self, *slots: Slot, limits: Limits = LIMITS) -> None:
+    def take_care(self, *slots: Slot, limits: ServiceLimits = LIMITS) -> None:
         """The control plane beside Nova: hosts registered, slots enrolled, erased, available."""
         self.useFixture(NovaApi(self._api_port))
         self.plane = Plane(self._placement, self.directory, limits)

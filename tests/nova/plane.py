@@ -24,19 +24,19 @@ from quarantine.operations.enrol import enrol
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.inbound.messages import Inbox
 from quarantine.service.issue.dispatch import Dispatcher
 from quarantine.service.issue.registrar import Registrar
 from quarantine.service.issue.tickets import Tickets
-from quarantine.service.orphan_guests import Haunts
+from quarantine.service.orphan_guests import OrphanGuestCheck
 from quarantine.service.reconciler import Reconciler
 from tests.lab.services.placement import CLOUD
 from tests.nova.host import StandInHost
 from tests.nova.shelf import Shelf
 from tests.unit.quarantine.testimony import PROFILE
 
-LIMITS = Limits(in_use_reread=0.001, max_attempts=3)
+LIMITS = ServiceLimits(in_use_reread=0.001, max_attempts=3)
 """Every slot in use is read in every turn; a drive that stays in use is held after three tries."""
 
 _ROUNDS = 6
@@ -77,7 +77,9 @@ class Letters:
 class Plane:
     """One control plane. ``placement`` is made before Nova's fixtures, which patch openstacksdk."""
 
-    def __init__(self, placement: Placement, directory: Path, limits: Limits = LIMITS) -> None:
+    def __init__(
+        self, placement: Placement, directory: Path, limits: ServiceLimits = LIMITS
+    ) -> None:
         self.clock = Clock()
         self.placement = placement
         self.key = PrivateKey.generate()
@@ -94,7 +96,9 @@ class Plane:
             self.clock,
             tickets=Tickets(self.store, self.key, self.letters.ticket, clock=self.clock),
             # Every question is asked anew: time stands still in a test.
-            haunts=Haunts(Compute.connect(CLOUD), placement, itertools.count(step=60).__next__),
+            haunts=OrphanGuestCheck(
+                Compute.connect(CLOUD), placement, itertools.count(step=60).__next__
+            ),
         )
         self.inbox = Inbox(
             self.store,

@@ -8,11 +8,11 @@ import pytest
 from quarantine.cloud import sdk
 from quarantine.cloud.compute import Compute
 from quarantine.errors import BadInputError, ConflictError
-from quarantine.operations.flavors import SIZES, Fate, Size, Terms, create
+from quarantine.operations.flavors import SIZES, FlavorFate, FlavorSize, FlavorTerms, create
 from tests.lab.services.placement import CLOUD, write_clouds_yaml
 from tests.nova.harness import ALIAS, RESOURCE_CLASS, NovaCase
 
-SMALL = (Size("i1-small", 1, 1, 64, 0), Size("i1-wide", 2, 1, 64, 0))
+SMALL = (FlavorSize("i1-small", 1, 1, 64, 0), FlavorSize("i1-wide", 2, 1, 64, 0))
 
 
 class TestFlavors(NovaCase):
@@ -32,19 +32,19 @@ class TestFlavors(NovaCase):
         self.door = Compute(connection)
 
     def test_they_are_made_once_and_others_are_refused(self) -> None:
-        assert set(create(self.door, Terms()).values()) == {Fate.CREATED}
-        assert set(create(self.door, Terms()).values()) == {Fate.PRESENT}
+        assert set(create(self.door, FlavorTerms()).values()) == {FlavorFate.CREATED}
+        assert set(create(self.door, FlavorTerms()).values()) == {FlavorFate.PRESENT}
         with pytest.raises(BadInputError, match="required"):
-            create(self.door, Terms(numa_policy="required"))
+            create(self.door, FlavorTerms(numa_policy="required"))
         size = SIZES[0]
         with pytest.raises(ConflictError):
             self.door.create_flavor(size.name, vcpus=size.vcpus, ram=size.ram, disk=size.disk)
         found = {flavor.name: flavor for flavor in self.door.flavors()}
-        assert found[size.name].extra_specs == Terms().specs(size)
+        assert found[size.name].extra_specs == FlavorTerms().specs(size)
 
     def test_a_server_gets_its_drives_by_them(self) -> None:
         self.add_host(drives=2)
-        terms = Terms(alias=ALIAS, resource_class=RESOURCE_CLASS, sizes=SMALL)
+        terms = FlavorTerms(alias=ALIAS, resource_class=RESOURCE_CLASS, sizes=SMALL)
         create(self.door, terms)
         ids = {flavor.name: flavor.id for flavor in self.door.flavors()}
         server = self.boot(flavor=ids["i1-wide"])

@@ -16,7 +16,7 @@ from nova.pci import devspec as nova_devspec
 from nova.pci import request as nova_request
 
 from eraser.protocol.identity import Slot
-from quarantine.operations.flavors import Terms, nova_conf
+from quarantine.operations.flavors import FlavorTerms, nova_conf
 from quarantine.upgrade.nova import alias, devicespec
 
 CONF = nova.conf.CONF
@@ -26,7 +26,7 @@ _ODD = (5, "", " ", "*", "-1", "0x81", "8_1", "zz", "0" * 9, None)
 _PARTS = ("", "*", "81", "00", "0000", "ffff", "10000", "1f", "20", "7", "8", "zz", " 81", "8[0-3]")
 _PATTERNS = (".*", "8", "8[0-3]", "81$", "00", "[0-7]", "", "(", "0000", "^0", "[^8]")
 _DEVICES = tuple(
-    devicespec.Device(f"{domain}:{bus}:{slot}.{function}", vendor, product)
+    devicespec.PciDevice(f"{domain}:{bus}:{slot}.{function}", vendor, product)
     for domain, bus, slot, function, (vendor, product) in itertools.product(
         ("0000", "ffff"),
         ("81", "08", "ff"),
@@ -153,7 +153,7 @@ def test_the_same_aliases_are_taken_and_ask_for_the_same() -> None:
 
 def test_nova_takes_the_aliases_that_flavors_prints(tmp_path: Path) -> None:
     """Nova 32 and later look at them as nova-api and nova-compute start, each with its own file."""
-    for name, text in nova_conf(Terms(), [(Slot("cmp1", "0000:81:00.0"), None)]).items():
+    for name, text in nova_conf(FlavorTerms(), [(Slot("cmp1", "0000:81:00.0"), None)]).items():
         file = tmp_path / f"{name}.conf"
         file.write_text(text)
         CONF.reset()
@@ -161,4 +161,4 @@ def test_nova_takes_the_aliases_that_flavors_prints(tmp_path: Path) -> None:
         CONF.clear_override("alias", group="pci")
         CONF([], project="nova", default_config_files=[str(file)], default_config_dirs=[])
         nova_request.get_alias_from_config.cache_clear()
-        assert list(nova_request.get_alias_from_config()) == [Terms().alias], name
+        assert list(nova_request.get_alias_from_config()) == [FlavorTerms().alias], name

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from tests.lab.services.faults import FaultProxy
 from tests.lab.services.placement import PlacementServer, write_clouds_yaml
 from tests.lab.services.redis import RedisServer
@@ -29,7 +29,7 @@ def pool(
     with FaultProxy(placement_server.port) as proxy:
         clouds = write_clouds_yaml(tmp_path / "clouds.yaml", proxy.url)
         monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds))
-        pool = Pool(placement_server.url, proxy, tmp_path, Limits())
+        pool = Pool(placement_server.url, proxy, tmp_path, ServiceLimits())
         yield pool
         pool.close()
 

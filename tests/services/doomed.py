@@ -16,7 +16,7 @@ from quarantine.cloud.facts import View
 from quarantine.cloud.placement import Placement
 from quarantine.record.facts import SlotRecord
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 
 POINTS = (
@@ -81,7 +81,9 @@ def main(argv: list[str]) -> int:
     _doom(placement, point)
     store = Store.open(database)
     tickets = _Tickets()
-    Reconciler(store, placement, _Dispatcher(), Limits(), tickets=tickets).look(Slot.parse(slot))
+    Reconciler(store, placement, _Dispatcher(), ServiceLimits(), tickets=tickets).look(
+        Slot.parse(slot)
+    )
     return 0
 
 

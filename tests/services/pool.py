@@ -15,7 +15,7 @@ from typing import Final
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Hello
-from eraser.protocol.ticket import Defence, DefenceSeen, GateTestimony, Standing
+from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, GateTestimony
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.facts import View, slot_of
 from quarantine.cloud.placement import Placement
@@ -24,7 +24,7 @@ from quarantine.operations.enrol import enrol
 from quarantine.record.facts import NewCertificate, SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 from tests.lab.services.faults import FaultProxy
 from tests.lab.services.nova_standin import NovaStandIn, Server
@@ -105,7 +105,7 @@ class SettableClock:
 class Pool:
     """What a test holds. ``slot`` is the only slot unless more hosts are started."""
 
-    def __init__(self, url: str, proxy: FaultProxy, directory: Path, limits: Limits) -> None:
+    def __init__(self, url: str, proxy: FaultProxy, directory: Path, limits: ServiceLimits) -> None:
         number = next(_NUMBER)
         self.proxy = proxy
         self.limits = limits
@@ -124,7 +124,7 @@ class Pool:
         self.reconciler = self.new_reconciler()
 
     def new_reconciler(
-        self, limits: Limits | None = None, haunts: HauntedBy | None = None
+        self, limits: ServiceLimits | None = None, haunts: HauntedBy | None = None
     ) -> Reconciler:
         """As after a restart of the control plane."""
         return Reconciler(
@@ -141,7 +141,7 @@ class Pool:
         """The slot's host is registered in this life, and says that its gate stands."""
         host = self.slot.host
         self.store.register_host(host, PrivateKey.generate().public, life, replace=True)
-        seen = tuple(DefenceSeen(name, Standing.PRESENT, "") for name in Defence)
+        seen = tuple(DefenceSeen(name, DefenceStanding.PRESENT, "") for name in Defence)
         gate = GateTestimony(seen, (), (), ())
         self.store.host_seen(host, 1, Hello(host, life, 1, "0.1.0", (), (), (), gate))
 
@@ -263,6 +263,6 @@ class Pool:
         self.store.close()
 
 
-def with_limits(limits: Limits, **changes: float) -> Limits:
+def with_limits(limits: ServiceLimits, **changes: float) -> ServiceLimits:
     """The limits with some changed."""
     return replace(limits, **changes)  # type: ignore[arg-type]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import redis
 
-from eraser.protocol.inbound import Kind, key
-from eraser.protocol.transport.messaging import Door, host_queue, make_app
+from eraser.protocol.inbound import MessageKind, key
+from eraser.protocol.transport.messaging import BrokerRedis, host_queue, make_app
 from quarantine.service.inbound import intake
 from quarantine.service.inbound.lists import Lists
 from quarantine.service.issue import brokeracl, celery_app
@@ -39,8 +39,8 @@ def broker(server: Broker) -> Broker:
         admin.acl_log_reset()
     for host in (HOST, OTHER, NASTY):
         with make_app(server.url_for(host), host_queue(host)) as app:
-            for kind in Kind:
-                Door(app).push(kind, host, TOKEN)
+            for kind in MessageKind:
+                BrokerRedis(app).push(kind, host, TOKEN)
     with celery_app.make_app(server.url_for(brokeracl.CONTROL)) as app:
         post = celery_app.CeleryPost(app)
         for host in (HOST, OTHER, NASTY):
@@ -51,10 +51,10 @@ def broker(server: Broker) -> Broker:
 def test_what_each_needs_is_allowed(broker: Broker) -> None:
     assert broker.denials() == []
     with celery_app.make_app(broker.url_for(brokeracl.CONTROL)) as app:
-        lists = Lists(Door(app))
-        keys = [key(kind, host) for kind in Kind for host in (HOST, OTHER, NASTY, "nobody")]
+        lists = Lists(BrokerRedis(app))
+        keys = [key(kind, host) for kind in MessageKind for host in (HOST, OTHER, NASTY, "nobody")]
         assert lists.full(keys) == [each for each in keys if not each.endswith("nobody")]
-        name = key(Kind.REPORT, HOST)
+        name = key(MessageKind.REPORT, HOST)
         assert lists.length(name) == 1
         entry = lists.head(name)
         assert entry == lists.tail(name)
@@ -71,18 +71,18 @@ def test_what_each_needs_is_allowed(broker: Broker) -> None:
 Try = Callable[[redis.Redis], Any]
 
 FORBIDDEN: dict[str, Try] = {
-    "take another's report": lambda r: r.rpop(key(Kind.REPORT, OTHER)),
-    "read another's report": lambda r: r.lrange(key(Kind.REPORT, OTHER), 0, -1),
-    "read its own report": lambda r: r.lrange(key(Kind.REPORT, HOST), 0, -1),
-    "count another's reports": lambda r: r.llen(key(Kind.REPORT, OTHER)),
-    "cut another's reports": lambda r: r.ltrim(key(Kind.REPORT, OTHER), 1, 0),
-    "let another's reports expire": lambda r: r.expire(key(Kind.REPORT, OTHER), 1),
-    "speak for another": lambda r: r.rpush(key(Kind.BELL, OTHER), ""),
+    "take another's report": lambda r: r.rpop(key(MessageKind.REPORT, OTHER)),
+    "read another's report": lambda r: r.lrange(key(MessageKind.REPORT, OTHER), 0, -1),
+    "read its own report": lambda r: r.lrange(key(MessageKind.REPORT, HOST), 0, -1),
+    "count another's reports": lambda r: r.llen(key(MessageKind.REPORT, OTHER)),
+    "cut another's reports": lambda r: r.ltrim(key(MessageKind.REPORT, OTHER), 1, 0),
+    "let another's reports expire": lambda r: r.expire(key(MessageKind.REPORT, OTHER), 1),
+    "speak for another": lambda r: r.rpush(key(MessageKind.BELL, OTHER), ""),
     "order another to do something": lambda r: r.lpush(host_queue(OTHER), "x"),
     "order one whose name begins alike": lambda r: r.lpush(host_queue(NASTY), "x"),
     "take another's orders": lambda r: r.brpop([host_queue(OTHER)], timeout=1),
     "take orders of one whose name begins alike": lambda r: r.brpop([host_queue(NASTY)], 1),
-    "make its list a text": lambda r: r.set(key(Kind.REPORT, HOST), "x"),
+    "make its list a text": lambda r: r.set(key(MessageKind.REPORT, HOST), "x"),
     "make its queue a text": lambda r: r.set(host_queue(HOST), "x"),
     "speak on the queue of earlier releases": lambda r: r.lpush("quarantine", "x"),
     "bind a queue to another's": lambda r: r.sadd("_kombu.binding.eraser.cmp2", "x"),
@@ -136,15 +136,15 @@ def test_nothing_that_a_host_says_makes_the_control_plane_send(broker: Broker) -
             "headers": {"task": "quarantine.bell"},
             "body": [[{}], {}, {"callbacks": [order]}],
         }
-        for kind in Kind:
-            Door(rooted).push(kind, HOST, json.dumps(message))
+        for kind in MessageKind:
+            BrokerRedis(rooted).push(kind, HOST, json.dumps(message))
     with broker.as_() as admin, celery_app.make_app(broker.url_for(brokeracl.CONTROL)) as app:
         waiting = admin.lrange(host_queue(OTHER), 0, -1)
         for kinds in intake.LANES.values():
-            lane = intake.Lane(kinds, Inbox(), Lists(Door(app)), lambda: [HOST])
+            lane = intake.Lane(kinds, Inbox(), Lists(BrokerRedis(app)), lambda: [HOST])
             while lane.turn():
                 pass
-        assert not admin.exists(*(key(kind, HOST) for kind in Kind))
+        assert not admin.exists(*(key(kind, HOST) for kind in MessageKind))
         assert admin.lrange(host_queue(OTHER), 0, -1) == waiting
     assert broker.denials() == []
 
@@ -152,9 +152,9 @@ def test_nothing_that_a_host_says_makes_the_control_plane_send(broker: Broker) -
 def test_a_key_that_is_no_list_hurts_nobody_else(broker: Broker) -> None:
     """A Redis without accounts, or one whose accounts are another's work."""
     with broker.as_() as admin, celery_app.make_app(broker.url_for(brokeracl.CONTROL)) as app:
-        admin.set(key(Kind.REPORT, HOST), "no list")
-        lists = Lists(Door(app))
-        assert lists.length(key(Kind.REPORT, HOST)) == -1
-        assert lists.full([key(Kind.REPORT, HOST)]) == [key(Kind.REPORT, HOST)]
-        lists.drop(key(Kind.REPORT, HOST))
-        assert lists.full([key(Kind.REPORT, HOST)]) == []
+        admin.set(key(MessageKind.REPORT, HOST), "no list")
+        lists = Lists(BrokerRedis(app))
+        assert lists.length(key(MessageKind.REPORT, HOST)) == -1
+        assert lists.full([key(MessageKind.REPORT, HOST)]) == [key(MessageKind.REPORT, HOST)]
+        lists.drop(key(MessageKind.REPORT, HOST))
+        assert lists.full([key(MessageKind.REPORT, HOST)]) == []

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from celery.app.base import Celery
 
-from eraser.protocol.inbound import Kind, key
-from eraser.protocol.transport.messaging import Door, host_queue, make_app
+from eraser.protocol.inbound import MessageKind, key
+from eraser.protocol.transport.messaging import BrokerRedis, host_queue, make_app
 from quarantine.errors import UnavailableError
 from quarantine.service.issue import brokeracl, celery_app
 from tests.lab.services import certificate
@@ -39,7 +39,7 @@ def trust(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
 
 def said(app: Celery) -> None:
     """One message of the host."""
-    Door(app).push(Kind.HELLO, HOST, "a-signed-token")
+    BrokerRedis(app).push(MessageKind.HELLO, HOST, "a-signed-token")
 
 
 def test_both_sides_speak_by_the_urls_of_the_guide(
@@ -51,7 +51,7 @@ def test_both_sides_speak_by_the_urls_of_the_guide(
         said(host)
     with celery_app.make_app(server.url_for(brokeracl.CONTROL)) as control:
         celery_app.CeleryPost(control)(HOST, "an-order")
-        assert Door(control).client().llen(key(Kind.HELLO, HOST)) == 1
+        assert BrokerRedis(control).client().llen(key(MessageKind.HELLO, HOST)) == 1
     assert server.denials() == []
 
 

@@ -15,7 +15,7 @@ from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
-from quarantine.operations.enrol import Fate, enrol, enrol_all, survey
+from quarantine.operations.enrol import EnrolmentFate, enrol, enrol_all, survey
 from quarantine.record.states import Event, State
 from tests.lab.services.faults import Fault, Kind
 from tests.services.pool import ADDRESS, Pool
@@ -35,7 +35,7 @@ def running(pool: Pool) -> tuple[Slot, ...]:
     return (Slot(pool.slot.host, used), *free)
 
 
-def take(pool: Pool, **where: str) -> dict[Slot, Fate]:
+def take(pool: Pool, **where: str) -> dict[Slot, EnrolmentFate]:
     """Survey and enrolment, as the command does them."""
     planned = survey(pool.store, pool.placement, **where)
     done = enrol_all(pool.store, pool.placement, planned, profile="p", policy="q")
@@ -60,7 +60,7 @@ def on_offer(pool: Pool) -> set[Slot]:
 def test_a_host_is_enrolled_as_it_stands(pool: Pool) -> None:
     used, one, two = running(pool)
     fates = take(pool, host=pool.slot.host)
-    assert fates == {used: Fate.IN_USE, one: Fate.FREE, two: Fate.FREE}
+    assert fates == {used: EnrolmentFate.IN_USE, one: EnrolmentFate.FREE, two: EnrolmentFate.FREE}
     states = {record.slot: record.state for record in pool.store.slots()}
     assert states == {used: State.IN_USE, one: State.RELEASED, two: State.RELEASED}
     assert on_offer(pool) == set()
@@ -75,7 +75,7 @@ def test_doing_it_again_changes_nothing(pool: Pool) -> None:
     running(pool)
     take(pool, host=pool.slot.host)
     before, records = len(pool.proxy.changes()), pool.store.slots()
-    assert set(take(pool, host=pool.slot.host).values()) == {Fate.KNOWN}
+    assert set(take(pool, host=pool.slot.host).values()) == {EnrolmentFate.KNOWN}
     assert len(pool.proxy.changes()) == before
     assert pool.store.slots() == records
 
@@ -93,9 +93,9 @@ def test_a_plan_changes_nothing(pool: Pool) -> None:
     used, one, two = running(pool)
     planned = survey(pool.store, pool.placement, host=pool.slot.host)
     assert {p.slot: p.fate for p in planned} == {
-        used: Fate.IN_USE,
-        one: Fate.FREE,
-        two: Fate.FREE,
+        used: EnrolmentFate.IN_USE,
+        one: EnrolmentFate.FREE,
+        two: EnrolmentFate.FREE,
     }
     assert pool.proxy.changes() == []
     assert pool.store.slots() == []
@@ -118,7 +118,7 @@ def test_every_free_slot_is_reserved_before_the_first_record(pool: Pool) -> None
 def test_a_death_half_way_leaves_everything_reserved_and_is_taken_up_again(pool: Pool) -> None:
     running(pool)
     planned = survey(pool.store, pool.placement, host=pool.slot.host)
-    last = [one.view for one in planned if one.fate is Fate.FREE][-1]
+    last = [one.view for one in planned if one.fate is EnrolmentFate.FREE][-1]
     assert last is not None
     path = f"/resource_providers/{last.provider.uuid}/inventories"
     pool.proxy.inject(Fault(Kind.STATUS, "PUT", path, status=503))
@@ -127,20 +127,23 @@ def test_a_death_half_way_leaves_everything_reserved_and_is_taken_up_again(pool:
     assert pool.store.slots() == []
     pool.proxy.heal()
     assert len(on_offer(pool)) == 1
-    assert set(take(pool, host=pool.slot.host).values()) == {Fate.IN_USE, Fate.FREE}
+    assert set(take(pool, host=pool.slot.host).values()) == {
+        EnrolmentFate.IN_USE,
+        EnrolmentFate.FREE,
+    }
     assert on_offer(pool) == set()
 
 
 def test_a_slot_that_never_stands_still_keeps_no_other_out(pool: Pool) -> None:
     running(pool)
     planned = survey(pool.store, pool.placement, host=pool.slot.host)
-    restless, other = (one for one in planned if one.fate is Fate.FREE)
+    restless, other = (one for one in planned if one.fate is EnrolmentFate.FREE)
     assert restless.view is not None
     path = f"/resource_providers/{restless.view.provider.uuid}/inventories"
     pool.proxy.inject(Fault(Kind.STATUS, "PUT", path, status=409))
     done = enrol_all(pool.store, pool.placement, planned, profile="p", policy="q")
     fates = {one.slot: one.fate for one in done}
-    assert (fates[restless.slot], fates[other.slot]) == (Fate.REFUSED, Fate.FREE)
+    assert (fates[restless.slot], fates[other.slot]) == (EnrolmentFate.REFUSED, EnrolmentFate.FREE)
     assert pool.store.slot(restless.slot) is None
     assert pool.store.slot(other.slot) is not None
 
@@ -150,7 +153,7 @@ def test_a_slot_that_is_claimed_under_us_is_in_use(pool: Pool) -> None:
     planned = survey(pool.store, pool.placement, host=pool.slot.host)
     server = pool.nova.boot()
     (done,) = enrol_all(pool.store, pool.placement, planned, profile="p", policy="q")
-    assert (done.fate, done.consumer) == (Fate.IN_USE, server.uuid)
+    assert (done.fate, done.consumer) == (EnrolmentFate.IN_USE, server.uuid)
     assert pool.record.state is State.IN_USE
 
 
@@ -159,18 +162,18 @@ def test_a_class_takes_all_hosts_and_names_who_is_no_one_time_use_device(pool: P
     other = f"{pool.slot.host}-b"
     pool.nova.start_compute(other, [ADDRESS], one_time_use=False)
     planned = survey(pool.store, pool.placement, resource_class=pool.resource_class)
-    (refused,) = [one for one in planned if one.fate is Fate.REFUSED]
+    (refused,) = [one for one in planned if one.fate is EnrolmentFate.REFUSED]
     assert refused.slot == Slot(other, ADDRESS)
     assert "one_time_use" in refused.reason
     assert len(planned) == 4
     by_host = survey(pool.store, pool.placement, host=other)
-    assert [one.fate for one in by_host] == [Fate.REFUSED]
+    assert [one.fate for one in by_host] == [EnrolmentFate.REFUSED]
 
 
 def test_a_retired_slot_is_not_taken_again_by_the_way(pool: Pool) -> None:
     pool.enrol()
     pool.store.transition(pool.record, Event.RETIRED, reason="worn")
-    assert set(take(pool, host=pool.slot.host).values()) == {Fate.KNOWN}
+    assert set(take(pool, host=pool.slot.host).values()) == {EnrolmentFate.KNOWN}
     assert pool.record.state is State.RETIRED
     record = enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
     assert record.state is State.RELEASED
@@ -191,11 +194,17 @@ def test_a_retired_drive_is_refused_before_anything_is_written(pool: Pool) -> No
     pool.nova.start_compute(pool.slot.host, [ADDRESS, other])
     tell(pool, SeenDrive(other, "nvme", old, group=(), system=False))
     fates = take(pool, host=pool.slot.host)
-    assert fates == {pool.slot: Fate.KNOWN, Slot(pool.slot.host, other): Fate.REFUSED}
+    assert fates == {
+        pool.slot: EnrolmentFate.KNOWN,
+        Slot(pool.slot.host, other): EnrolmentFate.REFUSED,
+    }
     assert len(pool.proxy.changes()) == before
     # A tenant has it, whatever it is: then it is watched.
     pool.nova.boot()
-    assert set(take(pool, host=pool.slot.host).values()) == {Fate.KNOWN, Fate.IN_USE}
+    assert set(take(pool, host=pool.slot.host).values()) == {
+        EnrolmentFate.KNOWN,
+        EnrolmentFate.IN_USE,
+    }
 
 
 def test_a_retired_slot_takes_another_drive(pool: Pool) -> None:
@@ -233,7 +242,7 @@ def test_what_its_host_says_is_wrong_is_refused_and_stays_as_it_is(
     drive = SeenDrive(ADDRESS, "nvme", pool.identity, group=(), system=False)
     tell(pool, change(drive))
     (planned,) = survey(pool.store, pool.placement, host=pool.slot.host)
-    assert planned.fate is Fate.REFUSED
+    assert planned.fate is EnrolmentFate.REFUSED
     assert words in planned.reason
     with pytest.raises(BadInputError, match=words):
         enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
@@ -241,14 +250,14 @@ def test_what_its_host_says_is_wrong_is_refused_and_stays_as_it_is(
     assert pool.proxy.changes() == []
     assert pool.store.slots() == []
     tell(pool, drive)
-    assert set(take(pool, host=pool.slot.host).values()) == {Fate.FREE}
+    assert set(take(pool, host=pool.slot.host).values()) == {EnrolmentFate.FREE}
 
 
 def test_a_tenant_s_drive_is_rightly_on_vfio(pool: Pool) -> None:
     pool.nova.start_compute(pool.slot.host, [ADDRESS])
     pool.nova.boot()
     tell(pool, SeenDrive(ADDRESS, "vfio-pci", None, group=(), system=False))
-    assert set(take(pool, host=pool.slot.host).values()) == {Fate.IN_USE}
+    assert set(take(pool, host=pool.slot.host).values()) == {EnrolmentFate.IN_USE}
 
 
 class TestCommand:

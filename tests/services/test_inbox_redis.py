@@ -21,7 +21,7 @@ import pytest
 
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
-from eraser.protocol.inbound import Kind, key
+from eraser.protocol.inbound import MessageKind, key
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.report import (
     HELLO_TYPE,
@@ -38,14 +38,14 @@ from eraser.protocol.ticket import (
     TICKET_TYPE,
     Defence,
     DefenceSeen,
+    DefenceStanding,
     GateTestimony,
-    Standing,
     Ticket,
     TicketReceipt,
     TicketState,
 )
 from eraser.protocol.transport import signing
-from eraser.protocol.transport.messaging import Door, host_queue
+from eraser.protocol.transport.messaging import BrokerRedis, host_queue
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.evidence.chain import ledger
 from quarantine.record.facts import SlotRecord
@@ -85,7 +85,7 @@ class Deployment:
         self.store = Store.open(f"sqlite:///{self.directory}/record.db")
         self.app = make_app(self.redis.url_for(self.slot.host), timeout=2.0)
         """The host's way to the broker, with its own account."""
-        self.door = Door(self.app)
+        self.door = BrokerRedis(self.app)
 
     @property
     def log(self) -> str:
@@ -188,17 +188,17 @@ class Deployment:
             *("--profile", PROFILE.name, "-f", "json"),
         )
 
-    def send(self, kind: Kind, message: object, typ: str) -> None:
+    def send(self, kind: MessageKind, message: object, typ: str) -> None:
         """A signed message onto the host's list."""
         self.door.push(kind, self.slot.host, self.host.sign(codec.canonical(message), typ))
 
     def hello(self) -> None:
         self.sequence += 1
         drives = (SeenDrive(ADDRESS, "nvme", IDENTITY),)
-        defences = tuple(DefenceSeen(name, Standing.PRESENT, "") for name in Defence)
+        defences = tuple(DefenceSeen(name, DefenceStanding.PRESENT, "") for name in Defence)
         gate = GateTestimony(defences, (), (), ())
         message = Hello(self.slot.host, INCARNATION, self.sequence, "0.1.0", drives, (), (), gate)
-        self.send(Kind.HELLO, message, HELLO_TYPE)
+        self.send(MessageKind.HELLO, message, HELLO_TYPE)
 
     def heard(self) -> bool:
         """Whether the last hello was."""
@@ -243,7 +243,7 @@ class Deployment:
             reason="",
             counters=ticket.counters,
         )
-        self.send(Kind.RECEIPT, message, RECEIPT_TYPE)
+        self.send(MessageKind.RECEIPT, message, RECEIPT_TYPE)
 
     def answer(self, order: EraseOrder) -> EraseReport:
         return replace(
@@ -260,10 +260,10 @@ class Deployment:
         message = Progress(
             order.order_id, order.slot, order.generation, INCARNATION, self.sequence, step, 0.5, ""
         )
-        self.send(Kind.PROGRESS, message, PROGRESS_TYPE)
+        self.send(MessageKind.PROGRESS, message, PROGRESS_TYPE)
 
     def report(self, order: EraseOrder) -> None:
-        self.send(Kind.REPORT, self.answer(order), REPORT_TYPE)
+        self.send(MessageKind.REPORT, self.answer(order), REPORT_TYPE)
 
     def certified_times(self) -> int:
         return [row.event for row in self.store.history(self.slot)].count(Event.CERTIFIED)
@@ -325,7 +325,7 @@ def test_a_whole_cycle_with_every_message_twice(deployment: Deployment) -> None:
     server = plane.nova.boot()
     plane.until(State.IN_USE)
     plane.nova.delete(server)
-    plane.door.push(Kind.BELL, plane.slot.host, ADDRESS)
+    plane.door.push(MessageKind.BELL, plane.slot.host, ADDRESS)
     again = plane.order()
     while again == order:
         again = plane.order()  # the loop and the worker may both have sent the first one
@@ -345,9 +345,9 @@ def test_the_worker_outlives_what_is_no_message(deployment: Deployment) -> None:
     worker = plane.worker_pid()
     with contextlib.closing(plane.redis.as_()) as client:
         for odd in (b"not json", b"\xff\xfe", b"{}", b"x" * 9_000_000):
-            client.rpush(key(Kind.REPORT, host), odd)
+            client.rpush(key(MessageKind.REPORT, host), odd)
             client.lpush("quarantine", odd)
-        client.set(key(Kind.BELL, host), "no list")
+        client.set(key(MessageKind.BELL, host), "no list")
     plane.hello()
     wait_until(plane.heard, "the hello behind it all to be heard")
     plane.enrol()
@@ -367,7 +367,7 @@ def test_an_hour_of_one_hosts_progress_ends_no_worker_and_delays_no_report(
     worker = plane.worker_pid()
     os.kill(worker, signal.SIGSTOP)
     plane.progress(order, Step.ERASE)
-    name = key(Kind.PROGRESS, plane.slot.host)
+    name = key(MessageKind.PROGRESS, plane.slot.host)
     with contextlib.closing(plane.redis.as_()) as client:
         (token,) = client.lrange(name, 0, -1)
         for _ in range(60):

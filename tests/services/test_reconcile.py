@@ -18,7 +18,7 @@ from quarantine.errors import BadInputError, ConflictError, UnavailableError
 from quarantine.operations.enrol import enrol
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import Event, State
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.rules.handover import Handover
 from quarantine.service.reconciler import Reconciler, worst_case_detection
 from tests.lab.services.faults import Fault, Kind
@@ -735,14 +735,14 @@ def test_a_store_from_a_backup_does_not_free_what_it_believes_available(pool: Po
 
 
 def test_worst_case_detection_grows_with_the_slots() -> None:
-    limits = Limits(sweep_interval=15, in_use_reread=240)
+    limits = ServiceLimits(sweep_interval=15, in_use_reread=240)
     assert worst_case_detection(limits, 4, 0.05) == pytest.approx(240 + 15 + 0.2)
     assert worst_case_detection(limits, 20_000, 0.05) == pytest.approx(3000 + 15 + 15)
 
 
 def test_worst_case_detection_is_no_less_than_the_listing() -> None:
     """A claim that another process saw first is on the list of slots to read after a listing."""
-    limits = Limits(sweep_interval=15, in_use_reread=30, list_interval=60)
+    limits = ServiceLimits(sweep_interval=15, in_use_reread=30, list_interval=60)
     assert worst_case_detection(limits, 4, 0.05) == pytest.approx(60 + 15 + 0.2)
 
 

@@ -17,7 +17,7 @@ from quarantine.errors import BadInputError, TimeStampError
 from quarantine.evidence.chain import stamps
 from quarantine.record.store import Store
 from quarantine.service.container import Assembly
-from quarantine.service.issue.heads import STAMPS_A_PASS, Heads, stamp_of
+from quarantine.service.issue.heads import STAMPS_A_PASS, HeadDirectory, stamp_of
 from quarantine.service.issue.tsa import Authority
 from tests.lab.services.tsa import Tsa, verified
 from tests.unit.quarantine.test_certificate import KEY
@@ -40,20 +40,22 @@ def tsa(authority: Tsa) -> Iterator[Tsa]:
 
 
 @pytest.fixture
-def heads(tmp_path: Path, tsa: Tsa) -> Iterator[Heads]:
+def heads(tmp_path: Path, tsa: Tsa) -> Iterator[HeadDirectory]:
     store = Store.open(f"sqlite:///{tmp_path}/record.db")
     store.migrate()
-    made = Heads(store, KEY, tmp_path / "heads", tell=lambda text: None, clock=lambda: NOON)
+    made = HeadDirectory(store, KEY, tmp_path / "heads", tell=lambda text: None, clock=lambda: NOON)
     made.stamp = Authority(tsa.url, stamps.roots_of(tsa.ca.read_bytes(), "ca")).stamp
     yield made
     store.close()
 
 
-def files(heads: Heads) -> list[str]:
+def files(heads: HeadDirectory) -> list[str]:
     return sorted(path.name for path in heads.directory.iterdir())
 
 
-def test_openssl_verifies_the_stamp_of_a_head(heads: Heads, tsa: Tsa, tmp_path: Path) -> None:
+def test_openssl_verifies_the_stamp_of_a_head(
+    heads: HeadDirectory, tsa: Tsa, tmp_path: Path
+) -> None:
     asked = tsa.asked
     assert heads.turn()
     assert heads.turn()
@@ -68,7 +70,7 @@ def test_openssl_verifies_the_stamp_of_a_head(heads: Heads, tsa: Tsa, tmp_path: 
 
 
 def test_an_authority_that_is_away_loses_nothing(
-    heads: Heads, tsa: Tsa, caplog: pytest.LogCaptureFixture
+    heads: HeadDirectory, tsa: Tsa, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     there = heads.stamp
@@ -102,7 +104,7 @@ def test_an_authority_that_is_away_loses_nothing(
     ],
 )
 def test_an_answer_that_does_not_hold_is_refused_and_asked_for_again(
-    heads: Heads, tsa: Tsa, spoil: Callable[[bytes], bytes], words: str
+    heads: HeadDirectory, tsa: Tsa, spoil: Callable[[bytes], bytes], words: str
 ) -> None:
     tsa.spoil = spoil  # type: ignore[assignment]
     assert heads.stamp is not None
@@ -114,7 +116,7 @@ def test_an_answer_that_does_not_hold_is_refused_and_asked_for_again(
     assert heads.turn()
 
 
-def test_an_answer_to_another_question_is_refused(heads: Heads, tsa: Tsa) -> None:
+def test_an_answer_to_another_question_is_refused(heads: HeadDirectory, tsa: Tsa) -> None:
     assert heads.stamp is not None
     for data in (b"other", b"data"):  # another digest; the digest, and another nonce
         old = tsa.answer(stamps.ask(data).der)
@@ -123,7 +125,7 @@ def test_an_answer_to_another_question_is_refused(heads: Heads, tsa: Tsa) -> Non
             heads.stamp(b"data")
 
 
-def test_another_authority_is_refused(heads: Heads, tsa: Tsa, tmp_path: Path) -> None:
+def test_another_authority_is_refused(heads: HeadDirectory, tsa: Tsa, tmp_path: Path) -> None:
     other = Tsa(tmp_path)
     heads.stamp = Authority(tsa.url, stamps.roots_of(other.ca.read_bytes(), "ca")).stamp
     assert not heads.turn()
@@ -163,7 +165,7 @@ def test_with_the_program(tsa: Tsa, tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_stamp_that_is_older_than_its_head_is_told(
-    heads: Heads, tsa: Tsa, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    heads: HeadDirectory, tsa: Tsa, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Either clock is wrong, or somebody's word is; both names of a time cannot hold."""
     key = tmp_path / "controller.jwk"

@@ -13,9 +13,9 @@ from quarantine import cli
 from quarantine.errors import UnavailableError
 from quarantine.record.facts import SlotChanges
 from quarantine.upgrade.catalogue import judge
-from quarantine.upgrade.facts import Facts, Role, Source
+from quarantine.upgrade.facts import ConfigSource, Facts, Role
 from quarantine.upgrade.finding import Finding
-from quarantine.upgrade.read import Question, gather
+from quarantine.upgrade.read import CheckScope, gather
 from tests.lab.services.faults import Fault, Kind
 from tests.services.pool import ADDRESS, Pool
 
@@ -31,10 +31,10 @@ class NoNova:
         raise UnavailableError("Nova does not answer")
 
 
-def facts(pool: Pool, *sources: Source) -> Facts:
+def facts(pool: Pool, *sources: ConfigSource) -> Facts:
     """As the command gathers them, of this pool's hosts."""
     hosts = frozenset({pool.slot.host, f"{pool.slot.host}-b"})
-    question = Question(sources=sources, hosts=hosts)
+    question = CheckScope(sources=sources, hosts=hosts)
     return gather(
         question,
         lambda: pool.store,
@@ -45,7 +45,7 @@ def facts(pool: Pool, *sources: Source) -> Facts:
     )
 
 
-def named(pool: Pool, *sources: Source) -> dict[str, list[Finding]]:
+def named(pool: Pool, *sources: ConfigSource) -> dict[str, list[Finding]]:
     """Certain findings about this pool's slots by check."""
     return {
         result.check.name: found
@@ -54,7 +54,7 @@ def named(pool: Pool, *sources: Source) -> dict[str, list[Finding]]:
     }
 
 
-def nova_conf(pool: Pool, path: Path, *addresses: str, one_time_use: str = "true") -> Source:
+def nova_conf(pool: Pool, path: Path, *addresses: str, one_time_use: str = "true") -> ConfigSource:
     """nova-compute's file on the pool's hosts."""
     lines = [
         json.dumps(
@@ -69,7 +69,7 @@ def nova_conf(pool: Pool, path: Path, *addresses: str, one_time_use: str = "true
     path.write_text(
         "[pci]\nreport_in_placement = true\n" + "".join(f"device_spec = {s}\n" for s in lines)
     )
-    return Source(Role.COMPUTE, None, (path,))
+    return ConfigSource(Role.COMPUTE, None, (path,))
 
 
 def test_slots_in_good_order_are_not_named_and_nothing_is_written(pool: Pool) -> None:
@@ -140,7 +140,7 @@ def test_tracking_and_one_time_use_in_one_restart_of_a_busy_host(
     provider = pool.nova.provider(other, ADDRESS)
     pool.raw("PUT", f"/resource_providers/{provider}", "1.39", {"name": f"gone-{other}"})
     conf = nova_conf(pool, tmp_path / "nova.conf", ADDRESS)
-    own = Source(Role.COMPUTE, other, conf.paths)
+    own = ConfigSource(Role.COMPUTE, other, conf.paths)
     assert other in [f.where for f in named(pool, own)["tracking-first"]]
 
 

@@ -17,7 +17,7 @@ import pytest
 from eraser.agent import bell
 from eraser.agent.hoststate import CONTROLLER_FILE, HostState, keygen
 from eraser.protocol import codec
-from eraser.protocol.inbound import BOUNDS, Kind, key
+from eraser.protocol.inbound import BOUNDS, MessageKind, key
 from eraser.protocol.report import HELLO_TYPE, Hello
 from eraser.protocol.ticket import Defence
 from eraser.protocol.transport.messaging import CONTROL, host_queue, make_app, queue_of
@@ -55,10 +55,10 @@ class WorkerProcess:
         public = HostState(self.directory / "state").key.public
         return [
             codec.load(Hello, verify(token, public, HELLO_TYPE, "hello"), "hello")
-            for token in self.received(Kind.HELLO)
+            for token in self.received(MessageKind.HELLO)
         ]
 
-    def received(self, kind: Kind) -> list[str]:
+    def received(self, kind: MessageKind) -> list[str]:
         """What the host's list of one kind holds, oldest first."""
         with contextlib.closing(self.redis.as_()) as client:
             return [str(each, "ascii") for each in client.lrange(key(kind, HOST), 0, -1)]
@@ -132,14 +132,14 @@ def test_hellos_that_nobody_takes_do_not_pile_up(worker: WorkerProcess) -> None:
     wait_until(lambda: bool(worker.hellos()), "a hello", 30)
     last = worker.hellos()[-1].sequence
     wait_until(lambda: worker.hellos()[-1].sequence >= last + 3, "some more", 30)
-    assert len(worker.hellos()) <= BOUNDS[Kind.HELLO].keep
+    assert len(worker.hellos()) <= BOUNDS[MessageKind.HELLO].keep
     with contextlib.closing(worker.redis.as_()) as client:
-        assert client.ttl(key(Kind.HELLO, HOST)) > 0, "a host that is gone leaves none"
+        assert client.ttl(key(MessageKind.HELLO, HOST)) > 0, "a host that is gone leaves none"
 
 
 def test_a_bell_is_passed_on(worker: WorkerProcess) -> None:
     run_dir = worker.directory / "run"
     wait_until((run_dir / bell.SOCKET).exists, "the bell", 30)
     bell.ring(run_dir, ["0000:81:00.0"])
-    wait_until(lambda: bool(worker.received(Kind.BELL)), "the bell to be passed on", 30)
-    assert worker.received(Kind.BELL) == ["0000:81:00.0"]
+    wait_until(lambda: bool(worker.received(MessageKind.BELL)), "the bell to be passed on", 30)
+    assert worker.received(MessageKind.BELL) == ["0000:81:00.0"]

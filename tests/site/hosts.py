@@ -34,9 +34,9 @@ from eraser.protocol.ticket import (
     TICKET_TYPE,
     Defence,
     DefenceSeen,
+    DefenceStanding,
     DomainSeen,
     GateTestimony,
-    Standing,
     Ticket,
     TicketReceipt,
     TicketSeen,
@@ -358,12 +358,14 @@ class Host:
             return  # a bell is worth no second try
 
     def _testimony(self) -> GateTestimony:
-        patch = Standing.PRESENT if self.patched else Standing.ABSENT
+        patch = DefenceStanding.PRESENT if self.patched else DefenceStanding.ABSENT
         if self.world.now - self.restarted < _RESTARTED_SECONDS:
-            patch = Standing.UNKNOWN
+            patch = DefenceStanding.UNKNOWN
         defences = tuple(
             DefenceSeen(
-                each, patch if each is Defence.PATCH else Standing.PRESENT, "in the simulation"
+                each,
+                patch if each is Defence.PATCH else DefenceStanding.PRESENT,
+                "in the simulation",
             )
             for each in Defence
         )

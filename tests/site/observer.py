@@ -16,7 +16,7 @@ from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import CONSUMER_TYPE, slot_of
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import Event
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from tests.lab.services.nova_standin import OTU_TRAIT
 from tests.site.hosts import Drive, Host
 from tests.site.nova import RESOURCE_CLASS
@@ -64,7 +64,7 @@ class Observer:
     world: World
     placement: Placement
     hosts: dict[str, Host]
-    limits: Limits
+    limits: ServiceLimits
     promised: Promise
     ordinary: bool
     gate: bool

@@ -25,7 +25,7 @@ from quarantine.conf import load
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import Event
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.container import Assembly
 from tests.site import doors
 from tests.site.broker import Broker, Message
@@ -162,7 +162,7 @@ class SimulatedAssembly(Assembly):
         """The safety pass with our doors; None in a release that has none."""
         if SAFETY is None:
             return None
-        limits = Limits.from_conf(self.conf)
+        limits = ServiceLimits.from_conf(self.conf)
         safety = SAFETY.Safety(self.store, self.placement, limits, lateness=self.lateness)
         self.lateness.expect(SAFETY.PASS, lambda: safety.bound)
         self._plane.safety = safety
@@ -266,9 +266,9 @@ class Plane:
         return made
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ServiceLimits:
         """As configured."""
-        return Limits.from_conf(self.conf)
+        return ServiceLimits.from_conf(self.conf)
 
     def promised(self, latency: float, *, unseen: bool) -> float:
         """Seconds that a drive with somebody's data may stand on offer, as the release says it now.

@@ -17,7 +17,7 @@ from kombu.transport import redis
 from redis import Redis
 from redis.exceptions import DataError, RedisError
 
-from eraser.protocol.inbound import BOUNDS, Kind, key
+from eraser.protocol.inbound import BOUNDS, MessageKind, key
 
 LOG = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def make_app(url: str, queue: str, *, timeout: float = 5.0) -> Celery:
     return app
 
 
-class Door:
+class BrokerRedis:
     """A client of the Redis behind an application, whatever its URL; for any thread.
 
     Connections are made when they are needed and again when they broke; each answer is waited for
@@ -131,7 +131,7 @@ class Door:
                 found: Redis = client
                 return found
 
-    def push(self, kind: Kind, host: str, text: str) -> None:
+    def push(self, kind: MessageKind, host: str, text: str) -> None:
         """One message of a host for the control plane. Raises ``OSError``."""
         bound = BOUNDS[kind]
         name = key(kind, host)

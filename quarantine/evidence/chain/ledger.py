@@ -28,7 +28,7 @@ Document = tuple[str, "bytes | BadInputError"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class ChainFinding:
     """One thing wrong with the chain. ``name`` is the certificate's file or digest."""
 
     name: str
@@ -55,7 +55,7 @@ class Audit:
     count: int
     first: str
     last: str
-    findings: tuple[Finding, ...]
+    findings: tuple[ChainFinding, ...]
     contains: dict[str, int]
     """The positions of the digests that were asked for and are there."""
 
@@ -81,33 +81,37 @@ def audit(
     the digest that somebody noted as ``end``, or as one of ``contains`` where the chain may have
     grown since. ``heads`` were signed day by day, and each has to be in the chain.
     """
-    findings: list[Finding] = []
+    findings: list[ChainFinding] = []
     good: dict[str, _Place] = {}
     papers = _Papers()
     highest = 0
     for name, raw in documents:
         if isinstance(raw, BadInputError):
-            findings.append(Finding(name, f"not readable ({raw})"))
+            findings.append(ChainFinding(name, f"not readable ({raw})"))
             continue
         try:
             signed = certificate.read_document(raw, keys, name)
         except BadInputError as error:
-            findings.append(Finding(name, f"forged or altered ({error})"))
+            findings.append(ChainFinding(name, f"forged or altered ({error})"))
             continue
         match = _DIGEST_NAME.fullmatch(Path(name).name)
         if match and match[1] != signed.digest:
-            findings.append(Finding(name, f"renamed: it is certificate {signed.digest}"))
+            findings.append(ChainFinding(name, f"renamed: it is certificate {signed.digest}"))
         if signed.digest in good:
-            findings.append(Finding(name, f"stands twice: {good[signed.digest].name} is the same"))
+            findings.append(
+                ChainFinding(name, f"stands twice: {good[signed.digest].name} is the same")
+            )
             continue
         position = signed.certificate.position
         if ordered and position < highest:
-            findings.append(Finding(name, f"out of order: position {position} after {highest}"))
+            findings.append(
+                ChainFinding(name, f"out of order: position {position} after {highest}")
+            )
         highest = max(highest, position)
         body = signed.certificate
         good[signed.digest] = _Place(name, position, body.previous, body.issued_at)
         findings += (
-            Finding(name, f"contradicts itself: {line}")
+            ChainFinding(name, f"contradicts itself: {line}")
             for line in consistency.contradictions(body)
         )
         findings += papers.take(name, signed)
@@ -117,25 +121,27 @@ def audit(
     if end and end != last:
         where = "it is there, and others follow it" if end in good else "it is not there"
         findings.append(
-            Finding(last or "the chain", f"expected the chain to end with {end}: {where}")
+            ChainFinding(last or "the chain", f"expected the chain to end with {end}: {where}")
         )
     findings += (
-        Finding("the chain", f"expected it to contain {digest}, found no valid one of that name")
+        ChainFinding(
+            "the chain", f"expected it to contain {digest}, found no valid one of that name"
+        )
         for digest in contains
         if digest not in good
     )
     for place, digest in keyring.ends(keys).items():
         if digest and (digest not in good or good[digest].position != place):
             findings.append(
-                Finding(
+                ChainFinding(
                     "the chain",
                     f"expected certificate {digest} at position {place}, after which the signing "
                     "key was replaced, found no valid one of that name there",
                 )
             )
-    findings += (Finding("a rotation", line) for line in keyring.problems(keys))
+    findings += (ChainFinding("a rotation", line) for line in keyring.problems(keys))
     chain = {digest: Issued(place.position, place.issued_at) for digest, place in good.items()}
-    findings += (Finding(*found) for found in headcheck.findings(heads, chain, keys))
+    findings += (ChainFinding(*found) for found in headcheck.findings(heads, chain, keys))
     return Audit(
         count=len(good),
         first=by_place[0] if by_place else "",
@@ -151,14 +157,14 @@ class _Papers:
     def __init__(self) -> None:
         self._used: dict[tuple[str, str], str] = {}
 
-    def take(self, name: str, signed: SignedCertificate) -> Iterator[Finding]:
+    def take(self, name: str, signed: SignedCertificate) -> Iterator[ChainFinding]:
         case = signed.certificate.case
         for what, text in (
             ("order", case.order_id), ("nonce", case.nonce), ("report", case.report_digest),
         ):  # fmt: skip
             other = self._used.setdefault((what, text), name)
             if other != name:
-                yield Finding(name, f"its {what} {text} was certified before: {other}")
+                yield ChainFinding(name, f"its {what} {text} was certified before: {other}")
                 return
 
 
@@ -169,27 +175,27 @@ def documents(lines: Iterable[bytes], name: str) -> Iterator[Document]:
             yield f"{name}, line {number}", text
 
 
-def _links(good: dict[str, _Place]) -> Iterator[Finding]:
+def _links(good: dict[str, _Place]) -> Iterator[ChainFinding]:
     successors: dict[str, str] = {}
     for place in sorted(good.values(), key=lambda place: place.position):
         other = successors.setdefault(place.previous, place.name)
         if other != place.name:
             where = f"after {place.previous}" if place.previous else "at the beginning"
-            yield Finding(place.name, f"the chain forks {where}: {other} stands there too")
+            yield ChainFinding(place.name, f"the chain forks {where}: {other} stands there too")
         if not place.previous:
             continue
         before = good.get(place.previous)
         if before is None:
-            yield Finding(
+            yield ChainFinding(
                 place.name, f"missing link: no valid certificate {place.previous} was given"
             )
         elif before.position + 1 != place.position:
-            yield Finding(
+            yield ChainFinding(
                 place.name,
                 f"broken link: position {place.position} after {before.position} ({before.name})",
             )
         elif clocks.earlier(place.issued_at, before.issued_at):
-            yield Finding(
+            yield ChainFinding(
                 place.name,
                 f"times run backwards: issued {place.issued_at}, the one before it "
                 f"{before.issued_at} ({before.name})",

@@ -19,7 +19,7 @@ from quarantine.evidence.chain.derorder import sorted_certificates
 
 
 @dataclass(frozen=True)
-class Question:
+class TimeStampRequest:
     """A TimeStampReq (RFC 3161, 2.4.1), DER, over the SHA-256 of ``data``; it asks for the
     authority's certificate, so that the answer can be checked without another source."""
 
@@ -41,13 +41,13 @@ def library() -> ModuleType:
     return module
 
 
-def ask(data: bytes) -> Question:
+def ask(data: bytes) -> TimeStampRequest:
     """A new question with a random nonce."""
     client = library()
     builder = client.TimestampRequestBuilder().data(data)
     made = builder.hash_algorithm(client.HashAlgorithm.SHA256).cert_request(cert_request=True)
     request = made.nonce(nonce=True).build()
-    return Question(data, bytes(request.as_bytes()), int(request.nonce))
+    return TimeStampRequest(data, bytes(request.as_bytes()), int(request.nonce))
 
 
 def check(

@@ -34,7 +34,7 @@ class Testimony:
 
 
 @dataclass(frozen=True)
-class Endings:
+class RulingWriter:
     """Carries decisions out. Each is one transaction, but for the step from held to retired."""
 
     store: Store

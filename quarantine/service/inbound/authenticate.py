@@ -33,7 +33,7 @@ _MOST: Final = 10_000
 Message = TypeVar("Message", EraseReport, Progress, Hello, TicketReceipt)
 
 
-class Letters:
+class Authenticator:
     """Verified on arrival; what is refused is recorded and alarmed, and changes nothing."""
 
     def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:

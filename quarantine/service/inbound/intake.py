@@ -14,19 +14,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from eraser.protocol.inbound import BOUNDS, Kind, key
+from eraser.protocol.inbound import BOUNDS, MessageKind, key
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
 from quarantine.service.inbound import oldqueue
 
 LOG = logging.getLogger(__name__)
 
-URGENT: Final = (Kind.REPORT, Kind.RECEIPT)
+URGENT: Final = (MessageKind.REPORT, MessageKind.RECEIPT)
 """Nobody says these again by himself, and drives wait for them."""
 
-BELLS: Final = (Kind.BELL,)
+BELLS: Final = (MessageKind.BELL,)
 """Each has slots looked at, in Placement, which may be slow; nobody else waits for that."""
 
-REST: Final = (Kind.HELLO, Kind.PROGRESS)
+REST: Final = (MessageKind.HELLO, MessageKind.PROGRESS)
 """In the order in which they are taken."""
 
 LANES: Final = {"reports": URGENT, "bells": BELLS, "hellos": REST}
@@ -36,10 +36,10 @@ SLICE_SECONDS: Final = 0.25
 """Of one kind's turn; then it is the next kind's, and the hosts that are left come in the next."""
 
 LONGEST: Final = {
-    Kind.RECEIPT: 64 << 10,
-    Kind.BELL: 64,
-    Kind.HELLO: 384 << 10,
-    Kind.PROGRESS: 64 << 10,
+    MessageKind.RECEIPT: 64 << 10,
+    MessageKind.BELL: 64,
+    MessageKind.HELLO: 384 << 10,
+    MessageKind.PROGRESS: 64 << 10,
 }
 """Bytes of an entry that is read. A hello of 24 drives has some 12 KiB, one of 256 with as many
 guests 200; one of 4 MiB, read anew at each look at its host's slots, costs seconds that the other
@@ -57,7 +57,7 @@ HOSTS_SECONDS: Final = 5.0
 """Between two readings of who is registered: nobody else's lists are looked at."""
 
 
-class Takes(Protocol):
+class TakesMessages(Protocol):
     """What the intake asks of :class:`quarantine.service.inbound.messages.Inbox`."""
 
     def report(self, token: str) -> object: ...
@@ -67,7 +67,7 @@ class Takes(Protocol):
     def bell(self, host: str, address: str | None = None) -> float: ...
 
 
-class Reads(Protocol):
+class ReadsLists(Protocol):
     """What the intake asks of :class:`quarantine.service.inbound.lists.Lists`."""
 
     def full(self, keys: Sequence[str]) -> list[str]: ...
@@ -83,15 +83,15 @@ class Reads(Protocol):
 class Lane:
     """Takes some kinds of messages; not thread safe. :meth:`turn` does a round and returns."""
 
-    kinds: Sequence[Kind]
-    inbox: Takes
-    lists: Reads
+    kinds: Sequence[MessageKind]
+    inbox: TakesMessages
+    lists: ReadsLists
     registered: Callable[[], Sequence[str]]
     """The hosts' names. Raises :class:`UnavailableError`."""
     clock: Callable[[], float] = time.monotonic
     _hosts: Sequence[str] = ()
     _read_at: float | None = None
-    _last: dict[Kind, str] = field(default_factory=dict)
+    _last: dict[MessageKind, str] = field(default_factory=dict)
     """The host that was served last, by kind: its turn ends with it."""
     _put_off: dict[str, float] = field(default_factory=dict)
     """When a list's first entry is tried again."""
@@ -103,7 +103,7 @@ class Lane:
     def turn(self) -> bool:
         """Whether anything was there. Raises :class:`UnavailableError` when Redis is away."""
         self._read_hosts()
-        if Kind.BELL not in self.kinds:
+        if MessageKind.BELL not in self.kinds:
             return self._serve_all()
         rung = self._ring_again()
         old = self._old_message()
@@ -122,7 +122,7 @@ class Lane:
     def _serve_all(self) -> bool:
         return any([self._serve(kind) for kind in self.kinds])
 
-    def _serve(self, kind: Kind) -> bool:
+    def _serve(self, kind: MessageKind) -> bool:
         """One entry of each host's list, as far as the slice of time goes."""
         now = self.clock()
         hosts = {key(kind, host): host for host in self._hosts}
@@ -139,7 +139,7 @@ class Lane:
                 break
         return bool(full)
 
-    def _take(self, kind: Kind, host: str, name: str) -> None:
+    def _take(self, kind: MessageKind, host: str, name: str) -> None:
         bound = BOUNDS[kind]
         length = self.lists.length(name)
         if length < 0:
@@ -151,7 +151,7 @@ class Lane:
             level = logging.ERROR if kind in URGENT else logging.WARNING
             LOG.log(level, "host %s: too many entries of %s, %d dropped", host, name, dropped)
             self.lists.cut(name, bound.keep, oldest=kind in URGENT)
-        if kind is Kind.HELLO and length > 1:
+        if kind is MessageKind.HELLO and length > 1:
             self.lists.cut(name, 1, oldest=False)
         entry = self.lists.head(name)
         if entry is None:
@@ -161,7 +161,7 @@ class Lane:
         else:
             self._put_off[name] = self.clock() + RETRY_SECONDS
 
-    def _is_too_long(self, kind: Kind, host: str, entry: bytes) -> bool:
+    def _is_too_long(self, kind: MessageKind, host: str, entry: bytes) -> bool:
         """No honest host's; people hear of it once, until the host says something shorter."""
         most, name = LONGEST.get(kind), key(kind, host)
         if most is None or len(entry) <= most:
@@ -179,10 +179,10 @@ class Lane:
             )
         return True
 
-    def _handle(self, kind: Kind, host: str, text: str) -> bool:
+    def _handle(self, kind: MessageKind, host: str, text: str) -> bool:
         """Runs one message; whether it is done with. A refused one is: it is on record."""
         try:
-            if kind is Kind.BELL:
+            if kind is MessageKind.BELL:
                 self._ring(host, text)
             else:
                 work: Callable[[str], object] = getattr(self.inbox, kind.value)
@@ -240,7 +240,7 @@ class Lane:
         done = True
         if message is None:
             LOG.error("ALARM: an entry of queue %s is no message of ours, dropped", name)
-        elif message.kind is Kind.BELL:
+        elif message.kind is MessageKind.BELL:
             self._hint(message.payload)
         else:
             done = self._handle(message.kind, "of an earlier release", message.payload)

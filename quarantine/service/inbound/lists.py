@@ -13,7 +13,7 @@ from typing import Final
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from eraser.protocol.transport.messaging import Door
+from eraser.protocol.transport.messaging import BrokerRedis
 from quarantine.errors import UnavailableError
 
 _CHUNK: Final = 64
@@ -23,7 +23,7 @@ _CHUNK: Final = 64
 class Lists:
     """The door to them. Every method raises :class:`UnavailableError` when Redis is away."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: BrokerRedis) -> None:
         self._door = door
 
     def full(self, keys: Sequence[str]) -> list[str]:

@@ -34,10 +34,10 @@ from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.states import WAITING_FOR_PEOPLE, WORKING, Event, State
 from quarantine.record.store import Store
 from quarantine.rules import defences, receipts
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.rules.check import Decision, Ruling, check
-from quarantine.service.inbound.apply_ruling import Endings, Testimony
-from quarantine.service.inbound.authenticate import Letters
+from quarantine.service.inbound.apply_ruling import RulingWriter, Testimony
+from quarantine.service.inbound.authenticate import Authenticator
 from quarantine.service.inbound.bells import Bells
 from quarantine.service.inbound.repeated_hellos import SameHellos
 from quarantine.service.issue import drive_inventory
@@ -49,7 +49,7 @@ TRIES = 8
 """Rounds of read, decide, compare-and-set; each lost one means that somebody else got on."""
 
 
-class Looker(Protocol):
+class LooksAgain(Protocol):
     """What the inbox asks of the reconciler: look again, now."""
 
     def look(self, slot: Slot) -> object:
@@ -66,21 +66,21 @@ class Inbox:
     store: Store
     controller: PublicKey
     registrar: Registrar
-    looker: Looker
+    looker: LooksAgain
     bells: bool = True
     """Whether a bell makes us look; else it is heard and nothing follows."""
-    limits: Limits = field(default_factory=Limits)
+    limits: ServiceLimits = field(default_factory=ServiceLimits)
     clock: Clock = utc_now
-    _letters: Letters = field(init=False)
-    _endings: Endings = field(init=False)
+    _letters: Authenticator = field(init=False)
+    _endings: RulingWriter = field(init=False)
     _rung: Bells = field(default_factory=Bells)
     _same: SameHellos = field(default_factory=SameHellos)
     _sequences: dict[Slot, tuple[str, int]] = field(default_factory=dict)
     """Each slot's last progress, with its order; forgotten, a screen shows a step backwards."""
 
     def __post_init__(self) -> None:
-        self._letters = Letters(self.store)
-        self._endings = Endings(self.store, self.registrar, self.clock)
+        self._letters = Authenticator(self.store)
+        self._endings = RulingWriter(self.store, self.registrar, self.clock)
 
     def report(self, token: str) -> Decision:
         """A host's report. Raises :class:`RefusedError` (recorded) where it counts for nothing.
@@ -275,13 +275,13 @@ class Inbox:
             )
         ruling, reason = receipts.judge(record, receipt, self.controller)
         heard = SlotChanges(heard_at=self.clock())
-        if ruling is receipts.Ruling.REFUSE:
+        if ruling is receipts.ReceiptRuling.REFUSE:
             self._letters.refuse("receipt", host.name, f"{receipt.slot}: {reason}", raw)
-        elif ruling is receipts.Ruling.HOLD:
+        elif ruling is receipts.ReceiptRuling.HOLD:
             changes = replace(heard, new_case=True)
             self.store.transition(record, Event.HELD, reason=reason, changes=changes)
             LOG.error("ALARM %s: held: %s", record.slot, reason)
-        elif ruling is receipts.Ruling.READY:
+        elif ruling is receipts.ReceiptRuling.READY:
             changes = replace(heard, ticket_ready=True, detail="")
             self.store.amend(record, changes, note="the host has a valid ticket for the drive")
         else:

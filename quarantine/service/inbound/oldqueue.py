@@ -11,17 +11,17 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eraser.protocol.inbound import Kind
+from eraser.protocol.inbound import MessageKind
 
 NAME: Final = "quarantine"
 """The queue; Celery pushes at the head of its list, so the tail came first."""
 
 _TASKS: Final = {
-    "quarantine.report": Kind.REPORT,
-    "quarantine.ticket_receipt": Kind.RECEIPT,
-    "quarantine.hello": Kind.HELLO,
-    "quarantine.progress": Kind.PROGRESS,
-    "quarantine.bell": Kind.BELL,
+    "quarantine.report": MessageKind.REPORT,
+    "quarantine.ticket_receipt": MessageKind.RECEIPT,
+    "quarantine.hello": MessageKind.HELLO,
+    "quarantine.progress": MessageKind.PROGRESS,
+    "quarantine.bell": MessageKind.BELL,
 }
 
 _FOLLOWING: Final = ("callbacks", "errbacks", "chain", "chord")
@@ -31,7 +31,7 @@ _FOLLOWING: Final = ("callbacks", "errbacks", "chain", "chord")
 class Message:
     """A token, or a bell's hint."""
 
-    kind: Kind
+    kind: MessageKind
     payload: Any
 
 
@@ -45,5 +45,5 @@ def read(entry: bytes) -> Message | None:
         alone = not named and not any(embedded.get(name) for name in _FOLLOWING)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
-    right = isinstance(payload, dict if kind is Kind.BELL else str)
+    right = isinstance(payload, dict if kind is MessageKind.BELL else str)
     return Message(kind, payload) if alone and right else None

@@ -29,7 +29,7 @@ class _Facts:
 
 
 @dataclass(frozen=True)
-class Quiet:
+class RepeatedHello:
     """A host's last hello, of which nothing followed, and what it was held against."""
 
     hello: Hello
@@ -44,7 +44,7 @@ class SameHellos:
 
     monotonic: Callable[[], float] = time.monotonic
     _compared: dict[str, tuple[_Facts, float]] = field(default_factory=dict)
-    _quiet: dict[str, Quiet] = field(default_factory=dict)
+    _quiet: dict[str, RepeatedHello] = field(default_factory=dict)
 
     def same(self, hello: Hello, records: Sequence[SlotRecord]) -> bool:
         """Whether there is nothing to compare; ``records`` are all slots of the host, as now."""
@@ -65,11 +65,11 @@ class SameHellos:
         minute later (:mod:`quarantine.rules.defences`).
         """
         if self.same(hello, records) and all(defences.settled(each, host) for each in records):
-            self._quiet[hello.host] = Quiet(hello, host.key, _revisions(records))
+            self._quiet[hello.host] = RepeatedHello(hello, host.key, _revisions(records))
         else:
             self._quiet.pop(hello.host, None)
 
-    def again(self, hello: Hello) -> Quiet | None:
+    def again(self, hello: Hello) -> RepeatedHello | None:
         """The last hello of its host, where this one says the same and is due for nothing more."""
         known = self._quiet.get(hello.host)
         if known is None or replace(hello, sequence=known.hello.sequence) != known.hello:
@@ -78,7 +78,7 @@ class SameHellos:
             return None
         return known
 
-    def heard(self, known: Quiet, hello: Hello) -> None:
+    def heard(self, known: RepeatedHello, hello: Hello) -> None:
         """The record knows of ``hello`` now, which says what ``known`` does."""
         self._quiet[hello.host] = replace(known, hello=hello)
 

@@ -39,7 +39,7 @@ _SEEN_IN = " was seen in "
 
 
 @dataclass(frozen=True)
-class Taken:
+class InventoryChange:
     """What a hello led to."""
 
     changed: tuple[Slot, ...]
@@ -48,7 +48,7 @@ class Taken:
     """Nobody else wrote meanwhile; else the next hello says the same again."""
 
 
-def take(store: Store, hello: Hello, clock: Clock) -> Taken:
+def take(store: Store, hello: Hello, clock: Clock) -> InventoryChange:
     """Compares and records."""
     seen, twice = _drives(hello)
     _note_all(store, hello.host, seen)
@@ -67,7 +67,7 @@ def take(store: Store, hello: Hello, clock: Clock) -> Taken:
             whole = False
             LOG.info("hello of %s: %s", hello.host, error)
     held, alone = _elsewhere(store, hello, seen)
-    return Taken(tuple(dict.fromkeys([*changed, *held])), whole and alone)
+    return InventoryChange(tuple(dict.fromkeys([*changed, *held])), whole and alone)
 
 
 def learn(store: Store, record: SlotRecord, hello: Hello) -> SlotRecord:

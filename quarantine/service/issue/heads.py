@@ -46,7 +46,7 @@ def to_syslog(text: str) -> None:
 
 
 @dataclass
-class Heads:
+class HeadDirectory:
     """One directory of heads. For one thread, with a store of its own."""
 
     store: Store

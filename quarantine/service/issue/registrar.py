@@ -18,8 +18,8 @@ from eraser.protocol.report import EraseReport
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.evidence import attestations, certificate
 from quarantine.evidence.attestations import Attestation
-from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
-from quarantine.evidence.sections import Approval, Issuer, Moment
+from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
+from quarantine.evidence.sections import Approval, HistoryLine, Issuer
 from quarantine.evidence.sheet.files import write_files
 from quarantine.record.clock import Clock, utc_now
 from quarantine.record.facts import (
@@ -164,7 +164,7 @@ class Registrar:
         withheld: tuple[str, ...] = (),
     ) -> tuple[SignedCertificate, NewCertificate]:
         """The next link, signed, and as the store takes it."""
-        evidence = Evidence(
+        evidence = CertificateEvidence(
             order=order,
             order_token=record.order_token or "",
             report=report,
@@ -250,12 +250,12 @@ def _uuid(text: str | None) -> str | None:
         return None
 
 
-def moments(history: list[HistoryRow]) -> tuple[Moment, ...]:
+def moments(history: list[HistoryRow]) -> tuple[HistoryLine, ...]:
     """The lines of the present case, from what began it; notes without an event are left out."""
     rows = [row for row in history if row.event is not None]
     starts = [n for n, row in enumerate(rows) if row.event in _BEGINNINGS]
     return tuple(
-        Moment(iso(row.at), str(row.event), str(row.target), _short(row.reason))
+        HistoryLine(iso(row.at), str(row.event), str(row.target), _short(row.reason))
         for row in rows[starts[-1] if starts else 0 :]
     )
 

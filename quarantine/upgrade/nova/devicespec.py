@@ -27,7 +27,7 @@ class SpecError(ValueError):
 
 
 @dataclass(frozen=True)
-class Device:
+class PciDevice:
     """A PCI device as hypervisor and driver name it; ids are numbers, ``None`` where unknown."""
 
     address: str
@@ -61,7 +61,7 @@ class DeviceSpec:
     """As Placement has it; ``None`` where Nova makes it from the device's ids."""
     traits: frozenset[str]
 
-    def matches(self, device: Device) -> bool | None:
+    def matches(self, device: PciDevice) -> bool | None:
         """Whether the device falls under it; ``None`` where its ids are not known.
 
         ``devname`` names a network interface: no drive has one.
@@ -89,7 +89,7 @@ class DeviceSpec:
         theirs = (other.vendor, other.product, *other.address)
         return all(a is None or b is None or a & b for a, b in zip(mine, theirs, strict=True))
 
-    def class_of(self, device: Device) -> str | None:
+    def class_of(self, device: PciDevice) -> str | None:
         """The resource class that Nova gives to the device (``get_resource_class``)."""
         if self.resource_class is not None:
             return self.resource_class
@@ -121,7 +121,7 @@ def parse(values: Iterable[str]) -> tuple[tuple[DeviceSpec, ...], tuple[str, ...
     return tuple(specs), tuple(wrong)
 
 
-def first(specs: Iterable[DeviceSpec], device: Device) -> tuple[DeviceSpec | None, bool]:
+def first(specs: Iterable[DeviceSpec], device: PciDevice) -> tuple[DeviceSpec | None, bool]:
     """The line that decides about the device, and whether that is certain."""
     certain = True
     for spec in specs:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from oslo_config import cfg
 
 from quarantine.errors import BadInputError
-from quarantine.upgrade.facts import NovaConf, PlacementConf, Source
+from quarantine.upgrade.facts import ConfigSource, NovaConf, PlacementConf
 from quarantine.upgrade.nova import alias, devicespec
 
 MAX_FILE_BYTES: Final = 8 << 20
@@ -60,7 +60,7 @@ _PLACEMENT: Final[Mapping[str, list[cfg.Opt]]] = {
 _Values = Mapping[str, Mapping[str, Any]]
 
 
-def nova(source: Source) -> NovaConf:
+def nova(source: ConfigSource) -> NovaConf:
     """The files of one role, read together. Raises :class:`BadInputError` for a file that is not
     there or cannot be read."""
     values, trouble = _read(source.paths, _NOVA)
@@ -84,7 +84,7 @@ def nova(source: Source) -> NovaConf:
     )
 
 
-def placement(source: Source) -> PlacementConf:
+def placement(source: ConfigSource) -> PlacementConf:
     """placement.conf. Raises :class:`BadInputError` as :func:`nova` does."""
     values, trouble = _read(source.paths, _PLACEMENT)
     return PlacementConf(

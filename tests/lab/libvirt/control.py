@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from eraser.ownership.revocation import START_GRACE_SECONDS
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity, Slot
-from eraser.protocol.inbound import Kind, key
+from eraser.protocol.inbound import MessageKind, key
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.policy import Limits, Method, Policy, Verification
 from eraser.protocol.profile import Profile
@@ -127,7 +127,7 @@ class ControlStandIn:
 
     def reports(self) -> list[EraseReport]:
         """Every report of the host, oldest first."""
-        return self._told(Kind.REPORT, REPORT_TYPE, EraseReport)
+        return self._told(MessageKind.REPORT, REPORT_TYPE, EraseReport)
 
     def erase(self, *drives: RackDrive) -> list[Certified]:
         """Erase drives, and make the ticket for each. Raises ``LabError``."""
@@ -162,7 +162,7 @@ class ControlStandIn:
         return self._wait(lambda: self._receipts(ticket)[before:], f"a receipt of {ticket.slot}")
 
     def _receipts(self, ticket: Ticket) -> list[TicketReceipt]:
-        every = self._told(Kind.RECEIPT, RECEIPT_TYPE, TicketReceipt)
+        every = self._told(MessageKind.RECEIPT, RECEIPT_TYPE, TicketReceipt)
         return [receipt for receipt in every if receipt.order_id == ticket.order_id]
 
     # What the host says of itself
@@ -178,7 +178,7 @@ class ControlStandIn:
         )
 
     def _hellos(self) -> list[Hello]:
-        return self._told(Kind.HELLO, HELLO_TYPE, Hello)
+        return self._told(MessageKind.HELLO, HELLO_TYPE, Hello)
 
     # The broker
 
@@ -186,7 +186,7 @@ class ControlStandIn:
         queue = queue_of(host_queue(self.compute.name))
         self._app.send_task(task, args=[token], queue=queue, retry=False)
 
-    def _told(self, kind: Kind, typ: str, message: type[_Told]) -> list[_Told]:
+    def _told(self, kind: MessageKind, typ: str, message: type[_Told]) -> list[_Told]:
         with contextlib.closing(self.redis.client()) as client:
             entries = client.lrange(key(kind, self.compute.name), 0, -1)
         return [

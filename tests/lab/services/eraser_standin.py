@@ -25,7 +25,7 @@ from eraser.agent import bell
 from eraser.clock import utc_now
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity, Slot
-from eraser.protocol.inbound import Kind
+from eraser.protocol.inbound import MessageKind
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.report import (
     HELLO_TYPE,
@@ -42,8 +42,8 @@ from eraser.protocol.ticket import (
     TICKET_TYPE,
     Defence,
     DefenceSeen,
+    DefenceStanding,
     GateTestimony,
-    Standing,
     Ticket,
     TicketReceipt,
     TicketSeen,
@@ -120,7 +120,7 @@ class _Host:
         jwk = json.loads((directory / "controller.jwk").read_text())
         self.controller = PublicKey.from_jwk(jwk, "controller")
         self.app: Celery = messaging.make_app(conf["broker"], messaging.host_queue(self.name))
-        self.door = messaging.Door(self.app)
+        self.door = messaging.BrokerRedis(self.app)
         self.accepted: dict[str, EraseOrder] = {}
         self.tickets: dict[str, TicketSeen] = {}
 
@@ -130,7 +130,7 @@ class _Host:
         order = codec.load(EraseOrder, payload, "order")
         self.accepted[order.slot.address] = order
         started = utc_now()
-        self._send(Kind.PROGRESS, self._progress(order), PROGRESS_TYPE)
+        self._send(MessageKind.PROGRESS, self._progress(order), PROGRESS_TYPE)
         time.sleep(ERASE_SECONDS)
         report = replace(
             REPORT,
@@ -145,7 +145,7 @@ class _Host:
             started_at=started,
             finished_at=utc_now(),
         )
-        self._send(Kind.REPORT, report, REPORT_TYPE)
+        self._send(MessageKind.REPORT, report, REPORT_TYPE)
 
     def ticket(self, token: str) -> None:
         """Task: the gate would let a guest start on it."""
@@ -163,20 +163,20 @@ class _Host:
             reason="",
             counters=ticket.counters,
         )
-        self._send(Kind.RECEIPT, receipt, RECEIPT_TYPE)
+        self._send(MessageKind.RECEIPT, receipt, RECEIPT_TYPE)
 
     def greet(self) -> None:
         """Hellos for ever."""
         while True:
             try:
-                self._send(Kind.HELLO, self._hello(), HELLO_TYPE)
+                self._send(MessageKind.HELLO, self._hello(), HELLO_TYPE)
             except Exception as error:
                 print(f"no hello: {error}", flush=True)
             time.sleep(HELLO_SECONDS)
 
     def bell(self, address: str) -> None:
         """Somebody on this host rang for a slot."""
-        self.door.push(Kind.BELL, self.name, address)
+        self.door.push(MessageKind.BELL, self.name, address)
 
     def _hello(self) -> Hello:
         drives = tuple(SeenDrive(slot.address, "nvme", identity(slot)) for slot in self.slots)
@@ -186,7 +186,8 @@ class _Host:
         )
         # There is no libvirt here, and no drive that anything on the host could look into.
         defences = tuple(
-            DefenceSeen(defence, Standing.NOT_APPLICABLE, "a stand-in") for defence in Defence
+            DefenceSeen(defence, DefenceStanding.NOT_APPLICABLE, "a stand-in")
+            for defence in Defence
         )
         # Grows over restarts, as the real one's does.
         sequence = time.time_ns() // 1_000_000
@@ -205,7 +206,7 @@ class _Host:
             "a stand-in",
         )
 
-    def _send(self, kind: Kind, message: object, typ: str) -> None:
+    def _send(self, kind: MessageKind, message: object, typ: str) -> None:
         self.door.push(kind, self.name, self.key.sign(codec.canonical(message), typ))
 
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from eraser.agent import bounded_probes
-from eraser.agent.bounded_probes import AT_ONCE, Looks
+from eraser.agent.bounded_probes import AT_ONCE, BoundedProbes
 from eraser.errors import DriveError
 
 PATIENCE = 30.0
@@ -32,14 +32,14 @@ def test_no_more_than_some_run_at_the_same_time() -> None:
         return name
 
     works = {str(n): functools.partial(look, n) for n in range(3 * AT_ONCE)}
-    assert Looks[int]().take(works, PATIENCE) == {str(n): n for n in range(3 * AT_ONCE)}
+    assert BoundedProbes[int]().take(works, PATIENCE) == {str(n): n for n in range(3 * AT_ONCE)}
     assert not crowd.is_set()
 
 
 def test_who_was_not_asked_is_asked_first_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_probes, "AT_ONCE", 1)
     asked: list[str] = []
-    taken: Looks[None] = Looks()
+    taken: BoundedProbes[None] = BoundedProbes()
 
     def look(name: str, over: threading.Event) -> None:
         asked.append(name)
@@ -66,7 +66,7 @@ def test_the_mute_keep_nobody_waiting_and_are_not_asked_twice() -> None:
 
     works = {f"mute {n}": functools.partial(mute, f"mute {n}") for n in range(AT_ONCE)}
     works |= {f"quick {n}": functools.partial(str, n) for n in range(AT_ONCE)}
-    taken: Looks[str] = Looks()
+    taken: BoundedProbes[str] = BoundedProbes()
     try:
         for _ in range(2):
             found = taken.take(works, 0.2)
@@ -80,7 +80,9 @@ def test_a_look_that_fails_is_missing(caplog: pytest.LogCaptureFixture) -> None:
     def fails() -> str:
         raise DriveError("it answers nothing")
 
-    assert Looks[str]().take({"bad": fails, "good": lambda: "found"}, PATIENCE) == {"good": "found"}
+    assert BoundedProbes[str]().take({"bad": fails, "good": lambda: "found"}, PATIENCE) == {
+        "good": "found"
+    }
     assert "bad: it answers nothing" in caplog.text
 
 
@@ -90,7 +92,7 @@ class _Slow:
     def __init__(self, fresh: float) -> None:
         self.now = 0.0
         self.asked = 0
-        self._taken: Looks[str] = Looks(fresh, clock=lambda: self.now)
+        self._taken: BoundedProbes[str] = BoundedProbes(fresh, clock=lambda: self.now)
         self._let = threading.Event()
 
     def hello(self, *, says: str = "an answer", among: str = "abc") -> dict[str, str]:
@@ -159,7 +161,7 @@ def test_a_late_error_is_no_answer() -> None:
 
 def test_a_new_answer_beats_a_late_one_and_so_does_a_new_error() -> None:
     let = threading.Event()
-    taken: Looks[str] = Looks(90.0, clock=lambda: 0.0)
+    taken: BoundedProbes[str] = BoundedProbes(90.0, clock=lambda: 0.0)
 
     def late(says: str) -> str:
         let.wait(PATIENCE)

@@ -13,17 +13,23 @@ import pytest
 
 from eraser import cli
 from eraser.agent import gate_status
-from eraser.agent.bounded_probes import Looks
-from eraser.agent.gate_status import Witness
+from eraser.agent.bounded_probes import BoundedProbes
+from eraser.agent.gate_status import GateStatus
 from eraser.agent.hoststate import keygen
 from eraser.defences import setup
 from eraser.errors import DriveError
 from eraser.host.sysfs import Host
 from eraser.ownership import audit
 from eraser.ownership import store as books
-from eraser.ownership.model import Book, Entry
+from eraser.ownership.model import Book, SlotEntry
 from eraser.protocol import codec
-from eraser.protocol.ticket import AllowanceUsed, Defence, DomainSeen, GateTestimony, Standing
+from eraser.protocol.ticket import (
+    AllowanceUsed,
+    Defence,
+    DefenceStanding,
+    DomainSeen,
+    GateTestimony,
+)
 from tests.unit.gate.parts import ADDRESS, AT, KEPT, MINE, OTHER_ADDRESS, OWNER, THEIRS
 
 THIRD = "0000:03:00.0"
@@ -45,14 +51,14 @@ class Rig:
         self.put("sys/bus/pci/devices/0000:09:00.0/class", "0x030000")
         self.put("proc/stat", "btime 1000")
         self.put("proc/sys/kernel/random/boot_id", "boot-1")
-        self.witness = Witness(self.state, self.run, Host(root))
+        self.witness = GateStatus(self.state, self.run, Host(root))
 
     def put(self, path: str, text: str) -> None:
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text + "\n")
 
-    def book(self, *entries: Entry) -> None:
+    def book(self, *entries: SlotEntry) -> None:
         book = Book(self.card.incarnation, used_allowances=(ALLOWED,))
         for entry in entries:
             book = book.with_entry(entry)
@@ -81,7 +87,7 @@ def rig(tmp_path: Path) -> Rig:
 
 
 def test_tickets_allowances_and_defences_are_told(rig: Rig) -> None:
-    rig.book(Entry(ADDRESS, ticket=KEPT), Entry(OTHER_ADDRESS, owner=OWNER))
+    rig.book(SlotEntry(ADDRESS, ticket=KEPT), SlotEntry(OTHER_ADDRESS, owner=OWNER))
     told = rig.witness.gate()
     assert [(seen.address, seen.state) for seen in told.tickets] == [(ADDRESS, KEPT.state)]
     assert told.allowances == (ALLOWED,)
@@ -95,18 +101,21 @@ def test_a_domain_is_recorded_only_with_all_that_it_has(rig: Rig) -> None:
     rig.book()
     seen = DomainSeen(MINE, "instance-1", (ADDRESS, OTHER_ADDRESS), running=True, recorded=False)
     assert rig.domains() == (seen,)
-    rig.book(Entry(ADDRESS, owner=OWNER))
+    rig.book(SlotEntry(ADDRESS, owner=OWNER))
     assert rig.domains() == (seen,)
-    rig.book(Entry(ADDRESS, owner=OWNER), Entry(OTHER_ADDRESS, owner=replace(OWNER, domain=THEIRS)))
+    rig.book(
+        SlotEntry(ADDRESS, owner=OWNER),
+        SlotEntry(OTHER_ADDRESS, owner=replace(OWNER, domain=THEIRS)),
+    )
     assert rig.domains() == (seen,)
-    rig.book(Entry(ADDRESS, owner=OWNER), Entry(OTHER_ADDRESS, owner=OWNER))
+    rig.book(SlotEntry(ADDRESS, owner=OWNER), SlotEntry(OTHER_ADDRESS, owner=OWNER))
     assert rig.domains() == (replace(seen, recorded=True),)
 
 
 def test_what_the_next_start_gets_is_no_blemish_of_what_runs(rig: Rig) -> None:
     rig.domain(MINE, "01", "02", running=False)
     rig.domain(MINE, "01", running=True)
-    rig.book(Entry(ADDRESS, owner=OWNER))
+    rig.book(SlotEntry(ADDRESS, owner=OWNER))
     assert rig.domains() == (
         DomainSeen(MINE, "instance-1", (ADDRESS,), running=True, recorded=True),
         DomainSeen(MINE, "instance-1", (OTHER_ADDRESS,), running=False, recorded=False),
@@ -122,27 +131,27 @@ def test_only_what_has_a_managed_drive_is_told(rig: Rig) -> None:
     rig.book()
     assert rig.domains() == ()
     # A slot that the gate knows counts also while its drive is away.
-    rig.book(Entry("0000:fe:00.0", owner=OWNER))
+    rig.book(SlotEntry("0000:fe:00.0", owner=OWNER))
     assert [seen.name for seen in rig.domains()] == ["absent"]
 
 
 def test_a_damaged_book_is_told_as_a_gate_that_is_no_defence(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig.book(Entry(ADDRESS, ticket=KEPT))
+    rig.book(SlotEntry(ADDRESS, ticket=KEPT))
     books.book_file(rig.state).write_text("{}")
     seen = rig.witness.gate()
     assert (seen.tickets, seen.domains) == ((), ())
-    assert all(each.standing is not Standing.PRESENT for each in seen.defences[:1])
-    present = replace(seen.defences[0], standing=Standing.PRESENT)
+    assert all(each.standing is not DefenceStanding.PRESENT for each in seen.defences[:1])
+    present = replace(seen.defences[0], standing=DefenceStanding.PRESENT)
     monkeypatch.setattr(rig.witness, "defences", lambda: (present,))
     (hook,) = rig.witness.gate().defences
-    assert hook.standing is Standing.UNKNOWN
+    assert hook.standing is DefenceStanding.UNKNOWN
     assert "damaged" in hook.detail
 
 
 def test_a_damaged_domain_file_costs_the_domains_only(rig: Rig) -> None:
-    rig.book(Entry(ADDRESS, ticket=KEPT))
+    rig.book(SlotEntry(ADDRESS, ticket=KEPT))
     rig.put("etc/libvirt/qemu/x.xml", "<domain")
     seen = rig.witness.gate()
     assert (seen.domains, len(seen.tickets)) == ((), 1)
@@ -150,29 +159,29 @@ def test_a_damaged_domain_file_costs_the_domains_only(rig: Rig) -> None:
 
 def test_a_damaged_record_of_host_setup_is_unknown(rig: Rig) -> None:
     rig.put("var/lib/nvme-eraser/gate/setup.json", "{")
-    assert {seen.standing for seen in rig.witness.defences()} == {Standing.UNKNOWN}
+    assert {seen.standing for seen in rig.witness.defences()} == {DefenceStanding.UNKNOWN}
 
 
 def test_rules_are_held_against_what_host_setup_wrote(rig: Rig) -> None:
     setup.save(rig.state, setup.Setup((ADDRESS,)))
     rules = rig.witness.defences()[3]
-    assert (rules.defence, rules.standing) == (Defence.RULES, Standing.ABSENT)
+    assert (rules.defence, rules.standing) == (Defence.RULES, DefenceStanding.ABSENT)
     argv = ["host-setup", "--pci", ADDRESS, "--no-gate", "--root", str(rig.root)]
     assert cli.main(argv) == 0
-    assert rig.witness.defences()[3].standing is Standing.PRESENT
+    assert rig.witness.defences()[3].standing is DefenceStanding.PRESENT
 
 
 def test_a_look_that_hangs_does_not_hold_up_the_hello(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig.book(Entry(ADDRESS, ticket=KEPT))
+    rig.book(SlotEntry(ADDRESS, ticket=KEPT))
     go = threading.Event()
     monkeypatch.setattr(gate_status, "LOOK_SECONDS", 0.2)
     monkeypatch.setattr(rig.witness, "_defences", lambda: go.wait(30) and ())
     began = time.monotonic()
     seen = rig.witness.gate()
     assert time.monotonic() - began < 5
-    assert {each.standing for each in seen.defences} == {Standing.UNKNOWN}
+    assert {each.standing for each in seen.defences} == {DefenceStanding.UNKNOWN}
     assert len(seen.tickets) == 1
     go.set()
 
@@ -188,8 +197,8 @@ def test_the_command_line_says_it(
     assert cli.main([*argv, "-f", "json"]) == 1
     told = codec.decode(GateTestimony, json.loads(capsys.readouterr().out), "status")
     assert len(told.defences) == len(Defence)
-    well = tuple(replace(each, standing=Standing.PRESENT) for each in told.defences)
-    monkeypatch.setattr(Witness, "defences", lambda _: well)
+    well = tuple(replace(each, standing=DefenceStanding.PRESENT) for each in told.defences)
+    monkeypatch.setattr(GateStatus, "defences", lambda _: well)
     assert cli.main(argv) == 0
     rig.domain(MINE, "01", running=True)
     capsys.readouterr()
@@ -208,7 +217,7 @@ def answer(value: int, wait: threading.Event | None = None) -> Callable[[], int]
 
 def test_looks_are_taken_at_once_and_no_longer_than_agreed() -> None:
     never = threading.Event()
-    taking: Looks[int] = Looks()
+    taking: BoundedProbes[int] = BoundedProbes()
 
     def fail() -> int:
         raise DriveError("mute")
@@ -225,7 +234,7 @@ def test_looks_are_taken_at_once_and_no_longer_than_agreed() -> None:
 
 def test_one_look_at_a_time_and_a_late_answer_is_no_answer() -> None:
     late = threading.Event()
-    taking: Looks[int] = Looks()
+    taking: BoundedProbes[int] = BoundedProbes()
     assert taking.take({"a": answer(1, late)}, 0.1) == {}
     before = threading.active_count()
     for _ in range(5):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from eraser.agent import inventory
-from eraser.agent.inventory import Eyes
+from eraser.agent.inventory import DriveWatch
 from eraser.errors import DriveError
 from eraser.host import sysfs
 from eraser.protocol.identity import ControllerIdentity
@@ -31,12 +31,12 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     made = FakeHost(tmp_path)
     made.put(f"{FUNCTION}/class", "0x010802")
     made.put(f"{GROUP}/{ADDRESS}", "")
-    monkeypatch.setattr(Eyes, "_identity", lambda _self, _address: DRIVE)
+    monkeypatch.setattr(DriveWatch, "_identity", lambda _self, _address: DRIVE)
     return made
 
 
 def test_a_drive_at_rest(fake: FakeHost) -> None:
-    (drive,) = Eyes(fake.host).drives(())
+    (drive,) = DriveWatch(fake.host).drives(())
     assert (drive.address, drive.driver, drive.identity) == (ADDRESS, "nvme", DRIVE)
     assert (drive.group, drive.system) == ((), False)
 
@@ -61,27 +61,27 @@ def test_other_endpoints_of_the_group_are_told_and_bridges_are_not(fake: FakeHos
     for address, kind in MATES.items():
         fake.put(f"{GROUP}/{address}", "")
         fake.put(f"/sys/bus/pci/devices/{address}/class", kind)
-    drive = next(each for each in Eyes(fake.host).drives(()) if each.address == ADDRESS)
+    drive = next(each for each in DriveWatch(fake.host).drives(()) if each.address == ADDRESS)
     assert drive.group == ("0000:01:00.1", "0000:02:00.0")
 
 
 def test_without_a_group_nothing_is_claimed(fake: FakeHost) -> None:
     fake.path(f"{FUNCTION}/iommu_group").unlink()
-    (drive,) = Eyes(fake.host).drives(())
+    (drive,) = DriveWatch(fake.host).drives(())
     assert drive.group is None
 
 
 def test_the_systems_own_drive_is_told(fake: FakeHost) -> None:
     mounts = "22 1 259:1 / / rw - ext4 /dev/nvme5n1p1 rw"
     fake.put("/proc/1/mountinfo", mounts)
-    (drive,) = Eyes(fake.host).drives([ADDRESS])
+    (drive,) = DriveWatch(fake.host).drives([ADDRESS])
     assert (drive.system, drive.identity) == (True, None)
 
 
 def test_what_cannot_be_read_is_not_guessed(fake: FakeHost) -> None:
     fake.path("/proc/1/mountinfo").unlink()
     fake.path("/proc/1/mountinfo").mkdir()
-    (drive,) = Eyes(fake.host).drives(())
+    (drive,) = DriveWatch(fake.host).drives(())
     assert (drive.system, drive.identity) == (None, DRIVE)
 
 
@@ -93,20 +93,20 @@ def test_a_drive_that_can_have_virtual_functions(
 ) -> None:
     if total is not None:
         fake.put(f"{FUNCTION}/sriov_totalvfs", total)
-    (drive,) = Eyes(fake.host).drives(())
+    (drive,) = DriveWatch(fake.host).drives(())
     assert drive.sriov is sriov
 
 
 def test_without_process_1_the_systems_drive_is_unknown(fake: FakeHost) -> None:
     fake.path("/proc/1/ns/mnt").unlink()
-    (drive,) = Eyes(fake.host).drives(())
+    (drive,) = DriveWatch(fake.host).drives(())
     assert drive.system is None
 
 
 @pytest.mark.parametrize("driver", ["vfio-pci", None])
 def test_a_drive_that_is_not_at_rest_is_not_spoken_to(fake: FakeHost, driver: str | None) -> None:
     fake.driver(driver)
-    (drive,) = Eyes(fake.host).drives(())
+    (drive,) = DriveWatch(fake.host).drives(())
     assert (drive.driver, drive.identity) == (driver or "", None)
 
 
@@ -119,16 +119,16 @@ def test_a_mute_drive_costs_its_own_identity_only(
         fake.link(f"/sys/bus/pci/devices/{address}/driver", "../../drivers/nvme")
     go = threading.Event()
 
-    def identity(_self: Eyes, address: str) -> ControllerIdentity:
+    def identity(_self: DriveWatch, address: str) -> ControllerIdentity:
         if address == broken:
             raise DriveError("reset")
         if address == ADDRESS:
             go.wait(30)
         return DRIVE
 
-    monkeypatch.setattr(Eyes, "_identity", identity)
+    monkeypatch.setattr(DriveWatch, "_identity", identity)
     monkeypatch.setattr(inventory, "HELLO_SECONDS", 0.3)
-    eyes = Eyes(fake.host)
+    eyes = DriveWatch(fake.host)
     for _ in range(3):
         began = time.monotonic()
         found = {drive.address: drive.identity for drive in eyes.drives(())}
@@ -143,7 +143,7 @@ def test_a_late_word_of_a_drive_that_was_pulled_names_no_other(
     """The drive went to another slot of the host: named in both, both would be held."""
     let = threading.Event()
 
-    def identity(_self: Eyes, _address: str) -> ControllerIdentity:
+    def identity(_self: DriveWatch, _address: str) -> ControllerIdentity:
         let.wait(30)
         return DRIVE
 
@@ -156,9 +156,9 @@ def test_a_late_word_of_a_drive_that_was_pulled_names_no_other(
                 thread.join(30)
         return drive.identity
 
-    monkeypatch.setattr(Eyes, "_identity", identity)
+    monkeypatch.setattr(DriveWatch, "_identity", identity)
     monkeypatch.setattr(inventory, "HELLO_SECONDS", 0.0)
-    eyes = Eyes(fake.host)
+    eyes = DriveWatch(fake.host)
     assert hello() is None
     assert hello() == DRIVE
     fake.path(FUNCTION).rename(fake.path("/sys/elsewhere"))

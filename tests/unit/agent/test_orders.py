@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from eraser.agent.admission import StartLine
+from eraser.agent.admission import StartQueue
 from eraser.agent.hoststate import CONTROLLER_FILE, HostState, keygen
 from eraser.agent.orders import CaseLook, Pump
 from eraser.agent.runners import DiskCases
 from eraser.errors import DriveError
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
-from eraser.protocol.inbound import Kind
+from eraser.protocol.inbound import MessageKind
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.policy import Label
 from eraser.protocol.report import (
@@ -112,7 +112,7 @@ class World:
 
     state: HostState
     cases: FakeCases = field(default_factory=FakeCases)
-    sent: list[tuple[Kind, str]] = field(default_factory=list)
+    sent: list[tuple[MessageKind, str]] = field(default_factory=list)
     broker_up: bool = True
     now: float = 0.0
     max_running: int = 4
@@ -128,13 +128,13 @@ class World:
             cases=self.cases,
             send=self.send,
             version="1",
-            line=StartLine(self.max_running, self.state.directory / "pause"),
+            line=StartQueue(self.max_running, self.state.directory / "pause"),
             hello_interval=60,
             progress_interval=1,
             clock=lambda: self.now,
         )
 
-    def send(self, kind: Kind, token: str) -> None:
+    def send(self, kind: MessageKind, token: str) -> None:
         if not self.broker_up:
             raise ConnectionRefusedError("down")
         self.sent.append((kind, token))
@@ -153,7 +153,7 @@ class World:
         )
         return self.state.accept(CONTROLLER.sign(codec.canonical(order), ORDER_TYPE))
 
-    def payloads(self, kind: Kind, typ: str) -> list[bytes]:
+    def payloads(self, kind: MessageKind, typ: str) -> list[bytes]:
         """What arrived, every signature checked."""
         return [
             verify(token, self.state.key.public, typ, kind)
@@ -164,7 +164,7 @@ class World:
     def reports(self) -> list[EraseReport]:
         return [
             codec.load(EraseReport, raw, "report")
-            for raw in self.payloads(Kind.REPORT, REPORT_TYPE)
+            for raw in self.payloads(MessageKind.REPORT, REPORT_TYPE)
         ]
 
     def finish(self, order: EraseOrder) -> None:
@@ -267,7 +267,7 @@ def test_no_more_drives_than_allowed_are_erased_at_once(world: World) -> None:
 
 
 def details(world: World, order: EraseOrder) -> list[str]:
-    raw = world.payloads(Kind.PROGRESS, PROGRESS_TYPE)
+    raw = world.payloads(MessageKind.PROGRESS, PROGRESS_TYPE)
     seen = [codec.load(Progress, each, "progress") for each in raw]
     return [p.detail for p in seen if p.order_id == order.order_id]
 
@@ -330,11 +330,11 @@ def test_progress_is_sent_when_it_moves_and_not_too_often(world: World) -> None:
         world.turn(0.4)
     seen = [
         codec.load(Progress, raw, "progress")
-        for raw in world.payloads(Kind.PROGRESS, PROGRESS_TYPE)
+        for raw in world.payloads(MessageKind.PROGRESS, PROGRESS_TYPE)
     ]
     assert [(p.step, p.fraction) for p in seen] == [(Step.PROVE_IDLE, 0), (Step.ERASE, 0.1)]
     world.turn(1)
-    assert len(world.payloads(Kind.PROGRESS, PROGRESS_TYPE)) == 3
+    assert len(world.payloads(MessageKind.PROGRESS, PROGRESS_TYPE)) == 3
     assert [p.sequence for p in seen] == sorted({p.sequence for p in seen})
 
 
@@ -342,7 +342,9 @@ def test_hellos_come_at_once_and_then_at_their_interval(world: World) -> None:
     world.turn()
     world.turn(30)
     world.turn(31)
-    hellos = [codec.load(Hello, raw, "hello") for raw in world.payloads(Kind.HELLO, HELLO_TYPE)]
+    hellos = [
+        codec.load(Hello, raw, "hello") for raw in world.payloads(MessageKind.HELLO, HELLO_TYPE)
+    ]
     assert [hello.sequence for hello in hellos] == [1, 2]
     assert hellos[0].drives == (SeenDrive("0000:01:00.0", "nvme", IDENTITY),)
 
@@ -350,7 +352,7 @@ def test_hellos_come_at_once_and_then_at_their_interval(world: World) -> None:
 def test_a_drive_under_a_case_is_not_asked_for_its_identity(world: World) -> None:
     order = world.accept()
     world.turn()
-    (raw,) = world.payloads(Kind.HELLO, HELLO_TYPE)
+    (raw,) = world.payloads(MessageKind.HELLO, HELLO_TYPE)
     hello = codec.load(Hello, raw, "hello")
     assert hello.cases == (order.order_id,)
     assert hello.accepted == (AcceptedOrder(order.slot.address, order.order_id, order.generation),)

@@ -20,18 +20,18 @@ from eraser.defences import facts, setup
 from eraser.defences import standing as defences_standing
 from eraser.errors import BadInputError, BusyError, DriveError
 from eraser.host import slotwatch
-from eraser.host.slotwatch import Change, Known, Memory, compare
+from eraser.host.slotwatch import KnownSlot, Memory, SlotAction, compare
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import store as books
-from eraser.ownership.model import Book, Entry
+from eraser.ownership.model import Book, SlotEntry
 from eraser.protocol.ticket import TicketState
 from tests.unit.gate.parts import KEPT, OWNER
 
 A = "0000:01:00.0"
 B = "0000:02:00.0"
 IDS = "144d:a824:144d:a801"
-WAS = Known(A, 70, "nvme", IDS, "drive-1")
-AWAY = Known(A, 0, "", "", "")
+WAS = KnownSlot(A, 70, "nvme", IDS, "drive-1")
+AWAY = KnownSlot(A, 0, "", "", "")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ AWAY = Known(A, 0, "", "", "")
         (replace(WAS, drive=""), "", False),
     ],
 )
-def test_what_a_change_means(now: Known, void: str, ring: bool) -> None:
+def test_what_a_change_means(now: KnownSlot, void: str, ring: bool) -> None:
     change, kept = compare(WAS, now, same_boot=True)
     assert (bool(change.void), change.ring) == (bool(void), ring)
     assert void in change.void
@@ -65,7 +65,7 @@ def test_what_a_change_means(now: Known, void: str, ring: bool) -> None:
         (replace(WAS, directory=3, ids="8086:0a54:8086:0", drive=""), "another drive"),
     ],
 )
-def test_after_a_reboot_only_another_drive_counts(now: Known, void: str) -> None:
+def test_after_a_reboot_only_another_drive_counts(now: KnownSlot, void: str) -> None:
     change, _ = compare(WAS, now, same_boot=False)
     assert bool(change.void) == bool(void)
     assert void in change.void
@@ -74,21 +74,21 @@ def test_after_a_reboot_only_another_drive_counts(now: Known, void: str) -> None
 def test_what_is_known_of_a_drive_outlives_vfio_and_absence() -> None:
     _, kept = compare(WAS, replace(WAS, driver="vfio-pci", drive=""), same_boot=True)
     assert compare(kept, replace(WAS, drive="drive-2"), same_boot=True)[0].void
-    assert compare(kept, WAS, same_boot=True)[0] == Change(ring=True)
+    assert compare(kept, WAS, same_boot=True)[0] == SlotAction(ring=True)
     _, kept = compare(WAS, AWAY, same_boot=False)
     change, kept = compare(kept, replace(WAS, directory=9), same_boot=True)
-    assert change == Change(ring=True)
+    assert change == SlotAction(ring=True)
     assert compare(kept, replace(kept, drive="drive-2"), same_boot=True)[0].void
 
 
 def test_a_successor_inherits_nothing() -> None:
     _, kept = compare(WAS, replace(WAS, directory=71, drive=""), same_boot=True)
     assert kept.drive == ""
-    assert compare(kept, replace(kept, drive="drive-2"), same_boot=True)[0] == Change()
+    assert compare(kept, replace(kept, drive="drive-2"), same_boot=True)[0] == SlotAction()
 
 
 def test_a_slot_seen_for_the_first_time_is_only_remembered() -> None:
-    assert compare(None, WAS, same_boot=True) == (Change(), WAS)
+    assert compare(None, WAS, same_boot=True) == (SlotAction(), WAS)
 
 
 class Rig:
@@ -240,7 +240,7 @@ def test_a_slot_that_cannot_be_read_stops_no_other(
     watching.look()
     see = slotwatch.see
 
-    def broken(host: Host, address: str) -> Known:
+    def broken(host: Host, address: str) -> KnownSlot:
         if address == A:
             raise DriveError("no")
         return see(host, address)
@@ -303,8 +303,8 @@ def test_the_gates_own_book_is_what_is_voided(rig: Rig) -> None:
     with books.opened(rig.state) as book:
         book.write(
             Book(card.incarnation)
-            .with_entry(Entry(A, ticket=KEPT))
-            .with_entry(Entry(B, owner=OWNER))
+            .with_entry(SlotEntry(A, ticket=KEPT))
+            .with_entry(SlotEntry(B, owner=OWNER))
         )
     watching = watcher.Watcher(rig.state, rig.run, rig.host)
     watching.look()
@@ -330,8 +330,8 @@ def test_a_drive_that_came_back_before_its_erase_keeps_its_ticket(rig: Rig) -> N
     with books.opened(rig.state) as book:
         book.write(
             Book(card.incarnation)
-            .with_entry(Entry(A, ticket=KEPT, place=erased))
-            .with_entry(Entry(B, ticket=KEPT, place=erased))
+            .with_entry(SlotEntry(A, ticket=KEPT, place=erased))
+            .with_entry(SlotEntry(B, ticket=KEPT, place=erased))
         )
     assert erased != other
 
@@ -355,7 +355,7 @@ def test_a_drive_that_came_back_before_its_erase_and_left_after_it(rig: Rig) -> 
     card = keygen(rig.state, "cmp1")
     place = PciFunction(rig.host, A).place
     with books.opened(rig.state) as book:
-        book.write(Book(card.incarnation).with_entry(Entry(A, ticket=KEPT, place=place)))
+        book.write(Book(card.incarnation).with_entry(SlotEntry(A, ticket=KEPT, place=place)))
     rig.pull(A)
     watcher.Watcher(rig.state, rig.run, rig.host).look()
     kept = books.load(rig.state).entry(A).ticket

@@ -29,7 +29,7 @@ from eraser.case import (
 )
 from eraser.case.entries import Entry, Fingerprinted, Identified, Planted, Verified, WasReset
 from eraser.case.report import AfterLook
-from eraser.case.session import Book, Desk
+from eraser.case.session import CaseJournal, CaseSession
 from eraser.errors import IdentityError
 from eraser.host.sysfs import Host
 from eraser.protocol.identity import ControllerIdentity, Slot
@@ -236,12 +236,12 @@ class Bed:
 def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
     """A case whose only drive is the fake one."""
     made = Bed(tmp_path, FakeDrive(written=True))
-    real_note = Book.note
+    real_note = CaseJournal.note
 
-    def note(book: Book, entry: Entry) -> None:
+    def note(book: CaseJournal, entry: Entry) -> None:
         made.plug.act(lambda: real_note(book, entry))
 
-    def open_(desk: Desk) -> None:
+    def open_(desk: CaseSession) -> None:
         controller = FakeController(made.drive, made.plug)
         expected = desk.request.identity or desk.state.identity
         if expected is not None and expected != made.drive.identity:
@@ -251,29 +251,29 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
         monkeypatch.setattr(desk, "_controller", controller)
         monkeypatch.setattr(desk, "_hold", FakeHold())
 
-    def plant(desk: Desk, place: int) -> None:
+    def plant(desk: CaseSession, place: int) -> None:
         state = desk.state
         if place not in state.planted or place in state.uprooted:
             if made.drive.status not in (RUNNING, FAILED):
                 made.drive.write()
             desk.note(Planted(place, 1000, ()))
 
-    def fingerprint(desk: Desk) -> None:
+    def fingerprint(desk: CaseSession) -> None:
         if desk.state.fingerprinted is None:
             desk.note(Fingerprinted(10, ()))
 
-    def reset(desk: Desk) -> None:
+    def reset(desk: CaseSession) -> None:
         if desk.state.reset is None:
             desk.note(WasReset(""))
 
-    def verify(desk: Desk) -> None:
+    def verify(desk: CaseSession) -> None:
         if desk.state.verified is None:
             verdict = Verdict.NOT_ERASED if made.drive.written else made.verdict
             reasons = () if verdict is Verdict.ERASED else ("content",)
             desk.note(Verified(RECORD, verdict, reasons))
 
-    monkeypatch.setattr(Book, "note", note)
-    monkeypatch.setattr(Desk, "open", open_)
+    monkeypatch.setattr(CaseJournal, "note", note)
+    monkeypatch.setattr(CaseSession, "open", open_)
     monkeypatch.setattr(probes, "plant", plant)
     monkeypatch.setattr(probes, "fingerprint", fingerprint)
     monkeypatch.setattr(case_verify, "reset", reset)

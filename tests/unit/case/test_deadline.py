@@ -10,7 +10,7 @@ import pytest
 from eraser.case import session
 from eraser.case.entries import Began, Entry, Resumed, Spent
 from eraser.case.state import CaseState
-from eraser.ownership.model import Moment
+from eraser.ownership.model import SteadyTime
 from eraser.protocol.report import Step
 from tests.unit.case.fakes import ordered
 
@@ -22,11 +22,11 @@ STEPS = (Spent(Step.ERASE, 1000.0), Spent(Step.VERIFY, 500.0))
 
 def began(boot: str, seconds: float) -> Began:
     """By a time of day that is two days behind."""
-    return Began("work", AT, time.time() - 2 * DAY, Moment(boot, seconds))
+    return Began("work", AT, time.time() - 2 * DAY, SteadyTime(boot, seconds))
 
 
 def resumed(boot: str, seconds: float) -> Resumed:
-    return Resumed(AT, Moment(boot, seconds))
+    return Resumed(AT, SteadyTime(boot, seconds))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def resumed(boot: str, seconds: float) -> Resumed:
 def test_the_time_of_day_counts_for_nothing(
     monkeypatch: pytest.MonkeyPatch, entries: tuple[Entry, ...], used: float
 ) -> None:
-    monkeypatch.setattr(Moment, "now", classmethod(lambda cls: cls("now", 5000.0)))
+    monkeypatch.setattr(SteadyTime, "now", classmethod(lambda cls: cls("now", 5000.0)))
     state = CaseState()
     for entry in entries:
         state.apply(entry)

@@ -13,7 +13,7 @@ import pytest
 
 from eraser.case import session
 from eraser.case.entries import Identified
-from eraser.case.session import Book, Desk
+from eraser.case.session import CaseJournal, CaseSession
 from eraser.controller.lock import SlotLock
 from eraser.errors import DriveError
 from eraser.host.sysfs import Host
@@ -82,9 +82,9 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
     monkeypatch.setattr(session, "prove_idle", prove)
     files = CaseFiles.of(tmp_path, REQUEST)
     files.make()
-    book = Book(files)
+    book = CaseJournal(files)
     told: list[str] = []
-    desk = Desk(
+    desk = CaseSession(
         REQUEST, files, Host(), SlotLock(SLOT.address, tmp_path), book,
         lambda _step, _fraction, detail: told.append(detail),
     )  # fmt: skip
@@ -108,18 +108,20 @@ class KnownController:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path) -> Iterator[CaseSession]:
     quirk = Quirk(IDENTITY.model, "slow", firmware="FW*", limits=LimitOverrides(stuck=7200))
     policy = dataclasses.replace(REQUEST.policy, quirks=(quirk,))
     files = CaseFiles.of(tmp_path, REQUEST)
     files.make()
-    book = Book(files)
+    book = CaseJournal(files)
     request = dataclasses.replace(REQUEST, policy=policy)
-    yield Desk(request, files, Host(), SlotLock(SLOT.address, tmp_path), book, lambda *_: None)
+    yield CaseSession(
+        request, files, Host(), SlotLock(SLOT.address, tmp_path), book, lambda *_: None
+    )
     book.close()
 
 
-def test_the_quirks_of_the_very_drive_count_once_it_is_known(desk: Desk) -> None:
+def test_the_quirks_of_the_very_drive_count_once_it_is_known(desk: CaseSession) -> None:
     assert desk.limits.stuck == 5
     desk._controller = KnownController()  # type: ignore[assignment]
     desk.note(Identified(IDENTITY))

@@ -11,7 +11,7 @@ import pytest
 from eraser.case import run, verify
 from eraser.case.entries import Again, CommandEntry, Planned, WasReset
 from eraser.case.report import AfterLook
-from eraser.case.session import Desk
+from eraser.case.session import CaseSession
 from eraser.case.state import CaseState
 from eraser.controller.passthru import CommandError
 from eraser.protocol.policy import Label, Method
@@ -69,7 +69,7 @@ def test_what_the_drive_says_is_untouched_is_not_erased_again(bed: Bed, step: st
 def test_without_the_seal_the_write_counter_decides(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, now: int | None, rounds: int
 ) -> None:
-    def reset(desk: Desk) -> None:
+    def reset(desk: CaseSession) -> None:
         if desk.state.reset is None:
             desk.note(WasReset("", 7))
 
@@ -133,13 +133,13 @@ class Deaf(FakeController):
 
 def listen_to(bed: Bed, monkeypatch: pytest.MonkeyPatch, *, gone: bool) -> None:
     monkeypatch.setattr(Deaf, "gone", gone)
-    real = Desk.open
+    real = CaseSession.open
 
-    def open_(desk: Desk) -> None:
+    def open_(desk: CaseSession) -> None:
         real(desk)
         monkeypatch.setattr(desk, "_controller", Deaf(bed.drive, bed.plug))
 
-    monkeypatch.setattr(Desk, "open", open_)
+    monkeypatch.setattr(CaseSession, "open", open_)
 
 
 def test_a_look_that_is_not_answered_does_not_end_the_case(
@@ -172,11 +172,11 @@ def test_writes_under_our_hands_are_seen(
     """The seal is gone and writes were counted; either alone may be a habit of the drive."""
     seen: list[bool] = []
 
-    def reset(desk: Desk) -> None:
+    def reset(desk: CaseSession) -> None:
         if desk.state.reset is None:
             desk.note(WasReset("", 7))
 
-    def look_again(desk: Desk) -> AfterLook:
+    def look_again(desk: CaseSession) -> AfterLook:
         bed.drive.gde = gde
         seen.append(verify.written_after(desk))
         return AfterLook()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eraser.case import layout, restore, run
-from eraser.case.session import Desk
+from eraser.case.session import CaseSession
 from eraser.case.state import CaseState
 from eraser.controller.lock import SlotLock
 from eraser.controller.passthru import CommandError
@@ -72,7 +72,9 @@ def test_what_a_quirk_forbids_is_not_sent_to_a_restored_layout_either(
         skip=(Method.SANITIZE_BLOCK, Method.SANITIZE_CRYPTO),
     )
     made.policy = replace(made.policy, quirks=(lies,))
-    monkeypatch.setattr(Desk, "applied", property(lambda desk: apply(desk.policy, 0, "", "")))
+    monkeypatch.setattr(
+        CaseSession, "applied", property(lambda desk: apply(desk.policy, 0, "", ""))
+    )
     made.leave(OTHER_SECTORS)
     report = made.run()
     assert "sanitize" not in made.names()
@@ -181,7 +183,7 @@ def test_what_an_older_version_did_not_write_down_is_no_change(
     assert state.kept(1)
 
 
-def crash(_desk: Desk) -> None:
+def crash(_desk: CaseSession) -> None:
     raise Crash
 
 

@@ -17,7 +17,7 @@ from eraser.protocol.applied import apply
 from eraser.protocol.policy import LimitOverrides, Limits, Method, Policy, Quirk
 from eraser.protocol.report import Verdict
 from eraser.state import duration_files
-from eraser.state.durations import Row, Sample
+from eraser.state.durations import DurationSample, ModelDurations
 from eraser.state.journal import replace_durably
 from tests.unit.case.fakes import (  # noqa: F401 - a fixture
     IDENTITY,
@@ -53,8 +53,8 @@ class Uncounted(FakeDrive):
 def known(bed: Bed, *seconds: float) -> None:  # noqa: F811
     """Other drives of the model took so long on this host."""
     for method in (Method.SANITIZE_CRYPTO, BLOCK):
-        samples = tuple(Sample(f"drive{n}", each) for n, each in enumerate(seconds))
-        row = Row(IDENTITY.vendor_id, IDENTITY.model, "FW1", method, samples)
+        samples = tuple(DurationSample(f"drive{n}", each) for n, each in enumerate(seconds))
+        row = ModelDurations(IDENTITY.vendor_id, IDENTITY.model, "FW1", method, samples)
         path = duration_files._path(
             bed.files.state_dir, IDENTITY.vendor_id, IDENTITY.model, "FW1", method
         )

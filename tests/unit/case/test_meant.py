@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from eraser.case import session
-from eraser.case.session import Book, Desk
+from eraser.case.session import CaseJournal, CaseSession
 from eraser.cli import erase as cli_erase
 from eraser.cli import inspect
 from eraser.controller.lock import SlotLock
@@ -147,9 +147,9 @@ def test_another_drive_is_refused(
     request = dataclasses.replace(REQUEST, **({"identity": None} | meant))
     files = CaseFiles.of(tmp_path, request)
     files.make()
-    book = Book(files)
+    book = CaseJournal(files)
     lock = SlotLock(request.slot.address, tmp_path)
-    desk = Desk(request, files, Host(), lock, book, lambda *_told: None)
+    desk = CaseSession(request, files, Host(), lock, book, lambda *_told: None)
     controller: Any = SimpleNamespace(identity=lambda: IDENTITY)
     desk._controller = controller
     if refused:

@@ -14,8 +14,8 @@ from eraser.erase.plan import (
     OPCODE_SANITIZE,
     PURGE_REQUIRED,
     Capabilities,
+    ErasePlan,
     FormatTarget,
-    Plan,
     format_cdw10,
     make_plan,
 )
@@ -142,7 +142,7 @@ def test_fewer_methods_than_named_need_their_permission() -> None:
     assert make_plan(strict, FORMAT_ONLY, ONE).downgraded, "none at all is allow_clear's matter"
 
 
-def quirky(policy: Policy, **changes: object) -> Plan:
+def quirky(policy: Policy, **changes: object) -> ErasePlan:
     quirk = Quirk("M", "a reason", **changes)  # type: ignore[arg-type]
     return make_plan(policy, BOTH, ONE, apply(replace(policy, quirks=(quirk,)), 1, "M", "F"))
 

@@ -14,9 +14,9 @@ import pytest
 from eraser.case import probes, run, sanitize
 from eraser.case.entries import Entry, Fingerprinted, Identified, Inspected
 from eraser.case.report import AfterLook
-from eraser.case.session import Book, Desk
+from eraser.case.session import CaseJournal, CaseSession
 from eraser.case.state import CaseState
-from eraser.media.reader import Device
+from eraser.media.reader import BlockDevice
 from eraser.protocol.policy import Verification, VerificationMode
 from eraser.protocol.profile import NamespaceLayout
 from eraser.protocol.report import EraseReport, Verdict
@@ -116,20 +116,20 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
     made = Bed(
         tmp_path, FileDrive(media=media), request=dataclasses.replace(REQUEST, policy=policy)
     )
-    real_note = Book.note
+    real_note = CaseJournal.note
 
-    def note(book: Book, entry: Entry) -> None:
+    def note(book: CaseJournal, entry: Entry) -> None:
         made.plug.act(lambda: real_note(book, entry))
 
-    def open_(desk: Desk) -> None:
+    def open_(desk: CaseSession) -> None:
         assert isinstance(made.drive, FileDrive)
         if desk.state.identity is None:
             desk.note(Identified(IDENTITY))
         monkeypatch.setattr(desk, "_controller", FileController(made.drive, made.plug))
         monkeypatch.setattr(desk, "_hold", FileHold({1: str(media)}))
 
-    monkeypatch.setattr(Book, "note", note)
-    monkeypatch.setattr(Desk, "open", open_)
+    monkeypatch.setattr(CaseJournal, "note", note)
+    monkeypatch.setattr(CaseSession, "open", open_)
     monkeypatch.setattr(sanitize, "SETTLE_SECONDS", 0.02)
     facts = dataclasses.replace(FACTS, namespaces=(LAYOUT,))
     monkeypatch.setattr(run, "facts", lambda _controller: facts)
@@ -197,24 +197,28 @@ def test_a_liar_is_found_out(bed: Bed) -> None:
 def asked_for(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """The blocks that were read, or written, from now on: what a drive knows of its host."""
     found: set[int] = set()
-    scattered, in_a_row, write = Device.read_batches, Device.read_sequential, Device.write_block
+    scattered, in_a_row, write = (
+        BlockDevice.read_batches,
+        BlockDevice.read_sequential,
+        BlockDevice.write_block,
+    )
 
-    def read_batches(device: Device, indexes: Any) -> Any:
+    def read_batches(device: BlockDevice, indexes: Any) -> Any:
         wanted = list(indexes)
         found.update(wanted)
         return scattered(device, wanted)
 
-    def read_sequential(device: Device, start: int, stop: int) -> Any:
+    def read_sequential(device: BlockDevice, start: int, stop: int) -> Any:
         found.update(range(start, stop))
         return in_a_row(device, start, stop)
 
-    def write_block(device: Device, index: int, data: bytes, *, by_sector: bool) -> None:
+    def write_block(device: BlockDevice, index: int, data: bytes, *, by_sector: bool) -> None:
         found.add(index)
         write(device, index, data, by_sector=by_sector)
 
-    monkeypatch.setattr(Device, "read_batches", read_batches)
-    monkeypatch.setattr(Device, "read_sequential", read_sequential)
-    monkeypatch.setattr(Device, "write_block", write_block)
+    monkeypatch.setattr(BlockDevice, "read_batches", read_batches)
+    monkeypatch.setattr(BlockDevice, "read_sequential", read_sequential)
+    monkeypatch.setattr(BlockDevice, "write_block", write_block)
     return found
 
 

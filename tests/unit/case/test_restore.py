@@ -41,7 +41,7 @@ from eraser.case.entries import (
     Verified,
     WasReset,
 )
-from eraser.case.session import Book, Desk
+from eraser.case.session import CaseJournal, CaseSession
 from eraser.case.state import CaseState
 from eraser.controller.spec import SanitizeState
 from eraser.drive import hostmetadata
@@ -208,12 +208,12 @@ def make_bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfil
     fresh = LabController(bench)
     approved = profiles.propose(fresh.identity(), facts(fresh), survey(fresh), "approved")
     made = Bed(tmp_path, bench, approved)
-    real_note = Book.note
+    real_note = CaseJournal.note
 
-    def note(book: Book, entry: Entry) -> None:
+    def note(book: CaseJournal, entry: Entry) -> None:
         made.plug.act(lambda: real_note(book, entry))
 
-    def open_(desk: Desk) -> None:
+    def open_(desk: CaseSession) -> None:
         controller = Killable(made.bench)
         controller.plug = made.plug
         if desk.state.identity is None:
@@ -223,7 +223,7 @@ def make_bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfil
         monkeypatch.setattr(desk, "_controller", controller)
         monkeypatch.setattr(desk, "_hold", hold)
 
-    def plant(desk: Desk, place: int) -> None:
+    def plant(desk: CaseSession, place: int) -> None:
         state = desk.state
         if place not in state.planted or place in state.uprooted:
             there = tuple(layout.nsid for layout in probes.layouts(desk))
@@ -231,22 +231,22 @@ def make_bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfil
             made.planted.append((place, there))
             desk.note(Planted(place, 700 * bool(there), ()))
 
-    def fingerprint(desk: Desk) -> None:
+    def fingerprint(desk: CaseSession) -> None:
         if desk.state.fingerprinted is None:
             desk.note(Fingerprinted(10, ()))
 
-    def reset(desk: Desk) -> None:
+    def reset(desk: CaseSession) -> None:
         if desk.state.reset is None:
             desk.note(WasReset(""))
 
-    def verify(desk: Desk) -> None:
+    def verify(desk: CaseSession) -> None:
         if desk.state.verified is None:
             desk.note(Verified(RECORD, Verdict.ERASED, ()))
 
-    monkeypatch.setattr(Book, "note", note)
-    monkeypatch.setattr(Desk, "open", open_)
-    monkeypatch.setattr(Desk, "reclaim", lambda desk: desk.hold.take())
-    monkeypatch.setattr(Desk, "revoke", lambda _desk: None)
+    monkeypatch.setattr(CaseJournal, "note", note)
+    monkeypatch.setattr(CaseSession, "open", open_)
+    monkeypatch.setattr(CaseSession, "reclaim", lambda desk: desk.hold.take())
+    monkeypatch.setattr(CaseSession, "revoke", lambda _desk: None)
     monkeypatch.setattr(case_format.format_nvm, "send", sender(made))
     monkeypatch.setattr(probes, "plant", plant)
     monkeypatch.setattr(probes, "fingerprint", fingerprint)
@@ -718,7 +718,7 @@ def test_locks_are_taken_off_where_the_sanitize_ends_before_it_is_adopted(
     made.leave(Leftovers(reservation=1, write_protect={1: 1}))
     real = probes.fingerprint
 
-    def fingerprint(desk: Desk) -> None:
+    def fingerprint(desk: CaseSession) -> None:
         real(desk)
         while desk.sanitize_log()[1].state is SanitizeState.RUNNING:
             time.sleep(0.05)

@@ -12,7 +12,7 @@ import pytest
 
 from eraser.case import verify
 from eraser.errors import DriveError
-from eraser.media.reader import Device
+from eraser.media.reader import BlockDevice
 from eraser.proof.verify import Verifier
 from eraser.protocol.report import Verdict
 from tests.unit.case.fakes import Bed
@@ -23,7 +23,7 @@ __all__ = ["bed"]
 CRYPTO, BLOCK = 4, 2
 
 
-class Worn(Device):
+class Worn(BlockDevice):
     """A drive with eight blocks at its end that cannot be read until it was erased often enough."""
 
     heals_after = 0
@@ -96,7 +96,7 @@ def test_a_drive_that_remembers_after_its_second_reset(
 def test_a_drive_that_drops_writes_is_erased_and_not_handed_out(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Device, "write_block", lambda *_given, **_options: None)
+    monkeypatch.setattr(BlockDevice, "write_block", lambda *_given, **_options: None)
     report = bed.run()
     assert (report.verdict, report.fit) == (Verdict.ERASED, False), "the content still decides"
     assert re.search("called 6[4-6] writes done", " ".join(report.reasons))
@@ -130,7 +130,7 @@ def test_disks_that_come_back_under_other_names_are_not_read(
         if bed.drive.resets == 2:
             hold.paths = {1: "/dev/null"}
 
-    opened: Any = verify.Desk.open
+    opened: Any = verify.CaseSession.open
     hold: Any = None
 
     def open_(desk: Any) -> None:
@@ -139,7 +139,7 @@ def test_disks_that_come_back_under_other_names_are_not_read(
         hold = desk._hold
 
     monkeypatch.setattr(FileController, "reset", reset)
-    monkeypatch.setattr(verify.Desk, "open", open_)
+    monkeypatch.setattr(verify.CaseSession, "open", open_)
     report = bed.run()
     assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
     assert "expected the disks" in report.reasons[0]

@@ -9,7 +9,7 @@ import pytest
 from eraser.controller.spec import SanitizeLog
 from eraser.erase.sanitize import (
     AfterLoss,
-    Standing,
+    SanitizeStanding,
     Watchdog,
     after_loss,
     assess,
@@ -20,7 +20,7 @@ from eraser.protocol.report import Verdict
 
 NEVER, SUCCESS, RUNNING, FAILED, SUCCESS_DEALLOCATED = range(5)
 CRYPTO, BLOCK, FOREIGN = 4, 2, 0x0B
-VERDICTS = {Standing.SUCCEEDED: Verdict.ERASED, Standing.FAILED: Verdict.NOT_ERASED}
+VERDICTS = {SanitizeStanding.SUCCEEDED: Verdict.ERASED, SanitizeStanding.FAILED: Verdict.NOT_ERASED}
 
 
 def log(status: int, cdw10: int = 0, *, gde: bool = False, progress: int = 0xFFFF) -> SanitizeLog:
@@ -34,37 +34,52 @@ def log(status: int, cdw10: int = 0, *, gde: bool = False, progress: int = 0xFFF
     ("before", "now", "seen", "standing"),
     [
         # ours, and the log moved
-        (log(NEVER), log(SUCCESS, BLOCK, gde=True), False, Standing.SUCCEEDED),
-        (log(SUCCESS, CRYPTO, gde=True), log(SUCCESS, BLOCK, gde=True), False, Standing.SUCCEEDED),
-        (log(SUCCESS, BLOCK), log(SUCCESS, BLOCK, gde=True), False, Standing.SUCCEEDED),
-        (log(SUCCESS, BLOCK, gde=True), log(SUCCESS, BLOCK, gde=True), True, Standing.SUCCEEDED),
-        (log(FAILED, BLOCK), log(SUCCESS, BLOCK), False, Standing.SUCCEEDED),
-        (log(NEVER), log(SUCCESS_DEALLOCATED, BLOCK), False, Standing.SUCCEEDED),
+        (log(NEVER), log(SUCCESS, BLOCK, gde=True), False, SanitizeStanding.SUCCEEDED),
+        (
+            log(SUCCESS, CRYPTO, gde=True),
+            log(SUCCESS, BLOCK, gde=True),
+            False,
+            SanitizeStanding.SUCCEEDED,
+        ),
+        (log(SUCCESS, BLOCK), log(SUCCESS, BLOCK, gde=True), False, SanitizeStanding.SUCCEEDED),
+        (
+            log(SUCCESS, BLOCK, gde=True),
+            log(SUCCESS, BLOCK, gde=True),
+            True,
+            SanitizeStanding.SUCCEEDED,
+        ),
+        (log(FAILED, BLOCK), log(SUCCESS, BLOCK), False, SanitizeStanding.SUCCEEDED),
+        (log(NEVER), log(SUCCESS_DEALLOCATED, BLOCK), False, SanitizeStanding.SUCCEEDED),
         # a success that is not ours, or not new: the classic false pass
-        (log(SUCCESS, BLOCK, gde=True), log(SUCCESS, BLOCK, gde=True), False, Standing.STALE),
-        (log(SUCCESS, BLOCK), log(SUCCESS, BLOCK), False, Standing.STALE),
-        (log(NEVER), log(SUCCESS, CRYPTO, gde=True), False, Standing.STALE),
-        (log(NEVER), log(SUCCESS, CRYPTO, gde=True), True, Standing.STALE),
-        (None, log(SUCCESS, BLOCK, gde=True), False, Standing.STALE),
+        (
+            log(SUCCESS, BLOCK, gde=True),
+            log(SUCCESS, BLOCK, gde=True),
+            False,
+            SanitizeStanding.STALE,
+        ),
+        (log(SUCCESS, BLOCK), log(SUCCESS, BLOCK), False, SanitizeStanding.STALE),
+        (log(NEVER), log(SUCCESS, CRYPTO, gde=True), False, SanitizeStanding.STALE),
+        (log(NEVER), log(SUCCESS, CRYPTO, gde=True), True, SanitizeStanding.STALE),
+        (None, log(SUCCESS, BLOCK, gde=True), False, SanitizeStanding.STALE),
         # nothing ran at all (libnvme 1.12 gave an all-zero log with success)
-        (log(NEVER), log(NEVER), False, Standing.NOTHING),
-        (log(SUCCESS, BLOCK), log(NEVER), False, Standing.NOTHING),
+        (log(NEVER), log(NEVER), False, SanitizeStanding.NOTHING),
+        (log(SUCCESS, BLOCK), log(NEVER), False, SanitizeStanding.NOTHING),
         # failures
-        (log(NEVER), log(FAILED, BLOCK), False, Standing.FAILED),
-        (log(FAILED, BLOCK), log(FAILED, BLOCK), False, Standing.FAILED),
+        (log(NEVER), log(FAILED, BLOCK), False, SanitizeStanding.FAILED),
+        (log(FAILED, BLOCK), log(FAILED, BLOCK), False, SanitizeStanding.FAILED),
         # not at its end
-        (log(NEVER), log(RUNNING, BLOCK, progress=5), False, Standing.RUNNING),
-        (log(NEVER), log(RUNNING, FOREIGN, progress=5), False, Standing.FOREIGN),
-        (None, log(SUCCESS, BLOCK, gde=True), True, Standing.SUCCEEDED),
+        (log(NEVER), log(RUNNING, BLOCK, progress=5), False, SanitizeStanding.RUNNING),
+        (log(NEVER), log(RUNNING, FOREIGN, progress=5), False, SanitizeStanding.FOREIGN),
+        (None, log(SUCCESS, BLOCK, gde=True), True, SanitizeStanding.SUCCEEDED),
     ],
 )
 def test_assess(
-    before: SanitizeLog | None, now: SanitizeLog, seen: bool, standing: Standing
+    before: SanitizeLog | None, now: SanitizeLog, seen: bool, standing: SanitizeStanding
 ) -> None:
     found = assess(BLOCK, before, now, running_seen=seen)
     assert found.standing is standing
     assert verdict(found) is VERDICTS.get(standing, Verdict.UNKNOWN)
-    assert found.reason or standing is Standing.SUCCEEDED
+    assert found.reason or standing is SanitizeStanding.SUCCEEDED
     assert "\n" not in found.reason
 
 
@@ -74,7 +89,7 @@ def test_a_purge_that_was_asked_for_has_to_be_reported(purged: bool) -> None:
     asked = BLOCK | 1 << 11
     now = log(SUCCESS | purged << 11, asked, gde=True)
     found = assess(asked, log(NEVER), now, running_seen=True)
-    assert found.standing is (Standing.SUCCEEDED if purged else Standing.CLEARED)
+    assert found.standing is (SanitizeStanding.SUCCEEDED if purged else SanitizeStanding.CLEARED)
     assert (verdict(found) is Verdict.ERASED) == purged
     assert ("PRGD" in found.reason) == (not purged)
     assert after_loss(asked, log(NEVER), now) is AfterLoss.TAKE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eraser.protocol.condition import Expected
+from eraser.protocol.condition import ExpectedCondition
 from eraser.protocol.report import Outcome
 from tests.lab.nvme.profile import DriveProfile
 from tests.unit.case.test_restore import DRIVE, Bed, fit, make_bed
@@ -21,7 +21,7 @@ def bed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: DriveProfile, named: int | None
 ) -> Bed:
     made = make_bed(tmp_path, monkeypatch, drive)
-    condition = None if named is None else replace(made.profile.condition or Expected())
+    condition = None if named is None else replace(made.profile.condition or ExpectedCondition())
     if condition is not None and named is not None:
         condition = replace(condition, controllers=named)
     made.profile = replace(made.profile, condition=condition)

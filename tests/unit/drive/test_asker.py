@@ -24,12 +24,12 @@ from eraser.controller.passthru import (
     CommandError,
     result_of,
 )
-from eraser.controller.probe_process import Asker, Question
+from eraser.controller.probe_process import Asker, ReadCommand
 from eraser.errors import BusyError, DriveError
 from tests.unit.drive.fakehost import ADDRESS
 
 Submit = Callable[..., tuple[int, int, bytes]]
-LOG = Question(GET_LOG_PAGE, 0xFFFF_FFFF, 0x007F_8002, 1, 2, 512, 5.0)
+LOG = ReadCommand(GET_LOG_PAGE, 0xFFFF_FFFF, 0x007F_8002, 1, 2, 512, 5.0)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_everything_else_goes_by_nvme_cli(queue: AdminQueue, opcode: int) -> Non
     with pytest.raises(DriveError, match="/no/nvme-cli"):
         queue.admin(opcode, timeout=5)
     with pytest.raises(DriveError, match="reading command"):
-        queue.asker.ask(Question(opcode, 0, 0, 0, 0, 0, 5.0), 5.0)
+        queue.asker.ask(ReadCommand(opcode, 0, 0, 0, 0, 0, 5.0), 5.0)
     with pytest.raises(DriveError, match="/no/nvme-cli"):
         queue.admin(GET_LOG_PAGE, io="/dev/nvme5n1", timeout=5)
 

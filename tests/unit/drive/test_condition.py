@@ -23,7 +23,7 @@ from eraser.drive.inspect import facts
 from eraser.drive.residues import residues
 from eraser.errors import BadInputError, DriveError
 from eraser.protocol import codec
-from eraser.protocol.condition import Condition, Expected, Reservation, SecurityState
+from eraser.protocol.condition import Condition, ExpectedCondition, Reservation, SecurityState
 from eraser.protocol.policy import Label, Method
 from eraser.protocol.profile import FeatureRule, Profile
 from eraser.protocol.report import ControllerFacts
@@ -270,7 +270,9 @@ def test_nonsense_about_locks_holds_under_an_older_profile_too(
     identity, rules = controller.identity(), survey(controller)
     lines = profile.compare(replace(wanted, condition=None), identity, found, rules)
     assert [f"answer about {what}" in line for line in lines] == [True] * said
-    known = replace(wanted, condition=replace(wanted.condition or Expected(), unreadable=(what,)))
+    known = replace(
+        wanted, condition=replace(wanted.condition or ExpectedCondition(), unreadable=(what,))
+    )
     assert profile.compare(known, identity, found, rules) == (), "a habit of the model"
 
 
@@ -552,7 +554,7 @@ def test_capacity_that_nobody_has_read_is_a_residue() -> None:
 
 def test_expectations_have_no_place_for_locks() -> None:
     """Whatever a person writes into a profile, no locked or reserved drive is handed out."""
-    assert not {"reservations", "protected"} & set(Expected.__dataclass_fields__)
+    assert not {"reservations", "protected"} & set(ExpectedCondition.__dataclass_fields__)
 
 
 @pytest.mark.parametrize(

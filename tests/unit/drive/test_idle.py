@@ -318,7 +318,7 @@ def test_a_libvirt_that_ends_while_its_domains_are_read_proves_nothing(
     contained_libvirt(fake)
     read = domains._listed
 
-    def listed(host: Host, view: str) -> Iterator[domains.Listed]:
+    def listed(host: Host, view: str) -> Iterator[domains.ListedDomain]:
         if view:
             fake.path("/proc/90").rename(fake.path("/proc/gone"))
         return read(host, view)

@@ -6,7 +6,7 @@ import dataclasses
 
 from eraser.controller.spec import SanitizeState
 from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen, SlotFacts, Starting
-from eraser.ownership.model import Allowance, Book, Entry, KeptTicket, Moment, Owner, PciIds
+from eraser.ownership.model import Allowance, Book, KeptTicket, Owner, PciIds, SlotEntry, SteadyTime
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.ticket import Counters, Ticket, TicketState
 
@@ -21,7 +21,7 @@ THEIRS = "22222222-2222-2222-2222-222222222222"
 STARTING = Starting(MINE, "instance-1")
 AT = "2026-11-21T12:00:00.000+00:00"
 LATER = "2026-11-21T13:00:00.000+00:00"
-NOW = Moment("boot-1", 1000.0)
+NOW = SteadyTime("boot-1", 1000.0)
 REPORTED = Counters(1000, 40, 7, True)
 TICKET = Ticket(
     ORDER_ID, Slot("compute-1", ADDRESS), DRIVE, 5, INCARNATION, "c" * 64, REPORTED, 100
@@ -33,8 +33,8 @@ OWNER = Owner(
 ALLOWED = Allowance("operator", "the disk is fine", AT, "")
 SEEN = DriveSeen("nvme", DRIVE, REPORTED, SanitizeState.SUCCESS)
 CASE = CaseSeen(CaseStanding.ERASED, ORDER_ID, 5, DRIVE)
-FACTS = SlotFacts(ADDRESS, Entry(ADDRESS, ticket=KEPT), SEEN, CASE, INCARNATION)
-OWNED = dataclasses.replace(FACTS, entry=Entry(ADDRESS, owner=OWNER))
+FACTS = SlotFacts(ADDRESS, SlotEntry(ADDRESS, ticket=KEPT), SEEN, CASE, INCARNATION)
+OWNED = dataclasses.replace(FACTS, entry=SlotEntry(ADDRESS, owner=OWNER))
 EMPTY = Book(INCARNATION)
 
 

@@ -13,11 +13,11 @@ from eraser.errors import BadInputError
 from eraser.gate import accept_ticket
 from eraser.gate.adopting import adopt_all, allow
 from eraser.gate.adoption import Adopted
-from eraser.gate.rules import Way
+from eraser.gate.rules import AdmittedBy
 from eraser.ownership import audit
 from eraser.ownership import store as books
 from eraser.ownership.facts import DriveSeen
-from eraser.ownership.model import Entry, PciIds
+from eraser.ownership.model import PciIds, SlotEntry
 from eraser.ownership.store import BookError
 from eraser.protocol.report import Outcome
 from eraser.protocol.ticket import LastOwner
@@ -77,7 +77,7 @@ def test_guests_that_are_there_are_recorded_and_start_again(world: World) -> Non
     assert adopt(world).owners == (), "again is the same as once"
     assert world.book == before
     (admission,) = world.check(domain(ADDRESS)).admissions
-    assert admission.way is Way.OWNER
+    assert admission.way is AdmittedBy.OWNER
     refused(world, domain(OTHER_ADDRESS), "'on'")
     world.slot(OTHER_ADDRESS)
     assert world.check(domain(OTHER_ADDRESS, uuid=THEIRS)).admissions
@@ -110,7 +110,7 @@ def test_two_guests_on_one_drive_are_named_and_neither_gets_it(world: World) -> 
 
 def test_another_owner_is_never_overwritten(world: World) -> None:
     world.slot(ADDRESS)
-    world.know(Entry(ADDRESS, owner=owner(domain=THEIRS, name="old")))
+    world.know(SlotEntry(ADDRESS, owner=owner(domain=THEIRS, name="old")))
     define(world, "a", domain(ADDRESS))
     found = adopt(world)
     assert found.owners == ()
@@ -121,11 +121,11 @@ def test_another_owner_is_never_overwritten(world: World) -> None:
 @pytest.mark.parametrize(
     "entry",
     [
-        Entry(ADDRESS, ticket=KEPT),
-        Entry(ADDRESS, last_owner=LastOwner(THEIRS, "old", AT, AT)),
+        SlotEntry(ADDRESS, ticket=KEPT),
+        SlotEntry(ADDRESS, last_owner=LastOwner(THEIRS, "old", AT, AT)),
     ],
 )
-def test_a_slot_that_the_gate_handled_is_not_adopted_later(world: World, entry: Entry) -> None:
+def test_a_slot_that_the_gate_handled_is_not_adopted_later(world: World, entry: SlotEntry) -> None:
     """A domain that was refused stands defined: adopting must not let it in."""
     world.slot(ADDRESS)
     world.know(entry)
@@ -236,7 +236,7 @@ def test_a_persons_word_passes_once_and_is_accounted_for(world: World) -> None:
     world.slot(OTHER_ADDRESS)
     document = domain(ADDRESS, OTHER_ADDRESS)
     allow(world.state, [ADDRESS, OTHER_ADDRESS], "tenant waits", "alice (sudo)", "")
-    assert {each.way for each in world.check(document).admissions} == {Way.ALLOWANCE}
+    assert {each.way for each in world.check(document).admissions} == {AdmittedBy.ALLOWANCE}
     assert {used.by for used in world.book.used_allowances} == {"alice (sudo)"}
     assert {used.domain for used in world.book.used_allowances} == {STARTING.uuid}
     lines = audit.audit_file(world.state).read_text().splitlines()
@@ -293,6 +293,6 @@ def test_who_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_owner_of_the_world_is_the_parts(world: World) -> None:
-    world.know(Entry(ADDRESS, owner=dataclasses.replace(OWNER, let_in=None)))
+    world.know(SlotEntry(ADDRESS, owner=dataclasses.replace(OWNER, let_in=None)))
     world.slot(ADDRESS, SEEN)
     assert world.check(domain(ADDRESS)).admissions

@@ -15,7 +15,7 @@ import pytest
 
 from eraser.errors import BusyError
 from eraser.ownership import store as books
-from eraser.ownership.model import MAX_USED_ALLOWANCES, Book, Entry
+from eraser.ownership.model import MAX_USED_ALLOWANCES, Book, SlotEntry
 from eraser.protocol import codec
 from eraser.protocol.ticket import AllowanceUsed, TicketState
 from eraser.state.hostcard import CARD_FILE, HostCard
@@ -30,8 +30,8 @@ from tests.unit.gate.parts import (
     kept,
 )
 
-FULL = EMPTY.with_entry(Entry(OTHER_ADDRESS, owner=OWNER, ticket=KEPT)).with_entry(
-    Entry(ADDRESS, owner=OWNER, ticket=KEPT, allowance=ALLOWED)
+FULL = EMPTY.with_entry(SlotEntry(OTHER_ADDRESS, owner=OWNER, ticket=KEPT)).with_entry(
+    SlotEntry(ADDRESS, owner=OWNER, ticket=KEPT, allowance=ALLOWED)
 )
 
 
@@ -186,8 +186,8 @@ def test_a_book_that_did_not_change_is_not_written(state: Path) -> None:
 
 
 def test_tickets_as_a_hello_tells_them() -> None:
-    book = EMPTY.with_entry(Entry(ADDRESS, ticket=kept(state=TicketState.VOID, reason="why")))
-    (seen,) = books.seen_tickets(book.with_entry(Entry(OTHER_ADDRESS, owner=OWNER)))
+    book = EMPTY.with_entry(SlotEntry(ADDRESS, ticket=kept(state=TicketState.VOID, reason="why")))
+    (seen,) = books.seen_tickets(book.with_entry(SlotEntry(OTHER_ADDRESS, owner=OWNER)))
     assert (seen.address, seen.generation, seen.state, seen.reason) == (
         ADDRESS,
         5,
@@ -206,4 +206,4 @@ def test_used_words_do_not_pile_up() -> None:
 
 def test_a_slot_stands_once() -> None:
     with pytest.raises(ValueError, match="twice"):
-        dataclasses.replace(EMPTY, entries=(Entry(ADDRESS), Entry(ADDRESS)))
+        dataclasses.replace(EMPTY, entries=(SlotEntry(ADDRESS), SlotEntry(ADDRESS)))

@@ -10,7 +10,7 @@ import pytest
 from eraser.host import domains
 from eraser.ownership import revoke as gate
 from eraser.ownership import store as books
-from eraser.ownership.model import Book, Entry
+from eraser.ownership.model import Book, SlotEntry
 from eraser.protocol.report import Outcome, Verdict
 from eraser.protocol.ticket import LastOwner, TicketState
 from tests.unit.case.fakes import IDENTITY, RUNNING, SLOT, Bed, Crash, Plug, bed, ordered
@@ -18,7 +18,7 @@ from tests.unit.gate.parts import ALLOWED, KEPT, OWNER
 
 __all__ = ["bed"]
 
-ENTRY = Entry(
+ENTRY = SlotEntry(
     SLOT.address,
     owner=dataclasses.replace(OWNER, identity=IDENTITY, incarnation="", let_in=None),
     ticket=KEPT,
@@ -38,8 +38,8 @@ def state(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def exists(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = domains.Named("instance-1", OWNER.domain, frozenset(), frozenset())
-    listed = (domains.Listed("/etc/libvirt/qemu/i.xml", False, named),)
+    named = domains.NamedDomain("instance-1", OWNER.domain, frozenset(), frozenset())
+    listed = (domains.ListedDomain("/etc/libvirt/qemu/i.xml", False, named),)
     monkeypatch.setattr(gate.domains, "listed", lambda _host: listed)
 
 

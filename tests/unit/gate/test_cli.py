@@ -16,7 +16,7 @@ from eraser.gate import door
 from eraser.gate.admit import GateRefusedError
 from eraser.host import slotwatch
 from eraser.ownership import store as books
-from eraser.ownership.model import Entry
+from eraser.ownership.model import SlotEntry
 from eraser.protocol import codec
 from eraser.protocol.ticket import TICKET_TYPE
 from eraser.protocol.transport.signing import PrivateKey
@@ -140,7 +140,7 @@ def test_intake_says_why_it_has_to_come_again(
 def test_rest(gate: World, capsys: pytest.CaptureFixture[str]) -> None:
     gate.slot(ADDRESS)
     gate.fake.put("/proc/sys/kernel/random/boot_id", "boot-1")
-    gate.know(Entry(ADDRESS, owner=OWNER))
+    gate.know(SlotEntry(ADDRESS, owner=OWNER))
     assert call(gate, "rest", "--pci", ADDRESS) == 0
     assert "the watcher has not looked" in capsys.readouterr().out
     known = slotwatch.see(gate.host, ADDRESS)
@@ -150,6 +150,6 @@ def test_rest(gate: World, capsys: pytest.CaptureFixture[str]) -> None:
     found = gate.book.entry(ADDRESS).owner
     assert found is not None
     assert found.rest == SEEN.counters
-    gate.know(Entry(ADDRESS, owner=owner(left="it vanished")))
+    gate.know(SlotEntry(ADDRESS, owner=owner(left="it vanished")))
     assert call(gate, "show") == 0
     assert "may have been elsewhere: 'it vanished'" in capsys.readouterr().out

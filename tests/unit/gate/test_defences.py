@@ -27,7 +27,7 @@ from eraser.gate import hookfile
 from eraser.gate.hookfile import HOOK, HookSettings
 from eraser.host import daemons
 from eraser.host.sysfs import Host
-from eraser.protocol.ticket import Defence, DefenceSeen, Standing
+from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding
 
 TEXT = b"#!/bin/sh\n"
 NOW = 1_000_000.0
@@ -59,8 +59,10 @@ def view(**changes: object) -> LibvirtSeen:
 
 
 def test_all_as_it_should_be() -> None:
-    assert defences_standing.hook(LIBVIRT) == DefenceSeen(Defence.HOOK, Standing.PRESENT, HOOK)
-    assert defences_standing.loaded(LIBVIRT).standing is Standing.PRESENT
+    assert defences_standing.hook(LIBVIRT) == DefenceSeen(
+        Defence.HOOK, DefenceStanding.PRESENT, HOOK
+    )
+    assert defences_standing.loaded(LIBVIRT).standing is DefenceStanding.PRESENT
 
 
 @pytest.mark.parametrize(
@@ -94,18 +96,18 @@ def test_all_as_it_should_be() -> None:
 )
 def test_a_hook_that_is_not_ours_or_does_not_run(seen: LibvirtSeen, says: str) -> None:
     found = defences_standing.hook(seen)
-    assert found.standing is Standing.ABSENT
+    assert found.standing is DefenceStanding.ABSENT
     assert says in found.detail
 
 
 def test_in_a_sticky_directory_roots_own_stays_roots() -> None:
     seen = view(parents={"/tmp": replace(DIRECTORY, mode=0o41777)})
-    assert defences_standing.hook(seen).standing is Standing.PRESENT
+    assert defences_standing.hook(seen).standing is DefenceStanding.PRESENT
 
 
 def test_without_libvirt_nothing_is_missing() -> None:
-    assert defences_standing.hook(GONE).standing is Standing.NOT_APPLICABLE
-    assert defences_standing.loaded(GONE).standing is Standing.NOT_APPLICABLE
+    assert defences_standing.hook(GONE).standing is DefenceStanding.NOT_APPLICABLE
+    assert defences_standing.loaded(GONE).standing is DefenceStanding.NOT_APPLICABLE
 
 
 CHANGED = FILE.changed / 1e9
@@ -116,19 +118,19 @@ BEFORE = replace(DAEMON, started_at=CHANGED - 9)
 @pytest.mark.parametrize(
     ("daemon", "standing"),
     [
-        (BEFORE, Standing.ABSENT),
-        (replace(DAEMON, started_at=CHANGED + 1), Standing.ABSENT),
-        (replace(DAEMON, started_at=CHANGED + 3), Standing.PRESENT),
-        (replace(BEFORE, called_at=CHANGED + 1), Standing.PRESENT),
+        (BEFORE, DefenceStanding.ABSENT),
+        (replace(DAEMON, started_at=CHANGED + 1), DefenceStanding.ABSENT),
+        (replace(DAEMON, started_at=CHANGED + 3), DefenceStanding.PRESENT),
+        (replace(BEFORE, called_at=CHANGED + 1), DefenceStanding.PRESENT),
         # It called an older file; it may have found an empty directory before the present one.
-        (replace(BEFORE, called_at=CHANGED - 1), Standing.ABSENT),
-        (replace(BEFORE, told=((FILE.inode, FILE.changed),)), Standing.PRESENT),
-        (replace(BEFORE, told=((FILE.inode, 3), (8, FILE.changed))), Standing.ABSENT),
-        (replace(DAEMON, called_at=NOW, view=NOWHERE), Standing.ABSENT),
+        (replace(BEFORE, called_at=CHANGED - 1), DefenceStanding.ABSENT),
+        (replace(BEFORE, told=((FILE.inode, FILE.changed),)), DefenceStanding.PRESENT),
+        (replace(BEFORE, told=((FILE.inode, 3), (8, FILE.changed))), DefenceStanding.ABSENT),
+        (replace(DAEMON, called_at=NOW, view=NOWHERE), DefenceStanding.ABSENT),
     ],
 )
 def test_a_daemon_counts_only_with_proof_that_it_calls_hooks(
-    daemon: DaemonSeen, standing: Standing
+    daemon: DaemonSeen, standing: DefenceStanding
 ) -> None:
     assert defences_standing.loaded(replace(LIBVIRT, daemons=(daemon,))).standing is standing
     both = replace(LIBVIRT, daemons=(DAEMON, daemon))
@@ -136,49 +138,51 @@ def test_a_daemon_counts_only_with_proof_that_it_calls_hooks(
 
 
 def test_the_next_daemon_finds_a_hook_that_is_there() -> None:
-    assert defences_standing.loaded(replace(LIBVIRT, daemons=())).standing is Standing.PRESENT
+    assert (
+        defences_standing.loaded(replace(LIBVIRT, daemons=())).standing is DefenceStanding.PRESENT
+    )
     none = replace(LIBVIRT, daemons=(), idle_view=NOWHERE)
-    assert defences_standing.loaded(none).standing is Standing.ABSENT
+    assert defences_standing.loaded(none).standing is DefenceStanding.ABSENT
 
 
 def test_every_nova_compute_needs_the_patch() -> None:
-    assert defences_standing.patch(()).standing is Standing.NOT_APPLICABLE
+    assert defences_standing.patch(()).standing is DefenceStanding.NOT_APPLICABLE
     good = NovaComputeSeen(5, ("nvme-quarantine-patch:1:34.0.0",), 1.0)
     bare = NovaComputeSeen(6, (), 600.0)
-    assert defences_standing.patch([good]).standing is Standing.PRESENT
+    assert defences_standing.patch([good]).standing is DefenceStanding.PRESENT
     found = defences_standing.patch([good, bare])
-    assert found.standing is Standing.ABSENT
+    assert found.standing is DefenceStanding.ABSENT
     assert "process 6" in found.detail
 
 
 def test_a_nova_compute_that_has_only_just_started_costs_no_free_slot() -> None:
     old, young = NovaComputeSeen(6, (), 61.0), NovaComputeSeen(7, (), 5.0)
     found = defences_standing.patch([young])
-    assert found.standing is Standing.UNKNOWN
+    assert found.standing is DefenceStanding.UNKNOWN
     assert "process 7" in found.detail
-    assert defences_standing.patch([young, old]).standing is Standing.ABSENT
+    assert defences_standing.patch([young, old]).standing is DefenceStanding.ABSENT
 
 
 def test_rules_need_a_record_and_no_drift() -> None:
-    assert defences_standing.rules(None, ()).standing is Standing.ABSENT
-    assert defences_standing.rules(("0000:01:00.0",), ("x",)).standing is Standing.ABSENT
-    assert defences_standing.rules(("0000:01:00.0",), ()).standing is Standing.PRESENT
+    assert defences_standing.rules(None, ()).standing is DefenceStanding.ABSENT
+    assert defences_standing.rules(("0000:01:00.0",), ("x",)).standing is DefenceStanding.ABSENT
+    assert defences_standing.rules(("0000:01:00.0",), ()).standing is DefenceStanding.PRESENT
 
 
 @pytest.mark.parametrize(
     ("held", "silent", "standing"),
     [
-        (True, 1.0, Standing.PRESENT),
-        (True, 61.0, Standing.ABSENT),
-        (True, None, Standing.ABSENT),
+        (True, 1.0, DefenceStanding.PRESENT),
+        (True, 61.0, DefenceStanding.ABSENT),
+        (True, None, DefenceStanding.ABSENT),
         # It may be restarting: free slots are not taken back for that.
-        (False, 1.0, Standing.UNKNOWN),
-        (False, 61.0, Standing.ABSENT),
-        (False, None, Standing.ABSENT),
+        (False, 1.0, DefenceStanding.UNKNOWN),
+        (False, 61.0, DefenceStanding.ABSENT),
+        (False, None, DefenceStanding.ABSENT),
     ],
 )
 def test_the_watcher_runs_and_gives_signs_of_life(
-    held: bool, silent: float | None, standing: Standing
+    held: bool, silent: float | None, standing: DefenceStanding
 ) -> None:
     assert (
         defences_standing.watcher(defences_standing.WatcherSeen(held, silent)).standing is standing
@@ -248,7 +252,9 @@ def machine(tmp_path: Path) -> Machine:
 
 def owned_by_root(seen: DefenceSeen) -> bool:
     """Present; or absent for nothing but who runs the tests."""
-    return seen.standing is Standing.PRESENT or (os.geteuid() != 0 and "root's" in seen.detail)
+    return seen.standing is DefenceStanding.PRESENT or (
+        os.geteuid() != 0 and "root's" in seen.detail
+    )
 
 
 def test_a_file_that_was_gone_again_is_not_missed(
@@ -272,16 +278,16 @@ def test_an_installed_hook_is_found_and_a_changed_one_missed(machine: Machine) -
     made = machine.install()
     seen = machine.look(made)
     assert owned_by_root(seen[Defence.HOOK]), seen
-    assert seen[Defence.LOADED].standing is Standing.PRESENT
+    assert seen[Defence.LOADED].standing is DefenceStanding.PRESENT
     machine.hook_file.chmod(0o644)
-    assert machine.look(made)[Defence.HOOK].standing is Standing.ABSENT
+    assert machine.look(made)[Defence.HOOK].standing is DefenceStanding.ABSENT
     machine.hook_file.chmod(0o755)
     machine.hook_file.write_text(machine.hook_file.read_text() + "\n")
-    assert machine.look(made)[Defence.HOOK].standing is Standing.ABSENT
+    assert machine.look(made)[Defence.HOOK].standing is DefenceStanding.ABSENT
     machine.install()
     assert owned_by_root(machine.look(made)[Defence.HOOK])
     machine.hook_file.unlink()
-    assert machine.look(made)[Defence.HOOK].standing is Standing.ABSENT
+    assert machine.look(made)[Defence.HOOK].standing is DefenceStanding.ABSENT
 
 
 @pytest.mark.parametrize(
@@ -310,7 +316,7 @@ def test_all_that_the_hook_loads_and_each_way_to_it_is_roots(machine: Machine, p
     path = machine.root / place.lstrip("/")
     path.chmod(path.stat().st_mode | 0o002)
     found = machine.look(made)[Defence.HOOK]
-    assert found.standing is Standing.ABSENT
+    assert found.standing is DefenceStanding.ABSENT
     assert os.geteuid() != 0 or f"{place}: expected it to be root's" in found.detail
 
 
@@ -338,7 +344,7 @@ def test_an_iommu_that_does_not_translate_is_told_and_costs_nothing(
 ) -> None:
     iommu(machine, kind, group)
     found = machine.look(setup.Setup(("0000:01:00.0", "0000:02:00.0")))[Defence.RULES]
-    assert found.standing is Standing.PRESENT
+    assert found.standing is DefenceStanding.PRESENT
     assert found.detail.startswith("for 2 slots")
     assert said in found.detail if said else ";" not in found.detail
 
@@ -346,7 +352,7 @@ def test_an_iommu_that_does_not_translate_is_told_and_costs_nothing(
 def test_rules_that_were_not_loaded_are_not_known_to_stand(machine: Machine) -> None:
     made = setup.Setup(("0000:01:00.0",), pending=("udevadm control --reload",))
     found = machine.look(made)[Defence.RULES]
-    assert found.standing is Standing.UNKNOWN
+    assert found.standing is DefenceStanding.UNKNOWN
     assert found.detail.startswith("NOT DONE: udevadm control --reload; run 'nvme-eraser host-se")
 
 
@@ -355,20 +361,20 @@ def test_a_daemon_that_started_after_the_hook_or_called_it(machine: Machine) -> 
     machine.process(7, "virtqemud", started=500)
     installed = machine.hook_file.stat().st_ctime
     assert installed > Machine.BTIME + 500
-    assert machine.look(made)[Defence.LOADED].standing is Standing.ABSENT
+    assert machine.look(made)[Defence.LOADED].standing is DefenceStanding.ABSENT
     ticks = 500 * os.sysconf("SC_CLK_TCK")
     called = machine.run / hookfile.CALLED_FILE
     called.write_text(f"7 {ticks + 1}\n")  # another process of that pid
-    assert machine.look(made)[Defence.LOADED].standing is Standing.ABSENT
+    assert machine.look(made)[Defence.LOADED].standing is DefenceStanding.ABSENT
     called.write_text(f"7 {ticks}\n")
-    assert machine.look(made)[Defence.LOADED].standing is Standing.PRESENT
+    assert machine.look(made)[Defence.LOADED].standing is DefenceStanding.PRESENT
     os.utime(called, (installed - 1, installed - 1))
-    assert machine.look(made)[Defence.LOADED].standing is Standing.ABSENT
+    assert machine.look(made)[Defence.LOADED].standing is DefenceStanding.ABSENT
     machine.process(8, "libvirtd", started=installed - Machine.BTIME + 5, uid=1000)
     (machine.root / "proc" / "7" / "stat").unlink()
     assert "no libvirt daemon" in machine.look(made)[Defence.LOADED].detail
     machine.process(9, "libvirtd", started=installed - Machine.BTIME + 5)
-    assert machine.look(made)[Defence.LOADED].standing is Standing.PRESENT
+    assert machine.look(made)[Defence.LOADED].standing is DefenceStanding.PRESENT
 
 
 def test_told_counts_for_this_daemon_this_boot_and_this_file(machine: Machine) -> None:
@@ -376,8 +382,11 @@ def test_told_counts_for_this_daemon_this_boot_and_this_file(machine: Machine) -
     machine.process(7, "libvirtd", started=500)
     file = machine.hook_file.stat()
     ticks = 500 * os.sysconf("SC_CLK_TCK")
-    told = setup.Told(7, ticks, "boot-1", file.st_ino, file.st_ctime_ns)
-    assert machine.look(replace(made, told=(told,)))[Defence.LOADED].standing is Standing.PRESENT
+    told = setup.HookReload(7, ticks, "boot-1", file.st_ino, file.st_ctime_ns)
+    assert (
+        machine.look(replace(made, told=(told,)))[Defence.LOADED].standing
+        is DefenceStanding.PRESENT
+    )
     for wrong in (
         replace(told, pid=8),
         replace(told, start=ticks + 1),
@@ -386,7 +395,7 @@ def test_told_counts_for_this_daemon_this_boot_and_this_file(machine: Machine) -
         replace(told, changed=1),
     ):
         found = machine.look(replace(made, told=(wrong,)))
-        assert found[Defence.LOADED].standing is Standing.ABSENT
+        assert found[Defence.LOADED].standing is DefenceStanding.ABSENT
 
 
 def test_a_daemon_in_a_container_is_judged_by_what_it_sees(machine: Machine) -> None:
@@ -398,8 +407,8 @@ def test_a_daemon_in_a_container_is_judged_by_what_it_sees(machine: Machine) -> 
         (place / "mnt").symlink_to(namespace)
     (machine.root / "proc" / "7" / "root" / "etc" / "libvirt").mkdir(parents=True)
     found = machine.look(made)
-    assert found[Defence.HOOK].standing is Standing.ABSENT
-    assert found[Defence.LOADED].standing is Standing.ABSENT
+    assert found[Defence.HOOK].standing is DefenceStanding.ABSENT
+    assert found[Defence.LOADED].standing is DefenceStanding.ABSENT
 
 
 MARK = "/memfd:nvme-quarantine-patch:1:34.0.0 (deleted)"
@@ -419,11 +428,11 @@ def test_nova_compute_is_known_however_it_was_started(
 ) -> None:
     machine.process(30, name, *argv, started=-1000, fds=("/dev/null",))
     found = machine.look(None)[Defence.PATCH]
-    assert (found.standing, "process 30" in found.detail) == (Standing.ABSENT, True)
+    assert (found.standing, "process 30" in found.detail) == (DefenceStanding.ABSENT, True)
     machine.process(31, name, *argv, fds=("/dev/null", MARK))
     assert "process 30" in machine.look(None)[Defence.PATCH].detail
     (machine.root / "proc" / "30" / "fd" / "1").symlink_to(MARK)
-    assert machine.look(None)[Defence.PATCH].standing is Standing.PRESENT
+    assert machine.look(None)[Defence.PATCH].standing is DefenceStanding.PRESENT
 
 
 @pytest.mark.parametrize(
@@ -439,7 +448,7 @@ def test_nova_compute_is_known_however_it_was_started(
 def test_what_is_no_nova_compute(machine: Machine, name: str, argv: tuple[str, ...]) -> None:
     machine.process(30, name, *argv)
     machine.process(31, "nova-compute", state="Z")
-    assert machine.look(None)[Defence.PATCH].standing is Standing.NOT_APPLICABLE
+    assert machine.look(None)[Defence.PATCH].standing is DefenceStanding.NOT_APPLICABLE
 
 
 def test_what_cannot_be_read_is_unknown(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -450,18 +459,18 @@ def test_what_cannot_be_read_is_unknown(machine: Machine, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(daemons, "patches", refuse)
     found = machine.look(None)
-    assert found[Defence.PATCH].standing is Standing.UNKNOWN
-    assert found[Defence.WATCHER].standing is Standing.ABSENT
+    assert found[Defence.PATCH].standing is DefenceStanding.UNKNOWN
+    assert found[Defence.WATCHER].standing is DefenceStanding.ABSENT
 
 
 def test_guests_without_libvirt_are_no_reason_to_be_at_ease(machine: Machine) -> None:
     (machine.root / "etc" / "libvirt").rmdir()
-    assert machine.look(None)[Defence.HOOK].standing is Standing.NOT_APPLICABLE
+    assert machine.look(None)[Defence.HOOK].standing is DefenceStanding.NOT_APPLICABLE
     machine.process(40, "qemu-system-x86", fds=("/dev/null", "/dev/kvm"))
-    assert machine.look(None)[Defence.HOOK].standing is Standing.NOT_APPLICABLE
+    assert machine.look(None)[Defence.HOOK].standing is DefenceStanding.NOT_APPLICABLE
     machine.process(41, "qemu-system-x86", fds=("/dev/vfio/9",))
-    assert machine.look(None)[Defence.HOOK].standing is Standing.ABSENT
-    assert machine.look(None)[Defence.LOADED].standing is Standing.ABSENT
+    assert machine.look(None)[Defence.HOOK].standing is DefenceStanding.ABSENT
+    assert machine.look(None)[Defence.LOADED].standing is DefenceStanding.ABSENT
 
 
 def test_a_lock_that_nobody_holds_is_no_watcher(tmp_path: Path) -> None:
@@ -587,7 +596,7 @@ def test_host_setup_has_its_files_count_or_says_what_is_not_done(
     said = "NOT DONE: update-initramfs -u (exit code 1: no space left)"
     assert said in capsys.readouterr().err.splitlines()
     found = machine.look(setup.load(machine.state))[Defence.RULES]
-    assert found.standing is Standing.UNKNOWN
+    assert found.standing is DefenceStanding.UNKNOWN
     assert cli.main([*argv, "--check"]) == 1
     assert "NOT DONE: update-initramfs -u" in capsys.readouterr().err
     shell.ran.clear()
@@ -595,7 +604,9 @@ def test_host_setup_has_its_files_count_or_says_what_is_not_done(
     assert cli.main(argv) == 0
     assert shell.ran == ["update-initramfs -u"], "only what was left"
     assert "NOT DONE" not in capsys.readouterr().err
-    assert machine.look(setup.load(machine.state))[Defence.RULES].standing is Standing.PRESENT
+    assert (
+        machine.look(setup.load(machine.state))[Defence.RULES].standing is DefenceStanding.PRESENT
+    )
     shell.ran.clear()
     assert cli.main(argv) == cli.main([*argv, "--check"]) == 0
     assert shell.ran == []
@@ -609,7 +620,9 @@ def test_a_host_setup_that_was_cut_off_is_not_known_to_count(
     argv = ["host-setup", "--pci", "0000:01:00.0", "--root", str(machine.root), "--no-gate"]
     with pytest.raises(RuntimeError):
         cli.main(argv)
-    assert machine.look(setup.load(machine.state))[Defence.RULES].standing is Standing.UNKNOWN
+    assert (
+        machine.look(setup.load(machine.state))[Defence.RULES].standing is DefenceStanding.UNKNOWN
+    )
 
 
 def cut_off(_lines: object) -> None:
@@ -630,7 +643,9 @@ def test_what_was_left_for_a_drive_that_is_gone_is_not_due_for_ever(
     assert cli.main([*argv, "--check"]) == 1
     assert cli.main(argv) == 0
     assert shell.ran == ["udevadm control --reload"]
-    assert machine.look(setup.load(machine.state))[Defence.RULES].standing is Standing.PRESENT
+    assert (
+        machine.look(setup.load(machine.state))[Defence.RULES].standing is DefenceStanding.PRESENT
+    )
 
 
 def test_an_earlier_release_reads_the_record_of_a_host_that_is_done(machine: Machine) -> None:

@@ -14,14 +14,14 @@ from eraser.controller.lock import SlotLock
 from eraser.errors import InUseError
 from eraser.gate import accept_ticket, admit, intake
 from eraser.gate.admit import GateRefusedError
-from eraser.gate.rules import Way
+from eraser.gate.rules import AdmittedBy
 from eraser.host.sysfs import PciFunction
 from eraser.ownership import audit, pending
 from eraser.ownership import revoke as ownership_revoke
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
 from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen
-from eraser.ownership.model import Entry
+from eraser.ownership.model import SlotEntry
 from eraser.protocol.report import Outcome, Verdict
 from eraser.protocol.ticket import Counters, TicketReceipt, TicketState
 from eraser.state import hostcard
@@ -69,8 +69,8 @@ def test_a_guest_gets_all_its_drives_once(world: World) -> None:
         assert state_of(world, address) is TicketState.VALID
     passed = world.check(BOTH)
     assert [(each.address, each.way) for each in passed.admissions] == [
-        (ADDRESS, Way.TICKET),
-        (OTHER_ADDRESS, Way.TICKET),
+        (ADDRESS, AdmittedBy.TICKET),
+        (OTHER_ADDRESS, AdmittedBy.TICKET),
     ]
     for address in (ADDRESS, OTHER_ADDRESS):
         assert state_of(world, address) is TicketState.USED
@@ -78,31 +78,31 @@ def test_a_guest_gets_all_its_drives_once(world: World) -> None:
         assert found is not None
         assert (found.domain, found.identity) == (MINE, DRIVE)
     again = world.check(BOTH)
-    assert {each.way for each in again.admissions} == {Way.OWNER}
+    assert {each.way for each in again.admissions} == {AdmittedBy.OWNER}
     refused(world, domain(ADDRESS, uuid=THEIRS, name="other"), "'other'", "'instance-1'", MINE)
 
 
-@pytest.mark.parametrize("way", Way)
-def test_who_was_let_in_and_is_asked_about_again_is_let_in(world: World, way: Way) -> None:
+@pytest.mark.parametrize("way", AdmittedBy)
+def test_who_was_let_in_and_is_asked_about_again_is_let_in(world: World, way: AdmittedBy) -> None:
     """A hook that was killed as it decided is called again by the next start."""
-    if way is Way.TICKET:
+    if way is AdmittedBy.TICKET:
         world.certified()
     else:
         world.slot(ADDRESS)
-        word = Entry(ADDRESS, allowance=ALLOWED)
-        world.know(Entry(ADDRESS, owner=OWNER) if way is Way.OWNER else word)
+        word = SlotEntry(ADDRESS, allowance=ALLOWED)
+        world.know(SlotEntry(ADDRESS, owner=OWNER) if way is AdmittedBy.OWNER else word)
     (first,) = world.check(domain(ADDRESS)).admissions
     assert first.way is way
     given = world.book.entry(ADDRESS)
     (again,) = world.check(domain(ADDRESS)).admissions
-    assert again.way is Way.OWNER
+    assert again.way is AdmittedBy.OWNER
     assert given.owner is not None
     entry = world.book.entry(ADDRESS)
     assert entry.owner == dataclasses.replace(
         given.owner, let_in=entry.owner and entry.owner.let_in
     )
     assert dataclasses.replace(entry, owner=None) == dataclasses.replace(given, owner=None)
-    assert len(world.book.used_allowances) == (way is Way.ALLOWANCE)
+    assert len(world.book.used_allowances) == (way is AdmittedBy.ALLOWANCE)
     refused(world, domain(ADDRESS, uuid=THEIRS, name="other"), MINE)
 
 
@@ -341,7 +341,7 @@ def come(world: World) -> TicketState:
 def test_a_drive_that_was_away_before_its_ticket_came(world: World, known: bool) -> None:
     """One without a seal may have been written to, and what it counts might be the case's own."""
     if known:
-        world.know(Entry(ADDRESS))
+        world.know(SlotEntry(ADDRESS))
     world.slot(ADDRESS)
     world.end(world.order())
     assert not ownership_revoke.vanished(world.state, ADDRESS, "it vanished"), (
@@ -355,7 +355,7 @@ def test_a_drive_that_was_away_before_its_ticket_came(world: World, known: bool)
 
 def test_a_drive_that_was_away_before_its_case_had_ended(world: World) -> None:
     """What the case has read since is what counts."""
-    world.know(Entry(ADDRESS))
+    world.know(SlotEntry(ADDRESS))
     world.slot(ADDRESS)
     order = world.order()
     assert not ownership_revoke.vanished(world.state, ADDRESS, "it vanished")
@@ -367,7 +367,7 @@ def test_a_drive_that_was_away_before_its_case_had_ended(world: World) -> None:
 def test_an_erase_by_hand_outdates_a_ticket_that_has_not_come(world: World, known: bool) -> None:
     """It may have failed, and left the drive otherwise than it is certified."""
     if known:
-        world.know(Entry(ADDRESS))
+        world.know(SlotEntry(ADDRESS))
     world.slot(ADDRESS)
     world.end(world.order())
     ownership_revoke.revoke(world.state, world.host, ADDRESS, DRIVE, by_hand=True)
@@ -423,7 +423,7 @@ def test_a_full_disk_refuses_and_changes_nothing(world: World) -> None:
 
 
 def test_what_the_next_erase_has_proved_is_not_held_against_the_drive(world: World) -> None:
-    world.know(Entry(ADDRESS))
+    world.know(SlotEntry(ADDRESS))
     world.slot(ADDRESS)
     world.end(world.order())
     ownership_revoke.vanished(world.state, ADDRESS, "it vanished")
@@ -437,7 +437,7 @@ def revoke(world: World) -> object:
 
 def test_revocation_asks_libvirts_files_by_uuid(world: World) -> None:
     assert revoke(world) is None
-    world.know(Entry(ADDRESS, owner=owner(let_in=None), ticket=KEPT, allowance=ALLOWED))
+    world.know(SlotEntry(ADDRESS, owner=owner(let_in=None), ticket=KEPT, allowance=ALLOWED))
     before = world.book
     for directory in ("/etc/libvirt/qemu", "/run/libvirt/qemu"):
         path = world.fake.path(f"{directory}/i.xml")
@@ -465,7 +465,7 @@ def test_a_domain_that_was_moved_to_another_drive_of_its_host_does_not_keep_its_
     world: World,
 ) -> None:
     """Shelved and unshelved before the first drive's turn came: nobody could have it erased."""
-    world.know(Entry(ADDRESS, owner=owner(let_in=None)))
+    world.know(SlotEntry(ADDRESS, owner=owner(let_in=None)))
     world.certified(OTHER_ADDRESS)
     world.check(domain(OTHER_ADDRESS))
     defined = world.fake.path("/etc/libvirt/qemu/i.xml")
@@ -487,7 +487,7 @@ def test_a_domain_that_was_moved_to_another_drive_of_its_host_does_not_keep_its_
 
 
 def test_a_book_that_cannot_say_keeps_the_drive(world: World) -> None:
-    world.know(Entry(ADDRESS, owner=OWNER))
+    world.know(SlotEntry(ADDRESS, owner=OWNER))
     books.book_file(world.state).write_bytes(b"{}\n")
     with pytest.raises(InUseError, match="damaged"):
         revoke(world)

@@ -9,7 +9,7 @@ import pytest
 from eraser.controller.spec import SanitizeState
 from eraser.gate.intake import Later, answer, take_ticket
 from eraser.ownership.facts import CaseStanding, SlotFacts
-from eraser.ownership.model import Book, Entry
+from eraser.ownership.model import Book, SlotEntry
 from eraser.protocol.ticket import Counters, Ticket, TicketState
 from tests.unit.gate.parts import (
     ADDRESS,
@@ -29,8 +29,8 @@ from tests.unit.gate.parts import (
     ticket,
 )
 
-NEW = facts(entry=Entry(ADDRESS))
-KNOWN = EMPTY.with_entry(Entry(ADDRESS, ticket=KEPT))
+NEW = facts(entry=SlotEntry(ADDRESS))
+KNOWN = EMPTY.with_entry(SlotEntry(ADDRESS, ticket=KEPT))
 
 
 def taken(given: SlotFacts, of: Ticket = TICKET, book: Book = EMPTY) -> Book:
@@ -50,7 +50,7 @@ def test_a_good_one_is_valid_with_the_counters_of_now() -> None:
 
 
 def test_it_leaves_what_else_is_known_of_the_slot() -> None:
-    entry = Entry(ADDRESS, allowance=ALLOWED, last_identity=DRIVE)
+    entry = SlotEntry(ADDRESS, allowance=ALLOWED, last_identity=DRIVE)
     book = taken(facts(entry=entry), book=EMPTY.with_entry(entry))
     assert book.entry(ADDRESS) == dataclasses.replace(entry, ticket=KEPT)
 
@@ -118,7 +118,7 @@ def test_what_no_look_can_mend_needs_no_look(changes: dict[str, object], _said: 
 
 @pytest.mark.parametrize("state", TicketState)
 def test_the_same_again_is_answered_from_the_book(state: TicketState) -> None:
-    book = EMPTY.with_entry(Entry(ADDRESS, ticket=kept(state=state, reason="why")))
+    book = EMPTY.with_entry(SlotEntry(ADDRESS, ticket=kept(state=state, reason="why")))
     assert taken(FACTS, book=book) == book
     receipt = answer(book, TICKET)
     assert receipt is not None
@@ -148,7 +148,7 @@ def test_one_beside_the_books_is_void_and_not_written(
 
 def test_a_newer_one_takes_the_place_of_an_older() -> None:
     newer = ticket(generation=6, order_id="order-0000-0000-0002")
-    used = EMPTY.with_entry(Entry(ADDRESS, ticket=kept(state=TicketState.USED)))
+    used = EMPTY.with_entry(SlotEntry(ADDRESS, ticket=kept(state=TicketState.USED)))
     assert answer(used, newer) is None
     given = facts(NEW, case__generation=6, case__order_id="order-0000-0000-0002")
     found = taken(given, newer, used).entry(ADDRESS).ticket

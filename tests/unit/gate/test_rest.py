@@ -18,8 +18,8 @@ from eraser.host import slotwatch
 from eraser.ownership import rest, revoke
 from eraser.ownership import store as books
 from eraser.ownership.facts import DriveSeen
-from eraser.ownership.model import Book, Entry, Moment, Owner
-from eraser.ownership.rest import Wish, wish
+from eraser.ownership.model import Book, Owner, SlotEntry, SteadyTime
+from eraser.ownership.rest import IdleAction, wish
 from eraser.protocol.ticket import Counters, TicketState
 from tests.unit.gate.parts import (
     ADDRESS,
@@ -44,12 +44,12 @@ RESTED = owner(rest=REPORTED)
 @pytest.mark.parametrize(
     ("given", "driver", "expected"),
     [
-        (OWNER, "nvme", Wish.NOTE),
+        (OWNER, "nvme", IdleAction.NOTE),
         (OWNER, "vfio-pci", None),
         (OWNER, "", None),
         (OWNER, None, None),
         (RESTED, "nvme", None),
-        (RESTED, "vfio-pci", Wish.FORGET),
+        (RESTED, "vfio-pci", IdleAction.FORGET),
         (RESTED, "", None),
         (RESTED, None, None),
         (owner(left="it vanished"), "nvme", None),
@@ -58,7 +58,9 @@ RESTED = owner(rest=REPORTED)
         (None, "nvme", None),
     ],
 )
-def test_what_a_slot_needs(given: Owner | None, driver: str | None, expected: Wish | None) -> None:
+def test_what_a_slot_needs(
+    given: Owner | None, driver: str | None, expected: IdleAction | None
+) -> None:
     assert wish(given, driver, INCARNATION) is expected
 
 
@@ -72,14 +74,14 @@ def test_what_a_slot_needs(given: Owner | None, driver: str | None, expected: Wi
     ],
 )
 def test_what_a_vanish_leaves(given: Owner | None, expected: Owner | None) -> None:
-    book = EMPTY.with_entry(Entry(ADDRESS, owner=given, ticket=KEPT))
+    book = EMPTY.with_entry(SlotEntry(ADDRESS, owner=given, ticket=KEPT))
     found = rest.left(book, ADDRESS, "it vanished")
-    assert found == EMPTY.with_entry(Entry(ADDRESS, owner=expected, ticket=KEPT))
+    assert found == EMPTY.with_entry(SlotEntry(ADDRESS, owner=expected, ticket=KEPT))
     assert rest.left(EMPTY, ADDRESS, "it vanished") == EMPTY
 
 
 def test_a_slot_that_nobody_has_cannot_rest() -> None:
-    book = EMPTY.with_entry(Entry(ADDRESS, ticket=KEPT))
+    book = EMPTY.with_entry(SlotEntry(ADDRESS, ticket=KEPT))
     assert rest.rested(book, ADDRESS, REPORTED) == book
 
 
@@ -110,7 +112,7 @@ def off(world: World) -> World:
     """A slot whose owner is off, and a watcher that has seen it."""
     world.fake.put("/proc/sys/kernel/random/boot_id", "boot-1")
     world.slot(ADDRESS)
-    world.know(Entry(ADDRESS, owner=OWNER))
+    world.know(SlotEntry(ADDRESS, owner=OWNER))
     watch(world)
     return world
 
@@ -145,14 +147,14 @@ def test_a_drive_that_counts_nothing_and_was_away_is_not_given_back(off: World) 
 
 def test_a_drive_that_counts_and_was_away_is_judged_by_that(off: World) -> None:
     used = replace(KEPT, state=TicketState.USED, counters=Counters(900, 30, 7, True))
-    off.know(Entry(ADDRESS, owner=OWNER, ticket=used))
+    off.know(SlotEntry(ADDRESS, owner=OWNER, ticket=used))
     assert note(off) == ""
     revoke.vanished(off.state, ADDRESS, "the drive vanished from its slot and came back")
     assert off.check(domain(ADDRESS)).admissions
 
 
 def book_of(changed: Owner) -> Callable[[World], None]:
-    return lambda world: world.know(Entry(ADDRESS, owner=changed))
+    return lambda world: world.know(SlotEntry(ADDRESS, owner=changed))
 
 
 def watched(**changes: object) -> Callable[[World], None]:
@@ -173,9 +175,9 @@ NOT_NOW: list[tuple[Callable[[World], object], str]] = [
         lambda world: world.slot(ADDRESS, replace(SEEN, counters=Counters(0, 0, 9, None))),
         "counts nothing",
     ),
-    (lambda world: world.know(Entry(ADDRESS, owner=OWNER, ticket=KEPT)), "counts nothing"),
+    (lambda world: world.know(SlotEntry(ADDRESS, owner=OWNER, ticket=KEPT)), "counts nothing"),
     # Built when the test runs: a moment of the collection is long ago by then.
-    (lambda world: book_of(owner(let_in=Moment.now()))(world), "a moment ago"),
+    (lambda world: book_of(owner(let_in=SteadyTime.now()))(world), "a moment ago"),
     (lambda world: running(world, domain()), "its owner runs"),
     (watched(directory=1), "watcher"),
     (lambda world: slotwatch.memory_file(world.state).unlink(), "watcher"),
@@ -312,9 +314,9 @@ def test_the_pump_tries_again_with_patience(rig: Rig) -> None:
 
 def test_the_pump_begins_anew_with_every_change(rig: Rig) -> None:
     rig.after(SETTLE_SECONDS + LOOK_SECONDS + sum(RETRY_SECONDS))
-    rig.world.know(Entry(ADDRESS, owner=owner(let_in=Moment("boot-1", 2000.0))))
+    rig.world.know(SlotEntry(ADDRESS, owner=owner(let_in=SteadyTime("boot-1", 2000.0))))
     assert rig.after(SETTLE_SECONDS + 2 * LOOK_SECONDS)[:1] == [ADDRESS]
-    rig.world.know(Entry(ADDRESS, owner=RESTED))
+    rig.world.know(SlotEntry(ADDRESS, owner=RESTED))
     assert rig.after(600) == []
     rig.world.fake.driver("vfio-pci")
     assert rig.after(LOOK_SECONDS) == [ADDRESS], "to forget: the guest may soon be off again"
@@ -339,7 +341,7 @@ def test_the_pump_touches_nothing_between_two_looks(rig: Rig) -> None:
 
 
 def test_the_pump_of_a_host_without_owners_does_nothing(rig: Rig) -> None:
-    rig.world.know(Entry(ADDRESS, ticket=KEPT))
+    rig.world.know(SlotEntry(ADDRESS, ticket=KEPT))
     assert rig.after(100) == []
     (rig.world.state / "gate" / "book.json").unlink()
     assert rig.after(100) == []
@@ -358,7 +360,7 @@ def test_the_pump_reads_the_book_only_when_it_changed(
     monkeypatch.setattr(books, "load", counted)
     rig.after(100)
     assert len(loads) == 1
-    rig.world.know(Entry(OTHER_ADDRESS, owner=OWNER))
+    rig.world.know(SlotEntry(OTHER_ADDRESS, owner=OWNER))
     loads.clear()
     rig.after(2 * LOOK_SECONDS)
     assert len(loads) == 1
@@ -371,5 +373,5 @@ def test_the_pump_reads_few_drives_at_a_time(rig: Rig) -> None:
         rig.world.fake.link(
             f"/sys/bus/pci/devices/{address}/driver", "../../../bus/pci/drivers/nvme"
         )
-        rig.world.know(Entry(address, owner=OWNER))
+        rig.world.know(SlotEntry(address, owner=OWNER))
     assert len(rig.after(100)) == MAX_RUNNING

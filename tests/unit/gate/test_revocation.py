@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 import pytest
 
-from eraser.ownership.model import Book, Entry, Moment, Owner
-from eraser.ownership.revocation import START_GRACE_SECONDS, Revoked, StillOwned, revoke, void
+from eraser.ownership.model import Book, Owner, SlotEntry, SteadyTime
+from eraser.ownership.revocation import START_GRACE_SECONDS, Revocation, StillOwned, revoke, void
 from eraser.protocol.ticket import LastOwner, TicketState
 from tests.unit.gate.parts import (
     ADDRESS,
@@ -28,15 +28,15 @@ from tests.unit.gate.parts import (
     owner,
 )
 
-LONG_AFTER = Moment(NOW.boot, NOW.seconds + START_GRACE_SECONDS + 1)
-OWNED = EMPTY.with_entry(Entry(ADDRESS, owner=OWNER)).with_entry(
-    Entry(OTHER_ADDRESS, owner=OWNER, ticket=KEPT, allowance=ALLOWED)
+LONG_AFTER = SteadyTime(NOW.boot, NOW.seconds + START_GRACE_SECONDS + 1)
+OWNED = EMPTY.with_entry(SlotEntry(ADDRESS, owner=OWNER)).with_entry(
+    SlotEntry(OTHER_ADDRESS, owner=OWNER, ticket=KEPT, allowance=ALLOWED)
 )
 
 
 def test_the_owner_is_the_last_one_from_now_on() -> None:
     found = revoke(OWNED, ADDRESS, DRIVE, {THEIRS: "x"}, LONG_AFTER, LATER)
-    assert isinstance(found, Revoked)
+    assert isinstance(found, Revocation)
     assert found.last_owner == LastOwner(MINE, "instance-1", AT, LATER)
     entry = found.book.entry(ADDRESS)
     assert (entry.owner, entry.last_owner, entry.last_identity) == (None, found.last_owner, DRIVE)
@@ -52,17 +52,19 @@ def test_an_owner_whose_domain_exists_keeps_the_drive() -> None:
     assert "/etc/libvirt/qemu/i.xml" in found.found
 
 
-SINCE = owner(let_in=Moment(NOW.boot, NOW.seconds + 5))
-MOVED = EMPTY.with_entry(Entry(ADDRESS, owner=OWNER)).with_entry(Entry(OTHER_ADDRESS, owner=SINCE))
-BEFORE_BOOT = owner(let_in=Moment("boot-0", NOW.seconds + 900))
+SINCE = owner(let_in=SteadyTime(NOW.boot, NOW.seconds + 5))
+MOVED = EMPTY.with_entry(SlotEntry(ADDRESS, owner=OWNER)).with_entry(
+    SlotEntry(OTHER_ADDRESS, owner=SINCE)
+)
+BEFORE_BOOT = owner(let_in=SteadyTime("boot-0", NOW.seconds + 900))
 
 
 @pytest.mark.parametrize("before", [OWNER, owner(let_in=None), BEFORE_BOOT])
 def test_an_owner_that_runs_with_other_drives_since_has_left_this_one(before: Owner) -> None:
     """An unshelve to the same host: its domain has the same uuid, and may live for years."""
-    book = MOVED.with_entry(Entry(ADDRESS, owner=before))
+    book = MOVED.with_entry(SlotEntry(ADDRESS, owner=before))
     found = revoke(book, ADDRESS, DRIVE, {MINE: "x"}, LONG_AFTER, LATER, {MINE: {OTHER_ADDRESS}})
-    assert isinstance(found, Revoked)
+    assert isinstance(found, Revocation)
     assert found.last_owner is not None
     assert found.book.entry(OTHER_ADDRESS) == book.entry(OTHER_ADDRESS)
 
@@ -73,18 +75,20 @@ def test_an_owner_that_runs_with_other_drives_since_has_left_this_one(before: Ow
         # Suspended: it does not run. Or resuming, and its drives come back one by one.
         (MOVED, {}),
         (MOVED, {MINE: ()}),
-        (MOVED.with_entry(Entry(OTHER_ADDRESS, owner=OWNER)), {MINE: {OTHER_ADDRESS}}),
+        (MOVED.with_entry(SlotEntry(OTHER_ADDRESS, owner=OWNER)), {MINE: {OTHER_ADDRESS}}),
         (MOVED, {MINE: {ADDRESS, OTHER_ADDRESS}}),
         (MOVED, {THEIRS: {OTHER_ADDRESS}}),
         # The other drive is nobody's, another's, or was let in at a time that says nothing.
-        (MOVED.with_entry(Entry(OTHER_ADDRESS)), {MINE: {OTHER_ADDRESS}}),
+        (MOVED.with_entry(SlotEntry(OTHER_ADDRESS)), {MINE: {OTHER_ADDRESS}}),
         (
-            MOVED.with_entry(Entry(OTHER_ADDRESS, owner=dataclasses.replace(SINCE, domain=THEIRS))),
+            MOVED.with_entry(
+                SlotEntry(OTHER_ADDRESS, owner=dataclasses.replace(SINCE, domain=THEIRS))
+            ),
             {MINE: {OTHER_ADDRESS}},
         ),
-        (MOVED.with_entry(Entry(OTHER_ADDRESS, owner=BEFORE_BOOT)), {MINE: {OTHER_ADDRESS}}),
+        (MOVED.with_entry(SlotEntry(OTHER_ADDRESS, owner=BEFORE_BOOT)), {MINE: {OTHER_ADDRESS}}),
         (
-            MOVED.with_entry(Entry(OTHER_ADDRESS, owner=owner(let_in=None))),
+            MOVED.with_entry(SlotEntry(OTHER_ADDRESS, owner=owner(let_in=None))),
             {MINE: {OTHER_ADDRESS}},
         ),
     ],
@@ -100,26 +104,26 @@ def test_an_owner_that_may_come_back_has_not(
     ("now", "kept_back"),
     [
         (NOW, True),
-        (Moment(NOW.boot, NOW.seconds + START_GRACE_SECONDS), True),
+        (SteadyTime(NOW.boot, NOW.seconds + START_GRACE_SECONDS), True),
         (LONG_AFTER, False),
-        (Moment("boot-2", NOW.seconds + 1), False),
+        (SteadyTime("boot-2", NOW.seconds + 1), False),
     ],
 )
-def test_a_start_that_was_let_in_a_moment_ago(now: Moment, kept_back: bool) -> None:
+def test_a_start_that_was_let_in_a_moment_ago(now: SteadyTime, kept_back: bool) -> None:
     """A transient domain stands in no file until its QEMU runs."""
     found = revoke(OWNED, ADDRESS, DRIVE, {}, now, LATER)
     assert isinstance(found, StillOwned) is kept_back
 
 
 def test_an_adopted_owner_was_not_let_in() -> None:
-    book = EMPTY.with_entry(Entry(ADDRESS, owner=owner(let_in=None)))
-    assert isinstance(revoke(book, ADDRESS, DRIVE, {}, NOW, LATER), Revoked)
+    book = EMPTY.with_entry(SlotEntry(ADDRESS, owner=owner(let_in=None)))
+    assert isinstance(revoke(book, ADDRESS, DRIVE, {}, NOW, LATER), Revocation)
 
 
 def test_tickets_and_words_are_void() -> None:
-    book = EMPTY.with_entry(Entry(ADDRESS, ticket=KEPT, allowance=ALLOWED))
+    book = EMPTY.with_entry(SlotEntry(ADDRESS, ticket=KEPT, allowance=ALLOWED))
     found = revoke(book, ADDRESS, DRIVE, {}, NOW, LATER)
-    assert isinstance(found, Revoked)
+    assert isinstance(found, Revocation)
     entry = found.book.entry(ADDRESS)
     assert entry.allowance is None
     assert entry.ticket == dataclasses.replace(
@@ -128,20 +132,20 @@ def test_tickets_and_words_are_void() -> None:
 
 
 def test_the_last_owner_of_another_drive_is_not_this_ones() -> None:
-    entry = Entry(ADDRESS, last_owner=LastOwner(MINE, "i", AT, AT), last_identity=ANOTHER)
+    entry = SlotEntry(ADDRESS, last_owner=LastOwner(MINE, "i", AT, AT), last_identity=ANOTHER)
     book = EMPTY.with_entry(entry)
     found = revoke(book, ADDRESS, DRIVE, {}, NOW, LATER)
-    assert isinstance(found, Revoked)
+    assert isinstance(found, Revocation)
     assert found.last_owner is None
     unread = EMPTY.with_entry(dataclasses.replace(entry, last_identity=None))
     found = revoke(unread, ADDRESS, DRIVE, {}, NOW, LATER)
-    assert isinstance(found, Revoked)
+    assert isinstance(found, Revocation)
     assert found.last_owner == entry.last_owner
 
 
 @pytest.mark.parametrize("state", TicketState)
 def test_void_only_goes_forward(state: TicketState) -> None:
-    book = EMPTY.with_entry(Entry(ADDRESS, ticket=kept(state=state, reason="old")))
+    book = EMPTY.with_entry(SlotEntry(ADDRESS, ticket=kept(state=state, reason="old")))
     found = void(book, ADDRESS, "it vanished").entry(ADDRESS).ticket
     assert found is not None
     if state is TicketState.VALID:

@@ -8,9 +8,9 @@ import pytest
 
 from eraser.controller.spec import SanitizeState
 from eraser.gate import rules
-from eraser.gate.rules import Admission, Refusal, Way, admit, consume
+from eraser.gate.rules import AdmittedBy, StartAdmission, StartRefusal, admit, consume
 from eraser.ownership.facts import CaseStanding, SlotFacts
-from eraser.ownership.model import Entry, Owner, PciIds
+from eraser.ownership.model import Owner, PciIds, SlotEntry
 from eraser.protocol.ticket import Counters, LastOwner, TicketState
 from tests.unit.gate.parts import (
     ADDRESS,
@@ -36,14 +36,14 @@ from tests.unit.gate.parts import (
     ticket,
 )
 
-BY_WORD = facts(entry=Entry(ADDRESS, allowance=ALLOWED))
-NOBODY = facts(entry=Entry(ADDRESS))
-WAYS = {Way.TICKET: FACTS, Way.OWNER: OWNED, Way.ALLOWANCE: BY_WORD}
+BY_WORD = facts(entry=SlotEntry(ADDRESS, allowance=ALLOWED))
+NOBODY = facts(entry=SlotEntry(ADDRESS))
+WAYS = {AdmittedBy.TICKET: FACTS, AdmittedBy.OWNER: OWNED, AdmittedBy.ALLOWANCE: BY_WORD}
 
 
-def refused(given: SlotFacts, *words: str) -> Refusal:
+def refused(given: SlotFacts, *words: str) -> StartRefusal:
     found = admit(given, STARTING)
-    assert isinstance(found, Refusal), found
+    assert isinstance(found, StartRefusal), found
     for word in words:
         assert word in str(found), str(found)
     assert ADDRESS in str(found)
@@ -52,8 +52,8 @@ def refused(given: SlotFacts, *words: str) -> Refusal:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_way_in(way: Way) -> None:
-    assert admit(WAYS[way], STARTING) == Admission(ADDRESS, way, DRIVE)
+def test_each_way_in(way: AdmittedBy) -> None:
+    assert admit(WAYS[way], STARTING) == StartAdmission(ADDRESS, way, DRIVE)
 
 
 BARRIERS = [
@@ -71,7 +71,7 @@ BARRIERS = [
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("changes", "said"), BARRIERS)
-def test_what_keeps_everybody_out(way: Way, changes: dict[str, object], said: str) -> None:
+def test_what_keeps_everybody_out(way: AdmittedBy, changes: dict[str, object], said: str) -> None:
     refused(facts(WAYS[way], **changes), said)
 
 
@@ -80,18 +80,18 @@ def test_what_keeps_everybody_out(way: Way, changes: dict[str, object], said: st
 )
 def test_the_owner_passes_whatever_became_of_an_ended_case(standing: CaseStanding) -> None:
     found = admit(facts(OWNED, case__standing=standing), STARTING)
-    assert isinstance(found, Admission)
-    assert found.way is Way.OWNER
+    assert isinstance(found, StartAdmission)
+    assert found.way is AdmittedBy.OWNER
 
 
 @pytest.mark.parametrize("sanitize", [None, SanitizeState.NEVER, SanitizeState.SUCCESS_NO_DEALLOC])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_sanitize_at_rest_hinders_nobody(way: Way, sanitize: SanitizeState | None) -> None:
-    assert isinstance(admit(facts(WAYS[way], drive__sanitize=sanitize), STARTING), Admission)
+def test_a_sanitize_at_rest_hinders_nobody(way: AdmittedBy, sanitize: SanitizeState | None) -> None:
+    assert isinstance(admit(facts(WAYS[way], drive__sanitize=sanitize), STARTING), StartAdmission)
 
 
 def test_an_owner_needs_no_counters() -> None:
-    assert isinstance(admit(facts(OWNED, drive__counters=None), STARTING), Admission)
+    assert isinstance(admit(facts(OWNED, drive__counters=None), STARTING), StartAdmission)
 
 
 AT_REST = owner(rest=REPORTED)
@@ -114,7 +114,9 @@ def test_an_owners_drive_that_may_have_served_another(
     refused(given, said, "another's data may be on it", "gate allow --once")
     word = facts(given, entry__allowance=ALLOWED)
     admission = admit(word, STARTING)
-    assert admission == Admission(ADDRESS, Way.ALLOWANCE, DRIVE), "after a person looked"
+    assert admission == StartAdmission(ADDRESS, AdmittedBy.ALLOWANCE, DRIVE), (
+        "after a person looked"
+    )
     after = consume(EMPTY.with_entry(word.entry), [admission], STARTING, NOW, LATER)
     found = after.entry(ADDRESS).owner
     assert found is not None
@@ -127,7 +129,7 @@ def test_an_owners_drive_that_stood_still(seal: bool | None) -> None:
     still = Counters(1000, 40, 9, seal)
     given = facts(OWNED, entry__owner=AT_REST, drive__counters=still)
     admission = admit(given, STARTING)
-    assert admission == Admission(ADDRESS, Way.OWNER, DRIVE)
+    assert admission == StartAdmission(ADDRESS, AdmittedBy.OWNER, DRIVE)
     after = consume(EMPTY.with_entry(given.entry), [admission], STARTING, NOW, LATER)
     assert after.entry(ADDRESS).owner == OWNER, "and nothing is left of its rest"
 
@@ -155,9 +157,9 @@ def test_an_owner_who_finds_another_drive_is_told_to_put_its_own_back() -> None:
 def test_an_owner_that_was_adopted_unread(pci: PciIds | None) -> None:
     adopted = owner(identity=None, pci=pci, adopted=True, let_in=None)
     admission = admit(facts(OWNED, entry__owner=adopted), STARTING)
-    assert isinstance(admission, Admission)
+    assert isinstance(admission, StartAdmission)
     book = consume(
-        EMPTY.with_entry(Entry(ADDRESS, owner=adopted)), [admission], STARTING, NOW, LATER
+        EMPTY.with_entry(SlotEntry(ADDRESS, owner=adopted)), [admission], STARTING, NOW, LATER
     )
     found = book.entry(ADDRESS).owner
     assert found == dataclasses.replace(
@@ -200,9 +202,9 @@ def test_a_ticket_that_is_not_good(changes: dict[str, object], said: str, void: 
 def test_a_persons_word_helps_where_a_ticket_does_not(
     changes: dict[str, object], said: str, void: bool
 ) -> None:
-    assert admit(facts(entry__allowance=ALLOWED, **changes), STARTING) == Admission(
+    assert admit(facts(entry__allowance=ALLOWED, **changes), STARTING) == StartAdmission(
         ADDRESS,
-        Way.ALLOWANCE,
+        AdmittedBy.ALLOWANCE,
         changes.get("drive__identity", DRIVE),  # type: ignore[arg-type]
     )
 
@@ -211,13 +213,13 @@ def test_a_persons_word_for_another_domain() -> None:
     word = dataclasses.replace(ALLOWED, domain=THEIRS)
     refused(facts(BY_WORD, entry__allowance=word), "no ticket")
     mine = dataclasses.replace(ALLOWED, domain=STARTING.uuid)
-    assert isinstance(admit(facts(BY_WORD, entry__allowance=mine), STARTING), Admission)
+    assert isinstance(admit(facts(BY_WORD, entry__allowance=mine), STARTING), StartAdmission)
 
 
 def test_a_ticket_is_used_before_a_persons_word() -> None:
     admission = admit(facts(entry__allowance=ALLOWED), STARTING)
-    assert isinstance(admission, Admission)
-    assert admission.way is Way.TICKET
+    assert isinstance(admission, StartAdmission)
+    assert admission.way is AdmittedBy.TICKET
 
 
 def test_a_host_that_was_never_adopted_says_so() -> None:
@@ -228,10 +230,10 @@ def test_all_drives_are_written_down_at_once() -> None:
     second = dataclasses.replace(
         KEPT, ticket=ticket(slot=dataclasses.replace(TICKET.slot, address=OTHER_ADDRESS))
     )
-    book = EMPTY.with_entry(Entry(ADDRESS, ticket=KEPT)).with_entry(
-        Entry(OTHER_ADDRESS, ticket=second, allowance=ALLOWED)
+    book = EMPTY.with_entry(SlotEntry(ADDRESS, ticket=KEPT)).with_entry(
+        SlotEntry(OTHER_ADDRESS, ticket=second, allowance=ALLOWED)
     )
-    given = [Admission(a, Way.TICKET, DRIVE) for a in (ADDRESS, OTHER_ADDRESS)]
+    given = [StartAdmission(a, AdmittedBy.TICKET, DRIVE) for a in (ADDRESS, OTHER_ADDRESS)]
     after = consume(book, given, STARTING, NOW, LATER)
     for entry in after.entries:
         assert entry.ticket is not None
@@ -242,29 +244,33 @@ def test_all_drives_are_written_down_at_once() -> None:
 
 
 def test_a_ticket_lets_in_once() -> None:
-    book = EMPTY.with_entry(Entry(ADDRESS, ticket=KEPT))
-    after = consume(book, [Admission(ADDRESS, Way.TICKET, DRIVE)], STARTING, NOW, LATER)
+    book = EMPTY.with_entry(SlotEntry(ADDRESS, ticket=KEPT))
+    after = consume(book, [StartAdmission(ADDRESS, AdmittedBy.TICKET, DRIVE)], STARTING, NOW, LATER)
     again = facts(entry=after.entry(ADDRESS))
-    assert isinstance(admit(again, STARTING), Admission), "its own restart"
+    assert isinstance(admit(again, STARTING), StartAdmission), "its own restart"
     refused_one = admit(again, rules.Starting(THEIRS, "another"))
-    assert isinstance(refused_one, Refusal)
+    assert isinstance(refused_one, StartRefusal)
 
 
 def test_an_owners_restart_keeps_since_when_it_has_the_drive() -> None:
-    book = EMPTY.with_entry(Entry(ADDRESS, owner=owner(let_in=None), allowance=ALLOWED))
-    after = consume(book, [Admission(ADDRESS, Way.OWNER, DRIVE)], STARTING, NOW, LATER)
+    book = EMPTY.with_entry(SlotEntry(ADDRESS, owner=owner(let_in=None), allowance=ALLOWED))
+    after = consume(book, [StartAdmission(ADDRESS, AdmittedBy.OWNER, DRIVE)], STARTING, NOW, LATER)
     assert after.entry(ADDRESS).owner == OWNER
     assert after.entry(ADDRESS).allowance is None, "it was for the next start"
     theirs = dataclasses.replace(ALLOWED, domain=THEIRS)
-    book = EMPTY.with_entry(Entry(ADDRESS, owner=owner(let_in=None), allowance=theirs))
-    after = consume(book, [Admission(ADDRESS, Way.OWNER, DRIVE)], STARTING, NOW, LATER)
+    book = EMPTY.with_entry(SlotEntry(ADDRESS, owner=owner(let_in=None), allowance=theirs))
+    after = consume(book, [StartAdmission(ADDRESS, AdmittedBy.OWNER, DRIVE)], STARTING, NOW, LATER)
     assert after.entry(ADDRESS).allowance == theirs
 
 
 def test_a_persons_word_is_used_up_and_remembered() -> None:
-    before = Entry(ADDRESS, owner=owner(domain=THEIRS, name="old"), ticket=KEPT, allowance=ALLOWED)
+    before = SlotEntry(
+        ADDRESS, owner=owner(domain=THEIRS, name="old"), ticket=KEPT, allowance=ALLOWED
+    )
     book = EMPTY.with_entry(before)
-    after = consume(book, [Admission(ADDRESS, Way.ALLOWANCE, ANOTHER)], STARTING, NOW, LATER)
+    after = consume(
+        book, [StartAdmission(ADDRESS, AdmittedBy.ALLOWANCE, ANOTHER)], STARTING, NOW, LATER
+    )
     entry = after.entry(ADDRESS)
     assert entry.allowance is None
     assert entry.last_owner == LastOwner(THEIRS, "old", AT, LATER)
@@ -290,5 +296,5 @@ def test_which_addresses_need_an_admission() -> None:
 
 def test_nothing_of_an_earlier_incarnation_lets_in() -> None:
     later = "2" * 32
-    for way in (Way.TICKET, Way.OWNER):
+    for way in (AdmittedBy.TICKET, AdmittedBy.OWNER):
         refused(facts(WAYS[way], incarnation=later), "earlier installation")

@@ -19,9 +19,9 @@ from eraser.agent.worker import Worker
 from eraser.gate.intake import take_ticket
 from eraser.ownership import pending
 from eraser.ownership import store as books
-from eraser.ownership.model import Book, Entry
+from eraser.ownership.model import Book, SlotEntry
 from eraser.protocol import codec
-from eraser.protocol.inbound import Kind
+from eraser.protocol.inbound import MessageKind
 from eraser.protocol.order import ORDER_TYPE
 from eraser.protocol.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt, TicketState
 from eraser.protocol.transport.signing import PrivateKey, verify
@@ -61,10 +61,10 @@ class Desk:
     def restart(self) -> None:
         self.pump = TicketPump(self.state, self.looks, self.send, lambda: self.now)
 
-    def send(self, kind: Kind, token: str) -> None:
+    def send(self, kind: MessageKind, token: str) -> None:
         if not self.broker_up:
             raise OSError("broker: down")
-        assert kind is Kind.RECEIPT
+        assert kind is MessageKind.RECEIPT
         payload = verify(token, self.state.key.public, RECEIPT_TYPE, "receipt")
         self.sent.append(codec.load(TicketReceipt, payload, "receipt"))
 
@@ -81,7 +81,7 @@ class Desk:
         if not good:
             return
         with books.opened(self.state.directory) as book:
-            entry = Entry(ticket.slot.address)
+            entry = SlotEntry(ticket.slot.address)
             case = dataclasses.replace(
                 FACTS.case, order_id=ticket.order_id, generation=ticket.generation
             )

@@ -14,7 +14,7 @@ from eraser.host.sysfs import Host
 from eraser.ownership import pending
 from eraser.ownership import store as books
 from eraser.ownership.facts import DriveSeen
-from eraser.ownership.model import Book, Entry
+from eraser.ownership.model import Book, SlotEntry
 from eraser.protocol import codec
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.report import EraseReport, Outcome, Verdict
@@ -84,14 +84,14 @@ class World:
         self.looked += found
         return found
 
-    def check(self, document: bytes) -> admit.Passed:
+    def check(self, document: bytes) -> admit.StartPassed:
         return admit.check(self.state, self.run, self.host, document)
 
     @property
     def book(self) -> Book:
         return books.load(self.state)
 
-    def know(self, *entries: Entry, adopted_at: str = AT) -> None:
+    def know(self, *entries: SlotEntry, adopted_at: str = AT) -> None:
         """Puts entries into the book."""
         with books.opened(self.state) as book:
             found = dataclasses.replace(book.book, adopted_at=adopted_at)

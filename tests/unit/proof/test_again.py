@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from eraser.errors import BadInputError
-from eraser.media.reader import Device
+from eraser.media.reader import BlockDevice
 from eraser.proof import verify
 from eraser.proof.probes import Canaries, Fingerprints
 from eraser.proof.tally import VerificationResult
@@ -42,7 +42,7 @@ def sparse(image: Image, blocks: int = BLOCKS) -> str:
 
 
 def planted(path: str) -> NamespacePlan:
-    with Device(path, writable=True) as device:
+    with BlockDevice(path, writable=True) as device:
         prints = Fingerprints(KEY, 1)
         prints.take(device, range(0, device.blocks, 50))
         canaries = Canaries(KEY, 1, device.blocks, 50)
@@ -189,7 +189,7 @@ class Rescuer:
         return self.status
 
 
-class Shortened(Device):
+class Shortened(BlockDevice):
     """A drive whose last hundred blocks the kernel cannot read."""
 
     def __init__(self, path: str) -> None:
@@ -274,9 +274,9 @@ def test_the_second_reading_goes_in_an_order_of_its_own(
         file.truncate(namespace.size)
     plan = plan_of(STATISTICAL, namespace, reread=500)
     first, second = list[int](), list[int]()
-    read, batches = first, Device.read_batches
+    read, batches = first, BlockDevice.read_batches
 
-    def read_batches(device: Device, indexes: Any) -> Any:
+    def read_batches(device: BlockDevice, indexes: Any) -> Any:
         for batch in batches(device, indexes):
             read.extend(batch.indexes)
             yield batch
@@ -285,7 +285,7 @@ def test_the_second_reading_goes_in_an_order_of_its_own(
         nonlocal read
         read = second
 
-    monkeypatch.setattr(Device, "read_batches", read_batches)
+    monkeypatch.setattr(BlockDevice, "read_batches", read_batches)
     killed = Verifier(plan)
     assert killed.run(should_stop=lambda: len(second) > 200, between=between) is None
     goes_on = Verifier(plan)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eraser.errors import BadInputError, DriveError
-from eraser.media.reader import Device
+from eraser.media.reader import BlockDevice
 from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
 from tests.unit.proof.conftest import Image
 
@@ -20,7 +20,7 @@ BLOCK = 4096
 NOISE = random.Random(2).randbytes
 
 
-class Refusing(Device):
+class Refusing(BlockDevice):
     """A drive that takes no write to some blocks, and keeps old content in others."""
 
     refuse: range = range(0)
@@ -36,7 +36,7 @@ class Refusing(Device):
 def test_planted_canaries_are_on_the_medium(image: Image) -> None:
     path = image(bytes(3000 * BLOCK + 1024))
     canaries = Canaries(KEY, 7, 3001, 200)
-    with Device(path, writable=True) as device:
+    with BlockDevice(path, writable=True) as device:
         planted = canaries.plant(device)
     assert planted.planted == len(canaries.positions) >= 200
     assert planted.failed == 0
@@ -110,7 +110,7 @@ def test_a_write_error_is_a_finding(image: Image) -> None:
 def test_a_namespace_that_takes_no_write_is_not_tried_for_ever(image: Image) -> None:
     tried: list[int] = []
 
-    class Counting(Device):
+    class Counting(BlockDevice):
         """Opened for reading alone: the kernel refuses every write."""
 
         def write_block(self, index: int, data: bytes, *, by_sector: bool = False) -> None:
@@ -149,7 +149,7 @@ def _mixed() -> bytes:
 def test_scattered_or_in_a_row_the_same_is_found(image: Image, step: int, tail: int) -> None:
     """Up to every sixteenth block the device is read whole, beyond that block by block."""
     raw = _mixed() + NOISE(400 * BLOCK) + bytes(400 * BLOCK) + NOISE(tail)
-    with Device(image(raw)) as device:
+    with BlockDevice(image(raw)) as device:
         prints = Fingerprints(KEY, 1)
         prints.take(device, iter(range(0, device.blocks, step)))
     wanted = range(0, 1100 + bool(tail), step)
@@ -162,7 +162,7 @@ def test_scattered_or_in_a_row_the_same_is_found(image: Image, step: int, tail: 
 
 def test_only_blocks_that_hold_something_count(image: Image) -> None:
     raw = _mixed()
-    with Device(image(raw)) as device:
+    with BlockDevice(image(raw)) as device:
         prints = Fingerprints(KEY, 1)
         prints.take(device, range(device.blocks))
     assert prints.looked == prints.compared(300) == prints.compared(999) == 300
@@ -177,7 +177,7 @@ def test_only_blocks_that_hold_something_count(image: Image) -> None:
 
 def test_too_many_are_thinned_evenly(image: Image) -> None:
     raw = NOISE(700 * BLOCK)
-    with Device(image(raw)) as device:
+    with BlockDevice(image(raw)) as device:
         prints = Fingerprints(KEY, 1, cap=100)
         prints.take(device, range(device.blocks))
     assert prints.stride == 8
@@ -194,7 +194,7 @@ def test_unreadable_blocks_were_not_looked_at(image: Image) -> None:
         (150, [1, 3, 160, 170], (2, 2, 2)),
     ):
         os.truncate(path, 200 * BLOCK)
-        with Device(path) as device:
+        with BlockDevice(path) as device:
             os.truncate(path, readable * BLOCK)
             prints = Fingerprints(KEY, 1)
             prints.take(device, positions)
@@ -203,7 +203,7 @@ def test_unreadable_blocks_were_not_looked_at(image: Image) -> None:
 
 def test_a_file_keeps_them_and_no_byte_of_the_owner(image: Image, tmp_path: Path) -> None:
     raw = b"".join((b"secret %d " % n * 600)[:BLOCK] for n in range(300))
-    with Device(image(raw)) as device:
+    with BlockDevice(image(raw)) as device:
         prints = Fingerprints(KEY, 9, cap=200)
         prints.take(device, range(device.blocks))
     path = tmp_path / "prints"

@@ -15,7 +15,7 @@ import pytest
 
 from eraser.errors import DriveError
 from eraser.media import aio
-from eraser.media.reader import BATCH, WINDOW, Device
+from eraser.media.reader import BATCH, WINDOW, BlockDevice
 from tests.unit.proof.conftest import Image
 
 BLOCK = 4096
@@ -55,7 +55,7 @@ def test_aio_is_what_is_used_here(image: Image) -> None:
 def test_a_kernel_without_huge_pages(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 12345)  # EINVAL, as such a kernel answers
     content = _content(WINDOW // BLOCK + 1)
-    with Device(image(content)) as device:
+    with BlockDevice(image(content)) as device:
         found = [bytes(w) for _, w in device.read_sequential(0, device.blocks) if w is not None]
     assert b"".join(found) == content
 
@@ -63,7 +63,7 @@ def test_a_kernel_without_huge_pages(image: Image, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("tail", [0, 512, 3584])
 @pytest.mark.usefixtures("queue")
 def test_blocks(image: Image, tail: int) -> None:
-    with Device(image(_content(700, tail))) as device:
+    with BlockDevice(image(_content(700, tail))) as device:
         assert device.size == 700 * BLOCK + tail
         assert device.blocks == 700 + bool(tail)
         wanted = sorted(random.Random(tail).sample(range(device.blocks), 300))
@@ -81,7 +81,7 @@ def test_blocks(image: Image, tail: int) -> None:
 @pytest.mark.usefixtures("queue")
 def test_sequential(image: Image, tail: int, start: int) -> None:
     content = _content(3 * WINDOW // BLOCK + 7, tail)
-    with Device(image(content)) as device:
+    with BlockDevice(image(content)) as device:
         read, at = b"", start
         for first, window in device.read_sequential(start, device.blocks):
             assert window is not None
@@ -97,7 +97,7 @@ def test_sequential(image: Image, tail: int, start: int) -> None:
 def test_unreadable_blocks_are_named_and_no_other(image: Image) -> None:
     """Cut off behind the device's back, so that the reads come short; the kernel says so itself."""
     path = image(_content(600))
-    with Device(path) as device:
+    with BlockDevice(path) as device:
         os.truncate(path, 400 * BLOCK)
         found = dict(device.read_blocks(range(0, 600, 3)))
         assert {n for n, b in found.items() if b is None} == set(range(402, 600, 3))
@@ -126,7 +126,7 @@ def test_a_passing_fault_is_read_again(image: Image, monkeypatch: pytest.MonkeyP
         return real(fd, buffers, offset)
 
     monkeypatch.setattr(os, "preadv", preadv)
-    with Device(image(_content(20))) as device:
+    with BlockDevice(image(_content(20))) as device:
         found = {n: b and bytes(b) for n, b in device.read_blocks(range(20))}
     assert [n for n, b in found.items() if b is None] == [9]
     assert found[5] == _stamp(5)
@@ -140,7 +140,7 @@ def _no_aio(*_arguments: object) -> None:
 @pytest.mark.parametrize("writable", [False, True])
 def test_neither_cache_is_trusted(image: Image, writable: bool) -> None:
     """O_DIRECT passes the kernel's cache, O_DSYNC (FUA) the drive's own."""
-    with Device(image(_content(4)), writable=writable) as device:
+    with BlockDevice(image(_content(4)), writable=writable) as device:
         info = Path(f"/proc/self/fdinfo/{device._fd}").read_text()
     flags = int(info.split("flags:")[1].split()[0], 8)
     assert flags & os.O_DIRECT
@@ -149,7 +149,7 @@ def test_neither_cache_is_trusted(image: Image, writable: bool) -> None:
 
 @pytest.mark.usefixtures("queue")
 def test_a_reader_that_is_dropped_half_way(image: Image) -> None:
-    with Device(image(_content(2000))) as device:
+    with BlockDevice(image(_content(2000))) as device:
         reader = device.read_blocks(range(2000))
         for _ in range(BATCH + 1):
             next(reader)
@@ -164,12 +164,12 @@ def test_many_verifications_leave_no_descriptor_and_no_memory(image: Image) -> N
     path = image(_content(300))
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
-        with Device(path) as device:
+        with BlockDevice(path) as device:
             for _pair in device.read_blocks(range(0, 300, 7)):
                 pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(50):
-        with Device(path) as device:
+        with BlockDevice(path) as device:
             for _window in device.read_sequential(0, 300):
                 pass
     assert len(os.listdir("/proc/self/fd")) == before
@@ -198,7 +198,7 @@ def test_nothing_is_torn_down_between_two_readings(image: Image, calls: list[int
     setup, destroy, _submit, _getevents = aio._CALLS[platform.machine()]
     path = image(_content(300))
     for _ in range(3):
-        with Device(path) as device:
+        with BlockDevice(path) as device:
             for index, block in device.read_blocks(range(299, -1, -7)):
                 assert block == _stamp(index)
             for _window in device.read_sequential(0, 300):
@@ -209,7 +209,7 @@ def test_nothing_is_torn_down_between_two_readings(image: Image, calls: list[int
 def test_what_is_in_flight_is_waited_for(image: Image, calls: list[int]) -> None:
     """Its buffer goes, and the next reading must not be told of the last one's reads."""
     _setup, destroy, _submit, _getevents = aio._CALLS[platform.machine()]
-    with Device(image(_content(3 * WINDOW // BLOCK))) as device:
+    with BlockDevice(image(_content(3 * WINDOW // BLOCK))) as device:
         next(device.read_sequential(0, device.blocks))
     assert calls.count(destroy) == 1
     assert aio._IDLE == []
@@ -217,7 +217,7 @@ def test_what_is_in_flight_is_waited_for(image: Image, calls: list[int]) -> None
 
 def test_a_context_is_no_child_s(image: Image, calls: list[int]) -> None:
     path = image(_content(300))
-    with Device(path) as device:
+    with BlockDevice(path) as device:
         list(device.read_blocks([7]))
     assert len(aio._IDLE) == 1
     assert calls
@@ -225,7 +225,7 @@ def test_a_context_is_no_child_s(image: Image, calls: list[int]) -> None:
     if not child:
         good = False
         try:
-            with Device(path) as device:
+            with BlockDevice(path) as device:
                 found = dict(device.read_blocks([7]))
                 good = found[7] == _stamp(7)
         finally:
@@ -236,7 +236,7 @@ def test_a_context_is_no_child_s(image: Image, calls: list[int]) -> None:
 @pytest.mark.parametrize("tail", [0, 512])
 def test_write(image: Image, tail: int) -> None:
     path = image(_content(9, tail))
-    with Device(path, writable=True) as device:
+    with BlockDevice(path, writable=True) as device:
         device.write_block(3, b"\x11" * BLOCK)
         last = device.blocks - 1
         device.write_block(last, b"\x22" * (tail or BLOCK))
@@ -251,27 +251,30 @@ def test_write(image: Image, tail: int) -> None:
 
 
 def test_writing_where_only_reading_was_asked_for(image: Image) -> None:
-    with Device(image(bytes(BLOCK))) as device, pytest.raises(DriveError, match="to be written"):
+    with (
+        BlockDevice(image(bytes(BLOCK))) as device,
+        pytest.raises(DriveError, match="to be written"),
+    ):
         device.write_block(0, bytes(BLOCK))
 
 
 def test_what_is_no_device(image: Image, tmp_path: Path) -> None:
     with pytest.raises(DriveError, match="past the page cache"):
-        Device(str(tmp_path / "absent"))
+        BlockDevice(str(tmp_path / "absent"))
     with pytest.raises(DriveError, match="found 0 bytes"):
-        Device(image(b""))
+        BlockDevice(image(b""))
     with pytest.raises(DriveError, match="whole sectors"):
-        Device(image(bytes(100)))
+        BlockDevice(image(bytes(100)))
 
 
 def test_no_fallback_to_the_page_cache() -> None:
     """procfs cannot do O_DIRECT: an error, not a buffered read."""
     with pytest.raises(DriveError, match="O_DIRECT"):
-        Device("/proc/self/status")
+        BlockDevice("/proc/self/status")
 
 
 def test_indexes_beyond_the_end_are_a_mistake(image: Image) -> None:
-    with Device(image(_content(3))) as device:
+    with BlockDevice(image(_content(3))) as device:
         with pytest.raises(ValueError, match="below 3"):
             list(device.read_blocks([0, 3]))
         with pytest.raises(ValueError, match="expected blocks"):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from eraser.errors import BadInputError, DriveError
 from eraser.media.blocks import block_count
-from eraser.media.reader import Device
+from eraser.media.reader import BlockDevice
 from eraser.proof import verify
 from eraser.proof.counter import merged
 from eraser.proof.probes import Canaries, Fingerprints
@@ -53,7 +53,7 @@ def _mixed(blocks: int = BLOCKS) -> bytes:
 
 def _planted(path: str, count: int = 100) -> NamespacePlan:
     """Fingerprints of all that is there, then canaries over some of it."""
-    with Device(path, writable=True) as device:
+    with BlockDevice(path, writable=True) as device:
         prints = Fingerprints(KEY, 1)
         prints.take(device, range(device.blocks))
         canaries = Canaries(KEY, 1, device.blocks, count)
@@ -222,7 +222,7 @@ def test_unreadable_blocks_are_counted_and_their_probes_are_not_checked(
     assert namespace.canaries is not None
     lost = sum(n >= 2900 for n in namespace.canaries.positions)
 
-    class Shortened(Device):
+    class Shortened(BlockDevice):
         """A drive whose last hundred blocks cannot be read."""
 
         def __init__(self, path: str) -> None:
@@ -241,7 +241,7 @@ def test_unreadable_blocks_are_counted_and_their_probes_are_not_checked(
 def test_a_drive_with_too_many_unreadable_blocks_is_given_up(image: Image) -> None:
     path = image(_mixed())
 
-    class Gone(Device):
+    class Gone(BlockDevice):
         """A drive of which nothing can be read."""
 
         def __init__(self, path: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eraser.protocol.fitness import Consequence, Finding, Health
+from eraser.protocol.fitness import Consequence, Health, HealthFinding
 from eraser.protocol.remarks import remarks
 from eraser.protocol.report import HealthRecord, LinkRecord
 
@@ -15,7 +15,7 @@ SOUND = HealthRecord(0, 100, 10, 3, 7, 7, 123456, 7890, 12, 345, 310)
 HOLD, RETIRE, NOTE = Consequence.HOLD, Consequence.RETIRE, Consequence.NOTE
 
 
-def found(policy: Health | None = None, **changes: Any) -> list[tuple[Finding, Consequence]]:
+def found(policy: Health | None = None, **changes: Any) -> list[tuple[HealthFinding, Consequence]]:
     seen = remarks(replace(SOUND, **changes), policy or Health())
     assert all(remark.text.startswith("health: expected") for remark in seen)
     return [(remark.finding, remark.consequence) for remark in seen]
@@ -24,17 +24,19 @@ def found(policy: Health | None = None, **changes: Any) -> list[tuple[Finding, C
 @pytest.mark.parametrize(
     ("bit", "finding", "consequence"),
     [
-        (0, Finding.SPARE_LOW, RETIRE),
-        (1, Finding.HOT, NOTE),
-        (2, Finding.UNRELIABLE, RETIRE),
-        (3, Finding.READ_ONLY, RETIRE),
-        (4, Finding.BACKUP_FAILED, HOLD),
-        (5, Finding.MEMORY_READ_ONLY, HOLD),
-        (6, Finding.OTHER_WARNING, HOLD),
-        (7, Finding.OTHER_WARNING, HOLD),
+        (0, HealthFinding.SPARE_LOW, RETIRE),
+        (1, HealthFinding.HOT, NOTE),
+        (2, HealthFinding.UNRELIABLE, RETIRE),
+        (3, HealthFinding.READ_ONLY, RETIRE),
+        (4, HealthFinding.BACKUP_FAILED, HOLD),
+        (5, HealthFinding.MEMORY_READ_ONLY, HOLD),
+        (6, HealthFinding.OTHER_WARNING, HOLD),
+        (7, HealthFinding.OTHER_WARNING, HOLD),
     ],
 )
-def test_each_bit_of_critical_warning(bit: int, finding: Finding, consequence: Consequence) -> None:
+def test_each_bit_of_critical_warning(
+    bit: int, finding: HealthFinding, consequence: Consequence
+) -> None:
     assert found(critical_warning=1 << bit) == [(finding, consequence)]
     tolerant = Health(allow_critical_warning=True)
     assert found(tolerant, critical_warning=1 << bit) == [(finding, NOTE)]
@@ -44,10 +46,10 @@ def test_each_bit_of_critical_warning(bit: int, finding: Finding, consequence: C
     ("spare", "threshold", "least", "expected"),
     [
         (10, 10, 0, []),
-        (9, 10, 0, [(Finding.SPARE_LOW, RETIRE)]),
-        (9, 10, 99, [(Finding.SPARE_LOW, RETIRE)]),
+        (9, 10, 0, [(HealthFinding.SPARE_LOW, RETIRE)]),
+        (9, 10, 99, [(HealthFinding.SPARE_LOW, RETIRE)]),
         # Retired is for good: a policy's number that somebody mistyped does not cost a fleet.
-        (50, 10, 51, [(Finding.SPARE_SHORT, HOLD)]),
+        (50, 10, 51, [(HealthFinding.SPARE_SHORT, HOLD)]),
         (51, 10, 51, []),
         (0, 10, 0, []),  # without its warning a 0 is a drive that does not count spare
         (255, 10, 0, []),
@@ -56,7 +58,7 @@ def test_each_bit_of_critical_warning(bit: int, finding: Finding, consequence: C
     ],
 )
 def test_spare_is_held_against_drive_and_policy(
-    spare: int, threshold: int, least: int, expected: list[tuple[Finding, Consequence]]
+    spare: int, threshold: int, least: int, expected: list[tuple[HealthFinding, Consequence]]
 ) -> None:
     seen = found(
         Health(min_available_spare=least), available_spare=spare, spare_threshold=threshold
@@ -70,8 +72,8 @@ def test_one_finding_is_one_remark() -> None:
 
 def test_wear_and_media_errors() -> None:
     assert found(percentage_used=100) == []
-    assert found(percentage_used=101) == [(Finding.WORN, HOLD)]
-    assert found(media_errors_after=8) == [(Finding.MEDIA_ERRORS, HOLD)]
+    assert found(percentage_used=101) == [(HealthFinding.WORN, HOLD)]
+    assert found(media_errors_after=8) == [(HealthFinding.MEDIA_ERRORS, HOLD)]
     assert found(Health(max_new_media_errors=1), media_errors_after=8) == []
     assert found(Health(max_percentage_used=255), percentage_used=255) == []
 
@@ -80,25 +82,30 @@ def test_wear_and_media_errors() -> None:
     ("link", "findings"),
     [
         (LinkRecord(16, 4, 16, 4), []),
-        (LinkRecord(16, 2, 16, 4), [(Finding.LINK_NARROW, HOLD)]),
-        (LinkRecord(2.5, 4, 16, 4), [(Finding.LINK_SLOW, NOTE)]),
-        (LinkRecord(2.5, 1, 16, 4), [(Finding.LINK_NARROW, HOLD), (Finding.LINK_SLOW, NOTE)]),
+        (LinkRecord(16, 2, 16, 4), [(HealthFinding.LINK_NARROW, HOLD)]),
+        (LinkRecord(2.5, 4, 16, 4), [(HealthFinding.LINK_SLOW, NOTE)]),
+        (
+            LinkRecord(2.5, 1, 16, 4),
+            [(HealthFinding.LINK_NARROW, HOLD), (HealthFinding.LINK_SLOW, NOTE)],
+        ),
         (LinkRecord(16, 4, 0, 0), []),
         (LinkRecord(16, 8, 8, 4), []),
     ],
 )
 def test_a_link_below_what_both_ends_can(
-    link: LinkRecord, findings: list[tuple[Finding, Consequence]]
+    link: LinkRecord, findings: list[tuple[HealthFinding, Consequence]]
 ) -> None:
     assert found(link=link) == findings
 
 
 def test_the_table_is_the_policys() -> None:
-    policy = Health(retire=(Finding.WORN,), note=(Finding.SPARE_LOW,), max_percentage_used=90)
+    policy = Health(
+        retire=(HealthFinding.WORN,), note=(HealthFinding.SPARE_LOW,), max_percentage_used=90
+    )
     assert found(policy, percentage_used=91, critical_warning=9) == [
-        (Finding.SPARE_LOW, NOTE),
-        (Finding.READ_ONLY, HOLD),
-        (Finding.WORN, RETIRE),
+        (HealthFinding.SPARE_LOW, NOTE),
+        (HealthFinding.READ_ONLY, HOLD),
+        (HealthFinding.WORN, RETIRE),
     ]
 
 
@@ -108,7 +115,7 @@ def test_the_table_is_the_policys() -> None:
         {"max_percentage_used": 256},
         {"min_available_spare": 101},
         {"max_new_media_errors": -1},
-        {"retire": (Finding.HOT,), "note": (Finding.HOT,)},
+        {"retire": (HealthFinding.HOT,), "note": (HealthFinding.HOT,)},
     ],
 )
 def test_a_table_that_contradicts_itself_is_refused(wrong: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from eraser.protocol import codec
 from eraser.protocol.applied import apply
-from eraser.protocol.fitness import Finding
+from eraser.protocol.fitness import HealthFinding
 from eraser.protocol.policy import Policy
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
@@ -30,7 +30,7 @@ def test_the_quirks_sample_says_what_the_guide_says_of_it() -> None:
     assert (big.limits.stuck, big.skip) == (7200, ())
     assert old.fits(0x144D, "EXAMPLE SSD 2T", "1.9")
     assert not old.fits(0x144D, "EXAMPLE SSD 2T", "2.1")
-    assert Finding.WORN in policy.health.retire
+    assert HealthFinding.WORN in policy.health.retire
 
 
 def test_known_models_have_a_public_thread_each() -> None:

@@ -19,7 +19,7 @@ from quarantine.errors import ConflictError
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import State
 from quarantine.rules.absence import Absence, Absences, weigh
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 from quarantine.service.stray_offers import hold_unburnt
 from tests.unit.quarantine.smallcloud import (
@@ -176,7 +176,7 @@ def test_a_host_that_was_enrolled_anew_does_not_wait_for_those_that_are_away(
             store,
             cloud,
             NotingDispatcher(store, clock),
-            Limits(),
+            ServiceLimits(),
             clock,
             tickets=NoTickets(),
             monotonic=clock.monotonic,

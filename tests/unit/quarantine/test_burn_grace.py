@@ -13,7 +13,7 @@ import pytest
 
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
     Clock,
@@ -27,7 +27,7 @@ from tests.unit.quarantine.smallcloud import (
 )
 
 SLOT = slot_at(1)
-LIMITS = Limits()
+LIMITS = ServiceLimits()
 ROUND = LIMITS.sweep_interval
 
 

@@ -21,9 +21,9 @@ from eraser.protocol.ticket import LastOwner
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, consistency, methods
-from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
+from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
 from quarantine.evidence.chain import ledger
-from quarantine.evidence.sections import Certificate, Decision, Issuer, Moment
+from quarantine.evidence.sections import Certificate, HistoryLine, Issuer, ValidationDecision
 from quarantine.record.facts import HistoryRow
 from quarantine.record.states import Event, State
 from quarantine.service.issue.registrar import moments
@@ -46,13 +46,13 @@ from tests.unit.quarantine.testimony import (
 KEY = PrivateKey.generate()
 OTHER = PrivateKey.generate()
 ISSUER = Issuer("Example Cloud", "A. Operator", "Head of storage", "Roubaix", "ops@example.org")
-HISTORY = (Moment("2026-11-20T10:59:00Z", "release_seen", "released", "server gone"),)
+HISTORY = (HistoryLine("2026-11-20T10:59:00Z", "release_seen", "released", "server gone"),)
 
 
-def evidence_of(report: EraseReport = REPORT, number: int = 1) -> Evidence:
+def evidence_of(report: EraseReport = REPORT, number: int = 1) -> CertificateEvidence:
     """Of the order with this number: each is certified once."""
     order = replace(ORDER, order_id=f"order-{number:010}", nonce=f"nonce-{number:011}")
-    return Evidence(
+    return CertificateEvidence(
         order=order,
         order_token="order.token.x",
         report=report,
@@ -636,7 +636,7 @@ def test_cryptographic_erase_alone_needs_somebody_s_word() -> None:
 def test_the_decision_is_told_apart_from_the_verification() -> None:
     accepted = issue(Link()).certificate
     assert accepted.validation is not None
-    assert accepted.validation.decision is Decision.ACCEPTED
+    assert accepted.validation.decision is ValidationDecision.ACCEPTED
     assert accepted.headline.endswith("by quick sampling, and was accepted for its next use.")
     used = accepted.validation.policy
     assert (used.name, used.digest, used.version) == (
@@ -645,7 +645,7 @@ def test_the_decision_is_told_apart_from_the_verification() -> None:
     given = replace(evidence_of(), withheld=("health: worn",))
     held = certificate.build(given, ISSUER, Link(), "2026-11-20T12:00:00Z")
     assert held.validation is not None
-    assert held.validation.decision is Decision.WITHHELD
+    assert held.validation.decision is ValidationDecision.WITHHELD
     assert held.headline.endswith("and was not handed out.")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eraser.protocol import codec
-from eraser.protocol.condition import Buffer, Condition, Expected, FirmwareSlots
+from eraser.protocol.condition import Buffer, Condition, ExpectedCondition, FirmwareSlots
 from eraser.protocol.fitness import Health
 from eraser.protocol.identity import Slot
 from eraser.protocol.order import EraseOrder
@@ -30,7 +30,7 @@ from eraser.protocol.report import (
     VisitRecord,
 )
 from quarantine.evidence import certificate, clocks, consistency, reading
-from quarantine.evidence.certificate import Evidence, Link
+from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import Issuer
 from quarantine.record.states import State
 from quarantine.rules.check import Ruling, check
@@ -82,7 +82,7 @@ def test_a_size_that_the_profile_tolerates_is_certified_and_said() -> None:
     assert ruled(REPORT, replace(ORDER, profile=wanted))[0] is Ruling.HOLD
     order = replace(ORDER, profile=replace(wanted, size_tolerance=8 * NAMESPACE.block_bytes))
     assert ruled(REPORT, order) == (Ruling.CERTIFY, "")
-    evidence = Evidence(order, "", REPORT, "", "", "", "", ())
+    evidence = CertificateEvidence(order, "", REPORT, "", "", "", "", ())
     body = certificate.build(evidence, Issuer(), Link(), "2026-11-20T12:00:00Z")
     assert (
         f"Namespace 1 has {8 * NAMESPACE.block_bytes} bytes less than the profile names, which "
@@ -213,7 +213,7 @@ def test_an_image_that_was_loaded_since_the_last_certificate_holds(
     before: tuple[str, ...], now: tuple[str, ...], loaded: str
 ) -> None:
     """What lay there before holds nothing: fleets have histories."""
-    profile = replace(ORDER.profile, condition=Expected(slot_firmware=("KNOWN",)))
+    profile = replace(ORDER.profile, condition=ExpectedCondition(slot_firmware=("KNOWN",)))
     decision = check(replace(ORDER, profile=profile), images(*now), RECORD, before)
     assert decision.ruling is (Ruling.HOLD if loaded else Ruling.CERTIFY)
     assert loaded in decision.reason
@@ -468,7 +468,7 @@ def test_a_host_s_clock_that_was_set_back_holds_nothing() -> None:
     """Nothing is decided on a host's clock (promise 4); the certificate says that it was."""
     stepped = blocked(ended_at="2026-11-20T10:00:00Z")
     assert ruled(stepped)[0] is Ruling.CERTIFY
-    evidence = Evidence(ORDER, "o", stepped, "r", "k", "p", "", ())
+    evidence = CertificateEvidence(ORDER, "o", stepped, "r", "k", "p", "", ())
     body = certificate.build(evidence, Issuer(), Link(), "2026-11-20T12:00:00Z")
     assert body.exceptions == (clocks.SET_BACK,)
     assert list(consistency.contradictions(body)) == []

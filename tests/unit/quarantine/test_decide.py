@@ -21,12 +21,12 @@ from quarantine.cloud.facts import (
 from quarantine.record.facts import UNSET, SlotRecord
 from quarantine.record.lifecycle import target
 from quarantine.record.states import Event, State
-from quarantine.rules.action import Act, Action, Limits, Past
+from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.decide import decide
 from quarantine.rules.handover import Handover
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-LIMITS = Limits(
+LIMITS = ServiceLimits(
     resend_after=100, retry_in_use_after=300, max_attempts=3, burn_grace=60, overdue_after=100_000
 )
 SLOT = Slot("cmp_1", "0000:81:00.0")
@@ -102,7 +102,7 @@ WORKING = (State.ERASING, State.VERIFYING)
 PARKED = (State.HELD, State.RETIRED)
 
 
-CLEAN = Past(incarnation=LIFE)
+CLEAN = SlotContext(incarnation=LIFE)
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,11 @@ class Row:
     what: str
     states: tuple[State, ...]
     seen: View | None
-    act: Act
+    act: ActionKind
     event: Event | None = None
     alarm: bool = False
     new_case: bool = False
-    past: Past = CLEAN
+    past: SlotContext = CLEAN
     ready: bool = True
     ticket: bool = True
     sent: float | None = 0
@@ -129,10 +129,10 @@ class Row:
     custody: str | None = CUSTODY
 
 
-MOVE = Act.TRANSITION
+MOVE = ActionKind.TRANSITION
 
 
-def guest(uuid: str = SERVER, *, recorded: bool = True) -> Past:
+def guest(uuid: str = SERVER, *, recorded: bool = True) -> SlotContext:
     """A host that says that this domain runs with the drive."""
     seen = DomainSeen(uuid, "instance-1", (SLOT.address,), True, recorded)
     return replace(CLEAN, running=(seen,))
@@ -145,29 +145,36 @@ UNASKED, HAUNTED = replace(CLEAN, ghosts=None), replace(CLEAN, ghosts=("server s
 SILENT = "its host has said nothing of the order for more than 27.7778 h"
 STUCK = "no step for more than 27.7778 h; its detail or the log says why"
 UNCHECKED, UNBURNT = replace(CLEAN, burns=None), replace(CLEAN, burns=False)
-FIRST = Past(lacks="the slot has no certificate")
+FIRST = SlotContext(lacks="the slot has no certificate")
 
 TABLE = (
     # A tenant has it.
-    Row("still used", (State.IN_USE,), USED, Act.NOTHING),
-    Row("reserved lowered in use", (State.IN_USE,), LOWERED, Act.RESERVE, alarm=True),
-    Row("claimed, about to be burned", (State.IN_USE,), LOWERED, Act.NOTHING, entered=5),
-    Row("another consumer", (State.IN_USE,), STOLEN, Act.AMEND, alarm=True),
+    Row("still used", (State.IN_USE,), USED, ActionKind.NOTHING),
+    Row("reserved lowered in use", (State.IN_USE,), LOWERED, ActionKind.RESERVE, alarm=True),
+    Row("claimed, about to be burned", (State.IN_USE,), LOWERED, ActionKind.NOTHING, entered=5),
+    Row("another consumer", (State.IN_USE,), STOLEN, ActionKind.AMEND, alarm=True),
     Row("released", (State.IN_USE,), LOCKED, MOVE, Event.RELEASE_SEEN),
-    Row("released and free", (State.IN_USE,), FREE, Act.RESERVE, alarm=True),
+    Row("released and free", (State.IN_USE,), FREE, ActionKind.RESERVE, alarm=True),
     Row("released, custody there", (State.IN_USE,), HALF, MOVE, Event.RELEASE_SEEN),
     # Nobody has it, and nobody erased it.
-    Row("take it", (State.RELEASED,), LOCKED, Act.TAKE),
-    Row("free", (State.RELEASED,), FREE, Act.RESERVE, alarm=True),
-    Row("half taken", (State.RELEASED,), HALF, Act.ENSURE),
+    Row("take it", (State.RELEASED,), LOCKED, ActionKind.TAKE),
+    Row("free", (State.RELEASED,), FREE, ActionKind.RESERVE, alarm=True),
+    Row("half taken", (State.RELEASED,), HALF, ActionKind.ENSURE),
     Row("taken", (State.RELEASED,), HELD_BY_US, MOVE, Event.CUSTODY_TAKEN),
     Row("taken by a lost store", (State.RELEASED,), view(ORPHAN), MOVE, Event.CUSTODY_TAKEN),
     Row("claimed", (State.RELEASED,), USED, MOVE, Event.CLAIM_SEEN, alarm=True),
     # Under custody.
-    Row("order it at once", (State.QUARANTINED,), HELD_BY_US, Act.ORDER, entered=0),
-    Row("found custody", (State.QUARANTINED,), HELD_BY_US, Act.AMEND, ready=False),
+    Row("order it at once", (State.QUARANTINED,), HELD_BY_US, ActionKind.ORDER, entered=0),
+    Row("found custody", (State.QUARANTINED,), HELD_BY_US, ActionKind.AMEND, ready=False),
     # Of a case that the record forgot: a restored backup must not finish the older one.
-    Row("other custody", (State.QUARANTINED,), view(ORPHAN), Act.AMEND, alarm=True, new_case=True),
+    Row(
+        "other custody",
+        (State.QUARANTINED,),
+        view(ORPHAN),
+        ActionKind.AMEND,
+        alarm=True,
+        new_case=True,
+    ),
     Row("other custody", WORKING, view(ORPHAN), MOVE, Event.POSTPONED, alarm=True, new_case=True),
     Row(
         "other custody",
@@ -178,8 +185,15 @@ TABLE = (
         alarm=True,
         new_case=True,
     ),
-    Row("custody to come", (State.QUARANTINED,), LOCKED, Act.TAKE, ready=False),
-    Row("custody vanished", (State.QUARANTINED,), LOCKED, Act.AMEND, alarm=True, new_case=True),
+    Row("custody to come", (State.QUARANTINED,), LOCKED, ActionKind.TAKE, ready=False),
+    Row(
+        "custody vanished",
+        (State.QUARANTINED,),
+        LOCKED,
+        ActionKind.AMEND,
+        alarm=True,
+        new_case=True,
+    ),
     Row(
         "custody vanished",
         WORKING,
@@ -189,8 +203,8 @@ TABLE = (
         alarm=True,
         new_case=True,
     ),
-    Row("both locks gone", (*OPEN, State.CERTIFIED), FREE, Act.RESERVE, alarm=True),
-    Row("one lock gone", (*OPEN, State.CERTIFIED), HALF, Act.ENSURE, alarm=True),
+    Row("both locks gone", (*OPEN, State.CERTIFIED), FREE, ActionKind.RESERVE, alarm=True),
+    Row("one lock gone", (*OPEN, State.CERTIFIED), HALF, ActionKind.ENSURE, alarm=True),
     Row("stolen", (*OPEN, State.CERTIFIED), STOLEN, MOVE, Event.HELD, alarm=True, new_case=True),
     Row(
         "stolen, not burned",
@@ -205,17 +219,17 @@ TABLE = (
         "came back, too soon",
         (State.QUARANTINED,),
         HELD_BY_US,
-        Act.NOTHING,
+        ActionKind.NOTHING,
         entered=299,
-        past=Past(postponed=1),
+        past=SlotContext(postponed=1),
     ),
     Row(
         "came back, due",
         (State.QUARANTINED,),
         HELD_BY_US,
-        Act.ORDER,
+        ActionKind.ORDER,
         entered=301,
-        past=Past(postponed=2),
+        past=SlotContext(postponed=2),
     ),
     Row(
         "came back too often",
@@ -225,46 +239,62 @@ TABLE = (
         Event.HELD,
         alarm=True,
         new_case=True,
-        past=Past(postponed=3),
+        past=SlotContext(postponed=3),
     ),
-    Row("at work", WORKING, HELD_BY_US, Act.NOTHING, ordered=99),
-    Row("overdue", WORKING, HELD_BY_US, Act.RESEND, ordered=101, entered=101),
-    Row("silent for a day", WORKING, HELD_BY_US, Act.NOTHING, ordered=8000, entered=86400),
-    Row("silent for a day, due", WORKING, HELD_BY_US, Act.RESEND, ordered=8700, entered=86400),
+    Row("at work", WORKING, HELD_BY_US, ActionKind.NOTHING, ordered=99),
+    Row("overdue", WORKING, HELD_BY_US, ActionKind.RESEND, ordered=101, entered=101),
+    Row("silent for a day", WORKING, HELD_BY_US, ActionKind.NOTHING, ordered=8000, entered=86400),
+    Row(
+        "silent for a day, due", WORKING, HELD_BY_US, ActionKind.RESEND, ordered=8700, entered=86400
+    ),
     Row(
         "long, heard of lately",
         WORKING,
         HELD_BY_US,
-        Act.RESEND,
+        ActionKind.RESEND,
         ordered=86400,
         heard=101,
         entered=86400,
     ),
     # Our clock was set back by a day: nothing waits for tomorrow.
-    Row("ordered tomorrow", WORKING, HELD_BY_US, Act.RESEND, ordered=-86400, entered=-86400),
+    Row("ordered tomorrow", WORKING, HELD_BY_US, ActionKind.RESEND, ordered=-86400, entered=-86400),
     Row(
-        "ordered now, entered tomorrow", WORKING, HELD_BY_US, Act.NOTHING, ordered=0, entered=-86400
+        "ordered now, entered tomorrow",
+        WORKING,
+        HELD_BY_US,
+        ActionKind.NOTHING,
+        ordered=0,
+        entered=-86400,
     ),
-    Row("ordered by a clock a bit ahead", WORKING, HELD_BY_US, Act.NOTHING, ordered=-30, entered=0),
+    Row(
+        "ordered by a clock a bit ahead",
+        WORKING,
+        HELD_BY_US,
+        ActionKind.NOTHING,
+        ordered=-30,
+        entered=0,
+    ),
     Row(
         "came back tomorrow",
         (State.QUARANTINED,),
         HELD_BY_US,
-        Act.ORDER,
+        ActionKind.ORDER,
         entered=-86400,
-        past=Past(postponed=1),
+        past=SlotContext(postponed=1),
     ),
-    Row("heard of lately", WORKING, HELD_BY_US, Act.NOTHING, ordered=900, heard=10),
-    Row("not heard of lately", WORKING, HELD_BY_US, Act.RESEND, ordered=900, heard=101),
-    Row("not heard of for a day", WORKING, HELD_BY_US, Act.NOTHING, ordered=900, heard=86400),
+    Row("heard of lately", WORKING, HELD_BY_US, ActionKind.NOTHING, ordered=900, heard=10),
+    Row("not heard of lately", WORKING, HELD_BY_US, ActionKind.RESEND, ordered=900, heard=101),
+    Row(
+        "not heard of for a day", WORKING, HELD_BY_US, ActionKind.NOTHING, ordered=900, heard=86400
+    ),
     # Certified.
-    Row("give back", (State.CERTIFIED,), HELD_BY_US, Act.GIVE_BACK),
-    Row("trait not asked for", (State.CERTIFIED,), HELD_BY_US, Act.CHECK, past=UNCHECKED),
+    Row("give back", (State.CERTIFIED,), HELD_BY_US, ActionKind.GIVE_BACK),
+    Row("trait not asked for", (State.CERTIFIED,), HELD_BY_US, ActionKind.CHECK, past=UNCHECKED),
     Row(
         "the trait is gone",
         (State.CERTIFIED,),
         HELD_BY_US,
-        Act.TRANSITION,
+        ActionKind.TRANSITION,
         Event.HELD,
         past=UNBURNT,
         alarm=True,
@@ -274,16 +304,18 @@ TABLE = (
         "the trait is gone, no receipt yet",
         (State.CERTIFIED,),
         HELD_BY_US,
-        Act.NOTHING,
+        ActionKind.NOTHING,
         past=UNBURNT,
         ticket=False,
     ),
-    Row("no ticket out", (State.CERTIFIED,), HELD_BY_US, Act.TICKET, ticket=False, sent=None),
+    Row(
+        "no ticket out", (State.CERTIFIED,), HELD_BY_US, ActionKind.TICKET, ticket=False, sent=None
+    ),
     Row(
         "no receipt yet",
         (State.CERTIFIED,),
         HELD_BY_US,
-        Act.NOTHING,
+        ActionKind.NOTHING,
         ticket=False,
         sent=99,
         entered=99,
@@ -292,7 +324,7 @@ TABLE = (
         "no receipt for long",
         (State.CERTIFIED,),
         HELD_BY_US,
-        Act.TICKET,
+        ActionKind.TICKET,
         ticket=False,
         sent=101,
         entered=101,
@@ -313,7 +345,7 @@ TABLE = (
         Event.RECALLED,
         life=None,
     ),
-    Row("no host", (State.CERTIFIED,), HELD_BY_US, Act.WAIT, past=Past()),
+    Row("no host", (State.CERTIFIED,), HELD_BY_US, ActionKind.WAIT, past=SlotContext()),
     Row(
         "no receipt, stolen",
         (State.CERTIFIED,),
@@ -325,9 +357,14 @@ TABLE = (
         ticket=False,
     ),
     Row(
-        "no receipt, one lock gone", (State.CERTIFIED,), HALF, Act.ENSURE, alarm=True, ticket=False
+        "no receipt, one lock gone",
+        (State.CERTIFIED,),
+        HALF,
+        ActionKind.ENSURE,
+        alarm=True,
+        ticket=False,
     ),
-    Row("give back again", (State.CERTIFIED,), HELD_BY_US, Act.GIVE_BACK, ready=False),
+    Row("give back again", (State.CERTIFIED,), HELD_BY_US, ActionKind.GIVE_BACK, ready=False),
     Row("given back", (State.CERTIFIED,), FREE, MOVE, Event.RETURNED, ready=False),
     Row("given back, claimed", (State.CERTIFIED,), USED, MOVE, Event.RETURNED, ready=False),
     Row("given back, used", (State.CERTIFIED,), LOCKED, MOVE, Event.RETURNED, ready=False),
@@ -346,7 +383,7 @@ TABLE = (
         "given back, dirty",
         (State.CERTIFIED,),
         FREE,
-        Act.RESERVE,
+        ActionKind.RESERVE,
         alarm=True,
         ready=False,
         past=FIRST,
@@ -363,8 +400,15 @@ TABLE = (
         past=FIRST,
     ),
     # In the pool.
-    Row("on offer", (State.AVAILABLE,), FREE, Act.NOTHING),
-    Row("on offer, uncertified", (State.AVAILABLE,), FREE, Act.RESERVE, alarm=True, past=FIRST),
+    Row("on offer", (State.AVAILABLE,), FREE, ActionKind.NOTHING),
+    Row(
+        "on offer, uncertified",
+        (State.AVAILABLE,),
+        FREE,
+        ActionKind.RESERVE,
+        alarm=True,
+        past=FIRST,
+    ),
     Row("claimed", (State.AVAILABLE,), USED, MOVE, Event.CLAIM_SEEN),
     Row("claimed, to be burned", (State.AVAILABLE,), LOWERED, MOVE, Event.CLAIM_SEEN),
     Row("used between two looks", (State.AVAILABLE,), LOCKED, MOVE, Event.RELEASE_SEEN),
@@ -380,14 +424,18 @@ TABLE = (
     Row("custody there", (State.AVAILABLE,), HELD_BY_US, MOVE, Event.RELEASE_SEEN, alarm=True),
     # What the host itself says.
     Row(
-        "not greeted", (State.CERTIFIED,), HELD_BY_US, Act.WAIT, past=replace(CLEAN, greeted=False)
+        "not greeted",
+        (State.CERTIFIED,),
+        HELD_BY_US,
+        ActionKind.WAIT,
+        past=replace(CLEAN, greeted=False),
     ),
-    Row("unguarded", (State.CERTIFIED,), HELD_BY_US, Act.AMEND, alarm=True, past=LACKING),
+    Row("unguarded", (State.CERTIFIED,), HELD_BY_US, ActionKind.AMEND, alarm=True, past=LACKING),
     Row(
         "unguarded, known",
         (State.CERTIFIED,),
         HELD_BY_US,
-        Act.WAIT,
+        ActionKind.WAIT,
         past=LACKING,
         alarmed=LACKING.unguarded,
     ),
@@ -395,41 +443,80 @@ TABLE = (
         "guarded again",
         (State.CERTIFIED,),
         HELD_BY_US,
-        Act.TICKET,
+        ActionKind.TICKET,
         alarmed="",
         ticket=False,
         sent=None,
     ),
-    Row("alarm over", (State.AVAILABLE,), FREE, Act.AMEND, alarmed="something"),
+    Row("alarm over", (State.AVAILABLE,), FREE, ActionKind.AMEND, alarmed="something"),
     # Only a plain word takes back what is on offer: a look that failed is told.
-    Row("unguarded on offer", (State.AVAILABLE,), FREE, Act.AMEND, alarm=True, past=LACKING),
-    Row("recalled", (State.AVAILABLE,), FREE, Act.RESERVE, alarm=True, past=RECALLED),
+    Row("unguarded on offer", (State.AVAILABLE,), FREE, ActionKind.AMEND, alarm=True, past=LACKING),
+    Row("recalled", (State.AVAILABLE,), FREE, ActionKind.RESERVE, alarm=True, past=RECALLED),
     # People heard of it when it was reserved.
     Row("recalled, reserved", (State.AVAILABLE,), LOCKED, MOVE, Event.RELEASE_SEEN, past=RECALLED),
     Row("recalled in time", (State.CERTIFIED,), HELD_BY_US, MOVE, Event.RECALLED, past=RECALLED),
     Row("recalled, claimed", (State.AVAILABLE,), USED, MOVE, Event.CLAIM_SEEN, past=RECALLED),
-    Row("named by a domain", (State.QUARANTINED,), HELD_BY_US, Act.WAIT, past=CLAIMED),
-    Row("named by a domain", WORKING, HELD_BY_US, Act.WAIT, past=CLAIMED, ordered=1e6, entered=1e4),
+    Row("named by a domain", (State.QUARANTINED,), HELD_BY_US, ActionKind.WAIT, past=CLAIMED),
+    Row(
+        "named by a domain",
+        WORKING,
+        HELD_BY_US,
+        ActionKind.WAIT,
+        past=CLAIMED,
+        ordered=1e6,
+        entered=1e4,
+    ),
     # Nova is asked before each order, and before it is sent again.
-    Row("ask first", (State.QUARANTINED,), HELD_BY_US, Act.ASK, past=UNASKED),
-    Row("ask again", WORKING, HELD_BY_US, Act.ASK, past=UNASKED, ordered=1e6, entered=1e4),
-    Row("at work, nothing to ask", WORKING, HELD_BY_US, Act.NOTHING, past=UNASKED, ordered=99),
-    Row("haunted", (State.QUARANTINED,), HELD_BY_US, Act.WAIT, past=HAUNTED),
-    Row("haunted", WORKING, HELD_BY_US, Act.WAIT, past=HAUNTED, ordered=1e6, entered=1e4),
+    Row("ask first", (State.QUARANTINED,), HELD_BY_US, ActionKind.ASK, past=UNASKED),
+    Row("ask again", WORKING, HELD_BY_US, ActionKind.ASK, past=UNASKED, ordered=1e6, entered=1e4),
+    Row(
+        "at work, nothing to ask", WORKING, HELD_BY_US, ActionKind.NOTHING, past=UNASKED, ordered=99
+    ),
+    Row("haunted", (State.QUARANTINED,), HELD_BY_US, ActionKind.WAIT, past=HAUNTED),
+    Row("haunted", WORKING, HELD_BY_US, ActionKind.WAIT, past=HAUNTED, ordered=1e6, entered=1e4),
     # A guest that should not have the drive.
-    Row("its own guest", (State.IN_USE,), USED, Act.NOTHING, past=guest()),
-    Row("another guest", (State.IN_USE,), USED, Act.AMEND, alarm=True, past=guest(STRANGER)),
-    Row("past the gate", (State.IN_USE,), USED, Act.AMEND, alarm=True, past=guest(recorded=False)),
-    Row("a ghost on offer", (State.AVAILABLE,), FREE, Act.RESERVE, alarm=True, past=guest()),
-    Row("a ghost in care", (State.QUARANTINED,), HELD_BY_US, Act.AMEND, alarm=True, past=guest()),
-    Row("a ghost in care", (*WORKING, *PARKED), HELD_BY_US, Act.AMEND, alarm=True, past=guest()),
+    Row("its own guest", (State.IN_USE,), USED, ActionKind.NOTHING, past=guest()),
+    Row("another guest", (State.IN_USE,), USED, ActionKind.AMEND, alarm=True, past=guest(STRANGER)),
+    Row(
+        "past the gate",
+        (State.IN_USE,),
+        USED,
+        ActionKind.AMEND,
+        alarm=True,
+        past=guest(recorded=False),
+    ),
+    Row("a ghost on offer", (State.AVAILABLE,), FREE, ActionKind.RESERVE, alarm=True, past=guest()),
+    Row(
+        "a ghost in care",
+        (State.QUARANTINED,),
+        HELD_BY_US,
+        ActionKind.AMEND,
+        alarm=True,
+        past=guest(),
+    ),
+    Row(
+        "a ghost in care",
+        (*WORKING, *PARKED),
+        HELD_BY_US,
+        ActionKind.AMEND,
+        alarm=True,
+        past=guest(),
+    ),
     # Too long without a step.
-    Row("host silent", WORKING, HELD_BY_US, Act.AMEND, alarm=True, ordered=9e4, entered=1e5 + 1),
+    Row(
+        "host silent",
+        WORKING,
+        HELD_BY_US,
+        ActionKind.AMEND,
+        alarm=True,
+        ordered=9e4,
+        entered=1e5 + 1,
+    ),
     Row(
         "host silent, known",
         WORKING,
         HELD_BY_US,
-        Act.RESEND,
+        ActionKind.RESEND,
         ordered=9e4,
         entered=1e5 + 1,
         alarmed=SILENT,
@@ -438,7 +525,7 @@ TABLE = (
         "host heard again",
         WORKING,
         HELD_BY_US,
-        Act.AMEND,
+        ActionKind.AMEND,
         entered=1e5 + 1,
         heard=5,
         alarmed=SILENT,
@@ -447,7 +534,7 @@ TABLE = (
         "waiting for long",
         (State.QUARANTINED,),
         HELD_BY_US,
-        Act.AMEND,
+        ActionKind.AMEND,
         alarm=True,
         entered=1e5 + 1,
         past=HAUNTED,
@@ -457,7 +544,7 @@ TABLE = (
         "waiting since tomorrow",
         (State.QUARANTINED,),
         HELD_BY_US,
-        Act.WAIT,
+        ActionKind.WAIT,
         entered=-86400,
         past=HAUNTED,
         detail="server s runs",
@@ -466,19 +553,21 @@ TABLE = (
         "waiting for long, known",
         (State.QUARANTINED,),
         HELD_BY_US,
-        Act.WAIT,
+        ActionKind.WAIT,
         entered=1e5 + 1,
         past=HAUNTED,
         detail="another reason now",
         alarmed=STUCK,
     ),
     # Placement or the broker fails each look: no look got so far as to say what it waits for.
-    Row("refused for long", (State.RELEASED,), LOCKED, Act.AMEND, alarm=True, entered=1e5 + 1),
+    Row(
+        "refused for long", (State.RELEASED,), LOCKED, ActionKind.AMEND, alarm=True, entered=1e5 + 1
+    ),
     Row(
         "refused for long, known",
         (State.RELEASED,),
         LOCKED,
-        Act.TAKE,
+        ActionKind.TAKE,
         entered=1e5 + 1,
         alarmed=STUCK,
     ),
@@ -486,7 +575,7 @@ TABLE = (
         "no order for long",
         (State.QUARANTINED,),
         HELD_BY_US,
-        Act.AMEND,
+        ActionKind.AMEND,
         alarm=True,
         entered=1e5 + 1,
     ),
@@ -494,23 +583,23 @@ TABLE = (
         "no ticket for long",
         (State.CERTIFIED,),
         HELD_BY_US,
-        Act.AMEND,
+        ActionKind.AMEND,
         alarm=True,
         entered=1e5 + 1,
         ticket=False,
         sent=None,
     ),
     # People must decide.
-    Row("parked", PARKED, LOCKED, Act.NOTHING),
-    Row("parked under custody", PARKED, HELD_BY_US, Act.NOTHING),
-    Row("parked and free", PARKED, FREE, Act.RESERVE, alarm=True),
-    Row("parked, one lock gone", PARKED, HALF, Act.ENSURE, alarm=True),
-    Row("parked and used", PARKED, STOLEN, Act.AMEND, alarm=True),
-    Row("parked and known to be used", PARKED, USED, Act.NOTHING),
-    Row("parked, no provider", PARKED, None, Act.NOTHING),
+    Row("parked", PARKED, LOCKED, ActionKind.NOTHING),
+    Row("parked under custody", PARKED, HELD_BY_US, ActionKind.NOTHING),
+    Row("parked and free", PARKED, FREE, ActionKind.RESERVE, alarm=True),
+    Row("parked, one lock gone", PARKED, HALF, ActionKind.ENSURE, alarm=True),
+    Row("parked and used", PARKED, STOLEN, ActionKind.AMEND, alarm=True),
+    Row("parked and known to be used", PARKED, USED, ActionKind.NOTHING),
+    Row("parked, no provider", PARKED, None, ActionKind.NOTHING),
     # No provider, or none with stock: it is not on offer, and what comes back is judged.
     *(
-        Row("absent", tuple(s for s in State if s not in PARKED), seen, Act.WAIT)
+        Row("absent", tuple(s for s in State if s not in PARKED), seen, ActionKind.WAIT)
         for seen in (None, EMPTY)
     ),
 )
@@ -527,15 +616,15 @@ def moved(*allocations: Allocation, reserved: int) -> tuple[View, View]:
 MOVED = tuple(
     row
     for seen, states, act, event, new_case in (
-        (moved(reserved=0), tuple(State), Act.RESERVE, None, False),
-        (moved(reserved=1), PARKED, Act.AMEND, None, False),
-        (moved(reserved=1), (State.RELEASED,), Act.AMEND, None, False),
+        (moved(reserved=0), tuple(State), ActionKind.RESERVE, None, False),
+        (moved(reserved=1), PARKED, ActionKind.AMEND, None, False),
+        (moved(reserved=1), (State.RELEASED,), ActionKind.AMEND, None, False),
         (moved(reserved=1), (State.IN_USE, State.AVAILABLE), MOVE, Event.RELEASE_SEEN, False),
         (moved(reserved=1), (*OPEN, State.CERTIFIED), MOVE, Event.HELD, True),
-        (moved(OTHER, reserved=1), (State.IN_USE,), Act.AMEND, None, False),
+        (moved(OTHER, reserved=1), (State.IN_USE,), ActionKind.AMEND, None, False),
         (moved(OTHER, reserved=1), (State.AVAILABLE,), MOVE, Event.CLAIM_SEEN, False),
         # About to be burned: reserving now would only be in Nova's way.
-        (moved(OTHER, reserved=0), (State.IN_USE,), Act.AMEND, None, False),
+        (moved(OTHER, reserved=0), (State.IN_USE,), ActionKind.AMEND, None, False),
         (moved(OTHER, reserved=0), (State.AVAILABLE,), MOVE, Event.CLAIM_SEEN, False),
         (moved(OTHER, reserved=1), (State.RELEASED,), MOVE, Event.CLAIM_SEEN, False),
         (moved(OTHER, reserved=1), (*OPEN, State.CERTIFIED), MOVE, Event.HELD, True),
@@ -575,9 +664,9 @@ def test_a_decision_to_keep_a_drive_on_offer_alarms_nobody(
     """The first look after it takes the drive out of the pool: that was asked for."""
     record = replace(RECORD, state=state, read_at=read, custody=None, custody_ready=False)
     action = decide(record, FREE, NOW, LIMITS, CLEAN)
-    assert (action.act, action.alarm) == (Act.RESERVE, False)
+    assert (action.act, action.alarm) == (ActionKind.RESERVE, False)
     again = decide(replace(record, read_at=NOW), FREE, NOW, LIMITS, CLEAN)
-    assert (again.act, again.alarm) == (Act.RESERVE, True)
+    assert (again.act, again.alarm) == (ActionKind.RESERVE, True)
 
 
 def test_an_absent_slot_says_whether_its_provider_is_gone_or_empty() -> None:
@@ -591,36 +680,36 @@ def test_an_absent_slot_says_whether_its_provider_is_gone_or_empty() -> None:
 @pytest.mark.parametrize(
     ("answer", "act", "alarm"),
     [
-        (Handover.UNASKED, Act.ASK, False),
-        (Handover.UNKNOWN, Act.WAIT, False),
-        (Handover.MOVED, Act.AMEND, False),
-        (Handover.OVER, Act.AMEND, False),
-        (Handover.STRANGE, Act.AMEND, True),
+        (Handover.UNASKED, ActionKind.ASK, False),
+        (Handover.UNKNOWN, ActionKind.WAIT, False),
+        (Handover.MOVED, ActionKind.AMEND, False),
+        (Handover.OVER, ActionKind.AMEND, False),
+        (Handover.STRANGE, ActionKind.AMEND, True),
     ],
 )
 def test_nova_is_asked_about_another_consumer_before_a_person_is(
-    answer: Handover, act: Act, alarm: bool
+    answer: Handover, act: ActionKind, alarm: bool
 ) -> None:
     past = replace(CLEAN, handover=answer)
     action = decide(RECORD, STOLEN, NOW, LIMITS, past)
     assert (action.act, action.alarm) == (act, alarm)
     # Whoever had no consumer on record before is no news.
     first = decide(replace(RECORD, consumer=None), STOLEN, NOW, LIMITS, past)
-    assert (first.act, first.alarm) == (Act.AMEND, False)
+    assert (first.act, first.alarm) == (ActionKind.AMEND, False)
 
 
 @pytest.mark.parametrize(
     ("answer", "act", "alarm"),
     [
-        (Handover.UNASKED, Act.ASK, False),
-        (Handover.UNKNOWN, Act.NOTHING, False),
-        (Handover.MOVED, Act.NOTHING, False),
-        (Handover.OVER, Act.AMEND, True),
-        (Handover.STRANGE, Act.AMEND, True),
+        (Handover.UNASKED, ActionKind.ASK, False),
+        (Handover.UNKNOWN, ActionKind.NOTHING, False),
+        (Handover.MOVED, ActionKind.NOTHING, False),
+        (Handover.OVER, ActionKind.AMEND, True),
+        (Handover.STRANGE, ActionKind.AMEND, True),
     ],
 )
 def test_a_guest_whose_drive_its_migration_holds_alarms_nobody(
-    answer: Handover, act: Act, alarm: bool
+    answer: Handover, act: ActionKind, alarm: bool
 ) -> None:
     """Nova hands the drive to the migration while the guest still runs at its source."""
     past = replace(guest(), handover=answer)
@@ -635,7 +724,7 @@ def test_a_stranger_that_was_told_of_is_not_over_because_nova_is_away() -> None:
     assert isinstance(told, str)
     away = replace(guest(), handover=Handover.UNKNOWN)
     record = replace(record, alarm=told)
-    assert decide(record, STOLEN, NOW, LIMITS, away).act is Act.NOTHING
+    assert decide(record, STOLEN, NOW, LIMITS, away).act is ActionKind.NOTHING
     past = replace(away, handover=Handover.MOVED)
     assert decide(record, STOLEN, NOW, LIMITS, past).changes.alarm == ""
 
@@ -644,13 +733,13 @@ def test_a_host_in_doubt_calls_nobody_before_it_lasts() -> None:
     """And what was told of is not over because another process has just begun to wait."""
     young = replace(LACKING, doubtful=True)
     offered = replace(RECORD, state=State.AVAILABLE, custody=None)
-    assert decide(offered, FREE, NOW, LIMITS, young).act is Act.NOTHING
+    assert decide(offered, FREE, NOW, LIMITS, young).act is ActionKind.NOTHING
     assert decide(offered, FREE, NOW, LIMITS, LACKING).alarm
     told = replace(offered, alarm=LACKING.unguarded)
-    assert decide(told, FREE, NOW, LIMITS, young).act is Act.NOTHING
+    assert decide(told, FREE, NOW, LIMITS, young).act is ActionKind.NOTHING
     certified = replace(RECORD, state=State.CERTIFIED)
     action = decide(certified, HELD_BY_US, NOW, LIMITS, young)
-    assert (action.act, action.alarm) == (Act.WAIT, False), "nothing is given back meanwhile"
+    assert (action.act, action.alarm) == (ActionKind.WAIT, False), "nothing is given back meanwhile"
 
 
 @pytest.mark.parametrize("state", [*PARKED, State.RELEASED, State.IN_USE, State.AVAILABLE])
@@ -662,7 +751,7 @@ def test_a_provider_that_was_away_is_made_anew_without_an_alarm(state: State) ->
             decide(replace(RECORD, state=state), seen, NOW, LIMITS), alarm=False
         )
     for seen in moved(reserved=0):
-        assert decide(away, seen, NOW, LIMITS).act is Act.RESERVE
+        assert decide(away, seen, NOW, LIMITS).act is ActionKind.RESERVE
         assert decide(away, seen, NOW, LIMITS).alarm
 
 
@@ -711,11 +800,11 @@ def test_only_a_certified_slot_under_our_custody_alone_is_ever_freed(
     state: State, lacks: str, ready: bool, ticket: bool, present: str | None
 ) -> None:
     """Over every combination of record and view, not only those of the table."""
-    past = Past(lacks=lacks, incarnation=present)
+    past = SlotContext(lacks=lacks, incarnation=present)
     for seen in SEEN:
         record = replace(RECORD, state=state, custody_ready=ready, ticket_ready=ticket)
         action = decide(record, seen, NOW, LIMITS, past)
-        if action.act is Act.GIVE_BACK:
+        if action.act is ActionKind.GIVE_BACK:
             assert state is State.CERTIFIED
             assert not lacks
             assert record.ticket_ready
@@ -735,8 +824,8 @@ def test_what_is_on_offer_without_a_certificate_is_reserved_before_anything_else
     for uuid in ("rp", "other"):
         seen = view(reserved=0, uuid=uuid)
         record = replace(RECORD, state=state, custody_ready=ready, certificate=None)
-        action = decide(record, seen, NOW, LIMITS, Past(lacks="the slot has no certificate"))
-        assert action.act is Act.RESERVE
+        action = decide(record, seen, NOW, LIMITS, SlotContext(lacks="the slot has no certificate"))
+        assert action.act is ActionKind.RESERVE
         assert action.alarm
 
 
@@ -746,31 +835,37 @@ def test_a_drive_that_somebody_holds_gets_no_order_and_no_custody(state: State) 
         for reserved in (0, 1):
             seen = view(holder, reserved=reserved)
             action = decide(replace(RECORD, state=state), seen, NOW, LIMITS)
-            assert action.act not in (Act.TAKE, Act.ENSURE, Act.ORDER, Act.RESEND, Act.GIVE_BACK)
+            assert action.act not in (
+                ActionKind.TAKE,
+                ActionKind.ENSURE,
+                ActionKind.ORDER,
+                ActionKind.RESEND,
+                ActionKind.GIVE_BACK,
+            )
 
 
 def test_where_no_tickets_are_required_a_certificate_is_enough() -> None:
     record = replace(RECORD, state=State.CERTIFIED, ticket_ready=False, ticket_incarnation=None)
     limits = replace(LIMITS, tickets=False)
-    assert decide(record, HELD_BY_US, NOW, limits, Past()).act is Act.GIVE_BACK
+    assert decide(record, HELD_BY_US, NOW, limits, SlotContext()).act is ActionKind.GIVE_BACK
     assert decide(record, HELD_BY_US, NOW, limits, FIRST).event is Event.HELD
 
 
 @pytest.mark.parametrize("past", [UNCHECKED, UNBURNT])
 @pytest.mark.parametrize("tickets", [True, False])
-def test_nothing_is_given_back_that_nova_would_not_burn(past: Past, tickets: bool) -> None:
+def test_nothing_is_given_back_that_nova_would_not_burn(past: SlotContext, tickets: bool) -> None:
     limits = replace(LIMITS, tickets=tickets)
     for state in State:
         for seen in SEEN:
             act = decide(replace(RECORD, state=state), seen, NOW, limits, past).act
-            assert act is not Act.GIVE_BACK
+            assert act is not ActionKind.GIVE_BACK
 
 
 @pytest.mark.parametrize("state", State)
 def test_where_the_past_cannot_be_read_the_drive_is_kept_out_and_nothing_else_is_done(
     state: State,
 ) -> None:
-    past = Past(unknown="stored key of host x", lacks="the record cannot be read")
+    past = SlotContext(unknown="stored key of host x", lacks="the record cannot be read")
     kept = set()
     for seen in SEEN:
         record = replace(RECORD, state=state, alarm=past.unknown)
@@ -778,34 +873,37 @@ def test_where_the_past_cannot_be_read_the_drive_is_kept_out_and_nothing_else_is
         action = decide(record, seen, NOW, LIMITS, past)
         if seen.provider.uuid != record.provider or seen.inventory is None:
             continue
-        if known.act in (Act.RESERVE, Act.ENSURE):
+        if known.act in (ActionKind.RESERVE, ActionKind.ENSURE):
             assert action == known
             kept.add(action.act)
         else:
-            assert action == Action(Act.WAIT, past.unknown)
-    assert Act.RESERVE in kept
+            assert action == Action(ActionKind.WAIT, past.unknown)
+    assert ActionKind.RESERVE in kept
     told = decide(replace(RECORD, state=state), LOCKED, NOW, LIMITS, past)
-    assert (told.act, told.alarm) == (Act.AMEND, True)
+    assert (told.act, told.alarm) == (ActionKind.AMEND, True)
 
 
 def test_without_tickets_the_hosts_defences_are_only_told() -> None:
     limits = replace(LIMITS, tickets=False)
     certified = replace(RECORD, state=State.CERTIFIED)
-    assert decide(certified, HELD_BY_US, NOW, limits, LACKING).act is Act.GIVE_BACK
+    assert decide(certified, HELD_BY_US, NOW, limits, LACKING).act is ActionKind.GIVE_BACK
     unrecorded = guest(recorded=False)
-    assert decide(RECORD, USED, NOW, limits, unrecorded).act is Act.NOTHING
+    assert decide(RECORD, USED, NOW, limits, unrecorded).act is ActionKind.NOTHING
 
 
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("past", [CLAIMED, HAUNTED, UNASKED])
-def test_nothing_is_sent_to_a_drive_that_may_have_a_user(state: State, past: Past) -> None:
+def test_nothing_is_sent_to_a_drive_that_may_have_a_user(state: State, past: SlotContext) -> None:
     record = replace(RECORD, state=state, ordered_at=NOW - timedelta(days=300))
     for seen in SEEN:
-        assert decide(record, seen, NOW, LIMITS, past).act not in (Act.ORDER, Act.RESEND)
+        assert decide(record, seen, NOW, LIMITS, past).act not in (
+            ActionKind.ORDER,
+            ActionKind.RESEND,
+        )
 
 
 @pytest.mark.parametrize("past", [LACKING, replace(CLEAN, greeted=False)])
-def test_nothing_is_given_to_a_host_that_lacks_a_defence(past: Past) -> None:
+def test_nothing_is_given_to_a_host_that_lacks_a_defence(past: SlotContext) -> None:
     for ready in (True, False):
         for sent in (None, NOW - timedelta(days=300)):
             record = replace(
@@ -817,12 +915,12 @@ def test_nothing_is_given_to_a_host_that_lacks_a_defence(past: Past) -> None:
             )
             for seen in SEEN:
                 act = decide(record, seen, NOW, LIMITS, past).act
-                assert act not in (Act.TICKET, Act.GIVE_BACK)
+                assert act not in (ActionKind.TICKET, ActionKind.GIVE_BACK)
 
 
 def test_a_recalled_drive_stays_under_the_custody_that_is_there() -> None:
     record = replace(RECORD, state=State.CERTIFIED, custody_ready=False)
-    changes = decide(record, HELD_BY_US, NOW, LIMITS, Past(incarnation="new")).changes
+    changes = decide(record, HELD_BY_US, NOW, LIMITS, SlotContext(incarnation="new")).changes
     assert (changes.custody, changes.custody_ready) == (CUSTODY, True)
 
 
@@ -872,7 +970,7 @@ def test_names_of_providers(name: str, slot: Slot | None) -> None:
         assert slot_of(provider_name(slot)) == slot
 
 
-def running(*domains: tuple[str, str]) -> Past:
+def running(*domains: tuple[str, str]) -> SlotContext:
     """A host that says that these domains run with the drive."""
     seen = tuple(DomainSeen(uuid, name, (SLOT.address,), True, True) for name, uuid in domains)
     return replace(CLEAN, running=seen, handover=Handover.STRANGE)
@@ -887,10 +985,10 @@ def test_each_guest_that_should_not_run_with_the_drive_is_named(order: int) -> N
     )
     assert (action.changes.alarm, action.alarm) == (named, True)
     told = replace(RECORD, alarm=named)
-    assert decide(told, USED, NOW, LIMITS, past).act is Act.NOTHING
+    assert decide(told, USED, NOW, LIMITS, past).act is ActionKind.NOTHING
     # Until Nova says whether one of them moves, what people were told of stands.
     waiting = replace(past, handover=Handover.UNKNOWN)
-    assert decide(told, USED, NOW, LIMITS, waiting).act is Act.NOTHING
+    assert decide(told, USED, NOW, LIMITS, waiting).act is ActionKind.NOTHING
 
 
 def test_very_many_guests_fit_into_one_alarm() -> None:
@@ -905,4 +1003,4 @@ def test_very_many_guests_fit_into_one_alarm() -> None:
     assert isinstance(alarm, str)
     assert alarm.endswith(f"Placement has it for {SERVER}") or alarm.endswith("past the hook")
     told, waiting = replace(RECORD, alarm=alarm), replace(past, handover=Handover.UNKNOWN)
-    assert decide(told, USED, NOW, LIMITS, waiting).act is Act.NOTHING
+    assert decide(told, USED, NOW, LIMITS, waiting).act is ActionKind.NOTHING

@@ -13,9 +13,9 @@ from eraser.protocol.ticket import (
     AllowanceUsed,
     Defence,
     DefenceSeen,
+    DefenceStanding,
     DomainSeen,
     GateTestimony,
-    Standing,
     TicketSeen,
     TicketState,
 )
@@ -23,12 +23,12 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.record.facts import HostRecord, SlotRecord
 from quarantine.record.states import State
 from quarantine.rules import defences
-from quarantine.rules.action import Limits, Past
+from quarantine.rules.action import ServiceLimits, SlotContext
 from tests.unit.quarantine.testimony import NOW, ORDER, RECORD, SLOT
 
 LIFE = "incarnation-00001"
-LIMITS = Limits()
-ALL_WELL = tuple(DefenceSeen(name, Standing.PRESENT, "") for name in Defence)
+LIMITS = ServiceLimits()
+ALL_WELL = tuple(DefenceSeen(name, DefenceStanding.PRESENT, "") for name in Defence)
 TICKET = TicketSeen(SLOT.address, ORDER.order_id, ORDER.generation, TicketState.VALID, "")
 GATE = GateTestimony(ALL_WELL, (), (TICKET,), ())
 DOMAIN = DomainSeen(RECORD.consumer or "", "instance-1", (SLOT.address,), True, True)
@@ -50,20 +50,20 @@ def host(gate: GateTestimony | None = GATE, *, after: float = 3600, **changes: A
     return replace(known, **changes)
 
 
-def standing(defence: Defence, how: Standing) -> GateTestimony:
+def standing(defence: Defence, how: DefenceStanding) -> GateTestimony:
     """All is well but this."""
     seen = [each for each in ALL_WELL if each.defence is not defence]
     return replace(GATE, defences=(*seen, DefenceSeen(defence, how, "run host-setup")))
 
 
 def weigh(
-    record: SlotRecord = ON_OFFER, known: HostRecord | None = None, limits: Limits = LIMITS
-) -> Past:
+    record: SlotRecord = ON_OFFER, known: HostRecord | None = None, limits: ServiceLimits = LIMITS
+) -> SlotContext:
     return defences.weigh(record, known or host(), limits)
 
 
 def test_a_host_with_everything_is_no_trouble() -> None:
-    assert weigh(known=host(replace(GATE, tickets=(TICKET,)))) == Past(incarnation=LIFE)
+    assert weigh(known=host(replace(GATE, tickets=(TICKET,)))) == SlotContext(incarnation=LIFE)
 
 
 def test_a_host_that_nobody_registered_has_not_greeted() -> None:
@@ -75,16 +75,16 @@ def test_a_host_that_nobody_registered_has_not_greeted() -> None:
         assert defences.weigh(replace(ON_OFFER, state=state), None, LIMITS).recall == ""
 
 
-@pytest.mark.parametrize("how", Standing)
+@pytest.mark.parametrize("how", DefenceStanding)
 @pytest.mark.parametrize("defence", Defence)
-def test_a_required_defence(defence: Defence, how: Standing) -> None:
+def test_a_required_defence(defence: Defence, how: DefenceStanding) -> None:
     past = weigh(known=host(standing(defence, how)))
     required = defence in (Defence.HOOK, Defence.LOADED, Defence.PATCH)
-    bad = required and how in (Standing.ABSENT, Standing.UNKNOWN)
+    bad = required and how in (DefenceStanding.ABSENT, DefenceStanding.UNKNOWN)
     assert bool(past.unguarded) is bad
     # Only a plain word takes back what is on offer.
-    assert bool(past.recall) is (required and how is Standing.ABSENT)
-    assert past.doubtful is (required and how is Standing.UNKNOWN)
+    assert bool(past.recall) is (required and how is DefenceStanding.ABSENT)
+    assert past.doubtful is (required and how is DefenceStanding.UNKNOWN)
     assert bool(past.said) is past.doubtful
     for text in filter(None, (past.unguarded, past.recall)):
         assert f"{defence} is {how}" in text
@@ -139,7 +139,7 @@ def test_a_ticket_that_was_receipted_and_died_keeps_a_certified_slot_from_the_po
     # Without a receipt yet: that one says it, with its reason, and a person decides.
     assert weigh(replace(certified, ticket_ready=False), known).recall == ""
     # What else takes back a slot on offer only lets this one wait.
-    assert weigh(certified, host(standing(Defence.HOOK, Standing.ABSENT))).recall == ""
+    assert weigh(certified, host(standing(Defence.HOOK, DefenceStanding.ABSENT))).recall == ""
     assert weigh(replace(certified, ticket_incarnation="before"), host()).recall == ""
 
 
@@ -167,9 +167,9 @@ def test_a_ticket_that_the_hosts_book_has_lost_takes_its_slot_back() -> None:
     lost = replace(GATE, tickets=())
     assert "no ticket for it any more" in weigh(known=host(lost)).recall
     assert weigh(known=host(lost, after=30)).recall == "", "told before the slot was given back"
-    for word in (Standing.UNKNOWN, Standing.ABSENT):
+    for word in (DefenceStanding.UNKNOWN, DefenceStanding.ABSENT):
         unread = replace(standing(Defence.HOOK, word), tickets=())
-        assert bool(weigh(known=host(unread)).recall) is (word is Standing.ABSENT)
+        assert bool(weigh(known=host(unread)).recall) is (word is DefenceStanding.ABSENT)
     older = replace(GATE, tickets=(replace(TICKET, generation=ORDER.generation - 1),))
     assert weigh(known=host(older)).recall
 
@@ -193,7 +193,7 @@ def test_a_domain_that_does_not_run_still_claims_and_one_elsewhere_does_not() ->
     assert weigh(known=host(replace(GATE, domains=(elsewhere,)))).claimed == ""
 
 
-QUIET, LOUD = Past(), Past(running=(DOMAIN,))
+QUIET, LOUD = SlotContext(), SlotContext(running=(DOMAIN,))
 UNKNOWN = replace(DOMAIN, recorded=False)
 
 
@@ -201,26 +201,26 @@ UNKNOWN = replace(DOMAIN, recorded=False)
     ("state", "past", "alarm", "wanted"),
     [
         (State.AVAILABLE, QUIET, "", False),
-        (State.AVAILABLE, Past(recall="x"), "", True),
-        (State.AVAILABLE, Past(unguarded="x"), "", True),
+        (State.AVAILABLE, SlotContext(recall="x"), "", True),
+        (State.AVAILABLE, SlotContext(unguarded="x"), "", True),
         # Known: a cloud without gates is not read again with each hello.
-        (State.AVAILABLE, Past(unguarded="x"), "x", False),
-        (State.AVAILABLE, Past(unguarded="x" * 2000), "x" * 997 + "...", False),
-        (State.AVAILABLE, Past(unguarded="y"), "x", True),
-        (State.AVAILABLE, Past(recall="x", unguarded="y"), "y", True),
+        (State.AVAILABLE, SlotContext(unguarded="x"), "x", False),
+        (State.AVAILABLE, SlotContext(unguarded="x" * 2000), "x" * 997 + "...", False),
+        (State.AVAILABLE, SlotContext(unguarded="y"), "x", True),
+        (State.AVAILABLE, SlotContext(recall="x", unguarded="y"), "y", True),
         (State.AVAILABLE, LOUD, "", True),
         (State.AVAILABLE, QUIET, "an alarm", True),
         (State.IN_USE, LOUD, "", False),
-        (State.IN_USE, Past(running=(UNKNOWN,)), "", True),
-        (State.IN_USE, Past(running=(replace(DOMAIN, uuid="other"),)), "", True),
+        (State.IN_USE, SlotContext(running=(UNKNOWN,)), "", True),
+        (State.IN_USE, SlotContext(running=(replace(DOMAIN, uuid="other"),)), "", True),
         (State.IN_USE, QUIET, "an alarm", True),
-        (State.IN_USE, Past(unguarded="x"), "", False),
+        (State.IN_USE, SlotContext(unguarded="x"), "", False),
         (State.HELD, LOUD, "", True),
         (State.HELD, QUIET, "", False),
     ],
 )
 def test_a_hello_has_slots_looked_at_that_a_sweep_passes_over(
-    state: State, past: Past, alarm: str, wanted: bool
+    state: State, past: SlotContext, alarm: str, wanted: bool
 ) -> None:
     assert defences.wants_look(replace(RECORD, state=state, alarm=alarm), past) is wanted
 
@@ -229,11 +229,11 @@ USED = AllowanceUsed(SLOT.address, "uuid-1", "ada", "3 a.m.", "2026-11-20T03:00:
 
 
 def test_what_is_new_is_told_once() -> None:
-    bad = standing(Defence.WATCHER, Standing.ABSENT)
+    bad = standing(Defence.WATCHER, DefenceStanding.ABSENT)
     assert [text for _, text in defences.news(None, bad)] == ["watcher is absent: run host-setup"]
     assert [text for _, text in defences.news(GATE, bad)] == ["watcher is absent: run host-setup"]
     # The minute after a start of nova-compute; where it lasts the slots tell of it.
-    assert list(defences.news(GATE, standing(Defence.PATCH, Standing.UNKNOWN))) == []
+    assert list(defences.news(GATE, standing(Defence.PATCH, DefenceStanding.UNKNOWN))) == []
     assert list(defences.news(bad, bad)) == []
     assert list(defences.news(bad, GATE)) == []
     assert list(defences.news(bad, None)) == []

@@ -14,7 +14,7 @@ from quarantine.errors import UnavailableError
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 from quarantine.service.stray_offers import hold_unburnt
 
@@ -118,7 +118,7 @@ STRANGE = KeyError("resource_provider_generation")
 def test_open_cases_behind_a_few_that_always_fail_are_served(store: Store) -> None:
     fill(store, in_use=False)
     cloud = Cloud({str(n): AWAY for n in range(BROKEN)})
-    reconciler = Reconciler(store, cloud, NoDispatcher(), Limits(), tickets=NoTickets())
+    reconciler = Reconciler(store, cloud, NoDispatcher(), ServiceLimits(), tickets=NoTickets())
     for _ in range(2):
         reconciler.tend()
     # They were claimed meanwhile: looked at, they say so.
@@ -131,7 +131,7 @@ def test_releases_behind_a_few_that_always_fail_are_seen(store: Store, error: Ex
     fill(store, in_use=True)
     cloud = Cloud()
     reconciler = Reconciler(
-        store, cloud, NoDispatcher(), Limits(in_use_reread=1e-6), tickets=NoTickets()
+        store, cloud, NoDispatcher(), ServiceLimits(in_use_reread=1e-6), tickets=NoTickets()
     )
     reconciler.sweep()
     cloud.errors = {str(n): error for n in range(BROKEN)}
@@ -147,7 +147,7 @@ def test_a_placement_that_is_away_is_asked_little_and_served_at_once_when_back(
 ) -> None:
     fill(store, in_use=False)
     cloud = Cloud({str(n): AWAY for n in range(SERVERS)})
-    reconciler = Reconciler(store, cloud, NoDispatcher(), Limits(), tickets=NoTickets())
+    reconciler = Reconciler(store, cloud, NoDispatcher(), ServiceLimits(), tickets=NoTickets())
     for turns in range(1, 5):
         reconciler.tend()
         assert len(cloud.asked) == turns * BROKEN
@@ -166,7 +166,7 @@ def test_what_is_odd_about_an_offer_ends_no_sweep(store: Store, error: Exception
     assert record is not None
     hold_unburnt(store, cloud, record)
     assert store.slot(slot(unburnt)) == record
-    Reconciler(store, cloud, NoDispatcher(), Limits(), tickets=NoTickets()).sweep()
+    Reconciler(store, cloud, NoDispatcher(), ServiceLimits(), tickets=NoTickets()).sweep()
     assert [r.state for r in store.slots()][1:] == [State.IN_USE] * (SERVERS - 1)
 
 
@@ -186,7 +186,7 @@ def test_slots_of_deleted_servers_are_looked_at_and_no_others(store: Store) -> N
     cloud = Cloud(free=True)
     gone = Gone(frozenset({"server-3", "a server without a drive"}))
     reconciler = Reconciler(
-        store, cloud, NoDispatcher(), Limits(), tickets=NoTickets(), departed=gone
+        store, cloud, NoDispatcher(), ServiceLimits(), tickets=NoTickets(), departed=gone
     )
     reconciler.follow_deletes()
     assert [r.slot for r in store.slots(states=[State.RELEASED])] == [slot(3)]

@@ -11,7 +11,7 @@ from quarantine.cloud.facts import View
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
     Clock,
@@ -24,7 +24,7 @@ from tests.unit.quarantine.smallcloud import (
 )
 
 SLOT = slot_at(1)
-NO_GATE = Limits(tickets=False)
+NO_GATE = ServiceLimits(tickets=False)
 
 
 class Killed(BaseException):

@@ -17,8 +17,8 @@ from quarantine.operations.flavors import (
     ALIAS_SPEC,
     NUMA_SPEC,
     SIZES,
-    Fate,
-    Terms,
+    FlavorFate,
+    FlavorTerms,
     create,
     differences,
     nova_conf,
@@ -26,8 +26,8 @@ from quarantine.operations.flavors import (
 )
 from quarantine.record.store import Store
 from quarantine.upgrade.catalogue import judge
-from quarantine.upgrade.facts import Facts, Role, Source
-from quarantine.upgrade.finding import Level
+from quarantine.upgrade.facts import ConfigSource, Facts, Role
+from quarantine.upgrade.finding import FindingLevel
 from quarantine.upgrade.nova import options
 from tests.lab.services.flavors_standin import FlavorsStandIn
 from tests.lab.services.placement import CLOUD, write_clouds_yaml
@@ -53,11 +53,11 @@ def door(nova: FlavorsStandIn) -> Compute:
 
 def test_flavors_are_made_once(nova: FlavorsStandIn, door: Compute) -> None:
     nova.add("m1.small", 1, 2048, 20, {})
-    assert create(door, Terms()) == dict.fromkeys(NAMES, Fate.CREATED)
+    assert create(door, FlavorTerms()) == dict.fromkeys(NAMES, FlavorFate.CREATED)
     assert nova.flavors["i1-90"]["extra_specs"] == {**GOOD, ALIAS_SPEC: "i1-nvme:2"}
     assert nova.flavors["i1-180"]["ram"] == 184320
     writes = len(nova.writes)
-    assert create(door, Terms()) == dict.fromkeys(NAMES, Fate.PRESENT)
+    assert create(door, FlavorTerms()) == dict.fromkeys(NAMES, FlavorFate.PRESENT)
     assert len(nova.writes) == writes
     assert nova.flavors["m1.small"]["extra_specs"] == {}
 
@@ -65,13 +65,13 @@ def test_flavors_are_made_once(nova: FlavorsStandIn, door: Compute) -> None:
 def test_a_creation_that_was_cut_short_is_completed(nova: FlavorsStandIn, door: Compute) -> None:
     nova.broken_after = 3
     with pytest.raises(UnavailableError):
-        create(door, Terms())
+        create(door, FlavorTerms())
     assert nova.flavors["i1-90"]["extra_specs"] == {}
     nova.broken_after = None
-    assert create(door, Terms()) == {
-        "i1-45": Fate.PRESENT,
-        "i1-90": Fate.COMPLETED,
-        "i1-180": Fate.CREATED,
+    assert create(door, FlavorTerms()) == {
+        "i1-45": FlavorFate.PRESENT,
+        "i1-90": FlavorFate.COMPLETED,
+        "i1-180": FlavorFate.CREATED,
     }
     assert nova.flavors["i1-90"]["extra_specs"][ALIAS_SPEC] == "i1-nvme:2"
 
@@ -94,7 +94,7 @@ def test_another_flavor_of_the_name_is_refused_and_none_is_made(
 ) -> None:
     nova.add("i1-45", *flavor)
     with pytest.raises(BadInputError) as caught:
-        create(door, Terms())
+        create(door, FlavorTerms())
     assert words in str(caught.value)
     assert nova.writes == []
 
@@ -107,7 +107,7 @@ def test_private_flavors_and_those_of_later_pages_are_seen(
     nova.add("i1-45", 8, 46080, 50, GOOD)
     nova.flavors["i1-45"]["os-flavor-access:is_public"] = False
     assert len(door.flavors()) == 6
-    assert create(door, Terms())["i1-45"] is Fate.PRESENT
+    assert create(door, FlavorTerms())["i1-45"] is FlavorFate.PRESENT
 
 
 def test_two_at_once_are_a_conflict(nova: FlavorsStandIn, door: Compute) -> None:
@@ -137,7 +137,7 @@ def test_what_is_printed_is_what_upgrade_check_asks_for(tmp_path: Path) -> None:
     cloud = Cloud(tmp_path)
     many = [Slot("cmp9", f"0000:{bus:02x}:00.0") for bus in range(9)]
     drives = [(USED, None), (FREE, identity(FREE)), *((slot, None) for slot in many)]
-    texts = nova_conf(Terms(), drives)
+    texts = nova_conf(FlavorTerms(), drives)
     assert set(texts) == {
         "api",
         "scheduler",
@@ -149,10 +149,10 @@ def test_what_is_printed_is_what_upgrade_check_asks_for(tmp_path: Path) -> None:
     confs = []
     for name, text in texts.items():
         role, _at, host = name.partition("@")
-        source = Source(Role(role), host or None, (cloud.file(text),))
+        source = ConfigSource(Role(role), host or None, (cloud.file(text),))
         if source.role is not Role.PLACEMENT:
             confs.append(options.nova(source))
-    places = Source(Role.PLACEMENT, None, (cloud.file(texts["placement"]),))
+    places = ConfigSource(Role.PLACEMENT, None, (cloud.file(texts["placement"]),))
     good = cloud.facts()
     facts = Facts(
         confs=tuple(confs),
@@ -166,7 +166,9 @@ def test_what_is_printed_is_what_upgrade_check_asks_for(tmp_path: Path) -> None:
     about_nova = {r.check.name: r for r in judge(facts) if not r.check.of_hosts}
     for name in ("not-enrolled", "approved", "iommu-group"):
         about_nova.pop(name)
-    assert [(n, r.findings) for n, r in about_nova.items() if r.level is not Level.SUCCESS] == []
+    assert [
+        (n, r.findings) for n, r in about_nova.items() if r.level is not FindingLevel.SUCCESS
+    ] == []
 
 
 def test_sizes_from_the_command_line() -> None:
@@ -180,11 +182,11 @@ def test_sizes_from_the_command_line() -> None:
 
 
 def test_a_flavor_like_ours_has_no_difference() -> None:
-    terms = Terms(extra_specs={"hw:cpu_policy": "dedicated"})
+    terms = FlavorTerms(extra_specs={"hw:cpu_policy": "dedicated"})
     found = Flavor("1", "i1-45", 8, 46080, 50, terms.specs(SIZES[0]))
     assert differences(terms, SIZES[0], found) == ()
     assert differences(terms, SIZES[0], replace(found, extra_specs={})) == ()
-    assert len(differences(Terms(), SIZES[0], found)) == 1
+    assert len(differences(FlavorTerms(), SIZES[0], found)) == 1
 
 
 class TestCommand:

@@ -22,7 +22,7 @@ from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, testimony
 from quarantine.evidence.keys import rotation
 from quarantine.evidence.sheet import files as papers
-from quarantine.evidence.testimony import Standing
+from quarantine.evidence.testimony import TestimonyStanding
 from tests.lab.guest.payload import REPOSITORY
 from tests.unit.quarantine.test_certificate import SAMPLES, earlier, issue
 from tests.unit.quarantine.test_inbox import Plane, plane
@@ -157,7 +157,7 @@ def _accepted(path: Path, keys: list[PublicKey]) -> bool:
     except BadInputError:
         return False
     assert given is not None
-    return testimony.weigh(signed.certificate, given, keys).standing is Standing.AGREES
+    return testimony.weigh(signed.certificate, given, keys).standing is TestimonyStanding.AGREES
 
 
 def _altered(

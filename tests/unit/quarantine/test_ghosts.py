@@ -13,8 +13,14 @@ from eraser.protocol.identity import Slot
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.novafacts import ComputeService, Migration, Server
 from quarantine.errors import UnavailableError
-from quarantine.service.deleted_servers import Departed
-from quarantine.service.orphan_guests import AWAY_SECONDS, KEEP_SECONDS, Haunts, HostFacts, ghosts
+from quarantine.service.deleted_servers import DeletedServers
+from quarantine.service.orphan_guests import (
+    AWAY_SECONDS,
+    KEEP_SECONDS,
+    HostFacts,
+    OrphanGuestCheck,
+    ghosts,
+)
 from tests.lab.services.nova_api_standin import NovaApiStandIn
 from tests.lab.services.placement import CLOUD, write_clouds_yaml
 from tests.unit.quarantine.testimony import RECORD
@@ -145,8 +151,10 @@ def door(nova: NovaApiStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return Compute.connect(CLOUD, timeout=5.0)
 
 
-def haunted(door: Compute, tree: Tree | None = None, clock: Clock | None = None) -> Haunts:
-    return Haunts(door, tree or Tree(), clock or Clock())
+def haunted(
+    door: Compute, tree: Tree | None = None, clock: Clock | None = None
+) -> OrphanGuestCheck:
+    return OrphanGuestCheck(door, tree or Tree(), clock or Clock())
 
 
 SLOT = replace(RECORD, slot=Slot(NODE, "0000:81:00.0"))
@@ -338,7 +346,7 @@ def test_a_nova_that_does_not_answer_is_a_reason_to_wait(
 
 def test_deleted_servers_are_told_once_by_novas_clock(nova: NovaApiStandIn, door: Compute) -> None:
     clock = Clock()
-    departed = Departed(door, 30.0, clock)
+    departed = DeletedServers(door, 30.0, clock)
 
     def deleted(name: str, second: int) -> None:
         nova.add_server(name, NODE, deleted=True, updated=f"2099-01-01T00:00:{second:02}Z")
@@ -362,7 +370,7 @@ def test_deleted_servers_are_told_once_by_novas_clock(nova: NovaApiStandIn, door
 
 def test_a_failed_question_for_deletes_loses_nothing(nova: NovaApiStandIn, door: Compute) -> None:
     clock = Clock()
-    departed = Departed(door, 30.0, clock)
+    departed = DeletedServers(door, 30.0, clock)
     nova.add_server("a", NODE, deleted=True, updated="2099-01-01T00:00:01Z")
     nova.status = 500
     with pytest.raises(UnavailableError):

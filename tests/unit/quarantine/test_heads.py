@@ -23,7 +23,7 @@ from quarantine.evidence.chain.head import Head
 from quarantine.evidence.chain.headcheck import HeadFile
 from quarantine.record.facts import StoredCertificate
 from quarantine.record.store import Store
-from quarantine.service.issue.heads import Heads
+from quarantine.service.issue.heads import HeadDirectory
 from tests.unit.quarantine.test_certificate import KEY, OTHER, chain, issue
 from tests.unit.quarantine.test_cli import Cli, certified, conf, enrolled, ready, run
 from tests.unit.quarantine.testimony import SLOT
@@ -68,7 +68,7 @@ class Desk:
     """Heads with a clock and a syslog of the test's."""
 
     record: Record
-    heads: Heads
+    heads: HeadDirectory
     told: list[str]
     now: datetime = NOON
 
@@ -83,7 +83,9 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
     record, told = Record(), list[str]()
-    heads = Heads(cast(Store, record), KEY, tmp_path / "heads", "Example Cloud", told.append)
+    heads = HeadDirectory(
+        cast(Store, record), KEY, tmp_path / "heads", "Example Cloud", told.append
+    )
     desk = Desk(record, heads, told)
     heads.clock = lambda: desk.now
     return desk
@@ -171,7 +173,7 @@ def test_syslog_gets_it(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """As the C library hands it over; the test's machine may have no syslog at all."""
     sent: list[tuple[int, str]] = []
     monkeypatch.setattr("syslog.syslog", lambda level, text: sent.append((level, text)))
-    heads = Heads(cast(Store, desk.record), KEY, tmp_path / "other")
+    heads = HeadDirectory(cast(Store, desk.record), KEY, tmp_path / "other")
     assert heads.turn()
     ((level, text),) = sent
     assert level == 5  # LOG_NOTICE

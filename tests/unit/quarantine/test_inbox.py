@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from eraser.agent.hoststate import CONTROLLER_FILE, HostState, OrderRefusedError, keygen
 from eraser.protocol import codec
-from eraser.protocol.condition import Condition, Expected, FirmwareSlots
+from eraser.protocol.condition import Condition, ExpectedCondition, FirmwareSlots
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.report import (
@@ -36,16 +36,16 @@ from eraser.protocol.ticket import (
     AllowanceUsed,
     Defence,
     DefenceSeen,
+    DefenceStanding,
     GateTestimony,
     LastOwner,
-    Standing,
     Ticket,
     TicketReceipt,
     TicketSeen,
     TicketState,
 )
 from eraser.protocol.transport.signing import PrivateKey, verify
-from quarantine.cloud.custody import Door
+from quarantine.cloud.custody import CustodyPlacement
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CERTIFICATE_TYPE as TYPE
@@ -57,7 +57,7 @@ from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from quarantine.rules.check import Ruling
-from quarantine.service.executor import Hands
+from quarantine.service.executor import Executor
 from quarantine.service.inbound.messages import Inbox
 from quarantine.service.inbound.repeated_hellos import SameHellos
 from quarantine.service.issue import drive_inventory
@@ -478,7 +478,7 @@ def test_what_was_loaded_into_a_drive_since_its_certificate_holds_it(plane: Plan
         assert held is not None
         signed = certificate.verify(held.token, [plane.controller.public], "x")
         assert "'EVIL'" in signed.certificate.withheld[0]
-    known = replace(PROFILE, condition=Expected(slot_firmware=("EVIL",)))
+    known = replace(PROFILE, condition=ExpectedCondition(slot_firmware=("EVIL",)))
     plane.store.put_profile(known, "a person")
     again()
     assert plane.inbox.report(images("VDV10131", "EVIL")).ruling is Ruling.CERTIFY
@@ -1035,7 +1035,9 @@ def test_the_ticket_is_stored_with_the_certificate_and_sent_as_it_stands(plane: 
 
 def test_what_a_slot_waits_for_is_written_once_however_long_it_is(plane: Plane) -> None:
     plane.enrol()
-    hands = Hands(plane.store, cast(Door, None), plane.dispatcher, plane.tickets, utc_now)
+    hands = Executor(
+        plane.store, cast(CustodyPlacement, None), plane.dispatcher, plane.tickets, utc_now
+    )
     ghosts = "; ".join(f"server {number} holds no device in Placement" for number in range(200))
     first = hands.wait(plane.record(), ghosts)
     assert first.detail.startswith("server 0 ")
@@ -1056,7 +1058,7 @@ def test_a_certified_drive_whose_ticket_is_no_good_is_erased_again(plane: Plane)
     generation = plane.ordered().generation
     plane.inbox.report(plane.report())
     replaced = Tickets(plane.store, PrivateKey.generate(), plane.posted_tickets)
-    hands = Hands(plane.store, cast(Door, None), plane.dispatcher, replaced, utc_now)
+    hands = Executor(plane.store, cast(CustodyPlacement, None), plane.dispatcher, replaced, utc_now)
     after = hands.send_ticket(plane.record())
     assert (after.state, after.generation) == (State.QUARANTINED, generation + 1)
     assert (after.ticket_token, after.certificate, after.order_token) == (None, None, None)
@@ -1132,10 +1134,11 @@ def told(plane: Plane, sequence: int, gate: GateTestimony) -> None:
 
 
 ALL_WELL = GateTestimony(
-    tuple(DefenceSeen(name, Standing.PRESENT, "") for name in Defence), (), (), ()
+    tuple(DefenceSeen(name, DefenceStanding.PRESENT, "") for name in Defence), (), (), ()
 )
 UNHOOKED = replace(
-    ALL_WELL, defences=(DefenceSeen(Defence.HOOK, Standing.ABSENT, "gone"), *ALL_WELL.defences[1:])
+    ALL_WELL,
+    defences=(DefenceSeen(Defence.HOOK, DefenceStanding.ABSENT, "gone"), *ALL_WELL.defences[1:]),
 )
 
 
@@ -1180,7 +1183,7 @@ def test_a_hello_that_says_the_same_again_is_not_compared_with_every_drive(
     compared: list[int] = []
     take = drive_inventory.take
 
-    def counted(store: Store, message: Hello, clock: Any) -> drive_inventory.Taken:
+    def counted(store: Store, message: Hello, clock: Any) -> drive_inventory.InventoryChange:
         compared.append(message.sequence)
         return take(store, message, clock)
 

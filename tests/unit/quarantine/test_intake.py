@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from eraser.protocol.inbound import BOUNDS, Kind, key
+from eraser.protocol.inbound import BOUNDS, MessageKind, key
 from eraser.protocol.transport import messaging
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
 from quarantine.service.inbound import intake, oldqueue
@@ -38,7 +38,7 @@ class FakeLists:
     strange: set[str] = field(default_factory=set)
     away: bool = False
 
-    def push(self, kind: Kind, host: str, *entries: str) -> None:
+    def push(self, kind: MessageKind, host: str, *entries: str) -> None:
         self.lists[key(kind, host)] += [entry.encode() for entry in entries]
 
     def full(self, keys: Sequence[str]) -> list[str]:
@@ -102,7 +102,7 @@ class FakeInbox:
 class World:
     """A lane over fakes."""
 
-    def __init__(self, kinds: Sequence[Kind], hosts: Sequence[str] = HOSTS) -> None:
+    def __init__(self, kinds: Sequence[MessageKind], hosts: Sequence[str] = HOSTS) -> None:
         self.inbox, self.lists = FakeInbox(), FakeLists()
         self.hosts = list(hosts)
         self.lane = Lane(
@@ -116,7 +116,7 @@ class World:
         self.lane.turn()
         return list(self.inbox.heard)
 
-    def left(self, kind: Kind, host: str) -> list[str]:
+    def left(self, kind: MessageKind, host: str) -> list[str]:
         return [entry.decode() for entry in self.lists.lists[key(kind, host)]]
 
 
@@ -131,9 +131,9 @@ def rest() -> World:
     return World((*BELLS, *REST))
 
 
-@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.PROGRESS, Kind.BELL])
+@pytest.mark.parametrize("kind", [MessageKind.HELLO, MessageKind.PROGRESS, MessageKind.BELL])
 def test_what_is_longer_than_any_honest_word_is_not_read(
-    rest: World, kind: Kind, caplog: pytest.LogCaptureFixture
+    rest: World, kind: MessageKind, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Reading it takes seconds, in each turn anew, and the other hosts wait meanwhile."""
     for _ in range(5):
@@ -150,25 +150,25 @@ def test_what_is_longer_than_any_honest_word_is_not_read(
 
 
 def test_each_host_has_its_turn_whatever_the_others_pushed(urgent: World) -> None:
-    urgent.lists.push(Kind.REPORT, "a", *(f"a{n}" for n in range(500)))
-    urgent.lists.push(Kind.REPORT, "b", "b0", "b1")
-    urgent.lists.push(Kind.REPORT, "c", "c0")
+    urgent.lists.push(MessageKind.REPORT, "a", *(f"a{n}" for n in range(500)))
+    urgent.lists.push(MessageKind.REPORT, "b", "b0", "b1")
+    urgent.lists.push(MessageKind.REPORT, "c", "c0")
     assert urgent.turn() == [("report", "a0"), ("report", "b0"), ("report", "c0")]
     assert urgent.turn() == [("report", "a1"), ("report", "b1")]
 
 
 def test_a_turn_that_ended_in_its_slice_goes_on_with_the_next_host(urgent: World) -> None:
     for host in HOSTS:
-        urgent.lists.push(Kind.REPORT, host, f"{host}0", f"{host}1")
+        urgent.lists.push(MessageKind.REPORT, host, f"{host}0", f"{host}1")
     urgent.inbox.costs = SLICE_SECONDS * 2
     taken = [token for _ in range(6) for _, token in urgent.turn()]
     assert taken == ["a0", "b0", "c0", "a1", "b1", "c1"]
 
 
 def test_bells_come_before_hellos_and_hellos_before_progress(rest: World) -> None:
-    for kind in (Kind.PROGRESS, Kind.HELLO):
+    for kind in (MessageKind.PROGRESS, MessageKind.HELLO):
         rest.lists.push(kind, "a", "token")
-    rest.lists.push(Kind.BELL, "c", "0000:01:00.0", "")
+    rest.lists.push(MessageKind.BELL, "c", "0000:01:00.0", "")
     assert [what[0] for what in rest.turn()] == ["bell", "hello", "progress"]
     assert rest.turn() == [("bell", "c", None)]
 
@@ -176,16 +176,16 @@ def test_bells_come_before_hellos_and_hellos_before_progress(rest: World) -> Non
 def test_slow_hellos_leave_each_turn_to_the_bells(rest: World) -> None:
     rest.inbox.costs = SLICE_SECONDS * 2
     for host in HOSTS:
-        rest.lists.push(Kind.HELLO, host, "token")
+        rest.lists.push(MessageKind.HELLO, host, "token")
     rest.turn()
-    rest.lists.push(Kind.BELL, "b", "")
+    rest.lists.push(MessageKind.BELL, "b", "")
     assert rest.turn()[0] == ("bell", "b", None)
 
 
 class TakesLong(FakeInbox):
     """Whatever is of the slow kind lasts until one of the other kind was heard."""
 
-    def __init__(self, slow: Kind, other: Kind) -> None:
+    def __init__(self, slow: MessageKind, other: MessageKind) -> None:
         super().__init__()
         self.slow, self.other = slow, other
         self.began, self.heard_other = threading.Event(), threading.Event()
@@ -201,13 +201,13 @@ class TakesLong(FakeInbox):
 @pytest.mark.parametrize(
     ("slow", "other"),
     [
-        (Kind.BELL, Kind.HELLO),
-        (Kind.BELL, Kind.REPORT),
-        (Kind.HELLO, Kind.REPORT),
-        (Kind.PROGRESS, Kind.RECEIPT),
+        (MessageKind.BELL, MessageKind.HELLO),
+        (MessageKind.BELL, MessageKind.REPORT),
+        (MessageKind.HELLO, MessageKind.REPORT),
+        (MessageKind.PROGRESS, MessageKind.RECEIPT),
     ],
 )
-def test_what_takes_long_keeps_no_other_lane_waiting(slow: Kind, other: Kind) -> None:
+def test_what_takes_long_keeps_no_other_lane_waiting(slow: MessageKind, other: MessageKind) -> None:
     """A host may ring all the time, and a bell's look at a slow Placement lasts."""
     inbox, lists, stop = TakesLong(slow, other), FakeLists(), threading.Event()
     lists.push(slow, "a", "one")
@@ -230,32 +230,32 @@ def test_what_takes_long_keeps_no_other_lane_waiting(slow: Kind, other: Kind) ->
 
 
 def test_each_kind_has_one_lane() -> None:
-    assert sorted(kind for kinds in LANES.values() for kind in kinds) == sorted(Kind)
+    assert sorted(kind for kinds in LANES.values() for kind in kinds) == sorted(MessageKind)
 
 
 def test_the_newest_hello_alone_is_taken(rest: World) -> None:
-    rest.lists.push(Kind.HELLO, "a", "old", "new")
+    rest.lists.push(MessageKind.HELLO, "a", "old", "new")
     assert rest.turn() == [("hello", "new")]
-    assert rest.left(Kind.HELLO, "a") == []
+    assert rest.left(MessageKind.HELLO, "a") == []
 
 
 def test_a_list_that_is_too_long_is_cut(urgent: World, rest: World) -> None:
-    keep = BOUNDS[Kind.PROGRESS].keep
-    rest.lists.push(Kind.PROGRESS, "a", *map(str, range(60_000)))
+    keep = BOUNDS[MessageKind.PROGRESS].keep
+    rest.lists.push(MessageKind.PROGRESS, "a", *map(str, range(60_000)))
     assert rest.turn() == [("progress", str(60_000 - keep))], "the newest are what people want"
-    keep = BOUNDS[Kind.REPORT].keep
-    urgent.lists.push(Kind.REPORT, "a", *map(str, range(60_000)))
+    keep = BOUNDS[MessageKind.REPORT].keep
+    urgent.lists.push(MessageKind.REPORT, "a", *map(str, range(60_000)))
     assert urgent.turn() == [("report", "0")], "a report that came first was not asked for again"
-    assert len(urgent.left(Kind.REPORT, "a")) == keep - 1
+    assert len(urgent.left(MessageKind.REPORT, "a")) == keep - 1
 
 
 @pytest.mark.parametrize("error", [ConflictError("busy"), UnavailableError("away")])
 def test_a_report_that_met_a_busy_record_stays_and_others_go_on(
     urgent: World, error: Exception
 ) -> None:
-    urgent.lists.push(Kind.REPORT, "a", "a0", "a1")
-    urgent.lists.push(Kind.RECEIPT, "a", "r0")
-    urgent.lists.push(Kind.REPORT, "b", "b0", "b1")
+    urgent.lists.push(MessageKind.REPORT, "a", "a0", "a1")
+    urgent.lists.push(MessageKind.RECEIPT, "a", "r0")
+    urgent.lists.push(MessageKind.REPORT, "b", "b0", "b1")
     urgent.inbox.errors["a0"] = error
     assert urgent.turn() == [("report", "a0"), ("report", "b0"), ("receipt", "r0")]
     assert urgent.turn() == [("report", "b1")]
@@ -263,8 +263,8 @@ def test_a_report_that_met_a_busy_record_stays_and_others_go_on(
     assert urgent.turn(RETRY_SECONDS) == [("report", "a0")]
 
 
-@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.PROGRESS, Kind.BELL])
-def test_what_is_said_again_anyway_is_dropped(rest: World, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [MessageKind.HELLO, MessageKind.PROGRESS, MessageKind.BELL])
+def test_what_is_said_again_anyway_is_dropped(rest: World, kind: MessageKind) -> None:
     rest.lists.push(kind, "a", "a")
     rest.inbox.errors["a"] = UnavailableError("away")
     assert len(rest.turn()) == 1
@@ -275,35 +275,35 @@ def test_what_is_said_again_anyway_is_dropped(rest: World, kind: Kind) -> None:
 def test_a_message_that_is_refused_or_meets_a_mistake_of_ours_is_finished(
     urgent: World, error: Exception
 ) -> None:
-    urgent.lists.push(Kind.REPORT, "a", "a0", "a1")
+    urgent.lists.push(MessageKind.REPORT, "a", "a0", "a1")
     urgent.inbox.errors["a0"] = error
     assert urgent.turn() == [("report", "a0")]
-    assert urgent.left(Kind.REPORT, "a") == ["a1"]
+    assert urgent.left(MessageKind.REPORT, "a") == ["a1"]
 
 
 def test_a_message_is_there_until_it_was_worked_on(urgent: World) -> None:
     class KilledError(BaseException):
         pass
 
-    urgent.lists.push(Kind.REPORT, "a", "a0")
+    urgent.lists.push(MessageKind.REPORT, "a", "a0")
     urgent.inbox.errors["a0"] = KilledError()  # type: ignore[assignment]
     with pytest.raises(KilledError):
         urgent.turn()
-    assert urgent.left(Kind.REPORT, "a") == ["a0"]
+    assert urgent.left(MessageKind.REPORT, "a") == ["a0"]
 
 
 def test_a_key_that_is_no_list_hurts_its_host_alone(
     urgent: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    urgent.lists.strange.add(key(Kind.REPORT, "a"))
-    urgent.lists.push(Kind.REPORT, "b", "b0")
+    urgent.lists.strange.add(key(MessageKind.REPORT, "a"))
+    urgent.lists.push(MessageKind.REPORT, "b", "b0")
     assert urgent.turn() == [("report", "b0")]
     assert "ALARM: host a" in caplog.text
     assert urgent.lists.strange == set()
 
 
 def test_only_registered_hosts_are_heard(urgent: World) -> None:
-    urgent.lists.push(Kind.REPORT, "d", "d0")
+    urgent.lists.push(MessageKind.REPORT, "d", "d0")
     assert urgent.turn() == []
     urgent.hosts.append("d")
     assert urgent.turn() == []
@@ -311,7 +311,7 @@ def test_only_registered_hosts_are_heard(urgent: World) -> None:
 
 
 def test_a_bell_that_rang_just_now_is_rung_once_more_when_it_is_due(rest: World) -> None:
-    rest.lists.push(Kind.BELL, "a", "0000:01:00.0")
+    rest.lists.push(MessageKind.BELL, "a", "0000:01:00.0")
     rest.inbox.wait = 0.7
     assert rest.turn() == [("bell", "a", "0000:01:00.0")]
     rest.inbox.wait = 0.0
@@ -322,7 +322,7 @@ def test_a_bell_that_rang_just_now_is_rung_once_more_when_it_is_due(rest: World)
 
 def test_a_host_rings_for_itself_whatever_it_says(rest: World) -> None:
     """The host is the list's, not the entry's."""
-    rest.lists.push(Kind.BELL, "a", json.dumps({"host": "b"}))
+    rest.lists.push(MessageKind.BELL, "a", json.dumps({"host": "b"}))
     assert rest.turn() == [("bell", "a", '{"host": "b"}')]
 
 
@@ -391,7 +391,7 @@ def test_messages_on_the_old_queue_are_taken_oldest_first(rest: World) -> None:
 def test_a_report_on_the_old_queue_is_tried_again(rest: World) -> None:
     rest.lists.lists[oldqueue.NAME] = [old("quarantine.report", "t0")]
     rest.inbox.errors["t0"] = UnavailableError("away")
-    rest.lists.push(Kind.HELLO, "a", "hello")
+    rest.lists.push(MessageKind.HELLO, "a", "hello")
     assert [what[0] for what in rest.turn()] == ["report", "hello"]
     assert rest.turn() == []
     assert rest.turn(RETRY_SECONDS) == [("report", "t0")]
@@ -431,7 +431,7 @@ def test_what_asks_for_more_or_is_no_message_is_dropped(
 
 def test_an_old_queue_that_is_no_list_keeps_nothing(rest: World) -> None:
     rest.lists.strange.add(oldqueue.NAME)
-    rest.lists.push(Kind.HELLO, "a", "hello")
+    rest.lists.push(MessageKind.HELLO, "a", "hello")
     assert rest.turn() == [("hello", "hello")]
 
 

@@ -22,10 +22,10 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
 from quarantine.errors import BadInputError, UnreadableError
 from quarantine.evidence import certificate, testimony
-from quarantine.evidence.certificate import Evidence, Link, SignedCertificate
-from quarantine.evidence.sections import Certificate, Moment
+from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
+from quarantine.evidence.sections import Certificate, HistoryLine
 from quarantine.evidence.sheet import files
-from quarantine.evidence.testimony import Standing, Weighed
+from quarantine.evidence.testimony import TestimonyResult, TestimonyStanding
 from quarantine.record import models
 from quarantine.record.facts import SignedTestimony
 from tests.unit.quarantine.test_certificate import ISSUER, KEY, OTHER
@@ -53,7 +53,7 @@ class Papers:
     signed: SignedCertificate
     given: SignedTestimony
 
-    def weighed(self, **changes: Any) -> Weighed:
+    def weighed(self, **changes: Any) -> TestimonyResult:
         given = replace(self.given, **changes)
         return testimony.weigh(self.signed.certificate, given, [KEY.public])
 
@@ -68,7 +68,7 @@ def papers(
 ) -> Papers:
     order_token = orderer.sign(codec.canonical(order), ORDER_TYPE)
     report_token = signer.sign(codec.canonical(report), REPORT_TYPE)
-    evidence = Evidence(
+    evidence = CertificateEvidence(
         order=order,
         order_token=order_token,
         report=report,
@@ -76,7 +76,7 @@ def papers(
         host_key=HOST.public.thumbprint,
         provider="11111111-1111-4111-8111-111111111111",
         last_user=OWNER.domain,
-        history=(Moment("2026-11-20T10:59:00Z", "release_seen", "released", "server gone"),),
+        history=(HistoryLine("2026-11-20T10:59:00Z", "release_seen", "released", "server gone"),),
         withheld=withheld,
     )
     body = certificate.build(evidence, ISSUER, Link(), "2026-11-20T12:00:00Z")
@@ -118,9 +118,9 @@ def altered(body: Certificate, path: tuple[str | int, ...]) -> Certificate | Non
 
 
 def test_a_certificate_agrees_with_what_it_was_made_of() -> None:
-    assert papers().weighed() == Weighed(Standing.AGREES)
+    assert papers().weighed() == TestimonyResult(TestimonyStanding.AGREES)
     unfit = papers(replace(SAID, fit=False), withheld=("health: worn",))
-    assert unfit.weighed().standing is Standing.AGREES
+    assert unfit.weighed().standing is TestimonyStanding.AGREES
 
 
 def test_every_value_that_the_testimony_does_not_bear_is_named() -> None:
@@ -134,8 +134,8 @@ def test_every_value_that_the_testimony_does_not_bear_is_named() -> None:
             continue
         found = testimony.weigh(body, whole.given, [KEY.public])
         if name.startswith(NOBODY_TESTIFIES):
-            assert found.standing is Standing.AGREES, name
-        elif found.standing is Standing.CONTRADICTS:
+            assert found.standing is TestimonyStanding.AGREES, name
+        elif found.standing is TestimonyStanding.CONTRADICTS:
             facts += 1
         else:
             texts += 1
@@ -155,7 +155,7 @@ def test_another_message_or_key_than_the_certificate_names(
     changes: dict[str, Any], words: str
 ) -> None:
     found = papers().weighed(**changes)
-    assert found.standing is Standing.CONTRADICTS
+    assert found.standing is TestimonyStanding.CONTRADICTS
     assert found.problems[0].startswith(words)
 
 
@@ -190,7 +190,7 @@ def test_an_order_in_place_of_a_report_is_none() -> None:
 )
 def test_a_report_that_bears_no_certificate(report: EraseReport, words: str) -> None:
     found = papers(report).weighed()
-    assert found.standing is Standing.CONTRADICTS
+    assert found.standing is TestimonyStanding.CONTRADICTS
     assert any(words in line for line in found.problems)
 
 
@@ -198,7 +198,7 @@ def test_what_this_release_would_not_certify_is_a_remark() -> None:
     """Rules become stricter; a certificate of before does not become false by that."""
     untold = replace(SAID, methods=(replace(SAID.methods[0], changed=False), SAID.methods[1]))
     found = papers(untold).weighed()
-    assert found.standing is Standing.AGREES
+    assert found.standing is TestimonyStanding.AGREES
     assert "log 81h was not seen to change" in found.remarks[0]
 
 
@@ -212,7 +212,7 @@ def test_it_is_kept_with_the_certificate_and_written_beside_it(plane: Plane) -> 
     assert given == SignedTestimony(order_token or "", token, plane.host.public)
     signed = certificate.verify(stored.token, [plane.controller.public], "x")
     found = testimony.weigh(signed.certificate, given, [plane.controller.public])
-    assert found == Weighed(Standing.AGREES)
+    assert found == TestimonyResult(TestimonyStanding.AGREES)
     # By a library of another hand, from the files alone.
     case = signed.certificate.case
     report, host = (

@@ -18,7 +18,7 @@ from quarantine import cli
 from quarantine.evidence import certificate, clocks, consistency
 from quarantine.evidence.certificate import Link, SignedCertificate
 from quarantine.evidence.chain import ledger
-from quarantine.evidence.sections import Certificate, Moment
+from quarantine.evidence.sections import Certificate, HistoryLine
 from tests.unit.quarantine.test_certificate import KEY, chain, issue
 from tests.unit.quarantine.testimony import (
     COUNTS,
@@ -92,8 +92,8 @@ LIES: dict[str, tuple[Certificate, str]] = {
     ),
     "a history that runs backwards": (
         replace(ONE, case=replace(ONE.case, history=(
-            Moment("2026-11-20T10:59:00Z", "a", "b", ""),
-            Moment("2026-11-20T10:09:00Z", "a", "b", ""),
+            HistoryLine("2026-11-20T10:59:00Z", "a", "b", ""),
+            HistoryLine("2026-11-20T10:09:00Z", "a", "b", ""),
         ))),
         "the history goes on",
     ),

@@ -18,7 +18,7 @@ from quarantine.errors import UnavailableError
 from quarantine.record.facts import NewCertificate, SlotChanges
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.rules.brake import FEW, OFTEN, SHARE
 from quarantine.rules.mark import RESHAPED, Mark
 from quarantine.service.reconciler import Reconciler
@@ -34,7 +34,7 @@ from tests.unit.quarantine.smallcloud import (
 )
 
 SLOT = slot_at(1)
-NO_GATE = Limits(tickets=False)
+NO_GATE = ServiceLimits(tickets=False)
 
 
 class Site:
@@ -44,7 +44,7 @@ class Site:
         self.store, self.cloud, self.clock = store, cloud, cloud.clock
         self.restart()
 
-    def restart(self, limits: Limits = NO_GATE) -> None:
+    def restart(self, limits: ServiceLimits = NO_GATE) -> None:
         """Another process goes on."""
         self.loop = Reconciler(
             self.store,
@@ -147,7 +147,7 @@ def test_a_use_before_we_could_note_that_the_drive_is_back_is_seen(site: Site) -
 
 def test_where_a_gate_stands_the_host_tells_of_uses_and_nothing_is_asked(site: Site) -> None:
     available(site.store, site.cloud, SLOT)
-    site.restart(Limits(tickets=True))
+    site.restart(ServiceLimits(tickets=True))
     site.used()
     asked: list[str] = []
     site.cloud.traits = asked.append  # type: ignore[method-assign, assignment]

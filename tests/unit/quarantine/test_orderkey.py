@@ -17,7 +17,7 @@ from quarantine.errors import BadInputError
 from quarantine.evidence import certificate, testimony
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.sheet import page
-from quarantine.evidence.testimony import Standing
+from quarantine.evidence.testimony import TestimonyStanding
 from quarantine.record.facts import SignedTestimony
 from quarantine.service.container import Assembly
 from tests.unit.quarantine.test_cli import Cli, conf, ready, refused, run
@@ -69,7 +69,10 @@ def test_an_auditor_needs_the_certificates_key_alone(
 ) -> None:
     plane, key = two
     signed, given = certified(plane, key)
-    assert testimony.weigh(signed.certificate, given, [key.public]).standing is Standing.AGREES
+    assert (
+        testimony.weigh(signed.certificate, given, [key.public]).standing
+        is TestimonyStanding.AGREES
+    )
     file = tmp_path / "controller.jwk"
     file.write_text(json.dumps(key.public.jwk()))
     code, said = stranger("--key", file, plane.directory / f"{signed.digest}.json")
@@ -86,7 +89,7 @@ def test_another_key_than_the_certificate_names_signed_no_order(
     signed, given = certified(plane, key)
     case = replace(signed.certificate.case, order_key=named)
     found = testimony.weigh(replace(signed.certificate, case=case), given, [key.public])
-    assert found.standing is Standing.CONTRADICTS
+    assert found.standing is TestimonyStanding.CONTRADICTS
 
 
 def test_one_key_for_all_is_named_nowhere(plane: Plane) -> None:

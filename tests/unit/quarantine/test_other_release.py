@@ -14,12 +14,12 @@ from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.report import Hello, SeenDrive
-from eraser.protocol.ticket import Defence, DefenceSeen, GateTestimony, Standing
+from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, GateTestimony
 from quarantine.errors import UnreadableError
 from quarantine.record import models, stored
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import UNSETTLED, Reconciler
 from tests.unit.quarantine.smallcloud import (
     LIFE,
@@ -36,7 +36,7 @@ from tests.unit.quarantine.smallcloud import (
 from tests.unit.quarantine.testimony import POLICY
 
 SLOT, OTHER = slot_at(1), slot_at(2)
-GATE = GateTestimony((DefenceSeen(Defence.HOOK, Standing.PRESENT, ""),), (), (), ())
+GATE = GateTestimony((DefenceSeen(Defence.HOOK, DefenceStanding.PRESENT, ""),), (), (), ())
 SEEN = (SeenDrive(SLOT.address, "nvme", drive_in(SLOT)), SeenDrive(OTHER.address, "nvme", None))
 HELLO = Hello(SLOT.host, LIFE, 1, "9.9.9", SEEN, (), (), GATE)
 
@@ -59,7 +59,7 @@ def loop_of(store: Store, cloud: Cloud) -> Reconciler:
         store,
         cloud,
         dispatcher,
-        Limits(),
+        ServiceLimits(),
         clock,
         tickets=NoTickets(),
         monotonic=clock.monotonic,

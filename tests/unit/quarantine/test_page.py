@@ -23,7 +23,7 @@ from eraser.protocol.report import (
 from eraser.protocol.ticket import LastOwner
 from quarantine.evidence import certificate, human
 from quarantine.evidence.certificate import Link, SignedCertificate
-from quarantine.evidence.sections import Certificate, Issuer, Moment
+from quarantine.evidence.sections import Certificate, HistoryLine, Issuer
 from quarantine.evidence.sheet import page, rows
 from tests.unit.quarantine.test_certificate import ISSUER, KEY, earlier, evidence_of
 from tests.unit.quarantine.test_kept_testimony import altered, leaves
@@ -77,7 +77,7 @@ def read(serial: str = ORDER.identity.serial, issuer: Issuer = ISSUER) -> Reader
         evidence_of(replace(REPORT, identity=identity, reasons=(EVIL,))),
         order=replace(ORDER, identity=identity),
         last_user=EVIL,
-        history=(Moment("2026-11-20T10:59:00Z", "held", "held", f"reason {EVIL}"),),
+        history=(HistoryLine("2026-11-20T10:59:00Z", "held", "held", f"reason {EVIL}"),),
     )
     built = certificate.build(testimony, issuer, Link(), "2026-11-20T12:00:00Z")
     reader = Reader()

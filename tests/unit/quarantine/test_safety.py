@@ -21,7 +21,7 @@ from quarantine.record import models
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.container import Assembly
 from quarantine.service.lateness import Lateness
 from quarantine.service.safety import PASS, Safety
@@ -36,7 +36,7 @@ from tests.unit.quarantine.smallcloud import (
     slot_at,
 )
 
-LIMITS = Limits()
+LIMITS = ServiceLimits()
 SLOT, OTHER = slot_at(1), slot_at(2)
 AWAY = UnavailableError("Placement answered 503")
 STRANGE = KeyError("reserved")

@@ -16,7 +16,7 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
-from quarantine.service.host_liveness import Silence, words
+from quarantine.service.host_liveness import HostLiveness, words
 from tests.unit.quarantine.store_suite import certified, enrol, erasing
 from tests.unit.quarantine.testimony import IDENTITY, NOW, RECORD
 
@@ -72,7 +72,7 @@ def test_a_silent_host_with_an_order_is_named_within_minutes_and_once(
     store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     erasing(store, ONE)
-    silence = Silence(store, SILENT, OVERDUE, clock)
+    silence = HostLiveness(store, SILENT, OVERDUE, clock)
     clock.forward(SILENT)
     assert silence.check() == frozenset()
     speak(store, 2, 3, 4)
@@ -100,7 +100,7 @@ def test_a_host_that_is_silent_since_our_clock_was_set_back_is_named(
     store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     erasing(store, ONE)
-    silence = Silence(store, SILENT, OVERDUE, clock)
+    silence = HostLiveness(store, SILENT, OVERDUE, clock)
     clock.forward(-86400)
     assert silence.check() == frozenset()
     for _ in range(8):
@@ -124,7 +124,7 @@ def test_who_waits_for_a_silent_host(
         certified(store, ONE)
     elif what == "in use":
         enrol(store, ONE, in_use=True)
-    silence = Silence(store, SILENT, OVERDUE, clock)
+    silence = HostLiveness(store, SILENT, OVERDUE, clock)
     clock.forward(SILENT + 1)
     speak(store, 2, 3, 4)
     soon = {"on offer": "1 of its drives stay on offer", "waiting": "1 of its drives wait for it"}
@@ -141,7 +141,7 @@ def test_very_many_silent_hosts_are_one_alarm(
 ) -> None:
     """The broker is away."""
     erasing(store, ONE)
-    silence = Silence(store, SILENT, OVERDUE, clock)
+    silence = HostLiveness(store, SILENT, OVERDUE, clock)
     for _ in range(60):
         clock.forward(SILENT)
         silence.check()
@@ -168,7 +168,7 @@ def test_many_silent_hosts_are_counted_and_those_that_something_waits_for_named_
 ) -> None:
     for number in (17, 9):
         erasing(cloud, Slot(f"cmp{number}", "0000:01:00.0"), IDENTITIES[number])
-    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
     clock.forward(60)
     speak(cloud, *ALL[7:])
     clock.forward(SILENT - 30)
@@ -189,7 +189,7 @@ def test_who_falls_silent_after_many_did_is_named(
 ) -> None:
     """A rack is away for days; another host dies meanwhile."""
     erasing(cloud, Slot("cmp20", "0000:01:00.0"))
-    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
     for _ in range(10):
         clock.forward(60)
         speak(cloud, *ALL[5:])
@@ -210,7 +210,7 @@ def test_who_falls_silent_after_many_did_is_named(
 def test_many_more_that_fall_silent_later_are_one_more_alarm(
     cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
     for _ in range(10):
         clock.forward(60)
         speak(cloud, *ALL[5:])
@@ -228,7 +228,7 @@ def test_who_was_not_late_yet_when_many_were_is_told_of(
 ) -> None:
     """A rack of nine dies at once, each a while after its last hello, and stays away."""
     erasing(cloud, Slot("cmp9", "0000:01:00.0"), IDENTITIES[9])
-    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
     speak(cloud, *ALL)
     clock.forward(30)
     speak(cloud, *ALL[5:])
@@ -251,7 +251,7 @@ def test_one_more_beside_those_that_were_named_long_ago_is_named(
         erasing(cloud, Slot(f"cmp{number}", "0000:01:00.0"), IDENTITIES[number])
     erasing(cloud, ONE)
     erasing(cloud, Slot("cmp2", "0000:01:00.0"), replace(IDENTITY, serial="S2"))
-    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
     quiet = {1, 9, 17}
     for _ in range(4):
         clock.forward(SILENT)
@@ -270,7 +270,7 @@ def test_one_more_beside_those_that_were_named_long_ago_is_named(
 def test_what_is_left_of_many_silent_hosts_is_named_at_once(
     cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
     clock.forward(SILENT + 1)
     assert silence.check() == frozenset()
     said(caplog)
@@ -287,7 +287,7 @@ def test_what_is_left_of_many_silent_hosts_is_named_at_once(
 def test_many_silent_hosts_are_told_once_though_our_clock_is_set_back(
     cloud: Store, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    silence = Silence(cloud, SILENT, OVERDUE, clock)
+    silence = HostLiveness(cloud, SILENT, OVERDUE, clock)
     clock.forward(SILENT + 1)
     silence.check()
     said(caplog)
@@ -303,7 +303,7 @@ def test_while_the_control_plane_was_stopped_nobody_could_be_heard(
 ) -> None:
     erasing(store, ONE)
     clock.forward(86400)
-    silence = Silence(store, SILENT, OVERDUE, clock)
+    silence = HostLiveness(store, SILENT, OVERDUE, clock)
     assert silence.check() == frozenset()
     assert said(caplog) == []
 

@@ -13,7 +13,7 @@ from eraser.protocol.report import Hello
 from eraser.protocol.ticket import MAX_DOMAINS, DomainSeen, GateTestimony
 from quarantine.cloud.novafacts import Migration
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.handovers import Handovers
 from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
@@ -73,7 +73,7 @@ def test_a_host_that_names_no_guest_of_nova_s_keeps_neither_nova_nor_us_busy(
         store,
         cloud,
         NotingDispatcher(store, clock),
-        Limits(),
+        ServiceLimits(),
         clock,
         tickets=NoTickets(),
         handovers=Handovers(nova, 300.0, clock.monotonic),

@@ -17,7 +17,7 @@ from quarantine.errors import BadInputError
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
 from quarantine.rules import ticket as ticket_rules
-from quarantine.rules.receipts import Ruling, judge
+from quarantine.rules.receipts import ReceiptRuling, judge
 from quarantine.service.issue import tickets
 from tests.unit.quarantine.testimony import (
     BLOCK,
@@ -143,37 +143,37 @@ def test_a_stored_ticket_of_another_key_or_case_is_not_sent(changes: dict[str, A
 @pytest.mark.parametrize(
     ("receipt", "ruling"),
     [
-        (VALID, Ruling.READY),
+        (VALID, ReceiptRuling.READY),
         # The case's own writes may be counted late, and hosts reboot.
-        (counted(host_write_commands=HEALTH.host_write_commands + 2048), Ruling.READY),
-        (counted(power_cycles=99, global_data_erased=False), Ruling.READY),
+        (counted(host_write_commands=HEALTH.host_write_commands + 2048), ReceiptRuling.READY),
+        (counted(power_cycles=99, global_data_erased=False), ReceiptRuling.READY),
         # Somebody else's are not, nor do counters go back.
-        (counted(host_write_commands=HEALTH.host_write_commands + 2049), Ruling.HOLD),
-        (counted(host_write_commands=HEALTH.host_write_commands - 1), Ruling.HOLD),
+        (counted(host_write_commands=HEALTH.host_write_commands + 2049), ReceiptRuling.HOLD),
+        (counted(host_write_commands=HEALTH.host_write_commands - 1), ReceiptRuling.HOLD),
         (
             counted(host_write_commands=HEALTH.host_write_commands + 1, global_data_erased=False),
-            Ruling.HOLD,
+            ReceiptRuling.HOLD,
         ),
         # Some drives count commands late or never, and units at once: 16,384 sectors are theirs.
-        (counted(data_units_written=HEALTH.data_units_written + 17), Ruling.READY),
-        (counted(data_units_written=HEALTH.data_units_written + 18), Ruling.HOLD),
-        (counted(data_units_written=HEALTH.data_units_written - 1), Ruling.HOLD),
+        (counted(data_units_written=HEALTH.data_units_written + 17), ReceiptRuling.READY),
+        (counted(data_units_written=HEALTH.data_units_written + 18), ReceiptRuling.HOLD),
+        (counted(data_units_written=HEALTH.data_units_written - 1), ReceiptRuling.HOLD),
         (
             counted(data_units_written=HEALTH.data_units_written + 1, global_data_erased=False),
-            Ruling.HOLD,
+            ReceiptRuling.HOLD,
         ),
-        (replace(VALID, counters=None), Ruling.HOLD),
-        (replace(VALID, state=TicketState.VOID, reason="vanished"), Ruling.HOLD),
-        (replace(VALID, state=TicketState.USED), Ruling.HOLD),
-        (replace(VALID, generation=ORDER.generation - 1), Ruling.NOTHING),
-        (replace(VALID, generation=ORDER.generation + 1), Ruling.REFUSE),
-        (replace(VALID, order_id="order-0000000002"), Ruling.REFUSE),
+        (replace(VALID, counters=None), ReceiptRuling.HOLD),
+        (replace(VALID, state=TicketState.VOID, reason="vanished"), ReceiptRuling.HOLD),
+        (replace(VALID, state=TicketState.USED), ReceiptRuling.HOLD),
+        (replace(VALID, generation=ORDER.generation - 1), ReceiptRuling.NOTHING),
+        (replace(VALID, generation=ORDER.generation + 1), ReceiptRuling.REFUSE),
+        (replace(VALID, order_id="order-0000000002"), ReceiptRuling.REFUSE),
     ],
 )
-def test_a_receipt(receipt: TicketReceipt, ruling: Ruling) -> None:
+def test_a_receipt(receipt: TicketReceipt, ruling: ReceiptRuling) -> None:
     found, reason = judge(certified(), receipt, KEY.public)
     assert found is ruling, reason
-    assert bool(reason) is (ruling is not Ruling.READY)
+    assert bool(reason) is (ruling is not ReceiptRuling.READY)
 
 
 def test_the_hosts_reason_is_the_holds() -> None:
@@ -185,15 +185,15 @@ def test_the_hosts_reason_is_the_holds() -> None:
 def test_a_receipt_moves_no_slot_that_is_not_certified(state: State) -> None:
     for said in TicketState:
         receipt = replace(VALID, state=said)
-        assert judge(certified(state=state), receipt, KEY.public)[0] is Ruling.NOTHING
+        assert judge(certified(state=state), receipt, KEY.public)[0] is ReceiptRuling.NOTHING
 
 
 def test_a_guest_may_be_quicker_than_our_own_note_of_the_return() -> None:
     used = replace(VALID, state=TicketState.USED)
     begun = certified(ticket_ready=True, custody_ready=False)
-    assert judge(begun, used, KEY.public)[0] is Ruling.NOTHING
-    assert judge(replace(begun, custody_ready=True), used, KEY.public)[0] is Ruling.HOLD
-    assert judge(certified(ticket_ready=True), VALID, KEY.public)[0] is Ruling.NOTHING
+    assert judge(begun, used, KEY.public)[0] is ReceiptRuling.NOTHING
+    assert judge(replace(begun, custody_ready=True), used, KEY.public)[0] is ReceiptRuling.HOLD
+    assert judge(certified(ticket_ready=True), VALID, KEY.public)[0] is ReceiptRuling.NOTHING
 
 
 def test_people_see_how_far_a_ticket_is_and_what_is_wrong() -> None:

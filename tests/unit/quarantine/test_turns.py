@@ -10,7 +10,7 @@ import pytest
 from quarantine.errors import UnavailableError
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.rules.action import Limits
+from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
     Clock,
@@ -23,7 +23,7 @@ from tests.unit.quarantine.smallcloud import (
     slot_at,
 )
 
-LIMITS = Limits(sweep_interval=10, list_interval=30, in_use_reread=100)
+LIMITS = ServiceLimits(sweep_interval=10, list_interval=30, in_use_reread=100)
 LOOK = 9.0
 """Seconds that the longest look takes here, at most: a dozen requests."""
 

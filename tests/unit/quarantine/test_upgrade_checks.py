@@ -9,12 +9,12 @@ import pytest
 
 import nova_patch
 from eraser.protocol.identity import Slot
-from eraser.protocol.ticket import Defence, DomainSeen, Standing
+from eraser.protocol.ticket import Defence, DefenceStanding, DomainSeen
 from quarantine.record.states import State
 from quarantine.upgrade import hostchecks, page
 from quarantine.upgrade.catalogue import CHECKS, judge
 from quarantine.upgrade.facts import Facts, Role
-from quarantine.upgrade.finding import Finding, Level
+from quarantine.upgrade.finding import Finding, FindingLevel
 from tests.nova.leaks import LEAKS
 from tests.unit.quarantine.upgradefacts import (
     AVAILABLE,
@@ -344,7 +344,7 @@ CASES: list[tuple[str, str, Break, str]] = [
             str(defence),
             "host-rules" if defence in (Defence.RULES, Defence.WATCHER) else "host-defences",
             lambda cloud, defence=defence: cloud.facts(  # type: ignore[misc]
-                hosts=(host_record(testimony=gate({defence: Standing.ABSENT})),)
+                hosts=(host_record(testimony=gate({defence: DefenceStanding.ABSENT})),)
             ),
             f"detail of {defence}",
         )
@@ -374,7 +374,7 @@ def cloud(tmp_path: Path) -> Cloud:
 def test_a_good_cloud_is_told_to_be_good(cloud: Cloud) -> None:
     results = judge(cloud.facts())
     assert [(r.check.name, f) for r in results for f in r.findings] == []
-    assert max(r.level for r in results) is Level.SUCCESS
+    assert max(r.level for r in results) is FindingLevel.SUCCESS
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_nothing_given_is_not_known_rather_than_good(cloud: Cloud) -> None:
     for name in ("pci-in-placement", "report-in-placement", "device-spec-order", "alias-same"):
         assert "--nova-conf" in names[name][0].found
     assert {"host-defences", "host-rules", "nova-release", "placement-release"} <= names.keys()
-    assert all(r.level <= Level.WARNING for r in judge(facts))
+    assert all(r.level <= FindingLevel.WARNING for r in judge(facts))
 
 
 def test_without_record_or_placement_no_check_of_slots_succeeds(cloud: Cloud) -> None:
@@ -420,7 +420,7 @@ def test_a_host_that_says_nothing_of_a_drive_is_not_taken_for_good(cloud: Cloud)
     names = unknowns(cloud.facts(hosts=(unread,)))
     assert str(FREE) in names["system-drive"][0].where
     assert HOST in names["iommu-group"][0].where
-    unsure = host_record(testimony=gate({Defence.HOOK: Standing.UNKNOWN}))
+    unsure = host_record(testimony=gate({Defence.HOOK: DefenceStanding.UNKNOWN}))
     assert "hook" in unknowns(cloud.facts(hosts=(unsure,)))["host-defences"][0].found
 
 
@@ -442,7 +442,7 @@ def test_a_host_s_own_configuration_stands_before_the_one_of_all(cloud: Cloud) -
 
 
 def test_what_is_not_on_a_host_is_no_missing_defence(cloud: Cloud) -> None:
-    standings = dict.fromkeys(Defence, Standing.NOT_APPLICABLE)
+    standings = dict.fromkeys(Defence, DefenceStanding.NOT_APPLICABLE)
     assert found(cloud.facts(hosts=(host_record(testimony=gate(standings)),))) == {}
 
 

@@ -14,16 +14,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quarantine.errors import BadInputError
-from quarantine.upgrade.facts import Role, Source
+from quarantine.upgrade.facts import ConfigSource, Role
 from quarantine.upgrade.nova import alias, devicespec, options
-from quarantine.upgrade.nova.devicespec import Device
+from quarantine.upgrade.nova.devicespec import PciDevice
 from quarantine.upgrade.nova.names import STANDARD_CLASSES, class_name, trait_names
 
-DRIVE = Device("0000:81:00.0", 0x144D, 0xA824)
+DRIVE = PciDevice("0000:81:00.0", 0x144D, 0xA824)
 
 
 def read(*paths: Path) -> options.NovaConf:
-    return options.nova(Source(Role.ALL, None, paths))
+    return options.nova(ConfigSource(Role.ALL, None, paths))
 
 
 def lines(*members: object) -> tuple[devicespec.DeviceSpec, ...]:
@@ -222,8 +222,8 @@ def test_lines_that_nova_refuses(members: object) -> None:
 def test_the_first_line_decides_and_a_doubt_is_told() -> None:
     specs = lines({"vendor_id": "8086"}, {"address": "0000:81:00.0"}, {})
     assert devicespec.first(specs, DRIVE) == (specs[1], True)
-    assert devicespec.first(specs, Device(DRIVE.address)) == (specs[1], False)
-    assert devicespec.first(specs[:1], Device(DRIVE.address)) == (None, False)
+    assert devicespec.first(specs, PciDevice(DRIVE.address)) == (specs[1], False)
+    assert devicespec.first(specs[:1], PciDevice(DRIVE.address)) == (None, False)
 
 
 @pytest.mark.parametrize(

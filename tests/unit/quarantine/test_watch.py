@@ -9,7 +9,7 @@ import pytest
 from eraser.protocol.identity import Slot
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
-from quarantine.service.reread_schedule import Watch
+from quarantine.service.reread_schedule import RereadSchedule
 from tests.unit.quarantine.test_decide import RECORD
 
 PERIOD = 100.0
@@ -30,7 +30,7 @@ def records(count: int) -> list[SlotRecord]:
     return [replace(RECORD, slot=slot, state=State.IN_USE) for slot in slots]
 
 
-def turn(watch: Watch) -> list[SlotRecord]:
+def turn(watch: RereadSchedule) -> list[SlotRecord]:
     found = list(watch.due())
     for record in found:
         watch.seen(record)
@@ -38,7 +38,7 @@ def turn(watch: Watch) -> list[SlotRecord]:
 
 
 def test_what_was_never_read_is_read_at_once() -> None:
-    watch = Watch(PERIOD, Hand())
+    watch = RereadSchedule(PERIOD, Hand())
     watch.refill(records(5))
     assert len(turn(watch)) == 5
     assert turn(watch) == []
@@ -48,7 +48,7 @@ def test_what_was_never_read_is_read_at_once() -> None:
 @pytest.mark.parametrize("count", [1, 3, 50, 400])
 def test_each_is_read_once_per_period_at_least(step: float, count: int) -> None:
     clock = Hand()
-    watch = Watch(PERIOD, clock)
+    watch = RereadSchedule(PERIOD, clock)
     watch.refill(records(count))
     turn(watch)
     last = {record.slot: clock.at for record in records(count)}
@@ -64,7 +64,7 @@ def test_each_is_read_once_per_period_at_least(step: float, count: int) -> None:
 
 def test_reads_are_spread_over_the_period() -> None:
     clock = Hand()
-    watch = Watch(PERIOD, clock)
+    watch = RereadSchedule(PERIOD, clock)
     watch.refill(records(100))
     turn(watch)
     most = 0
@@ -77,7 +77,7 @@ def test_reads_are_spread_over_the_period() -> None:
 
 def test_oldest_first_and_gone_when_no_longer_used() -> None:
     clock = Hand()
-    watch = Watch(PERIOD, clock)
+    watch = RereadSchedule(PERIOD, clock)
     first, second, third = records(3)
     for _ in range(2):
         for record in (second, third, first):

@@ -12,13 +12,20 @@ from typing import Any
 import nova_patch
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Hello, SeenDrive
-from eraser.protocol.ticket import Defence, DefenceSeen, DomainSeen, GateTestimony, Standing
+from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, DomainSeen, GateTestimony
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.facts import Allocation, Inventory, Provider, View, provider_name
 from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
-from quarantine.upgrade.facts import Facts, NovaConf, PlacementConf, ProviderSeen, Role, Source
+from quarantine.upgrade.facts import (
+    ConfigSource,
+    Facts,
+    NovaConf,
+    PlacementConf,
+    ProviderSeen,
+    Role,
+)
 from quarantine.upgrade.nova import options
 
 HOST = "cmp1"
@@ -92,11 +99,11 @@ class Cloud:
 
     def nova(self, role: Role = Role.ALL, host: str | None = None, **changes: Any) -> NovaConf:
         """A configuration of that role."""
-        return options.nova(Source(role, host, (self.file(nova_text(**changes)),)))
+        return options.nova(ConfigSource(role, host, (self.file(nova_text(**changes)),)))
 
     def placement(self, text: str) -> PlacementConf:
         """A placement.conf."""
-        return options.placement(Source(Role.PLACEMENT, None, (self.file(text),)))
+        return options.placement(ConfigSource(Role.PLACEMENT, None, (self.file(text),)))
 
     def facts(self, **changes: Any) -> Facts:
         """Two slots of ours, one used and one free, and the host's own drive beside them."""
@@ -127,15 +134,15 @@ def seen(slot: Slot, **changes: Any) -> SeenDrive:
 
 
 def gate(
-    standings: dict[Defence, Standing] | None = None,
+    standings: dict[Defence, DefenceStanding] | None = None,
     domains: tuple[DomainSeen, ...] = (),
     patch: str = nova_patch.VERSION,
 ) -> GateTestimony:
     """The last gate of a host, complete unless told otherwise."""
-    given = {defence: Standing.PRESENT for defence in Defence} | (standings or {})
+    given = {defence: DefenceStanding.PRESENT for defence in Defence} | (standings or {})
     sign = f"process 7: nvme-quarantine-patch:{patch}:34.0.0"
     details = {defence: f"detail of {defence}" for defence in Defence}
-    if given[Defence.PATCH] is Standing.PRESENT:
+    if given[Defence.PATCH] is DefenceStanding.PRESENT:
         details[Defence.PATCH] = sign
     defences = tuple(DefenceSeen(d, s, details[d]) for d, s in given.items())
     return GateTestimony(defences, domains, (), ())

@@ -16,9 +16,9 @@ from eraser.state import duration_files
 from eraser.state.durations import (
     MAX_PER_DRIVE,
     MAX_SAMPLES,
+    DurationSample,
     Estimate,
-    Row,
-    Sample,
+    ModelDurations,
     estimate,
     left,
     patience,
@@ -28,13 +28,13 @@ from eraser.state.durations import (
 from tests.unit.quarantine.testimony import BLOCK, CRYPTO, IDENTITY, REPORT
 
 CRYPTO_KEY, BLOCK_KEY = Method.SANITIZE_CRYPTO, Method.SANITIZE_BLOCK
-EMPTY = Row(0x8086, "M", "F", BLOCK_KEY)
+EMPTY = ModelDurations(0x8086, "M", "F", BLOCK_KEY)
 
 
-def row(*samples: tuple[str, float]) -> Row:
+def row(*samples: tuple[str, float]) -> ModelDurations:
     made = EMPTY
     for drive, seconds in samples:
-        made = made.with_sample(Sample(drive, seconds))
+        made = made.with_sample(DurationSample(drive, seconds))
     return made
 
 
@@ -67,7 +67,7 @@ def test_a_row_is_bounded_in_all_and_for_each_drive(given_: list[tuple[str, floa
     drives = [sample.drive for sample in made.samples]
     assert all(drives.count(drive) <= MAX_PER_DRIVE for drive in drives)
     if given_:
-        assert made.samples[-1] == Sample(*given_[-1]), "the newest is always kept"
+        assert made.samples[-1] == DurationSample(*given_[-1]), "the newest is always kept"
         known = estimate(made)
         assert known is not None
         assert known.p50 <= known.p99

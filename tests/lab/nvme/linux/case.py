@@ -85,7 +85,7 @@ class _InlineAsker:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def ask(self, question: probe_process.Question, _patience: float) -> probe_process.Answer:
+    def ask(self, question: probe_process.ReadCommand, _patience: float) -> probe_process.Answer:
         """As the child does it."""
         try:
             status, result, data = adminioctl.submit(
@@ -177,8 +177,8 @@ def doors(kernel: Kernel, clock: Clock) -> Iterator[sysfs.Host]:
         put(detached, "_send", functools.partial(_send, programs))
         put(adminioctl, "fcntl", ioctl)
         put(iocommand, "fcntl", ioctl)
-        put(probes, "Device", device)
-        put(case_visit, "Device", device)
+        put(probes, "BlockDevice", device)
+        put(case_visit, "BlockDevice", device)
         put(case_verify, "Verifier", LabVerifier)
         put(visit, "processors", lambda: list(range(QUEUES)))
         put(visit, "on_processor", on_processor)

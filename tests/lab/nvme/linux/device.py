@@ -6,10 +6,10 @@ import mmap
 import os
 
 from eraser.errors import DriveError
-from eraser.media.aio import Queue, Request
+from eraser.media.aio import AioRequest, Queue
 from eraser.media.blocks import BLOCK, block_count
 from eraser.media.passread import Rescue
-from eraser.media.reader import Device
+from eraser.media.reader import BlockDevice
 from tests.lab.nvme.linux.kernel import Kernel
 
 
@@ -20,7 +20,7 @@ class _Reads(Queue):
         super().__init__(-1, groups, slots, slot_bytes)
         self._kernel, self._path = kernel, path
 
-    def _submit(self, group: int, request: Request) -> None:
+    def _submit(self, group: int, request: AioRequest) -> None:
         for slot, offset in enumerate(request.offsets):
             start = (group * self._slots + slot) * self._slot_bytes
             try:
@@ -38,8 +38,8 @@ class _Reads(Queue):
         """Nothing is ever in flight."""
 
 
-class LabDevice(Device):
-    """Stands for :class:`Device`; what is above single reads and writes is the eraser's own."""
+class LabDevice(BlockDevice):
+    """Stands for :class:`BlockDevice`; above single reads and writes it is the eraser's own."""
 
     def __init__(
         self, kernel: Kernel, path: str, *, writable: bool = False, rescue: Rescue | None = None

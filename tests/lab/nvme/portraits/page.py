@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from eraser.erase.plan import Capabilities, FormatTarget, Plan, make_plan
+from eraser.erase.plan import Capabilities, ErasePlan, FormatTarget, make_plan
 from eraser.protocol.policy import Label, Policy
 from tests.lab.nvme.portraits.portrait import Portrait, Source, portraits
 
@@ -16,7 +16,7 @@ POLICIES: Final = {
 """What an operator may ask: the built-in policy, the same with ``allow_clear``, and Clear."""
 
 
-def plan(portrait: Portrait, policy: Policy) -> Plan:
+def plan(portrait: Portrait, policy: Policy) -> ErasePlan:
     """What the eraser would send to the drive of a portrait, which has one namespace."""
     capabilities = Capabilities(*(portrait.number(name) for name in ("oacs", "fna", "sanicap")))
     return make_plan(policy, capabilities, (FormatTarget(1, portrait.number("flbas") & 0xF),))
@@ -28,7 +28,7 @@ def _link(source: Source) -> str:
     return f"[{place[2] if place[0] == 'github.com' else place[0]}{number}]({source.where})"
 
 
-def _end(plan: Plan) -> str:
+def _end(plan: ErasePlan) -> str:
     if not plan.commands:
         return "refused: held"
     sent = ", ".join(f"{each.method} ({each.cdw10:#x})" for each in plan.commands)

@@ -1,0 +1,28 @@
+"""The eraser of former releases, whole, and what they installed: hosts are upgraded from these.
+
+Each archive is ``git archive COMMIT eraser`` (``tests/unit/lab/test_releases.py`` compares them
+where the history is there; a clone without history has them all the same).
+"""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+from typing import Final
+
+_HERE: Final = Path(__file__).parent
+_HOOKS: Final = _HERE.parents[1] / "unit" / "gate" / "samples"
+
+COMMITS: Final = {"0ea6932": "0ea6932", "before-rooms": "20b09e8"}
+"""Each release's name and its commit: the first that hosts ran, and the last of flat modules."""
+NAMES: Final = tuple(COMMITS)
+
+
+def archive(name: str) -> bytes:
+    """Its packages as an uncompressed ``tar``: guests have no ``xz``."""
+    return lzma.decompress((_HERE / f"{name}.tar.xz").read_bytes())
+
+
+def hook(name: str) -> str:
+    """The file that its ``host-setup`` wrote for libvirt, with placeholders for the paths."""
+    return (_HOOKS / f"hook-{name}.txt").read_text()

@@ -29,8 +29,8 @@ from eraser.protocol.inbound import BOUNDS, MessageKind, key
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.messaging import BrokerRedis
 from eraser.protocol.transport.signing import PrivateKey
+from quarantine.doors import utc_now
 from quarantine.record import models
-from quarantine.record.clock import utc_now
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import Event
 from quarantine.record.store import Store

@@ -18,11 +18,11 @@ from eraser.protocol.profile import Profile
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.cli.command import Verb
 from quarantine.cli.output import age, show_fields, show_json, show_table, warn
+from quarantine.doors import utc_now
 from quarantine.errors import BadInputError
 from quarantine.evidence.keys import keyring, rotation
 from quarantine.evidence.sheet import files
 from quarantine.inputfile import read_file
-from quarantine.record.clock import utc_now
 from quarantine.record.facts import Approved, HostRecord
 from quarantine.record.states import FREE_TO_SCHEDULE
 from quarantine.service.container import Assembly

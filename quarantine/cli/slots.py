@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from quarantine.cli.command import Run, Verb, known, slot_argument
 from quarantine.cli.output import age, show_fields, show_json, show_table, warn
+from quarantine.doors import utc_now
 from quarantine.errors import IllegalTransitionError, QuarantineError
 from quarantine.record import lifecycle
-from quarantine.record.clock import utc_now
 from quarantine.record.facts import HistoryRow, SlotChanges, SlotRecord
 from quarantine.record.states import WAITING_FOR_PEOPLE, Event, State
 from quarantine.service import host_liveness

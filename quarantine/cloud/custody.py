@@ -15,7 +15,6 @@ two writes of :func:`take` leaves our allocation with reserved 0: :func:`ensure`
 from __future__ import annotations
 
 import logging
-import uuid
 from typing import Protocol
 
 from quarantine.cloud.facts import View
@@ -35,11 +34,6 @@ class CustodyPlacement(Protocol):
 
     def reshape(self, view: View, consumer: str, *, hold: bool) -> None:
         """Swap ``reserved`` for an allocation, or take both away."""
-
-
-def new_consumer() -> str:
-    """A consumer uuid for one case. Store it before it is used in a request."""
-    return str(uuid.uuid4())
 
 
 def reserve(door: CustodyPlacement, view: View) -> None:

@@ -6,8 +6,8 @@ import contextlib
 
 import sqlalchemy as sa
 
+from quarantine.doors import Clock, utc_now
 from quarantine.record import engine as door
-from quarantine.record.clock import Clock, utc_now
 
 
 class Repository:

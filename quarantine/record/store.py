@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from quarantine.doors import Clock, utc_now
 from quarantine.record import engine as door
 from quarantine.record import migrate
 from quarantine.record.certificates import CertificateRepository
-from quarantine.record.clock import Clock, utc_now
 from quarantine.record.documents import DocumentRepository
 from quarantine.record.drives import DriveRepository
 from quarantine.record.hosts import HostRepository

@@ -29,7 +29,7 @@ _WHO_LENGTH: Final = 80
 
 def concern(look: Observation) -> str:
     """The present trouble in words; empty when there is none."""
-    trouble = look.past.unknown or intruder(look) or _unguarded(look) or _overdue(look)
+    trouble = look.context.unknown or intruder(look) or _unguarded(look) or _overdue(look)
     return storable(trouble, ALARM_LENGTH)
 
 
@@ -37,7 +37,7 @@ def intruder(look: Observation) -> str:
     """The guests that run with the drive and should not."""
     found: dict[str, list[str]] = {}
     # A host may name them in another order each time.
-    for domain in sorted(look.past.running, key=lambda each: each.uuid):
+    for domain in sorted(look.context.running, key=lambda each: each.uuid):
         who = f"{domain.name!r} ({domain.uuid})"[:_WHO_LENGTH]
         if wrong := _wrong(look, domain, who):
             found.setdefault(wrong, []).append(who)
@@ -66,21 +66,21 @@ def _is_news(look: Observation, who: str, held: str) -> bool:
     """Not where Nova has handed the drive to the server's migration, whose guest still runs here,
     or did when the host spoke: it is news again where that migration ended a while ago. Until Nova
     says so, what people were told of stands."""
-    if look.past.handover in (Handover.UNASKED, Handover.UNKNOWN):
+    if look.context.handover in (Handover.UNASKED, Handover.UNKNOWN):
         told = look.record.alarm
         named = storable(who) in told or _MORE in told
         return named and storable(held, ALARM_LENGTH) in told
-    return look.past.handover is not Handover.MOVED
+    return look.context.handover is not Handover.MOVED
 
 
 def _unguarded(look: Observation) -> str:
     exposed = look.record.state in (State.CERTIFIED, State.AVAILABLE)
     if not exposed or not look.limits.tickets:
         return ""
-    lacking = look.past.unguarded
+    lacking = look.context.unguarded
     # What people were told of stands until it is over: another process may have waited longer.
     told = look.record.alarm == storable(lacking, ALARM_LENGTH)
-    return "" if look.past.doubtful and not told else lacking
+    return "" if look.context.doubtful and not told else lacking
 
 
 def _overdue(look: Observation) -> str:

@@ -63,17 +63,17 @@ def decide(
     view: View | None,
     now: datetime,
     limits: ServiceLimits,
-    past: SlotContext = _NO_PAST,
+    context: SlotContext = _NO_PAST,
 ) -> Action:
     """The next step for a slot; ``view`` is ``None`` when Placement has no provider for it."""
     if view is None or not view.inventories:
         return _missing(record, view)
     if view.provider.uuid != record.provider or view.inventory is None:
         return _moved(record, view)
-    look = Observation(record, view, now, limits, past)
+    look = Observation(record, view, now, limits, context)
     action = _BY_STATE[record.state](look)
-    if past.unknown and action.act not in _KEEPS_OUT:
-        action = Action(ActionKind.WAIT, past.unknown)
+    if context.unknown and action.act not in _KEEPS_OUT:
+        action = Action(ActionKind.WAIT, context.unknown)
     # What keeps a drive from the wrong hands comes first; then people hear of it, once.
     if action.act in _CALM and (wrong := concern(look)) != record.alarm:
         note = wrong or f"over: {record.alarm}"
@@ -130,7 +130,7 @@ def _in_use(look: Observation) -> Action:
         return reserve("somebody lowered reserved while the drive is in use", alarm=True)
     if record.consumer not in others:
         return handed_over(look)
-    if strangers(others, look.past) and look.past.handover is Handover.UNASKED:
+    if strangers(others, look.context) and look.context.handover is Handover.UNASKED:
         return Action(ActionKind.ASK, "Nova")
     return NOTHING
 
@@ -165,7 +165,7 @@ def _quarantined(look: Observation) -> Action:
         return amend(_STRANGE_CUSTODY, look.begun_again, alarm=True)
     if not record.custody_ready:
         return amend("", SlotChanges(custody_ready=True))
-    postponed = look.past.postponed
+    postponed = look.context.postponed
     if postponed >= look.limits.max_attempts:
         return hold(f"the order came back {postponed} times without an erase: {record.reason}")
     if postponed and look.age(record.entered_at) < look.limits.retry_in_use_after:
@@ -192,13 +192,13 @@ def _working(look: Observation) -> Action:
 
 def _unless_haunted(look: Observation, action: Action) -> Action:
     """Nothing is sent to a drive that may have a user whom Placement does not know."""
-    past = look.past
-    if past.claimed:
-        return Action(ActionKind.WAIT, past.claimed)
-    if past.ghosts is None:
+    context = look.context
+    if context.claimed:
+        return Action(ActionKind.WAIT, context.claimed)
+    if context.ghosts is None:
         return Action(ActionKind.ASK, "Nova")
-    if past.ghosts:
-        return Action(ActionKind.WAIT, "; ".join(past.ghosts))
+    if context.ghosts:
+        return Action(ActionKind.WAIT, "; ".join(context.ghosts))
     return action
 
 
@@ -250,7 +250,7 @@ def _certified(look: Observation) -> Action:
 
 def _to_the_pool(look: Observation) -> Action:
     """Certified and locked away by us alone: given back once its host would let a guest start."""
-    record, present = look.record, look.past.incarnation
+    record, present = look.record, look.context.incarnation
     if not look.limits.tickets:
         return _give_back(look)
     if present is None:
@@ -263,12 +263,12 @@ def _to_the_pool(look: Observation) -> Action:
             f"{record.ticket_incarnation or 'given no ticket'} at the certificate: erased again",
             SlotChanges(custody=look.ours, custody_ready=True),
         )
-    if look.past.recall:
-        return move(Event.RECALLED, f"{look.past.recall}: erased again")
-    if not look.past.greeted:
+    if look.context.recall:
+        return move(Event.RECALLED, f"{look.context.recall}: erased again")
+    if not look.context.greeted:
         return Action(ActionKind.WAIT, f"waiting for the hello of host {record.slot.host}")
-    if look.past.unguarded:
-        return Action(ActionKind.WAIT, look.past.unguarded)
+    if look.context.unguarded:
+        return Action(ActionKind.WAIT, look.context.unguarded)
     if record.ticket_ready:
         return _give_back(look)
     if look.age(record.ticket_at) > look.patience:
@@ -278,12 +278,12 @@ def _to_the_pool(look: Observation) -> Action:
 
 def _give_back(look: Observation) -> Action:
     """Nova reserves only what has the trait: without it the next user would leave no mark."""
-    if look.past.burns is None:
+    if look.context.burns is None:
         return Action(ActionKind.CHECK, ONE_TIME_USE)
     mark = SlotChanges(offered_as=look.mark_of_return)
     return (
         Action(ActionKind.GIVE_BACK, "certified", changes=mark)
-        if look.past.burns
+        if look.context.burns
         else hold(UNBURNT)
     )
 
@@ -301,7 +301,7 @@ def _available(look: Observation) -> Action:
             SlotChanges(custody=look.ours, custody_ready=False),
             alarm=True,
         )
-    wrong = look.lacks or look.past.recall or intruder(look)
+    wrong = look.lacks or look.context.recall or intruder(look)
     if look.locked:
         return move(
             Event.RELEASE_SEEN,
@@ -320,14 +320,14 @@ def _unmoved(look: Observation) -> Action:
     mark = Mark.read(look.record.offered_as)
     if mark is not None and mark.generation == look.view.provider.generation:
         return NOTHING
-    if look.past.traits is None:
+    if look.context.traits is None:
         return Action(ActionKind.CHECK, "traits")
-    now = Mark.of(look.view, look.past.traits)
+    now = Mark.of(look.view, look.context.traits)
     why = mark.unexplained(now) if mark is not None else ""
     if not why:
         return amend("", SlotChanges(offered_as=str(now)))
-    if look.past.crowded:
-        return Action(ActionKind.WAIT, look.past.crowded)
+    if look.context.crowded:
+        return Action(ActionKind.WAIT, look.context.crowded)
     return reserve(f"{why}; reserved first")
 
 

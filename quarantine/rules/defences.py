@@ -61,15 +61,15 @@ def settled(record: SlotRecord, host: HostRecord) -> bool:
     return _seconds(record.entered_at, host.heard_at) > _SETTLED_SECONDS
 
 
-def wants_look(record: SlotRecord, past: SlotContext) -> bool:
+def wants_look(record: SlotRecord, context: SlotContext) -> bool:
     """Whether a hello gives reason to look at a slot that a sweep would pass over."""
     if record.state is State.IN_USE:
-        odd = any(not d.recorded or d.uuid != record.consumer for d in past.running)
+        odd = any(not d.recorded or d.uuid != record.consumer for d in context.running)
         return odd or bool(record.alarm)
-    if record.state is State.AVAILABLE and not past.running:
+    if record.state is State.AVAILABLE and not context.running:
         # What is lacking stands as its alarm: what has been told is not looked at with each hello.
-        return bool(past.recall) or record.alarm != storable(past.unguarded, ALARM_LENGTH)
-    return bool(past.running) or bool(record.alarm)
+        return bool(context.recall) or record.alarm != storable(context.unguarded, ALARM_LENGTH)
+    return bool(context.running) or bool(record.alarm)
 
 
 def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple[str | None, str]]:

@@ -31,7 +31,7 @@ class Observation:
     view: View
     now: datetime
     limits: ServiceLimits
-    past: SlotContext
+    context: SlotContext
 
     @property
     def ours(self) -> str | None:
@@ -68,7 +68,7 @@ class Observation:
 
     @property
     def lacks(self) -> str:
-        return self.past.lacks
+        return self.context.lacks
 
     @property
     def locked(self) -> bool:
@@ -77,7 +77,7 @@ class Observation:
     @property
     def mark_of_return(self) -> str | None:
         """What tells of a use of the drive once it is back; None where a gate does that."""
-        traits = self.past.traits
+        traits = self.context.traits
         return None if traits is None else str(Mark.given_back(self.view, traits))
 
     def age(self, since: datetime | None) -> float:
@@ -109,9 +109,9 @@ def hold(reason: str, changes: SlotChanges | None = None) -> Action:
     return move(Event.HELD, reason, changes, alarm=True)
 
 
-def strangers(others: Iterable[str], past: SlotContext) -> tuple[str, ...]:
+def strangers(others: Iterable[str], context: SlotContext) -> tuple[str, ...]:
     """The guests that run with the drive while Placement has it for ``others``."""
-    return tuple(d.uuid for d in past.running if d.uuid not in others)
+    return tuple(d.uuid for d in context.running if d.uuid not in others)
 
 
 def handed_over(look: Observation) -> Action:
@@ -120,7 +120,7 @@ def handed_over(look: Observation) -> Action:
     changes = SlotChanges(consumer=now, detail="")
     found = f"held by {now} now, by {before or 'nobody known'} before"
     known = before is not None
-    match look.past.handover if known else Handover.STRANGE:
+    match look.context.handover if known else Handover.STRANGE:
         case Handover.UNASKED:
             return Action(ActionKind.ASK, "Nova")
         case Handover.UNKNOWN:

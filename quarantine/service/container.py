@@ -20,6 +20,7 @@ from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement
 from quarantine.conf import load
+from quarantine.doors import MACHINE, Doors
 from quarantine.errors import BadInputError
 from quarantine.evidence import attestations
 from quarantine.evidence.attestations import Attestation
@@ -64,8 +65,9 @@ def _private_key(file: str, what: str) -> PrivateKey:
 class Assembly:
     """One process's parts. Not thread safe, as the Placement client in it is not."""
 
-    def __init__(self, files: Sequence[Path] = ()) -> None:
+    def __init__(self, files: Sequence[Path] = (), doors: Doors = MACHINE) -> None:
         self.files = tuple(files)
+        self.doors = doors
 
     @cached_property
     def conf(self) -> ConfigOpts:
@@ -75,7 +77,7 @@ class Assembly:
     @cached_property
     def store(self) -> Store:
         """The record, with this release's schema. Raises :class:`UnavailableError`."""
-        store = Store.open(self.conf.database.url)
+        store = Store.open(self.conf.database.url, clock=self.doors.now)
         store.require_schema()
         return store
 
@@ -155,42 +157,49 @@ class Assembly:
             self.post,
             seconds_allowed=self.conf.erase.order_seconds,
             built_in=self.policy,
+            clock=self.doors.now,
+            uuid=self.doors.uuid,
+            token=self.doors.token,
         )
 
     @cached_property
     def tickets(self) -> Tickets:
         """Sends tickets."""
-        return Tickets(self.store, self.order_key, self.post.ticket)
+        return Tickets(self.store, self.order_key, self.post.ticket, self.doors.now)
 
     @cached_property
     def reconciler(self) -> Reconciler:
         """Moves slots."""
         # Our own files first: their mistakes are found without a cloud.
-        dispatcher, limits, nova = (
-            self.dispatcher,
-            ServiceLimits.from_conf(self.conf),
-            self.conf.compute,
-        )
+        dispatcher, limits = self.dispatcher, ServiceLimits.from_conf(self.conf)
+        nova, doors = self.conf.compute, self.doors
+        guests = handovers = deleted = None
+        if nova.ghost_checks:
+            guests = OrphanGuestCheck(self.compute, self.placement, doors.monotonic)
+            handovers = Handovers(self.compute, limits.unknown_grace, doors.monotonic, doors.now)
+        if nova.deleted_interval:
+            deleted = DeletedServers(
+                self.compute, nova.deleted_interval, doors.monotonic, doors.now
+            )
         return Reconciler(
             self.store,
             self.placement,
             dispatcher,
             limits,
+            doors.now,
             tickets=self.tickets,
+            orphan_guests=guests,
+            departed=deleted,
             lateness=self.lateness,
-            haunts=OrphanGuestCheck(self.compute, self.placement) if nova.ghost_checks else None,
-            handovers=Handovers(self.compute, limits.unknown_grace) if nova.ghost_checks else None,
-            departed=(
-                DeletedServers(self.compute, nova.deleted_interval)
-                if nova.deleted_interval
-                else None
-            ),
+            handovers=handovers,
+            monotonic=doors.monotonic,
+            uuid=doors.uuid,
         )
 
     @cached_property
     def lateness(self) -> Lateness:
         """What has to be done again and again; the safety pass matters most."""
-        return Lateness()
+        return Lateness(self.doors.monotonic)
 
     @cached_property
     def safety(self) -> Safety:
@@ -199,8 +208,10 @@ class Assembly:
         placement = Placement.connect(
             options.cloud, region=options.region, timeout=options.request_timeout
         )
-        store = Store.open(self.conf.database.url)
-        safety = Safety(store, placement, limits, lateness=self.lateness)
+        store = Store.open(self.conf.database.url, clock=self.doors.now)
+        safety = Safety(
+            store, placement, limits, lateness=self.lateness, monotonic=self.doors.monotonic
+        )
         self.lateness.expect(PASS, lambda: safety.bound)
         return safety
 
@@ -210,9 +221,11 @@ class Assembly:
 
         Raises :class:`BadInputError` where time stamps are configured that cannot work.
         """
-        words, store = self.conf.evidence, Store.open(self.conf.database.url)
+        words, store = self.conf.evidence, Store.open(self.conf.database.url, clock=self.doors.now)
         store.require_schema()
-        heads = HeadDirectory(store, self.key, Path(words.heads_dir), words.organisation)
+        heads = HeadDirectory(
+            store, self.key, Path(words.heads_dir), words.organisation, clock=self.doors.now
+        )
         if words.tsa_url is not None:
             stamps.library()
             file = words.tsa_ca
@@ -304,6 +317,7 @@ class Assembly:
             attestations=self.attestations,
             former=self.former_keys,
             order_key=self.order_key,
+            clock=self.doors.now,
         )
         return Inbox(
             self.store,
@@ -312,4 +326,6 @@ class Assembly:
             self.reconciler,
             bells=self.conf.detection.bells,
             limits=ServiceLimits.from_conf(self.conf),
+            clock=self.doors.now,
+            monotonic=self.doors.monotonic,
         )

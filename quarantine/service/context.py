@@ -12,25 +12,25 @@ from quarantine.rules.action import ServiceLimits, SlotContext
 from quarantine.rules.defences import weigh
 
 
-def past_of(store: Store, record: SlotRecord, limits: ServiceLimits) -> SlotContext:
+def context_of(store: Store, record: SlotRecord, limits: ServiceLimits) -> SlotContext:
     """Its host's word, its drive, and how often its order came back. Nova has not been asked.
 
     Where a row cannot be read the past is unknown, and what it might lack it lacks.
     """
     try:
-        return _past(store, record, limits)
+        return _context(store, record, limits)
     except UnreadableError as error:
         return SlotContext(unknown=str(error), lacks=f"the record cannot be read ({error})")
 
 
-def _past(store: Store, record: SlotRecord, limits: ServiceLimits) -> SlotContext:
-    past = weigh(record, store.host(record.slot.host), limits)
+def _context(store: Store, record: SlotRecord, limits: ServiceLimits) -> SlotContext:
+    context = weigh(record, store.host(record.slot.host), limits)
     if record.state in (State.CERTIFIED, State.AVAILABLE):
-        return replace(past, lacks=_lacks(store, record))
+        return replace(context, lacks=_lacks(store, record))
     if record.state is State.QUARANTINED and record.attempts:
         case = store.history(record.slot, record.generation)
-        return replace(past, postponed=sum(r.event is Event.POSTPONED for r in case))
-    return past
+        return replace(context, postponed=sum(r.event is Event.POSTPONED for r in case))
+    return context
 
 
 def _lacks(store: Store, record: SlotRecord) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from quarantine.cloud.novafacts import Server
+from quarantine.doors import utc_now
 
 _FIRST_SECONDS: Final = 600.0
 """How far the first question goes back, on our own clock; later ones go by Nova's."""
@@ -30,8 +31,10 @@ class DeletedServers:
         nova: DeletedServersNova,
         interval: float,
         monotonic: Callable[[], float] = time.monotonic,
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         """``interval`` in seconds."""
+        self._clock = clock
         self._nova = nova
         self._interval = interval
         self._now = monotonic
@@ -48,7 +51,7 @@ class DeletedServers:
             return frozenset()
         # A Nova that is away may cost a timeout each time: it is asked less until it answers.
         self._asked = self._now() + _AWAY * self._interval
-        start = datetime.now(UTC) - timedelta(seconds=_FIRST_SECONDS)
+        start = self._clock() - timedelta(seconds=_FIRST_SECONDS)
         found = self._nova.deleted_since(self._since or start.isoformat(timespec="seconds"))
         self._asked = self._now()
         # Nova's times have whole seconds: the last one is asked for again, and told once.

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from quarantine.cloud import custody
 from quarantine.cloud.facts import View
+from quarantine.doors import new_uuid
 from quarantine.errors import BadInputError, ConflictError
 from quarantine.record.facts import UNSET, SlotChanges, SlotRecord
 from quarantine.record.states import Event
@@ -52,12 +53,14 @@ class Executor:
         dispatcher: SendsOrders,
         tickets: SendsTickets,
         clock: Callable[[], datetime],
+        uuid: Callable[[], str] = new_uuid,
     ) -> None:
         self._store = store
         self._placement = placement
         self._dispatcher = dispatcher
         self._tickets = tickets
         self._clock = clock
+        self._uuid = uuid
 
     def wait(self, record: SlotRecord, reason: str) -> SlotRecord:
         """Say on the record what the slot waits for."""
@@ -128,7 +131,7 @@ class Executor:
         return None, False
 
     def _take(self, record: SlotRecord, view: View) -> View:
-        consumer = record.custody or custody.new_consumer()
+        consumer = record.custody or self._uuid()
         if record.custody is None:
             # Before the request: whoever finds the allocation after a crash must know whose it is.
             self._store.amend(record, SlotChanges(custody=consumer))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from quarantine.cloud.novafacts import Migration
+from quarantine.doors import utc_now
 from quarantine.errors import QuarantineError, UnavailableError
 from quarantine.rules.handover import Handover
 
@@ -40,7 +41,7 @@ class Handovers:
         nova: MigrationsNova,
         grace: float,
         monotonic: Callable[[], float] = time.monotonic,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         """``grace``: seconds for which a Nova that does not answer is waited for, and in which a
         host hears of the end of a migration."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from quarantine.record.clock import CLOCKS_APART, Clock, utc_now
+from quarantine.doors import Clock, utc_now
+from quarantine.record.clock import CLOCKS_APART
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING
 from quarantine.record.store import Store

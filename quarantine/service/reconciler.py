@@ -14,12 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, Protocol
 
 from eraser.protocol.identity import Slot
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE_TRAITS, Provider, View
+from quarantine.doors import new_uuid, utc_now
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, State
@@ -32,7 +33,7 @@ from quarantine.rules.decide import decide
 from quarantine.rules.handover import Handover
 from quarantine.rules.mark import Mark
 from quarantine.rules.observation import strangers
-from quarantine.service.context import past_of
+from quarantine.service.context import context_of
 from quarantine.service.doubt import Doubts
 from quarantine.service.executor import Executor, SendsOrders, SendsTickets
 from quarantine.service.host_liveness import HostLiveness
@@ -71,11 +72,6 @@ SWEEP: Final = "sweep"
 """What is late where no sweep went through within :func:`sweep_bound`."""
 
 _WORK: Final = CASE_OPEN | {State.RELEASED}
-
-
-def utc_now() -> datetime:
-    """Our own wall clock."""
-    return datetime.now(UTC)
 
 
 class ChecksOrphanGuests(Protocol):
@@ -142,19 +138,20 @@ class Reconciler:
         clock: Callable[[], datetime] = utc_now,
         *,
         tickets: SendsTickets,
-        haunts: ChecksOrphanGuests | None = None,
+        orphan_guests: ChecksOrphanGuests | None = None,
         departed: PollsDeletedServers | None = None,
         lateness: Lateness | None = None,
         handovers: JudgesHandovers | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        uuid: Callable[[], str] = new_uuid,
     ) -> None:
-        """What is None of ``haunts`` (ghosts), ``departed`` (deletes) and ``handovers``
+        """What is None of ``orphan_guests``, ``departed`` (deletes) and ``handovers``
         (migrations), Nova is not asked for; ``lateness`` None: of its own."""
         self._store = store
         self._placement = placement
-        self._hands = Executor(store, placement, dispatcher, tickets, clock)
+        self._hands = Executor(store, placement, dispatcher, tickets, clock, uuid)
         self._limits = config
-        self._haunts = haunts
+        self._orphan_guests = orphan_guests
         self._departed = departed
         self._handovers = handovers
         self._clock = clock
@@ -171,7 +168,7 @@ class Reconciler:
         self._absences = Absences(config.absent_after)
         self._brake = Brake(monotonic)
         self._doubted: frozenset[Slot] = frozenset()
-        self._doubts = Doubts(config.unknown_grace)
+        self._doubts = Doubts(config.unknown_grace, monotonic)
 
     def look(self, slot: Slot) -> SlotRecord | None:
         """Do for one slot all that can be done now; its record after, ``None`` if not enrolled.
@@ -188,22 +185,22 @@ class Reconciler:
             if not fresh:
                 view = self._view(record)
             fresh = False
-            past = self._past(record)
-            action = decide(record, view, self._clock(), self._limits, past)
+            context = self._context(record)
+            action = decide(record, view, self._clock(), self._limits, context)
             try:
                 if action.act is ActionKind.ASK:
-                    past = self._asked(past, record, view)
-                    action = decide(record, view, self._clock(), self._limits, past)
+                    context = self._asked(context, record, view)
+                    action = decide(record, view, self._clock(), self._limits, context)
                 elif action.act is ActionKind.CHECK:
-                    past = self._checked(past, record, view)
-                    action = decide(record, view, self._clock(), self._limits, past)
+                    context = self._checked(context, record, view)
+                    action = decide(record, view, self._clock(), self._limits, context)
                 with _told(record, action):
                     if action.act not in _LAST:
                         view, fresh = self._hands.carry_out(record, view, action)
-                    if past.traits is not None:
+                    if context.traits is not None:
                         self._brake.note(slot, action)
                     if action.act in _LAST:
-                        return self._noted(self._last(record, action), view, past)
+                        return self._noted(self._last(record, action), view, context)
             except ConflictError as error:
                 LOG.info("%s: %s", slot, error)
         LOG.warning("%s: still changing after %d steps; the next look goes on", slot, _STEPS)
@@ -446,39 +443,39 @@ class Reconciler:
             return view if named is None else None
         return self._placement.view(provider.uuid, record.resource_class)
 
-    def _past(self, record: SlotRecord) -> SlotContext:
-        past = replace(past_of(self._store, record, self._limits), burns=None)
-        young = self._doubts.is_young(record.slot.host, past.doubtful, past.said)
-        past = replace(past, doubtful=young)
+    def _context(self, record: SlotRecord) -> SlotContext:
+        context = replace(context_of(self._store, record, self._limits), burns=None)
+        young = self._doubts.is_young(record.slot.host, context.doubtful, context.said)
+        context = replace(context, doubtful=young)
         if self._handovers is not None:
-            past = replace(past, handover=Handover.UNASKED)
-        return past if self._haunts is None else replace(past, ghosts=None)
+            context = replace(context, handover=Handover.UNASKED)
+        return context if self._orphan_guests is None else replace(context, ghosts=None)
 
-    def _asked(self, past: SlotContext, record: SlotRecord, view: View | None) -> SlotContext:
+    def _asked(self, context: SlotContext, record: SlotRecord, view: View | None) -> SlotContext:
         """With Nova's answer to what the state of the slot makes us ask."""
         if record.state is not State.IN_USE:
-            return replace(past, ghosts=self._ghosts(record))
+            return replace(context, ghosts=self._ghosts(record))
         others = view.foreign(record.custody) if view is not None else ()
         if self._handovers is None or record.consumer is None or not others:
-            return replace(past, handover=Handover.STRANGE)
+            return replace(context, handover=Handover.STRANGE)
         now = tuple(held.consumer for held in others)
-        before = set(strangers(now, past)) if record.consumer in now else {record.consumer}
+        before = set(strangers(now, context)) if record.consumer in now else {record.consumer}
         one = before.pop() if len(before) == 1 else ""
         if not 0 < len(one) <= _UUID_LENGTH:
             # One guest at most is the migration's. A host may name thousands, by any text.
-            return replace(past, handover=Handover.STRANGE)
-        return replace(past, handover=self._handovers.between(one, now[0]))
+            return replace(context, handover=Handover.STRANGE)
+        return replace(context, handover=self._handovers.between(one, now[0]))
 
-    def _checked(self, past: SlotContext, record: SlotRecord, view: View | None) -> SlotContext:
+    def _checked(self, context: SlotContext, record: SlotRecord, view: View | None) -> SlotContext:
         """With the traits of the slot. Raises ``ConflictError`` where it moved since the view."""
         if self._limits.tickets:
             # After the view: a trait that goes later moves the generation of our write.
-            return replace(past, burns=self._placement.burns(record.provider))
+            return replace(context, burns=self._placement.burns(record.provider))
         generation, traits = self._placement.traits(record.provider)
         if view is None or generation != view.provider.generation:
             raise ConflictError(f"its provider moved on to generation {generation}; look again")
         return replace(
-            past,
+            context,
             burns=not traits.isdisjoint(ONE_TIME_USE_TRAITS),
             traits=traits,
             crowded=self._crowded(record) if record.state is State.AVAILABLE else "",
@@ -491,13 +488,13 @@ class Reconciler:
         return self._brake.waits(record.slot)
 
     def _ghosts(self, record: SlotRecord) -> tuple[str, ...]:
-        return () if self._haunts is None else self._haunts.of(record)
+        return () if self._orphan_guests is None else self._orphan_guests.of(record)
 
-    def _noted(self, record: SlotRecord, view: View | None, past: SlotContext) -> SlotRecord:
+    def _noted(self, record: SlotRecord, view: View | None, context: SlotContext) -> SlotRecord:
         """The look is over. Its generation is kept only where nothing is left to do in the slot: a
         slot that is not settled stays due, whoever looks next."""
         now = self._clock()
-        settled = view is None or _settled(record, view, past)
+        settled = view is None or _settled(record, view, context)
         shown = view is not None and bool(view.inventories)
         generation = view.provider.generation if view is not None and shown else None
         if shown and not settled:
@@ -516,10 +513,10 @@ class Reconciler:
         return record
 
 
-def _settled(record: SlotRecord, view: View, past: SlotContext) -> bool:
+def _settled(record: SlotRecord, view: View, context: SlotContext) -> bool:
     """False for a claim that Nova has not burned yet: only time tells whether it will. And where
     something could not be read: only the next look can tell."""
-    return not past.unknown and (view.locked or record.state is not State.IN_USE)
+    return not context.unknown and (view.locked or record.state is not State.IN_USE)
 
 
 def _warn(slot: Slot, error: Exception) -> None:

@@ -1,9 +1,9 @@
-"""The control plane in the model: its real decisions and hands on tables and a Placement of ours.
+"""The control plane in the model: its real decisions and acts on tables and a Placement of ours.
 
-What is real: ``decide``, ``Reconciler`` (what it looks up), ``Executor``, ``Dispatcher``, ``Inbox``,
-``drive_inventory``, ``check``, ``lifecycle``. What is a stand-in: the tables and the HTTP behind
-them, both with the same compare-and-set; and signatures, which say by themselves what they stand
-for.
+What is real: ``decide``, ``Reconciler`` (what it looks up), ``Executor``, ``Dispatcher``,
+``Inbox``, ``drive_inventory``, ``check``, ``lifecycle``. What is a stand-in: the tables and the
+HTTP behind them, both with the same compare-and-set; and signatures, which say by themselves what
+they stand for.
 """
 
 from __future__ import annotations
@@ -155,19 +155,19 @@ class Control:
             record = dataclasses.replace(record, **times)
             store.records[slot(p)] = record
         view = loop._view(record)
-        past = dataclasses.replace(loop._past(record), ghosts=None)
-        action = self._decide(record, view, NOW, self._limits, past)
+        context = dataclasses.replace(loop._context(record), ghosts=None)
+        action = self._decide(record, view, NOW, self._limits, context)
         if action.act is ActionKind.ASK:
-            action = self._asked(record, view, past, p)
+            action = self._asked(record, view, context, p)
         elif action.act is ActionKind.CHECK:
-            action = self._checked(record, view, past, p)
+            action = self._checked(record, view, context, p)
         elif action.act is ActionKind.GIVE_BACK:
             raise Slip(f"the slot of host {p} is given back before its trait was asked for")
         elif action.act in (ActionKind.ORDER, ActionKind.RESEND):
             raise Slip(f"an order for host {p} goes out before Nova was asked for ghosts")
         if not late:
             duties.hasty(p, record, view, action)
-        duties.told(p, record, view, past, action)
+        duties.told(p, record, view, context, action)
         duties.locked(p, record, view, action, late)
         try:
             if action.act in (ActionKind.ORDER, ActionKind.RESEND):
@@ -191,21 +191,23 @@ class Control:
         alarm = ALARM if action.alarm and not late else " ("
         return writes.count, name, f"{alarm}{action.reason})" if action.reason else "", after
 
-    def _asked(self, record: SlotRecord, view: View | None, past: SlotContext, p: int) -> Action:
+    def _asked(self, record: SlotRecord, view: View | None, context: SlotContext, p: int) -> Action:
         """The decision where Nova knows of no ghost; where it does, nothing may be sent."""
-        haunted = dataclasses.replace(past, ghosts=("a server without its allocation",))
+        haunted = dataclasses.replace(context, ghosts=("a server without its allocation",))
         if self._decide(record, view, NOW, self._limits, haunted).act is not ActionKind.WAIT:
             raise Slip(f"an order for host {p} does not wait although Nova names a ghost")
-        found = dataclasses.replace(past, ghosts=())
+        found = dataclasses.replace(context, ghosts=())
         answered: Action = self._decide(record, view, NOW, self._limits, found)
         return answered
 
-    def _checked(self, record: SlotRecord, view: View | None, past: SlotContext, p: int) -> Action:
+    def _checked(
+        self, record: SlotRecord, view: View | None, context: SlotContext, p: int
+    ) -> Action:
         """The decision where the slot has its trait; one without it is not given back."""
-        unburnt = dataclasses.replace(past, burns=False)
+        unburnt = dataclasses.replace(context, burns=False)
         if self._decide(record, view, NOW, self._limits, unburnt).event is not Event.HELD:
             raise Slip(f"the slot of host {p} is not held although Nova would not burn it")
-        found = dataclasses.replace(past, burns=True)
+        found = dataclasses.replace(context, burns=True)
         answered: Action = self._decide(record, view, NOW, self._limits, found)
         return answered
 

@@ -96,7 +96,7 @@ class Plane:
             self.clock,
             tickets=Tickets(self.store, self.key, self.letters.ticket, clock=self.clock),
             # Every question is asked anew: time stands still in a test.
-            haunts=OrphanGuestCheck(
+            orphan_guests=OrphanGuestCheck(
                 Compute.connect(CLOUD), placement, itertools.count(step=60).__next__
             ),
         )

@@ -124,7 +124,7 @@ class Pool:
         self.reconciler = self.new_reconciler()
 
     def new_reconciler(
-        self, limits: ServiceLimits | None = None, haunts: HauntedBy | None = None
+        self, limits: ServiceLimits | None = None, orphan_guests: HauntedBy | None = None
     ) -> Reconciler:
         """As after a restart of the control plane."""
         return Reconciler(
@@ -134,7 +134,7 @@ class Pool:
             limits or self.limits,
             self.clock,
             tickets=self.tickets,
-            haunts=haunts,
+            orphan_guests=orphan_guests,
         )
 
     def greet(self, life: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from quarantine.cloud import custody
 from quarantine.cloud.facts import CONSUMER_TYPE
+from quarantine.doors import new_uuid
 from quarantine.errors import ConflictError, UnavailableError
 from tests.lab.services.faults import Fault, Kind
 from tests.lab.services.nova_standin import NoValidHostError
@@ -23,7 +24,7 @@ def burned(pool: Pool) -> Pool:
 
 
 def test_take_holds_with_both_locks_and_survives_a_restart_without_the_drive(burned: Pool) -> None:
-    consumer = custody.new_consumer()
+    consumer = new_uuid()
     view = custody.take(burned.placement, burned.view, consumer)
     assert view.locked
     assert [(a.consumer, a.consumer_type) for a in view.allocations] == [(consumer, CONSUMER_TYPE)]
@@ -53,10 +54,10 @@ def test_a_patched_nova_compute_brings_the_drive_back_reserved(burned: Pool) -> 
 def test_take_wants_a_reserved_slot_without_allocations(pool: Pool) -> None:
     pool.nova.start_compute(pool.slot.host, [ADDRESS])
     with pytest.raises(ConflictError):
-        custody.take(pool.placement, pool.view, custody.new_consumer())
+        custody.take(pool.placement, pool.view, new_uuid())
     pool.nova.boot()
     with pytest.raises(ConflictError):
-        custody.take(pool.placement, pool.view, custody.new_consumer())
+        custody.take(pool.placement, pool.view, new_uuid())
     assert pool.proxy.changes() == []
 
 
@@ -65,12 +66,12 @@ def test_take_on_an_old_look_changes_nothing(burned: Pool) -> None:
     burned.put_reserved(0)
     server = burned.nova.boot()
     with pytest.raises(ConflictError):
-        custody.take(burned.placement, old, custody.new_consumer())
+        custody.take(burned.placement, old, new_uuid())
     assert [a.consumer for a in burned.view.allocations] == [server.uuid]
 
 
 def test_a_crash_between_the_two_requests_is_completed(burned: Pool) -> None:
-    consumer = custody.new_consumer()
+    consumer = new_uuid()
     fault = burned.proxy.inject(Fault(Kind.CLOSE, "PUT", "/inventories"))
     with pytest.raises(UnavailableError):
         custody.take(burned.placement, burned.view, consumer)
@@ -92,7 +93,7 @@ def test_an_answer_that_was_lost_is_found_by_the_next_look(burned: Pool) -> None
 
 
 def test_give_back_frees_in_one_step(burned: Pool) -> None:
-    consumer = custody.new_consumer()
+    consumer = new_uuid()
     view = custody.take(burned.placement, burned.view, consumer)
     custody.give_back(burned.placement, view, consumer)
     assert burned.on_offer
@@ -102,14 +103,14 @@ def test_give_back_frees_in_one_step(burned: Pool) -> None:
 
 @pytest.mark.parametrize("meddled", ["reserved lowered", "custody gone", "other custodian"])
 def test_give_back_wants_exactly_our_custody(burned: Pool, meddled: str) -> None:
-    consumer = custody.new_consumer()
+    consumer = new_uuid()
     custody.take(burned.placement, burned.view, consumer)
     if meddled == "reserved lowered":
         burned.put_reserved(0)
     elif meddled == "custody gone":
         burned.drop_custody()
     else:
-        consumer = custody.new_consumer()
+        consumer = new_uuid()
     before = burned.view
     sent = len(burned.proxy.changes())
     with pytest.raises(ConflictError):
@@ -119,7 +120,7 @@ def test_give_back_wants_exactly_our_custody(burned: Pool, meddled: str) -> None
 
 
 def test_give_back_on_an_old_look_changes_nothing(burned: Pool) -> None:
-    consumer = custody.new_consumer()
+    consumer = new_uuid()
     old = custody.take(burned.placement, burned.view, consumer)
     burned.drop_custody()
     burned.put_reserved(0)
@@ -133,7 +134,7 @@ def test_give_back_on_an_old_look_changes_nothing(burned: Pool) -> None:
 
 def test_give_back_after_our_allocation_was_replaced_at_the_same_generation(burned: Pool) -> None:
     """A bare DELETE leaves the provider's generation; the consumer's generation still guards."""
-    consumer = custody.new_consumer()
+    consumer = new_uuid()
     old = custody.take(burned.placement, burned.view, consumer)
     burned.drop_custody()
     assert burned.view.provider.generation == old.provider.generation

@@ -11,6 +11,7 @@ import pytest
 from eraser.protocol.identity import Slot
 from quarantine.cloud import custody
 from quarantine.cloud.placement import Placement
+from quarantine.doors import new_uuid
 from quarantine.errors import BadInputError, ConflictError, QuarantineError, UnavailableError
 from tests.lab.services.faults import Fault, FaultProxy, Kind
 from tests.lab.services.placement import PlacementServer, write_clouds_yaml
@@ -127,7 +128,7 @@ def test_an_answer_that_placement_tore_is_read_again(
     where one look gave a slot back while another one read it."""
     pool.nova.start_compute(pool.slot.host, [ADDRESS])
     pool.nova.delete(pool.nova.boot())
-    consumer = custody.new_consumer()
+    consumer = new_uuid()
     old = custody.take(pool.placement, pool.view, consumer)
     ask, torn = pool.placement._call, list[str]()
 

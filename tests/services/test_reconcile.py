@@ -14,6 +14,7 @@ from eraser.protocol.identity import Slot
 from quarantine.cloud import custody
 from quarantine.cloud.facts import CONSUMER_TYPE, Provider, View
 from quarantine.cloud.placement import Placement
+from quarantine.doors import new_uuid
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
 from quarantine.operations.enrol import enrol
 from quarantine.record.facts import SlotChanges
@@ -728,7 +729,7 @@ def test_a_store_from_a_backup_does_not_free_what_it_believes_available(pool: Po
     pool.make_available()
     view = pool.view
     pool.placement.put_reserved(view, full=True)
-    custody.take(pool.placement, pool.view, custody.new_consumer())
+    custody.take(pool.placement, pool.view, new_uuid())
     pool.reconciler.look(pool.slot)
     assert pool.record.state is State.ERASING
     assert not pool.on_offer
@@ -792,22 +793,22 @@ def test_what_is_on_offer_on_a_host_that_was_removed_is_taken_back(pool: Pool) -
 
 
 def test_what_a_ghost_forbids_is_done_when_it_is_gone(pool: Pool) -> None:
-    haunts = HauntedBy(("server s runs here",))
-    reconciler = pool.new_reconciler(haunts=haunts)
+    orphan_guests = HauntedBy(("server s runs here",))
+    reconciler = pool.new_reconciler(orphan_guests=orphan_guests)
     pool.enrol()
     for _ in range(2):
         reconciler.look(pool.slot)
     assert pool.record.state is State.QUARANTINED
     assert pool.record.detail == "server s runs here"
     assert pool.dispatcher.sent == []
-    haunts.reasons = ()
+    orphan_guests.reasons = ()
     reconciler.look(pool.slot)
     assert pool.record.state is State.ERASING
-    asked = haunts.asked
+    asked = orphan_guests.asked
     reconciler.look(pool.slot)
-    assert haunts.asked == asked  # nobody is asked while nothing is to be sent
+    assert orphan_guests.asked == asked  # nobody is asked while nothing is to be sent
     pool.clock.forward(pool.limits.resend_after + 1)
-    haunts.reasons = ("compute service down",)
+    orphan_guests.reasons = ("compute service down",)
     reconciler.look(pool.slot)
     assert len(pool.dispatcher.sent) == 1
-    assert haunts.asked == asked + 1
+    assert orphan_guests.asked == asked + 1

@@ -44,7 +44,7 @@ class Broker:
 
     def __init__(self, world: World, chance: Random) -> None:
         self.faults = Faults()
-        self.arrived = Event(lambda: world)
+        self.arrived = Event(world)
         self.receivers: dict[str, Callable[[str, str], bool]] = {}
         """By host: takes a task and a token, False where it cannot now."""
         self.deliver: Callable[[Message], None] | None = None

@@ -23,6 +23,7 @@ from tests.lab.services.nova_standin import (
     Server,
 )
 from tests.lab.services.placement_http import Answer
+from tests.site import doors
 from tests.site.hosts import Host
 from tests.site.placement import Placement
 from tests.site.world import EPOCH, World
@@ -83,7 +84,7 @@ class Nova(NovaStandIn):
     """False: nobody orders servers any more."""
 
     def __post_init__(self) -> None:
-        super().__init__("", RESOURCE_CLASS)
+        super().__init__("", RESOURCE_CLASS, doors.of(self.world, "servers").uuid)
         self._http = self.placement  # type: ignore[assignment]
         self._rows: dict[str, dict[str, Any]] = {}
         self.world.every(_PRUNE_SECONDS, self._prune)

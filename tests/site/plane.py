@@ -7,7 +7,6 @@ loop's process, the worker's, and the bound that is promised for a dirty drive o
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import shutil
 import tempfile
@@ -17,7 +16,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
-import quarantine.record.store as store_module
+from eraser.protocol import inbound
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement as Door
@@ -27,29 +26,15 @@ from quarantine.record.states import Event
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.container import Assembly
+from quarantine.service.inbound import intake
+from quarantine.service.safety import PASS, Safety
 from tests.site import doors
-from tests.site.broker import Broker, Message
+from tests.site.broker import Broker
 from tests.site.line import Connection
 from tests.site.lists import Lists
 from tests.site.memory import READS, Memory, remembering
 from tests.site.world import Killed, Process, World
 
-
-def _module(name: str) -> Any:
-    """A part of some releases only; None where it is not there."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-
-
-INTAKE: Final = _module("quarantine.service.inbound.intake")
-"""Takes what hosts say from lists, where Celery did before."""
-
-SAFETY: Final = _module("quarantine.service.safety")
-"""What is on offer without a right, first and by itself."""
-
-INBOUND: Final = _module("eraser.protocol.inbound")
 _FOR_EVER: Final = 1e9
 _MEMORY: Final = Path("/dev/shm")
 _IDLE_SECONDS: Final = 5.0
@@ -120,7 +105,7 @@ class SimulatedAssembly(Assembly):
     """One process's parts: the real assembly with other doors."""
 
     def __init__(self, plane: Plane) -> None:
-        super().__init__()
+        super().__init__(doors=plane.doors)
         self._plane = plane
 
     @cached_property
@@ -158,13 +143,13 @@ class SimulatedAssembly(Assembly):
         return self._plane.lists
 
     @cached_property
-    def safety(self) -> Any:
-        """The safety pass with our doors; None in a release that has none."""
-        if SAFETY is None:
-            return None
-        limits = ServiceLimits.from_conf(self.conf)
-        safety = SAFETY.Safety(self.store, self.placement, limits, lateness=self.lateness)
-        self.lateness.expect(SAFETY.PASS, lambda: safety.bound)
+    def safety(self) -> Safety:
+        """The safety pass on our line to Placement."""
+        limits, monotonic = ServiceLimits.from_conf(self.conf), self.doors.monotonic
+        safety = Safety(
+            self.store, self.placement, limits, lateness=self.lateness, monotonic=monotonic
+        )
+        self.lateness.expect(PASS, lambda: safety.bound)
         self._plane.safety = safety
         return safety
 
@@ -174,33 +159,6 @@ class SimulatedAssembly(Assembly):
         # Pages are not what is tried here, and cost more than all the rest.
         inbox.registrar.directory = None
         return inbox
-
-
-class _Again(Exception):
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-
-@dataclass
-class _Task:
-    name: str
-
-    def retry(self, *, countdown: float) -> _Again:
-        return _Again(countdown)
-
-
-class _App:
-    """What :func:`quarantine.tasks.register` asks of Celery."""
-
-    def __init__(self) -> None:
-        self.functions: dict[str, Callable[..., object]] = {}
-
-    def task(self, *, name: str, **_: Any) -> Callable[[Any], Any]:
-        def keep(function: Callable[..., object]) -> Callable[..., object]:
-            self.functions[name] = function
-            return function
-
-        return keep
 
 
 class _Doorbell:
@@ -214,7 +172,7 @@ class _Doorbell:
         return False
 
     def wait(self, seconds: float) -> bool:
-        if seconds > INTAKE.IDLE_SECONDS:
+        if seconds > intake.IDLE_SECONDS:
             self._world.sleep(seconds)
             return False
         self._broker.arrived.clear()
@@ -237,19 +195,20 @@ class Plane:
     worker: Process | None = None
     lists: Lists | None = None
     memory: Memory = field(default_factory=Memory)
-    safety: Any = None
-    """The safety pass of the newest loop; None in a release that has none."""
+    safety: Safety | None = None
+    """The safety pass of the newest loop."""
     _made: list[SimulatedAssembly] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.doors = doors.of(self.world, "ids")
         base = str(_MEMORY) if _MEMORY.is_dir() else None
         self.directory = Path(tempfile.mkdtemp(prefix="nvme-site-", dir=base))
         self.database = self.directory / "record.db"
         self.database.write_bytes(_template())
 
-        if INBOUND is not None:
-            kind, key = INBOUND.Kind, INBOUND.key
-            self.lists = Lists(self.broker, lambda name, host: key(kind(name), host))
+        self.lists = Lists(
+            self.broker, lambda name, host: inbound.key(inbound.MessageKind(name), host)
+        )
 
     @cached_property
     def conf(self) -> Any:
@@ -271,12 +230,11 @@ class Plane:
         return ServiceLimits.from_conf(self.conf)
 
     def promised(self, latency: float, *, unseen: bool) -> float:
-        """Seconds that a drive with somebody's data may stand on offer, as the release says it now.
+        """Seconds that a drive with somebody's data may stand on offer: the bound that is shown.
 
-        A release with a safety pass computes and shows its bound. Of an older one its intervals
-        are taken: a list is due, the round before it ends, it is read, and the slot is looked at.
-        So they are of all releases where the use may have left no mark (``unseen``): the slot's
-        right to be on offer goes when a list shows it.
+        Where the use may have left no mark (``unseen``), the slot's right to be on offer goes when
+        a list shows it: a list is due, the round before it ends, it is read, and the slot is
+        looked at.
         """
         listed = self.limits.list_interval + self.limits.sweep_interval + 15 * latency
         if self.safety is None:
@@ -312,55 +270,29 @@ class Plane:
 
     def _loop(self) -> None:
         with self._assembled() as assembly:
-            reconciler, stop = assembly.reconciler, doors.Event(lambda: self.world)
+            reconciler, stop = assembly.reconciler, doors.Event(self.world)
             safety = assembly.safety
-            if safety is not None:
-                doors.Thread(lambda: self.world, safety.run_forever, "safety", (stop,)).start()
+            doors.Thread(self.world, safety.run_forever, "safety", (stop,)).start()
             reconciler.run_forever(stop)
 
     def _worker(self) -> None:
-        if INTAKE is None:
-            self._celery()
-        else:
-            self._lanes()
-
-    def _lanes(self) -> None:
         """As ``nvme-quarantine worker``: a thread for each lane of the intake."""
         stop = _Doorbell(self.world, self.broker)
-        for name, kinds in INTAKE.LANES.items():
-            thread = doors.Thread(lambda: self.world, self._lane, name, (kinds, stop, name))
-            thread.start()
+        for name, kinds in intake.LANES.items():
+            doors.Thread(self.world, self._lane, name, (kinds, stop, name)).start()
         while True:
             self.world.sleep(_FOR_EVER)
 
-    def _lane(self, kinds: Any, stop: _Doorbell, name: str) -> None:
+    def _lane(self, kinds: Any, stop: Any, name: str) -> None:
         with self._assembled() as assembly:
-            lane = INTAKE.Lane(kinds, assembly.inbox, assembly.lists, assembly.store.host_names)
-            INTAKE.run(lane, stop, name)
-
-    def _celery(self) -> None:
-        """The loop of Celery's worker, one message at a time, with the real tasks."""
-        tasks = importlib.import_module("quarantine.tasks")
-        with self._assembled() as assembly:
-            app = _App()
-            tasks.register(app, assembly.inbox)
-            while True:
-                message = self.broker.take()
-                if message is None:
-                    self.broker.arrived.wait(_IDLE_SECONDS)
-                    continue
-                self._handle(app, message)
-
-    def _handle(self, app: _App, message: Message) -> None:
-        name = f"quarantine.{message.task}"
-        try:
-            app.functions[name](_Task(name), message.payload)
-        except _Again as again:
-            self.broker.again(message, again.seconds)
-        except Killed:
-            # acks_late: what was not finished comes again.
-            self.broker.again(message, 1.0)
-            raise
+            lane = intake.Lane(
+                kinds,
+                assembly.inbox,
+                assembly.lists,
+                assembly.store.host_names,
+                self.world.monotonic,
+            )
+            intake.run(lane, stop, name)
 
     @contextlib.contextmanager
     def _assembled(self) -> Iterator[SimulatedAssembly]:
@@ -383,7 +315,7 @@ def _template() -> bytes:
     """A database with this release's schema, made once."""
     with tempfile.TemporaryDirectory(prefix="nvme-site-template-") as directory:
         path = Path(directory) / "record.db"
-        store = store_module.Store.open(f"sqlite:///{path}")
+        store = Store.open(f"sqlite:///{path}")
         store.migrate()
         store.close()
         return path.read_bytes()

@@ -19,7 +19,6 @@ from quarantine.errors import QuarantineError
 from quarantine.operations.enrol import enrol_all, survey
 from quarantine.record import models
 from quarantine.record.states import Event, State
-from tests.site import doors
 from tests.site.broker import Broker
 from tests.site.hosts import Drive, Host, identity, seeded_key
 from tests.site.line import Connection, Proxy, Weather
@@ -467,23 +466,22 @@ def run(script: Script, only: frozenset[str] = frozenset()) -> Result:
     world = World(script.seed)
     logger = logging.getLogger("quarantine")
     before = logger.level, logger.propagate
-    with doors.swapped(world):
-        site = Site(script, world, only)
-        handler = AlarmHandler(site.observer)
-        logger.setLevel(logging.WARNING)
-        logger.propagate = False
-        logger.addHandler(handler)
-        try:
-            site.begin()
-            while world.now < script.end and not site.observer.findings:
-                world.run(min(world.now + 5.0, script.end))
-            if not site.observer.findings:
-                site.judge()
-        finally:
-            logger.removeHandler(handler)
-            logger.setLevel(before[0])
-            logger.propagate = before[1]
-            site.close()
+    site = Site(script, world, only)
+    handler = AlarmHandler(site.observer)
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        site.begin()
+        while world.now < script.end and not site.observer.findings:
+            world.run(min(world.now + 5.0, script.end))
+        if not site.observer.findings:
+            site.judge()
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+        site.close()
     observer = site.observer
     return Result(
         script=script,

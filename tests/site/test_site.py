@@ -8,7 +8,6 @@ from random import Random
 import pytest
 
 from quarantine.service.lateness import Lateness
-from tests.site import doors
 from tests.site.script import FAULTS, Deed, Mode, Script, draw
 from tests.site.shrink import shrink
 from tests.site.site import Result, Site, run
@@ -130,23 +129,22 @@ def test_a_crash_takes_every_thread_of_its_process_and_it_is_started_again() -> 
     starts again and that hears nothing more."""
     script = replace(short(1, "swarm", 0.0), hosts=1, slots=1)
     world = World(script.seed)
-    with doors.swapped(world):
-        site = Site(script, world, frozenset())
-        try:
-            site.begin()
-            world.run(100.0)
-            before = (site.plane.loop, site.plane.worker)
-            site.plane.marks.crash = 1
-            while not any("dies after a commit" in line for line in world.log):
-                world.run(world.now + 1.0)
-            dead = [process for process in before if process and not process.alive]
-            assert len(dead) == 1
-            assert dead[0].children
-            assert not any(thread.alive for thread in dead[0].children)
-            world.run(world.now + 31.0)
-            assert site.plane.alive
-        finally:
-            site.close()
+    site = Site(script, world, frozenset())
+    try:
+        site.begin()
+        world.run(100.0)
+        before = (site.plane.loop, site.plane.worker)
+        site.plane.marks.crash = 1
+        while not any("dies after a commit" in line for line in world.log):
+            world.run(world.now + 1.0)
+        dead = [process for process in before if process and not process.alive]
+        assert len(dead) == 1
+        assert dead[0].children
+        assert not any(thread.alive for thread in dead[0].children)
+        world.run(world.now + 31.0)
+        assert site.plane.alive
+    finally:
+        site.close()
 
 
 def test_each_fault_can_be_played() -> None:

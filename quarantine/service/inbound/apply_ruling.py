@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.report import EraseReport, Step
 from eraser.protocol.transport.signing import PublicKey
+from quarantine.doors import Clock
 from quarantine.errors import ConflictError
-from quarantine.record.clock import Clock
 from quarantine.record.facts import NonceUse, SlotChanges, SlotRecord
 from quarantine.record.states import Event
 from quarantine.record.store import Store

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -28,8 +29,8 @@ from eraser.protocol.report import (
 from eraser.protocol.ticket import RECEIPT_TYPE, TicketReceipt
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PublicKey
+from quarantine.doors import Clock, Monotonic, utc_now
 from quarantine.errors import BadInputError, ConflictError, QuarantineError
-from quarantine.record.clock import Clock, utc_now
 from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.states import WAITING_FOR_PEOPLE, WORKING, Event, State
 from quarantine.record.store import Store
@@ -71,15 +72,17 @@ class Inbox:
     """Whether a bell makes us look; else it is heard and nothing follows."""
     limits: ServiceLimits = field(default_factory=ServiceLimits)
     clock: Clock = utc_now
+    monotonic: Monotonic = time.monotonic
     _letters: Authenticator = field(init=False)
     _endings: RulingWriter = field(init=False)
-    _rung: Bells = field(default_factory=Bells)
-    _same: SameHellos = field(default_factory=SameHellos)
+    _rung: Bells = field(init=False)
+    _same: SameHellos = field(init=False)
     _sequences: dict[Slot, tuple[str, int]] = field(default_factory=dict)
     """Each slot's last progress, with its order; forgotten, a screen shows a step backwards."""
 
     def __post_init__(self) -> None:
-        self._letters = Authenticator(self.store)
+        self._letters = Authenticator(self.store, self.monotonic)
+        self._rung, self._same = Bells(self.monotonic), SameHellos(self.monotonic)
         self._endings = RulingWriter(self.store, self.registrar, self.clock)
 
     def report(self, token: str) -> Decision:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,8 +18,8 @@ from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.policy import Policy
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey
+from quarantine.doors import Clock, new_uuid, utc_now
 from quarantine.errors import ConflictError
-from quarantine.record.clock import Clock, utc_now
 from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.states import WORKING, Event, State
 from quarantine.record.store import Store
@@ -52,6 +52,9 @@ class Dispatcher:
     built_in: Policy = field(default_factory=Policy)
     """The policy that needs no approval of its own: the service's configuration names it."""
     clock: Clock = utc_now
+    uuid: Callable[[], str] = new_uuid
+    token: Callable[[int], str] = secrets.token_hex
+    """That many random bytes, hexadecimal: the order's nonce, by which it is used up once."""
 
     def order(self, record: SlotRecord) -> SlotRecord:
         """Sends the case's order, or notes what it waits for; returns the record as it is then.
@@ -127,13 +130,13 @@ class Dispatcher:
         if policy is None:
             return _Wait(f"waiting for policy {record.policy!r} to be approved")
         return EraseOrder(
-            order_id=str(uuid.uuid4()),
+            order_id=self.uuid(),
             slot=record.slot,
             identity=record.identity,
             profile=profile.content,
             policy=policy,
             generation=record.generation,
-            nonce=secrets.token_hex(16),
+            nonce=self.token(16),
             incarnation=host.incarnation,
             seconds_allowed=self.seconds_allowed,
         )

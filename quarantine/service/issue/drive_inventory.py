@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Hello, SeenDrive
+from quarantine.doors import Clock
 from quarantine.errors import ConflictError
 from quarantine.record import lifecycle
-from quarantine.record.clock import Clock
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import WORKING, Event, State
 from quarantine.record.store import Store

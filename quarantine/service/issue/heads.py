@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eraser.protocol.transport.signing import PrivateKey
+from quarantine.doors import Clock, utc_now
 from quarantine.errors import BadInputError, QuarantineError, UnavailableError
 from quarantine.evidence.chain import head
 from quarantine.evidence.chain.head import Head
-from quarantine.record.clock import Clock, utc_now
 from quarantine.record.store import Store
 from quarantine.service.issue.registrar import iso
 

@@ -16,12 +16,12 @@ from eraser.protocol.policy import Policy
 from eraser.protocol.profile import Profile
 from eraser.protocol.report import EraseReport
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
+from quarantine.doors import Clock, utc_now
 from quarantine.evidence import attestations, certificate
 from quarantine.evidence.attestations import Attestation
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
 from quarantine.evidence.sections import Approval, HistoryLine, Issuer
 from quarantine.evidence.sheet.files import write_files
-from quarantine.record.clock import Clock, utc_now
 from quarantine.record.facts import (
     Approved,
     HistoryRow,

@@ -9,8 +9,8 @@ from typing import Protocol
 from eraser.protocol import codec
 from eraser.protocol.ticket import TICKET_TYPE, Ticket
 from eraser.protocol.transport.signing import PrivateKey
+from quarantine.doors import Clock, utc_now
 from quarantine.errors import ConflictError
-from quarantine.record.clock import Clock, utc_now
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store

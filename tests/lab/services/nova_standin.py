@@ -10,7 +10,7 @@ repeats (``report.py`` is ``nova/scheduler/client/report.py``, ``translator`` is
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -57,11 +57,17 @@ class Migration:
 class NovaStandIn:
     """One cloud's worth of Nova on a Placement at ``url``."""
 
-    def __init__(self, url: str, resource_class: str = RESOURCE_CLASS) -> None:
+    def __init__(
+        self,
+        url: str,
+        resource_class: str = RESOURCE_CLASS,
+        new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self.new_uuid = new_uuid
         self._http = PlacementHttp(url)
         self.resource_class = resource_class
-        self.project = str(uuid.uuid4())
-        self.user = str(uuid.uuid4())
+        self.project = self.new_uuid()
+        self.user = self.new_uuid()
 
     def start_compute(
         self,
@@ -116,7 +122,7 @@ class NovaStandIn:
         ``report.py get_allocation_candidates`` (microversion 1.36; one granular group per device,
         ``RequestSpec.generate_request_groups_from_pci_requests``) and ``claim_resources``.
         """
-        name = server or str(uuid.uuid4())
+        name = server or self.new_uuid()
         return self._claim(self._candidates(drives), name, self._generation_of(name), host)
 
     def burn(self, server: Server) -> None:
@@ -158,7 +164,7 @@ class NovaStandIn:
         ``report.py move_allocations``, then the scheduler claims for the server on another host,
         and the target burns.
         """
-        migration = str(uuid.uuid4())
+        migration = self.new_uuid()
         self._move(server.uuid, migration)
         candidates = self._candidates(len(server.providers))
         target = self._claim(candidates, server.uuid, None, host=None, avoid=server.host)
@@ -198,7 +204,7 @@ class NovaStandIn:
 
     def _create(self, name: str, parent: str | None = None) -> str:
         """``report.py _create_resource_provider``."""
-        body = {"uuid": str(uuid.uuid4()), "name": name}
+        body = {"uuid": self.new_uuid(), "name": name}
         if parent is not None:
             body["parent_provider_uuid"] = parent
         _expect(self._http("POST", "/resource_providers", "1.20", body), 200)
@@ -235,7 +241,7 @@ class NovaStandIn:
 
     def _candidates(self, drives: int) -> list[dict[str, Any]]:
         """``report.py get_allocation_candidates`` with ``ResourceRequest.to_querystring``."""
-        request = str(uuid.uuid4())
+        request = self.new_uuid()
         query = [
             ("limit", "1000"),
             ("resources", f"MEMORY_MB:{_MEMORY_MB},VCPU:{_VCPU}"),

@@ -316,13 +316,13 @@ def test_a_move_that_has_lost_one_of_two_drives_is_a_ghost(
 
 def test_many_slots_of_a_host_cost_one_round(nova: NovaApiStandIn, door: Compute) -> None:
     clock = Clock()
-    haunts = haunted(door, clock=clock)
+    orphan_guests = haunted(door, clock=clock)
     for _ in range(24):
-        assert haunts.of(SLOT) == ()
+        assert orphan_guests.of(SLOT) == ()
     once = len(nova.requests)
     assert once <= 7
     clock.now += KEEP_SECONDS
-    haunts.of(SLOT)
+    orphan_guests.of(SLOT)
     assert len(nova.requests) == 2 * once
 
 
@@ -331,17 +331,17 @@ def test_a_nova_that_does_not_answer_is_a_reason_to_wait(
     nova: NovaApiStandIn, door: Compute, status: int, word: str
 ) -> None:
     clock = Clock()
-    haunts = haunted(door, clock=clock)
+    orphan_guests = haunted(door, clock=clock)
     nova.status = status
-    (reason,) = haunts.of(SLOT)
+    (reason,) = orphan_guests.of(SLOT)
     assert word in reason
     asked = len(nova.requests)
     clock.now += 1
-    assert haunts.of(SLOT) == (reason,)
+    assert orphan_guests.of(SLOT) == (reason,)
     assert len(nova.requests) == asked
     nova.status = 200
     clock.now += AWAY_SECONDS
-    assert haunts.of(SLOT) == ()
+    assert orphan_guests.of(SLOT) == ()
 
 
 def test_deleted_servers_are_told_once_by_novas_clock(nova: NovaApiStandIn, door: Compute) -> None:

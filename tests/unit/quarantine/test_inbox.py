@@ -46,20 +46,19 @@ from eraser.protocol.ticket import (
 )
 from eraser.protocol.transport.signing import PrivateKey, verify
 from quarantine.cloud.custody import CustodyPlacement
+from quarantine.doors import utc_now
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CERTIFICATE_TYPE as TYPE
 from quarantine.evidence.chain import ledger
 from quarantine.evidence.sections import Issuer
 from quarantine.record import models
-from quarantine.record.clock import utc_now
 from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from quarantine.rules.check import Ruling
 from quarantine.service.executor import Executor
 from quarantine.service.inbound.messages import Inbox
-from quarantine.service.inbound.repeated_hellos import SameHellos
 from quarantine.service.issue import drive_inventory
 from quarantine.service.issue.dispatch import Dispatcher
 from quarantine.service.issue.registrar import Registrar
@@ -1325,7 +1324,7 @@ def test_what_another_worker_heard_in_between_is_not_passed_over(
 ) -> None:
     at_rest(plane)
     told(plane, 1, all_well(plane))
-    beside = replace(plane, inbox=replace(plane.inbox, _same=SameHellos()))
+    beside = replace(plane, inbox=replace(plane.inbox))
     told(beside, 2, all_well(plane, defences=UNHOOKED.defences))
     told(plane, 3, all_well(plane))
     assert read == [1, 2, 3]

@@ -25,8 +25,8 @@ from tests.emulated.erasing import PROFILE, QUICK, STATE, Bench, Erased, bench
 from tests.lab.nvme.faults import HEALTHY, Faults
 from tests.lab.rack import Rack
 from tests.lab.rack.guests import ComputeGuest
-from tests.unit.gate.parts import MINE, THEIRS
 from tests.unit.gate.world import domain
+from tests.unit.ownership.parts import MINE, THEIRS
 
 # With the tests of a real libvirt's host, so that the default run stays short.
 pytestmark = pytest.mark.libvirt

@@ -1,6 +1,48 @@
-"""Properties are held for as long as they take: machines are shared, and seconds prove nothing."""
+"""What all unit tests share.
 
+Properties are held for as long as they take: machines are shared, and seconds prove nothing.
+Images are files on a file system that can be read past the page cache.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
+
+Image = Callable[[bytes], str]
+
+
+def _direct(directory: Path) -> bool:
+    probe = directory / "o-direct"
+    probe.write_bytes(bytes(4096))
+    try:
+        os.close(os.open(probe, os.O_RDONLY | os.O_DIRECT))
+    except OSError:
+        return False
+    finally:
+        probe.unlink()
+    return True
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Iterator[Image]:
+    """Makes an image file with the bytes given and returns its path."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as other:
+        found = next((d for d in (tmp_path, Path(other)) if _direct(d)), None)
+        if found is None:
+            pytest.skip("neither the temporary directory nor /var/tmp can do O_DIRECT")
+
+        def make(content: bytes) -> str:
+            path = found / f"image-{len(list(found.iterdir()))}"
+            path.write_bytes(content)
+            return str(path)
+
+        yield make

@@ -30,7 +30,7 @@ from eraser.protocol.ticket import (
     DomainSeen,
     GateTestimony,
 )
-from tests.unit.gate.parts import ADDRESS, AT, KEPT, MINE, OTHER_ADDRESS, OWNER, THEIRS
+from tests.unit.ownership.parts import ADDRESS, AT, KEPT, MINE, OTHER_ADDRESS, OWNER, THEIRS
 
 THIRD = "0000:03:00.0"
 

@@ -14,8 +14,8 @@ from eraser.agent.inventory import DriveWatch
 from eraser.errors import DriveError
 from eraser.host import sysfs
 from eraser.protocol.identity import ControllerIdentity
-from tests.unit.drive.fakehost import ADDRESS, FUNCTION, FakeHost
-from tests.unit.gate.parts import DRIVE
+from tests.unit.host.fakehost import ADDRESS, FUNCTION, FakeHost
+from tests.unit.ownership.parts import DRIVE
 
 GROUP = "/sys/kernel/iommu_groups/9/devices"
 MATES = {

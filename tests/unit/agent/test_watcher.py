@@ -25,7 +25,7 @@ from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import store as books
 from eraser.ownership.model import Book, SlotEntry
 from eraser.protocol.ticket import TicketState
-from tests.unit.gate.parts import KEPT, OWNER
+from tests.unit.ownership.parts import KEPT, OWNER
 
 A = "0000:01:00.0"
 B = "0000:02:00.0"

@@ -18,7 +18,7 @@ from tests.lab.nvme.composed.trial import Outcome, attempt, must_be_held, shippe
 from tests.lab.nvme.linux.kernel import Kernel
 from tests.lab.nvme.profile import BufferProfile, DriveProfile
 from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, POLICY, Bed, fit, make_bed
-from tests.unit.drive.labdrive import LabController
+from tests.unit.controller.labdrive import LabController
 
 BUFFERS = {Buffer.CMB: BufferProfile(), Buffer.PMR: BufferProfile(persistent=True)}
 KINDS = {"sanitize": DRIVE, "format": FORMAT_ONLY}

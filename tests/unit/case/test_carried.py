@@ -19,7 +19,7 @@ from tests.lab.nvme.profile import SanitizeProfile
 from tests.lab.nvme.spec import Fid
 from tests.lab.nvme.state import SavedFeature
 from tests.unit.case.test_restore import ONE_METHOD, Bed, fit, make_bed
-from tests.unit.drive.labdrive import FULL, LabController, lab_controller
+from tests.unit.controller.labdrive import FULL, LabController, lab_controller
 
 MANY = replace(ONE_METHOD, many_features=True)
 

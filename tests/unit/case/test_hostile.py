@@ -40,7 +40,7 @@ from tests.unit.case.test_restore import (
     fit,
     make_bed,
 )
-from tests.unit.drive.labdrive import FULL, LabController
+from tests.unit.controller.labdrive import FULL, LabController
 
 BLOCK = 2
 RESTORE = restore.restore

@@ -23,8 +23,8 @@ from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity
 from eraser.state.case_files import CaseFiles, CaseRequest
 from tests.unit.case.fakes import IDENTITY, PROFILE, REQUEST
-from tests.unit.case.test_cli import run
-from tests.unit.drive.labdrive import lab_controller
+from tests.unit.cli.test_case import run
+from tests.unit.controller.labdrive import lab_controller
 
 OTHER = dataclasses.replace(IDENTITY, serial="ANOTHER1")
 

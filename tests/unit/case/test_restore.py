@@ -64,7 +64,7 @@ from tests.lab.nvme.leftovers import Leftovers, apply
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, SanitizeProfile
 from tests.lab.nvme.spec import Fid, Status, refused
 from tests.unit.case.fakes import FACTS, RECORD, SLOT, Crash, Plug
-from tests.unit.drive.labdrive import FULL, LabController
+from tests.unit.controller.labdrive import FULL, LabController
 from tests.unit.lab.model import Bench
 
 QUICK = SanitizeProfile(crypto_seconds=0.0, block_seconds=0.0)

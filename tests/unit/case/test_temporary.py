@@ -27,7 +27,7 @@ from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile
 from tests.unit.case.fakes import Crash, Plug
 from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, ONE_METHOD, POLICY, Bed, fit, make_bed
-from tests.unit.drive.labdrive import LabController
+from tests.unit.controller.labdrive import LabController
 
 MOST_OF_IT = (NamespaceProfile(1, 0.75),)
 """As delivered: a quarter of the media is left for the drive's own use."""

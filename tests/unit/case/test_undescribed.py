@@ -14,7 +14,7 @@ from eraser.protocol.report import Verdict
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import DriveProfile, NamespaceProfile, Stated
 from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, PLAIN, fit, make_bed
-from tests.unit.drive.labdrive import LabController, lab_controller
+from tests.unit.controller.labdrive import LabController, lab_controller
 
 ODD = 2
 LEFT = Leftovers(namespaces=[NamespaceProfile(1, 0.5), NamespaceProfile(ODD, 0.25)])

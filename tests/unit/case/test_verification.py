@@ -11,7 +11,7 @@ import pytest
 from eraser.controller.spec import SanitizeLog
 from tests.lab.nvme.leftovers import Leftovers
 from tests.unit.case.test_restore import DRIVE, FORMAT_ONLY, Bed, fit, make_bed
-from tests.unit.drive.labdrive import FULL, LabController, lab_controller
+from tests.unit.controller.labdrive import FULL, LabController, lab_controller
 
 OPEN = Leftovers(verifying=True)
 EXIT = 5

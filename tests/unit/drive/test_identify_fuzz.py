@@ -25,7 +25,7 @@ from eraser.errors import EraserError
 from eraser.protocol import codec
 from eraser.protocol.policy import Policy
 from eraser.protocol.report import ControllerFacts
-from tests.unit.drive.labdrive import FULL, LabController
+from tests.unit.controller.labdrive import FULL, LabController
 from tests.unit.lab.model import Bench
 
 

@@ -22,7 +22,9 @@ from eraser.ownership.store import BookError
 from eraser.protocol.report import Outcome
 from eraser.protocol.ticket import LastOwner
 from eraser.state.hostcard import CARD_FILE
-from tests.unit.gate.parts import (
+from tests.unit.gate.test_admit import refused
+from tests.unit.gate.world import World, domain, world
+from tests.unit.ownership.parts import (
     ADDRESS,
     AT,
     DRIVE,
@@ -35,8 +37,6 @@ from tests.unit.gate.parts import (
     THEIRS,
     owner,
 )
-from tests.unit.gate.test_desk import refused
-from tests.unit.gate.world import World, domain, world
 
 __all__ = ["world"]
 

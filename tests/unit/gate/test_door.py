@@ -11,8 +11,8 @@ import pytest
 
 from eraser.gate import door
 from eraser.gate.hookfile import HookSettings
-from tests.unit.gate.parts import ADDRESS, MINE
 from tests.unit.gate.world import World, domain, world
+from tests.unit.ownership.parts import ADDRESS, MINE
 
 __all__ = ["world"]
 

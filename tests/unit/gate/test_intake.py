@@ -11,7 +11,7 @@ from eraser.gate.intake import Later, answer, take_ticket
 from eraser.ownership.facts import CaseStanding, SlotFacts
 from eraser.ownership.model import Book, SlotEntry
 from eraser.protocol.ticket import Counters, Ticket, TicketState
-from tests.unit.gate.parts import (
+from tests.unit.ownership.parts import (
     ADDRESS,
     ALLOWED,
     ANOTHER,

@@ -19,8 +19,8 @@ from eraser.gate.look import look, read_drive
 from eraser.host import sysfs
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership.facts import DriveSeen
-from tests.unit.drive.fakehost import ADDRESS, FakeHost
-from tests.unit.gate.parts import DRIVE, OTHER_ADDRESS, SEEN
+from tests.unit.host.fakehost import ADDRESS, FakeHost
+from tests.unit.ownership.parts import DRIVE, OTHER_ADDRESS, SEEN
 
 
 def reads(monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> None:

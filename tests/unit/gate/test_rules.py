@@ -12,7 +12,7 @@ from eraser.gate.rules import AdmittedBy, StartAdmission, StartRefusal, admit, c
 from eraser.ownership.facts import CaseStanding, SlotFacts
 from eraser.ownership.model import Owner, PciIds, SlotEntry
 from eraser.protocol.ticket import Counters, LastOwner, TicketState
-from tests.unit.gate.parts import (
+from tests.unit.ownership.parts import (
     ADDRESS,
     ALLOWED,
     ANOTHER,

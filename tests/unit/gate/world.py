@@ -23,8 +23,8 @@ from eraser.state import hostcard
 from eraser.state.case_files import CaseFiles, CaseRequest
 from eraser.state.hostcard import CARD_FILE, HostCard
 from tests.unit.agent.test_orders import report_for
-from tests.unit.drive.fakehost import FakeHost
-from tests.unit.gate.parts import ADDRESS, AT, DRIVE, INCARNATION, MINE, ORDER_ID, SEEN, TICKET
+from tests.unit.host.fakehost import FakeHost
+from tests.unit.ownership.parts import ADDRESS, AT, DRIVE, INCARNATION, MINE, ORDER_ID, SEEN, TICKET
 from tests.unit.protocol.test_codec import ORDER
 
 NVME = "0x010802"

@@ -22,7 +22,7 @@ from eraser.proof.probes import Canaries, Fingerprints
 from eraser.proof.tally import VerificationResult
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan, choose_mode
 from eraser.protocol.policy import VerificationMode
-from tests.unit.proof.conftest import Image
+from tests.unit.conftest import Image
 
 FULL, STATISTICAL, NIST = VerificationMode.FULL, VerificationMode.STATISTICAL, VerificationMode.NIST
 KEY, SEED, BLOCK = b"k" * 32, b"s" * 32, 4096

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from eraser.errors import BadInputError, DriveError
 from eraser.media.reader import BlockDevice
 from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
-from tests.unit.proof.conftest import Image
+from tests.unit.conftest import Image
 
 KEY = bytes(range(KEY_BYTES))
 BLOCK = 4096

@@ -15,7 +15,7 @@ from eraser.protocol.claim import Claim
 from eraser.protocol.policy import VerificationMode
 from eraser.protocol.report import NamespaceVerification
 from eraser.protocol.transport import claims
-from tests.unit.proof.conftest import Image
+from tests.unit.conftest import Image
 from tests.unit.quarantine.testimony import REPORT
 
 FULL, STATISTICAL, NIST = VerificationMode.FULL, VerificationMode.STATISTICAL, VerificationMode.NIST

@@ -21,7 +21,7 @@ from eraser.proof.probes import Canaries, Fingerprints
 from eraser.proof.tally import VerificationResult
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan, choose_mode
 from eraser.protocol.policy import VerificationMode
-from tests.unit.proof.conftest import Image
+from tests.unit.conftest import Image
 
 FULL, STATISTICAL = VerificationMode.FULL, VerificationMode.STATISTICAL
 KEY = b"k" * 32

@@ -14,7 +14,7 @@ from eraser.ownership.model import Book, SlotEntry
 from eraser.protocol.report import Outcome, Verdict
 from eraser.protocol.ticket import LastOwner, TicketState
 from tests.unit.case.fakes import IDENTITY, RUNNING, SLOT, Bed, Crash, Plug, bed, ordered
-from tests.unit.gate.parts import ALLOWED, KEPT, OWNER
+from tests.unit.ownership.parts import ALLOWED, KEPT, OWNER
 
 __all__ = ["bed"]
 

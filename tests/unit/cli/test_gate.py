@@ -20,8 +20,8 @@ from eraser.ownership.model import SlotEntry
 from eraser.protocol import codec
 from eraser.protocol.ticket import TICKET_TYPE
 from eraser.protocol.transport.signing import PrivateKey
-from tests.unit.gate.parts import ADDRESS, MINE, OWNER, SEEN, TICKET, owner
 from tests.unit.gate.world import World, domain, world
+from tests.unit.ownership.parts import ADDRESS, MINE, OWNER, SEEN, TICKET, owner
 
 __all__ = ["world"]
 

@@ -16,7 +16,7 @@ import pytest
 from eraser.errors import DriveError
 from eraser.media import aio
 from eraser.media.reader import BATCH, WINDOW, BlockDevice
-from tests.unit.proof.conftest import Image
+from tests.unit.conftest import Image
 
 BLOCK = 4096
 

@@ -26,7 +26,7 @@ from eraser.controller.passthru import (
 )
 from eraser.controller.probe_process import Asker, ReadCommand
 from eraser.errors import BusyError, DriveError
-from tests.unit.drive.fakehost import ADDRESS
+from tests.unit.host.fakehost import ADDRESS
 
 Submit = Callable[..., tuple[int, int, bytes]]
 LOG = ReadCommand(GET_LOG_PAGE, 0xFFFF_FFFF, 0x007F_8002, 1, 2, 512, 5.0)

@@ -13,7 +13,7 @@ from eraser.errors import InUseError
 from eraser.host import domains, idle, sysfs
 from eraser.host.idle import prove_idle
 from eraser.host.sysfs import AbsentError, Host, Node
-from tests.unit.drive.fakehost import ADDRESS, DISK, FUNCTION, FakeHost
+from tests.unit.host.fakehost import ADDRESS, DISK, FUNCTION, FakeHost
 
 ROOT = "22 1 8:1 / / rw - ext4 /dev/sda1 rw"
 PARTITION = f"{DISK}/nvme5n1p1"

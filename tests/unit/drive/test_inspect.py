@@ -31,9 +31,9 @@ from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.profile import NamespaceProfile, SecurityProfile
 from tests.lab.nvme.state import FirmwareState
 from tests.lab.nvme.state import SecurityState as LabSecurity
-from tests.unit.drive.labdrive import FULL, LabController, lab_controller
+from tests.unit.controller.labdrive import FULL, LabController, lab_controller
 
-SAMPLES = Path(__file__).parent / "samples"
+SAMPLES = Path(__file__).parents[1] / "controller/samples"
 EVERYTHING = replace(FULL, security=SecurityProfile(), boot_partition_units=2, lockdown=True)
 
 

@@ -10,7 +10,7 @@ import pytest
 from eraser.ownership.model import Book, Owner, SlotEntry, SteadyTime
 from eraser.ownership.revocation import START_GRACE_SECONDS, Revocation, StillOwned, revoke, void
 from eraser.protocol.ticket import LastOwner, TicketState
-from tests.unit.gate.parts import (
+from tests.unit.ownership.parts import (
     ADDRESS,
     ALLOWED,
     ANOTHER,

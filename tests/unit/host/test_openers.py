@@ -15,7 +15,7 @@ import pytest
 from eraser.errors import InUseError
 from eraser.host import bounded, kcmp, openers, statx
 from eraser.host.sysfs import Host
-from tests.unit.drive.silentfs import silent_file
+from tests.unit.host.silentfs import silent_file
 
 ZERO = (False, os.stat("/dev/zero").st_rdev)
 HERE = Host()

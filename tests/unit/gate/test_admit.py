@@ -26,7 +26,8 @@ from eraser.protocol.report import Outcome, Verdict
 from eraser.protocol.ticket import Counters, TicketReceipt, TicketState
 from eraser.state import hostcard
 from eraser.state.case_files import CaseFiles
-from tests.unit.gate.parts import (
+from tests.unit.gate.world import World, domain, world
+from tests.unit.ownership.parts import (
     ADDRESS,
     ALLOWED,
     ANOTHER,
@@ -41,7 +42,6 @@ from tests.unit.gate.parts import (
     TICKET,
     owner,
 )
-from tests.unit.gate.world import World, domain, world
 
 __all__ = ["world"]
 

@@ -25,7 +25,7 @@ from eraser.protocol.inbound import MessageKind
 from eraser.protocol.order import ORDER_TYPE
 from eraser.protocol.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketReceipt, TicketState
 from eraser.protocol.transport.signing import PrivateKey, verify
-from tests.unit.gate.parts import ADDRESS, AT, FACTS, OTHER_ADDRESS, TICKET
+from tests.unit.ownership.parts import ADDRESS, AT, FACTS, OTHER_ADDRESS, TICKET
 
 CONTROLLER = PrivateKey.generate()
 

@@ -15,7 +15,7 @@ from eraser.controller.passthru import CommandError, status_of
 from eraser.drive import featuresurvey, inspect, profile
 from eraser.errors import DriveError
 from eraser.host.sysfs import AbsentError
-from tests.unit.drive.fakehost import ADDRESS, CONTROLLER, DISK, FakeHost
+from tests.unit.host.fakehost import ADDRESS, CONTROLLER, DISK, FakeHost
 
 SAMPLES = Path(__file__).parent / "samples"
 SUCCESS = "Admin Command X is Success and result: 0x00000000\n"

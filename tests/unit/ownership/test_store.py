@@ -19,7 +19,7 @@ from eraser.ownership.model import MAX_USED_ALLOWANCES, Book, SlotEntry
 from eraser.protocol import codec
 from eraser.protocol.ticket import AllowanceUsed, TicketState
 from eraser.state.hostcard import CARD_FILE, HostCard
-from tests.unit.gate.parts import (
+from tests.unit.ownership.parts import (
     ADDRESS,
     ALLOWED,
     EMPTY,

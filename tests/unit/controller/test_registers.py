@@ -18,8 +18,8 @@ from eraser.drive.residues import residues
 from eraser.host.sysfs import PciFunction
 from eraser.protocol.condition import Buffer
 from eraser.protocol.policy import Label
-from tests.unit.drive.fakehost import ADDRESS, FUNCTION, FakeHost
-from tests.unit.drive.labdrive import FULL, LabController, lab_controller
+from tests.unit.controller.labdrive import FULL, LabController, lab_controller
+from tests.unit.host.fakehost import ADDRESS, FUNCTION, FakeHost
 
 OLD = replace(FULL, boot_partition_units=2, boot_log=False)
 BPS, PMRS, CMBS = 1 << 45, 1 << 56, 1 << 57

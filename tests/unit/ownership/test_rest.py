@@ -21,7 +21,8 @@ from eraser.ownership.facts import DriveSeen
 from eraser.ownership.model import Book, Owner, SlotEntry, SteadyTime
 from eraser.ownership.rest import IdleAction, wish
 from eraser.protocol.ticket import Counters, TicketState
-from tests.unit.gate.parts import (
+from tests.unit.gate.world import World, domain, world
+from tests.unit.ownership.parts import (
     ADDRESS,
     ANOTHER,
     EMPTY,
@@ -34,7 +35,6 @@ from tests.unit.gate.parts import (
     THEIRS,
     owner,
 )
-from tests.unit.gate.world import World, domain, world
 
 __all__ = ["world"]
 

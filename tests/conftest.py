@@ -1,0 +1,37 @@
+"""What every run of tests says about itself: seconds by directory, and each failure at once.
+
+Nova's environments load this too: the standard library and pytest are all there is.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.lab.runs import seconds
+
+FAILURES = "NVME_QUARANTINE_FAILURES"
+"""Names a file for failed tests: ``tools/environments`` reads it when it had to cut a run off."""
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A run that is cut off prints no summary, and its failures would be lost."""
+    if report.failed and FAILURES in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
+        with open(os.environ[FAILURES], "a", encoding="utf-8") as file:
+            file.write(f"{report.nodeid} ({report.when})\n")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Where the time went, if there was more than one place for it to go."""
+    phases = [
+        seconds.Phase(report.nodeid, report.duration)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if isinstance(report, pytest.TestReport)
+    ]
+    table = seconds.rows(phases)
+    if len(table) > 1:
+        terminalreporter.section("seconds by directory")
+        for line in seconds.lines(table):
+            terminalreporter.write_line(line)

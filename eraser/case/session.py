@@ -178,6 +178,8 @@ class CaseSession:
         Raises ``InUseError``, ``AbsentError``, :class:`IdentityError` or :class:`DriveError`.
         """
         address, me = self.request.slot.address, frozenset({os.getpid()})
+        if self._controller is not None:
+            self._controller.close()  # of an attempt that failed half way
         prove_idle(self.host, address, own_pids=me)
         ensure_nvme_driver(self.host, address, timeout=self.limits.ready)
         self._controller = open_controller(
@@ -281,6 +283,11 @@ class CaseSession:
         self.hold.drop()
         self.controller.wait_live(self.limits.ready)
         self.hold.take()
+
+    def prove_idle(self) -> None:
+        """Once more, for what is done while our claim on the disks is dropped. Raises
+        ``InUseError``."""
+        prove_idle(self.host, self.request.slot.address, own_pids=self.controller.pids)
 
     def reset(self, *, by_function: bool = False) -> str:
         """Resets the controller, or the PCI function where the kernel can; why it failed, empty

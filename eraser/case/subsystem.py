@@ -15,12 +15,9 @@ def check(desk: CaseSession) -> None:
     """Raises :class:`InUseError` where there are more controllers than the profile names, or where
     the drive does not tell and the profile does not say so; ``DriveError`` where it is silent."""
     controller = desk.controller
-    identify = controller.identify()
-    if not identify.many_controllers:
+    if not controller.identify().many_controllers:
         return
-    found = inquiry.sensible(
-        "controllers", lambda: inquiry.controllers(controller, identify), inquiry.UNTOLD, []
-    )
+    found = count(desk)
     condition = desk.request.profile.condition
     wanted = 1 if condition is None else condition.controllers
     if found == wanted or 1 <= found <= wanted:
@@ -31,4 +28,14 @@ def check(desk: CaseSession) -> None:
         f"{desk.request.slot.address}: expected no more controllers in its subsystem than {named} "
         f"that the profile names, found {told}: a guest or another host may use the drive through "
         "another one; nothing was sent to it; where nobody can, approve a profile of such a drive"
+    )
+
+
+def count(desk: CaseSession) -> int:
+    """Controllers of the subsystem; ``inquiry.UNTOLD`` where there may be more than one and the
+    drive does not tell. Raises ``DriveError`` for a drive that is silent."""
+    controller = desk.controller
+    identify = controller.identify()
+    return inquiry.sensible(
+        "controllers", lambda: inquiry.controllers(controller, identify), inquiry.UNTOLD, []
     )

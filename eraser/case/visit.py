@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from eraser.case import resets
 from eraser.case.entries import Visited
 from eraser.case.probes import FEATURE_ERROR_RECOVERY, make_readable, namespaces_to_read
 from eraser.case.session import CaseSession
@@ -34,12 +35,12 @@ PAUSE = 1.0
 """Seconds without a command, as between a guest's boot and its first work."""
 NEVER = (
     "reset of the bus",
-    "reset of the subsystem",
     "power cycle",
     "formats with metadata",
     "controller memory buffer and persistent memory region",
 )
 """What a next tenant may do and this does not, for the report."""
+SUBSYSTEM = "reset of the subsystem"
 SHUTDOWN = "shutdown of the controller"
 """Where the kernel's driver could not be made to let go of the drive."""
 _ASKED = (0x01, 0x02, 0x04, 0x06, 0x0B)
@@ -88,6 +89,8 @@ def between(desk: CaseSession, place: int) -> None:
     with desk.step(Step.ERASE, "as its next tenant"):
         for by_function in (True, False):
             _leave(desk, undone)
+            if not by_function:
+                _repeat(desk, undone, SUBSYSTEM, resets.by_subsystem)
             for _ in range(RESETS):
                 _reset(desk, undone, by_function=by_function)
             time.sleep(PAUSE)
@@ -114,6 +117,17 @@ def _leave(desk: CaseSession, undone: list[str]) -> None:
     undone += [f"{SHUTDOWN}: {problem}"] if problem else []
 
 
+def _repeat(
+    desk: CaseSession, undone: list[str], name: str, way: Callable[[CaseSession], str]
+) -> None:
+    """Resets in this way as often as a tenant's start and end do, or until it cannot be done."""
+    for _ in range(RESETS):
+        if problem := way(desk):
+            undone.append(f"{name}: {problem}")
+            return
+        make_readable(desk)
+
+
 def _reset(desk: CaseSession, undone: list[str], *, by_function: bool) -> None:
     problem = desk.reset(by_function=by_function)
     make_readable(desk)
@@ -126,7 +140,7 @@ def after(desk: CaseSession, plan: VerifyPlan) -> None:
     state = desk.state
     if not desk.policy.verification.visit or state.visited(len(state.steps), wrote=False):
         return
-    undone = [*NEVER, "writes: nothing is written after the last method"]
+    undone = [*NEVER, SUBSYSTEM, "writes: nothing is written after the last method"]
     undone += [] if plan.reread else ["reset of the function"]
     if state.reset is None or not state.reset.announced:
         undone.append(SHUTDOWN)

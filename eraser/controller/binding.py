@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from eraser.controller import registers
 from eraser.controller.registers import Registers
@@ -75,11 +76,28 @@ def rebind(host: Host, address: str, *, timeout: float) -> Rebound:
     return Rebound(_by_child(function, bind, timeout), told)
 
 
-def _by_child(function: PciFunction, path: str, timeout: float) -> str:
-    """Writes the function's address: by a child, for a write that is stuck in the kernel must not
-    keep us. Why it failed, or empty text."""
-    argv = ("tee", str(function.host.path(path)))
-    done = command.run(argv, timeout=timeout, stdin=function.address.encode())
+def find_again(host: Host, address: str, *, timeout: float) -> None:
+    """Has the kernel forget the function and look for it anew: it gets its addresses, where a
+    reset that the kernel had no part in took them. The caller has proved that nobody has it.
+
+    Raises :class:`DriveError` where it is not there within ``timeout`` seconds.
+    """
+    function = PciFunction(host, address)
+    # Of the bridge above alone: on other buses somebody may have removed a function on purpose.
+    above = host.path(function.directory).resolve().parent / "rescan"
+    if function.present:
+        _by_child(function, f"{function.directory}/remove", timeout, b"1")
+    _by_child(function, above if above.exists() else "/sys/bus/pci/rescan", timeout, b"1")
+    wait_for(f"a PCI function at {address}", timeout, lambda: function.present)
+
+
+def _by_child(function: PciFunction, path: str | Path, timeout: float, text: bytes = b"") -> str:
+    """Writes ``text``, or the function's address: by a child, for a write that is stuck in the
+    kernel must not keep us. Why it failed, or empty text."""
+    where = path if isinstance(path, Path) else function.host.path(path)
+    done = command.run(
+        ("tee", str(where)), timeout=timeout, stdin=text or function.address.encode()
+    )
     if done.exit_code is None:
         raise DriveError(
             f"{function.address}: expected a write to {path} to end within {timeout:g} s, found no "

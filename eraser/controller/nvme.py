@@ -217,6 +217,15 @@ class Controller(HeldController, AdminQueue):
         """
         self._driver_call("reset", timeout)
 
+    def reset_subsystem(self, *, timeout: float = 60.0) -> None:
+        """Writes NSSR (Base 2.0, 3.7.1). Whether the drive has it (CAP.NSSRS) the kernel looks.
+
+        Kernels differ in what they know of it afterwards: most take the controller for live, and
+        where the link went down it is gone, or comes back under another name. Whoever calls this
+        has the driver take it anew. Raises :class:`DriveError` where it was not written.
+        """
+        self._driver_call("subsystem-reset", timeout)
+
     def reset_function(self, *, timeout: float = 60.0) -> bool:
         """The reset of the PCI function, as vfio-pci does it before a guest gets the drive; False
         where the kernel knows none for it.

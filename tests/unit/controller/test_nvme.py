@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from eraser.controller import adminqueue, passthru
+from eraser.controller.binding import find_again
 from eraser.controller.nvme import Controller, open_controller
 from eraser.controller.passthru import CommandError, status_of
 from eraser.drive import featuresurvey, inspect, profile
@@ -230,3 +231,19 @@ def test_wait_live_wants_every_namespace(fake: FakeHost, controller: Controller)
         controller.wait_live(0.05)
     fake.put("/dev/nvme5n1", "")
     controller.wait_live(5)
+
+
+def test_a_function_is_forgotten_and_looked_for_below_its_bridge(fake: FakeHost) -> None:
+    """Below it alone; where the bridge shows no such file, everywhere."""
+    function = fake.path(f"/sys/bus/pci/devices/{ADDRESS}")
+    bridge, everywhere = function.resolve().parent / "rescan", fake.path("/sys/bus/pci/rescan")
+    everywhere.write_text("")
+    find_again(fake.host, ADDRESS, timeout=5)
+    assert ((function / "remove").read_text(), everywhere.read_text()) == ("1", "1")
+    everywhere.write_text("")
+    bridge.write_text("")
+    find_again(fake.host, ADDRESS, timeout=5)
+    assert (bridge.read_text(), everywhere.read_text()) == ("1", "")
+    fake.path(f"/sys/bus/pci/devices/{ADDRESS}").rename(fake.path("/sys/gone"))
+    with pytest.raises(DriveError, match="a PCI function at"):
+        find_again(fake.host, ADDRESS, timeout=0.05)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from eraser.case import session
+from eraser.case import resets, session
 from eraser.errors import InUseError
 from eraser.protocol.policy import Policy, Verification
 from eraser.protocol.report import Outcome as Ending
@@ -221,3 +221,85 @@ def test_nothing_is_written_after_the_last_method(tmp_path: Path) -> None:
     assert not last.wrote
     assert not {act.act for act in last.acts} & {"writes of single blocks", "Write Zeroes"}
     assert any(text.startswith("writes:") for text in last.not_done)
+
+
+BY_SUBSYSTEM = replace(VISITED, visit=4, subsystem_reset=True)
+ABLE = Abilities(methods=TWO, subsystem_reset=True)
+
+
+def test_a_reset_of_the_subsystem_is_done_where_the_policy_asks_for_it(tmp_path: Path) -> None:
+    drive = Description("liar", ABLE, (Lie(Kept(), TWO, Trigger("reset", "subsystem", 3)),))
+    unasked = tried(drive, tmp_path)
+    assert unasked.outcome is Outcome.LET_THROUGH
+    assert f"reset of the subsystem: {resets.UNASKED}" in between(unasked).not_done
+    found = tried(drive, tmp_path, BY_SUBSYSTEM)
+    assert (found.outcome, found.report.verdict) == (Outcome.HELD, Verdict.NOT_ERASED)
+    assert not any("subsystem" in text for text in between(found).not_done)
+
+
+@pytest.mark.parametrize("loses_link", [False, True])
+def test_an_honest_drive_comes_back_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loses_link: bool
+) -> None:
+    """Also where its slot tells of no link: the kernel looks for the function anew."""
+    monkeypatch.setattr(Kernel, "loses_link", loses_link)
+    found = tried(Description("honest", ABLE), tmp_path, BY_SUBSYSTEM)
+    assert found.outcome is Outcome.RELEASED
+    assert not any("subsystem" in text for text in between(found).not_done)
+    assert "reset of the subsystem" in found.report.visits[-1].not_done
+
+
+def test_a_drive_without_such_a_reset_is_held_for_nothing(tmp_path: Path) -> None:
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path, BY_SUBSYSTEM)
+    assert found.outcome is Outcome.RELEASED
+    [said] = [text for text in between(found).not_done if "subsystem" in text]
+    assert "not supported" in said
+
+
+@pytest.mark.parametrize(("number", "why"), [(2, "another controller"), (0, "may have")])
+def test_no_other_controller_of_the_subsystem_is_reset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, why: str
+) -> None:
+    monkeypatch.setattr("eraser.case.subsystem.count", lambda _desk: number)
+    monkeypatch.setattr(Kernel, "reset_subsystem", _never)
+    found = tried(Description("honest", ABLE), tmp_path, BY_SUBSYSTEM)
+    assert found.outcome is Outcome.RELEASED
+    assert any(why in text for text in between(found).not_done if "subsystem" in text)
+
+
+def test_nobody_who_came_meanwhile_loses_the_drive_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def in_use(_desk: session.CaseSession) -> None:
+        raise InUseError("mounted: /dev/nvme0n1 on /mnt")
+
+    monkeypatch.setattr(session.CaseSession, "prove_idle", in_use)
+    monkeypatch.setattr(Kernel, "reset_subsystem", _never)
+    found = tried(Description("honest", ABLE), tmp_path, BY_SUBSYSTEM)
+    assert "reset of the subsystem: mounted: /dev/nvme0n1 on /mnt" in between(found).not_done
+
+
+@pytest.mark.parametrize("loses_link", [False, True])
+def test_another_drive_that_comes_back_from_it_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loses_link: bool
+) -> None:
+    real = Kernel.reset_subsystem
+    resets_done = list[str]()
+
+    def swapped(kernel: Kernel) -> bool:
+        drive = kernel.host.drive
+        drive.profile = replace(drive.profile, serial="ANOTHER")
+        resets_done.append("done")
+        return real(kernel)
+
+    monkeypatch.setattr(Kernel, "loses_link", loses_link)
+    monkeypatch.setattr(Kernel, "reset_subsystem", swapped)
+    report = tried(Description("honest", ABLE), tmp_path, BY_SUBSYSTEM).report
+    assert report.fit is False
+    assert any("found another" in reason for reason in report.reasons)
+    assert resets_done == ["done"]
+    assert len(report.methods) == 1, "the second method was not sent to it"
+
+
+def _never(_kernel: Kernel) -> bool:
+    raise AssertionError("expected no reset of the subsystem")

@@ -17,6 +17,7 @@ from eraser.case import (
 )
 from eraser.case import (
     probes,
+    resets,
     run,
     sanitize,
     session,
@@ -51,7 +52,7 @@ from tests.lab.nvme.linux.kernel import ADDRESS, QUEUES, Kernel
 
 SLOT = Slot("lab", ADDRESS)
 _TIMED: tuple[ModuleType, ...] = (
-    adminioctl, adminqueue, run, session, case_format, case_verify, sanitize, case_visit,
+    adminioctl, adminqueue, resets, run, session, case_format, case_verify, sanitize, case_visit,
     detached, passread, sysfs, verify, visit,
 )  # fmt: skip
 """Modules that look at the clock, or sleep."""

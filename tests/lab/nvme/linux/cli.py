@@ -44,6 +44,10 @@ class Programs:
             return 0, b"nvme version of the lab\n", ""
         if verb == "reset":
             return 0 if self._kernel.reset() else 1, b"", ""
+        if verb == "subsystem-reset":
+            done = self._kernel.reset_subsystem()
+            refusal = "Subsystem-reset: NVM Subsystem Reset not supported."
+            return (0, b"", "") if done else (1, b"", refusal)
         if verb == "ns-rescan":
             self._kernel.scan()
             return 0, b"", ""
@@ -59,6 +63,10 @@ class Programs:
             kernel.unbind()
         elif path == kernel.root / "sys/bus/pci/drivers/nvme/bind":
             kernel.bind()
+        elif path == kernel.function / "remove":
+            kernel.remove()
+        elif path == kernel.root / "sys/bus/pci/rescan":
+            kernel.find()
         else:
             raise ValueError(f"a file of sysfs that the lab knows was expected, found {path}")
         return 0, value, ""

@@ -26,6 +26,8 @@ _RETRIES = 5
 """nvme_max_retries (drivers/nvme/host/core.c): of the driver's own commands and the block layer's;
 one that user space passes through is sent once."""
 _FUA = 1 << 30
+_NSSRS, _NVME = 1 << 36 - 32, 0x4E564D65
+"""CAP bit 36 and what NSSR wants to be written (Base 2.0, 3.1.3.1 and 3.1.3.7)."""
 _ONCS_TIMESTAMP = 1 << 6
 """Base 2.0, figure 275: the Timestamp feature is supported."""
 _NOW = 1_800_000_000_000
@@ -39,12 +41,17 @@ class Kernel:
     """CONFIG_IO_STRICT_DEVMEM without ``iomem=relaxed``: nobody maps the registers of a drive that
     the driver has."""
 
+    loses_link = False
+    """A reset of the subsystem takes the link down, and the slot tells nobody: the function has no
+    addresses until it is looked for anew."""
+
     def __init__(self, host: Host, root: Path) -> None:
         """The driver takes the drive."""
         self.host = host
         self.root = root
         self.queue = 1
         """Of the processor that everything runs on just now."""
+        self._lost = False
         self._make_sysfs()
         self._bring_up()
 
@@ -56,6 +63,12 @@ class Kernel:
         return self.root / "sys/bus/pci/devices" / ADDRESS
 
     def _make_sysfs(self) -> None:
+        self._make_function()
+        driver = self.root / "sys/bus/pci/drivers/nvme"
+        driver.mkdir(parents=True)
+        (self.root / "dev").mkdir()
+
+    def _make_function(self) -> None:
         self.function.mkdir(parents=True)
         ids = self.host.drive.profile.pci
         for name, value in (
@@ -66,9 +79,6 @@ class Kernel:
         ):
             (self.function / name).write_text(f"{value:#06x}\n")
         (self.function / "reset").write_text("")
-        driver = self.root / "sys/bus/pci/drivers/nvme"
-        driver.mkdir(parents=True)
-        (self.root / "dev").mkdir()
 
     def _show_registers(self, *, free: bool) -> None:
         """A look alone, which changes nothing in the drive."""
@@ -147,7 +157,8 @@ class Kernel:
         got it."""
         if not (self.function / "driver").exists():
             raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
-        if self.live:
+        # To a controller that is reset and not ready the driver announces nothing.
+        if self.live and self.host.register(0x1C) & 1:
             self.host.shut_down()
         self.disks = {}
         shutil.rmtree(self.function / "nvme")
@@ -158,8 +169,10 @@ class Kernel:
 
     def bind(self) -> None:
         """The driver takes the drive. Raises ``OSError`` where it has it already."""
-        if (self.function / "driver").exists():
+        if (self.function / "driver").exists() or not self.function.exists():
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        if self._lost:
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
         self._bring_up()
 
     # Resets
@@ -174,6 +187,28 @@ class Kernel:
         self._say("live")
         self._start()
         return True
+
+    def reset_subsystem(self) -> bool:
+        """NVME_IOCTL_SUBSYS_RESET: the register is written, and the driver does not look what
+        became of the drive. False where the drive has no such reset (CAP.NSSRS)."""
+        if not self.host.register(0x04) & _NSSRS:
+            return False
+        self.host.set_register(0x20, _NVME)
+        self._lost = self.loses_link
+        return True
+
+    def remove(self) -> None:
+        """The function is forgotten, its driver too."""
+        if (self.function / "driver").exists():
+            self.unbind()
+        shutil.rmtree(self.function)
+
+    def find(self) -> None:
+        """Look for functions anew; each gets its addresses and its driver."""
+        self._lost = False
+        if not self.function.exists():
+            self._make_function()
+            self._bring_up()
 
     # Commands
 

@@ -245,6 +245,14 @@ class Mapped:
 
 
 @dataclass(frozen=True)
+class Narrowed:
+    """The kernel is about to be told to reset the function by its bus alone."""
+
+    methods: str
+    """``reset_method`` as it was before; empty: it is so again."""
+
+
+@dataclass(frozen=True)
 class Visited:
     """The drive was used as by its next tenant."""
 
@@ -320,6 +328,7 @@ Entry = (
     | MethodDone
     | WasReset
     | Mapped
+    | Narrowed
     | Visited
     | Seeded
     | Drawn
@@ -354,6 +363,7 @@ _KINDS: dict[str, type[Entry]] = {
         MethodDone,
         WasReset,
         Mapped,
+        Narrowed,
         Visited,
         Seeded,
         Drawn,

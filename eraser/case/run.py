@@ -21,6 +21,7 @@ from eraser.case import (
 from eraser.case import (
     layout,
     probes,
+    resets,
     sanitize,
     subsystem,
     temporary,
@@ -136,12 +137,13 @@ def _locked(
         return report
     files.make()
     try:
-        book = _book(request, files)
+        book = _book(request, files, host)
     except JournalError as error:
         return _end(request, files, CaseState(), Ending(Outcome.COMPLETED, str(error)), AfterLook())
     desk = CaseSession(request, files, host, lock, book, on_progress)
     try:
         layout.settle(desk)
+        resets.settle(desk)
         ending = _try(desk)
         with desk.step(Step.REPORT):
             after = _look_again(desk)
@@ -151,7 +153,7 @@ def _locked(
         book.close()
 
 
-def _book(request: CaseRequest, files: CaseFiles) -> CaseJournal:
+def _book(request: CaseRequest, files: CaseFiles, host: Host) -> CaseJournal:
     """The journal of this request: the one that is there, or a new one."""
     book = CaseJournal(files)
     began = book.state.began
@@ -160,6 +162,9 @@ def _book(request: CaseRequest, files: CaseFiles) -> CaseJournal:
         return book
     # No journal, or one of other work (another policy): what stands beside it means nothing. A
     # sanitize that runs on from there is adopted by its command dword 10.
+    if book.state.narrowed:
+        before, ready = book.state.narrowed, request.policy.limits.ready
+        resets.put_back(host, request.slot.address, before, timeout=ready)
     book.close()
     files.sweep()
     files.write_request(request)

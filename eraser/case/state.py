@@ -26,6 +26,7 @@ from eraser.case.entries import (
     Keyed,
     Mapped,
     MethodDone,
+    Narrowed,
     Planned,
     Planted,
     Restored,
@@ -100,6 +101,8 @@ class CaseState:
     reset: WasReset | None = None
     mapped: tuple[Buffer, ...] | None = None
     """What registers told while no driver had the drive; None where they were not read then."""
+    narrowed: str = ""
+    """The function's reset methods as they have to be again."""
     probe_seed: str = ""
     """Of the places where fingerprints are taken."""
     seed: str = ""
@@ -317,6 +320,8 @@ class CaseState:
                 self.reset = entry
             case Mapped():
                 self.mapped = entry.buffers
+            case Narrowed():
+                self.narrowed = entry.methods
             case Visited():
                 self.visits.append(entry.record)
             case Seeded():

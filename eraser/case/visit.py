@@ -34,13 +34,18 @@ of most drives are erased, in less."""
 PAUSE = 1.0
 """Seconds without a command, as between a guest's boot and its first work."""
 NEVER = (
-    "reset of the bus",
     "power cycle",
     "formats with metadata",
     "controller memory buffer and persistent memory region",
 )
 """What a next tenant may do and this does not, for the report."""
-SUBSYSTEM = "reset of the subsystem"
+FUNCTION, BUS = "reset of the function", "reset of the bus"
+SUBSYSTEM, CONTROLLER = "reset of the subsystem", "reset of the controller"
+_ROUNDS: tuple[tuple[tuple[str, Callable[[CaseSession], str]], ...], ...] = (
+    ((FUNCTION, resets.by_function), (BUS, resets.by_bus)),
+    ((SUBSYSTEM, resets.by_subsystem), (CONTROLLER, resets.by_controller)),
+)
+"""What a host does to a drive before a guest gets it, and what the guest itself can."""
 SHUTDOWN = "shutdown of the controller"
 """Where the kernel's driver could not be made to let go of the drive."""
 _ASKED = (0x01, 0x02, 0x04, 0x06, 0x0B)
@@ -87,12 +92,10 @@ def between(desk: CaseSession, place: int) -> None:
     and :class:`DriveError` for a drive that is gone."""
     acts, undone = list[ActRecord](), list(NEVER)
     with desk.step(Step.ERASE, "as its next tenant"):
-        for by_function in (True, False):
+        for ways in _ROUNDS:
             _leave(desk, undone)
-            if not by_function:
-                _repeat(desk, undone, SUBSYSTEM, resets.by_subsystem)
-            for _ in range(RESETS):
-                _reset(desk, undone, by_function=by_function)
+            for name, way in ways:
+                _repeat(desk, undone, name, way)
             time.sleep(PAUSE)
             _ask(desk)
             desk.recheck()
@@ -122,16 +125,11 @@ def _repeat(
 ) -> None:
     """Resets in this way as often as a tenant's start and end do, or until it cannot be done."""
     for _ in range(RESETS):
-        if problem := way(desk):
+        problem = way(desk)
+        make_readable(desk)
+        if problem:
             undone.append(f"{name}: {problem}")
             return
-        make_readable(desk)
-
-
-def _reset(desk: CaseSession, undone: list[str], *, by_function: bool) -> None:
-    problem = desk.reset(by_function=by_function)
-    make_readable(desk)
-    undone += [problem] if problem else []
 
 
 def after(desk: CaseSession, plan: VerifyPlan) -> None:
@@ -140,8 +138,8 @@ def after(desk: CaseSession, plan: VerifyPlan) -> None:
     state = desk.state
     if not desk.policy.verification.visit or state.visited(len(state.steps), wrote=False):
         return
-    undone = [*NEVER, SUBSYSTEM, "writes: nothing is written after the last method"]
-    undone += [] if plan.reread else ["reset of the function"]
+    undone = [*NEVER, BUS, SUBSYSTEM, "writes: nothing is written after the last method"]
+    undone += [] if plan.reread and resets.has_function_reset(desk) else [FUNCTION]
     if state.reset is None or not state.reset.announced:
         undone.append(SHUTDOWN)
     _ask(desk)

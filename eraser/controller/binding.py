@@ -69,11 +69,11 @@ def rebind(host: Host, address: str, *, timeout: float) -> Rebound:
     if function.driver != NVME:
         return Rebound(f"expected the nvme driver at {address}, found {function.driver}")
     unbind, bind = f"{function.directory}/driver/unbind", f"/sys/bus/pci/drivers/{NVME}/bind"
-    if problem := _by_child(function, unbind, timeout):
+    if problem := write_by_child(function, unbind, timeout):
         return Rebound(problem)
     told = registers.read(function)
     # To this driver by name: another one may have been told to take all drives of this kind.
-    return Rebound(_by_child(function, bind, timeout), told)
+    return Rebound(write_by_child(function, bind, timeout), told)
 
 
 def find_again(host: Host, address: str, *, timeout: float) -> None:
@@ -86,14 +86,19 @@ def find_again(host: Host, address: str, *, timeout: float) -> None:
     # Of the bridge above alone: on other buses somebody may have removed a function on purpose.
     above = host.path(function.directory).resolve().parent / "rescan"
     if function.present:
-        _by_child(function, f"{function.directory}/remove", timeout, b"1")
-    _by_child(function, above if above.exists() else "/sys/bus/pci/rescan", timeout, b"1")
+        write_by_child(function, f"{function.directory}/remove", timeout, b"1")
+    write_by_child(function, above if above.exists() else "/sys/bus/pci/rescan", timeout, b"1")
     wait_for(f"a PCI function at {address}", timeout, lambda: function.present)
 
 
-def _by_child(function: PciFunction, path: str | Path, timeout: float, text: bytes = b"") -> str:
+def write_by_child(
+    function: PciFunction, path: str | Path, timeout: float, text: bytes = b""
+) -> str:
     """Writes ``text``, or the function's address: by a child, for a write that is stuck in the
-    kernel must not keep us. Why it failed, or empty text."""
+    kernel must not keep us. Why it failed, or empty text.
+
+    Raises :class:`DriveError` where there is no end to it within ``timeout`` seconds.
+    """
     where = path if isinstance(path, Path) else function.host.path(path)
     done = command.run(
         ("tee", str(where)), timeout=timeout, stdin=text or function.address.encode()

@@ -46,7 +46,12 @@ def test_an_honest_drive_is_erased_and_fit(rack: Rack, preset: str, sanitizes: l
 
 def test_an_honest_drive_is_used_as_by_its_next_tenant_and_fit(rack: Rack) -> None:
     """The acts on the real driver: each was done, and none showed anything."""
-    made = bench(rack, "honest", policy=VISITED)
+    asked = VISITED | {"verification": VISITED["verification"] | {"subsystem_reset": True}}
+    able = ["--profile", json.dumps({"subsystem_reset": True})]
+    made = bench(rack, "honest", policy=asked, options=able)
+    method = f"/sys/bus/pci/devices/{made.drive.address}/reset_method"
+    before = made.compute.get(method)
+    began = len(made.drive.events())
     erased = made.erase()
     assert (erased.code, erased.reasons, made.leaked) == (0, [], 0)
     between, after = made.report(erased)["visits"]
@@ -55,7 +60,14 @@ def test_an_honest_drive_is_used_as_by_its_next_tenant_and_fit(rack: Rack) -> No
     assert [act for act in acts if not act["done"] or act["canaries"] or act["unchanged"]] == []
     undone = between["not_done"] + after["not_done"]
     assert not any("namespace" in text or "shutdown" in text for text in undone)
-    assert [event.event for event in made.drive.events()].count("shutdown") == 3
+    assert not any("reset" in text for text in between["not_done"])
+    seen = made.drive.events()[began:]
+    assert [event.event for event in seen].count("shutdown") == 3
+    # QEMU tells the drive of a reset of the bus above it in these words.
+    by_bus = [event for event in seen if event.event == "pci_reset" and "device" in event.detail]
+    assert len(by_bus) == 3
+    assert [event.event for event in seen].count("subsystem_reset") == 3
+    assert made.compute.get(method) == before == b"flr bus\n"
 
 
 @pytest.mark.parametrize(

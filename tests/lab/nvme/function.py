@@ -83,6 +83,8 @@ class Function:
         """
         self.reset(reason, how)
         if self._was_enabled:
+            # Also where the driver had disabled the controller first, as Linux does.
+            self.drive.note("pci_reset", f"{self.controller.via}: {reason}")
             self._absent_until = self.drive.clock() + self.drive.profile.flr_seconds
         self._forget_registers()
 

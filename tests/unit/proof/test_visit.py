@@ -19,18 +19,21 @@ from eraser.errors import InUseError
 from eraser.protocol.policy import Policy, Verification
 from eraser.protocol.report import Outcome as Ending
 from eraser.protocol.report import Verdict, VisitRecord
+from tests.lab.nvme.acts import Reset
+from tests.lab.nvme.composed.audit import bench
 from tests.lab.nvme.composed.description import Abilities, Description, Lie
 from tests.lab.nvme.composed.kept import Kept, What
 from tests.lab.nvme.composed.oddities import Odd
 from tests.lab.nvme.composed.trial import Outcome, Trial, attempt
 from tests.lab.nvme.composed.triggers import Trigger
 from tests.lab.nvme.linux import case as lab
-from tests.lab.nvme.linux.kernel import Kernel
+from tests.lab.nvme.linux.kernel import ADDRESS, Kernel
 from tests.lab.nvme.nature import Method
 
 TWO = (Method.SANITIZE_CRYPTO, Method.SANITIZE_BLOCK)
 VISITED = Verification(residual=0.05, canaries=100, visit=12)
 UNSEEN = replace(VISITED, visit=0)
+QUICK = replace(VISITED, visit=4)
 _number = itertools.count()
 
 
@@ -223,7 +226,125 @@ def test_nothing_is_written_after_the_last_method(tmp_path: Path) -> None:
     assert any(text.startswith("writes:") for text in last.not_done)
 
 
-BY_SUBSYSTEM = replace(VISITED, visit=4, subsystem_reset=True)
+def reset_method(directory: Path) -> str:
+    """At the end of the one trial below a directory."""
+    [found] = directory.glob(f"*/root/sys/bus/pci/devices/{ADDRESS}/reset_method")
+    return found.read_text().strip()
+
+
+def said_of(word: str, trial: Trial) -> list[str]:
+    return [text for text in between(trial).not_done if word in text]
+
+
+def test_what_a_reset_of_the_bus_shows_holds_the_drive(tmp_path: Path) -> None:
+    """As vfio-pci resets a drive that has no reset of the function."""
+    found = tried(liar(Trigger("reset", "bus", 3)), tmp_path)
+    assert (found.outcome, found.report.verdict) == (Outcome.HELD, Verdict.NOT_ERASED)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "undone"),
+    [
+        (("flr", "bus"), []),
+        (("bus",), []),
+        (("flr",), ["reset of the bus"]),
+        ((), ["reset of the function", "reset of the bus"]),
+    ],
+    ids=["both", "bus", "flr", "none"],
+)
+def test_resets_that_the_kernel_has_are_done_and_the_others_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: tuple[str, ...], undone: list[str]
+) -> None:
+    monkeypatch.setattr(Kernel, "resettable", kernel)
+    done = list[Reset]()
+    real = Kernel.reset
+
+    def counted(self: Kernel, how: Reset = Reset.CONTROLLER) -> bool:
+        done.append(how)
+        return real(self, how)
+
+    monkeypatch.setattr(Kernel, "reset", counted)
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path, QUICK)
+    assert found.outcome is Outcome.RELEASED
+    assert [
+        text.partition(":")[0] for text in between(found).not_done if "reset of the" in text
+    ] == [
+        *undone,
+        "reset of the subsystem",
+    ]
+    assert ("reset of the function" in found.report.visits[-1].not_done) is not bool(kernel)
+    assert "reset of the bus" in found.report.visits[-1].not_done
+    assert done.count(Reset.BUS) == ("bus" in kernel) * 3 + (kernel == ("bus",)) * 4
+    assert reset_method(tmp_path) == " ".join(kernel)
+
+
+def test_what_the_kernel_refuses_is_printed_and_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks once more whether the function is alone when it resets the bus."""
+    real = Kernel.reset
+
+    def refused(self: Kernel, how: Reset = Reset.CONTROLLER) -> bool:
+        if how is Reset.BUS:
+            raise OSError(errno.ENOTTY, "Inappropriate ioctl for device")
+        return real(self, how)
+
+    monkeypatch.setattr(Kernel, "reset", refused)
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path, QUICK)
+    assert found.outcome is Outcome.RELEASED
+    assert any("Inappropriate ioctl" in text for text in said_of("bus", found))
+    assert reset_method(tmp_path) == "flr bus"
+
+
+def test_a_drive_that_its_driver_gives_up_after_a_reset_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Kernel.reset
+
+    def dead(self: Kernel, how: Reset = Reset.CONTROLLER) -> bool:
+        done = real(self, how)
+        if how is Reset.BUS:
+            self._say("dead")
+        return done
+
+    monkeypatch.setattr(Kernel, "reset", dead)
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path, QUICK)
+    assert found.outcome is Outcome.RELEASED
+    assert said_of("bus", found) == []
+
+
+class Crash(BaseException):
+    """SIGKILL: nothing of this process runs any more."""
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["the same work", "other work"])
+def test_a_run_that_dies_in_a_reset_of_the_bus_leaves_the_kernel_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
+    """Once the case is taken up again, or another one begins on the slot's drive."""
+    real, policy = resets.put_back, Policy(verification=QUICK)
+    drive = Description("honest", Abilities(methods=TWO))
+
+    def killed(*_arguments: object, **_options: object) -> str:
+        raise Crash
+
+    with bench(drive, tmp_path, size=2 << 20) as (_served, host, clock):
+        kernel = Kernel(host, tmp_path / "root")
+        with lab.doors(kernel, clock) as linux:
+            profile = lab.profile_of(linux)
+            monkeypatch.setattr(resets, "put_back", killed)
+            with pytest.raises(Crash):
+                lab.erase(linux, tmp_path, profile, policy)
+            assert kernel.reset_methods() == ["bus"]
+            monkeypatch.setattr(resets, "put_back", real)
+            report = lab.erase(
+                linux, tmp_path, profile, policy if same else replace(policy, name="other")
+            )
+            assert kernel.reset_methods() == ["flr", "bus"]
+    assert report.fit
+
+
+BY_SUBSYSTEM = replace(QUICK, subsystem_reset=True)
 ABLE = Abilities(methods=TWO, subsystem_reset=True)
 
 

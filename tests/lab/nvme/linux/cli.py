@@ -58,7 +58,11 @@ class Programs:
     def _write(self, path: Path, value: bytes) -> tuple[int, bytes, str]:
         kernel = self._kernel
         if path == kernel.function / "reset":
-            return 0 if kernel.reset(Reset.FUNCTION) else 1, value, ""
+            how = Reset.BUS if kernel.reset_methods()[0] == "bus" else Reset.FUNCTION
+            return 0 if kernel.reset(how) else 1, value, ""
+        if path == kernel.function / "reset_method":
+            kernel.choose(value.decode().split())
+            return 0, value, ""
         if path == kernel.function / "driver/unbind":
             kernel.unbind()
         elif path == kernel.root / "sys/bus/pci/drivers/nvme/bind":

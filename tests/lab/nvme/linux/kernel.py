@@ -41,6 +41,8 @@ class Kernel:
     """CONFIG_IO_STRICT_DEVMEM without ``iomem=relaxed``: nobody maps the registers of a drive that
     the driver has."""
 
+    resettable = ("flr", "bus")
+    """Ways to reset the function, in the order in which the kernel tries them."""
     loses_link = False
     """A reset of the subsystem takes the link down, and the slot tells nobody: the function has no
     addresses until it is looked for anew."""
@@ -78,7 +80,9 @@ class Kernel:
             ("subsystem_device", ids.subsystem),
         ):
             (self.function / name).write_text(f"{value:#06x}\n")
-        (self.function / "reset").write_text("")
+        if self.resettable:
+            (self.function / "reset").write_text("")
+        self.choose(list(self.resettable))
 
     def _show_registers(self, *, free: bool) -> None:
         """A look alone, which changes nothing in the drive."""
@@ -187,6 +191,16 @@ class Kernel:
         self._say("live")
         self._start()
         return True
+
+    def reset_methods(self) -> list[str]:
+        """Those of ``reset_method``, as it is now."""
+        return (self.function / "reset_method").read_text().split()
+
+    def choose(self, methods: list[str]) -> None:
+        """Have these alone. Raises ``OSError`` for one that the function does not have."""
+        if not set(methods) <= set(self.resettable):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        (self.function / "reset_method").write_text(" ".join(methods) + "\n")
 
     def reset_subsystem(self) -> bool:
         """NVME_IOCTL_SUBSYS_RESET: the register is written, and the driver does not look what

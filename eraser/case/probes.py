@@ -10,8 +10,8 @@ from eraser.case.session import CaseSession
 from eraser.controller.passthru import CommandError
 from eraser.controller.spec import SanitizeState, SmartLog
 from eraser.errors import BadInputError, DriveError
-from eraser.media.blocks import block_count
-from eraser.media.iocommand import Namespace
+from eraser.media.blocks import BLOCK, block_count
+from eraser.media.iocommand import RANGES, Namespace
 from eraser.media.passread import PassthroughReader, Patience
 from eraser.media.reader import BlockDevice
 from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
@@ -131,11 +131,30 @@ def _plant_one(desk: CaseSession, layout: NamespaceLayout) -> tuple[int, str, in
         return 0, f"{where}: no block device", 0
     try:
         with BlockDevice(path, writable=True) as device:
-            found = canaries_of(desk, layout).plant(device, desk.tell)
+            canaries = canaries_of(desk, layout)
+            found = canaries.plant(device, desk.tell)
+            if found.planted:
+                _deallocate(desk, device, layout.nsid, canaries.plant_deallocated(device))
     except DriveError as error:
         return 0, f"{where}: {error}", 0
     why = f"{where}: {found.failed} could not be planted: {found.reason}" if found.failed else ""
     return found.planted, why, found.dropped
+
+
+def _deallocate(desk: CaseSession, device: BlockDevice, nsid: int, blocks: tuple[int, ...]) -> None:
+    """As a file system that a tenant deletes from, before the erase: what a drive drops like this
+    is still in its flash, and an erase has to reach it there (docs/decisions/visit.md). One that
+    takes no such hint keeps them as canaries like the others."""
+    try:
+        found = desk.controller.identify_namespace(nsid)
+    except DriveError as error:
+        desk.tell(0.0, str(error))  # they stay as they are
+        return
+    travels = Namespace.of(nsid, found, desk.limits.command)
+    each = BLOCK // travels.block_bytes
+    ranges = [(block * each, each) for block in blocks if (block + 1) * BLOCK <= device.size]
+    for at in range(0, len(ranges), RANGES):
+        travels.deallocate(device.descriptor, ranges[at : at + RANGES])
 
 
 def layouts(desk: CaseSession) -> tuple[NamespaceLayout, ...]:

@@ -105,7 +105,7 @@ def between(desk: CaseSession, place: int) -> None:
 
 
 def _probes(desk: CaseSession) -> dict[NamespacePlan, Sequence[int]]:
-    return {found: found.probes for found in namespaces_to_read(desk, probes=True)}
+    return {found: found.looked_at for found in namespaces_to_read(desk, probes=True)}
 
 
 def _read_and_write(visitor: Visitor) -> None:

@@ -9,6 +9,7 @@ import ctypes
 import fcntl
 import logging
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eraser.controller.spec import IdentifyNamespace
@@ -20,6 +21,11 @@ FLUSH, WRITE, READ, COMPARE, WRITE_ZEROES, DATASET_MANAGEMENT = 0x00, 0x01, 0x02
 
 FUA, LIMITED_RETRY = 1 << 30, 1 << 31
 """Command dword 12 of Read, Write and Compare (NVM 1.0, figures 35, 46 and 63)."""
+
+_DEALLOCATE = 1 << 2
+"""Dword 11 of Dataset Management (NVM 1.0, figure 43: AD)."""
+RANGES = 256
+"""Of one Dataset Management at most (NVM 1.0, figure 42: NR)."""
 
 _IO_CMD = 0xC0484E43
 """NVME_IOCTL_IO_CMD: _IOWR('N', 0x43, struct nvme_passthru_cmd) (linux/nvme_ioctl.h)."""
@@ -96,6 +102,15 @@ class Namespace:
             for at in range(count):
                 content[at * size : (at + 1) * size] = data[at * step : at * step + size]
         return status
+
+    def deallocate(self, fd: int, ranges: Sequence[tuple[int, int]]) -> int | None:
+        """One Dataset Management that says of so many ranges (first block, count), 256 at most,
+        that nobody wants their data. The status as in :meth:`transfer`."""
+        if not 0 < len(ranges) <= RANGES:
+            raise ValueError(f"expected 1 to {RANGES} ranges, found {len(ranges)}")
+        data = bytearray().join(struct.pack("<IIQ", 0, count, first) for first, count in ranges)
+        dwords = (len(ranges) - 1, _DEALLOCATE, 0, 0)
+        return self.send(fd, DATASET_MANAGEMENT, data, bytearray(), dwords)
 
     def send(
         self,

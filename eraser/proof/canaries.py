@@ -53,6 +53,10 @@ class Canaries:
         self.blocks = blocks
         self.positions = places(self._derive(b"places"), blocks, count)
         """The blocks with a canary, ascending."""
+        others = places(self._derive(b"deallocated"), blocks, count // SMALL)
+        self.deallocated = array("Q", sorted({*others} - {*self.positions}))
+        """Blocks whose canary is deallocated again before the erase, ascending. They are looked at
+        like the others and counted nowhere: that they are gone is not the erase's doing."""
         self._at: frozenset[int] = frozenset()
         self._drop(void)
         self._mark = self._derive(b"mark")[:_MARK]
@@ -111,6 +115,21 @@ class Canaries:
         if progress:
             progress(1.0, f"{len(self.positions)} canaries")
         return Planting(len(self.positions), len(void), reason, tuple(sorted(void)), dropped)
+
+    def plant_deallocated(self, device: BlockDevice) -> tuple[int, ...]:
+        """Writes those that are to be deallocated, and returns which: the caller does it.
+
+        A drive that refuses them has said so of the others before.
+        """
+        written: list[int] = []
+        for index in self.deallocated:
+            data = self.content(index)[: block_length(index, device.size)]
+            try:
+                device.write_block(index, data, by_sector=False)
+            except DriveError:
+                break
+            written.append(index)
+        return tuple(written)
 
     def is_planted_at(self, index: int) -> bool:
         """Is ``index`` one of the places of this key?"""

@@ -36,9 +36,11 @@ def merged(start: int, places: Iterable[int], probes: array[int]) -> Iterator[in
 
 
 def probed(canaries: Canaries | None, fingerprints: Fingerprints | None, blocks: int) -> array[int]:
-    """Every block below ``blocks`` with a probe, ascending."""
+    """Every block below ``blocks`` with a probe, ascending. Of a block that was deallocated since
+    nothing is known: it need not read as those that were written."""
     both = {*(canaries.positions if canaries else ())}
     both.update(fingerprints.positions if fingerprints else ())
+    both.difference_update(canaries.deallocated if canaries else ())
     return array("Q", sorted(n for n in both if n < blocks))
 
 

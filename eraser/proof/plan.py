@@ -57,6 +57,14 @@ class NamespacePlan:
         """Every block with a probe, ascending."""
         return probed(self.canaries, self.fingerprints, self.blocks)
 
+    @functools.cached_property
+    def looked_at(self) -> array[int]:
+        """These, and the blocks whose canary was deallocated before the erase, ascending."""
+        if self.canaries is None:
+            return self.probes
+        more = (n for n in self.canaries.deallocated if n < self.blocks)
+        return array("Q", sorted({*self.probes, *more}))
+
 
 @dataclass(frozen=True)
 class VerifyPlan:
@@ -105,7 +113,7 @@ class VerifyPlan:
 
     def again(self, namespace: NamespacePlan) -> array[int]:
         """The blocks of one namespace that are read twice, ascending: probes, and random places of
-        their own, drawn as the others are. Without a second reading the probes alone."""
+        their own, drawn as the others are. Without a second reading what is looked at alone."""
         return self._again[namespace.nsid]
 
     def again_in_order(self, namespace: NamespacePlan) -> array[int]:
@@ -124,7 +132,7 @@ class VerifyPlan:
         return {n.nsid: self._drawn_again(n) for n in self.namespaces}
 
     def _drawn_again(self, namespace: NamespacePlan) -> array[int]:
-        found = namespace.probes
+        found = namespace.looked_at
         if not self.reread:
             return found
         seed = namespace_seed(self.seed, namespace.nsid) + b"again"

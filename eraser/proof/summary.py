@@ -68,7 +68,7 @@ def _hidden(namespace: NamespacePlan) -> int:
         return 0
     return sum(
         index < namespace.blocks and namespace.fingerprints.has(index)
-        for index in namespace.canaries.positions
+        for index in (*namespace.canaries.positions, *namespace.canaries.deallocated)
     )
 
 

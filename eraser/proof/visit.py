@@ -51,8 +51,6 @@ _PROCESSORS = 8
 """I/O queues that are tried: the kernel gives each processor one."""
 _HINTS = 0x45
 """Dword 13 of Read: asked for in a row, and often (NVM 1.0, figure 47: bits 6 and 3:0)."""
-_DEALLOCATE = 1 << 2
-"""Dword 11 of Dataset Management (NVM 1.0, figure 43: AD)."""
 _COMPARE_FAILURE = 0x285
 
 
@@ -146,7 +144,8 @@ class Visitor:
         if self.canaries is None:
             return
         whole = self.device.size // BLOCK
-        canaries = array("Q", [n for n in self.canaries.positions if n < whole])
+        places = (*self.canaries.positions, *self.canaries.deallocated)
+        canaries = array("Q", [n for n in places if n < whole])
         for name, act in _WRITES:
             count = self.counts.setdefault(name, _Count())
             for block in self._sample(canaries):
@@ -188,7 +187,9 @@ class Visitor:
         """Tells a drive what was there, sector by sector, and asks whether it still is."""
         if self.canaries is None:
             return
-        places = [block for block in self.canaries.positions if block < self.device.size // BLOCK]
+        whole = self.device.size // BLOCK
+        every = (*self.canaries.positions, *self.canaries.deallocated)
+        places = [block for block in every if block < whole]
         for block in self.rng.sample(places, min(self.places, len(places))):
             content = memoryview(bytearray(self.canaries.content(block)))
             size = self.namespace.block_bytes
@@ -238,15 +239,13 @@ class Visitor:
     def _range(self, opcode: int, block: int) -> bool:
         """A command about a range of blocks that carries none of their data."""
         first, count = block * self._each, self._each
+        fd, space = self.device.descriptor, self.namespace
         if opcode == DATASET_MANAGEMENT:
-            data = bytearray(4) + count.to_bytes(4, "little") + first.to_bytes(8, "little")
-            dwords = (0, _DEALLOCATE, 0, 0)
-        elif opcode == FLUSH:
-            data, dwords = bytearray(), (0, 0, 0, 0)
-        else:
-            data, dwords = bytearray(), (first & 0xFFFFFFFF, first >> 32, count - 1, 0)
-        fd, send = self.device.descriptor, self.namespace.send
-        return self._patient(lambda: send(fd, opcode, data, bytearray(), dwords)) == 0
+            return self._patient(lambda: space.deallocate(fd, ((first, count),))) == 0
+        dwords = (first & 0xFFFFFFFF, first >> 32, count - 1, 0)
+        if opcode == FLUSH:
+            dwords = (0, 0, 0, 0)
+        return self._patient(lambda: space.send(fd, opcode, bytearray(), bytearray(), dwords)) == 0
 
     def _write_one(self, block: int, flags: int = 0) -> bool:
         """One sector of a block, so that the others are what the drive makes of them."""

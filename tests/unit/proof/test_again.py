@@ -82,7 +82,7 @@ def test_sample_and_probes_are_read_once_each(image: Image) -> None:
     result = result_of(plan)
     [found] = result.namespaces
     sample = set(plan.places(namespace))
-    assert found.read == len(sample | set(namespace.probes))
+    assert found.read == len(sample | set(namespace.looked_at))
     assert 44 <= result.sampled <= len(sample), "the bound counts the sample alone"
     assert namespace.canaries is not None
     assert namespace.fingerprints is not None

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from eraser.errors import BadInputError, DriveError
 from eraser.media.reader import BlockDevice
+from eraser.proof.plan import NamespacePlan
 from eraser.proof.probes import KEY_BYTES, Canaries, Fingerprints
 from tests.unit.conftest import Image
 
@@ -47,6 +48,28 @@ def test_planted_canaries_are_on_the_medium(image: Image) -> None:
         block = raw[index * BLOCK : (index + 1) * BLOCK]
         assert canaries.is_canary(index, block) == (index in canaries.positions)
         assert any(block) == (index in canaries.positions)
+
+
+def test_some_more_are_written_to_be_deallocated_again(image: Image) -> None:
+    """They count nowhere, are looked at, and are known where one of them turns up."""
+    path = image(bytes(3000 * BLOCK))
+    canaries = Canaries(KEY, 7, 3000, 200)
+    with BlockDevice(path, writable=True) as device:
+        written = canaries.plant_deallocated(device)
+    assert written == tuple(canaries.deallocated)
+    assert 20 <= len(written) <= 27
+    assert not set(written) & set(canaries.positions)
+    raw = Path(path).read_bytes()
+    for index in written:
+        assert canaries.is_canary(index, raw[index * BLOCK : (index + 1) * BLOCK])
+        assert not canaries.is_planted_at(index)
+    plan = NamespacePlan(7, path, 3000 * BLOCK, canaries)
+    assert set(plan.looked_at) == set(plan.probes) | set(written)
+    assert not set(plan.probes) & set(written), "they need not read as what was written"
+    with Refusing(path, writable=True) as refusing:
+        refusing.refuse = range(written[3], 3000)
+        assert canaries.plant_deallocated(refusing) == written[:3]
+    assert not Canaries(KEY, 7, 3000, 0).deallocated
 
 
 def test_every_canary_is_another() -> None:

@@ -150,6 +150,27 @@ def test_what_was_written_in_less_than_a_page_is_probed_for(tmp_path: Path) -> N
     assert any(act.canaries for act in between(found).acts)
 
 
+def test_what_was_deallocated_before_the_erase_is_probed_for(tmp_path: Path) -> None:
+    """Seed 20: blocks that a tenant's file system dropped are still in flash, and no Format
+    reaches them there; a write to the same place shows them."""
+    only = (Method.FORMAT_USER,)
+    lie = Lie(Kept(What.DEALLOCATED), only, Trigger("wrote", "here"))
+    many = replace(VISITED, visit=48)
+    found = tried(Description("liar", Abilities(methods=only), (lie,)), tmp_path, many)
+    assert (found.outcome, found.report.verdict) == (Outcome.HELD, Verdict.NOT_ERASED)
+
+
+@pytest.mark.parametrize("odd", ["scrambled", "keeps-deallocated"])
+def test_what_was_deallocated_holds_no_honest_drive(tmp_path: Path, odd: str) -> None:
+    """One whose erase leaves noise where data was, and one that drops nothing before an erase."""
+    drive = Description("odd", Abilities(methods=TWO), odd=(Odd(odd),))
+    found = tried(drive, tmp_path, QUICK)
+    assert found.outcome is Outcome.RELEASED
+    proved = found.report.verification
+    assert proved is not None
+    assert proved.canaries_planted == proved.canaries_checked >= 100
+
+
 def test_the_last_method_is_followed_by_a_shutdown_too(tmp_path: Path) -> None:
     drive = Description(
         "liar", Abilities(methods=TWO), (Lie(Kept(), (Method.SANITIZE_BLOCK,), Trigger("left")),)

@@ -7,6 +7,7 @@ python -m tests.lab.nvme.composed --seeds 1:50 --audit      fill, erase, and tak
 python -m tests.lab.nvme.composed --seeds 7:7 --shrink      the smallest that still gives some
 python -m tests.lab.nvme.composed --seeds 1:50 --erase      fill, let the eraser judge, and take
 python -m tests.lab.nvme.composed --seeds 1:50 --overwrite  fill, write over it as others do, take
+python -m tests.lab.nvme.composed --cost 1:64               what a visit costs on so many GiB
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from eraser.protocol.policy import Policy
 from tests.lab.nvme.composed.audit import Finding, audit
 from tests.lab.nvme.composed.compose import compose
+from tests.lab.nvme.composed.cost import costs
 from tests.lab.nvme.composed.description import Description
 from tests.lab.nvme.composed.overwriting import Peer, overwritten
 from tests.lab.nvme.composed.shrink import shrink
@@ -48,10 +51,18 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     what.add_argument("--erase", action="store_true", help="what the eraser makes of each")
     what.add_argument("--overwrite", action="store_true", help="what writing over each leaves")
     what.add_argument("--tables", action="store_true", help="print the grammar in Markdown")
+    what.add_argument(
+        "--cost", type=_sizes, metavar="N:M", help="what a visit costs on honest drives of N, M GiB"
+    )
     parser.add_argument(
         "--unvisited",
         action="store_true",
         help="with --erase: without a visit",
+    )
+    parser.add_argument(
+        "--subsystem-reset",
+        action="store_true",
+        help="with --erase: a visit resets the subsystem too, as a policy may ask for",
     )
     parser.add_argument("--mib", type=int, default=4, help="size of an audited drive (%(default)s)")
     return parser.parse_args(arguments)
@@ -64,12 +75,27 @@ def _seeds(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
+def _sizes(text: str) -> tuple[int, ...]:
+    if not all(part.isdigit() for part in text.split(":")):
+        raise argparse.ArgumentTypeError(f"sizes in GiB should look like 1:64, found {text!r}")
+    return tuple(int(part) for part in text.split(":"))
+
+
+def _cost(sizes: Sequence[int]) -> None:
+    """A table in Markdown: commands, and seconds of the processor."""
+    print("| GiB | between | s | after | s | the whole case | s |\n|---|---|---|---|---|---|---|")
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as directory:
+            found = costs(Path(directory), size << 30, Policy())
+        print(f"| {size} | {found.line} |", flush=True)
+
+
 def _audit(drive: Description, seed: int, mib: int) -> Finding:
     with tempfile.TemporaryDirectory() as directory:
         return audit(drive, Path(directory), seed=seed, size=mib << 20)
 
 
-def _erase(seeds: range, *, visited: bool) -> int:
+def _erase(seeds: range, policy: Policy) -> int:
     """The eraser's account, drives that it let through or held for nothing named; 1 for any of
     these that an eraser can be asked to find."""
     account, missed = Account(), False
@@ -77,7 +103,7 @@ def _erase(seeds: range, *, visited: bool) -> int:
         drive = compose(seed)
         with tempfile.TemporaryDirectory() as directory:
             try:
-                trial = attempt(drive, Path(directory), shipped(visited=visited), seed=seed)
+                trial = attempt(drive, Path(directory), policy, seed=seed)
             except DriveError as error:
                 missed = True
                 print(f"{seed}: {error}: {drive.sentence}", file=sys.stderr)
@@ -127,7 +153,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.erase:
         logging.disable(logging.WARNING)  # each lie that is met has one
-        return _erase(options.seeds, visited=not options.unvisited)
+        policy = shipped(visited=not options.unvisited, subsystem_reset=options.subsystem_reset)
+        return _erase(options.seeds, policy)
+    if options.cost:
+        _cost(options.cost)
+        return 0
     if options.overwrite:
         return _overwrite(options.seeds, options.mib)
     tally, taken, hung = Tally(), Taken(), False

@@ -60,9 +60,10 @@ class Trial:
         return not self.loot.empty
 
 
-def shipped(*, visited: bool = True) -> Policy:
+def shipped(*, visited: bool = True, subsystem_reset: bool = False) -> Policy:
     """The policy as it ships; a drive without Sanitize is cleared, for it is tried as well."""
-    how = _VERIFICATION if visited else replace(_VERIFICATION, visit=0)
+    how = replace(_VERIFICATION, subsystem_reset=subsystem_reset)
+    how = how if visited else replace(how, visit=0)
     return Policy(allow_clear=True, verification=how)
 
 

@@ -96,12 +96,7 @@ def _by_kernel(desk: CaseSession) -> str:
         problem = binding.write_by_child(function, f"{function.directory}/reset", ready, b"1")
     except (DriveError, InUseError) as error:
         problem = str(error)
-    try:
-        desk.reclaim()
-    except DriveError as error:
-        desk.tell(0.0, str(error))
-        _find(desk)
-    desk.recheck()
+    _reclaim(desk)
     return problem
 
 
@@ -121,12 +116,22 @@ def by_subsystem(desk: CaseSession) -> str:
         desk.prove_idle()
         desk.controller.reset_subsystem(timeout=desk.limits.ready)
     except (DriveError, InUseError) as error:
-        desk.reclaim()
+        _reclaim(desk)
         return str(error)
     time.sleep(SETTLE)
     _find(desk)
     desk.recheck()
     return ""
+
+
+def _reclaim(desk: CaseSession) -> None:
+    """The drive where it is; taken anew where its driver gave it up, or is too slow about it."""
+    try:
+        desk.reclaim()
+    except DriveError as error:
+        desk.tell(0.0, str(error))
+        _find(desk)
+    desk.recheck()
 
 
 def _find(desk: CaseSession) -> None:
@@ -136,11 +141,13 @@ def _find(desk: CaseSession) -> None:
     d2fe192348f9), and where the link went down the function has lost its addresses.
     """
     address, ready = desk.request.slot.address, desk.limits.ready
+    function = PciFunction(desk.host, address)
     try:
-        function = PciFunction(desk.host, address)
         wait_for(f"a PCI function at {address}", ready, lambda: function.present)
         desk.rebind()
     except DriveError as error:
         desk.tell(0.0, str(error))
+        if function.present:
+            desk.prove_idle()
         binding.find_again(desk.host, address, timeout=ready)
         desk.open(patience=ready)

@@ -391,6 +391,49 @@ def test_an_honest_drive_comes_back_from_it(
     assert "reset of the subsystem" in found.report.visits[-1].not_done
 
 
+def test_a_drive_is_taken_anew_where_the_kernel_does_not_say_that_it_was_reset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Kernel.reset_subsystem
+
+    def unsaid(kernel: Kernel) -> bool:
+        real(kernel)
+        kernel._say("resetting")
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr(Kernel, "reset_subsystem", unsaid)
+    found = tried(Description("honest", ABLE), tmp_path, BY_SUBSYSTEM)
+    assert found.outcome is Outcome.RELEASED
+    assert any("resource busy" in text for text in said_of("subsystem", found))
+
+
+def test_nobody_who_came_while_it_was_away_loses_the_drive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the kernel forgets the function it is proved idle once more."""
+    real, proofs = Kernel.bind, itertools.count(1)
+
+    def lost(kernel: Kernel) -> None:
+        if kernel._lost:
+            monkeypatch.setattr(session.CaseSession, "prove_idle", in_use)
+        real(kernel)
+
+    def in_use(_desk: session.CaseSession) -> None:
+        next(proofs)
+        raise InUseError("open by 4711")
+
+    def never(_kernel: Kernel) -> None:
+        raise AssertionError("expected that it is left where it is")
+
+    monkeypatch.setattr(Kernel, "loses_link", True)
+    monkeypatch.setattr(Kernel, "bind", lost)
+    monkeypatch.setattr(Kernel, "remove", never)
+    report = tried(Description("honest", ABLE), tmp_path, BY_SUBSYSTEM).report
+    assert report.fit is False
+    assert any("open by 4711" in reason for reason in report.reasons)
+    assert next(proofs) == 2
+
+
 def test_a_drive_without_such_a_reset_is_held_for_nothing(tmp_path: Path) -> None:
     found = tried(Description("honest", Abilities(methods=TWO)), tmp_path, BY_SUBSYSTEM)
     assert found.outcome is Outcome.RELEASED

@@ -108,6 +108,9 @@ def _erase(seeds: range, policy: Policy) -> int:
                 missed = True
                 print(f"{seed}: {error}: {drive.sentence}", file=sys.stderr)
                 continue
+            except KeyboardInterrupt:  # hours may have gone into the others
+                print(f"interrupted at seed {seed}, which does not count, nor do those after it")
+                break
         account.add(trial)
         if trial.outcome in (Outcome.LET_THROUGH, Outcome.HELD_FOR_NOTHING):
             missed |= not drive.undetectable

@@ -110,12 +110,13 @@ class Kernel:
         self._start()
 
     def _say(self, state: str) -> None:
+        self._state = state
         (self.function / "nvme" / NAME / "state").write_text(state + "\n")
 
     @property
     def live(self) -> bool:
         """The driver has not given the drive up."""
-        return (self.function / "nvme" / NAME / "state").read_text() == "live\n"
+        return self._state == "live"
 
     def _start(self) -> None:
         """What the driver does with a drive that is ready: it tells the time

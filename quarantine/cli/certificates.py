@@ -22,7 +22,8 @@ from quarantine.evidence.sheet import files, page
 from quarantine.evidence.testimony import TestimonyResult, TestimonyStanding
 from quarantine.inputfile import read_file, read_found
 from quarantine.record.facts import StoredCertificate
-from quarantine.service.container import Assembly, read_public_key
+from quarantine.service.container import Assembly
+from quarantine.service.parts import read_public_key
 
 EXIT_BROKEN = 7
 """A certificate or the chain does not hold."""

@@ -1,34 +1,22 @@
-"""Puts the rooms together from the configuration; each part is made when it is first asked for.
-
-So ``slots`` needs no cloud, ``certificate verify`` no configuration, and nothing needs a broker
-that does not send.
-"""
+"""Puts the rooms together from the configuration; each part is made when it is first asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from oslo_config.cfg import ConfigOpts
-
 from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError as BadWireError
-from eraser.protocol.policy import Policy
 from eraser.protocol.transport.messaging import BrokerRedis
-from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement
-from quarantine.conf import load
-from quarantine.doors import MACHINE, Doors
 from quarantine.errors import BadInputError
 from quarantine.evidence import attestations
 from quarantine.evidence.attestations import Attestation
 from quarantine.evidence.chain import stamps
-from quarantine.evidence.keys import rotation
-from quarantine.evidence.keys.rotation import Rotation
 from quarantine.evidence.sections import Issuer
 from quarantine.inputfile import read_file
+from quarantine.record.states import State
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.deleted_servers import DeletedServers
@@ -43,74 +31,13 @@ from quarantine.service.issue.tickets import Tickets
 from quarantine.service.issue.tsa import Authority
 from quarantine.service.lateness import Lateness
 from quarantine.service.orphan_guests import OrphanGuestCheck
-from quarantine.service.reconciler import Reconciler
+from quarantine.service.parts import Parts
+from quarantine.service.reconciler import Reconciler, worst_case_detection
 from quarantine.service.safety import PASS, Safety
 
 
-def read_public_key(path: Path) -> PublicKey:
-    """A public key from its JWK file. Raises :class:`BadInputError`."""
-    try:
-        return PublicKey.from_jwk(codec.parse(read_file(path, "public key"), str(path)), str(path))
-    except BadWireError as error:
-        raise BadInputError(str(error)) from error
-
-
-def _private_key(file: str, what: str) -> PrivateKey:
-    try:
-        return PrivateKey.from_pem(read_file(Path(file), what), file)
-    except BadWireError as error:
-        raise BadInputError(f"{what}: {error}; nvme-quarantine keygen makes one") from error
-
-
-class Assembly:
+class Assembly(Parts):
     """One process's parts. Not thread safe, as the Placement client in it is not."""
-
-    def __init__(self, files: Sequence[Path] = (), doors: Doors = MACHINE) -> None:
-        self.files = tuple(files)
-        self.doors = doors
-
-    @cached_property
-    def conf(self) -> ConfigOpts:
-        """The configuration. Raises :class:`BadInputError`."""
-        return load(self.files)
-
-    @cached_property
-    def store(self) -> Store:
-        """The record, with this release's schema. Raises :class:`UnavailableError`."""
-        store = Store.open(self.conf.database.url, clock=self.doors.now)
-        store.require_schema()
-        return store
-
-    @cached_property
-    def key(self) -> PrivateKey:
-        """The controller's signing key. Raises :class:`BadInputError`."""
-        return _private_key(self.conf.evidence.signing_key, "signing key")
-
-    @cached_property
-    def order_key(self) -> PrivateKey:
-        """What signs orders and tickets. Raises :class:`BadInputError`."""
-        file = self.conf.erase.order_key
-        return self.key if file is None else _private_key(file, "order key")
-
-    @cached_property
-    def certificate_keys(self) -> tuple[PublicKey, ...]:
-        """What certificates of the record are verified with: today's key, and the former ones
-        that no rotation leads to. Raises :class:`BadInputError`."""
-        former = self.conf.evidence.former_keys
-        return (self.key.public, *(read_public_key(Path(file)) for file in former))
-
-    @property
-    def former_keys(self) -> tuple[str, ...]:
-        """Thumbprints of those that were followed without a rotation."""
-        return tuple(key.thumbprint for key in self.certificate_keys[1:])
-
-    @property
-    def rotations(self) -> tuple[Rotation, ...]:
-        """Those of the record. Raises :class:`BadInputError` for a damaged one."""
-        return tuple(
-            rotation.read(one.document.encode(), f"rotation {one.number} of the record")
-            for one in self.store.rotations()
-        )
 
     @cached_property
     def placement(self) -> Placement:
@@ -121,27 +48,16 @@ class Assembly:
         )
 
     @cached_property
-    def policy(self) -> Policy:
-        """The configured policy. Raises :class:`BadInputError`."""
-        name, file = self.conf.erase.policy, self.conf.erase.policy_file
-        if file is None:
-            return Policy()
-        try:
-            policy = codec.load(Policy, read_file(Path(file), "policy_file"), str(file))
-        except BadWireError as error:
-            raise BadInputError(str(error)) from error
-        if policy.name != name:
-            raise BadInputError(
-                f"[erase]policy_file: expected the policy {name!r} ([erase]policy) in {file}, "
-                f"found {policy.name!r}"
-            )
-        return policy
-
-    @cached_property
     def post(self) -> CeleryPost:
         """The way to the hosts' queues."""
         broker = self.conf.broker
         return CeleryPost(make_app(broker.url, timeout=broker.timeout))
+
+    def close(self) -> None:
+        """As :meth:`Parts.close`, the broker's too."""
+        super().close()
+        if "post" in self.__dict__:
+            self.post.app.close()
 
     @cached_property
     def lists(self) -> Lists:
@@ -195,6 +111,11 @@ class Assembly:
             monotonic=doors.monotonic,
             uuid=doors.uuid,
         )
+
+    def detection(self) -> tuple[int, float]:
+        """Slots in use, and seconds until a release of one is seen without a bell, at worst."""
+        used = len(self.store.slots(states=[State.IN_USE]))
+        return used, worst_case_detection(ServiceLimits.from_conf(self.conf), used)
 
     @cached_property
     def lateness(self) -> Lateness:
@@ -298,11 +219,6 @@ class Assembly:
                 f"in {file}, found something else"
             )
         return found
-
-    @property
-    def certificates_dir(self) -> Path:
-        """Where certificates are written as files."""
-        return Path(self.conf.evidence.certificates_dir)
 
     @cached_property
     def inbox(self) -> Inbox:

@@ -1,0 +1,118 @@
+"""What each command and each service begins with: the configuration, the record, the keys.
+
+Each part is made when it is first asked for. So slots are listed without a cloud, certificates are
+verified without a configuration, and neither loads what talks to a cloud or a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from oslo_config.cfg import ConfigOpts
+
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.policy import Policy
+from eraser.protocol.transport.signing import PrivateKey, PublicKey
+from quarantine.conf import load
+from quarantine.doors import MACHINE, Doors
+from quarantine.errors import BadInputError
+from quarantine.evidence.keys import rotation
+from quarantine.evidence.keys.rotation import Rotation
+from quarantine.inputfile import read_file
+from quarantine.record.store import Store
+
+
+def read_public_key(path: Path) -> PublicKey:
+    """A public key from its JWK file. Raises :class:`BadInputError`."""
+    try:
+        return PublicKey.from_jwk(codec.parse(read_file(path, "public key"), str(path)), str(path))
+    except BadWireError as error:
+        raise BadInputError(str(error)) from error
+
+
+def _private_key(file: str, what: str) -> PrivateKey:
+    try:
+        return PrivateKey.from_pem(read_file(Path(file), what), file)
+    except BadWireError as error:
+        raise BadInputError(f"{what}: {error}; nvme-quarantine key create makes one") from error
+
+
+class Parts:
+    """What needs no cloud and no broker. For one thread."""
+
+    def __init__(self, files: Sequence[Path] = (), doors: Doors = MACHINE) -> None:
+        self.files = tuple(files)
+        self.doors = doors
+
+    def close(self) -> None:
+        """Gives back the connections that were made; each is made anew where it is asked for."""
+        if "store" in self.__dict__:
+            self.store.close()
+
+    @cached_property
+    def conf(self) -> ConfigOpts:
+        """The configuration. Raises :class:`BadInputError`."""
+        return load(self.files)
+
+    @cached_property
+    def store(self) -> Store:
+        """The record, with this release's schema. Raises :class:`UnavailableError`."""
+        store = Store.open(self.conf.database.url, clock=self.doors.now)
+        store.require_schema()
+        return store
+
+    @cached_property
+    def key(self) -> PrivateKey:
+        """The controller's signing key. Raises :class:`BadInputError`."""
+        return _private_key(self.conf.evidence.signing_key, "signing key")
+
+    @cached_property
+    def order_key(self) -> PrivateKey:
+        """What signs orders and tickets. Raises :class:`BadInputError`."""
+        file = self.conf.erase.order_key
+        return self.key if file is None else _private_key(file, "order key")
+
+    @cached_property
+    def certificate_keys(self) -> tuple[PublicKey, ...]:
+        """What certificates of the record are verified with: today's key, and the former ones
+        that no rotation leads to. Raises :class:`BadInputError`."""
+        former = self.conf.evidence.former_keys
+        return (self.key.public, *(read_public_key(Path(file)) for file in former))
+
+    @property
+    def former_keys(self) -> tuple[str, ...]:
+        """Thumbprints of those that were followed without a rotation."""
+        return tuple(key.thumbprint for key in self.certificate_keys[1:])
+
+    @property
+    def rotations(self) -> tuple[Rotation, ...]:
+        """Those of the record. Raises :class:`BadInputError` for a damaged one."""
+        return tuple(
+            rotation.read(one.document.encode(), f"rotation {one.number} of the record")
+            for one in self.store.rotations()
+        )
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The configured policy. Raises :class:`BadInputError`."""
+        name, file = self.conf.erase.policy, self.conf.erase.policy_file
+        if file is None:
+            return Policy()
+        try:
+            policy = codec.load(Policy, read_file(Path(file), "policy_file"), str(file))
+        except BadWireError as error:
+            raise BadInputError(str(error)) from error
+        if policy.name != name:
+            raise BadInputError(
+                f"[erase]policy_file: expected the policy {name!r} ([erase]policy) in {file}, "
+                f"found {policy.name!r}"
+            )
+        return policy
+
+    @property
+    def certificates_dir(self) -> Path:
+        """Where certificates are written as files."""
+        return Path(self.conf.evidence.certificates_dir)

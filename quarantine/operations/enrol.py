@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import SeenDrive
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE, Provider, View, provider_name
-from quarantine.errors import BadInputError, ConflictError
+from quarantine.errors import BadInputError, ConflictError, QuarantineError
 from quarantine.record.facts import DriveRecord, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
 from quarantine.service.issue.drive_inventory import misplaced
+
+if TYPE_CHECKING:
+    from quarantine.operations.plane import Plane
+    from quarantine.service.container import Assembly
 
 _ATTEMPTS: Final = 3
 _AT_REST: Final = "nvme"
@@ -67,6 +71,34 @@ class SlotPlan:
     consumer: str | None = None
     resource_class: str = ""
     view: View | None = None
+
+
+@dataclass(frozen=True)
+class EnrolmentRequest:
+    """Which slots are to be enrolled, and by what they are erased: one, a host's, or a class."""
+
+    profile: str
+    policy: str | None = None
+    """None: that of ``[erase]policy``."""
+    host: str | None = None
+    address: str | None = None
+    """One slot of the host."""
+    resource_class: str | None = None
+    """Neither host nor class: every one-time-use slot of the cloud."""
+
+
+@dataclass(frozen=True)
+class EnrolmentResult:
+    """What was done, or would be."""
+
+    slots: tuple[SlotPlan, ...]
+    unacted: str = ""
+    """Why one slot was not looked at at once: the running service does. Empty where it was."""
+
+    @property
+    def refused(self) -> bool:
+        """Some are not to be taken into care as they stand."""
+        return any(one.fate is EnrolmentFate.REFUSED for one in self.slots)
 
 
 def decide(
@@ -124,6 +156,45 @@ def _trouble(view: View, seen: SeenDrive | None, *, one_time_use: bool, used: bo
             f"{seen.driver or 'none'}: remove the binding at boot, or wait for the host's next word"
         )
     return ""
+
+
+def take(plane: Plane, wish: EnrolmentRequest, *, plan: bool = False) -> EnrolmentResult:
+    """Takes slots into care; a free one is erased first, a used one is not touched.
+
+    With ``plan`` it says what would be done, and changes nothing. Raises as :func:`enrol` and
+    :func:`survey`, and ``BadInputError`` where profile or policy is not approved.
+    """
+    with plane.assembly() as assembly:
+        return _take(assembly, wish, plan)
+
+
+def _take(assembly: Assembly, wish: EnrolmentRequest, plan: bool) -> EnrolmentResult:
+    store = assembly.store
+    if store.profile(wish.profile) is None:
+        raise BadInputError(
+            f"enrol: expected an approved profile {wish.profile!r}; "
+            "nvme-quarantine profile approve FILE --by NAME"
+        )
+    policy = wish.policy or assembly.conf.erase.policy
+    if assembly.dispatcher.policy(policy) is None:
+        raise BadInputError(f"enrol: expected an approved policy {policy!r}, found none")
+    placement, terms = assembly.placement, {"profile": wish.profile, "policy": policy}
+    host, address = wish.host, wish.address
+    if host is not None and address is not None and not plan:
+        record = enrol(store, placement, Slot(host, address), **terms)
+        fate = EnrolmentFate.IN_USE if record.state is State.IN_USE else EnrolmentFate.FREE
+        one = SlotPlan(record.slot, fate, "", record.consumer, record.resource_class)
+        try:
+            assembly.reconciler.look(record.slot)
+        except QuarantineError as error:
+            return EnrolmentResult((one,), str(error))
+        return EnrolmentResult((one,))
+    planned = survey(store, placement, host=host, resource_class=wish.resource_class)
+    if address is not None:
+        planned = tuple(one for one in planned if one.slot.address == address)
+        if not planned:
+            raise BadInputError(f"enrol: expected {host}/{address} in Placement, found none")
+    return EnrolmentResult(planned if plan else enrol_all(store, placement, planned, **terms))
 
 
 def enrol(

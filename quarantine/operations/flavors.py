@@ -1,8 +1,8 @@
 """Flavors that ask for whole drives, and the nova.conf lines that make Nova able to give them.
 
-Pure but for :func:`create`. Names and forms are those of Nova 34: the flavor's extra spec names an
-alias and a count, the alias names a resource class, and the device_spec of nova-compute puts each
-drive into that class (``nova/conf/pci.py``).
+Pure but for what takes a plane or Nova. Names and forms are those of Nova 34: the flavor's extra
+spec names an alias and a count, the alias names a resource class, and the device_spec of
+nova-compute puts each drive into that class (``nova/conf/pci.py``).
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.cloud.compute import Flavor
 from quarantine.errors import BadInputError
+from quarantine.record.states import State
+from quarantine.upgrade.releasechecks import MANY_DRIVES
+
+if TYPE_CHECKING:
+    from quarantine.operations.plane import Plane
+    from quarantine.service.parts import Parts
 
 ALIAS_SPEC: Final = "pci_passthrough:alias"
 NUMA_SPEC: Final = "hw:pci_numa_affinity_policy"
-MANY_DRIVES: Final = 8
-"""With more equal drives in one host Placement needs its wide provider trees (bug 2126751)."""
 
 _FILTERS: Final = (
     "ComputeFilter",
@@ -94,6 +98,105 @@ class FlavorsNova(Protocol):
 
     def put_extra_specs(self, flavor: str, specs: Mapping[str, str]) -> None:
         """Sets extra specs."""
+
+
+@dataclass(frozen=True)
+class FlavorRequest:
+    """What the operator says of the flavors; what is not said is as in :class:`FlavorTerms`."""
+
+    alias: str = FlavorTerms.alias
+    resource_class: str | None = None
+    """None: that of the enrolled slots."""
+    device_type: str = FlavorTerms.device_type
+    numa_policy: str = FlavorTerms.numa_policy
+    sizes: tuple[FlavorSize, ...] = SIZES
+    extra_specs: Mapping[str, str] = field(default_factory=dict)
+    slots: tuple[Slot, ...] = ()
+    """To be written into device_spec; by default those that are enrolled."""
+
+
+@dataclass(frozen=True)
+class FlavorView:
+    """One flavor, and what became of it."""
+
+    name: str
+    fate: FlavorFate
+    drives: int
+    vcpus: int
+    ram: int
+    """MiB."""
+    disk: int
+    """GiB."""
+    extra_specs: Mapping[str, str]
+
+
+def plan(plane: Plane, wish: FlavorRequest) -> tuple[FlavorView, ...]:
+    """The flavors as they would be. Raises ``BadInputError``."""
+    with plane.parts() as parts:
+        terms, _drives = _terms(parts, wish)
+    return _shown(terms, dict.fromkeys((size.name for size in terms.sizes), FlavorFate.PLANNED))
+
+
+def make(plane: Plane, wish: FlavorRequest) -> tuple[FlavorView, ...]:
+    """Makes them in Nova, as :func:`create`."""
+    with plane.assembly() as assembly:
+        terms, _drives = _terms(assembly, wish)
+        return _shown(terms, create(assembly.compute, terms))
+
+
+def configuration(plane: Plane, wish: FlavorRequest) -> dict[str, str]:
+    """The lines that belong to them, as :func:`nova_conf`. Raises ``BadInputError``."""
+    with plane.parts() as parts:
+        terms, drives = _terms(parts, wish)
+    return nova_conf(terms, drives.items())
+
+
+def _shown(terms: FlavorTerms, fates: Mapping[str, FlavorFate]) -> tuple[FlavorView, ...]:
+    return tuple(
+        FlavorView(s.name, fates[s.name], s.drives, s.vcpus, s.ram, s.disk, terms.specs(s))
+        for s in terms.sizes
+    )
+
+
+def _terms(
+    parts: Parts, wish: FlavorRequest
+) -> tuple[FlavorTerms, dict[Slot, ControllerIdentity | None]]:
+    """The terms, and the slots for device_spec."""
+    drives: dict[Slot, ControllerIdentity | None] = dict.fromkeys(wish.slots)
+    classes: set[str] = set()
+    if not wish.slots:
+        records = [
+            r
+            for r in parts.store.slots()
+            if r.state is not State.RETIRED and wish.resource_class in (None, r.resource_class)
+        ]
+        drives = {r.slot: r.identity for r in records}
+        classes = {r.resource_class for r in records}
+    terms = FlavorTerms(
+        alias=_plain("--alias", wish.alias),
+        resource_class=_plain("--resource-class", wish.resource_class or _one(classes)),
+        device_type=wish.device_type,
+        numa_policy=wish.numa_policy,
+        sizes=wish.sizes,
+        extra_specs=wish.extra_specs,
+    )
+    return terms, drives
+
+
+def _one(classes: set[str]) -> str:
+    if len(classes) > 1:
+        raise BadInputError(
+            f"flavors: expected one resource class, found {', '.join(sorted(classes))} enrolled; "
+            "name one with --resource-class"
+        )
+    return next(iter(classes), FlavorTerms.resource_class)
+
+
+def _plain(option: str, text: str) -> str:
+    """A name that fits a line of nova.conf and an extra spec."""
+    if not text or not all(c.isascii() and (c.isalnum() or c in "._-") for c in text):
+        raise BadInputError(f"{option}: expected letters, digits, '.', '_' and '-', found {text!r}")
+    return text
 
 
 def differences(terms: FlavorTerms, size: FlavorSize, found: Flavor) -> tuple[str, ...]:

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from quarantine.operations.flavors import MANY_DRIVES
 from quarantine.upgrade.facts import Facts
 from quarantine.upgrade.finding import Check, Finding, FindingLevel, unknown
+
+MANY_DRIVES: Final = 8
+"""With more equal drives in one host Placement needs its wide provider trees (bug 2126751)."""
 
 _PATCHED: Final = (29, 32, 33, 34)
 """Releases that nova_patch knows; the first has no one-time-use devices of its own."""

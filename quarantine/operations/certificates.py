@@ -1,0 +1,294 @@
+"""Certificates: of the record, as files, and of one server's drives."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from eraser.protocol.identity import Slot
+from eraser.protocol.transport.signing import PublicKey
+from quarantine.errors import BadInputError, UnreadableError
+from quarantine.evidence import certificate, consistency, served, testimony
+from quarantine.evidence.certificate import SignedCertificate
+from quarantine.evidence.keys import keyring
+from quarantine.evidence.served import Account
+from quarantine.evidence.served import Reference as Reference
+from quarantine.evidence.served import ServedDrive as ServedDrive
+from quarantine.evidence.sheet import files, page
+from quarantine.evidence.testimony import TestimonyResult, TestimonyStanding
+from quarantine.inputfile import read_file
+from quarantine.operations.keys import TrustedKeys
+from quarantine.operations.plane import Plane
+from quarantine.record.facts import StoredCertificate as StoredCertificate
+from quarantine.record.store import Store
+from quarantine.service.parts import Parts
+
+
+@dataclass(frozen=True)
+class ShownCertificate:
+    """One certificate whose signature holds, against the testimony in the record."""
+
+    signed: SignedCertificate
+    weighed: TestimonyResult
+
+    @property
+    def broken(self) -> bool:
+        """Its testimony contradicts it."""
+        return self.weighed.standing is TestimonyStanding.CONTRADICTS
+
+    @property
+    def headline(self) -> str:
+        """What it says in one line."""
+        body = self.signed.certificate
+        return body.headline or page.summary(body)
+
+
+@dataclass(frozen=True)
+class ExportedCertificates:
+    """Certificates as files."""
+
+    directory: Path
+    files: tuple[Path, ...]
+    problems: tuple[str, ...]
+    """Of certificates that do not hold, and were not written."""
+
+
+@dataclass(frozen=True)
+class VerifiedFile:
+    """One file. Where it is not ``valid`` the rest is empty, and ``problem`` says why."""
+
+    file: Path
+    valid: bool
+    problem: str = ""
+    digest: str = ""
+    previous: str = ""
+    key: str = ""
+    """Thumbprint of the key that signed it."""
+    serial: str = ""
+    label: str = ""
+    downgraded: bool = False
+    withheld: tuple[str, ...] = ()
+    issued_at: str = ""
+    sentence: str = ""
+    testimony: TestimonyStanding = TestimonyStanding.NOT_GIVEN
+    contradictions: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def broken(self) -> bool:
+        """It is none, or it is contradicted."""
+        return not self.valid or bool(self.contradictions)
+
+    @property
+    def borne(self) -> bool:
+        """The testimony beside it bears it."""
+        return self.testimony is TestimonyStanding.AGREES
+
+
+@dataclass(frozen=True)
+class FileVerification:
+    """All files, and the rotations that could not be followed."""
+
+    files: tuple[VerifiedFile, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ServerAnswer:
+    """The drives that a server had, and what was written of their certificates."""
+
+    account: Account
+    problems: tuple[str, ...]
+    """Of certificates that could not be written as files."""
+
+
+def find(
+    plane: Plane, *, slot: Slot | None = None, server: str | None = None
+) -> tuple[StoredCertificate, ...]:
+    """Those of a slot or of a server's drives, or all, in the chain's order."""
+    with plane.parts() as parts:
+        return tuple(parts.store.certificates(slot=slot, server=server))
+
+
+def show(plane: Plane, name: str | Slot, trust: TrustedKeys) -> ShownCertificate:
+    """One by its digest, by an unambiguous beginning of it, or the newest of a slot.
+
+    Raises ``BadInputError`` for one that is not there, or that does not hold.
+    """
+    with plane.parts() as parts:
+        keys = trust.ring(parts)
+        signed = _signed(_stored(parts.store, name), keys)
+        return ShownCertificate(signed, _weighed(parts.store, signed, keys))
+
+
+def render(plane: Plane, name: str | Slot, trust: TrustedKeys) -> str:
+    """One as a printable page of HTML. Raises as :func:`show`."""
+    with plane.parts() as parts:
+        return page.render(_signed(_stored(parts.store, name), trust.ring(parts)))
+
+
+def export(plane: Plane, trust: TrustedKeys, directory: Path | None = None) -> ExportedCertificates:
+    """Writes all of them as files, with their testimonies and the rotations of the key.
+
+    By default into ``[evidence]certificates_dir``. Raises ``BadInputError``.
+    """
+    with plane.parts() as parts:
+        where, keys = directory or parts.certificates_dir, trust.ring(parts)
+        paths, problems = _write(parts, parts.store.certificates(), keys, where)
+        try:
+            rotations = (one.document for one in parts.store.rotations())
+            paths += files.write_rotations(where, rotations)
+        except OSError as error:
+            raise _unwritable(where, error) from error
+        return ExportedCertificates(where, tuple(paths), tuple(problems))
+
+
+def verify(plane: Plane, paths: Sequence[Path], trust: TrustedKeys) -> FileVerification:
+    """Checks files, each against the testimony beside it. Offline, where keys are given.
+
+    Raises ``BadInputError`` for a key that is none; what is wrong with a file is in its result.
+    """
+    with plane.parts() as parts:
+        keys = trust.ring(parts)
+    return FileVerification(tuple(_verified(path, keys) for path in paths), tuple(keys.problems))
+
+
+def for_server(
+    plane: Plane, server: str, trust: TrustedKeys, directory: Path | None = None
+) -> ServerAnswer:
+    """The drives that a server had, with their certificates from before and after.
+
+    With ``directory`` the certificates are written there too. Raises ``BadInputError``.
+    """
+    try:
+        name = str(uuid.UUID(server))
+    except ValueError as error:
+        raise BadInputError(
+            f"certificate for-server: expected a server's uuid, found {server!r}"
+        ) from error
+    with plane.parts() as parts:
+        keys = trust.ring(parts)
+        found, problems = served.account(parts.store, name, keys), list[str]()
+        if directory is not None:
+            _paths, problems = _write(parts, _of(parts.store, found), keys, directory)
+        return ServerAnswer(replace(found, broken=found.broken or bool(problems)), tuple(problems))
+
+
+def _of(store: Store, found: Account) -> Iterator[StoredCertificate]:
+    for use in found.drives:
+        for one in (*([use.before] if use.before else []), *use.after):
+            # It is there: it was just read, and certificates are never removed.
+            if stored := store.certificate(one.digest):
+                yield stored
+
+
+def _write(
+    parts: Parts,
+    stored: Iterator[StoredCertificate] | list[StoredCertificate],
+    keys: Sequence[PublicKey],
+    directory: Path,
+) -> tuple[list[Path], list[str]]:
+    """Each as files with its testimony; one that does not hold hides no other."""
+    paths: list[Path] = []
+    problems: list[str] = []
+    for one in stored:
+        try:
+            signed = _signed(one, keys)
+            paths += files.write_files(directory, signed, parts.store.testimony(one.digest))
+        except (BadInputError, UnreadableError) as error:
+            problems.append(str(error))
+        except OSError as error:
+            raise _unwritable(directory, error) from error
+    return paths, problems
+
+
+def _unwritable(directory: Path, error: OSError) -> BadInputError:
+    return BadInputError(f"export: expected to write into {directory}: {error.strerror}")
+
+
+def _stored(store: Store, name: str | Slot) -> StoredCertificate:
+    if isinstance(name, Slot):
+        found = store.certificates(slot=name)[-1:]
+    else:
+        exact = store.certificate(name)
+        found = [exact] if exact else []
+        if not found and len(name) >= 6:
+            found = [c for c in store.certificates() if c.digest.startswith(name)]
+    if len(found) != 1:
+        raise BadInputError(
+            f"certificate {name}: expected one in the record, found "
+            f"{'several' if found else 'none'}; 'nvme-quarantine certificate list' shows them"
+        )
+    return found[0]
+
+
+def _signed(stored: StoredCertificate, keys: Sequence[PublicKey]) -> SignedCertificate:
+    signed = certificate.verify(stored.token, keys, f"certificate {stored.digest}")
+    if signed.digest != stored.digest:
+        raise BadInputError(
+            f"certificate {stored.digest}: expected it in the record, found {signed.digest} under "
+            "its name; restore the database from a backup"
+        )
+    return signed
+
+
+def _weighed(store: Store, signed: SignedCertificate, keys: Sequence[PublicKey]) -> TestimonyResult:
+    """A certificate of the record against the testimony there."""
+    try:
+        given = store.testimony(signed.digest)
+    except UnreadableError as error:
+        return TestimonyResult(TestimonyStanding.CONTRADICTS, (str(error),))
+    if given is None:
+        return TestimonyResult(TestimonyStanding.NOT_KEPT)
+    return testimony.weigh(signed.certificate, given, keys)
+
+
+def _verified(file: Path, keys: Sequence[PublicKey]) -> VerifiedFile:
+    try:
+        signed = certificate.read_document(read_file(file, "certificate"), keys, str(file))
+    except BadInputError as error:
+        return VerifiedFile(file, valid=False, problem=str(error))
+    body = signed.certificate
+    weighed = _weighed_beside(file, signed, keys)
+    return VerifiedFile(
+        file,
+        valid=True,
+        digest=signed.digest,
+        previous=body.previous,
+        key=signed.key,
+        serial=body.drive.identity.serial,
+        label=body.sanitization.method,
+        downgraded=body.sanitization.downgraded,
+        withheld=tuple(body.withheld),
+        issued_at=body.issued_at,
+        sentence=body.verification.sentence,
+        testimony=weighed.standing,
+        contradictions=(*consistency.contradictions(body), *weighed.problems),
+        remarks=(*_of_a_replaced_key(signed, keys), *weighed.remarks),
+    )
+
+
+def _of_a_replaced_key(signed: SignedCertificate, keys: Sequence[PublicKey]) -> tuple[str, ...]:
+    """What a certificate alone cannot show, said."""
+    last = keyring.replaced(keys, signed.key)
+    if last is None or signed.certificate.position == last:
+        return ()
+    return (
+        f"its key was replaced after position {last}: whoever stole it since signs such a "
+        f"certificate too, and only the chain tells ('ledger verify --contains {signed.digest}')",
+    )
+
+
+def _weighed_beside(
+    file: Path, signed: SignedCertificate, keys: Sequence[PublicKey]
+) -> TestimonyResult:
+    """A certificate's file against the testimony in its directory."""
+    try:
+        given = files.testimony_beside(file, signed.digest)
+    except BadInputError as error:
+        return TestimonyResult(TestimonyStanding.CONTRADICTS, (str(error),))
+    if given is None:
+        return TestimonyResult(TestimonyStanding.NOT_GIVEN)
+    return testimony.weigh(signed.certificate, given, keys)

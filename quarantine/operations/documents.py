@@ -1,0 +1,87 @@
+"""What people approve: profiles (what drives must look like) and policies (how they are erased)."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from eraser.protocol import codec
+from eraser.protocol.applied import Applied, apply
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.policy import Policy
+from eraser.protocol.profile import Profile
+from quarantine.errors import BadInputError
+from quarantine.operations.plane import Plane
+from quarantine.record.facts import Approved as Approved
+
+T = TypeVar("T")
+
+
+def profiles(plane: Plane) -> tuple[Approved[Profile], ...]:
+    """Approved profiles. Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        return tuple(parts.store.profiles())
+
+
+def policies(plane: Plane) -> tuple[Approved[Policy], ...]:
+    """Approved policies. Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        return tuple(parts.store.policies())
+
+
+def profile(plane: Plane, name: str) -> Approved[Profile]:
+    """The newest version of one. Raises ``BadInputError`` where none is approved."""
+    with plane.parts() as parts:
+        return _found(parts.store.profile(name), "profile", name)
+
+
+def policy(plane: Plane, name: str) -> Approved[Policy]:
+    """The newest version of one. Raises ``BadInputError`` where none is approved."""
+    with plane.parts() as parts:
+        return _found(parts.store.policy(name), "policy", name)
+
+
+def approve_profile(plane: Plane, raw: bytes, where: str, *, by: str) -> Approved[Profile]:
+    """Approves a profile in JSON; ``where`` names it in errors. Raises ``BadInputError``."""
+    content = load(Profile, raw, where)
+    with plane.parts() as parts:
+        return parts.store.put_profile(content, by)
+
+
+def approve_policy(plane: Plane, raw: bytes, where: str, *, by: str) -> Approved[Policy]:
+    """Approves a policy in JSON; ``where`` names it in errors. Raises ``BadInputError``."""
+    content = load(Policy, raw, where)
+    with plane.parts() as parts:
+        return parts.store.put_policy(content, by)
+
+
+def policy_for(
+    plane: Plane, name: str, *, model: str, firmware: str = "", vendor_id: int = 0
+) -> Applied:
+    """What a policy, approved or configured, means for drives of a model.
+
+    Raises ``BadInputError`` where there is none of that name.
+    """
+    with plane.parts() as parts:
+        approved = parts.store.policy(name)
+        if approved is None and name != parts.policy.name:
+            raise _missing("policy", name)
+        content = approved.content if approved else parts.policy
+    return apply(content, vendor_id, model, firmware)
+
+
+def load(cls: type[T], raw: bytes, where: str) -> T:
+    """A document from its JSON. Raises ``BadInputError`` with one line that names it."""
+    try:
+        return codec.load(cls, raw, where)
+    except BadWireError as error:
+        raise BadInputError(str(error)) from error
+
+
+def _found(document: Approved[T] | None, kind: str, name: str) -> Approved[T]:
+    if document is None:
+        raise _missing(kind, name)
+    return document
+
+
+def _missing(kind: str, name: str) -> BadInputError:
+    return BadInputError(f"{kind} {name!r}: expected an approved one, found none")

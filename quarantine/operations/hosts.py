@@ -1,0 +1,128 @@
+"""Compute hosts: whose word is believed, and their accounts at the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.identity import Slot
+from eraser.protocol.report import SeenDrive
+from eraser.protocol.transport.signing import PublicKey
+from quarantine.errors import BadInputError
+from quarantine.operations.documents import load
+from quarantine.operations.plane import Plane
+from quarantine.record.facts import HostRecord
+from quarantine.record.states import FREE_TO_SCHEDULE
+
+
+@dataclass(frozen=True)
+class HostCard:
+    """``host.json``, as ``nvme-eraser keygen`` writes it on a host."""
+
+    host: str
+    incarnation: str
+    key: dict[str, str]
+
+
+@dataclass(frozen=True)
+class HostView:
+    """One registered host and what it said last. Times are UTC."""
+
+    host: str
+    incarnation: str
+    key: str
+    """Thumbprint."""
+    registered_at: datetime
+    heard_at: datetime | None
+    version: str | None
+    drives: tuple[SeenDrive, ...]
+    cases: tuple[str, ...]
+    """Orders of its open cases."""
+
+
+@dataclass(frozen=True)
+class HostRemoval:
+    """A host that is believed no more."""
+
+    host: str
+    taken_back: tuple[Slot, ...]
+    """Its slots on offer: the running service takes them back with its next sweep."""
+
+
+def find(plane: Plane) -> tuple[HostView, ...]:
+    """All registered hosts. Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        return tuple(map(_view, parts.store.hosts()))
+
+
+def show(plane: Plane, host: str) -> HostView:
+    """One host and what it sees. Raises ``BadInputError``."""
+    with plane.parts() as parts:
+        record = parts.store.host(host)
+    if record is None:
+        raise _unknown(host)
+    return _view(record)
+
+
+def register(plane: Plane, raw: bytes, where: str, *, replace: bool = False) -> HostView:
+    """Believes the key of a host card (JSON) from now on; ``where`` names it in errors.
+
+    With ``replace`` the host was installed anew: its older orders and reports are void. Raises
+    ``BadInputError``, and ``ConflictError`` where the host has another key and ``replace`` is not.
+    """
+    card = load(HostCard, raw, where)
+    try:
+        key = PublicKey.from_jwk(card.key, where)
+    except BadWireError as error:
+        raise BadInputError(str(error)) from error
+    if not 16 <= len(card.incarnation) <= 64 or not card.incarnation.replace("-", "").isalnum():
+        raise BadInputError(
+            f"{where}: expected an incarnation of 16 to 64 letters and digits, "
+            f"found {card.incarnation[:70]!r}"
+        )
+    with plane.parts() as parts:
+        return _view(parts.store.register_host(card.host, key, card.incarnation, replace=replace))
+
+
+def remove(plane: Plane, host: str) -> HostRemoval:
+    """Believes a host no more. Raises ``BadInputError``."""
+    with plane.parts() as parts:
+        if not parts.store.remove_host(host):
+            raise _unknown(host)
+        offered = []
+        if parts.conf.gate.required:  # else it needs no word of its host, and stays
+            offered = parts.store.slots(host=host, states=FREE_TO_SCHEDULE)
+    return HostRemoval(host, tuple(record.slot for record in offered))
+
+
+def accounts(plane: Plane, passwords: Path, *, others: Collection[str] = ()) -> str:
+    """The accounts of Redis for its ``aclfile``: of each host, of ``others``, and our own.
+
+    Passwords that the file does not have yet are made and written. Raises ``BadInputError``.
+    """
+    from quarantine.service.issue import brokeracl
+
+    with plane.parts() as parts:
+        hosts = sorted({*parts.store.host_names(), *others})
+    return brokeracl.render(hosts, brokeracl.passwords(passwords, hosts))
+
+
+def _unknown(host: str) -> BadInputError:
+    return BadInputError(f"host {host}: expected a registered host, found none")
+
+
+def _view(record: HostRecord) -> HostView:
+    hello = record.hello
+    return HostView(
+        host=record.name,
+        incarnation=record.incarnation,
+        key=record.key.thumbprint,
+        registered_at=record.registered_at,
+        heard_at=record.heard_at,
+        version=hello.version if hello else None,
+        drives=hello.drives if hello else (),
+        cases=hello.cases if hello else (),
+    )

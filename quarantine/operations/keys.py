@@ -1,0 +1,169 @@
+"""The controller's own keys: made, shown, followed by another; and which a check believes."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine.errors import BadInputError
+from quarantine.evidence.keys import keyring, rotation
+from quarantine.evidence.keys.keyring import Keyring
+from quarantine.evidence.keys.rotation import Rotation
+from quarantine.inputfile import read_file, read_found
+from quarantine.operations.plane import Plane
+from quarantine.service.parts import Parts, read_public_key
+
+
+@dataclass(frozen=True)
+class TrustedKeys:
+    """Whose certificates are believed: these keys', else the configuration's and the record's."""
+
+    keys: tuple[Path, ...] = ()
+    """Public keys (JWK)."""
+    rotations: tuple[Path, ...] = ()
+    """Rotations, or directories of them: the keys before and after those given are believed too."""
+
+    def ring(self, parts: Parts) -> Keyring:
+        """The keys themselves. Raises ``BadInputError``; a damaged rotation is a problem of it."""
+        found = list(_rotations(self.rotations))
+        rotations = [one for one in found if isinstance(one, Rotation)]
+        damaged = [str(one) for one in found if not isinstance(one, Rotation)]
+        if self.keys:
+            trusted = [read_public_key(file) for file in self.keys]
+        else:
+            trusted, rotations = [*parts.certificate_keys], [*rotations, *parts.rotations]
+        made = keyring.ring(trusted, rotations)
+        return replace(made, problems=(*damaged, *made.problems))
+
+
+@dataclass(frozen=True)
+class CreatedKey:
+    """A new private key's file, and its public half."""
+
+    path: Path
+    owner: str
+    """The user that the service has to run as to read it."""
+    jwk: dict[str, str]
+
+
+@dataclass(frozen=True)
+class RotatedKey:
+    """One signing key after another."""
+
+    jwk: dict[str, str]
+    """The new key's public half."""
+    key: Path
+    """What ``[evidence]signing_key`` has to be from now on."""
+    where: Path
+    """The rotation's file, or the directory that it could not be written to."""
+    unwritten: str
+    """Why its file could not be written; it stands in the record all the same."""
+
+
+def create(plane: Plane, path: Path | None = None) -> CreatedKey:
+    """Makes a signing key, by default that of ``[evidence]signing_key``. Overwrites nothing.
+
+    Raises ``BadInputError``.
+    """
+    if path is None:
+        with plane.parts() as parts:
+            path = Path(parts.conf.evidence.signing_key)
+    key = PrivateKey.generate()
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        owner = _hand_over(descriptor, path)
+    except FileExistsError:
+        raise BadInputError(
+            f"key create: expected no file at {path}, found one; a new key voids every order that "
+            "is out, and hosts must get its public half: move the old one away first"
+        ) from None
+    except OSError as error:
+        raise BadInputError(f"key create: expected to write {path}: {error.strerror}") from error
+    with os.fdopen(descriptor, "wb") as handle:
+        handle.write(key.pem())
+        handle.flush()
+        os.fsync(handle.fileno())
+    return CreatedKey(path, owner, key.public.jwk())
+
+
+def show(plane: Plane, *, orders: bool = False) -> dict[str, str]:
+    """The public half of the signing key, or of the key that signs orders and tickets (JWK)."""
+    with plane.parts() as parts:
+        return (parts.order_key if orders else parts.key).public.jwk()
+
+
+def rotate(plane: Plane, to: Path) -> RotatedKey:
+    """Has another key sign what comes next, said by both keys. Raises ``BadInputError``."""
+    with plane.parts() as parts:
+        return _rotated(parts, to)
+
+
+def _rotated(parts: Parts, to: Path) -> RotatedKey:
+    from quarantine.evidence.sheet import files
+    from quarantine.service.issue.registrar import iso
+
+    old, new = parts.key, _new_key(to)
+    if old.public == new.public:
+        raise BadInputError(
+            f"key rotate: expected another key than [evidence]signing_key in {to}, found the "
+            "same; run this before you change the option"
+        )
+    rotations = parts.rotations
+    if rotations and rotations[-1].new_key == new.public:
+        raise BadInputError(
+            "key rotate: this rotation stands in the record already; set [evidence]signing_key to "
+            f"{to} and restart, 'nvme-quarantine certificate export' writes its file"
+        )
+    if new.public.thumbprint in keyring.ring(parts.certificate_keys, rotations).spans:
+        raise BadInputError(
+            f"key rotate: expected a key that never signed, found a former one in {to}; "
+            "nvme-quarantine key create makes one"
+        )
+    found = parts.store.rotate(
+        old.public.thumbprint,
+        new.public.thumbprint,
+        lambda position, digest: rotation.make(position, digest, old, new, iso(parts.doors.now())),
+        former=parts.former_keys,
+    )
+    unwritten = ""
+    try:
+        (where,) = files.write_rotations(parts.certificates_dir, [found.document])
+    except OSError as error:
+        where, unwritten = parts.certificates_dir, error.strerror or str(error)
+    return RotatedKey(new.public.jwk(), to, where, unwritten)
+
+
+def _new_key(to: Path) -> PrivateKey:
+    try:
+        return PrivateKey.from_pem(read_file(to, "new key"), str(to))
+    except BadWireError as error:
+        raise BadInputError(f"key rotate: {error}; nvme-quarantine key create makes one") from error
+
+
+def _hand_over(descriptor: int, path: Path) -> str:
+    """Root's new key to whom its directory belongs, the service's user; the owner's name."""
+    if os.geteuid() == 0:
+        there = path.parent.stat()
+        os.fchown(descriptor, there.st_uid, there.st_gid)
+    owner = os.fstat(descriptor).st_uid
+    try:
+        return pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return f"uid {owner}"
+
+
+def _rotations(paths: tuple[Path, ...]) -> Iterator[Rotation | BadInputError]:
+    """Files as they are; of directories every rotation in them. One that is damaged hides none."""
+    for path in paths:
+        inside = os.path.isdir(path)
+        for file in sorted(path.glob(f"*{rotation.SUFFIX}")) if inside else [path]:
+            try:
+                raw = (read_found if inside else read_file)(file, "rotation")
+                yield rotation.read(raw, str(file))
+            except BadInputError as error:
+                yield error

@@ -1,0 +1,12 @@
+"""Messages that were refused, and alarms about drives."""
+
+from __future__ import annotations
+
+from quarantine.operations.plane import Plane
+from quarantine.record.facts import Refusal as Refusal
+
+
+def find(plane: Plane, *, host: str | None = None) -> tuple[Refusal, ...]:
+    """Those of a host, or all; oldest first. Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        return tuple(parts.store.refusals(host=host))

@@ -1,0 +1,248 @@
+"""Slots: looking at them, and what only people decide, with a reason for the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.report import Step
+from quarantine.errors import BadInputError, IllegalTransitionError, QuarantineError
+from quarantine.operations.plane import Plane
+from quarantine.record import lifecycle
+from quarantine.record.facts import HistoryRow as HistoryRow
+from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.states import WAITING_FOR_PEOPLE, Event
+from quarantine.record.states import State as State
+from quarantine.record.store import Store
+from quarantine.service import host_liveness
+from quarantine.service.parts import Parts
+
+
+@dataclass(frozen=True)
+class SlotView:
+    """One slot for people: its record without what is signed or secret. Times are UTC."""
+
+    slot: Slot
+    state: State
+    entered_at: datetime
+    """When the present state began."""
+    remarks: str
+    """What is wrong, why it is in its state, and what it waits for, each once."""
+    reason: str
+    detail: str
+    """What it waits for; where its host is silent, that."""
+    alarm: str
+    model: str
+    serial: str
+    identity: ControllerIdentity | None
+    generation: int
+    revision: int
+    profile: str
+    policy: str
+    consumer: str | None
+    """UUID of the server that has the drive, or had it last."""
+    custody: str | None
+    custody_ready: bool
+    order_id: str | None
+    ordered_at: datetime | None
+    attempts: int
+    heard_at: datetime | None
+    step: Step | None
+    fraction: float
+    """Of ``step``, 0 to 1."""
+    certificate: str | None
+    ticket: str
+    """How far its ticket is; empty where it has none."""
+    ticket_at: datetime | None
+    ticket_ready: bool
+    provider: str
+    resource_class: str
+    read_at: datetime | None
+    created_at: datetime
+
+
+_COPIED = {f.name for f in fields(SlotView)} & {f.name for f in fields(SlotRecord)}
+
+
+@dataclass(frozen=True)
+class SlotDecision:
+    """What became of a decision."""
+
+    slot: SlotView
+    unacted: str
+    """Why it was not acted on at once: the running service does. Empty where it was."""
+
+
+@dataclass(frozen=True)
+class SlotLook:
+    """What one look at one slot came to; ``error`` is empty when it went through."""
+
+    slot: Slot
+    state: State | None
+    error: str
+
+
+def find(
+    plane: Plane, *, host: str | None = None, states: Collection[State] = ()
+) -> tuple[SlotView, ...]:
+    """The slots of a host and of some states; by default all. Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        records = parts.store.slots(host=host, states=states or None)
+        return tuple(_views(parts, records))
+
+
+def show(plane: Plane, slot: Slot) -> SlotView:
+    """One slot. Raises ``BadInputError`` for one that is not enrolled."""
+    with plane.parts() as parts:
+        return _views(parts, [known(parts.store, slot)])[0]
+
+
+def history(plane: Plane, slot: Slot) -> tuple[HistoryRow, ...]:
+    """What happened to a slot, oldest first. Raises ``BadInputError``."""
+    with plane.parts() as parts:
+        return tuple(parts.store.history(known(parts.store, slot).slot))
+
+
+def hold(plane: Plane, slot: Slot, *, reason: str) -> SlotDecision:
+    """Keeps a slot out of the pool. Raises ``BadInputError``, ``IllegalTransitionError``."""
+    return _decide(plane, slot, lambda store, record: _kept(store, record, Event.HELD, reason))
+
+
+def retire(plane: Plane, slot: Slot, *, reason: str) -> SlotDecision:
+    """Gives its drive up; it is never handed out again. Raises as :func:`hold`."""
+    return _decide(plane, slot, lambda store, record: _kept(store, record, Event.RETIRED, reason))
+
+
+def release(plane: Plane, slot: Slot, *, reason: str, new_drive: bool = False) -> SlotDecision:
+    """Ends a hold: the drive goes through quarantine again.
+
+    With ``new_drive`` the one that the host names next is accepted in the slot. Raises
+    ``BadInputError``, ``IllegalTransitionError``.
+    """
+    return _decide(plane, slot, lambda store, record: _released(store, record, reason, new_drive))
+
+
+def reconcile(
+    plane: Plane, *, slot: Slot | None = None, host: str | None = None
+) -> tuple[SlotLook, ...]:
+    """Looks at one slot now, at a host's, or at all of them. Raises ``BadInputError``."""
+    with plane.assembly() as assembly:
+        if slot is not None:
+            known(assembly.store, slot)
+            found = assembly.reconciler.bell(slot.host, slot.address)
+        elif host is not None:
+            found = assembly.reconciler.bell(host)
+        else:
+            found = assembly.reconciler.sweep()
+        return tuple(SlotLook(one.slot, one.state, one.error) for one in found)
+
+
+def known(store: Store, slot: Slot) -> SlotRecord:
+    """The record of an enrolled slot. Raises ``BadInputError``."""
+    record = store.slot(slot)
+    if record is None:
+        raise BadInputError(
+            f"{slot}: expected an enrolled slot; 'nvme-quarantine slot list' lists them"
+        )
+    return record
+
+
+def view(record: SlotRecord, silence: str = "") -> SlotView:
+    """What people see of a record; ``silence`` is what is said of its host's."""
+    same: dict[str, Any] = {name: getattr(record, name) for name in _COPIED}
+    drive, detail = record.identity, "; ".join(filter(None, (silence, record.detail)))
+    alarm = f"ALARM: {record.alarm}" if record.alarm else ""
+    return SlotView(
+        **same | {"detail": detail},
+        remarks="; ".join(dict.fromkeys(filter(None, (alarm, record.reason, detail)))),
+        model=drive.model if drive else "",
+        serial=drive.serial if drive else "",
+        ticket=_ticket(record),
+    )
+
+
+def _ticket(record: SlotRecord) -> str:
+    if record.ticket_token is None:
+        return ""
+    if record.ticket_ready:
+        return "valid on the host, by its receipt"
+    if record.ticket_at is None:
+        return "signed, not sent yet"
+    return f"sent at {record.ticket_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}, no receipt yet"
+
+
+def _views(parts: Parts, records: Collection[SlotRecord]) -> list[SlotView]:
+    heard, after, now = (
+        parts.store.last_heard(),
+        parts.conf.detection.silent_after,
+        parts.doors.now(),
+    )
+    return [
+        view(record, host_liveness.words(record, heard.get(record.slot.host), now, after))
+        for record in records
+    ]
+
+
+def _decide(
+    plane: Plane, slot: Slot, decide: Callable[[Store, SlotRecord], SlotRecord]
+) -> SlotDecision:
+    """Writes a decision down, and acts on it at once; where that fails the service does it."""
+    with plane.assembly() as assembly:
+        record = decide(assembly.store, known(assembly.store, slot))
+        unacted = ""
+        try:
+            assembly.reconciler.look(record.slot)
+        except QuarantineError as error:
+            unacted = str(error)
+        return SlotDecision(view(assembly.store.slot(record.slot) or record), unacted)
+
+
+def _kept(store: Store, record: SlotRecord, event: Event, reason: str) -> SlotRecord:
+    if event not in lifecycle.events(record.state):
+        raise IllegalTransitionError(f"{record.slot}: {_why_not(record)}")
+    return store.transition(record, event, reason=reason)
+
+
+def _why_not(record: SlotRecord) -> str:
+    """Why a slot can be neither held nor retired as it is, and what can be done."""
+    if record.state is State.IN_USE:
+        return (
+            f"server {record.consumer or 'unknown'} has the drive, and nothing is taken from a "
+            "server; it is erased when the server lets go of it: decide then"
+        )
+    if record.state in WAITING_FOR_PEOPLE:
+        return f"it is {record.state} already ({record.reason})"
+    return f"it is {record.state}: hold it first, then retire it"
+
+
+def _released(store: Store, record: SlotRecord, reason: str, new_drive: bool) -> SlotRecord:
+    changes = SlotChanges()
+    if new_drive:
+        if record.state is not State.HELD:
+            raise IllegalTransitionError(
+                f"{record.slot}: expected a held slot to accept a new drive in, "
+                f"found it {record.state}"
+            )
+        _require_another_drive(store, record)
+        if reason.strip():
+            reason += " (another drive is accepted in the slot)"
+        # The last consumer had the old drive: the new one's certificate must not name it.
+        changes = SlotChanges(identity=None, consumer=None)
+    return store.transition(record, Event.RELEASED_BY_OPERATOR, reason=reason, changes=changes)
+
+
+def _require_another_drive(store: Store, record: SlotRecord) -> None:
+    """Else the drive that was pulled would be learned again, from a word of before the exchange."""
+    host = store.host(record.slot.host)
+    drives = host.hello.drives if host and host.hello else ()
+    seen = next((d.identity for d in drives if d.address == record.slot.address), None)
+    if host is not None and seen is not None and seen == record.identity:
+        heard = f" at {host.heard_at:%Y-%m-%d %H:%M:%S}" if host.heard_at else ""
+        raise IllegalTransitionError(
+            f"{record.slot}: expected its host to name another drive, found serial {seen.serial} "
+            f"still named{heard}; wait for the host's next word (host show), or "
+            "release without --new-drive"
+        )

@@ -1,0 +1,140 @@
+"""Operations: what skins call. Threads share a plane, and each call has its own connections."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine.errors import IllegalTransitionError
+from quarantine.operations import (
+    certificates,
+    documents,
+    enrol,
+    flavors,
+    hosts,
+    keys,
+    ledger,
+    refusals,
+    schema,
+    slots,
+    upgrades,
+)
+from quarantine.operations.plane import Plane
+from quarantine.record.states import State
+from quarantine.record.store import Store
+
+MODULES = (certificates, documents, enrol, flavors, hosts, keys, ledger, refusals, schema, slots)
+SLOTS = [Slot("cmp1", f"0000:{bus:02x}:00.0") for bus in range(1, 9)]
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Plane:
+    """A control plane with eight slots that wait for their erase."""
+    conf = tmp_path / "nvme-quarantine.conf"
+    conf.write_text(
+        f"[database]\nurl = sqlite:///{tmp_path}/record.db\n"
+        f"[evidence]\nsigning_key = {tmp_path}/controller.pem\n"
+        f"certificates_dir = {tmp_path}/certificates\nheads_dir = {tmp_path}/heads\n"
+        "[placement]\ncloud = no-such-cloud\n"
+    )
+    plane = Plane([conf])
+    keys.create(plane)
+    schema.upgrade(plane)
+    store = Store.open(f"sqlite:///{tmp_path}/record.db")
+    for slot in SLOTS:
+        store.enrol(
+            slot, provider=f"p{slot}", resource_class="C", in_use=False, profile="x", policy="purge"
+        )
+    store.close()
+    return plane
+
+
+def test_threads_share_a_plane(plane: Plane) -> None:
+    """Every decision of each thread is there, and nobody sees a half of one."""
+    gate = threading.Barrier(len(SLOTS))
+
+    def work(slot: Slot) -> tuple[str, str]:
+        gate.wait(20)
+        held = slots.hold(plane, slot, reason=f"because of {slot}")
+        assert len(slots.find(plane, host="cmp1")) == len(SLOTS)
+        retired = slots.retire(plane, slot, reason="worn")
+        return held.slot.state, retired.slot.state
+
+    with ThreadPoolExecutor(len(SLOTS)) as pool:
+        assert list(pool.map(work, SLOTS)) == [("held", "retired")] * len(SLOTS)
+    assert {one.state for one in slots.find(plane)} == {State.RETIRED}
+    assert [row.reason for row in slots.history(plane, SLOTS[3])][-2:] == [
+        f"because of {SLOTS[3]}",
+        "worn",
+    ]
+
+
+def test_a_decision_is_taken_once(plane: Plane) -> None:
+    """Of two people who retire a slot at one moment the second is told."""
+    gate = threading.Barrier(2)
+
+    def work(name: str) -> str:
+        gate.wait(20)
+        try:
+            slots.retire(plane, SLOTS[0], reason=name)
+        except IllegalTransitionError as error:
+            return str(error)
+        except Exception as error:
+            return type(error).__name__
+        return "done"
+
+    with ThreadPoolExecutor(2) as pool:
+        said = sorted(pool.map(work, ("Ada", "Grace")))
+    assert "done" in said
+    assert said != ["done", "done"]
+    assert len([r for r in slots.history(plane, SLOTS[0]) if r.event == "retired"]) == 1
+
+
+def test_a_call_leaves_no_connection_open(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_now: list[Store] = []
+    opened, closed = Store.open, Store.close
+
+    def opens(url: str, **words: Any) -> Store:
+        open_now.append(opened(url, **words))
+        return open_now[-1]
+
+    def closes(store: Store) -> None:
+        open_now.remove(store)
+        closed(store)
+
+    monkeypatch.setattr(Store, "open", opens)
+    monkeypatch.setattr(Store, "close", closes)
+    slots.find(plane)
+    slots.hold(plane, SLOTS[0], reason="x")
+    hosts.find(plane)
+    schema.upgrade(plane)
+    card = {"host": "cmp1", "incarnation": "x" * 16, "key": PrivateKey.generate().public.jwk()}
+    hosts.register(plane, codec.canonical(card), "card")
+    ledger.write_head(plane)
+    with pytest.raises(IllegalTransitionError):
+        slots.release(plane, SLOTS[1], reason="x", new_drive=True)
+    assert open_now == []
+
+
+@pytest.mark.parametrize("module", [*MODULES, upgrades], ids=lambda module: module.__name__)
+def test_operations_are_typed_and_keep_nothing(module: ModuleType) -> None:
+    """Whoever writes a skin finds arguments and a result with names, and no state to share."""
+    for name, value in vars(module).items():
+        if getattr(value, "__module__", "") != module.__name__ or name.startswith("_"):
+            continue
+        if inspect.isfunction(value):
+            assert value.__annotations__.get("return") not in (None, "Any", "object"), name
+        if dataclasses.is_dataclass(value):
+            assert value.__dataclass_params__.frozen, name  # type: ignore[attr-defined]
+    held = [n for n, v in vars(module).items() if isinstance(v, list | dict) and n[:2] != "__"]
+    assert [n for n in held if not n.isupper()] == []

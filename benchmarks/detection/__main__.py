@@ -98,7 +98,7 @@ class Releases:
 
     def _know(self, slot: Slot) -> None:
         """That a drive was handed out is seen by the listing, which is rare; we do not wait."""
-        self.cloud.cli("reconcile", "--host", slot.host)
+        self.cloud.cli("slot", "reconcile", "--host", slot.host)
         self.cloud.wait([slot], State.IN_USE)
 
     @contextlib.contextmanager

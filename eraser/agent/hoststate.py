@@ -88,7 +88,7 @@ class HostState:
         except OSError as error:
             raise BadInputError(
                 f"expected {path}, found none ({error.strerror}); run 'nvme-eraser keygen' and put "
-                f"the controller's public key (nvme-quarantine keygen) at {CONTROLLER_FILE}"
+                f"the controller's public key (nvme-quarantine key create) at {CONTROLLER_FILE}"
             ) from error
 
     def accepted(self, address: str) -> EraseOrder | None:

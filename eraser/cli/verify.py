@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
         "--key",
         type=Path,
         metavar="FILE",
-        help="the controller's public key (JWK, nvme-quarantine public-key): believe only what it "
+        help="the controller's public key (JWK, nvme-quarantine key show): believe only what it "
         "signed; without it the file is taken as it is, and the answer says so",
     )
     parser.add_argument(

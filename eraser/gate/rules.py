@@ -32,7 +32,7 @@ _LOOK_FIRST = (
     "domain start on it as it is"
 )
 _RELEASE = (
-    "have the slot erased ('nvme-quarantine release'), or see 'nvme-eraser gate allow --once'"
+    "have the slot erased ('nvme-quarantine slot release'), or see 'nvme-eraser gate allow --once'"
 )
 
 

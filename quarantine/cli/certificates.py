@@ -1,71 +1,44 @@
-"""Verbs about evidence: certificates one by one, and what was refused."""
+"""``certificate``: of the record, as files, and of one server's drives."""
 
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from eraser.protocol.transport.signing import PublicKey
-from quarantine.cli.command import Verb, slot
-from quarantine.cli.output import show_fields, show_json, show_table, warn
-from quarantine.errors import BadInputError, UnreadableError
-from quarantine.evidence import certificate, consistency, testimony
-from quarantine.evidence.certificate import SignedCertificate
-from quarantine.evidence.keys import keyring, rotation
-from quarantine.evidence.keys.keyring import Keyring
-from quarantine.evidence.keys.rotation import Rotation
-from quarantine.evidence.sheet import files, page
-from quarantine.evidence.testimony import TestimonyResult, TestimonyStanding
-from quarantine.inputfile import read_file, read_found
-from quarantine.record.facts import StoredCertificate
-from quarantine.service.container import Assembly
-from quarantine.service.parts import read_public_key
-
-EXIT_BROKEN = 7
-"""A certificate or the chain does not hold."""
-
-
-def keys_of(assembly: Assembly, args: argparse.Namespace) -> Keyring:
-    """The keys given with the rotations given, else those of the configuration and the record.
-
-    Raises :class:`BadInputError`.
-    """
-    rotations: list[Rotation] = []
-    damaged: list[str] = []
-    for found in _rotations(args.rotations):
-        if isinstance(found, Rotation):
-            rotations.append(found)
-        else:
-            damaged.append(str(found))
-    if args.key:
-        trusted = [read_public_key(file) for file in args.key]
-    else:
-        trusted, rotations = [*assembly.certificate_keys], [*rotations, *assembly.rotations]
-    made = keyring.ring(trusted, rotations)
-    return replace(made, problems=(*damaged, *made.problems))
-
-
-def _rotations(paths: list[Path]) -> Iterator[Rotation | BadInputError]:
-    """Files as they are; of directories every rotation in them. One that is damaged hides none."""
-    for path in paths:
-        inside = os.path.isdir(path)
-        for file in sorted(path.glob(f"*{rotation.SUFFIX}")) if inside else [path]:
-            try:
-                raw = (read_found if inside else read_file)(file, "rotation")
-                yield rotation.read(raw, str(file))
-            except BadInputError as error:
-                yield error
+from eraser.protocol.identity import Slot
+from quarantine.cli.base import (
+    EXIT_BROKEN,
+    MACHINES,
+    Columns,
+    ControlCommand,
+    Lister,
+    Members,
+    ShowOne,
+    rows_of,
+    slot,
+)
+from quarantine.cli.output import Lines, clean, warn
+from quarantine.errors import BadInputError
+from quarantine.operations import certificates
+from quarantine.operations.certificates import (
+    Reference,
+    ServedDrive,
+    ShownCertificate,
+    StoredCertificate,
+    VerifiedFile,
+)
+from quarantine.operations.keys import TrustedKeys
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
+    """Whose certificates are believed."""
     parser.add_argument(
         "--key",
         type=Path,
         action="append",
+        default=[],
         metavar="PUBLIC.jwk",
         help="the controller's public key; repeatable; default: that of [evidence]signing_key, "
         "and [evidence]former_keys",
@@ -81,60 +54,9 @@ def key_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _stored(assembly: Assembly, name: str) -> StoredCertificate:
-    """By digest, by an unambiguous beginning of one, or the newest of a slot."""
-    store = assembly.store
-    if "/" in name:
-        found = store.certificates(slot=slot(name))[-1:]
-    else:
-        exact = store.certificate(name)
-        found = [exact] if exact else []
-        if not found and len(name) >= 6:
-            found = [c for c in store.certificates() if c.digest.startswith(name)]
-    if len(found) != 1:
-        raise BadInputError(
-            f"certificate {name}: expected one in the record, found "
-            f"{'several' if found else 'none'}; 'nvme-quarantine certificate list' shows them"
-        )
-    return found[0]
-
-
-def _signed(stored: StoredCertificate, keys: Sequence[PublicKey]) -> SignedCertificate:
-    signed = certificate.verify(stored.token, keys, f"certificate {stored.digest}")
-    if signed.digest != stored.digest:
-        raise BadInputError(
-            f"certificate {stored.digest}: expected it in the record, found {signed.digest} under "
-            "its name; restore the database from a backup"
-        )
-    return signed
-
-
-def _list(assembly: Assembly, args: argparse.Namespace) -> int:
-    place = slot(args.slot) if args.slot else None
-    rows = assembly.store.certificates(slot=place, server=args.server)
-    if args.format == "json":
-        show_json([{**vars(row), "slot": str(row.slot)} for row in rows])
-        return 0
-    head = ("NO", "ISSUED", "SLOT", "LAST USER", "DIGEST")
-    show_table(
-        head,
-        (
-            (
-                row.number,
-                row.created_at.strftime("%Y-%m-%d %H:%M:%S"),
-                row.slot,
-                row.server or "",
-                row.digest,
-            )
-            for row in rows
-        ),
-    )
-    return 0
-
-
-def _list_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--slot", metavar="SLOT", help="only this slot's")
-    parser.add_argument("--server", metavar="UUID", help="only drives that this server had")
+def trust(args: argparse.Namespace) -> TrustedKeys:
+    """As :func:`key_arguments` has it."""
+    return TrustedKeys(tuple(args.key), tuple(args.rotations))
 
 
 def _certificate_argument(parser: argparse.ArgumentParser) -> None:
@@ -144,259 +66,173 @@ def _certificate_argument(parser: argparse.ArgumentParser) -> None:
     key_arguments(parser)
 
 
-def _show(assembly: Assembly, args: argparse.Namespace) -> int:
-    keys = keys_of(assembly, args)
-    signed = _signed(_stored(assembly, args.certificate), keys)
-    if args.format == "json":
-        # The file's content in ASCII: a serial number must not move the cursor.
-        show_json({"certificate": signed.certificate, "jws": signed.token})
-    else:
-        _summary(signed)
-    weighed = _weighed(assembly, signed, keys)
-    if args.format != "json":
-        show_fields(_testimony(weighed))
-    if weighed.standing is TestimonyStanding.CONTRADICTS:
-        for problem in weighed.problems:
-            warn(f"certificate {signed.digest}: its testimony contradicts it: {problem}")
-        return EXIT_BROKEN
-    return 0
+def _name(text: str) -> str | Slot:
+    return slot(text) if "/" in text else text
 
 
-def _weighed(
-    assembly: Assembly, signed: SignedCertificate, keys: Sequence[PublicKey]
-) -> TestimonyResult:
-    """A certificate of the record against the testimony there."""
-    try:
-        given = assembly.store.testimony(signed.digest)
-    except UnreadableError as error:
-        return TestimonyResult(TestimonyStanding.CONTRADICTS, (str(error),))
-    if given is None:
-        return TestimonyResult(TestimonyStanding.NOT_KEPT)
-    return testimony.weigh(signed.certificate, given, keys)
+class CertificateList(Lister):
+    """Certificates in the record."""
+
+    table = ("number", "created_at", "slot", "server", "digest")
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--slot", metavar="SLOT", help="only this slot's")
+        parser.add_argument("--server", metavar="UUID", help="only drives that this server had")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        place = slot(parsed_args.slot) if parsed_args.slot else None
+        found = certificates.find(self.plane, slot=place, server=parsed_args.server)
+        return rows_of(StoredCertificate, found)
 
 
-def _testimony(weighed: TestimonyResult) -> list[tuple[str, object]]:
-    return [
-        ("testimony", weighed.standing),
-        *(("contradiction", line) for line in weighed.problems),
-        *(("remark", line) for line in weighed.remarks),
-    ]
+class CertificateShow(ShowOne):
+    """One certificate."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        _certificate_argument(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Members:
+        shown = certificates.show(self.plane, _name(parsed_args.certificate), trust(parsed_args))
+        signed = shown.signed
+        if shown.broken:
+            self.exit_code = EXIT_BROKEN
+            for problem in shown.weighed.problems:
+                warn(f"certificate {signed.digest}: its testimony contradicts it: {problem}")
+        if parsed_args.formatter in MACHINES:
+            return ("certificate", "jws"), (signed.certificate, signed.token)
+        return self.dict2columns(_summary(shown))
 
 
-def _summary(signed: SignedCertificate) -> None:
-    body = signed.certificate
-    show_fields(
-        (
-            ("certificate", signed.digest),
-            ("position", body.position),
-            ("issued", body.issued_at),
-            ("drive", f"{body.drive.identity.model} serial {body.drive.identity.serial}"),
-            ("slot", f"{body.source.host}/{body.source.address}"),
-            ("last user", body.source.last_user),
-            *(("not handed out", line) for line in body.withheld),
-            ("headline", body.headline or page.summary(body)),
-            ("method", body.sanitization.meaning),
-            *(("technique", f"{t.command}. {t.reported}") for t in body.sanitization.techniques),
-            ("verification", body.verification.sentence),
-            *(("exception", line) for line in body.exceptions),
-            *(("residue", line) for line in body.residues),
-            *(("not said", line) for line in body.not_done),
-            ("signed by key", signed.key),
-        )
-    )
+def _summary(shown: ShownCertificate) -> dict[str, Any]:
+    body, drive = shown.signed.certificate, shown.signed.certificate.drive.identity
+    return {
+        "certificate": shown.signed.digest,
+        "position": body.position,
+        "issued": body.issued_at,
+        "drive": f"{drive.model} serial {drive.serial}",
+        "slot": f"{body.source.host}/{body.source.address}",
+        "last_user": body.source.last_user,
+        "not_handed_out": body.withheld,
+        "headline": shown.headline,
+        "method": body.sanitization.meaning,
+        "techniques": [f"{t.command}. {t.reported}" for t in body.sanitization.techniques],
+        "verification": body.verification.sentence,
+        "exceptions": body.exceptions,
+        "residues": body.residues,
+        "not_said": body.not_done,
+        "signed_by_key": shown.signed.key,
+        "testimony": shown.weighed.standing,
+        "contradictions": shown.weighed.problems,
+        "remarks": shown.weighed.remarks,
+    }
 
 
-def _html(assembly: Assembly, args: argparse.Namespace) -> int:
-    signed = _signed(_stored(assembly, args.certificate), keys_of(assembly, args))
-    text = page.render(signed)
-    if args.output is None:
-        print(text, end="")
-        return 0
-    try:
-        args.output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadInputError(f"html: expected to write {args.output}: {error.strerror}") from error
-    return 0
+class CertificateHtml(ControlCommand):
+    """One certificate as a printable page."""
 
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        _certificate_argument(parser)
+        parser.add_argument("--output", type=Path, metavar="FILE", help="default: stdout")
 
-def _html_arguments(parser: argparse.ArgumentParser) -> None:
-    _certificate_argument(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="default: stdout")
-
-
-def export(
-    assembly: Assembly, stored: StoredCertificate, keys: Sequence[PublicKey], directory: Path
-) -> tuple[Path, ...]:
-    """One certificate of the record as files, with its testimony.
-
-    Raises :class:`BadInputError` for one that does not hold, :class:`UnreadableError` for a damaged
-    testimony, and ``OSError`` where nothing can be written.
-    """
-    signed = _signed(stored, keys)
-    return files.write_files(directory, signed, assembly.store.testimony(stored.digest))
-
-
-def _export(assembly: Assembly, args: argparse.Namespace) -> int:
-    directory = args.directory or assembly.certificates_dir
-    keys = keys_of(assembly, args)
-    paths: list[Path] = []
-    broken = False
-    for stored in assembly.store.certificates():
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        name, file = _name(parsed_args.certificate), parsed_args.output
+        page = certificates.render(self.plane, name, trust(parsed_args))
+        if file is None:
+            self.app.stdout.write(page)
+            return
         try:
-            paths += export(assembly, stored, keys, directory)
-        except (BadInputError, UnreadableError) as error:
-            broken = True
-            warn(f"not exported: {error}")
+            file.write_text(page, encoding="utf-8")
         except OSError as error:
-            raise BadInputError(
-                f"export: expected to write into {directory}: {error.strerror}"
-            ) from error
-    try:
-        rotations = (one.document for one in assembly.store.rotations())
-        paths += files.write_rotations(directory, rotations)
-    except OSError as error:
-        raise BadInputError(
-            f"export: expected to write into {directory}: {error.strerror}"
-        ) from error
-    if args.format == "json":
-        show_json([str(path) for path in paths])
-    else:
-        print(f"{len(paths)} files in {directory}")
-    return EXIT_BROKEN if broken else 0
+            raise BadInputError(f"html: expected to write {file}: {error.strerror}") from error
 
 
-def _export_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--directory", type=Path, metavar="DIR", help="default: [evidence]certificates_dir"
-    )
-    key_arguments(parser)
+class CertificateExport(Lister):
+    """Write all certificates as files."""
 
-
-def _verify(assembly: Assembly, args: argparse.Namespace) -> int:
-    keys = keys_of(assembly, args)
-    for line in keys.problems:
-        warn(f"a rotation: {line}")
-    results: list[dict[str, Any]] = []
-    broken = False
-    for file in args.file:
-        try:
-            signed = certificate.read_document(read_file(file, "certificate"), keys, str(file))
-        except BadInputError as error:
-            broken = True
-            results.append({"file": str(file), "valid": False, "problem": str(error)})
-            continue
-        body = signed.certificate
-        weighed = _weighed_beside(file, signed, keys)
-        contradictions = (*consistency.contradictions(body), *weighed.problems)
-        broken |= bool(contradictions)
-        broken |= args.testimony and weighed.standing is not TestimonyStanding.AGREES
-        results.append(
-            {
-                "file": str(file),
-                "valid": True,
-                "digest": signed.digest,
-                "previous": body.previous,
-                "key": signed.key,
-                "serial": body.drive.identity.serial,
-                "label": body.sanitization.method,
-                "downgraded": body.sanitization.downgraded,
-                "withheld": body.withheld,
-                "issued_at": body.issued_at,
-                "sentence": body.verification.sentence,
-                "testimony": weighed.standing,
-                "contradictions": contradictions,
-                "remarks": (*_of_a_replaced_key(signed, keys), *weighed.remarks),
-            }
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--directory", type=Path, metavar="DIR", help="default: [evidence]certificates_dir"
         )
-    if args.format == "json":
-        show_json(results)
-    else:
-        for result in results:
-            lines = ("contradictions", "remarks")
-            show_fields((k, v) for k, v in result.items() if k not in lines)
-            show_fields((name, line) for name in lines for line in result.get(name, ()))
-    return EXIT_BROKEN if broken else 0
+        key_arguments(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        done = certificates.export(self.plane, trust(parsed_args), parsed_args.directory)
+        for problem in done.problems:
+            self.exit_code = EXIT_BROKEN
+            warn(f"not exported: {problem}")
+        return ("file",), [(path,) for path in done.files]
 
 
-def _of_a_replaced_key(signed: SignedCertificate, keys: Sequence[PublicKey]) -> tuple[str, ...]:
-    """What a certificate alone cannot show, said."""
-    last = keyring.replaced(keys, signed.key)
-    if last is None or signed.certificate.position == last:
-        return ()
-    return (
-        f"its key was replaced after position {last}: whoever stole it since signs such a "
-        f"certificate too, and only the chain tells ('ledger --contains {signed.digest}')",
+class CertificateVerify(Lister):
+    """Check files offline, with the public key alone."""
+
+    table = (
+        *("file", "valid", "problem", "digest", "serial", "label", "sentence", "testimony"),
+        *("contradictions", "remarks"),
     )
 
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "file",
+            type=Path,
+            nargs="+",
+            metavar="FILE",
+            help="certificates; each is held against the testimony beside it, where that is",
+        )
+        parser.add_argument(
+            "--testimony", action="store_true", help="call one without its testimony broken"
+        )
+        key_arguments(parser)
 
-def _weighed_beside(
-    file: Path, signed: SignedCertificate, keys: Sequence[PublicKey]
-) -> TestimonyResult:
-    """A certificate's file against the testimony in its directory."""
-    try:
-        given = files.testimony_beside(file, signed.digest)
-    except BadInputError as error:
-        return TestimonyResult(TestimonyStanding.CONTRADICTS, (str(error),))
-    if given is None:
-        return TestimonyResult(TestimonyStanding.NOT_GIVEN)
-    return testimony.weigh(signed.certificate, given, keys)
-
-
-def _verify_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="certificates; each is held against the testimony beside it, where that is",
-    )
-    parser.add_argument(
-        "--testimony", action="store_true", help="call one without its testimony broken"
-    )
-    key_arguments(parser)
+    def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        done = certificates.verify(self.plane, parsed_args.file, trust(parsed_args))
+        for line in done.problems:
+            warn(f"a rotation: {line}")
+        if any(one.broken or (parsed_args.testimony and not one.borne) for one in done.files):
+            self.exit_code = EXIT_BROKEN
+        return rows_of(VerifiedFile, done.files)
 
 
-def _refusals(assembly: Assembly, args: argparse.Namespace) -> int:
-    rows = assembly.store.refusals(host=args.host)
-    if args.format == "json":
-        show_json(rows)
-        return 0
-    head = ("LAST", "KIND", "HOST", "TIMES", "REASON")
-    show_table(
-        head,
-        (
-            (row.last_at.strftime("%Y-%m-%d %H:%M:%S"), row.kind, row.host, row.count, row.reason)
-            for row in rows
-        ),
-    )
-    return 0
+class CertificateForServer(ShowOne):
+    """The drives that a server had, with their certificates from before and after."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("server", metavar="UUID", help="a server, deleted or not")
+        parser.add_argument(
+            "--directory", type=Path, metavar="DIR", help="also write the certificates there"
+        )
+        key_arguments(parser)
+
+    def human(self, name: str, value: Any) -> Any:
+        return Lines("\n\n".join(map(_use, value))) if name == "drives" else value
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Members:
+        done = certificates.for_server(
+            self.plane, parsed_args.server, trust(parsed_args), parsed_args.directory
+        )
+        for problem in done.problems:
+            warn(f"not exported: {problem}")
+        if done.account.broken:
+            self.exit_code = EXIT_BROKEN
+        return self.dict2columns({"complete": done.account.complete, **vars(done.account)})
 
 
-def _refusals_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", help="only this host's")
+def _use(use: ServedDrive) -> str:
+    return "\n".join(map(clean, _said(use)))
 
 
-VERBS = (
-    Verb("certificate list", "certificates in the record", _list, _list_arguments),
-    Verb("certificate show", "one certificate", _show, _certificate_argument),
-    Verb(
-        "certificate html",
-        "one certificate as a printable page",
-        _html,
-        _html_arguments,
-        formatted=False,
-    ),
-    Verb("certificate export", "write all certificates as files", _export, _export_arguments),
-    Verb(
-        "certificate verify",
-        "check files offline, with the public key alone",
-        _verify,
-        _verify_arguments,
-    ),
-    Verb(
-        "refusals",
-        "messages that were refused, and alarms about drives",
-        _refusals,
-        _refusals_arguments,
-    ),
-)
+def _said(use: ServedDrive) -> Iterator[str]:
+    yield f"{use.model} serial {use.serial}"
+    yield f"slot {use.slot}"
+    yield f"known from {use.known_from}"
+    yield f"before: {_reference(use.before)}"
+    yield from (f"after: {_reference(one)}" for one in use.after)
+    yield from (f"note: {line}" for line in use.says)
+
+
+def _reference(one: Reference | None) -> str:
+    if one is None:
+        return "unknown"
+    note = ", not handed out" if one.withheld else ""
+    note += ", downgraded" if one.downgraded else ""
+    return f"{one.digest} ({one.label}{note}, {one.issued_at})"

@@ -1,63 +1,121 @@
-"""``flavors``: what tenants ask for drives with, and the configuration that belongs to it."""
+"""``flavor``: what tenants ask for drives with, and the configuration that belongs to it."""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-from eraser.protocol.identity import ControllerIdentity, Slot
-from quarantine.cli.command import Verb, slot
-from quarantine.cli.output import clean, show_json, show_table
+from quarantine.cli.base import (
+    MACHINES,
+    Columns,
+    ControlCommand,
+    Lister,
+    Members,
+    ShowOne,
+    rows_of,
+    slot,
+)
+from quarantine.cli.output import Lines
 from quarantine.errors import BadInputError
-from quarantine.operations.flavors import FlavorFate, FlavorTerms, create, nova_conf, sizes
-from quarantine.record.states import State
-from quarantine.service.container import Assembly
-
-_DEFAULT_CLASS = FlavorTerms().resource_class
+from quarantine.operations import flavors
+from quarantine.operations.flavors import FlavorRequest, FlavorView
 
 
-def _flavors(assembly: Assembly, args: argparse.Namespace) -> int:
-    drives, classes = _drives(assembly, args)
-    terms = FlavorTerms(
-        alias=_plain("--alias", args.alias),
-        resource_class=_plain("--resource-class", args.resource_class or _one(classes)),
-        device_type=args.device_type,
-        numa_policy=args.numa_policy,
-        sizes=sizes(args.flavor),
-        extra_specs=_properties(args.property),
-    )
-    fates = {size.name: FlavorFate.PLANNED for size in terms.sizes}
-    if args.create:
-        fates = create(assembly.compute, terms)
-    _show(terms, fates, nova_conf(terms, drives.items()), args.format)
-    return 0
+class _FlavorArguments(ControlCommand):
+    """Arguments of all three."""
 
-
-def _drives(
-    assembly: Assembly, args: argparse.Namespace
-) -> tuple[dict[Slot, ControllerIdentity | None], set[str]]:
-    """The slots to be written into device_spec, and the classes of those that are enrolled."""
-    if args.slot:
-        return {slot(text): None for text in args.slot}, set()
-    records = [r for r in assembly.store.slots() if r.state is not State.RETIRED]
-    if args.resource_class:
-        records = [r for r in records if r.resource_class == args.resource_class]
-    return {r.slot: r.identity for r in records}, {r.resource_class for r in records}
-
-
-def _one(classes: set[str]) -> str:
-    if len(classes) > 1:
-        raise BadInputError(
-            f"flavors: expected one resource class, found {', '.join(sorted(classes))} enrolled; "
-            "name one with --resource-class"
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--alias", default=FlavorRequest.alias, help=f"default: {FlavorRequest.alias}"
         )
-    return next(iter(classes), _DEFAULT_CLASS)
+        parser.add_argument(
+            "--resource-class",
+            metavar="CLASS",
+            help=f"default: the enrolled slots', else {flavors.FlavorTerms.resource_class}",
+        )
+        parser.add_argument(
+            "--device-type",
+            choices=("type-PCI", "type-PF"),
+            default=FlavorRequest.device_type,
+            help="type-PF for drives with SR-IOV; default: type-PCI",
+        )
+        parser.add_argument(
+            "--numa-policy",
+            choices=("legacy", "preferred", "required", "socket"),
+            default=FlavorRequest.numa_policy,
+            help=f"default: {FlavorRequest.numa_policy}",
+        )
+        parser.add_argument(
+            "--flavor",
+            action="append",
+            default=[],
+            metavar="NAME:DRIVES:VCPUS:RAM:DISK",
+            help="instead of i1-45, i1-90 and i1-180; ram in MiB, disk in GiB; repeatable",
+        )
+        parser.add_argument(
+            "--property",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="another extra spec",
+        )
+        parser.add_argument(
+            "--slot",
+            action="append",
+            default=[],
+            metavar="SLOT",
+            help="HOST/PCI-ADDRESS for device_spec; repeatable; default: the enrolled slots",
+        )
+
+    def wish(self, args: argparse.Namespace) -> FlavorRequest:
+        """What is asked for. Raises :class:`BadInputError`."""
+        return FlavorRequest(
+            alias=args.alias,
+            resource_class=args.resource_class,
+            device_type=args.device_type,
+            numa_policy=args.numa_policy,
+            sizes=flavors.sizes(args.flavor),
+            extra_specs=_properties(args.property),
+            slots=tuple(map(slot, args.slot)),
+        )
 
 
-def _plain(option: str, text: str) -> str:
-    """A name that fits a line of nova.conf and an extra spec."""
-    if not text or not all(c.isascii() and (c.isalnum() or c in "._-") for c in text):
-        raise BadInputError(f"{option}: expected letters, digits, '.', '_' and '-', found {text!r}")
-    return text
+class _FlavorRows(Lister, _FlavorArguments):
+    """Flavors, one a line."""
+
+    def human(self, name: str, value: Any) -> Any:
+        return " ".join(f"{k}={v}" for k, v in value.items()) if name == "extra_specs" else value
+
+
+class FlavorList(_FlavorRows):
+    """List the flavors as they would be made."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        return rows_of(FlavorView, flavors.plan(self.plane, self.wish(parsed_args)))
+
+
+class FlavorCreate(_FlavorRows):
+    """Make the flavors in Nova; the same again changes nothing."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        return rows_of(FlavorView, flavors.make(self.plane, self.wish(parsed_args)))
+
+
+class FlavorConfig(ShowOne, _FlavorArguments):
+    """Print the lines of nova.conf that belong to the flavors, for each service and host."""
+
+    formatter_default = "value"
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Members:
+        texts = flavors.configuration(self.plane, self.wish(parsed_args))
+        if parsed_args.formatter in MACHINES:
+            return self.dict2columns(texts)
+        return self.dict2columns({name: _headed(name, text) for name, text in texts.items()})
+
+
+def _headed(name: str, text: str) -> Lines:
+    file = "placement.conf" if name == "placement" else "nova.conf"
+    return Lines(f"# {file} of {name}\n{text}")
 
 
 def _properties(texts: list[str]) -> dict[str, str]:
@@ -68,89 +126,3 @@ def _properties(texts: list[str]) -> dict[str, str]:
             raise BadInputError(f"--property: expected KEY=VALUE, found {text[:200]!r}")
         found[name] = value
     return found
-
-
-def _show(
-    terms: FlavorTerms, fates: dict[str, FlavorFate], texts: dict[str, str], form: str
-) -> None:
-    if form == "json":
-        show_json(
-            {
-                "flavors": [
-                    {**vars(size), "extra_specs": terms.specs(size), "fate": fates[size.name]}
-                    for size in terms.sizes
-                ],
-                "nova_conf": texts,
-            }
-        )
-        return
-    head = ("FLAVOR", "FATE", "DRIVES", "VCPUS", "RAM MiB", "DISK GiB", "EXTRA SPECS")
-    show_table(
-        head,
-        (
-            (
-                s.name,
-                fates[s.name],
-                s.drives,
-                s.vcpus,
-                s.ram,
-                s.disk,
-                " ".join(f"{name}={value}" for name, value in terms.specs(s).items()),
-            )
-            for s in terms.sizes
-        ),
-    )
-    for name, text in texts.items():
-        print(f"\n# {'placement.conf' if name == 'placement' else 'nova.conf'} of {name}")
-        for line in text.splitlines():
-            print(clean(line))
-
-
-def _arguments(parser: argparse.ArgumentParser) -> None:
-    plain = FlavorTerms()
-    parser.add_argument("--create", action="store_true", help="make them in Nova; idempotent")
-    parser.add_argument("--alias", default=plain.alias, help=f"default: {plain.alias}")
-    parser.add_argument(
-        "--resource-class",
-        metavar="CLASS",
-        help=f"default: the enrolled slots', else {plain.resource_class}",
-    )
-    parser.add_argument(
-        "--device-type",
-        choices=("type-PCI", "type-PF"),
-        default=plain.device_type,
-        help="type-PF for drives with SR-IOV; default: type-PCI",
-    )
-    parser.add_argument(
-        "--numa-policy",
-        choices=("legacy", "preferred", "required", "socket"),
-        default=plain.numa_policy,
-        help=f"default: {plain.numa_policy}",
-    )
-    parser.add_argument(
-        "--flavor",
-        action="append",
-        default=[],
-        metavar="NAME:DRIVES:VCPUS:RAM:DISK",
-        help="instead of i1-45, i1-90 and i1-180; ram in MiB, disk in GiB; repeatable",
-    )
-    parser.add_argument(
-        "--property", action="append", default=[], metavar="KEY=VALUE", help="another extra spec"
-    )
-    parser.add_argument(
-        "--slot",
-        action="append",
-        default=[],
-        metavar="SLOT",
-        help="HOST/PCI-ADDRESS for device_spec; repeatable; default: the enrolled slots",
-    )
-
-
-VERBS = (
-    Verb(
-        "flavors",
-        "print, or create, flavors with drives, and the nova.conf lines that belong to them",
-        _flavors,
-        _arguments,
-    ),
-)

@@ -1,4 +1,4 @@
-"""Verbs that run the service: the loop, the worker beside it, the database's schema."""
+"""``run`` and ``worker``: the service, and what it keeps beside itself."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from quarantine.cli.command import Verb
-from quarantine.cli.output import clean, show_json
-from quarantine.record.states import State
-from quarantine.record.store import Store
-from quarantine.rules.action import ServiceLimits
-from quarantine.service.container import Assembly
-from quarantine.service.inbound.intake import LANES, Lane, run
-from quarantine.service.reconciler import worst_case_detection
-from quarantine.service.safety import PASS
+from quarantine.cli.base import ControlCommand
+from quarantine.cli.output import clean
+
+if TYPE_CHECKING:
+    from quarantine.service.container import Assembly
 
 LOG = logging.getLogger(__name__)
 
@@ -97,7 +94,33 @@ class Supervisor:
             child.wait()
 
 
-def _run(assembly: Assembly, args: argparse.Namespace) -> int:
+class Run(ControlCommand):
+    """Run the service: the reconcile loop and the worker beside it."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from quarantine.service.container import Assembly
+
+        serve(Assembly(self.plane.files))
+
+
+class Worker(ControlCommand):
+    """Run only the worker that takes messages from hosts."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--parent", type=int, metavar="PID", help="end when this process is gone"
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from quarantine.service.container import Assembly
+
+        take_messages(lambda: Assembly(self.plane.files), parsed_args.parent)
+
+
+def serve(assembly: Assembly) -> None:
+    """The loop, the safety pass and the heads, each for ever; and the worker, in a process."""
+    from quarantine.service.safety import PASS
+
     conf = assembly.conf
     set_up_logging(conf.run.log_level)
     # All of it now: a service that cannot work says so at its start.
@@ -108,11 +131,9 @@ def _run(assembly: Assembly, args: argparse.Namespace) -> int:
     if conf.run.worker:
         supervisor = Supervisor(_worker_argv(assembly), conf.run.stop_timeout)
         supervisor.start()
-    used = len(assembly.store.slots(states=[State.IN_USE]))
     LOG.info(
         "running; %d slots in use, a release without a bell is seen after %.0f s at worst",
-        used,
-        worst_case_detection(ServiceLimits.from_conf(conf), used),
+        *assembly.detection(),
     )
     # It does nothing but wait and compare: whatever it is in the midst of may be left at a stop.
     threading.Thread(target=safety.run_forever, args=(stop,), name=PASS, daemon=True).start()
@@ -123,7 +144,6 @@ def _run(assembly: Assembly, args: argparse.Namespace) -> int:
         if supervisor is not None:
             supervisor.stop()
     LOG.info("stopped")
-    return 0
 
 
 def _worker_argv(assembly: Assembly) -> list[str]:
@@ -132,15 +152,18 @@ def _worker_argv(assembly: Assembly) -> list[str]:
     return [sys.executable, "-m", "quarantine.cli", *files, "worker", *parent]
 
 
-def _worker(assembly: Assembly, args: argparse.Namespace) -> int:
-    set_up_logging(assembly.conf.run.log_level)
+def take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None:
+    """What hosts say, in a thread for each lane; until it is stopped, or ``parent`` is gone."""
+    from quarantine.service.inbound.intake import LANES, Lane, run
+
+    set_up_logging(assembly().conf.run.log_level)
     stop = threading.Event()
     on_signals(stop.set)
-    if args.parent is not None:
-        threading.Thread(target=_leave_with, args=(args.parent,), daemon=True).start()
+    if parent is not None:
+        threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
     lanes = []
     for name, kinds in LANES.items():
-        own = Assembly(assembly.files)  # it is not thread safe
+        own = assembly()  # it is not thread safe
         lane = Lane(kinds, own.inbox, own.lists, own.store.host_names)
         lanes.append(threading.Thread(target=run, args=(lane, stop, name), name=name))
     for thread in lanes:
@@ -148,11 +171,6 @@ def _worker(assembly: Assembly, args: argparse.Namespace) -> int:
     LOG.info("worker ready, taking what hosts say")
     for thread in lanes:
         thread.join()
-    return 0
-
-
-def _worker_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--parent", type=int, metavar="PID", help="end when this process is gone")
 
 
 def _leave_with(parent: int) -> None:
@@ -171,29 +189,3 @@ def on_signals(action: Callable[[], None]) -> None:
 
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)
-
-
-def _upgrade(assembly: Assembly, args: argparse.Namespace) -> int:
-    store = Store.open(assembly.conf.database.url)
-    revision = store.migrate()
-    store.close()
-    if args.format == "json":
-        show_json({"revision": revision})
-    else:
-        print(f"the record's schema is at {revision}")
-    return 0
-
-
-VERBS = (
-    Verb(
-        "run", "run the service: the reconcile loop and the worker beside it", _run, formatted=False
-    ),
-    Verb(
-        "worker",
-        "only the worker that takes messages from hosts",
-        _worker,
-        _worker_arguments,
-        formatted=False,
-    ),
-    Verb("db upgrade", "bring the record's schema to this release's", _upgrade),
-)

@@ -18,9 +18,9 @@ OPTIONS: list[cfg.Opt] = [
         default=None,
         help="""
 File with an Ed25519 key (PKCS #8 PEM, readable by the service alone) that signs erase orders and
-tickets, made by nvme-quarantine keygen --output FILE. Hosts need its public half (nvme-quarantine
-public-key --orders), auditors do not: each certificate names it. Without it [evidence]signing_key
-signs orders and tickets too.
+tickets, made by nvme-quarantine key create --output FILE. Hosts need its public half, printed by
+nvme-quarantine key show --orders; auditors do not: each certificate names it. Without it
+[evidence]signing_key signs orders and tickets too.
 
 When to set it: before the first host is set up. Whoever has this key can have drives erased, and
 writes no certificate; and a change of [evidence]signing_key then needs nothing on any host. When to

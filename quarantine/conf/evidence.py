@@ -19,10 +19,10 @@ OPTIONS: list[cfg.Opt] = [
         default="/etc/nvme-quarantine/controller.pem",
         help="""
 File with the controller's Ed25519 key (PKCS #8 PEM, readable by the service alone), made by
-nvme-quarantine keygen. It signs erase orders and certificates. Hosts and auditors need its public
-half; its RFC 7638 thumbprint is the key id in every signature.
+nvme-quarantine key create. It signs erase orders and certificates. Hosts and auditors need its
+public half; its RFC 7638 thumbprint is the key id in every signature.
 
-When to change: when keys are kept elsewhere. To replace the key, run nvme-quarantine rotate-key
+When to change: when keys are kept elsewhere. To replace the key, run nvme-quarantine key rotate
 first.
 """,
     ),
@@ -32,9 +32,9 @@ first.
         item_type=cfg.types.String(),
         help="""
 Files with the public halves (JWK) of signing keys that were replaced without nvme-quarantine
-rotate-key, separated by commas, as nvme-quarantine public-key printed them. They verify older
+key rotate, separated by commas, as nvme-quarantine key show printed them. They verify older
 certificates where no --key is given, at any place of the chain; nothing is signed with them. Only
-after a key that is named here, or that rotate-key replaced, may another one certify.
+after a key that is named here, or that key rotate replaced, may another one certify.
 
 When to set it: when an earlier release replaced the signing key, or when the signing key is lost.
 Never remove one that signed a certificate: that certificate would be called forged.
@@ -56,8 +56,9 @@ When to change: to have them on storage that is backed up, or that can only be a
         help="""
 Directory where the running service writes a signed head of the chain of certificates each day
 (UTC): its last certificate, as YYYY-MM-DD.head.jws. The same goes to syslog in one line (facility
-daemon, level notice). With a head that was kept elsewhere, nvme-quarantine ledger --heads finds
-certificates that were cut off or written anew since, also by somebody who has the signing key.
+daemon, level notice). With a head that was kept elsewhere, nvme-quarantine ledger verify --heads
+finds certificates that were cut off or written anew since, also by somebody who has the signing
+key.
 
 When to change: to have them on storage that is copied away, or that can only be appended to.
 """,

@@ -142,7 +142,7 @@ def append(
     if certificate.key and signs is not None and signs not in known:
         raise UnavailableError(
             f"certificate chain: expected the signing key {signs}, found {certificate.key}; set "
-            "[evidence]signing_key to the former and restart; 'nvme-quarantine rotate-key' has "
+            "[evidence]signing_key to the former and restart; 'nvme-quarantine key rotate' has "
             "another one follow it, or, where it is lost, its public half in [evidence]former_keys"
         )
     end = "" if last is None else last.digest

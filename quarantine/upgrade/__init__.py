@@ -1,1 +1,1 @@
-"""``upgrade-check``: what in Nova's configuration, in Placement or on hosts leaks or breaks."""
+"""``upgrade check``: what in Nova's configuration, in Placement or on hosts leaks or breaks."""

@@ -173,7 +173,7 @@ ALIAS_CHECKS: Final = (
         (),
         "Servers with such a flavor find no valid host, or nobody can ask for the drives.",
         "Name the device_spec's resource_class in the alias, and no trait that the line lacks; "
-        "'nvme-quarantine flavors' prints both.",
+        "'nvme-quarantine flavor config' prints both.",
         _reach,
     ),
 )

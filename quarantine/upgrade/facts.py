@@ -1,4 +1,4 @@
-"""What upgrade-check knows when it judges: everything was read before, nothing is read here."""
+"""What an upgrade check knows when it judges: everything was read before, nothing is read here."""
 
 from __future__ import annotations
 

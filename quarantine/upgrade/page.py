@@ -6,15 +6,15 @@ from quarantine.upgrade.catalogue import CHECKS
 from quarantine.upgrade.finding import Check
 
 _HEAD = """\
-# upgrade-check
+# upgrade check
 
-`nvme-quarantine upgrade-check` reads nova.conf files, Placement, the control plane's record and the
+`nvme-quarantine upgrade check` reads nova.conf files, Placement, the control plane's record and the
 hosts' last words, changes nothing, and names what would leak a drive to the next tenant or break.
 Run it before drives are handed to Nova, before and after every upgrade and every change of Nova's
 configuration, and from a timer.
 
 ```
-nvme-quarantine upgrade-check \\
+nvme-quarantine upgrade check \\
     --nova-conf api=/etc/nova/nova.conf --nova-conf scheduler=/etc/nova/nova.conf \\
     --nova-conf conductor=/etc/nova/nova.conf --nova-conf placement=/etc/placement/placement.conf \\
     --nova-conf compute=compute.conf --nova-conf compute@cmp7=cmp7.conf \\

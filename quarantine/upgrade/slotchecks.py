@@ -169,8 +169,8 @@ SLOT_CHECKS: Final = (
         (5, 6, 26),
         "Somebody lowered reserved by hand, or Placement was restored from a backup: the drive is, "
         "or will be after the next delete, on offer with a tenant's data.",
-        "Start the service (nvme-quarantine run) or 'nvme-quarantine reconcile': it reserves it; "
-        "find out who lowered it.",
+        "Start the service (nvme-quarantine run) or 'nvme-quarantine slot reconcile': it reserves "
+        "it; find out who lowered it.",
         _unlocked,
         of_slots=True,
     ),
@@ -180,8 +180,8 @@ SLOT_CHECKS: Final = (
         FindingLevel.FAILURE,
         (6,),
         "reserved alone is forgotten with the provider, and one mistaken inventory set frees it.",
-        "Start the service (nvme-quarantine run) or 'nvme-quarantine reconcile': it takes custody "
-        "again.",
+        "Start the service (nvme-quarantine run) or 'nvme-quarantine slot reconcile': it takes "
+        "custody again.",
         _no_custody,
         of_slots=True,
     ),
@@ -191,7 +191,7 @@ SLOT_CHECKS: Final = (
         FindingLevel.FAILURE,
         (22, 23),
         "Nobody has erased it: the next tenant gets it as it came.",
-        "nvme-quarantine enrol --host HOST --profile NAME; it is reserved first.",
+        "nvme-quarantine slot enrol --host HOST --profile NAME; it is reserved first.",
         lambda facts: _strangers(facts, offered=True),
         of_slots=True,
     ),
@@ -201,7 +201,7 @@ SLOT_CHECKS: Final = (
         FindingLevel.WARNING,
         (),
         "Nova reserves it when it is used, and nobody ever gives it back.",
-        "nvme-quarantine enrol --host HOST --profile NAME; a used one is not touched.",
+        "nvme-quarantine slot enrol --host HOST --profile NAME; a used one is not touched.",
         lambda facts: _strangers(facts, offered=False),
         of_slots=True,
     ),

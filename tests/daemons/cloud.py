@@ -117,7 +117,7 @@ class Cloud:
         for service in (self.placement, self.redis, self.nova):
             self._stack.enter_context(service)
         self.nova.start_computes(dict.fromkeys(HOSTS, ADDRESSES))
-        controller = self.cli("keygen")
+        controller = self.cli("key", "create")
         self.cli("db", "upgrade")
         profile = self.directory / "profile.json"
         profile.write_bytes(codec.canonical(PROFILE))
@@ -126,7 +126,7 @@ class Cloud:
             self.cli("host", "register", str(eraser.card))
             eraser.trust(controller)
             self._stack.enter_context(eraser)
-        self.cli("enrol", "--all", "--profile", PROFILE.name)
+        self.cli("slot", "enrol", "--all", "--profile", PROFILE.name)
         self._store = Store.open(f"sqlite:///{self.directory}/record.sqlite")
         self._stack.callback(self._store.close)
         self._stack.enter_context(self.control)
@@ -271,7 +271,7 @@ class Cloud:
                     certified = False
                 elif row.target in (State.RELEASED, State.QUARANTINED):
                     certified = False
-        self.cli("ledger")
+        self.cli("ledger", "verify")
 
     def diagnostics(self) -> list[tuple[str, str]]:
         """What to read after a failure."""

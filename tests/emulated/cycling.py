@@ -195,7 +195,9 @@ class Floor:
         self.site.wait([self.drive], [State.AVAILABLE, State.HELD, State.RETIRED], seconds=PATIENCE)
         if self.site.slot(self.drive).state is State.HELD:
             slot = f"{self.drive.host}/{self.drive.address}"
-            self.site.cli("release", slot, "--reason", f"another test {secrets.token_hex(2)}")
+            self.site.cli(
+                "slot", "release", slot, "--reason", f"another test {secrets.token_hex(2)}"
+            )
             self.site.wait([self.drive], [State.AVAILABLE], seconds=PATIENCE)
 
     def _put_back(self) -> None:

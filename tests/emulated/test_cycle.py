@@ -127,7 +127,7 @@ def test_the_whole_cycle(floor: Floor) -> None:
 def _verify_offline(site: Site, digest: str) -> None:
     """With the public key alone: no configuration, no database, no network."""
     key = site.directory / "auditor.jwk"
-    key.write_text(site.cli("public-key"))
+    key.write_text(site.cli("key", "show"))
     file = site.directory / "certificates" / f"{digest}.json"
     argv = ["certificate", "verify", "--key", str(key), "-f", "json"]
     (found,) = json.loads(site.bare_cli(*argv, str(file)))

@@ -181,7 +181,7 @@ class Site:
         """Start the services and the control plane, with its own fresh key."""
         self.placement.start()
         self.nova_api.start()
-        self.cli("keygen")
+        self.cli("key", "create")
         self.cli("db", "upgrade")
         self._write_accounts()
         self.redis.start()
@@ -251,7 +251,7 @@ class Site:
         compute.run(["nvme-eraser", "host-setup", *(f"--pci={slot}" for slot in slots)])
         compute.run(["udevadm", "control", "--reload"])
         compute.run(["nvme-eraser", "keygen", "--host", compute.name, "--state-dir", STATE_DIR])
-        compute.put(f"{STATE_DIR}/controller.jwk", self.cli("public-key").encode())
+        compute.put(f"{STATE_DIR}/controller.jwk", self.cli("key", "show").encode())
         self.nova_api.add_host(compute.name)
         card = self.directory / f"{compute.name}.json"
         card.write_bytes(compute.get(f"{STATE_DIR}/host.json"))
@@ -281,7 +281,9 @@ class Site:
 
     def enrol(self, drive: RackDrive, profile: str = PROFILE) -> None:
         """Enrol the slot that a drive sits in."""
-        self.cli("enrol", "--host", drive.host, "--pci", drive.address, "--profile", profile)
+        self.cli(
+            "slot", "enrol", "--host", drive.host, "--pci", drive.address, "--profile", profile
+        )
 
     def bell(self, host: str) -> None:
         """Ring for all slots of a host."""

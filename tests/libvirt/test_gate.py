@@ -28,7 +28,7 @@ def test_a_certified_drive_starts_one_guest_once(host: Host) -> None:
 
     said = host.refused(first)
     assert drive.address in said
-    assert "nvme-quarantine release" in said
+    assert "nvme-quarantine slot release" in said
     assert host.bound(drive) == ["nvme"]
 
     (certified,) = host.control.erase(drive)

@@ -276,12 +276,12 @@ class TestCommand:
         profile = tmp_path / "profile.json"
         profile.write_bytes(codec.canonical(PROFILE))
         head = ["--config-file", str(conf)]
-        assert cli.main([*head, "keygen"]) == 0
+        assert cli.main([*head, "key", "create"]) == 0
         assert cli.main([*head, "profile", "approve", str(profile), "--by", "Ada"]) == 0
         capsys.readouterr()
 
         def call(*words: str) -> tuple[int, str, str]:
-            code = cli.main([*head, "enrol", "--profile", PROFILE.name, *words])
+            code = cli.main([*head, "slot", "enrol", "--profile", PROFILE.name, *words])
             out = capsys.readouterr()
             return code, out.out, out.err
 

@@ -135,7 +135,7 @@ class Deployment:
             "[erase]\nresend_after = 2\nretry_in_use_after = 1\n"
         )
         self.cli("db", "upgrade", "-f", "json")
-        self.controller = PublicKey.from_jwk(self.cli("keygen"), "controller")
+        self.controller = PublicKey.from_jwk(self.cli("key", "create"), "controller")
         card = {"host": self.slot.host, "incarnation": INCARNATION, "key": self.host.public.jwk()}
         (self.directory / "host.json").write_bytes(codec.canonical(card))
         self.cli("host", "register", self.directory / "host.json", "-f", "json")
@@ -184,7 +184,7 @@ class Deployment:
 
     def enrol(self) -> None:
         self.cli(
-            *("enrol", "--host", self.slot.host, "--pci", ADDRESS),
+            *("slot", "enrol", "--host", self.slot.host, "--pci", ADDRESS),
             *("--profile", PROFILE.name, "-f", "json"),
         )
 

@@ -149,9 +149,9 @@ def test_with_the_program(tsa: Tsa, tmp_path: Path, capsys: pytest.CaptureFixtur
 
     assert run("db", "upgrade")[0] == 0
     (tmp_path / "controller.pem").write_bytes(KEY.pem())
-    code, shown = run("head")
+    code, shown = run("ledger", "head")
     assert code == 0
-    asked = ("ledger", "--heads", directory, "--tsa-ca", tsa.ca)
+    asked = ("ledger", "verify", "--heads", directory, "--tsa-ca", tsa.ca)
     code, found = run(*asked)
     assert (code, list(found["stamped"])) == (0, [shown["file"]])
     stamp = stamp_of(Path(shown["file"]))
@@ -170,7 +170,7 @@ def test_a_stamp_that_is_older_than_its_head_is_told(
     """Either clock is wrong, or somebody's word is; both names of a time cannot hold."""
     key = tmp_path / "controller.jwk"
     key.write_text(json.dumps(KEY.public.jwk()))
-    words = ["ledger", str(tmp_path / "none.json"), "--key", str(key), "--heads",
+    words = ["ledger", "verify", str(tmp_path / "none.json"), "--key", str(key), "--heads",
              str(heads.directory), "--tsa-ca", str(tsa.ca), "-f", "json"]  # fmt: skip
     for ahead, told in ((timedelta(), False), (timedelta(days=2), True)):
         heads.clock = lambda ahead=ahead: datetime.now(UTC) + ahead  # type: ignore[misc]

@@ -157,7 +157,7 @@ def test_the_command(pool: Pool, tmp_path: Path, capsys: pytest.CaptureFixture[s
     pool.put_reserved(0)
     conf = tmp_path / "control.conf"
     conf.write_text(f"[database]\nurl = {pool.database}\n[placement]\ncloud = lab\n")
-    words = ["--config-file", str(conf), "upgrade-check", "--host", pool.slot.host, "-f", "json"]
+    words = ["--config-file", str(conf), "upgrade", "check", "--host", pool.slot.host, "-f", "json"]
     assert cli.main(words) == 2
     checks = {check["check"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     assert checks["reserved"]["result"] == "failure"

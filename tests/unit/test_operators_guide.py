@@ -17,7 +17,6 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from eraser import cli as eraser_cli
 from eraser.protocol.transport.signing import PrivateKey
 from qualify import VERSION as BENCH_VERSION
 from qualify import cli as bench_cli
+from quarantine.cli.app import Shell
 from quarantine.errors import UnavailableError
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import Link
@@ -73,15 +73,26 @@ class Command:
         return cls(tuple(words), user, output) if words else None
 
 
-_control = cache(quarantine.cli.parser)
+def reads(words: tuple[str, ...]) -> bool:
+    """Has one of our programs read its arguments by its real parser; False for other programs.
+
+    Raises ``BadInputError`` or ``SystemExit`` for what it does not take.
+    """
+    if words[0] == "nvme-quarantine":
+        shell = Shell()
+        shell.options = shell.parser.parse_args(words[1:])
+        shell.parsed(shell.options.command)
+        return True
+    found = parser_of(words)
+    if found is not None:
+        found[0].parse_args(list(found[1]))
+    return found is not None
 
 
 def parser_of(words: tuple[str, ...]) -> tuple[argparse.ArgumentParser, tuple[str, ...]] | None:
-    """The real parser of one of our programs, and what it is given; None for other programs."""
+    """The real parser of a program with one, and what it is given; None for other programs."""
     if words[1:3] == ("-m", "nova_patch"):
         return nova_patch.__main__._parser(), words[3:]
-    if words[0] == "nvme-quarantine":
-        return _control(), words[1:]
     for name, cli in (("nvme-eraser", eraser_cli), ("nvme-bench", bench_cli)):
         if words[0] == name:
             if words[1] not in cli.VERBS:
@@ -103,10 +114,7 @@ def in_pages() -> Iterator[tuple[str, str]]:
 def test_a_command_of_the_docs_is_one(page: str, line: str) -> None:
     command = Command.read(line)
     assert command is not None
-    found = parser_of(command.words)
-    assert found is not None, f"{page}: not one of our programs"
-    parser, rest = found
-    parser.parse_args(list(rest))
+    assert reads(command.words), f"{page}: not one of our programs"
 
 
 def wheel() -> set[str]:
@@ -222,9 +230,7 @@ class Machine:
         argv = shlex.split(settings["ExecStart"])
         program = Path(argv[0]).name
         self.need(argv[0])
-        found = parser_of((program, *argv[1:]))
-        assert found is not None
-        found[0].parse_args(list(found[1]))
+        assert reads((program, *argv[1:]))
         for option, value in pairwise(argv):
             if option == "--config-file":
                 self.need(value)
@@ -240,15 +246,15 @@ class Machine:
     def _nvme_quarantine(self, command: Command, words: list[str]) -> None:
         conf = "/etc/nvme-quarantine/nvme-quarantine.conf"
         assert command.user == "nvme-quarantine", "root's files are not the service's"
-        if words[0] == "keygen":
-            key = words[2] if words[1:2] == ["--output"] else "/etc/nvme-quarantine/controller.pem"
+        if words[:2] == ["key", "create"]:
+            key = words[3] if words[2:3] == ["--output"] else "/etc/nvme-quarantine/controller.pem"
             assert key not in self.files, "never overwritten"
             self.files[key] = "key"
-        elif words[0] == "rotate-key":
+        elif words[:2] == ["key", "rotate"]:
             self.need("/etc/nvme-quarantine/controller.pem")
-            self.need(words[2])
+            self.need(words[3])
             self.need("record")
-        elif words[0] == "public-key":
+        elif words[:2] == ["key", "show"]:
             self.need("/etc/nvme-quarantine/controller.pem")
         elif words[:2] == ["db", "upgrade"]:
             self.files["record"] = "record"
@@ -315,7 +321,7 @@ def test_a_step_that_comes_too_early_is_found() -> None:
     machine = Machine({WHEEL: "wheel"})
     follow(machine, first)
     with pytest.raises(AssertionError, match="no user nvme-quarantine yet"):
-        follow(machine, ["runuser -u nvme-quarantine -- nvme-quarantine keygen"])
+        follow(machine, ["runuser -u nvme-quarantine -- nvme-quarantine key create"])
 
 
 def test_every_unit_is_in_the_wheel_and_starts_a_program_of_it() -> None:
@@ -386,7 +392,7 @@ def test_the_recipe_for_another_signing_key_keeps_older_certificates(
     control_plane: Played, tmp_path: Path
 ) -> None:
     pem, pem_2 = (control_plane.etc / f"controller{end}.pem" for end in ("", "-2"))
-    assert control_plane.ours("keygen") == control_plane.ours("db", "upgrade") == 0
+    assert control_plane.ours("key", "create") == control_plane.ours("db", "upgrade") == 0
     first = issue(Link(), key=PrivateKey.from_pem(pem.read_bytes(), "old"))
     for line in next(blocks(GUIDE, "Another signing key")):
         control_plane.line(line)
@@ -401,7 +407,7 @@ def test_the_recipe_for_another_signing_key_keeps_older_certificates(
     files = [tmp_path / f"{signed.digest}.json" for signed in (first, second)]
     for file, signed in zip(files, (first, second), strict=True):
         file.write_bytes(certificate.document(signed))
-    chain = ("ledger", *map(str, files))
+    chain = ("ledger", "verify", *map(str, files))
     key = ("--key", str(tmp_path / "controller.jwk"))
     assert control_plane.ours(*chain, *key, "--rotations", str(turned)) == 0
     assert control_plane.ours(*chain, *key) == 7
@@ -455,7 +461,7 @@ def kept(tmp_path: Path) -> Kept:
         f"certificates_dir = {var}/certificates\nheads_dir = {var}/heads\n"
     )
     plane = Played(etc)
-    assert plane.ours("keygen") == plane.ours("db", "upgrade") == 0
+    assert plane.ours("key", "create") == plane.ours("db", "upgrade") == 0
     return Kept(plane, var)
 
 
@@ -474,7 +480,7 @@ def test_the_recipes_of_backup_and_restore_lose_nothing_in_silence(
         plane.line(line)
     newer = kept.key("controller-2")
     third = kept.grow(second, newer)
-    assert plane.ours("certificate", "export") == plane.ours("head") == 0
+    assert plane.ours("certificate", "export") == plane.ours("ledger", "head") == 0
     shutil.copytree(kept.var, elsewhere, ignore=shutil.ignore_patterns("record.db*"))
     newer_pem = (plane.etc / "controller-2.pem").read_bytes()
     shutil.rmtree(kept.var)
@@ -483,9 +489,9 @@ def test_the_recipes_of_backup_and_restore_lose_nothing_in_silence(
     for line in restore:  # among them 'ledger': what came back is a whole chain
         plane.line(line)
     assert [words[0] for words in plane.services] == ["stop", "start"] * 3
-    assert plane.ours("ledger", "--contains", first.digest) == 0
-    assert plane.ours("ledger", "--contains", third.digest) == 7
-    assert plane.ours("ledger", "--heads", str(elsewhere / "heads")) == 7
+    assert plane.ours("ledger", "verify", "--contains", first.digest) == 0
+    assert plane.ours("ledger", "verify", "--contains", third.digest) == 7
+    assert plane.ours("ledger", "verify", "--heads", str(elsewhere / "heads")) == 7
     # The newer key is not the one that this record expects, until the operator says so.
     old = kept.key().public
     with pytest.raises(UnavailableError, match=old.thumbprint):
@@ -496,7 +502,7 @@ def test_the_recipes_of_backup_and_restore_lose_nothing_in_silence(
         conf.write(f"[evidence]\nsigning_key = {plane.etc}/controller-2.pem\n")
         conf.write(f"former_keys = {plane.etc}/former.jwk\n")
     other = kept.grow(first, newer, (old.thumbprint,))
-    assert plane.ours("ledger") == plane.ours("certificate", "export") == 0
+    assert plane.ours("ledger", "verify") == plane.ours("certificate", "export") == 0
     # Over all files an auditor sees both branches, and each certificate holds.
     for file in (elsewhere / "certificates").glob("*.json"):
         shutil.copy(file, kept.var / "certificates")
@@ -504,5 +510,8 @@ def test_the_recipes_of_backup_and_restore_lose_nothing_in_silence(
     files = sorted((kept.var / "certificates").glob("*.json"))
     assert {file.stem for file in files} == {one.digest for one in (first, second, third, other)}
     assert plane.ours("certificate", "verify", *map(str, files)) == 0
-    assert plane.ours("ledger", str(kept.var / "certificates"), output=tmp_path / "said") == 7
+    assert (
+        plane.ours("ledger", "verify", str(kept.var / "certificates"), output=tmp_path / "said")
+        == 7
+    )
     assert "the chain forks" in (tmp_path / "said").read_text()

@@ -113,12 +113,12 @@ class HeadDirectory:
         try:
             kept = head.read(before.read_bytes(), [self.key.public], str(before))
         except BadInputError:
-            return ""  # of a former key, or damaged: 'ledger --heads' tells
+            return ""  # of a former key, or damaged: 'ledger verify --heads' tells
         if not kept.digest or self.store.certificate(kept.digest) is not None:
             return ""
         return (
             f"the record is without certificate {kept.position} {kept.digest}, its end on "
-            f"{kept.day}: was the database set back? 'nvme-quarantine ledger --heads "
+            f"{kept.day}: was the database set back? 'nvme-quarantine ledger verify --heads "
             f"{self.directory}' names what is missing"
         )
 

@@ -101,7 +101,7 @@ class EraserStandIn(ServiceProcess):
         )
 
     def trust(self, controller: str) -> None:
-        """The control plane's public key, as ``nvme-quarantine public-key`` prints it."""
+        """The control plane's public key, as ``nvme-quarantine key show`` prints it."""
         (self.directory / "controller.jwk").write_text(controller)
 
 

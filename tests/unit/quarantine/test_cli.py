@@ -19,12 +19,12 @@ from eraser.protocol.policy import Method, Policy, Quirk
 from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
-from quarantine.cli import certificates
 from quarantine.cli.service import set_up_logging
 from quarantine.errors import BadInputError
 from quarantine.evidence import attestations, certificate
 from quarantine.evidence.certificate import Link
 from quarantine.evidence.sections import Issuer
+from quarantine.operations import certificates
 from quarantine.record.facts import NewCertificate, SlotChanges
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
@@ -65,7 +65,7 @@ def run(conf: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
 def ready(run: Cli) -> Cli:
     """A control plane with a key and an empty record."""
     assert run("db", "upgrade")[0] == 0
-    assert run("keygen")[0] == 0
+    assert run("key", "create")[0] == 0
     return run
 
 
@@ -112,30 +112,30 @@ def enrolled(conf: Path) -> Store:
 )
 def test_a_malformed_configuration(run: Cli, conf: Path, text: str, words: str) -> None:
     conf.write_text(text, encoding="latin-1")
-    refused(run("slots"), 2, words)
+    refused(run("slot", "list"), 2, words)
     assert sorted(path.name for path in conf.parent.iterdir()) == [conf.name]
 
 
 def test_a_configuration_that_is_not_there(run: Cli, conf: Path) -> None:
     conf.unlink()
-    refused(run("slots"), 2, str(conf))
+    refused(run("slot", "list"), 2, str(conf))
 
 
 def test_a_record_without_a_schema(run: Cli) -> None:
-    refused(run("slots"), 6, "db upgrade")
+    refused(run("slot", "list"), 6, "db upgrade")
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("slots", "--foo"),
-        ("slots", "--state", "gone"),
-        ("slots", "-f", "xml"),
+        ("slot", "list", "--foo"),
+        ("slot", "list", "--state", "gone"),
+        ("slot", "list", "-f", "xml"),
         ("frobnicate",),
         ("host",),
         (),
-        ("release", str(SLOT)),
-        ("enrol", "--host", "cmp1"),
+        ("slot", "release", str(SLOT)),
+        ("slot", "enrol", "--host", "cmp1"),
     ],
 )
 def test_malformed_options(ready: Cli, words: tuple[str, ...]) -> None:
@@ -146,7 +146,7 @@ def test_help_says_what_exit_codes_mean(capsys: pytest.CaptureFixture[str]) -> N
     for words in (["--help"], ["certificate", "verify", "--help"]):
         with pytest.raises(SystemExit) as ended:
             cli.main(words)
-        assert ended.value.code == 0
+        assert not ended.value.code
         out = capsys.readouterr().out
         assert "exit codes:" in out
         assert "a certificate or the chain" in out
@@ -155,20 +155,23 @@ def test_help_says_what_exit_codes_mean(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("show", "cmp1"), "slot"),
-        (("show", "cmp1/nonsense"), "PCI address"),
-        (("show", "../etc/0000:01:00.0"), "host name"),
-        (("show", "cmp1/0000:09:00.0"), "enrolled"),
-        (("history", "cmp1/0000:09:00.0"), "enrolled"),
-        (("hold", "cmp1/0000:09:00.0", "--reason", "x"), "enrolled"),
+        (("slot", "show", "cmp1"), "slot"),
+        (("slot", "show", "cmp1/nonsense"), "PCI address"),
+        (("slot", "show", "../etc/0000:01:00.0"), "host name"),
+        (("slot", "show", "cmp1/0000:09:00.0"), "enrolled"),
+        (("slot", "history", "cmp1/0000:09:00.0"), "enrolled"),
+        (("slot", "hold", "cmp1/0000:09:00.0", "--reason", "x"), "enrolled"),
         (("host", "show", "cmp9"), "registered"),
         (("host", "remove", "cmp9"), "registered"),
         (("profile", "show", "p"), "approved"),
         (("policy", "show", "p"), "approved"),
         (("certificate", "show", "0" * 64), "record"),
         (("certificate", "html", "cmp1/0000:01:00.0"), "record"),
-        (("enrol", "--host", "cmp1", "--pci", "x", "--profile", "p"), "PCI address"),
-        (("enrol", "--host", "cmp1", "--pci", "0000:01:00.0", "--profile", "p"), "approved"),
+        (("slot", "enrol", "--host", "cmp1", "--pci", "x", "--profile", "p"), "PCI address"),
+        (
+            ("slot", "enrol", "--host", "cmp1", "--pci", "0000:01:00.0", "--profile", "p"),
+            "approved",
+        ),
     ],
 )
 def test_names_that_mean_nothing(ready: Cli, words: tuple[str, ...], complaint: str) -> None:
@@ -241,16 +244,16 @@ def test_documents_are_approved_by_a_person(ready: Cli, tmp_path: Path) -> None:
 
 
 def test_a_key_is_private_and_never_overwritten(run: Cli, tmp_path: Path) -> None:
-    code, out, _err = run("keygen")
+    code, out, _err = run("key", "create")
     file = tmp_path / "controller.pem"
     assert code == 0
     assert "d" not in json.loads(out)
     assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
     before = file.read_bytes()
-    refused(run("keygen"), 2, "move the old one away")
+    refused(run("key", "create"), 2, "move the old one away")
     assert file.read_bytes() == before
-    assert json.loads(run("public-key")[1]) == json.loads(out)
-    refused(run("keygen", "--output", tmp_path / "no" / "key"), 2, "keygen")
+    assert json.loads(run("key", "show")[1]) == json.loads(out)
+    refused(run("key", "create", "--output", tmp_path / "no" / "key"), 2, "key create")
 
 
 def test_a_key_that_root_makes_is_its_service_s(
@@ -259,7 +262,7 @@ def test_a_key_that_root_makes_is_its_service_s(
     given: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(os, "fchown", lambda _file, user, group: given.append((user, group)))
-    code, _out, err = run("keygen")
+    code, _out, err = run("key", "create")
     there = tmp_path.stat()
     assert (code, given) == (0, [(there.st_uid, there.st_gid)])
     assert f"{tmp_path}/controller.pem has mode 0600" in err
@@ -268,15 +271,15 @@ def test_a_key_that_root_makes_is_its_service_s(
 
 def test_slots_are_shown_without_cloud_or_broker(ready: Cli, conf: Path) -> None:
     enrolled(conf)
-    found = json.loads(ready("slots", "-f", "json")[1])
+    found = json.loads(ready("slot", "list", "-f", "json")[1])
     assert [(one["slot"], one["state"]) for one in found] == [(str(SLOT), "quarantined")]
     assert "order_token" not in found[0]
-    assert IDENTITY.serial in ready("slots")[1]
-    assert "quarantined" in ready("show", SLOT)[1]
-    events = [row["event"] for row in json.loads(ready("history", SLOT, "-f", "json")[1])]
+    assert IDENTITY.serial in ready("slot", "list")[1]
+    assert "quarantined" in ready("slot", "show", SLOT)[1]
+    events = [row["event"] for row in json.loads(ready("slot", "history", SLOT, "-f", "json")[1])]
     assert events[:2] == ["enrolled_free", "custody_taken"]
-    assert "custody_taken" in ready("history", SLOT)[1]
-    assert json.loads(ready("slots", "--state", "held", "-f", "json")[1]) == []
+    assert "custody_taken" in ready("slot", "history", SLOT)[1]
+    assert json.loads(ready("slot", "list", "--state", "held", "-f", "json")[1]) == []
 
 
 def test_a_serial_cannot_move_the_cursor(ready: Cli, conf: Path) -> None:
@@ -286,7 +289,14 @@ def test_a_serial_cannot_move_the_cursor(ready: Cli, conf: Path) -> None:
         type(IDENTITY), {**codec.plain(IDENTITY), "serial": "\x1b[2J\n../x"}, "identity"
     )
     store.amend(record, SlotChanges(identity=evil))
-    for words in (("slots",), ("show", SLOT), ("slots", "-f", "json")):
+    for words in (
+        (
+            "slot",
+            "list",
+        ),
+        ("slot", "show", SLOT),
+        ("slot", "list", "-f", "json"),
+    ):
         out = ready(*words)[1]
         assert "\x1b" not in out
         assert "../x" in out
@@ -294,20 +304,22 @@ def test_a_serial_cannot_move_the_cursor(ready: Cli, conf: Path) -> None:
 
 def test_a_decision_is_recorded_although_placement_is_away(ready: Cli, conf: Path) -> None:
     store = enrolled(conf)
-    code, _out, err = ready("hold", SLOT, "--reason", "smoke in the rack")
+    code, _out, err = ready("slot", "hold", SLOT, "--reason", "smoke in the rack")
     assert code == 0
     assert err.count("\n") == 1
     assert "no-such-cloud" in err
     record = store.slots()[0]
     assert (record.state, record.reason) == (State.HELD, "smoke in the rack")
-    refused(ready("hold", SLOT, "--reason", "again"), 4, "is held already (smoke in the rack)")
-    refused(ready("release", SLOT, "--reason", " "), 4, "reason")
-    assert ready("release", SLOT, "--reason", "looked at")[0] == 0
+    refused(
+        ready("slot", "hold", SLOT, "--reason", "again"), 4, "is held already (smoke in the rack)"
+    )
+    refused(ready("slot", "release", SLOT, "--reason", " "), 4, "reason")
+    assert ready("slot", "release", SLOT, "--reason", "looked at")[0] == 0
     assert store.slots()[0].state is State.RELEASED
-    assert ready("retire", SLOT, "--reason", "worn")[0] == 0
+    assert ready("slot", "retire", SLOT, "--reason", "worn")[0] == 0
     assert store.slots()[0].state is State.RETIRED
-    refused(ready("retire", SLOT, "--reason", "again"), 4, "is retired already (worn)")
-    refused(ready("hold", SLOT, "--reason", "again"), 4, "is retired already (worn)")
+    refused(ready("slot", "retire", SLOT, "--reason", "again"), 4, "is retired already (worn)")
+    refused(ready("slot", "hold", SLOT, "--reason", "again"), 4, "is retired already (worn)")
 
 
 def test_a_slot_in_use_is_not_held_and_the_answer_says_why(ready: Cli, conf: Path) -> None:
@@ -318,28 +330,30 @@ def test_a_slot_in_use_is_not_held_and_the_answer_says_why(ready: Cli, conf: Pat
     server = "22222222-2222-4222-8222-222222222222"
     record = store.amend(record, SlotChanges(consumer=server))
     for verb in ("hold", "retire"):
-        refused(ready(verb, SLOT, "--reason", "x"), 4, f"server {server} has the drive")
+        refused(ready("slot", verb, SLOT, "--reason", "x"), 4, f"server {server} has the drive")
     assert store.slots()[0] == record
     store.transition(record, Event.RELEASE_SEEN, reason="gone")
     record = store.transition(store.slots()[0], Event.CUSTODY_TAKEN)
     changes = SlotChanges(order_id="o", nonce="n", identity=IDENTITY)
     store.transition(record, Event.ORDERED, changes=changes)
     refused(
-        ready("retire", SLOT, "--reason", "x"), 4, "it is erasing: hold it first, then retire it"
+        ready("slot", "retire", SLOT, "--reason", "x"),
+        4,
+        "it is erasing: hold it first, then retire it",
     )
-    assert ready("hold", SLOT, "--reason", "x")[0] == 0
+    assert ready("slot", "hold", SLOT, "--reason", "x")[0] == 0
 
 
 def test_a_drive_exchanged_on_purpose_is_accepted_by_a_person(ready: Cli, conf: Path) -> None:
     store = enrolled(conf)
-    words = ("release", SLOT, "--reason", "exchanged", "--new-drive")
+    words = ("slot", "release", SLOT, "--reason", "exchanged", "--new-drive")
     refused(ready(*words), 4, "held")
     assert store.slots()[0].identity == IDENTITY
     tenant = SlotChanges(consumer="a-tenant-of-the-old-drive")
     held = store.transition(
         store.slots()[0], Event.HELD, reason="the drive changed", changes=tenant
     )
-    refused(ready("release", SLOT, "--reason", " ", "--new-drive"), 4, "reason")
+    refused(ready("slot", "release", SLOT, "--reason", " ", "--new-drive"), 4, "reason")
     assert store.slots()[0] == held
     assert ready(*words)[0] == 0
     record = store.slots()[0]
@@ -362,7 +376,7 @@ def test_a_new_drive_is_not_taken_from_a_word_of_before_the_exchange(
             "cmp1", sequence, Hello("cmp1", "incarnation-00001", sequence, "1", seen, ())
         )
 
-    words = ("release", SLOT, "--reason", "exchanged", "--new-drive")
+    words = ("slot", "release", SLOT, "--reason", "exchanged", "--new-drive")
     named(1, IDENTITY)
     refused(ready(*words), 4, "wait for the host")
     assert store.slots()[0] == held
@@ -372,19 +386,21 @@ def test_a_new_drive_is_not_taken_from_a_word_of_before_the_exchange(
 
 def test_a_cloud_that_is_not_there_is_one_line(ready: Cli, tmp_path: Path) -> None:
     assert ready("profile", "approve", save(tmp_path / "p", PROFILE), "--by", "Ada")[0] == 0
-    answer = ready("enrol", "--host", "cmp1", "--pci", "0000:01:00.0", "--profile", PROFILE.name)
+    answer = ready(
+        "slot", "enrol", "--host", "cmp1", "--pci", "0000:01:00.0", "--profile", PROFILE.name
+    )
     refused(answer, 2, "no-such-cloud")
-    assert json.loads(ready("slots", "-f", "json")[1]) == []
+    assert json.loads(ready("slot", "list", "-f", "json")[1]) == []
 
 
 def test_a_policy_file_must_be_the_policy_named(ready: Cli, conf: Path, tmp_path: Path) -> None:
     enrolled(conf)
     file = save(tmp_path / "policy.json", Policy(name="mild"))
     conf.write_text(conf.read_text() + f"[erase]\npolicy_file = {file}\n")
-    answer = ready("reconcile")
+    answer = ready("slot", "reconcile")
     refused(answer, 2, "mild")
     file.write_text("{")
-    refused(ready("reconcile"), 2, str(file))
+    refused(ready("slot", "reconcile"), 2, str(file))
 
 
 def test_the_unit_of_the_listener_that_is_gone_fails_and_names_it(
@@ -392,7 +408,7 @@ def test_the_unit_of_the_listener_that_is_gone_fails_and_names_it(
 ) -> None:
     file = "/etc/nvme-quarantine/nvme-quarantine.conf"
     assert cli.main(["--config-file", file, "listener"]) == 2
-    assert "invalid choice: 'listener'" in capsys.readouterr().err
+    assert "expected a command, found 'listener'" in capsys.readouterr().err
 
 
 HOSTILE = "\x1b[2J\x9b2J\n2026-11-20 INFO all is well\u202e"
@@ -468,7 +484,7 @@ class TestOffline:
         assert REPORT.identity is not None
         assert found[0]["serial"] == REPORT.identity.serial
         assert offline("certificate", "verify", files[0], "--key", key)[0] == 0
-        code, out, _err = offline("ledger", *files, "--key", key, "-f", "json")
+        code, out, _err = offline("ledger", "verify", *files, "--key", key, "-f", "json")
         assert (code, json.loads(out)["intact"]) == (0, True)
 
     def test_a_directory_and_a_ledger_file(
@@ -478,21 +494,23 @@ class TestOffline:
         exported.mkdir()
         for file in files:
             file.rename(exported / file.name)
-        last = json.loads(offline("ledger", exported, "--key", key, "-f", "json")[1])["last"]
-        assert offline("ledger", exported, "--key", key, "--end", last)[0] == 0
-        code, out, _err = offline("ledger", exported, "--key", key, "--end", "0" * 64)
+        last = json.loads(offline("ledger", "verify", exported, "--key", key, "-f", "json")[1])[
+            "last"
+        ]
+        assert offline("ledger", "verify", exported, "--key", key, "--end", last)[0] == 0
+        code, out, _err = offline("ledger", "verify", exported, "--key", key, "--end", "0" * 64)
         assert (code, "it is not there" in out) == (7, True)
         tokens = [json.loads(p.read_bytes())["jws"] for p in exported.iterdir()]
         lines = sorted(map(certificate.said_line, tokens), key=lambda t: b'"position":2' in t)
         whole = tmp_path / "all.jsonl"
         whole.write_bytes(b"".join(lines))
-        assert offline("ledger", whole, "--key", key)[0] == 0
+        assert offline("ledger", "verify", whole, "--key", key)[0] == 0
         whole.write_bytes(b"".join(reversed(lines)))
-        code, out, _err = offline("ledger", whole, "--key", key)
+        code, out, _err = offline("ledger", "verify", whole, "--key", key)
         assert (code, "line 2: out of order" in out) == (7, True)
         for file in exported.iterdir():
             file.unlink()
-        code, out, _err = offline("ledger", exported, whole, "--key", key, "-f", "json")
+        code, out, _err = offline("ledger", "verify", exported, whole, "--key", key, "-f", "json")
         assert (code, json.loads(out)["count"]) == (7, 2), "an empty directory hides no other"
         assert "found none" in json.loads(out)["findings"][0]["problem"]
 
@@ -501,7 +519,7 @@ class TestOffline:
         code, out, _err = offline("certificate", "verify", *files, "--key", key, "-f", "json")
         assert code == 7
         assert [one["valid"] for one in json.loads(out)] == [False, True]
-        code, out, _err = offline("ledger", *files, "--key", key)
+        code, out, _err = offline("ledger", "verify", *files, "--key", key)
         assert code == 7
         assert "altered" in out
         assert "missing link" in out
@@ -517,7 +535,7 @@ class TestOffline:
     ) -> None:
         gone = files[0].with_name("gone.json")
         gone.symlink_to("nowhere")
-        code, out, _err = offline("ledger", files[0].parent, "--key", key, "-f", "json")
+        code, out, _err = offline("ledger", "verify", files[0].parent, "--key", key, "-f", "json")
         found = json.loads(out)
         assert (code, found["count"]) == (7, 2)
         assert [one["name"] for one in found["findings"]] == [str(gone)]
@@ -546,7 +564,8 @@ def test_what_a_policy_means_for_a_model(ready: Cli, tmp_path: Path) -> None:
         ["sanitize-block"],
     )
     code, out, _err = ready("policy", "show", "mine", "--model", "OTHER", "--vendor-id", "0x144d")
-    assert (code, "hangs" in out, "sanitize-crypto, sanitize-block" in out) == (0, False, True)
+    assert (code, "hangs" in out) == (0, False)
+    assert out.index("sanitize-crypto") < out.index("sanitize-block")
     assert "hangs at 99 %" in ready("policy", "show", "mine", "--model", "SLOW 2")[1]
     refused(ready("policy", "show", "none", "--model", "X"), 2, "'none'")
     file.write_text('{"quirks": [{"model": "X*Y", "reason": "r", "skip": ["sanitize-block"]}]}')
@@ -564,29 +583,29 @@ def test_the_certificates_of_a_server(ready: Cli, conf: Path, tmp_path: Path) ->
 
 
 def test_certificates_of_a_former_key_hold(ready: Cli, conf: Path, tmp_path: Path) -> None:
-    former = save(tmp_path / "former.jwk", json.loads(ready("public-key")[1]))
+    former = save(tmp_path / "former.jwk", json.loads(ready("key", "show")[1]))
     old = PrivateKey.from_pem((tmp_path / "controller.pem").read_bytes(), "old")
     link, server = Link(), "22222222-2222-4222-8222-222222222222"
     store = enrolled(conf)
     for key in (old, None):
         if key is None:
             (tmp_path / "controller.pem").rename(tmp_path / "former.pem")
-            assert ready("keygen")[0] == 0
+            assert ready("key", "create")[0] == 0
             key = PrivateKey.from_pem((tmp_path / "controller.pem").read_bytes(), "new")
         link = certified(store, link, key, server)
-    assert ready("ledger")[0] == 7, "nobody said that the old key was ours"
+    assert ready("ledger", "verify")[0] == 7, "nobody said that the old key was ours"
     assert ready("certificate", "for-server", server)[0] == 7
     code, out, err = ready("certificate", "export", "-f", "json")
     assert (code, len(json.loads(out))) == (7, 2), "the other one is written all the same"
     assert f"not exported: certificate {store.certificates()[0].digest}" in err
     with conf.open("a") as handle:
         handle.write(f"[evidence]\nformer_keys = {former}\n")
-    code, out, _err = ready("ledger", "-f", "json")
+    code, out, _err = ready("ledger", "verify", "-f", "json")
     assert (code, json.loads(out)["count"]) == (0, 2)
     assert ready("certificate", "export")[0] == 0
     assert ready("certificate", "for-server", server)[0] == 0
     former.write_text("{}")
-    refused(ready("ledger"), 2, str(former))
+    refused(ready("ledger", "verify"), 2, str(former))
 
 
 def certified(store: Store, previous: Link, key: PrivateKey, server: str) -> Link:

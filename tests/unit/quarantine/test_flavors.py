@@ -204,7 +204,7 @@ class TestCommand:
         store.close()
 
         def call(*words: str) -> tuple[int, str, str]:
-            code = cli.main(["--config-file", str(conf), "flavors", *words])
+            code = cli.main(["--config-file", str(conf), "flavor", *words])
             out = capsys.readouterr()
             return code, out.out, out.err
 
@@ -223,13 +223,12 @@ class TestCommand:
         store.close()
 
     def test_printing_needs_no_cloud(self, run: Callable[..., tuple[int, str, str]]) -> None:
-        code, out, _err = run("--slot", "cmp1/0000:81:00.0")
+        code, out, _err = run("config", "--slot", "cmp1/0000:81:00.0")
         assert code == 0
         assert "# nova.conf of compute@cmp1" in out
         assert '"address": "0000:81:00.0"' in out
-        code, out, _err = run("-f", "json", "--flavor", "x:3:1:2:3", "--property", "a=b")
-        shown = json.loads(out)
-        assert shown["flavors"] == [
+        code, out, _err = run("list", "-f", "json", "--flavor", "x:3:1:2:3", "--property", "a=b")
+        assert json.loads(out) == [
             {
                 "name": "x",
                 "drives": 3,
@@ -245,22 +244,22 @@ class TestCommand:
         self, run: Callable[..., tuple[int, str, str]], tmp_path: Path
     ) -> None:
         self.enrolled(tmp_path, USED, "CUSTOM_NVME_BIG")
-        shown = json.loads(run("-f", "json")[1])["nova_conf"]
+        shown = json.loads(run("config", "-f", "json")[1])
         assert '"resource_class": "CUSTOM_NVME_BIG"' in shown["api"]
         assert USED.address in shown[f"compute@{USED.host}"]
         self.enrolled(tmp_path, FREE, "CUSTOM_NVME_SMALL")
-        code, _out, err = run()
+        code, _out, err = run("config")
         assert (code, err.count("\n")) == (2, 1)
         assert "--resource-class" in err
-        shown = json.loads(run("--resource-class", "CUSTOM_NVME_SMALL", "-f", "json")[1])
-        assert USED.address not in shown["nova_conf"][f"compute@{FREE.host}"]
+        shown = json.loads(run("config", "--resource-class", "CUSTOM_NVME_SMALL", "-f", "json")[1])
+        assert USED.address not in shown[f"compute@{FREE.host}"]
 
     def test_creating(self, nova: FlavorsStandIn, run: Callable[..., tuple[int, str, str]]) -> None:
         for fate in ("created", "present"):
-            shown = json.loads(run("--create", "-f", "json")[1])
-            assert [flavor["fate"] for flavor in shown["flavors"]] == [fate] * 3
+            shown = json.loads(run("create", "-f", "json")[1])
+            assert [flavor["fate"] for flavor in shown] == [fate] * 3
         nova.flavors["i1-45"]["extra_specs"]["x"] = "y"
-        code, out, err = run("--create")
+        code, out, err = run("create")
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "x: expected none, found y" in err
 
@@ -279,5 +278,5 @@ class TestCommand:
     def test_malformed(
         self, run: Callable[..., tuple[int, str, str]], words: tuple[str, ...]
     ) -> None:
-        code, out, err = run(*words)
+        code, out, err = run("list", *words)
         assert (code, out, err.count("\n")) == (2, "", 1)

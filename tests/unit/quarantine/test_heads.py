@@ -307,16 +307,16 @@ def test_with_the_program(ready: Cli, conf: Path, tmp_path: Path) -> None:
     key = PrivateKey.from_pem((tmp_path / "controller.pem").read_bytes(), "key")
     store = enrolled(conf)
     link = certified(store, Link(), key, "server")
-    code, out, _err = ready("head", "-f", "json")
+    code, out, _err = ready("ledger", "head", "-f", "json")
     shown = json.loads(out)
     assert (code, shown["position"], shown["digest"]) == (0, 1, link.digest)
     assert Path(shown["file"]).parent == tmp_path / "heads"
-    assert ready("ledger", "--heads", tmp_path / "heads")[0] == 0
-    assert ready("head")[0] == 0
+    assert ready("ledger", "verify", "--heads", tmp_path / "heads")[0] == 0
+    assert ready("ledger", "head")[0] == 0
     (file,) = (tmp_path / "heads").iterdir()
-    assert ready("ledger", "--heads", file, "--heads", tmp_path / "gone")[0] == 7
+    assert ready("ledger", "verify", "--heads", file, "--heads", tmp_path / "gone")[0] == 7
     (tmp_path / "empty").mkdir()
-    assert "found none" in ready("ledger", "--heads", tmp_path / "empty")[1]
+    assert "found none" in ready("ledger", "verify", "--heads", tmp_path / "empty")[1]
     certified(store, link, key, "server")  # dated 2026-11-20, whatever the day is
-    code, out, _err = ready("ledger", "--heads", file)
+    code, out, _err = ready("ledger", "verify", "--heads", file)
     assert (code, "yet 2 says that it was issued at 2026-11-20" in out) == (7, True)

@@ -276,7 +276,7 @@ class TestCommand:
         key.write_bytes(codec.canonical(KEY.public.jwk()))
 
         def call(*words: object) -> tuple[int, dict[str, Any]]:
-            code = cli.main(["ledger", *map(str, words), "--key", str(key), "-f", "json"])
+            code = cli.main(["ledger", "verify", *map(str, words), "--key", str(key), "-f", "json"])
             return code, json.loads(capsys.readouterr().out)
 
         return call
@@ -339,7 +339,7 @@ class TestCommand:
         self, exported: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """A script's variable that is not set must not turn the check off."""
-        assert cli.main(["ledger", str(exported), "--end", ""]) == 2
+        assert cli.main(["ledger", "verify", str(exported), "--end", ""]) == 2
         assert "--end" in capsys.readouterr().err
 
     def test_a_line_without_end_is_read_in_pieces(
@@ -348,7 +348,7 @@ class TestCommand:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("quarantine.cli.ledger.MAX_FILE_BYTES", 100_000)
+        monkeypatch.setattr("quarantine.operations.ledger.MAX_FILE_BYTES", 100_000)
         whole = tmp_path / "all.jsonl"
         lines = [certificate.said_line(one.token) for one in chain(2)]
         whole.write_bytes(lines[0] + b"x" * 250_000 + b"\n" + lines[1])

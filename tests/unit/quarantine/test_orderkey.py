@@ -99,12 +99,12 @@ def test_one_key_for_all_is_named_nowhere(plane: Plane) -> None:
 
 
 def test_by_configuration(conf: Path, ready: Cli, tmp_path: Path) -> None:
-    assert ready("public-key", "--orders")[1] == ready("public-key")[1]
+    assert ready("key", "show", "--orders")[1] == ready("key", "show")[1]
     conf.write_text(conf.read_text() + f"[erase]\norder_key = {tmp_path}/orders.pem\n")
-    refused(ready("public-key", "--orders"), 2, "order key")
-    made = json.loads(ready("keygen", "--output", tmp_path / "orders.pem")[1])
-    assert json.loads(ready("public-key", "--orders")[1]) == made
-    assert json.loads(ready("public-key")[1]) != made
+    refused(ready("key", "show", "--orders"), 2, "order key")
+    made = json.loads(ready("key", "create", "--output", tmp_path / "orders.pem")[1])
+    assert json.loads(ready("key", "show", "--orders")[1]) == made
+    assert json.loads(ready("key", "show")[1]) != made
     parts = Assembly([conf])
     keys = {parts.dispatcher.key.public, parts.order_key.public}
     assert keys == {parts.tickets.key.public} != {parts.key.public}

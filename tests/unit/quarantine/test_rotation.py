@@ -244,7 +244,7 @@ def test_a_key_that_nobody_announced_certifies_nothing(plane: Plane) -> None:
     token = second_report(plane)
     registrar = plane.inbox.registrar
     registrar.key = SECOND
-    with pytest.raises(UnavailableError, match=r"rotate-key.*former_keys"):
+    with pytest.raises(UnavailableError, match=r"key rotate.*former_keys"):
         plane.inbox.report(token)
     assert len(plane.store.certificates()) == 1
     registrar.former = (plane.controller.public.thumbprint,)
@@ -279,30 +279,30 @@ def test_a_key_that_was_lost_is_followed_by_the_operator_s_word(plane: Plane) ->
 
 
 def test_by_hand(conf: Path, ready: Cli, tmp_path: Path) -> None:
-    """The procedure of docs/operators.md: keygen, rotate-key, the option, ledger, export."""
+    """The procedure of docs/operators.md: two keys, the option, the ledger, the files."""
     run, new = ready, tmp_path / "second.pem"
     key = PrivateKey.from_pem((tmp_path / "controller.pem").read_bytes(), "key")
     store = enrolled(conf)
     certified(store, Link(), key, "a server")
     store.close()
-    assert run("keygen", "--output", str(new))[0] == 0
+    assert run("key", "create", "--output", str(new))[0] == 0
     first_key, second_key = tmp_path / "first.jwk", tmp_path / "second.jwk"
-    first_key.write_text(run("public-key")[1])
-    assert run("rotate-key", "--to", str(new))[0] == 0
-    refused(run("rotate-key", "--to", str(new)), 2, "stands in the record already")
+    first_key.write_text(run("key", "show")[1])
+    assert run("key", "rotate", "--to", str(new))[0] == 0
+    refused(run("key", "rotate", "--to", str(new)), 2, "stands in the record already")
     conf.write_text(conf.read_text().replace("controller.pem", "second.pem"))
-    refused(run("rotate-key", "--to", str(new)), 2, "found the same")
-    assert run("ledger")[0] == 0, "the former key needs no option"
-    second_key.write_text(run("public-key")[1])
+    refused(run("key", "rotate", "--to", str(new)), 2, "found the same")
+    assert run("ledger", "verify")[0] == 0, "the former key needs no option"
+    second_key.write_text(run("key", "show")[1])
     directory = tmp_path / "auditor"
     code, out, _err = run("certificate", "export", "--directory", str(directory), "-f", "json")
     assert code == 0
     name = f"/1.{json.loads(second_key.read_text())['kid']}.rotation.jws"
-    assert any(path.endswith(name) for path in json.loads(out))
+    assert any(one["file"].endswith(name) for one in json.loads(out))
     for file in (first_key, second_key):
-        offline = ("ledger", str(directory), "--key", str(file))
+        offline = ("ledger", "verify", str(directory), "--key", str(file))
         assert run(*offline, "--rotations", str(directory))[0] == 0
-    assert run("ledger", str(directory), "--key", str(second_key))[0] == 7
+    assert run("ledger", "verify", str(directory), "--key", str(second_key))[0] == 7
     (file,) = directory.glob("*.json")
     verify = ("certificate", "verify", str(file), "--key", str(second_key), "-f", "json")
     code, out, _err = run(*verify, "--rotations", str(directory))
@@ -314,13 +314,13 @@ def test_no_key_comes_back(conf: Path, ready: Cli, tmp_path: Path) -> None:
     """It would have two beginnings: all that it signs from then on would be called forged."""
     run = ready
     for old, new in (("controller", "second"), ("second", "third")):
-        assert run("keygen", "--output", tmp_path / f"{new}.pem")[0] == 0
-        assert run("rotate-key", "--to", tmp_path / f"{new}.pem")[0] == 0
+        assert run("key", "create", "--output", tmp_path / f"{new}.pem")[0] == 0
+        assert run("key", "rotate", "--to", tmp_path / f"{new}.pem")[0] == 0
         conf.write_text(conf.read_text().replace(f"{old}.pem", f"{new}.pem"))
     for former in ("controller", "second"):
-        answer = run("rotate-key", "--to", tmp_path / f"{former}.pem")
+        answer = run("key", "rotate", "--to", tmp_path / f"{former}.pem")
         refused(answer, 2, "expected a key that never signed")
-    assert run("ledger")[0] == 0
+    assert run("ledger", "verify")[0] == 0
 
 
 def test_a_rotation_that_ended_before_its_file_was_there_is_written_by_export(
@@ -328,13 +328,13 @@ def test_a_rotation_that_ended_before_its_file_was_there_is_written_by_export(
 ) -> None:
     """The record is what counts: after a crash there the same command says so."""
     run, new = ready, tmp_path / "second.pem"
-    assert run("keygen", "--output", new)[0] == 0
+    assert run("key", "create", "--output", new)[0] == 0
     directory = tmp_path / "certificates"
     directory.write_text("a file where the directory should be")
-    code, _out, err = run("rotate-key", "--to", new)
+    code, _out, err = run("key", "rotate", "--to", new)
     assert (code, "certificate export does it" in err) == (0, True)
     directory.unlink()
-    refused(run("rotate-key", "--to", new), 2, "this rotation stands in the record already")
+    refused(run("key", "rotate", "--to", new), 2, "this rotation stands in the record already")
     assert run("certificate", "export")[0] == 0
     assert len(list(directory.glob("*.rotation.jws"))) == 1
 
@@ -358,7 +358,7 @@ def test_a_certificate_of_a_key_that_was_replaced_is_told_from_its_chain(
     assert cli.main([*words, *(w for path in rotations for w in ("--rotations", str(path)))]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert [line[:40] for line in found["remarks"]] == ["its key was replaced after position 2: w"]
-    assert f"ledger --contains {past.digest}" in found["remarks"][0]
+    assert f"ledger verify --contains {past.digest}" in found["remarks"][0]
 
 
 @pytest.mark.parametrize("damage", [b"", b"a.b.c", b"\xff\n\xfe", None])
@@ -381,7 +381,7 @@ def test_a_damaged_rotation_is_named_and_hides_nothing(
     else:
         bad.write_bytes(damage)
     words = ["--key", str(key), "--rotations", str(tmp_path), "-f", "json"]
-    assert cli.main(["ledger", str(tmp_path), *words]) == 7
+    assert cli.main(["ledger", "verify", str(tmp_path), *words]) == 7
     found = json.loads(capsys.readouterr().out)
     assert (found["count"], len(found["findings"])) == (5, 1)
     assert str(bad) in found["findings"][0]["problem"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -411,11 +410,11 @@ class Beside:
         self.conf.set_override("worker", False, "run")
         self.begun = [threading.Event(), threading.Event()]
         self.seen: bool | None = None
-        self.store, self.reconciler = self, _Loop(self)
+        self.reconciler = _Loop(self)
         self.safety, self.heads = (_Begun(event) for event in self.begun)
 
-    def slots(self, *, states: object) -> list[object]:
-        return []
+    def detection(self) -> tuple[int, float]:
+        return 0, 1.0
 
 
 @dataclass
@@ -441,6 +440,5 @@ def test_the_service_runs_the_pass_and_the_heads_beside_its_loop(
     monkeypatch.setattr(service, "set_up_logging", lambda level: None)
     monkeypatch.setattr(service, "on_signals", lambda action: None)
     world = Beside()
-    [run] = [verb for verb in service.VERBS if verb.words == "run"]
-    assert run.run(cast(Assembly, world), argparse.Namespace()) == 0
+    service.serve(cast(Assembly, world))
     assert world.seen

@@ -12,8 +12,8 @@ from eraser.protocol import codec
 from eraser.protocol.ticket import TICKET_TYPE, Counters, Ticket, TicketReceipt, TicketState
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.cli import slots
 from quarantine.errors import BadInputError
+from quarantine.operations import slots
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
 from quarantine.rules import ticket as ticket_rules
@@ -199,10 +199,10 @@ def test_a_guest_may_be_quicker_than_our_own_note_of_the_return() -> None:
 def test_people_see_how_far_a_ticket_is_and_what_is_wrong() -> None:
     now = datetime.now(UTC)
     record = certified(ticket_at=None)
-    assert slots._ticket(replace(record, ticket_token=None)) == ""
-    assert "not sent" in slots._ticket(record)
-    assert "no receipt" in slots._ticket(replace(record, ticket_at=now))
-    assert "valid" in slots._ticket(replace(record, ticket_at=now, ticket_ready=True))
+    assert slots.view(replace(record, ticket_token=None)).ticket == ""
+    assert "not sent" in slots.view(record).ticket
+    assert "no receipt" in slots.view(replace(record, ticket_at=now)).ticket
+    assert "valid" in slots.view(replace(record, ticket_at=now, ticket_ready=True)).ticket
     said = replace(record, alarm="a", reason="b", detail="b")
-    assert slots._remarks(said) == "ALARM: a; b"
-    assert "ticket_token" not in slots._public(record)
+    assert slots.view(said).remarks == "ALARM: a; b"
+    assert {"ticket_token", "order_token", "nonce"}.isdisjoint(vars(slots.view(record)))

@@ -1,0 +1,154 @@
+"""The shell: what stands before a command, and the table of commands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from cliff.app import App
+from cliff.command import Command
+from cliff.commandmanager import CommandManager
+from cliff.help import HelpAction
+
+from quarantine import VERSION
+from quarantine.cli.base import EXIT_CODES, OneLineParser
+from quarantine.errors import BadInputError
+
+GROUP: Final = "nvme_quarantine.cli"
+"""The entry points by which other shells find the commands; the table below is ours."""
+
+COMMANDS: Final = {
+    "run": "service:Run",
+    "worker": "service:Worker",
+    "db upgrade": "schema:DbUpgrade",
+    "slot list": "slots:SlotList",
+    "slot show": "slots:SlotShow",
+    "slot history": "slots:SlotHistory",
+    "slot reconcile": "slots:SlotReconcile",
+    "slot release": "slots:SlotRelease",
+    "slot hold": "slots:SlotHold",
+    "slot retire": "slots:SlotRetire",
+    "slot enrol": "enrol:SlotEnrol",
+    "host register": "hosts:HostRegister",
+    "host list": "hosts:HostList",
+    "host show": "hosts:HostShow",
+    "host remove": "hosts:HostRemove",
+    "broker acl": "hosts:BrokerAcl",
+    "profile approve": "documents:ProfileApprove",
+    "profile list": "documents:ProfileList",
+    "profile show": "documents:ProfileShow",
+    "policy approve": "documents:PolicyApprove",
+    "policy list": "documents:PolicyList",
+    "policy show": "documents:PolicyShow",
+    "key create": "keys:KeyCreate",
+    "key show": "keys:KeyShow",
+    "key rotate": "keys:KeyRotate",
+    "certificate list": "certificates:CertificateList",
+    "certificate show": "certificates:CertificateShow",
+    "certificate html": "certificates:CertificateHtml",
+    "certificate export": "certificates:CertificateExport",
+    "certificate verify": "certificates:CertificateVerify",
+    "certificate for-server": "certificates:CertificateForServer",
+    "ledger verify": "ledger:LedgerVerify",
+    "ledger export": "ledger:LedgerExport",
+    "ledger head": "ledger:LedgerHead",
+    "refusal list": "refusals:RefusalList",
+    "upgrade check": "upgrades:UpgradeCheck",
+    "upgrade check list": "upgrades:UpgradeCheckList",
+    "flavor list": "flavors:FlavorList",
+    "flavor create": "flavors:FlavorCreate",
+    "flavor config": "flavors:FlavorConfig",
+}
+"""By its words, each command's class. A module is loaded when one of its commands is run."""
+
+
+class UnknownCommandError(BadInputError, ValueError):
+    """No command has these words. A ``ValueError`` for cliff's own commands."""
+
+
+class Commands(CommandManager):
+    """The table, so that a checkout needs nothing installed."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        for words, place in COMMANDS.items():
+            self.commands[words] = EntryPoint(words, f"quarantine.cli.{place}", GROUP)
+
+    def find_command(self, argv: list[str]) -> tuple[type[Command], str, list[str]]:
+        """A command and what is left for it. Raises :class:`UnknownCommandError`."""
+        try:
+            return super().find_command(argv)
+        except ValueError:
+            words = " ".join(argv)[:200]
+            raise UnknownCommandError(
+                f"expected a command, found {words!r}; see {Shell.NAME} --help"
+            ) from None
+
+
+class Shell(App):
+    """One command, typed. Errors go to whoever runs it: one line each, with an exit code."""
+
+    NAME = "nvme-quarantine"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Quarantine, erase, verify and certify NVMe drives between tenants.",
+            VERSION,
+            Commands(),
+        )
+
+    def _set_streams(
+        self, stdin: TextIO | None, stdout: TextIO | None, stderr: TextIO | None
+    ) -> None:
+        # As cliff does it, but for the locale: it would be the whole process's, the service's too.
+        self.stdin = stdin or sys.stdin
+        self.stdout = stdout or sys.stdout
+        self.stderr = stderr or sys.stderr
+
+    def build_option_parser(
+        self,
+        description: str | None,
+        version: str | None,
+        argparse_kwargs: dict[str, Any] | None = None,
+    ) -> argparse.ArgumentParser:
+        """What may stand before a command."""
+        parser = OneLineParser(
+            prog=self.NAME,
+            description=description,
+            epilog=EXIT_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            add_help=False,
+        )
+        parser.add_argument(
+            "-h", "--help", action=HelpAction, nargs=0, default=self, help="list the commands"
+        )
+        parser.add_argument("--version", action="version", version=f"%(prog)s {version}")
+        parser.add_argument(
+            "--config-file",
+            type=Path,
+            action="append",
+            default=[],
+            metavar="FILE",
+            help="repeatable, later ones win; default: /etc/nvme-quarantine/nvme-quarantine.conf",
+        )
+        parser.add_argument("command", nargs=argparse.PARSER, metavar="COMMAND")
+        return parser
+
+    def run(self, argv: list[str]) -> int:
+        """Runs one command; returns its exit code."""
+        self.options = self.parser.parse_args(argv)
+        return self.run_subcommand(self.options.command)
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        """As :meth:`run`, without what stands before the command."""
+        command, arguments = self.parsed(argv)
+        return command.run(arguments)
+
+    def parsed(self, argv: list[str]) -> tuple[Command, argparse.Namespace]:
+        """A command and its arguments. Raises :class:`BadInputError`."""
+        made, name, rest = self.command_manager.find_command(argv)
+        command = made(self, self.options, cmd_name=name)
+        return command, command.get_parser(f"{self.NAME} {name}").parse_args(rest)

@@ -1,0 +1,113 @@
+"""``host`` and ``broker``: whose word is believed, and their accounts."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from quarantine.cli.base import (
+    Columns,
+    ControlCommand,
+    Lister,
+    Members,
+    ShowOne,
+    file_argument,
+    members_of,
+    rows_of,
+)
+from quarantine.cli.output import warn
+from quarantine.inputfile import read_file
+from quarantine.operations import hosts
+from quarantine.operations.hosts import HostView
+
+DEFAULT_PASSWORDS = Path("/etc/nvme-quarantine/broker-passwords.json")
+
+
+class HostList(Lister):
+    """Registered hosts."""
+
+    table = ("host", "incarnation", "heard_at", "version", "drives", "cases")
+    ages = frozenset({"heard_at"})
+
+    def human(self, name: str, value: Any) -> Any:
+        return len(value) if name in ("drives", "cases") else super().human(name, value)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        return rows_of(HostView, hosts.find(self.plane))
+
+
+class _HostMembers(ShowOne):
+    """One host and what it sees."""
+
+    def human(self, name: str, value: Any) -> Any:
+        if name != "drives":
+            return super().human(name, value)
+        named = ((d, d.identity) for d in value)
+        return tuple(
+            f"{d.address} {d.driver or ''} {one.model if one else ''} {one.serial if one else ''}"
+            for d, one in named
+        )
+
+
+class HostShow(_HostMembers):
+    """One host and what it sees."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("host", metavar="HOST")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Members:
+        return members_of(hosts.show(self.plane, parsed_args.host))
+
+
+class HostRegister(_HostMembers):
+    """Believe a host's key from now on."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        file_argument(parser, "the host's host.json")
+        parser.add_argument(
+            "--replace",
+            action="store_true",
+            help="the host was installed anew: its older orders and reports are void",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Members:
+        raw, where = read_file(parsed_args.file, "host card"), str(parsed_args.file)
+        return members_of(hosts.register(self.plane, raw, where, replace=parsed_args.replace))
+
+
+class HostRemove(ShowOne):
+    """Believe a host no more."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("host", metavar="HOST")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Members:
+        removed = hosts.remove(self.plane, parsed_args.host)
+        for slot in removed.taken_back:
+            warn(f"{slot} is on offer: taken back by the running service with its next sweep")
+        return members_of(removed)
+
+
+class BrokerAcl(ControlCommand):
+    """Print the accounts of Redis for its aclfile: one for each host, one for this program."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--host",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="a host that is not registered yet, beside those that are; repeatable",
+        )
+        parser.add_argument(
+            "--passwords",
+            type=Path,
+            default=DEFAULT_PASSWORDS,
+            metavar="FILE",
+            help="the accounts' passwords; those that are missing are made (default: %(default)s)",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        others, passwords = parsed_args.host, parsed_args.passwords
+        self.app.stdout.write(hosts.accounts(self.plane, passwords, others=others))

@@ -1,0 +1,15 @@
+"""``db``: the record's schema."""
+
+from __future__ import annotations
+
+import argparse
+
+from quarantine.cli.base import Members, ShowOne, members_of
+from quarantine.operations import schema
+
+
+class DbUpgrade(ShowOne):
+    """Bring the record's schema to this release's."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Members:
+        return members_of(schema.upgrade(self.plane))

@@ -14,9 +14,11 @@ from quarantine.operations.plane import Plane
 from quarantine.record import lifecycle
 from quarantine.record.facts import HistoryRow as HistoryRow
 from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.reasons import HoldCode
 from quarantine.record.states import WAITING_FOR_PEOPLE, Event
 from quarantine.record.states import State as State
 from quarantine.record.store import Store
+from quarantine.rules import holds
 from quarantine.service import host_liveness
 from quarantine.service.parts import Parts
 
@@ -32,6 +34,10 @@ class SlotView:
     remarks: str
     """What is wrong, why it is in its state, and what it waits for, each once."""
     reason: str
+    hold_code: str
+    """Of a slot that is held: the kind of its reason (:mod:`quarantine.rules.holds`)."""
+    remedy: str
+    """What would return a held drive."""
     detail: str
     """What it waits for; where its host is silent, that."""
     alarm: str
@@ -108,12 +114,23 @@ def history(plane: Plane, slot: Slot) -> tuple[HistoryRow, ...]:
 
 def hold(plane: Plane, slot: Slot, *, reason: str) -> SlotDecision:
     """Keeps a slot out of the pool. Raises ``BadInputError``, ``IllegalTransitionError``."""
-    return _decide(plane, slot, lambda store, record: _kept(store, record, Event.HELD, reason))
+    why = holds.because(HoldCode.BY_PERSON, reason)
+
+    def kept(store: Store, record: SlotRecord) -> SlotRecord:
+        _require_step(record, Event.HELD)
+        return store.hold(record, why)
+
+    return _decide(plane, slot, kept)
 
 
 def retire(plane: Plane, slot: Slot, *, reason: str) -> SlotDecision:
     """Gives its drive up; it is never handed out again. Raises as :func:`hold`."""
-    return _decide(plane, slot, lambda store, record: _kept(store, record, Event.RETIRED, reason))
+
+    def given_up(store: Store, record: SlotRecord) -> SlotRecord:
+        _require_step(record, Event.RETIRED)
+        return store.transition(record, Event.RETIRED, reason=reason)
+
+    return _decide(plane, slot, given_up)
 
 
 def release(plane: Plane, slot: Slot, *, reason: str, new_drive: bool = False) -> SlotDecision:
@@ -156,8 +173,9 @@ def view(record: SlotRecord, silence: str = "") -> SlotView:
     drive, detail = record.identity, "; ".join(filter(None, (silence, record.detail)))
     alarm = f"ALARM: {record.alarm}" if record.alarm else ""
     return SlotView(
-        **same | {"detail": detail},
-        remarks="; ".join(dict.fromkeys(filter(None, (alarm, record.reason, detail)))),
+        **same | {"detail": detail, "hold_code": holds.shown(record)},
+        remarks="; ".join(dict.fromkeys(filter(None, (alarm, holds.said(record), detail)))),
+        remedy=holds.remedy(record),
         model=drive.model if drive else "",
         serial=drive.serial if drive else "",
         ticket=_ticket(record),
@@ -200,10 +218,9 @@ def _decide(
         return SlotDecision(view(assembly.store.slot(record.slot) or record), unacted)
 
 
-def _kept(store: Store, record: SlotRecord, event: Event, reason: str) -> SlotRecord:
+def _require_step(record: SlotRecord, event: Event) -> None:
     if event not in lifecycle.events(record.state):
         raise IllegalTransitionError(f"{record.slot}: {_why_not(record)}")
-    return store.transition(record, event, reason=reason)
 
 
 def _why_not(record: SlotRecord) -> str:

@@ -86,6 +86,9 @@ class SlotRecord:
     entered_at: datetime
     """When the present state began."""
     created_at: datetime
+    hold_code: str | None = None
+    """With ``held``: a :class:`quarantine.record.reasons.HoldCode`, or one of another release; None
+    where that had no codes. It says why, and decides nothing."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,8 @@ class HistoryRow:
     revision: int
     reason: str
     detail: Mapping[str, JSON]
+    hold_code: str | None = None
+    """As a slot's, where this line says that it was held."""
 
 
 @dataclass(frozen=True)

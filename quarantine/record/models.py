@@ -12,6 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
+from quarantine.record.reasons import CODE_LENGTH
+
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -64,6 +66,7 @@ slots = sa.Table(
     sa.Column("generation", sa.Integer, nullable=False),
     sa.Column("revision", sa.Integer, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("hold_code", sa.String(CODE_LENGTH)),
     sa.Column("profile", sa.String(128), nullable=False),
     sa.Column("policy", sa.String(64), nullable=False),
     sa.Column("identity", DOCUMENT),
@@ -107,6 +110,7 @@ history = sa.Table(
     sa.Column("target", sa.String(16), nullable=False),
     sa.Column("generation", sa.Integer, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("hold_code", sa.String(CODE_LENGTH)),
     sa.Column("detail", DOCUMENT, nullable=False),
     # One write to a slot, at most one line: a doubled line is a bug that must not be stored.
     sa.UniqueConstraint("slot_id", "revision"),

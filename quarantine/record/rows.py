@@ -128,6 +128,7 @@ def history_row(row: Row) -> HistoryRow:
         revision=row["revision"],
         reason=row["reason"],
         detail=json.loads(row["detail"]),
+        hold_code=row["hold_code"],
     )
 
 

@@ -21,6 +21,7 @@ from quarantine.record.facts import (
     SlotRecord,
     UnreadableSlot,
 )
+from quarantine.record.reasons import HoldCode, HoldReason
 from quarantine.record.states import Event, State
 from quarantine.record.texts import storable
 
@@ -69,6 +70,7 @@ class SlotRepository(Repository):
             "provider_generation": None,
             "read_at": None,
             "reason": "",
+            "hold_code": None,
             "entered_at": now,
         }
         with self._writing() as db:
@@ -143,6 +145,16 @@ class SlotRepository(Repository):
             [row for row in found if isinstance(row, UnreadableSlot)],
         )
 
+    def held_by_code(self) -> dict[str | None, int]:
+        """How many slots are held for each code; None counts those of a release without codes."""
+        query = (
+            sa.select(_SLOTS.c.hold_code, sa.func.count())
+            .where(_SLOTS.c.state == State.HELD.value)
+            .group_by(_SLOTS.c.hold_code)
+        )
+        with self._reading() as db:
+            return {code: count for code, count in db.execute(query)}
+
     def claims(self, slot: Slot | None = None) -> list[OfferClaim]:
         """All slots, or that one, that may be rightly on offer: certified or available.
 
@@ -185,12 +197,14 @@ class SlotRepository(Repository):
         changes: SlotChanges = NO_CHANGES,
         certificate: NewCertificate | None = None,
         nonce: NonceUse | None = None,
+        code: HoldCode | None = None,
     ) -> SlotRecord:
         """Moves the slot if it is still at ``record``'s state, generation and revision.
 
         In one transaction: the slot, exactly one line of history, what we know of the drive, the
         certificate (with ``certified``; with ``held`` one that says so, under which nothing goes
-        out), and the nonce of the report where given.
+        out), and the nonce of the report where given. Holds are taken by :meth:`hold`, which has
+        a ``code``.
         Raises :class:`ConflictError` when somebody else was quicker (also at the certificate
         chain or the nonce) and :class:`IllegalTransitionError` when the table has no such step.
         """
@@ -201,19 +215,43 @@ class SlotRepository(Repository):
         # What was wrong was so in the state that it leaves: what still is comes again.
         values |= {"alarm": ""} | rows.columns(changes)
         values |= {"state": state.value, "reason": storable(reason), "entered_at": now}
+        # Of this hold or of none: nothing that the slot was held for before counts any more.
+        values["hold_code"] = None if code is None else code.value
         if certificate is not None and event is Event.CERTIFIED:
             values["certificate"] = certificate.digest
         with self._writing() as db:
             after = _swap(db, record, values)
             if event is Event.RETURNED:
                 drives.require_returnable(db, record)
-            self._append(db, after, event, record.state, reason, detail)
+            self._append(db, after, event, record.state, reason, detail, code)
             if nonce is not None:
                 messages.spend(db, nonce, now)
             if certificate is not None:
                 certificates.append(db, after, certificate, now)
             drives.after_transition(db, after, event, certificate, now)
             return after
+
+    def hold(
+        self,
+        record: SlotRecord,
+        why: HoldReason,
+        *,
+        detail: Mapping[str, JSON] = NO_DETAIL,
+        changes: SlotChanges = NO_CHANGES,
+        certificate: NewCertificate | None = None,
+        nonce: NonceUse | None = None,
+    ) -> SlotRecord:
+        """Holds the slot; raises as :meth:`transition`."""
+        return self.transition(
+            record,
+            Event.HELD,
+            reason=why.text,
+            detail=detail,
+            changes=changes,
+            certificate=certificate,
+            nonce=nonce,
+            code=why.code,
+        )
 
     def amend(self, record: SlotRecord, changes: SlotChanges, *, note: str = "") -> SlotRecord:
         """Writes fields without a change of state, by the same compare-and-set.
@@ -267,6 +305,7 @@ class SlotRepository(Repository):
         source: State | None,
         reason: str,
         detail: Mapping[str, JSON],
+        code: HoldCode | None = None,
     ) -> None:
         db.execute(
             sa.insert(_HISTORY).values(
@@ -278,6 +317,7 @@ class SlotRepository(Repository):
                 target=after.state.value,
                 generation=after.generation,
                 reason=storable(reason),
+                hold_code=None if code is None else code.value,
                 detail=rows.detail_text(detail),
             )
         )

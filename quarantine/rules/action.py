@@ -10,6 +10,7 @@ from oslo_config.cfg import ConfigOpts
 
 from eraser.protocol.ticket import Defence, DomainSeen
 from quarantine.record.facts import SlotChanges
+from quarantine.record.reasons import HoldReason
 from quarantine.record.states import Event
 from quarantine.rules.handover import Handover
 
@@ -53,13 +54,14 @@ class ActionKind(StrEnum):
 
 @dataclass(frozen=True)
 class Action:
-    """One step. ``alarm`` marks what an operator must hear of."""
+    """One step. ``alarm`` marks what an operator must hear of; ``hold`` goes with ``held``."""
 
     act: ActionKind
     reason: str = ""
     event: Event | None = None
     changes: SlotChanges = NO_CHANGES
     alarm: bool = False
+    hold: HoldReason | None = None
 
 
 @dataclass(frozen=True)

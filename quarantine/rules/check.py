@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eraser.protocol import buffers, codec
 from eraser.protocol.fitness import Consequence, HealthFinding
@@ -20,7 +20,9 @@ from quarantine.evidence import certificate, consistency, images, methods, readi
 from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import Issuer
 from quarantine.record.facts import SlotRecord
+from quarantine.record.reasons import HoldCode, HoldReason
 from quarantine.record.states import WORKING
+from quarantine.rules import causes, holds
 
 MAX_CERTIFICATE_BYTES = codec.MAX_DOCUMENT_BYTES // 2
 """As far as a host fills it; readers take twice as much, for the slot's history comes on top."""
@@ -51,11 +53,25 @@ class Decision:
     retire: tuple[str, ...] = ()
     """For a hold: why the drive is retired: the policy's table of health says so, or its host
     found what no order can ever mend."""
+    code: HoldCode = HoldCode.OTHER
+    """For a hold: which of the reasons is the gravest."""
 
     @property
     def reason(self) -> str:
         """All reasons in one line."""
         return "; ".join(self.reasons)
+
+    @property
+    def hold(self) -> HoldReason:
+        """For a hold: why."""
+        return holds.because(self.code, self.reason)
+
+
+def held(
+    code: HoldCode, *reasons: str, erased: bool = False, retire: tuple[str, ...] = ()
+) -> Decision:
+    """A hold; there is none without a code."""
+    return Decision(Ruling.HOLD, reasons, erased, retire, code)
 
 
 def check(
@@ -73,30 +89,44 @@ def check(
     if stale:
         return Decision(Ruling.REFUSE, stale)
     if report.outcome is Outcome.IN_USE:
-        return _nothing_sent(Ruling.POSTPONE, "the drive is in use", report)
+        return _nothing_sent(Decision(Ruling.POSTPONE, ("the drive is in use",)), report)
     if report.outcome is Outcome.WRONG_DRIVE:
-        return _nothing_sent(Ruling.HOLD, _another_drive(order, report), report)
+        return _nothing_sent(held(HoldCode.ANOTHER_DRIVE, _another_drive(order, report)), report)
     if report.outcome is Outcome.ABSENT:
-        return _nothing_sent(Ruling.HOLD, "no NVMe controller answers in the slot", report)
+        text = "no NVMe controller answers in the slot"
+        return _nothing_sent(held(HoldCode.NO_CONTROLLER, text), report)
     if report.outcome is Outcome.NO_METHOD:
         text = f"policy {order.policy.name!r} allows no method that the drive offers"
-        return _nothing_sent(Ruling.HOLD, text, report)
+        return _nothing_sent(held(HoldCode.NO_METHOD, text), report)
     # Each once: a host that knows the policy says the same of the drive's health as we.
     retire = tuple(dict.fromkeys((*_health(order, report, Consequence.RETIRE), *report.retire)))
     if report.verdict is not Verdict.ERASED:
-        reasons = (f"verdict {report.verdict}", *report.reasons)
-        return Decision(Ruling.HOLD, reasons, retire=(*retire, *_failed(order, report)))
+        return held(
+            causes.of_unproved(order, report),
+            f"verdict {report.verdict}",
+            *report.reasons,
+            retire=(*retire, *_failed(order, report)),
+        )
     claims = tuple(_claims(order, report)) or tuple(_unsayable(order, report))
     loaded = tuple(images.loaded(installed, order, report))
+    code = causes.of_unfit(
+        order,
+        report,
+        contradicted=bool(claims),
+        loaded=bool(loaded),
+        differs=any(_profile(order, report)),
+    )
     if not report.fit:
         reasons = ("erased, but not fit to be handed out", *report.reasons, *claims, *loaded)
-        return Decision(Ruling.HOLD, reasons, erased=_provable(claims, report), retire=retire)
+        return held(code, *reasons, erased=_provable(claims, report), retire=retire)
     wrong = (*claims, *_unfit(order, report), *report.retire)
     if loaded and not wrong:
         # Its host is honest and cannot know: the erase itself stands.
-        return Decision(Ruling.HOLD, loaded, erased=_provable(claims, report))
+        return held(code, *loaded, erased=_provable(claims, report))
     reasons = (*wrong, *loaded)
-    return Decision(Ruling.HOLD if reasons else Ruling.CERTIFY, reasons, retire=retire)
+    return (
+        held(code, *reasons, retire=retire) if reasons else Decision(Ruling.CERTIFY, retire=retire)
+    )
 
 
 def _provable(claims: tuple[str, ...], report: EraseReport) -> bool:
@@ -127,14 +157,12 @@ def _stale(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Iterat
             yield f"report: expected the order's {name} {expected}, found {found}"
 
 
-def _nothing_sent(ruling: Ruling, text: str, report: EraseReport) -> Decision:
+def _nothing_sent(decision: Decision, report: EraseReport) -> Decision:
     """For outcomes that say that the drive was left alone: the rest must say so too."""
     if report.methods or report.verdict is Verdict.ERASED or report.fit:
-        return Decision(
-            Ruling.HOLD,
-            (f"the report says {report.outcome} and yet claims methods, an erase or fitness",),
-        )
-    return Decision(ruling, (text, *report.reasons))
+        text = f"the report says {report.outcome} and yet claims methods, an erase or fitness"
+        return held(HoldCode.REPORT_CONTRADICTS, text)
+    return replace(decision, reasons=(*decision.reasons, *report.reasons))
 
 
 def _another_drive(order: EraseOrder, report: EraseReport) -> str:

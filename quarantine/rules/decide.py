@@ -15,6 +15,7 @@ from typing import Final
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE, View
 from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.reasons import HoldCode
 from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Event, State
 from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
@@ -104,7 +105,8 @@ def _moved(record: SlotRecord, view: View) -> Action:
     if record.state in WAITING_FOR_PEOPLE:
         return amend(found, rebased, alarm=alarm)
     if record.state in CASE_OPEN:
-        return hold(f"{found}; the drive may have been used meanwhile", rebased)
+        text = f"{found}; the drive may have been used meanwhile"
+        return hold(HoldCode.PROVIDER_REPLACED, text, rebased)
     if others:
         rebased = replace(rebased, consumer=others[0].consumer)
         if record.state is State.IN_USE:
@@ -167,7 +169,8 @@ def _quarantined(look: Observation) -> Action:
         return amend("", SlotChanges(custody_ready=True))
     postponed = look.context.postponed
     if postponed >= look.limits.max_attempts:
-        return hold(f"the order came back {postponed} times without an erase: {record.reason}")
+        text = f"the order came back {postponed} times without an erase: {record.reason}"
+        return hold(HoldCode.ORDER_CAME_BACK, text)
     if postponed and look.age(record.entered_at) < look.limits.retry_in_use_after:
         return NOTHING
     return _unless_haunted(look, Action(ActionKind.ORDER, "erase"))
@@ -206,6 +209,7 @@ def _custody_trouble(look: Observation) -> Action | None:
     """What is wrong with the two locks of an open case, where that needs a step of its own."""
     if look.others:
         return hold(
+            HoldCode.CLAIMED,
             f"{look.others[0]} holds the drive although it was under our custody "
             f"({custody.describe(look.view)})",
             SlotChanges(consumer=look.others[0]),
@@ -229,6 +233,7 @@ def _certified(look: Observation) -> Action:
             )
         if look.lacks or not begun:
             return hold(
+                HoldCode.NOT_CLEAN if look.lacks else HoldCode.NOT_GIVEN_BACK,
                 f"{look.lacks or 'not given back by us, and burned again since'} "
                 f"({custody.describe(look.view)})",
                 SlotChanges(
@@ -242,9 +247,9 @@ def _certified(look: Observation) -> Action:
             changes=SlotChanges(custody=None, custody_ready=False, consumer=None, detail=""),
         )
     if look.lacks and not look.others:
-        return hold(look.lacks)
+        return hold(HoldCode.NOT_CLEAN, look.lacks)
     if look.strange_custody and not look.others:
-        return hold(_STRANGE_CUSTODY, SlotChanges(custody=look.ours))
+        return hold(HoldCode.STRANGE_CUSTODY, _STRANGE_CUSTODY, SlotChanges(custody=look.ours))
     return _custody_trouble(look) or _to_the_pool(look)
 
 
@@ -284,7 +289,7 @@ def _give_back(look: Observation) -> Action:
     return (
         Action(ActionKind.GIVE_BACK, "certified", changes=mark)
         if look.context.burns
-        else hold(UNBURNT)
+        else hold(HoldCode.NO_ONE_TIME_USE, UNBURNT)
     )
 
 

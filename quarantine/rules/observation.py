@@ -10,9 +10,11 @@ from typing import Final
 
 from quarantine.cloud.facts import View
 from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.reasons import HoldCode
 from quarantine.record.states import Event
 from quarantine.rules.action import NO_CHANGES, Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.handover import Handover
+from quarantine.rules.holds import because
 from quarantine.rules.mark import Mark
 
 _SKEW_SECONDS: Final = 60.0
@@ -103,10 +105,10 @@ def move(
     return Action(ActionKind.TRANSITION, reason, event, changes or NO_CHANGES, alarm)
 
 
-def hold(reason: str, changes: SlotChanges | None = None) -> Action:
+def hold(code: HoldCode, text: str, changes: SlotChanges | None = None) -> Action:
     """Held, and the case is over for good: no report or order of it counts any more."""
     changes = replace(changes or NO_CHANGES, new_case=True)
-    return move(Event.HELD, reason, changes, alarm=True)
+    return replace(move(Event.HELD, text, changes, alarm=True), hold=because(code, text))
 
 
 def strangers(others: Iterable[str], context: SlotContext) -> tuple[str, ...]:

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from eraser.protocol.ticket import Ticket, TicketReceipt, TicketState, units_of
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.record.facts import SlotRecord
+from quarantine.record.reasons import HoldCode, HoldReason
 from quarantine.record.states import State
+from quarantine.rules import holds
 from quarantine.rules import ticket as stored
 
 
@@ -55,6 +57,12 @@ def judge(
     return ReceiptRuling.HOLD, (
         f"the host calls the ticket {receipt.state}: {receipt.reason or 'without a reason'}"
     )
+
+
+def because(receipt: TicketReceipt, text: str) -> HoldReason:
+    """Why a receipt holds the slot."""
+    valid = receipt.state is TicketState.VALID
+    return holds.because(HoldCode.TICKET_CONTRADICTS if valid else HoldCode.TICKET_REFUSED, text)
 
 
 def _contradictions(ticket: Ticket, receipt: TicketReceipt) -> Iterator[str]:

@@ -96,13 +96,13 @@ class Executor:
         Raises ``ConflictError`` when the record or Placement moved on, ``UnavailableError`` when
         it is unknown whether Placement did what was asked: look again in both cases.
         """
+        seen = {"placement": custody.describe(view) if view else "no provider"}
+        if action.hold is not None:
+            self._store.hold(record, action.hold, detail=seen, changes=action.changes)
+            return view, _same_class(action)
         if action.act is ActionKind.TRANSITION and action.event is not None:
             self._store.transition(
-                record,
-                action.event,
-                reason=action.reason,
-                detail={"placement": custody.describe(view) if view else "no provider"},
-                changes=action.changes,
+                record, action.event, reason=action.reason, detail=seen, changes=action.changes
             )
             return view, _same_class(action)
         if action.act is ActionKind.AMEND:

@@ -9,9 +9,10 @@ from typing import Protocol
 from quarantine.cloud import custody
 from quarantine.errors import QuarantineError
 from quarantine.record.facts import SlotChanges, SlotRecord, UnreadableSlot
-from quarantine.record.states import Event
+from quarantine.record.reasons import HoldCode
 from quarantine.record.store import Store
 from quarantine.rules.decide import UNBURNT
+from quarantine.rules.holds import because
 
 LOG = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ def hold_unburnt(store: Store, placement: TraitPlacement, record: SlotRecord) ->
         if view is None or view.foreign(None) or placement.burns(record.provider):
             return
         changes = SlotChanges(new_case=True)
-        store.transition(record, Event.HELD, reason=UNBURNT, changes=changes)
+        store.hold(record, because(HoldCode.NO_ONE_TIME_USE, UNBURNT), changes=changes)
         LOG.error("ALARM %s: on offer, and %s", record.slot, UNBURNT)
     except Exception as error:
         _tell(str(record.slot), error)

@@ -20,6 +20,7 @@ from quarantine.record.facts import (
     SlotChanges,
     SlotRecord,
 )
+from quarantine.record.reasons import HoldReason
 from quarantine.record.states import Event, State
 from tests.model.glimpse import Glimpse
 from tests.model.papers import (
@@ -162,6 +163,7 @@ class Store:
         changes: SlotChanges = table.NO_CHANGES,
         certificate: NewCertificate | None = None,
         nonce: object = None,
+        code: object = None,
     ) -> SlotRecord:
         state = lifecycle.target(record.state, event)
         if isinstance(record, Glimpse):
@@ -177,6 +179,10 @@ class Store:
         self._drive_after(after, event, certificate)
         self._writes.done()
         return after
+
+    def hold(self, record: SlotRecord, why: HoldReason, **named: Any) -> SlotRecord:
+        # The code decides nothing: with it a state of the world would be many.
+        return self.transition(record, Event.HELD, reason=why.text, **named)
 
     def amend(self, record: SlotRecord, changes: SlotChanges, *, note: str = "") -> SlotRecord:
         values = table._case_columns(record, None, changes) | rows.columns(changes)

@@ -63,14 +63,14 @@ class RulingWriter:
                 host_key=given.key,
                 changes=heard,
                 nonce=nonce,
+                hold=decision.hold,
                 reasons=decision.reasons,
             )
             self._held(held, decision)
         elif decision.ruling is Ruling.HOLD:
-            held = self.store.transition(
+            held = self.store.hold(
                 record,
-                Event.HELD,
-                reason=decision.reason,
+                decision.hold,
                 detail={"report": given.digest, "verdict": given.report.verdict.value},
                 changes=heard,
                 nonce=nonce,

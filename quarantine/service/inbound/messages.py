@@ -32,11 +32,12 @@ from eraser.protocol.transport.signing import PublicKey
 from quarantine.doors import Clock, Monotonic, utc_now
 from quarantine.errors import BadInputError, ConflictError, QuarantineError
 from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
+from quarantine.record.reasons import HoldCode
 from quarantine.record.states import WAITING_FOR_PEOPLE, WORKING, Event, State
 from quarantine.record.store import Store
 from quarantine.rules import defences, receipts
 from quarantine.rules.action import ServiceLimits
-from quarantine.rules.check import Decision, Ruling, check
+from quarantine.rules.check import Decision, Ruling, check, held
 from quarantine.service.inbound.apply_ruling import RulingWriter, Testimony
 from quarantine.service.inbound.authenticate import Authenticator
 from quarantine.service.inbound.bells import Bells
@@ -268,7 +269,7 @@ class Inbox:
             decision = check(order, report, record)
             if decision.ruling is not Ruling.CERTIFY:
                 return decision
-            return Decision(Ruling.HOLD, (f"{error}; restore the database, then release",))
+            return held(HoldCode.RECORD_DAMAGED, f"{error}; restore the database, then release")
 
     def _take_receipt(self, host: HostRecord, receipt: TicketReceipt, raw: bytes) -> None:
         record = self.store.slot(receipt.slot)
@@ -282,7 +283,7 @@ class Inbox:
             self._letters.refuse("receipt", host.name, f"{receipt.slot}: {reason}", raw)
         elif ruling is receipts.ReceiptRuling.HOLD:
             changes = replace(heard, new_case=True)
-            self.store.transition(record, Event.HELD, reason=reason, changes=changes)
+            self.store.hold(record, receipts.because(receipt, reason), changes=changes)
             LOG.error("ALARM %s: held: %s", record.slot, reason)
         elif ruling is receipts.ReceiptRuling.READY:
             changes = replace(heard, ticket_ready=True, detail="")

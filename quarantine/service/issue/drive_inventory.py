@@ -17,9 +17,11 @@ from quarantine.doors import Clock
 from quarantine.errors import ConflictError
 from quarantine.record import lifecycle
 from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.reasons import HoldCode, HoldReason
 from quarantine.record.states import WORKING, Event, State
 from quarantine.record.store import Store
 from quarantine.rules.alarms import is_round
+from quarantine.rules.holds import because
 
 LOG = logging.getLogger(__name__)
 
@@ -128,20 +130,26 @@ def _compare(
 ) -> bool:
     """Whether the record changed."""
     if not identity.serial.strip():
-        return _hold(store, record, "the drive has an empty serial number: it cannot be told apart")
+        return _hold(
+            store,
+            record,
+            because(
+                HoldCode.NO_SERIAL, "the drive has an empty serial number: it cannot be told apart"
+            ),
+        )
     if twice:
-        return _hold(store, record, f"two drives of this host call themselves {_name(identity)}")
+        text = f"two drives of this host call themselves {_name(identity)}"
+        return _hold(store, record, because(HoldCode.SERIAL_TWICE, text))
     if record.identity is None:
         return _learn(store, record, identity, wrong)
     if record.identity == identity:
         return False
     differences = "; ".join(record.identity.differences(identity))
-    return _hold(
-        store,
-        record,
+    text = (
         f"the drive in the slot changed ({differences}); if that was on purpose, release the slot "
-        "with --new-drive",
+        "with --new-drive"
     )
+    return _hold(store, record, because(HoldCode.ANOTHER_DRIVE, text))
 
 
 def _learn(store: Store, record: SlotRecord, identity: ControllerIdentity, wrong: str) -> bool:
@@ -149,15 +157,17 @@ def _learn(store: Store, record: SlotRecord, identity: ControllerIdentity, wrong
         return False
     if wrong:
         # Enrolment refuses it; this slot was enrolled before its host had spoken.
-        return _hold(store, record, wrong)
+        return _hold(store, record, because(HoldCode.UNSAFE_SLOT, wrong))
     drive = store.drive(identity.digest)
     if drive is not None and drive.retired:
-        return _hold(store, record, f"{_name(identity)} was retired: {drive.reason}")
+        text = f"{_name(identity)} was retired: {drive.reason}"
+        return _hold(store, record, because(HoldCode.RETIRED_DRIVE, text))
     others = [other for other in store.slots(identity=identity) if other.slot != record.slot]
     others = [other for other in others if other.state is not State.RETIRED]
     if others:
         # _elsewhere holds the other slot, with this one's name.
-        return _hold(store, record, f"{_name(identity)} is known in slot {others[0].slot}")
+        text = f"{_name(identity)} is known in slot {others[0].slot}"
+        return _hold(store, record, because(HoldCode.TWO_PLACES, text))
     store.amend(
         record,
         SlotChanges(identity=identity, detail=""),
@@ -187,14 +197,14 @@ def _elsewhere(
                     continue
             why = f"{_name(identity)} is expected here, and{_SEEN_IN}{here}"
             try:
-                if _hold(store, other, why):
+                if _hold(store, other, because(HoldCode.TWO_PLACES, why)):
                     held.append(other.slot)
                     if accused is not None:
                         accused.add(other.slot)
                 mine = store.slot(here)
                 if other.state is not State.RETIRED and mine is not None:
                     why = f"{_name(identity)} was seen here, and is expected in {other.slot}"
-                    if _hold(store, mine, why):
+                    if _hold(store, mine, because(HoldCode.TWO_PLACES, why)):
                         held.append(here)
             except ConflictError as error:
                 whole = False
@@ -226,17 +236,17 @@ def _disbelieve(store: Store, host: str, reason: str) -> None:
         LOG.error("ALARM: host %s: %s (%d times)", host, reason, times)
 
 
-def _hold(store: Store, record: SlotRecord, reason: str) -> bool:
+def _hold(store: Store, record: SlotRecord, why: HoldReason) -> bool:
     """Holds where the table allows it; a tenant's slot is left alone, with an alarm."""
     if record.state in (State.HELD, State.RETIRED):
         return False
     if Event.HELD not in lifecycle.events(record.state):
-        said = store.record_refusal("drive", record.slot.host, f"{record.slot}: {reason}", "", "")
+        said = store.record_refusal("drive", record.slot.host, f"{record.slot}: {why.text}", "", "")
         if is_round(said.count):
-            LOG.error("ALARM: %s is %s: %s", record.slot, record.state, reason)
+            LOG.error("ALARM: %s is %s: %s", record.slot, record.state, why.text)
         return False
-    store.transition(record, Event.HELD, reason=reason)
-    LOG.error("%s: held: %s", record.slot, reason)
+    store.hold(record, why)
+    LOG.error("%s: held: %s", record.slot, why.text)
     return True
 
 

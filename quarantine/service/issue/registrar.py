@@ -31,6 +31,7 @@ from quarantine.record.facts import (
     SlotChanges,
     SlotRecord,
 )
+from quarantine.record.reasons import HoldReason
 from quarantine.record.states import Event
 from quarantine.record.store import Store
 from quarantine.rules import ticket
@@ -131,17 +132,18 @@ class Registrar:
         host_key: PublicKey,
         changes: SlotChanges,
         nonce: NonceUse,
+        hold: HoldReason,
         reasons: tuple[str, ...],
     ) -> SlotRecord:
         """Holds a drive that was erased and is not fit, with a certificate that says both.
 
+        ``reasons`` are the lines of ``hold`` as the certificate prints them.
         No ticket goes with it, and the drive stays dirty to the record. Raises as :meth:`certify`.
         """
         signed, new = self._signed(record, order, report, report_token, host_key, reasons)
-        held = self.store.transition(
+        held = self.store.hold(
             record,
-            Event.HELD,
-            reason="; ".join(reasons),
+            hold,
             detail={
                 "certificate": signed.digest,
                 "report": certificate.token_digest(report_token),

@@ -1,0 +1,107 @@
+"""Which code a hold by a host's report gets: the gravest that its members show. Pure.
+
+Only a name for what :mod:`quarantine.rules.check` decided: nothing here lets a drive out. Sentences
+of a report are its host's: they are printed and never looked into.
+"""
+
+from __future__ import annotations
+
+from eraser.protocol import buffers
+from eraser.protocol.condition import Condition
+from eraser.protocol.fitness import Consequence
+from eraser.protocol.order import EraseOrder
+from eraser.protocol.policy import Label, Unallocated
+from eraser.protocol.remarks import remarks
+from eraser.protocol.report import EraseReport, Verdict
+from quarantine.record.reasons import HoldCode
+
+
+def of_unproved(order: EraseOrder, report: EraseReport) -> HoldCode:
+    """Of a report whose verdict is not erased, or unknown."""
+    read = () if report.verification is None else report.verification.namespaces
+    acts = tuple((visit.wrote, act) for visit in report.visits for act in visit.acts)
+    if any(n.canaries or n.unchanged for n in read) or any(
+        a.canaries or a.unchanged for _, a in acts
+    ):
+        return HoldCode.DATA_LEFT
+    if _blocked(report):
+        return HoldCode.LOCKED
+    if report.methods and report.methods[-1].verdict is not Verdict.ERASED:
+        return HoldCode.COMMAND_FAILED
+    if report.verdict is Verdict.NOT_ERASED:
+        return HoldCode.NOT_ERASED
+    if any(n.unreadable for n in read):
+        return HoldCode.UNREADABLE
+    if any(n.changed for n in read) or any(a.structured for wrote, a in acts if not wrote):
+        return HoldCode.READS_DIFFER
+    if report.facts_after is not None and report.facts_after.detached:
+        return HoldCode.NAMESPACE_UNREAD
+    return HoldCode.NOT_AS_PROFILE if _shared(order, report) else HoldCode.UNPROVED
+
+
+def of_unfit(
+    order: EraseOrder, report: EraseReport, *, contradicted: bool, loaded: bool, differs: bool
+) -> HoldCode:
+    """Of a drive that its host calls erased, and that is not handed out.
+
+    ``contradicted``: something speaks against the erase; ``loaded``: an image lies in a firmware
+    slot that was not there; ``differs``: the drive is not as its profile.
+    """
+    weaker = order.policy.label is Label.PURGE and report.achieved is Label.CLEAR
+    if not report.fit and weaker and not order.policy.allow_clear:
+        return HoldCode.DOWNGRADED
+    if contradicted:
+        # Its host may have said so itself: a command that failed is no contradiction then.
+        failed = any(method.verdict is not Verdict.ERASED for method in report.methods)
+        told = failed and not report.fit
+        return HoldCode.COMMAND_FAILED if told else HoldCode.REPORT_CONTRADICTS
+    if report.facts_after is not None and report.facts_after.detached:
+        return HoldCode.NAMESPACE_UNREAD
+    if _blocked(report):
+        return HoldCode.LOCKED
+    memory = buffers.seen(report.facts_before, report.facts_after)
+    if buffers.why_held(memory, report.achieved, order.policy):
+        return HoldCode.MEMORY_UNREAD
+    if _ill(order, report):
+        return HoldCode.HEALTH
+    if loaded:
+        return HoldCode.FIRMWARE_LOADED
+    if differs or report.profile_differences:
+        return HoldCode.NOT_AS_PROFILE
+    return HoldCode.CAPACITY_UNREAD if _unreached(order, report) else HoldCode.UNFIT
+
+
+def _condition(report: EraseReport) -> Condition | None:
+    facts = report.facts_after or report.facts_before
+    return None if facts is None else facts.condition
+
+
+def _blocked(report: EraseReport) -> bool:
+    found = _condition(report)
+    if found is None:
+        return False
+    locked = found.security is not None and found.security.locked
+    return bool(locked or found.reservations or found.protected)
+
+
+def _shared(order: EraseOrder, report: EraseReport) -> bool:
+    """More controllers lead to the drive than its profile names: nothing was sent."""
+    found, wanted = _condition(report), order.profile.condition
+    return found is not None and found.controllers > (1 if wanted is None else wanted.controllers)
+
+
+def _ill(order: EraseOrder, report: EraseReport) -> bool:
+    if report.health is None:
+        return True
+    found = remarks(report.health, order.policy.health)
+    return any(remark.consequence is not Consequence.NOTE for remark in found)
+
+
+def _unreached(order: EraseOrder, report: EraseReport) -> bool:
+    """Capacity in no namespace, that counts, and over which no temporary one was read."""
+    facts, read = report.facts_after, report.verification
+    if facts is None or not facts.unallocated_bytes:
+        return False
+    asked = order.policy.verification.unallocated is Unallocated.HOLD
+    reached = read is not None and any(n.temporary for n in read.namespaces)
+    return not reached and (asked or report.achieved is Label.CLEAR)

@@ -1,5 +1,5 @@
-"""Codes of what is stored with a hold and with an alarm. What they mean stands in
-:mod:`quarantine.rules.holds` and :mod:`quarantine.rules.alarmcodes`.
+"""Codes of holds, which are stored, and of alarms, which are logged. What they mean stands in
+:mod:`quarantine.rules.holds` and :mod:`quarantine.rules.alarmbook`.
 
 The strings are in databases and in operators' scripts: none is ever renamed, or used for another
 reason. A code that this release does not know is one all the same: nothing that keeps a drive out
@@ -58,6 +58,45 @@ class HoldCode(enum.StrEnum):
     # The rest.
     BY_PERSON = "by-person"
     OTHER = "other"
+
+
+class AlarmCode(enum.StrEnum):
+    """What people are called for; the text beside it has the particulars."""
+
+    # A drive may be in wrong hands.
+    ON_OFFER = "on-offer"
+    RESERVE_LOWERED = "reserve-lowered"
+    CLAIMED_UNERASED = "claimed-unerased"
+    USED_AGAIN = "used-again"
+    STRANGER_RUNS = "stranger-runs"
+    CUSTODY_GONE = "custody-gone"
+    NOT_ENROLLED = "not-enrolled"
+    # A slot stays out of the pool, or may be used without a mark.
+    HELD = "held"
+    RETIRED = "retired"
+    PROVIDER_REPLACED = "provider-replaced"
+    CUSTODY_STRANGE = "custody-strange"
+    UNGUARDED = "unguarded"
+    OVERDUE = "overdue"
+    RECORD_UNREADABLE = "record-unreadable"
+    RECORD_BEHIND = "record-behind"
+    TICKET_DAMAGED = "ticket-damaged"
+    DRIVE_ODD = "drive-odd"
+    MOVED_OFTEN = "moved-often"
+    MOVED_MANY = "moved-many"
+    # A host, the service, or what it rests on.
+    GATE_NEWS = "gate-news"
+    HOST_SILENT = "host-silent"
+    HOSTS_SILENT = "hosts-silent"
+    HOST_DISBELIEVED = "host-disbelieved"
+    MESSAGE_REFUSED = "message-refused"
+    MESSAGE_TOO_LONG = "message-too-long"
+    QUEUE_ODD = "queue-odd"
+    SLOTS_ABSENT = "slots-absent"
+    LISTING_DOUBTED = "listing-doubted"
+    LATE = "late"
+    CHAIN_CUT = "chain-cut"
+    HEAD_MISSING = "head-missing"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ and an empty answer look so, and none of them says anything about drives.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -17,9 +16,9 @@ from typing import Final
 from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import View
 from quarantine.record.facts import SlotRecord
+from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import WAITING_FOR_PEOPLE
-
-LOG = logging.getLogger(__name__)
+from quarantine.rules.alarmbook import StandingAlarms
 
 _FEW: Final = 3
 
@@ -101,8 +100,7 @@ class Absences:
 
     after: float
     """Seconds that a slot is absent before people hear of it."""
-    _doubting: bool = False
-    _told: set[str] = field(default_factory=set)
+    _told: StandingAlarms = field(default_factory=StandingAlarms)
 
     def tell(self, absence: Absence, records: Iterable[SlotRecord], now: datetime) -> None:
         """Tells what began and what is over since the last time."""
@@ -110,35 +108,34 @@ class Absences:
         if absence.doubted:
             return
         hosts = Counter(r.slot.host for r in records if self._long(r, now))
-        for host in sorted(hosts.keys() - self._told):
-            LOG.error(
-                "ALARM host %s: Placement has shown %d of its slots no more for %g min: drives "
-                "absent, not in device_spec, or its compute service was deleted. They are not on "
-                "offer; bring them back, or retire them",
-                host,
-                hosts[host],
-                self.after / 60,
+        code = AlarmCode.SLOTS_ABSENT
+        for host in sorted(hosts):
+            self._told.tell(
+                f"host {host}",
+                code,
+                f"Placement has shown {hosts[host]} of its slots no more for {self.after / 60:g} "
+                "min: drives absent, not in device_spec, or its compute service was deleted. They "
+                "are not on offer; bring them back, or retire them",
             )
-        for host in sorted(self._told - hosts.keys()):
-            LOG.warning("over: host %s: Placement shows its slots again", host)
-        self._told = set(hosts)
+        present = [f"host {host}" for host in hosts]
+        self._told.end_others(present, code, "Placement shows its slots again")
 
     def _tell_doubt(self, absence: Absence) -> None:
-        if absence.doubted and not self._doubting:
+        if not absence.doubted:
+            text = "what it shows is believed again"
+            self._told.end("Placement", AlarmCode.LISTING_DOUBTED, text)
+        else:
             counts = Counter(slot.host for slot in absence.doubted)
             hosts = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
             named = ", ".join(f"{host} {count}" for host, count in hosts[:_NAMED])
-            LOG.error(
-                "ALARM Placement shows %d of %d slots no more (%s%s), which is not believed: is it "
-                "the right region, was its database restored? Nothing is changed for them",
-                len(absence.doubted),
-                absence.known,
-                named,
-                ", ..." if len(hosts) > _NAMED else "",
+            more = ", ..." if len(hosts) > _NAMED else ""
+            self._told.tell(
+                "Placement",
+                AlarmCode.LISTING_DOUBTED,
+                f"it shows {len(absence.doubted)} of {absence.known} slots no more "
+                f"({named}{more}), which is not believed: is it the right region, was its database "
+                "restored? Nothing is changed for them",
             )
-        if self._doubting and not absence.doubted:
-            LOG.warning("over: what Placement shows is believed again")
-        self._doubting = bool(absence.doubted)
 
     def _long(self, record: SlotRecord, now: datetime) -> bool:
         since = absent_since(record)

@@ -10,7 +10,7 @@ from oslo_config.cfg import ConfigOpts
 
 from eraser.protocol.ticket import Defence, DomainSeen
 from quarantine.record.facts import SlotChanges
-from quarantine.record.reasons import HoldReason
+from quarantine.record.reasons import AlarmCode, HoldReason
 from quarantine.record.states import Event
 from quarantine.rules.handover import Handover
 
@@ -60,7 +60,7 @@ class Action:
     reason: str = ""
     event: Event | None = None
     changes: SlotChanges = NO_CHANGES
-    alarm: bool = False
+    alarm: AlarmCode | None = None
     hold: HoldReason | None = None
 
 

@@ -10,6 +10,7 @@ import math
 from typing import Final
 
 from eraser.protocol.ticket import DomainSeen
+from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import WORKING, State
 from quarantine.record.texts import ALARM_LENGTH, storable
 from quarantine.rules.handover import Handover
@@ -27,10 +28,17 @@ _WHO_LENGTH: Final = 80
 """Characters of a guest's name and id; a host may call its domains anything."""
 
 
-def concern(look: Observation) -> str:
-    """The present trouble in words; empty when there is none."""
-    trouble = look.context.unknown or intruder(look) or _unguarded(look) or _overdue(look)
-    return storable(trouble, ALARM_LENGTH)
+def concern(look: Observation) -> tuple[AlarmCode | None, str]:
+    """The present trouble, and in words; None and empty when there is none."""
+    for code, trouble in (
+        (AlarmCode.RECORD_UNREADABLE, look.context.unknown),
+        (AlarmCode.STRANGER_RUNS, intruder(look)),
+        (AlarmCode.UNGUARDED, _unguarded(look)),
+        (AlarmCode.OVERDUE, _overdue(look)),
+    ):
+        if trouble:
+            return code, storable(trouble, ALARM_LENGTH)
+    return None, ""
 
 
 def intruder(look: Observation) -> str:

@@ -6,7 +6,6 @@ was restored from a backup, must not take the whole pool away: then they are era
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -14,10 +13,10 @@ from typing import Final
 
 from eraser.protocol.identity import Slot
 from quarantine.record.facts import SlotRecord
+from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, State
 from quarantine.rules.action import Action, ActionKind
-
-LOG = logging.getLogger(__name__)
+from quarantine.rules.alarmbook import alarm
 
 FEW: Final = 8
 """Drives that are always taken off offer at once: two servers of four drives come and go."""
@@ -87,7 +86,10 @@ class Brake:
             self._told = {words for words in self._told if str(slot) not in words}
         elif action.act is ActionKind.WAIT and action.reason not in self._told:
             self._told.add(action.reason)
-            LOG.error("ALARM: %s", action.reason)
+            if action.reason == _MANY:
+                alarm("Placement", AlarmCode.MOVED_MANY, action.reason)
+            else:
+                alarm(slot, AlarmCode.MOVED_OFTEN, action.reason)
 
     def _recent(self, slot: Slot) -> list[float]:
         return [at for at in self._times.get(slot, ()) if self._now() - at < _DAY_SECONDS]

@@ -15,7 +15,7 @@ from typing import Final
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE, View
 from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.reasons import HoldCode
+from quarantine.record.reasons import AlarmCode, HoldCode
 from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Event, State
 from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
@@ -53,6 +53,7 @@ UNBURNT: Final = (
 )
 _KEEPS_OUT: Final = frozenset({ActionKind.RESERVE, ActionKind.ENSURE})
 """Steps that need no past: they are taken first, whatever cannot be read."""
+_CUSTODY_GONE: Final = "our custody vanished; the case starts again"
 _STRANGE_CUSTODY: Final = (
     "the custody in Placement is of a case that this record does not know: was the database "
     "restored from a backup? The drive may have been used since, so it is erased again"
@@ -76,9 +77,10 @@ def decide(
     if context.unknown and action.act not in _KEEPS_OUT:
         action = Action(ActionKind.WAIT, context.unknown)
     # What keeps a drive from the wrong hands comes first; then people hear of it, once.
-    if action.act in _CALM and (wrong := concern(look)) != record.alarm:
-        note = wrong or f"over: {record.alarm}"
-        return amend(note, SlotChanges(alarm=wrong), alarm=bool(wrong))
+    if action.act in _CALM:
+        code, wrong = concern(look)
+        if wrong != record.alarm:
+            return amend(wrong or f"over: {record.alarm}", SlotChanges(alarm=wrong), alarm=code)
     return action
 
 
@@ -99,9 +101,9 @@ def _moved(record: SlotRecord, view: View) -> Action:
     found += f"{view.provider.uuid} ({now})"
     others = view.foreign(record.custody)
     # A provider that was away is made anew when its drive is back: that is no news.
-    alarm = absence.absent_since(record) is None
+    alarm = AlarmCode.PROVIDER_REPLACED if absence.absent_since(record) is None else None
     if not view.locked and not view.allocations:
-        return reserve(f"{found}; reserved first", alarm=True)
+        return reserve(f"{found}; reserved first", alarm=AlarmCode.ON_OFFER)
     if record.state in WAITING_FOR_PEOPLE:
         return amend(found, rebased, alarm=alarm)
     if record.state in CASE_OPEN:
@@ -110,8 +112,8 @@ def _moved(record: SlotRecord, view: View) -> Action:
     if others:
         rebased = replace(rebased, consumer=others[0].consumer)
         if record.state is State.IN_USE:
-            return amend(found, rebased, alarm=True)
-        return move(Event.CLAIM_SEEN, found, rebased, alarm=True)
+            return amend(found, rebased, alarm=AlarmCode.PROVIDER_REPLACED)
+        return move(Event.CLAIM_SEEN, found, rebased, alarm=AlarmCode.CLAIMED_UNERASED)
     if record.state is State.RELEASED:
         return amend(found, rebased, alarm=alarm)
     return move(Event.RELEASE_SEEN, found, rebased, alarm=alarm)
@@ -121,7 +123,8 @@ def _in_use(look: Observation) -> Action:
     record, others = look.record, look.others
     if not others:
         if not look.locked and look.ours is None:
-            return reserve("released while reserved was lowered; reserved first", alarm=True)
+            text = "released while reserved was lowered; reserved first"
+            return reserve(text, alarm=AlarmCode.RESERVE_LOWERED)
         return move(
             Event.RELEASE_SEEN,
             f"the allocation of {record.consumer or 'the last consumer'} is gone",
@@ -129,7 +132,8 @@ def _in_use(look: Observation) -> Action:
         )
     # Between its claim and its burn a server holds an allocation without reserved: Nova's window.
     if not look.locked and look.age(record.entered_at) > look.limits.burn_grace:
-        return reserve("somebody lowered reserved while the drive is in use", alarm=True)
+        text = "somebody lowered reserved while the drive is in use"
+        return reserve(text, alarm=AlarmCode.RESERVE_LOWERED)
     if record.consumer not in others:
         return handed_over(look)
     if strangers(others, look.context) and look.context.handover is Handover.UNASKED:
@@ -143,11 +147,12 @@ def _released(look: Observation) -> Action:
             Event.CLAIM_SEEN,
             f"claimed by {look.others[0]} before it was erased",
             SlotChanges(consumer=look.others[0]),
-            alarm=True,
+            alarm=AlarmCode.CLAIMED_UNERASED,
         )
     if look.ours is None:
         if not look.locked:
-            return reserve("free without a certificate; reserved first", alarm=True)
+            text = "free without a certificate; reserved first"
+            return reserve(text, alarm=AlarmCode.ON_OFFER)
         return Action(ActionKind.TAKE, "custody")
     if not look.locked:
         return Action(ActionKind.ENSURE, "custody was half taken")
@@ -161,10 +166,10 @@ def _quarantined(look: Observation) -> Action:
         return broken
     if look.ours is None:
         if record.custody_ready:
-            return amend("our custody vanished; the case starts again", _NO_CASE, alarm=True)
+            return amend(_CUSTODY_GONE, _NO_CASE, alarm=AlarmCode.CUSTODY_GONE)
         return Action(ActionKind.TAKE, "custody again")
     if look.strange_custody:
-        return amend(_STRANGE_CUSTODY, look.begun_again, alarm=True)
+        return amend(_STRANGE_CUSTODY, look.begun_again, alarm=AlarmCode.CUSTODY_STRANGE)
     if not record.custody_ready:
         return amend("", SlotChanges(custody_ready=True))
     postponed = look.context.postponed
@@ -182,11 +187,10 @@ def _working(look: Observation) -> Action:
     if broken is not None:
         return broken
     if look.ours is None:
-        return move(
-            Event.POSTPONED, "our custody vanished; the case starts again", _NO_CASE, alarm=True
-        )
+        return move(Event.POSTPONED, _CUSTODY_GONE, _NO_CASE, alarm=AlarmCode.CUSTODY_GONE)
     if look.strange_custody:
-        return move(Event.POSTPONED, _STRANGE_CUSTODY, look.begun_again, alarm=True)
+        code = AlarmCode.CUSTODY_STRANGE
+        return move(Event.POSTPONED, _STRANGE_CUSTODY, look.begun_again, alarm=code)
     last = min(look.age(record.ordered_at), look.age(record.heard_at))
     if last > look.patience:
         return _unless_haunted(look, Action(ActionKind.RESEND, "nothing was heard of the order"))
@@ -216,8 +220,10 @@ def _custody_trouble(look: Observation) -> Action | None:
         )
     if not look.locked:
         if look.ours is None:
-            return reserve("custody and reserved are gone; reserved first", alarm=True)
-        return Action(ActionKind.ENSURE, "reserved was lowered under custody", alarm=True)
+            text = "custody and reserved are gone; reserved first"
+            return reserve(text, alarm=AlarmCode.ON_OFFER)
+        text = "reserved was lowered under custody"
+        return Action(ActionKind.ENSURE, text, alarm=AlarmCode.RESERVE_LOWERED)
     return None
 
 
@@ -229,7 +235,7 @@ def _certified(look: Observation) -> Action:
         if not look.locked and not look.others and (look.lacks or not begun):
             return reserve(
                 f"free although {look.lacks or 'we did not give it back'}; reserved first",
-                alarm=True,
+                alarm=AlarmCode.ON_OFFER,
             )
         if look.lacks or not begun:
             return hold(
@@ -304,7 +310,7 @@ def _available(look: Observation) -> Action:
             Event.RELEASE_SEEN,
             "our custody is still there; erased again",
             SlotChanges(custody=look.ours, custody_ready=False),
-            alarm=True,
+            alarm=AlarmCode.CUSTODY_GONE,
         )
     wrong = look.lacks or look.context.recall or intruder(look)
     if look.locked:
@@ -313,10 +319,10 @@ def _available(look: Observation) -> Action:
             wrong or "reserved without an allocation: used and let go between two looks",
             # Of a recall people heard when we reserved the slot for it. Where Nova did, its ticket
             # is used as it should be: a short use is no alarm.
-            alarm=bool(look.lacks or intruder(look)),
+            alarm=AlarmCode.ON_OFFER if look.lacks or intruder(look) else None,
         )
     if wrong:
-        return reserve(f"on offer although {wrong}; reserved first", alarm=True)
+        return reserve(f"on offer although {wrong}; reserved first", alarm=AlarmCode.ON_OFFER)
     return NOTHING if look.limits.tickets else _unmoved(look)
 
 
@@ -341,10 +347,13 @@ def _parked(look: Observation) -> Action:
     if not look.locked:
         if look.ours is not None:
             return Action(
-                ActionKind.ENSURE, f"reserved was lowered while {look.record.state}", alarm=True
+                ActionKind.ENSURE,
+                f"reserved was lowered while {look.record.state}",
+                alarm=AlarmCode.RESERVE_LOWERED,
             )
         # A drive that was on offer when a person decided is free at the first look after that.
-        return reserve(f"free while {look.record.state}; reserved", alarm=not look.first)
+        alarm = None if look.first else AlarmCode.ON_OFFER
+        return reserve(f"free while {look.record.state}; reserved", alarm=alarm)
     if look.ours is not None and not look.record.custody_ready:
         return Action(
             ActionKind.FENCE,
@@ -355,7 +364,7 @@ def _parked(look: Observation) -> Action:
         return amend(
             f"{look.others[0]} holds the drive while it is {look.record.state}",
             SlotChanges(consumer=look.others[0]),
-            alarm=True,
+            alarm=AlarmCode.USED_AGAIN,
         )
     return NOTHING
 

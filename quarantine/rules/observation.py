@@ -10,7 +10,7 @@ from typing import Final
 
 from quarantine.cloud.facts import View
 from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.reasons import HoldCode
+from quarantine.record.reasons import AlarmCode, HoldCode
 from quarantine.record.states import Event
 from quarantine.rules.action import NO_CHANGES, Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.handover import Handover
@@ -91,16 +91,20 @@ class Observation:
         return float("inf") if seconds < -_SKEW_SECONDS else seconds
 
 
-def reserve(reason: str, *, alarm: bool = False) -> Action:
+def reserve(reason: str, *, alarm: AlarmCode | None = None) -> Action:
     return Action(ActionKind.RESERVE, reason, alarm=alarm)
 
 
-def amend(reason: str, changes: SlotChanges, *, alarm: bool = False) -> Action:
+def amend(reason: str, changes: SlotChanges, *, alarm: AlarmCode | None = None) -> Action:
     return Action(ActionKind.AMEND, reason, changes=changes, alarm=alarm)
 
 
 def move(
-    event: Event, reason: str = "", changes: SlotChanges | None = None, *, alarm: bool = False
+    event: Event,
+    reason: str = "",
+    changes: SlotChanges | None = None,
+    *,
+    alarm: AlarmCode | None = None,
 ) -> Action:
     return Action(ActionKind.TRANSITION, reason, event, changes or NO_CHANGES, alarm)
 
@@ -108,7 +112,7 @@ def move(
 def hold(code: HoldCode, text: str, changes: SlotChanges | None = None) -> Action:
     """Held, and the case is over for good: no report or order of it counts any more."""
     changes = replace(changes or NO_CHANGES, new_case=True)
-    return replace(move(Event.HELD, text, changes, alarm=True), hold=because(code, text))
+    return replace(move(Event.HELD, text, changes, alarm=AlarmCode.HELD), hold=because(code, text))
 
 
 def strangers(others: Iterable[str], context: SlotContext) -> tuple[str, ...]:
@@ -130,4 +134,5 @@ def handed_over(look: Observation) -> Action:
         case Handover.MOVED | Handover.OVER:
             return amend(f"{found}: a migration, by Nova's word", changes)
         case Handover.STRANGE:
-            return amend(f"{found}: used again without an erase?", changes, alarm=known)
+            again = AlarmCode.USED_AGAIN if known else None
+            return amend(f"{found}: used again without an erase?", changes, alarm=again)

@@ -13,10 +13,12 @@ from quarantine.cloud.facts import View
 from quarantine.doors import new_uuid
 from quarantine.errors import BadInputError, ConflictError
 from quarantine.record.facts import UNSET, SlotChanges, SlotRecord
+from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import Event
 from quarantine.record.store import Store
 from quarantine.record.texts import storable
 from quarantine.rules.action import Action, ActionKind
+from quarantine.rules.alarmbook import alarm
 
 LOG = logging.getLogger(__name__)
 
@@ -78,7 +80,7 @@ class Executor:
             # Damaged, or signed by a key that was replaced since: it stays so, and no other ticket
             # can be made of this case.
             after = self._store.transition(record, Event.RECALLED, reason=str(error))
-            LOG.error("ALARM %s", error)
+            alarm(record.slot, AlarmCode.TICKET_DAMAGED, str(error))
             return after
 
     def send(self, record: SlotRecord) -> SlotRecord:

@@ -16,9 +16,11 @@ from typing import Final
 from quarantine.doors import Clock, utc_now
 from quarantine.record.clock import CLOCKS_APART
 from quarantine.record.facts import SlotRecord
+from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING
 from quarantine.record.store import Store
 from quarantine.rules.absence import too_many
+from quarantine.rules.alarmbook import alarm
 
 LOG = logging.getLogger(__name__)
 
@@ -98,13 +100,12 @@ class HostLiveness:
         if not waiting and age <= self.overdue_after:
             return
         self._told.add(name)
-        LOG.error(
-            "ALARM host %s is silent for %.0f min: %s. How its drives and defences stand "
-            "now is not known; see the nvme-eraser worker there and its way to the broker, "
-            "or remove the host",
-            name,
-            age / 60,
-            waiting or "nothing waits for it",
+        alarm(
+            f"host {name}",
+            AlarmCode.HOST_SILENT,
+            f"silent for {age / 60:.0f} min: {waiting or 'nothing waits for it'}. How its drives "
+            "and defences stand now is not known; see the nvme-eraser worker there and its way to "
+            "the broker, or remove the host",
         )
 
     def _tell_many(
@@ -115,11 +116,9 @@ class HostLiveness:
             self._many = None
             LOG.warning("over: most hosts are heard again")
             if left := late.keys() - self._told:
-                LOG.error(
-                    "ALARM %d hosts are still silent, of those that were together: %s",
-                    len(left),
-                    self._first(left, late),
-                )
+                text = f"{len(left)} are still silent, of those that were together"
+                first = self._first(left, late)
+                alarm("hosts", AlarmCode.HOSTS_SILENT, f"{text}: {first}")
                 self._told |= left
         alone = late if self._many is None else self._apart(late, min(self._many, now), now)
         # Who was named long ago is silent for a reason of his own.
@@ -128,13 +127,12 @@ class HostLiveness:
             return alone
         self._many = now
         self._together = set(late)
-        LOG.error(
-            "ALARM %d of %d hosts are silent for more than %g min: see the broker, and the "
-            "control plane's own worker; what is on offer stays on offer. First: %s",
-            len(late),
-            known,
-            self.silent_after / 60,
-            self._first(late, late),
+        alarm(
+            "hosts",
+            AlarmCode.HOSTS_SILENT,
+            f"{len(late)} of {known} are silent for more than {self.silent_after / 60:g} min: see "
+            "the broker, and the control plane's own worker; what is on offer stays on offer. "
+            f"First: {self._first(late, late)}",
         )
         return {}
 

@@ -13,6 +13,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from quarantine.record.reasons import AlarmCode
+from quarantine.rules.alarmbook import alarm
+
 LOG = logging.getLogger(__name__)
 
 
@@ -62,11 +65,11 @@ class Lateness:
                 if told is not None and left:
                     LOG.warning("over: there was a good %s again", told.what)
                 self._told, self._over = worst, None
-                LOG.error(
-                    "ALARM no good %s for %.0f s, expected one in %.0f s; the warnings before this "
-                    "line say why: see Placement and the database",
+                alarm(
                     worst.what,
-                    now - worst.last,
-                    worst.within(),
+                    AlarmCode.LATE,
+                    f"no good {worst.what} for {now - worst.last:.0f} s, expected one in "
+                    f"{worst.within():.0f} s; the warnings before this line say why: see Placement "
+                    "and the database",
                 )
             return worst.what

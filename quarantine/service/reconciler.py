@@ -28,6 +28,7 @@ from quarantine.record.store import Store
 from quarantine.rules import absence
 from quarantine.rules.absence import Absences
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
+from quarantine.rules.alarmbook import alarm
 from quarantine.rules.brake import Brake
 from quarantine.rules.decide import decide
 from quarantine.rules.handover import Handover
@@ -551,7 +552,8 @@ def _told(record: SlotRecord, action: Action) -> Iterator[None]:
 
 
 def _alarm(record: SlotRecord, action: Action) -> None:
-    LOG.error("ALARM %s (%s): %s", record.slot, record.state, action.reason)
+    assert action.alarm is not None
+    alarm(f"{record.slot} ({record.state})", action.alarm, action.reason)
 
 
 def sweep_bound(config: ServiceLimits) -> float:

@@ -20,8 +20,10 @@ from quarantine.cloud import custody
 from quarantine.cloud.facts import Provider
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
 from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
+from quarantine.rules.alarmbook import alarm
 from quarantine.rules.rights import entitled
 from quarantine.service.lateness import Lateness
 from quarantine.service.turns import TimeBox, Turns
@@ -212,19 +214,21 @@ class Safety:
                 LOG.info("%s: no line of history: %s", slot, error)
                 record, answers = None, False
             except QuarantineError as error:
-                LOG.error("ALARM %s: on offer, its row cannot be read (%s); reserved", slot, error)
+                text = f"on offer, its row cannot be read ({error}); reserved"
+                alarm(slot, AlarmCode.ON_OFFER, text)
                 continue
             if record is not None:
                 answers = self._told(record)
             elif answers:
-                LOG.error("ALARM %s: on offer and not enrolled; reserved, enrol it", slot)
+                text = "on offer and not enrolled; reserved, enrol it"
+                alarm(slot, AlarmCode.NOT_ENROLLED, text)
             else:
-                LOG.error("ALARM %s: on offer without a right to it; reserved", slot)
+                alarm(slot, AlarmCode.ON_OFFER, "on offer without a right to it; reserved")
 
     def _told(self, record: SlotRecord) -> bool:
         """Whether it went into the record."""
         reason = f"on offer while {record.state}, without a right to it; reserved"
-        LOG.error("ALARM %s (%s): %s", record.slot, record.state, reason)
+        alarm(f"{record.slot} ({record.state})", AlarmCode.ON_OFFER, reason)
         try:
             self._store.amend(record, SlotChanges(), note=reason)
         except QuarantineError as error:

@@ -9,8 +9,9 @@ from typing import Protocol
 from quarantine.cloud import custody
 from quarantine.errors import QuarantineError
 from quarantine.record.facts import SlotChanges, SlotRecord, UnreadableSlot
-from quarantine.record.reasons import HoldCode
+from quarantine.record.reasons import AlarmCode, HoldCode
 from quarantine.record.store import Store
+from quarantine.rules.alarmbook import StandingAlarms, alarm
 from quarantine.rules.decide import UNBURNT
 from quarantine.rules.holds import because
 
@@ -36,7 +37,7 @@ def hold_unburnt(store: Store, placement: TraitPlacement, record: SlotRecord) ->
             return
         changes = SlotChanges(new_case=True)
         store.hold(record, because(HoldCode.NO_ONE_TIME_USE, UNBURNT), changes=changes)
-        LOG.error("ALARM %s: on offer, and %s", record.slot, UNBURNT)
+        alarm(record.slot, AlarmCode.HELD, f"on offer, and {UNBURNT}")
     except Exception as error:
         _tell(str(record.slot), error)
 
@@ -48,21 +49,20 @@ class UnreadableRows:
     """
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._told = StandingAlarms()
 
     def tell(self, rows: Iterable[UnreadableSlot]) -> None:
         """The rows as they are now."""
         now = {str(row): row.why for row in rows}
-        for name in sorted(now.keys() - self._told):
-            LOG.error(
-                "ALARM %s: its row cannot be read (%s): nothing is done but to keep its drive out "
-                "of the pool; was it written by a newer release?",
+        code = AlarmCode.RECORD_UNREADABLE
+        for name in sorted(now):
+            self._told.tell(
                 name,
-                now[name],
+                code,
+                f"its row cannot be read ({now[name]}): nothing is done but to keep its drive out "
+                "of the pool; was it written by a newer release?",
             )
-        for name in sorted(self._told - now.keys()):
-            LOG.info("%s: its row can be read again, or is gone", name)
-        self._told = set(now)
+        self._told.end_others(now, code, "its row can be read again, or is gone")
 
 
 def _tell(what: str, error: Exception) -> None:

@@ -142,7 +142,7 @@ def test_the_loop_tells_of_a_host_that_says_nothing_any_more(
     loop = threading.Thread(target=reconciler.run_forever, args=[stop])
     loop.start()
     try:
-        wait_until(lambda: f"ALARM host {pool.slot.host}" in caplog.text, "the alarm")
+        wait_until(lambda: f" host {pool.slot.host}: " in caplog.text, "the alarm")
     finally:
         stop.set()
         loop.join()
@@ -257,7 +257,7 @@ def test_a_cold_migration_and_its_revert_alarm_nobody_where_nova_knows_of_it(
     loop.look(pool.slot)
     assert pool.record.consumer == server.uuid
     assert pool.record.state is State.IN_USE
-    assert f"ALARM {pool.slot}" not in caplog.text
+    assert "ALARM" not in caplog.text
 
 
 def test_an_operator_who_lowers_reserved_in_use_is_undone_and_named(
@@ -471,7 +471,9 @@ def test_a_compute_service_that_stays_deleted_is_told_once_for_all_its_slots(
         pool.clock.forward(60)
         pool.reconciler.sweep()
     (alarm,) = (r.getMessage() for r in caplog.records if "ALARM" in r.getMessage())
-    assert alarm.startswith(f"ALARM host {pool.slot.host}: Placement has shown 1 of its slots no")
+    assert alarm.startswith(
+        f"ALARM slots-absent host {pool.slot.host}: Placement has shown 1 of its slots no"
+    )
     assert pool.record.state is State.AVAILABLE
 
 

@@ -81,10 +81,15 @@ def test_an_authority_that_is_away_loses_nothing(
         assert not heads.turn()
     assert len(files(heads)) == 5
     (alarm,) = [line.getMessage() for line in caplog.records]
-    assert alarm.startswith("ALARM the time stamp of a head is missing: http://127.0.0.1:9/: expe")
+    assert alarm.startswith(
+        "ALARM head-missing the time stamp of a head: missing: http://127.0.0.1:9/: expe"
+    )
     heads.stamp = there
     assert heads.turn()
-    assert caplog.records[-1].getMessage() == "over: the time stamp of a head is there"
+    assert (
+        caplog.records[-1].getMessage()
+        == "over: head-missing the time stamp of a head: it is there"
+    )
     stamped = [name for name in files(heads) if name.endswith(".tsr")]
     assert stamped == [f"2026-11-2{day}.head.tsr" for day in (2, 3, 4)]
     assert len(stamped) == STAMPS_A_PASS

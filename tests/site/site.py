@@ -31,7 +31,7 @@ from tests.site.world import World
 from tests.unit.quarantine.testimony import PROFILE
 
 _OPERATOR_SECONDS: Final = 600.0
-_ABSENCE: Final = "ALARM no good "
+_ABSENCE: Final = "ALARM late "
 """How the one alarm begins that an absence of Placement has to raise."""
 
 _DOWN_SECONDS: Final = 60.0

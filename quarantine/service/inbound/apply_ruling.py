@@ -11,8 +11,10 @@ from eraser.protocol.transport.signing import PublicKey
 from quarantine.doors import Clock
 from quarantine.errors import ConflictError
 from quarantine.record.facts import NonceUse, SlotChanges, SlotRecord
+from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import Event
 from quarantine.record.store import Store
+from quarantine.rules.alarmbook import alarm
 from quarantine.rules.check import Decision, Ruling
 from quarantine.service.issue.registrar import Registrar
 
@@ -103,4 +105,4 @@ class RulingWriter:
             # A person was quicker, and decides.
             LOG.warning("%s: not retired: %s", record.slot, error)
             return
-        LOG.error("ALARM %s: retired: %s", record.slot, reason)
+        alarm(record.slot, AlarmCode.RETIRED, f"retired: {reason}")

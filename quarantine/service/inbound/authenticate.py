@@ -16,7 +16,9 @@ from eraser.protocol.ticket import TicketReceipt
 from eraser.protocol.transport import signing
 from quarantine.errors import RefusedError
 from quarantine.record.facts import HostRecord
+from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
+from quarantine.rules.alarmbook import alarm
 from quarantine.rules.alarms import is_round
 
 LOG = logging.getLogger(__name__)
@@ -86,7 +88,8 @@ class Authenticator:
         self._store.record_refusal(kind, host, reason, hashlib.sha256(raw).hexdigest(), excerpt)
         times = self._counted(kind, host)
         if is_round(times):
-            LOG.error("ALARM: %s of host %r refused (%d times): %s", kind, host, times, reason)
+            text = f"{kind} refused ({times} times): {reason}"
+            alarm(f"host {host!r}", AlarmCode.MESSAGE_REFUSED, text)
         else:
             LOG.warning("%s of host %r refused: %s", kind, host, reason)
         raise RefusedError(f"{kind} refused: {reason}")

@@ -16,6 +16,8 @@ from typing import Any, Final, Protocol
 
 from eraser.protocol.inbound import BOUNDS, MessageKind, key
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
+from quarantine.record.reasons import AlarmCode
+from quarantine.rules.alarmbook import StandingAlarms, alarm
 from quarantine.service.inbound import oldqueue
 
 LOG = logging.getLogger(__name__)
@@ -95,7 +97,7 @@ class Lane:
     """The host that was served last, by kind: its turn ends with it."""
     _put_off: dict[str, float] = field(default_factory=dict)
     """When a list's first entry is tried again."""
-    _long: set[str] = field(default_factory=set)
+    _long: StandingAlarms = field(default_factory=StandingAlarms)
     """Lists whose last entry was too long to be read."""
     _ringing: dict[tuple[str, str], float] = field(default_factory=dict)
     """Bells that want to be rung once more, and when: see ``bells``."""
@@ -143,7 +145,8 @@ class Lane:
         bound = BOUNDS[kind]
         length = self.lists.length(name)
         if length < 0:
-            LOG.error("ALARM: host %s: expected a list at %s, found none: removed", host, name)
+            text = f"expected a list at {name}, found none: removed"
+            alarm(f"host {host}", AlarmCode.QUEUE_ODD, text)
             self.lists.drop(name)
             return
         if length > bound.keep:
@@ -165,18 +168,14 @@ class Lane:
         """No honest host's; people hear of it once, until the host says something shorter."""
         most, name = LONGEST.get(kind), key(kind, host)
         if most is None or len(entry) <= most:
-            self._long.discard(name)
+            self._long.end(name, AlarmCode.MESSAGE_TOO_LONG)
             return False
-        if name not in self._long:
-            self._long.add(name)
-            LOG.error(
-                "ALARM: host %s: expected at most %d bytes in a %s, found %d: dropped, as are all "
-                "that follow; look at the host",
-                host,
-                most,
-                kind,
-                len(entry),
-            )
+        self._long.tell(
+            name,
+            AlarmCode.MESSAGE_TOO_LONG,
+            f"host {host}: expected at most {most} bytes in a {kind}, found {len(entry)}: dropped, "
+            "as are all that follow; look at the host",
+        )
         return True
 
     def _handle(self, kind: MessageKind, host: str, text: str) -> bool:
@@ -239,7 +238,8 @@ class Lane:
         message = oldqueue.read(entry)
         done = True
         if message is None:
-            LOG.error("ALARM: an entry of queue %s is no message of ours, dropped", name)
+            text = "an entry is no message of ours, dropped"
+            alarm(f"queue {name}", AlarmCode.QUEUE_ODD, text)
         elif message.kind is MessageKind.BELL:
             self._hint(message.payload)
         else:

@@ -32,11 +32,12 @@ from eraser.protocol.transport.signing import PublicKey
 from quarantine.doors import Clock, Monotonic, utc_now
 from quarantine.errors import BadInputError, ConflictError, QuarantineError
 from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
-from quarantine.record.reasons import HoldCode
+from quarantine.record.reasons import AlarmCode, HoldCode
 from quarantine.record.states import WAITING_FOR_PEOPLE, WORKING, Event, State
 from quarantine.record.store import Store
 from quarantine.rules import defences, receipts
 from quarantine.rules.action import ServiceLimits
+from quarantine.rules.alarmbook import alarm
 from quarantine.rules.check import Decision, Ruling, check, held
 from quarantine.service.inbound.apply_ruling import RulingWriter, Testimony
 from quarantine.service.inbound.authenticate import Authenticator
@@ -206,7 +207,8 @@ class Inbox:
         """What the host says of its last gate for the first time."""
         old = host.hello.gate if host.hello else None
         for address, text in defences.news(old, hello.gate):
-            LOG.error("ALARM host %s%s: %s", host.name, f"/{address}" if address else "", text)
+            where = f"host {host.name}" + (f"/{address}" if address else "")
+            alarm(where, AlarmCode.GATE_NEWS, text)
             record = self.store.slot(Slot(host.name, address)) if address else None
             if record is not None:
                 try:
@@ -284,7 +286,7 @@ class Inbox:
         elif ruling is receipts.ReceiptRuling.HOLD:
             changes = replace(heard, new_case=True)
             self.store.hold(record, receipts.because(receipt, reason), changes=changes)
-            LOG.error("ALARM %s: held: %s", record.slot, reason)
+            alarm(record.slot, AlarmCode.HELD, f"held: {reason}")
         elif ruling is receipts.ReceiptRuling.READY:
             changes = replace(heard, ticket_ready=True, detail="")
             self.store.amend(record, changes, note="the host has a valid ticket for the drive")

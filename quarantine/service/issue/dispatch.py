@@ -21,8 +21,10 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.doors import Clock, new_uuid, utc_now
 from quarantine.errors import ConflictError
 from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
+from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import WORKING, Event, State
 from quarantine.record.store import Store
+from quarantine.rules.alarmbook import alarm
 from quarantine.service.issue import drive_inventory
 
 LOG = logging.getLogger(__name__)
@@ -112,7 +114,7 @@ class Dispatcher:
         changes = SlotChanges(new_case=True, above=accepted.generation)
         # Refused where a look beside this one gave that order: then nothing was lost.
         after = self.store.amend(record, changes, note=reason)
-        LOG.error("ALARM: %s: %s", record.slot, reason)
+        alarm(record.slot, AlarmCode.RECORD_BEHIND, reason)
         return after
 
     def _prepare(self, record: SlotRecord, host: HostRecord | None) -> EraseOrder | _Wait:

@@ -17,9 +17,10 @@ from quarantine.doors import Clock
 from quarantine.errors import ConflictError
 from quarantine.record import lifecycle
 from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.reasons import HoldCode, HoldReason
+from quarantine.record.reasons import AlarmCode, HoldCode, HoldReason
 from quarantine.record.states import WORKING, Event, State
 from quarantine.record.store import Store
+from quarantine.rules.alarmbook import alarm
 from quarantine.rules.alarms import is_round
 from quarantine.rules.holds import because
 
@@ -233,7 +234,7 @@ def _accused(store: Store, host: str) -> set[Slot]:
 def _disbelieve(store: Store, host: str, reason: str) -> None:
     times = store.record_refusal("drive", host, reason, "", "").count
     if is_round(times):
-        LOG.error("ALARM: host %s: %s (%d times)", host, reason, times)
+        alarm(f"host {host}", AlarmCode.HOST_DISBELIEVED, f"{reason} ({times} times)")
 
 
 def _hold(store: Store, record: SlotRecord, why: HoldReason) -> bool:
@@ -243,7 +244,7 @@ def _hold(store: Store, record: SlotRecord, why: HoldReason) -> bool:
     if Event.HELD not in lifecycle.events(record.state):
         said = store.record_refusal("drive", record.slot.host, f"{record.slot}: {why.text}", "", "")
         if is_round(said.count):
-            LOG.error("ALARM: %s is %s: %s", record.slot, record.state, why.text)
+            alarm(f"{record.slot} ({record.state})", AlarmCode.DRIVE_ODD, why.text)
         return False
     store.hold(record, why)
     LOG.error("%s: held: %s", record.slot, why.text)

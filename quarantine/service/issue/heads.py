@@ -21,7 +21,9 @@ from quarantine.doors import Clock, utc_now
 from quarantine.errors import BadInputError, QuarantineError, UnavailableError
 from quarantine.evidence.chain import head
 from quarantine.evidence.chain.head import Head
+from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
+from quarantine.rules.alarmbook import StandingAlarms, alarm
 from quarantine.service.issue.registrar import iso
 
 LOG = logging.getLogger(__name__)
@@ -57,7 +59,7 @@ class HeadDirectory:
     clock: Clock = utc_now
     stamp: Callable[[bytes], bytes] | None = None
     """Asks a time stamping authority; None where none is configured."""
-    _wrong: set[str] = field(default_factory=set)
+    _wrong: StandingAlarms = field(default_factory=StandingAlarms)
 
     def run_forever(self, stop: threading.Event) -> None:
         """Pass after pass until ``stop`` is set; nothing but ``stop`` ends it."""
@@ -106,7 +108,7 @@ class HeadDirectory:
                 os.link(temporary, path)
         LOG.info("signed head of %s written: %s", day, path)
         if lost:
-            LOG.error("ALARM %s", lost)
+            alarm("the chain of certificates", AlarmCode.CHAIN_CUT, lost)
 
     def _lost(self, before: Path) -> str:
         """A record that was set back says nothing of it; the head before today's does."""
@@ -141,13 +143,10 @@ class HeadDirectory:
             LOG.warning("%s waits: %s", what, error)  # the loops alarm of the record itself
             return False
         except (QuarantineError, OSError) as error:
-            if what not in self._wrong:
-                LOG.error("ALARM %s is missing: %s; tried again with each pass", what, error)
-            self._wrong.add(what)
+            text = f"missing: {error}; tried again with each pass"
+            self._wrong.tell(what, AlarmCode.HEAD_MISSING, text)
             return False
-        if what in self._wrong:
-            LOG.warning("over: %s is there", what)
-        self._wrong.discard(what)
+        self._wrong.end(what, AlarmCode.HEAD_MISSING, "it is there")
         return True
 
 

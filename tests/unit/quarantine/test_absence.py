@@ -99,7 +99,9 @@ def test_a_listing_that_is_not_believed_is_told_once_and_when_it_is_over(
     for _ in range(60):
         teller.tell(weigh(records, ()), records, NOW)
     (alarm,) = said(caplog)
-    assert alarm.startswith("ALARM Placement shows 80 of 80 slots no more (cmp0 8, ")
+    assert alarm.startswith(
+        "ALARM listing-doubted Placement: it shows 80 of 80 slots no more (cmp0 8, "
+    )
     teller.tell(weigh(records, {r.provider for r in records}), records, NOW)
     (over,) = said(caplog)
     assert over.startswith("over: ")
@@ -118,10 +120,10 @@ def test_a_host_whose_slots_stay_away_is_told_once_and_when_they_are_back(
     for _ in range(3):
         teller.tell(Absence(80), away, LATER)
     (alarm,) = said(caplog)
-    assert alarm.startswith("ALARM host cmp0: Placement has shown 8 of its slots no more for 15 m")
+    assert alarm.startswith("ALARM slots-absent host cmp0: Placement has shown 8 of its slots no m")
     teller.tell(Absence(80), cloud(8), LATER)
     (over,) = said(caplog)
-    assert over == "over: host cmp0: Placement shows its slots again"
+    assert over == "over: slots-absent host cmp0: Placement shows its slots again"
 
 
 class Vanishing(Placement):

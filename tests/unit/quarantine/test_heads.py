@@ -149,12 +149,15 @@ def test_what_cannot_be_written_alarms_once_and_comes_later(
     desk.heads.directory.write_text("a file where the directory should be")
     assert [desk.day(0) for _ in range(3)] == [False] * 3
     assert desk.told == []
-    assert [line.getMessage()[:38] for line in caplog.records] == [
-        "ALARM the signed head of today is miss"
+    assert [line.getMessage()[:48] for line in caplog.records] == [
+        "ALARM head-missing the signed head of today: mis"
     ]
     desk.heads.directory.unlink()
     assert desk.day(0)
-    assert caplog.records[-1].getMessage() == "over: the signed head of today is there"
+    assert (
+        caplog.records[-1].getMessage()
+        == "over: head-missing the signed head of today: it is there"
+    )
     assert [path.name for path in desk.files()] == ["2026-11-20.head.jws"]
 
 
@@ -199,7 +202,10 @@ def test_stamps_are_asked_for_again_the_newest_first(
     assert [desk.day(number) for number in range(4)] == [False] * 4
     assert len(desk.told) == len(desk.files()) == 4, "heads are written all the same"
     assert len(asked) == 4, "one question a pass to an authority that is away"
-    assert caplog.text.count("ALARM the time stamp of a head is missing: authority: away") == 1
+    assert (
+        caplog.text.count("ALARM head-missing the time stamp of a head: missing: authority: away")
+        == 1
+    )
     desk.heads.stamp = there
     for _ in range(3):
         assert desk.day(3)
@@ -209,7 +215,7 @@ def test_stamps_are_asked_for_again_the_newest_first(
     assert asked[4] == newest.read_bytes()
     assert stamped[-1].read_bytes() == b"stamp of " + newest.read_bytes()
     assert len(asked) == 8
-    assert "over: the time stamp of a head is there" in caplog.text
+    assert "over: head-missing the time stamp of a head: it is there" in caplog.text
 
 
 def heads_of(

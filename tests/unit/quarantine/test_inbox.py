@@ -661,7 +661,7 @@ def test_a_host_that_was_installed_anew_does_not_hide_all_other_alarms(
         with pytest.raises(RefusedError):
             plane.inbox.hello(plane.signed(message, HELLO_TYPE))
     assert caplog.text.count("ALARM") == 7
-    assert "ALARM: hello of host 'cmp1' refused (64 times)" in caplog.text
+    assert "ALARM message-refused host 'cmp1': hello refused (64 times)" in caplog.text
     with pytest.raises(RefusedError):
         plane.inbox.report(plane.report(nonce="another-nonce-0000"))
     assert caplog.text.count("ALARM") == 8
@@ -1160,7 +1160,7 @@ def test_a_hello_that_a_defence_is_gone_has_the_slots_on_offer_looked_at(
         told(plane, sequence, UNHOOKED)
     # Looked at until it is settled, told once.
     assert plane.looks.slots == [SLOT, SLOT]
-    assert caplog.text.count("ALARM host cmp1: hook is absent: gone") == 1
+    assert caplog.text.count("ALARM gate-news host cmp1: hook is absent: gone") == 1
 
 
 def test_a_guest_let_in_by_a_persons_word_is_in_the_slots_history_once(
@@ -1173,7 +1173,7 @@ def test_a_guest_let_in_by_a_persons_word_is_in_the_slots_history_once(
     notes = [row.reason for row in plane.store.history(SLOT) if "ada" in row.reason]
     assert len(notes) == 1
     assert "3 a.m." in notes[0]
-    assert caplog.text.count("ALARM host cmp1/0000:01:00.0: ada let") == 1
+    assert caplog.text.count("ALARM gate-news host cmp1/0000:01:00.0: ada let") == 1
 
 
 def test_a_hello_that_says_the_same_again_is_not_compared_with_every_drive(
@@ -1276,7 +1276,7 @@ def test_a_defence_that_goes_after_many_same_hellos_is_heard(
         told(plane, sequence, all_well(plane, defences=UNHOOKED.defences))
     assert read == [1, 4, 5]
     assert plane.looks.slots == [SLOT, SLOT], "looked at until it is settled"
-    assert caplog.text.count("ALARM host cmp1: hook is absent: gone") == 1
+    assert caplog.text.count("ALARM gate-news host cmp1: hook is absent: gone") == 1
     told(plane, 6, all_well(plane))
     assert read == [1, 4, 5, 6]
 

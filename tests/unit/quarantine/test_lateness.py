@@ -89,7 +89,7 @@ def test_what_stays_late_when_the_first_thing_is_over_is_told_in_its_own_time(
         clock.forward(10)
     over, alarm = lines(caplog)
     assert over == "over: there was a good pass again"
-    assert alarm.startswith("ALARM no good sweep for 3720 s")
+    assert alarm.startswith("ALARM late sweep: no good sweep for 3720 s")
     late.done("pass")
     late.done("sweep")
     assert late.check() == ""

@@ -121,7 +121,7 @@ def test_a_row_that_cannot_be_read_is_told_of_once_and_stops_nobody(
     record = store.slot(SLOT)
     assert record is not None
     assert record.state is State.ERASING
-    assert caplog.text.count(f"ALARM {OTHER}: its row cannot be read") == 1
+    assert caplog.text.count(f"ALARM record-unreadable {OTHER}: its row cannot be read") == 1
     # What the safety pass cannot tell to be rightly on offer is taken back.
     assert column == "step" or not cloud.on_offer(OTHER)
     with pytest.raises(UnreadableError):

@@ -355,7 +355,7 @@ def test_no_good_pass_within_the_bound_is_one_alarm(
     assert "ALARM" not in caplog.text
     cloud.broken = {"offered": AWAY}
     an_hour()
-    assert caplog.text.count("ALARM no good safety pass") == 1
+    assert caplog.text.count("ALARM late safety pass") == 1
     cloud.broken.clear()
     an_hour()
     assert caplog.text.count("over") == 1

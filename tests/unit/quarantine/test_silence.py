@@ -80,8 +80,8 @@ def test_a_silent_host_with_an_order_is_named_within_minutes_and_once(
     assert silence.check() == silence.check() == {"cmp1"}
     (alarm,) = said(caplog)
     assert alarm.startswith(
-        "ALARM host cmp1 is silent for 7 min: its orders (0000:01:00.0) are unheard since "
-        "2026-11-20 12:00 UTC"
+        "ALARM host-silent host cmp1: silent for 7 min: its orders (0000:01:00.0) are unheard "
+        "since 2026-11-20 12:00 UTC"
     )
     speak(store, 1)
     assert silence.check() == frozenset()
@@ -109,7 +109,7 @@ def test_a_host_that_is_silent_since_our_clock_was_set_back_is_named(
         named = silence.check()
     assert named == {"cmp1"}
     (alarm,) = said(caplog)
-    assert "cmp1 is silent for 8 min" in alarm
+    assert "host cmp1: silent for 8 min" in alarm
 
 
 @pytest.mark.parametrize("what", ["on offer", "waiting", "nothing", "in use"])
@@ -146,7 +146,7 @@ def test_very_many_silent_hosts_are_one_alarm(
         clock.forward(SILENT)
         silence.check()
     (alarm,) = said(caplog)
-    assert alarm.startswith("ALARM 4 of 4 hosts are silent for more than 7 min")
+    assert alarm.startswith("ALARM hosts-silent hosts: 4 of 4 are silent for more than 7 min")
     speak(store, 1, 2, 3, 4)
     silence.check()
     assert said(caplog) == ["over: most hosts are heard again"]
@@ -177,7 +177,7 @@ def test_many_silent_hosts_are_counted_and_those_that_something_waits_for_named_
     assert silence.check() == frozenset()
     assert silence.check() == frozenset()
     (alarm,) = said(caplog)
-    assert alarm.startswith("ALARM 11 of 20 hosts are silent for more than 7 min: ")
+    assert alarm.startswith("ALARM hosts-silent hosts: 11 of 20 are silent for more than 7 min: ")
     unheard = "(its orders (0000:01:00.0) are unheard since 2026-11-20 12:00 UTC)"
     assert alarm.endswith(
         f"First: cmp17 {unheard}, cmp9 {unheard}, cmp1, cmp2, cmp3 and 6 more: see 'host list'"
@@ -201,7 +201,9 @@ def test_who_falls_silent_after_many_did_is_named(
         named = silence.check()
     assert named == {"cmp20"}
     (alarm,) = said(caplog)
-    assert alarm.startswith("ALARM host cmp20 is silent for 8 min: its orders (0000:01:00.0)")
+    assert alarm.startswith(
+        "ALARM host-silent host cmp20: silent for 8 min: its orders (0000:01:00.0)"
+    )
     speak(cloud, 20)
     assert silence.check() == frozenset()
     assert said(caplog) == ["over: host cmp20 is heard again, or removed"]
@@ -220,7 +222,7 @@ def test_many_more_that_fall_silent_later_are_one_more_alarm(
         clock.forward(60)
         silence.check()
     (alarm,) = said(caplog)
-    assert alarm.startswith("ALARM 20 of 20 hosts are silent")
+    assert alarm.startswith("ALARM hosts-silent hosts: 20 of 20 are silent")
 
 
 def test_who_was_not_late_yet_when_many_were_is_told_of(
@@ -237,9 +239,9 @@ def test_who_was_not_late_yet_when_many_were_is_told_of(
         clock.forward(seconds)
         silence.check()
     first, *others = said(caplog)
-    assert first.startswith("ALARM 5 of 20 hosts are silent")
+    assert first.startswith("ALARM hosts-silent hosts: 5 of 20 are silent")
     (second,) = others
-    assert second.startswith("ALARM 9 of 20 hosts are silent")
+    assert second.startswith("ALARM hosts-silent hosts: 9 of 20 are silent")
     assert "First: cmp9 (its orders" in second
 
 
@@ -264,7 +266,9 @@ def test_one_more_beside_those_that_were_named_long_ago_is_named(
         named = silence.check()
     assert named == {"cmp1", "cmp2", "cmp9", "cmp17"}
     (alarm,) = said(caplog)
-    assert alarm.startswith("ALARM host cmp2 is silent for 14 min: its orders (0000:01:00.0)")
+    assert alarm.startswith(
+        "ALARM host-silent host cmp2: silent for 14 min: its orders (0000:01:00.0)"
+    )
 
 
 def test_what_is_left_of_many_silent_hosts_is_named_at_once(
@@ -278,7 +282,7 @@ def test_what_is_left_of_many_silent_hosts_is_named_at_once(
     assert silence.check() == silence.check() == {"cmp1", "cmp2"}
     assert said(caplog) == [
         "over: most hosts are heard again",
-        "ALARM 2 hosts are still silent, of those that were together: cmp1, cmp2",
+        "ALARM hosts-silent hosts: 2 are still silent, of those that were together: cmp1, cmp2",
     ]
     speak(cloud, *ALL)
     assert silence.check() == frozenset()
@@ -295,7 +299,7 @@ def test_many_silent_hosts_are_told_once_though_our_clock_is_set_back(
     for _ in range(20):
         silence.check()
         clock.forward(60)
-    assert [text[:20] for text in said(caplog)] == ["over: most hosts are", "ALARM 20 of 20 hosts"]
+    assert [text[:20] for text in said(caplog)] == ["over: most hosts are", "ALARM hosts-silent h"]
 
 
 def test_while_the_control_plane_was_stopped_nobody_could_be_heard(

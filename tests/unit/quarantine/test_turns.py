@@ -159,7 +159,7 @@ def test_a_sweep_that_never_goes_through_is_one_alarm_whatever_else_does(
         loop.round()
         clock.forward(LIMITS.sweep_interval)
     words = [record.getMessage() for record in caplog.records if "good sweep" in record.message]
-    assert [text[:19] for text in words] == ["ALARM no good sweep"]
+    assert [text[:16] for text in words] == ["ALARM late sweep"]
     caplog.clear()
     cloud.broken.clear()
     for _ in range(30):

@@ -32,7 +32,7 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.doors import utc_now
 from quarantine.record import models
 from quarantine.record.facts import SlotChanges
-from quarantine.record.states import Event
+from quarantine.record.states import Custody, Event
 from quarantine.record.store import Store
 from quarantine.service.inbound import intake
 from quarantine.service.inbound.intake import Lane
@@ -101,7 +101,7 @@ def _set_up(store: Store, site: Site) -> None:
             record = store.amend(record, SlotChanges(identity=drive(slot)))
             if host not in site.erasing or slot != slots(host)[0]:
                 continue
-            custody = SlotChanges(custody=str(uuid.uuid4()), custody_ready=True)
+            custody = SlotChanges(custody=str(uuid.uuid4()), custody_stage=Custody.HELD)
             record = store.transition(record, Event.CUSTODY_TAKEN, changes=custody)
             order = SlotChanges(
                 order_id=f"order-{host}",

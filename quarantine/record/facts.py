@@ -11,7 +11,7 @@ from typing import Generic, TypeAlias, TypeVar
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Hello, Step
 from eraser.protocol.transport.signing import PublicKey
-from quarantine.record.states import Event, State
+from quarantine.record.states import Custody, Event, State
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 """A value that JSON can hold."""
@@ -52,8 +52,7 @@ class SlotRecord:
     """UUID of the server that has the drive, or had it last."""
     custody: str | None
     """UUID of our own consumer in Placement, stored before the request that creates it."""
-    custody_ready: bool
-    """Placement was seen with our allocation and with reserved = total on top."""
+    custody_stage: Custody
     order_id: str | None
     nonce: str | None
     order_token: str | None
@@ -111,7 +110,7 @@ class OfferClaim:
     provider: str
     slot: Slot
     state: State
-    custody_ready: bool
+    custody_stage: Custody
     clean: bool
     """Its drive is clean, not retired, and by this very certificate."""
     registered: bool
@@ -133,7 +132,7 @@ class SlotChanges:
     identity: ControllerIdentity | Unset | None = UNSET
     consumer: str | Unset | None = UNSET
     custody: str | Unset | None = UNSET
-    custody_ready: bool | Unset = UNSET
+    custody_stage: Custody | Unset = UNSET
     order_id: str | Unset | None = UNSET
     nonce: str | Unset | None = UNSET
     order_token: str | Unset | None = UNSET

@@ -22,7 +22,7 @@ from quarantine.record.facts import (
     UnreadableSlot,
     Unset,
 )
-from quarantine.record.states import Event, State
+from quarantine.record.states import Custody, Event, State
 from quarantine.record.texts import ALARM_LENGTH, storable
 
 LOG = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ EMPTY_CASE: Mapping[str, Any] = {
 _PLAIN = tuple(
     field.name
     for field in dataclasses.fields(SlotRecord)
-    if field.name not in ("slot", "state", "identity", "step")
+    if field.name not in ("slot", "state", "identity", "step", "custody_stage")
 )
 
 
@@ -69,6 +69,9 @@ def slot_record(row: Row) -> SlotRecord:
             slot=Slot(row["host"], row["address"]),
             state=State(row["state"]),
             identity=identity(row["identity"]),
+            custody_stage=custody_stage(
+                State(row["state"]), row["custody"], ready=row["custody_ready"]
+            ),
             step=None if row["step"] is None else Step(row["step"]),
             **{name: row[name] for name in _PLAIN},
         )
@@ -84,7 +87,7 @@ def slot_or_why(row: Row) -> SlotRecord | UnreadableSlot:
         return UnreadableSlot(row["host"], row["address"], row["provider"], str(error))
 
 
-CLAIM = ("host", "address", "provider", "state", "custody_ready", "identity")
+CLAIM = ("host", "address", "provider", "state", "custody", "custody_ready", "identity")
 """The columns of a claim."""
 
 
@@ -96,7 +99,19 @@ def claim(row: Row) -> OfferClaim | None:
     except (ValueError, UnreadableError):
         return None
     clean, registered = bool(row["clean"]), bool(row["registered"])
-    return OfferClaim(row["provider"], slot, state, row["custody_ready"], clean, registered)
+    stage = custody_stage(state, row["custody"], ready=row["custody_ready"])
+    return OfferClaim(row["provider"], slot, state, stage, clean, registered)
+
+
+def custody_stage(state: State, custody: str | None, *, ready: bool) -> Custody:
+    """The stage by what is stored: ``custody_ready`` alone means one thing on the way in and
+    another on the way out, and which way a slot goes is in its state.
+    """
+    if ready:
+        return Custody.HELD
+    if state is State.CERTIFIED:
+        return Custody.RETURNING
+    return Custody.NONE if custody is None else Custody.TAKING
 
 
 def identity(text: str | None) -> ControllerIdentity | None:
@@ -143,6 +158,8 @@ def columns(changes: SlotChanges) -> dict[str, Any]:
             found.update(identity_columns(value))
         elif field.name in ("reason", "detail"):
             found[field.name] = storable(value)
+        elif field.name == "custody_stage":
+            found["custody_ready"] = value is Custody.HELD
         elif field.name == "alarm":
             found[field.name] = storable(value, ALARM_LENGTH)
         else:

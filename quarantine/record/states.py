@@ -63,6 +63,19 @@ class Event(enum.StrEnum):
     """A person, or the policy's table of health, gives the drive up."""
 
 
+class Custody(enum.StrEnum):
+    """How far our own allocation in Placement is, by our record of it."""
+
+    NONE = "none"
+    """We have none, and want none."""
+    TAKING = "taking"
+    """Its uuid is written down; the request may have been made, half or whole."""
+    HELD = "held"
+    """Placement was seen with it, and with reserved = total on top."""
+    RETURNING = "returning"
+    """We had begun to give the slot back: it may be gone, and that may be our own doing."""
+
+
 CASE_OPEN = frozenset({State.QUARANTINED, State.ERASING, State.VERIFYING, State.CERTIFIED})
 """A case with a generation of its own is under way."""
 

@@ -16,7 +16,7 @@ from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE, View
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.reasons import AlarmCode, HoldCode
-from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Event, State
+from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Custody, Event, State
 from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarms import concern, intruder
@@ -34,7 +34,7 @@ from quarantine.rules.observation import (
 
 NOTHING: Final = Action(ActionKind.NOTHING)
 _NO_PAST: Final = SlotContext()
-_NO_CASE: Final = SlotChanges(new_case=True, custody=None, custody_ready=False)
+_NO_CASE: Final = SlotChanges(new_case=True, custody=None, custody_stage=Custody.NONE)
 _CALM: Final = frozenset(
     {
         ActionKind.NOTHING,
@@ -95,7 +95,7 @@ def _moved(record: SlotRecord, view: View) -> Action:
     """Another provider, or another resource class, where ours was: Nova's lock was forgotten."""
     now = view.inventories[0].resource_class
     rebased = SlotChanges(
-        provider=view.provider.uuid, resource_class=now, custody=None, custody_ready=False
+        provider=view.provider.uuid, resource_class=now, custody=None, custody_stage=Custody.NONE
     )
     found = f"the provider was {record.provider} ({record.resource_class}), now it is "
     found += f"{view.provider.uuid} ({now})"
@@ -128,7 +128,10 @@ def _in_use(look: Observation) -> Action:
         return move(
             Event.RELEASE_SEEN,
             f"the allocation of {record.consumer or 'the last consumer'} is gone",
-            SlotChanges(custody=look.ours, custody_ready=False),
+            SlotChanges(
+                custody=look.ours,
+                custody_stage=Custody.NONE if look.ours is None else Custody.TAKING,
+            ),
         )
     # Between its claim and its burn a server holds an allocation without reserved: Nova's window.
     if not look.locked and look.age(record.entered_at) > look.limits.burn_grace:
@@ -156,7 +159,9 @@ def _released(look: Observation) -> Action:
         return Action(ActionKind.TAKE, "custody")
     if not look.locked:
         return Action(ActionKind.ENSURE, "custody was half taken")
-    return move(Event.CUSTODY_TAKEN, changes=SlotChanges(custody=look.ours, custody_ready=True))
+    return move(
+        Event.CUSTODY_TAKEN, changes=SlotChanges(custody=look.ours, custody_stage=Custody.HELD)
+    )
 
 
 def _quarantined(look: Observation) -> Action:
@@ -165,13 +170,13 @@ def _quarantined(look: Observation) -> Action:
     if broken is not None:
         return broken
     if look.ours is None:
-        if record.custody_ready:
+        if record.custody_stage is Custody.HELD:
             return amend(_CUSTODY_GONE, _NO_CASE, alarm=AlarmCode.CUSTODY_GONE)
         return Action(ActionKind.TAKE, "custody again")
     if look.strange_custody:
         return amend(_STRANGE_CUSTODY, look.begun_again, alarm=AlarmCode.CUSTODY_STRANGE)
-    if not record.custody_ready:
-        return amend("", SlotChanges(custody_ready=True))
+    if record.custody_stage is not Custody.HELD:
+        return amend("", SlotChanges(custody_stage=Custody.HELD))
     postponed = look.context.postponed
     if postponed >= look.limits.max_attempts:
         text = f"the order came back {postponed} times without an erase: {record.reason}"
@@ -228,9 +233,8 @@ def _custody_trouble(look: Observation) -> Action | None:
 
 
 def _certified(look: Observation) -> Action:
-    """``custody_ready`` False here means: we had begun to give the slot back."""
     record = look.record
-    begun = not record.custody_ready
+    begun = record.custody_stage is Custody.RETURNING
     if look.ours is None:
         if not look.locked and not look.others and (look.lacks or not begun):
             return reserve(
@@ -244,13 +248,13 @@ def _certified(look: Observation) -> Action:
                 f"({custody.describe(look.view)})",
                 SlotChanges(
                     custody=None,
-                    custody_ready=False,
+                    custody_stage=Custody.NONE,
                     consumer=look.others[0] if look.others else record.consumer,
                 ),
             )
         return move(
             Event.RETURNED,
-            changes=SlotChanges(custody=None, custody_ready=False, consumer=None, detail=""),
+            changes=SlotChanges(custody=None, custody_stage=Custody.NONE, consumer=None, detail=""),
         )
     if look.lacks and not look.others:
         return hold(HoldCode.NOT_CLEAN, look.lacks)
@@ -272,7 +276,7 @@ def _to_the_pool(look: Observation) -> Action:
             Event.RECALLED,
             f"its host is incarnation {present} now and was "
             f"{record.ticket_incarnation or 'given no ticket'} at the certificate: erased again",
-            SlotChanges(custody=look.ours, custody_ready=True),
+            SlotChanges(custody=look.ours, custody_stage=Custody.HELD),
         )
     if look.context.recall:
         return move(Event.RECALLED, f"{look.context.recall}: erased again")
@@ -303,13 +307,13 @@ def _available(look: Observation) -> Action:
     if look.others:
         return move(
             Event.CLAIM_SEEN,
-            changes=SlotChanges(consumer=look.others[0], custody=None, custody_ready=False),
+            changes=SlotChanges(consumer=look.others[0], custody=None, custody_stage=Custody.NONE),
         )
     if look.ours is not None:
         return move(
             Event.RELEASE_SEEN,
             "our custody is still there; erased again",
-            SlotChanges(custody=look.ours, custody_ready=False),
+            SlotChanges(custody=look.ours, custody_stage=Custody.TAKING),
             alarm=AlarmCode.CUSTODY_GONE,
         )
     wrong = look.lacks or look.context.recall or intruder(look)
@@ -354,11 +358,11 @@ def _parked(look: Observation) -> Action:
         # A drive that was on offer when a person decided is free at the first look after that.
         alarm = None if look.first else AlarmCode.ON_OFFER
         return reserve(f"free while {look.record.state}; reserved", alarm=alarm)
-    if look.ours is not None and not look.record.custody_ready:
+    if look.ours is not None and look.record.custody_stage is not Custody.HELD:
         return Action(
             ActionKind.FENCE,
             f"{look.record.state} in the midst of a step: whoever began it is kept from its end",
-            changes=SlotChanges(custody_ready=True),
+            changes=SlotChanges(custody_stage=Custody.HELD),
         )
     if look.others and look.record.consumer not in look.others:
         return amend(

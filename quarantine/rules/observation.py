@@ -11,7 +11,7 @@ from typing import Final
 from quarantine.cloud.facts import View
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.reasons import AlarmCode, HoldCode
-from quarantine.record.states import Event
+from quarantine.record.states import Custody, Event
 from quarantine.rules.action import NO_CHANGES, Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.handover import Handover
 from quarantine.rules.holds import because
@@ -60,7 +60,7 @@ class Observation:
     @property
     def begun_again(self) -> SlotChanges:
         """A new case under the custody that is there."""
-        return SlotChanges(new_case=True, custody=self.ours, custody_ready=True)
+        return SlotChanges(new_case=True, custody=self.ours, custody_stage=Custody.HELD)
 
     @property
     def first(self) -> bool:

@@ -12,7 +12,7 @@ from eraser.protocol.ticket import Ticket, TicketReceipt, TicketState, units_of
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.record.facts import SlotRecord
 from quarantine.record.reasons import HoldCode, HoldReason
-from quarantine.record.states import State
+from quarantine.record.states import Custody, State
 from quarantine.rules import holds
 from quarantine.rules import ticket as stored
 
@@ -51,7 +51,8 @@ def judge(
         if record.ticket_ready:
             return ReceiptRuling.NOTHING, "this receipt was accepted before"
         return ReceiptRuling.READY, ""
-    if receipt.state is TicketState.USED and record.ticket_ready and not record.custody_ready:
+    begun = record.custody_stage is Custody.RETURNING
+    if receipt.state is TicketState.USED and record.ticket_ready and begun:
         # We had begun to give the slot back: a guest may have it before we have noted that.
         return ReceiptRuling.NOTHING, "the ticket is used; Placement tells by whom"
     return ReceiptRuling.HOLD, (

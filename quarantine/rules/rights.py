@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from eraser.protocol.identity import Slot
 from quarantine.record.facts import OfferClaim
-from quarantine.record.states import State
+from quarantine.record.states import Custody, State
 
 Offer = tuple[str, Slot]
 """A provider's uuid, and the slot that its name stands for."""
@@ -23,6 +23,6 @@ def entitled(claims: Iterable[OfferClaim], *, tickets: bool) -> frozenset[Offer]
 
 def _justified(claim: OfferClaim, *, tickets: bool) -> bool:
     # Between our write to Placement and the record's next state a slot is on offer as certified.
-    giving_back = claim.state is State.CERTIFIED and not claim.custody_ready
+    giving_back = claim.state is State.CERTIFIED and claim.custody_stage is Custody.RETURNING
     given = claim.state is State.AVAILABLE or giving_back
     return given and claim.clean and (claim.registered or not tickets)

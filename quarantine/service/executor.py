@@ -14,7 +14,7 @@ from quarantine.doors import new_uuid
 from quarantine.errors import BadInputError, ConflictError
 from quarantine.record.facts import UNSET, SlotChanges, SlotRecord
 from quarantine.record.reasons import AlarmCode
-from quarantine.record.states import Event
+from quarantine.record.states import Custody, Event
 from quarantine.record.store import Store
 from quarantine.record.texts import storable
 from quarantine.rules.action import Action, ActionKind
@@ -136,20 +136,21 @@ class Executor:
         consumer = record.custody or self._uuid()
         if record.custody is None:
             # Before the request: whoever finds the allocation after a crash must know whose it is.
-            self._store.amend(record, SlotChanges(custody=consumer))
+            taking = SlotChanges(custody=consumer, custody_stage=Custody.TAKING)
+            self._store.amend(record, taking)
         return custody.take(self._placement, view, consumer)
 
     def _give_back(self, record: SlotRecord, view: View, changes: SlotChanges) -> None:
         if record.custody is None:
             raise ConflictError(f"{record.slot}: expected a custody to give back, found none")
-        if not record.custody_ready:
+        if record.custody_stage is not Custody.HELD:
             # Begun before, by a look that died or by one that runs beside us: its mark stands.
             if changes.offered_as != record.offered_as:
                 self._store.amend(record, changes)
             custody.give_back(self._placement, view, record.custody)
             return
         # The mark tells a later look that an absent custody may be our own doing.
-        begun = self._store.amend(record, replace(changes, custody_ready=False))
+        begun = self._store.amend(record, replace(changes, custody_stage=Custody.RETURNING))
         try:
             custody.give_back(self._placement, view, record.custody)
         except ConflictError:
@@ -158,7 +159,7 @@ class Executor:
             # when he lets go. Where it is still there nothing was done, and the mark must not
             # excuse what somebody else does next.
             if self._still_ours(view, record.custody):
-                self._store.amend(begun, SlotChanges(custody_ready=True))
+                self._store.amend(begun, SlotChanges(custody_stage=Custody.HELD))
             raise
 
     def _still_ours(self, view: View, consumer: str) -> bool:

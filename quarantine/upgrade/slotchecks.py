@@ -8,7 +8,7 @@ from typing import Final
 
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE
-from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, State
+from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Custody, State
 from quarantine.upgrade.facts import Facts, SlotFindings
 from quarantine.upgrade.finding import Check, Finding, FindingLevel
 
@@ -73,7 +73,8 @@ def _no_custody(facts: Facts) -> Iterator[Finding]:
         record, view = drive.record, drive.provider.view if drive.provider else None
         if record is None or view is None:
             continue
-        if record.state in CASE_OPEN and record.custody_ready and not view.custody(record.custody):
+        held = record.custody_stage is Custody.HELD
+        if record.state in CASE_OPEN and held and not view.custody(record.custody):
             yield Finding(
                 str(drive.slot), f"{record.state} without our custody: {custody.describe(view)}"
             )

@@ -21,7 +21,7 @@ from quarantine.record.facts import (
     SlotRecord,
 )
 from quarantine.record.reasons import HoldReason
-from quarantine.record.states import Event, State
+from quarantine.record.states import Custody, Event, State
 from tests.model.glimpse import Glimpse
 from tests.model.papers import (
     CLASS,
@@ -208,6 +208,9 @@ class Store:
         if self.records.get(record.slot) != record:
             raise ConflictError(f"{record.slot}: changed")
         values.pop("identity_digest", None)
+        ready = values.pop("custody_ready", record.custody_stage is Custody.HELD)
+        state, custody = values.get("state", record.state), values.get("custody", record.custody)
+        values["custody_stage"] = rows.custody_stage(state, custody, ready=ready)
         if "identity" in values:
             values["identity"] = changes.identity
         after = dataclasses.replace(record, **values, revision=record.revision + 1)
@@ -280,7 +283,7 @@ def fresh_record(place: int, *, in_use: bool, generation: int = 0) -> SlotRecord
         identity=None,
         consumer=instance(place) if in_use else None,
         custody=None,
-        custody_ready=False,
+        custody_stage=Custody.NONE,
         order_id=None,
         nonce=None,
         order_token=None,

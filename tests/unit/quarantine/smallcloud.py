@@ -29,7 +29,7 @@ from quarantine.cloud.facts import (
 )
 from quarantine.errors import ConflictError, UnavailableError
 from quarantine.record.facts import NewCertificate, SlotChanges, SlotRecord
-from quarantine.record.states import Event, State
+from quarantine.record.states import Custody, Event, State
 from quarantine.record.store import Store
 from quarantine.rules.mark import RESHAPED
 
@@ -277,7 +277,7 @@ def certified(store: Store, cloud: Cloud, slot: Slot) -> SlotRecord:
     seat = cloud.seat(slot)
     seat.holder = Allocation(f"custody-{slot}", {RC: 1}, 1, CONSUMER_TYPE, "p", "u")
     seat.moved()
-    custody = SlotChanges(custody=f"custody-{slot}", custody_ready=True)
+    custody = SlotChanges(custody=f"custody-{slot}", custody_stage=Custody.HELD)
     record = store.transition(record, Event.CUSTODY_TAKEN, changes=custody)
     order = SlotChanges(order_id=f"order-{slot}")
     record = store.transition(record, Event.ORDERED, changes=order)
@@ -298,7 +298,7 @@ def available(store: Store, cloud: Cloud, slot: Slot) -> SlotRecord:
     seat.holder, seat.reserved = None, False
     seat.moved()
     record = store.transition(
-        record, Event.RETURNED, changes=SlotChanges(custody=None, custody_ready=False)
+        record, Event.RETURNED, changes=SlotChanges(custody=None, custody_stage=Custody.NONE)
     )
     noted = SlotChanges(provider_generation=seat.provider.generation, read_at=store._clock())
     return store.amend(record, noted)

@@ -26,7 +26,7 @@ from quarantine.errors import (
 from quarantine.record import messages, models
 from quarantine.record.engine import make_engine
 from quarantine.record.facts import NewCertificate, NonceUse, SlotChanges, SlotRecord
-from quarantine.record.states import Event, State
+from quarantine.record.states import Custody, Event, State
 from quarantine.record.store import Store
 from tests.unit.quarantine import store_racers
 from tests.unit.quarantine.store_racers import identity
@@ -151,7 +151,11 @@ class StoreSuite:
         record = certified(store)
         (claim,) = store.claims()
         assert (claim.provider, claim.slot, claim.state) == (record.provider, SLOT, record.state)
-        assert (claim.custody_ready, claim.clean, claim.registered) == (False, True, False)
+        assert (claim.custody_stage, claim.clean, claim.registered) == (
+            Custody.RETURNING,
+            True,
+            False,
+        )
         store.register_host(SLOT.host, PrivateKey.generate().public, INCARNATION)
         store.transition(record, Event.RETURNED)
         (claim,) = store.claims(SLOT)
@@ -258,7 +262,7 @@ class StoreSuite:
             identity=DRIVE,
             consumer="server-9",
             custody="ours",
-            custody_ready=True,
+            custody_stage=Custody.HELD,
             order_id=ORDER,
             nonce=NONCE,
             order_token="j" * 200_000,

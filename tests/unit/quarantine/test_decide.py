@@ -20,7 +20,8 @@ from quarantine.cloud.facts import (
 )
 from quarantine.record.facts import UNSET, SlotRecord
 from quarantine.record.lifecycle import target
-from quarantine.record.states import Event, State
+from quarantine.record.rows import custody_stage
+from quarantine.record.states import Custody, Event, State
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.decide import decide
 from quarantine.rules.handover import Handover
@@ -50,7 +51,7 @@ RECORD = SlotRecord(
     identity=None,
     consumer=SERVER,
     custody=CUSTODY,
-    custody_ready=True,
+    custody_stage=Custody.HELD,
     order_id=None,
     nonce=None,
     order_token=None,
@@ -640,7 +641,7 @@ def record_of(row: Row, state: State) -> SlotRecord:
         RECORD,
         state=state,
         custody=row.custody,
-        custody_ready=row.ready,
+        custody_stage=custody_stage(state, row.custody, ready=row.ready),
         ticket_ready=row.ticket,
         ticket_at=None if row.sent is None else NOW - timedelta(seconds=row.sent),
         ticket_incarnation=row.life,
@@ -662,7 +663,7 @@ def test_a_decision_to_keep_a_drive_on_offer_alarms_nobody(
     state: State, read: datetime | None
 ) -> None:
     """The first look after it takes the drive out of the pool: that was asked for."""
-    record = replace(RECORD, state=state, read_at=read, custody=None, custody_ready=False)
+    record = replace(RECORD, state=state, read_at=read, custody=None, custody_stage=Custody.NONE)
     action = decide(record, FREE, NOW, LIMITS, CLEAN)
     assert (action.act, bool(action.alarm)) == (ActionKind.RESERVE, False)
     again = decide(replace(record, read_at=NOW), FREE, NOW, LIMITS, CLEAN)
@@ -804,7 +805,12 @@ def test_only_a_certified_slot_under_our_custody_alone_is_ever_freed(
     """Over every combination of record and view, not only those of the table."""
     past = SlotContext(lacks=lacks, incarnation=present)
     for seen in SEEN:
-        record = replace(RECORD, state=state, custody_ready=ready, ticket_ready=ticket)
+        record = replace(
+            RECORD,
+            state=state,
+            custody_stage=custody_stage(state, CUSTODY, ready=ready),
+            ticket_ready=ticket,
+        )
         action = decide(record, seen, NOW, LIMITS, past)
         if action.act is ActionKind.GIVE_BACK:
             assert state is State.CERTIFIED
@@ -825,7 +831,12 @@ def test_what_is_on_offer_without_a_certificate_is_reserved_before_anything_else
 ) -> None:
     for uuid in ("rp", "other"):
         seen = view(reserved=0, uuid=uuid)
-        record = replace(RECORD, state=state, custody_ready=ready, certificate=None)
+        record = replace(
+            RECORD,
+            state=state,
+            custody_stage=custody_stage(state, CUSTODY, ready=ready),
+            certificate=None,
+        )
         action = decide(record, seen, NOW, LIMITS, SlotContext(lacks="the slot has no certificate"))
         assert action.act is ActionKind.RESERVE
         assert action.alarm
@@ -921,15 +932,15 @@ def test_nothing_is_given_to_a_host_that_lacks_a_defence(past: SlotContext) -> N
 
 
 def test_a_recalled_drive_stays_under_the_custody_that_is_there() -> None:
-    record = replace(RECORD, state=State.CERTIFIED, custody_ready=False)
+    record = replace(RECORD, state=State.CERTIFIED, custody_stage=Custody.RETURNING)
     changes = decide(record, HELD_BY_US, NOW, LIMITS, SlotContext(incarnation="new")).changes
-    assert (changes.custody, changes.custody_ready) == (CUSTODY, True)
+    assert (changes.custody, changes.custody_stage) == (CUSTODY, Custody.HELD)
 
 
 def test_a_claim_names_its_server_and_a_return_forgets_the_last_one() -> None:
     available = replace(RECORD, state=State.AVAILABLE, consumer=None)
     assert decide(available, USED, NOW, LIMITS).changes.consumer == SERVER
-    certified = replace(RECORD, state=State.CERTIFIED, custody_ready=False)
+    certified = replace(RECORD, state=State.CERTIFIED, custody_stage=Custody.RETURNING)
     returned = decide(certified, FREE, NOW, LIMITS)
     assert returned.event is Event.RETURNED
     assert returned.changes.consumer is None

@@ -9,7 +9,7 @@ import pytest
 
 from quarantine.cloud.facts import View
 from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.states import Event, State
+from quarantine.record.states import Custody, Event, State
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
@@ -83,7 +83,7 @@ def test_what_is_held_is_locked_anew_once(store: Store) -> None:
     cloud = Cloud()
     record = certified(store, cloud, SLOT)
     cloud.seat(SLOT).reserved = True
-    begun = store.amend(record, SlotChanges(custody_ready=False))
+    begun = store.amend(record, SlotChanges(custody_stage=Custody.RETURNING))
     store.transition(begun, Event.HELD, reason="by a person")
     before = cloud.seat(SLOT).provider.generation
     for _ in range(3):

@@ -16,7 +16,7 @@ import pytest
 from quarantine.cloud.facts import Inventory, Provider, View, provider_name
 from quarantine.errors import UnavailableError
 from quarantine.record.facts import NewCertificate, SlotChanges
-from quarantine.record.states import Event, State
+from quarantine.record.states import Custody, Event, State
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.brake import FEW, OFTEN, SHARE
@@ -138,7 +138,7 @@ def test_a_use_before_we_could_note_that_the_drive_is_back_is_seen(site: Site) -
     view = site.cloud.view(record.provider, record.resource_class)
     assert view is not None
     mark = str(Mark.given_back(view, site.cloud.traits(record.provider)[1]))
-    site.store.amend(record, SlotChanges(custody_ready=False, offered_as=mark))
+    site.store.amend(record, SlotChanges(custody_stage=Custody.RETURNING, offered_as=mark))
     site.cloud.reshape(view, str(record.custody), hold=False)
     site.used()
     site.go_on()

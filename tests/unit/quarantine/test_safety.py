@@ -18,7 +18,7 @@ from quarantine.conf import load
 from quarantine.errors import BadInputError, QuarantineError, UnavailableError
 from quarantine.record import models
 from quarantine.record.facts import SlotChanges, SlotRecord
-from quarantine.record.states import Event, State
+from quarantine.record.states import Custody, Event, State
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.container import Assembly
@@ -136,7 +136,7 @@ def test_what_has_no_right_is_reserved_and_told_once(
 def giving_back(store: Store, cloud: Cloud, slot: Slot) -> None:
     """Between Placement's answer and our next write."""
     record = certified(store, cloud, slot)
-    store.amend(record, SlotChanges(custody_ready=False))
+    store.amend(record, SlotChanges(custody_stage=Custody.RETURNING))
     lower(cloud, slot)
     cloud.delete(slot)
 
@@ -170,7 +170,7 @@ def test_a_slot_that_is_given_back_during_the_pass_is_left_alone(
     def claims(slot: Slot | None = None) -> object:
         before = read(slot)
         if slot is None:
-            begun = store.amend(record, SlotChanges(custody_ready=False))
+            begun = store.amend(record, SlotChanges(custody_stage=Custody.RETURNING))
             store.transition(begun, Event.RETURNED)
         return before
 

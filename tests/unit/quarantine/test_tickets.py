@@ -15,7 +15,7 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.errors import BadInputError
 from quarantine.operations import slots
 from quarantine.record.facts import SlotRecord
-from quarantine.record.states import State
+from quarantine.record.states import Custody, State
 from quarantine.rules import ticket as ticket_rules
 from quarantine.rules.receipts import ReceiptRuling, judge
 from quarantine.service.issue import tickets
@@ -190,9 +190,11 @@ def test_a_receipt_moves_no_slot_that_is_not_certified(state: State) -> None:
 
 def test_a_guest_may_be_quicker_than_our_own_note_of_the_return() -> None:
     used = replace(VALID, state=TicketState.USED)
-    begun = certified(ticket_ready=True, custody_ready=False)
+    begun = certified(ticket_ready=True, custody_stage=Custody.RETURNING)
     assert judge(begun, used, KEY.public)[0] is ReceiptRuling.NOTHING
-    assert judge(replace(begun, custody_ready=True), used, KEY.public)[0] is ReceiptRuling.HOLD
+    assert (
+        judge(replace(begun, custody_stage=Custody.HELD), used, KEY.public)[0] is ReceiptRuling.HOLD
+    )
     assert judge(certified(ticket_ready=True), VALID, KEY.public)[0] is ReceiptRuling.NOTHING
 
 

@@ -10,7 +10,7 @@ import pytest
 import nova_patch
 from eraser.protocol.identity import Slot
 from eraser.protocol.ticket import Defence, DefenceStanding, DomainSeen
-from quarantine.record.states import State
+from quarantine.record.states import Custody, State
 from quarantine.upgrade import hostchecks, page
 from quarantine.upgrade.catalogue import CHECKS, judge
 from quarantine.upgrade.facts import Facts, Role
@@ -312,7 +312,7 @@ CASES: list[tuple[str, str, Break, str]] = [
         "gone",
         "custody",
         lambda cloud: with_slot(
-            cloud.facts(), FREE, state=State.QUARANTINED, custody="ours", custody_ready=True
+            cloud.facts(), FREE, state=State.QUARANTINED, custody="ours", custody_stage=Custody.HELD
         ),
         "without our custody",
     ),

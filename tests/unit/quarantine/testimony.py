@@ -23,7 +23,7 @@ from eraser.protocol.report import (
     VerificationRecord,
 )
 from quarantine.record.facts import SlotRecord
-from quarantine.record.states import State
+from quarantine.record.states import Custody, State
 
 SLOT = Slot("cmp1", "0000:01:00.0")
 IDENTITY = ControllerIdentity(
@@ -178,7 +178,7 @@ RECORD = SlotRecord(
     identity=IDENTITY,
     consumer="22222222-2222-4222-8222-222222222222",
     custody="33333333-3333-4333-8333-333333333333",
-    custody_ready=True,
+    custody_stage=Custody.HELD,
     order_id=ORDER.order_id,
     nonce=ORDER.nonce,
     order_token=None,

@@ -193,7 +193,8 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         "Placement shows very many slots no more, which is not believed.",
         "The wrong region in clouds.yaml, a database of Placement that was restored: see that "
         "first. Nothing is changed, running erases go on. `over:` says that it is believed again; "
-        "a deliberate loss of so many (a tenth of the cloud at once): `slot hold` and `slot retire` them.",
+        "a deliberate loss of so many (a tenth of the cloud at once): `slot hold` and `slot "
+        "retire` them.",
     ),
     AlarmCode.LATE: Alarm(
         _BAD,
@@ -203,7 +204,8 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
     AlarmCode.CHAIN_CUT: Alarm(
         _BAD,
         "A certificate that a signed head names is not in the record.",
-        "Was the database set back? `nvme-quarantine ledger verify --heads DIRECTORY` names what is "
+        "Was the database set back? `nvme-quarantine ledger verify --heads DIRECTORY` names what "
+        "is "
         "missing.",
     ),
     AlarmCode.HEAD_MISSING: Alarm(

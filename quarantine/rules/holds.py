@@ -49,11 +49,13 @@ HOLDS: Final[Mapping[HoldCode, Hold]] = {
     HoldCode.LOCKED: Hold(
         "A lock, a reservation or a write protection kept the erase from the drive.",
         "Revert a locked drive with the PSID from its label, or take the reservation or the "
-        "protection off with nvme-cli, then `slot release`. A protection that is permanent: `slot retire`.",
+        "protection off with nvme-cli, then `slot release`. A protection that is permanent: "
+        "`slot retire`.",
     ),
     HoldCode.COMMAND_FAILED: Hold(
         "An erase command failed, was refused or got stuck, by the drive's own word.",
-        "Power-cycle the slot, `slot release` once; again: `slot retire`. A sanitize that failed twice by "
+        "Power-cycle the slot, `slot release` once; again: `slot retire`. A sanitize that failed "
+        "twice by "
         "the drive's own log retires it by itself.",
     ),
     HoldCode.NAMESPACE_UNREAD: Hold(
@@ -71,7 +73,8 @@ HOLDS: Final[Mapping[HoldCode, Hold]] = {
     ),
     HoldCode.CAPACITY_UNREAD: Hold(
         "Capacity belongs to no namespace, and nobody has read it.",
-        "Delete and create namespaces over it as its profile says, then `slot release`; or permit it "
+        "Delete and create namespaces over it as its profile says, then `slot release`; or "
+        "permit it "
         "in the policy ([why](decisions/unallocated.md)).",
     ),
     HoldCode.MEMORY_UNREAD: Hold(
@@ -81,7 +84,8 @@ HOLDS: Final[Mapping[HoldCode, Hold]] = {
     ),
     HoldCode.HEALTH: Hold(
         "Erased, but its health is worse than the policy's table allows.",
-        "Reseat the drive, `slot retire` it, or change the policy's table knowingly and `slot release`; its "
+        "Reseat the drive, `slot retire` it, or change the policy's table knowingly and `slot "
+        "release`; its "
         "certificate says that it was erased.",
     ),
     HoldCode.FIRMWARE_LOADED: Hold(
@@ -100,7 +104,8 @@ HOLDS: Final[Mapping[HoldCode, Hold]] = {
     ),
     HoldCode.UNFIT: Hold(
         "Its host calls the drive not fit to be handed out.",
-        "Do what the text says, then `slot release`; where writes were called done and not stored, the "
+        "Do what the text says, then `slot release`; where writes were called done and not "
+        "stored, the "
         "drive is broken: `slot retire`.",
     ),
     HoldCode.REPORT_CONTRADICTS: Hold(
@@ -110,12 +115,14 @@ HOLDS: Final[Mapping[HoldCode, Hold]] = {
     ),
     HoldCode.NO_METHOD: Hold(
         "The policy allows no method that the drive offers. Nothing was sent.",
-        "The drive has no Sanitize: `allow_clear` in the policy, approve it, then `slot release`; or "
+        "The drive has no Sanitize: `allow_clear` in the policy, approve it, then `slot "
+        "release`; or "
         "`slot retire`.",
     ),
     HoldCode.NO_CONTROLLER: Hold(
         "No NVMe controller answers in the slot.",
-        "Reseat the drive or power-cycle the slot, then `slot release`; a drive that is dead: `slot retire`.",
+        "Reseat the drive or power-cycle the slot, then `slot release`; a drive that is dead: "
+        "`slot retire`.",
     ),
     HoldCode.ANOTHER_DRIVE: Hold(
         "Another drive is in the slot than the record expects.",
@@ -131,7 +138,8 @@ HOLDS: Final[Mapping[HoldCode, Hold]] = {
     ),
     HoldCode.TWO_PLACES: Hold(
         "The drive is expected in another slot, or was seen in one.",
-        "Find where it is (`host show`), then `slot release --new-drive` for the slot that it left, "
+        "Find where it is (`host show`), then `slot release --new-drive` for the slot that it "
+        "left, "
         "and `slot release` for the one that has it.",
     ),
     HoldCode.RETIRED_DRIVE: Hold(
@@ -160,7 +168,8 @@ HOLDS: Final[Mapping[HoldCode, Hold]] = {
     ),
     HoldCode.CLAIMED: Hold(
         "A server holds the drive in Placement although it was under our custody.",
-        "Somebody changed Placement by hand: find out who. When that server is gone, `slot release`.",
+        "Somebody changed Placement by hand: find out who. When that server is gone, `slot "
+        "release`.",
     ),
     HoldCode.NOT_GIVEN_BACK: Hold(
         "Our custody is gone from Placement, and we did not give the drive back.",

@@ -94,6 +94,8 @@ class CertificateShow(ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
         shown = certificates.show(self.plane, _name(parsed_args.certificate), trust(parsed_args))
         signed = shown.signed
+        for line in shown.problems:
+            warn(f"a rotation: {line}")
         if shown.broken:
             self.exit_code = EXIT_BROKEN
             for problem in shown.weighed.problems:
@@ -211,7 +213,7 @@ class CertificateForServer(ShowOne):
             self.plane, parsed_args.server, trust(parsed_args), parsed_args.directory
         )
         for problem in done.problems:
-            warn(f"not exported: {problem}")
+            warn(problem)
         if done.account.broken:
             self.exit_code = EXIT_BROKEN
         return self.dict2columns({"complete": done.account.complete, **vars(done.account)})

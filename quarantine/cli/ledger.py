@@ -8,6 +8,7 @@ from typing import Any
 
 from quarantine.cli.base import EXIT_BROKEN, ControlCommand, Members, ShowOne, members_of
 from quarantine.cli.certificates import key_arguments, trust
+from quarantine.cli.output import warn
 from quarantine.errors import BadInputError, UnavailableError
 from quarantine.operations import ledger
 
@@ -86,6 +87,9 @@ class LedgerHead(ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
         found = ledger.write_head(self.plane)
+        for line in found.problems:
+            self.exit_code = EXIT_BROKEN
+            warn(f"a rotation: {line}")
         if not found.complete:
             self.exit_code = UnavailableError.exit_code
         return self.dict2columns({"file": found.file, **vars(found.head)})

@@ -32,6 +32,8 @@ class ShownCertificate:
 
     signed: SignedCertificate
     weighed: TestimonyResult
+    problems: tuple[str, ...] = ()
+    """Of rotations of the key that could not be followed."""
 
     @property
     def broken(self) -> bool:
@@ -52,7 +54,7 @@ class ExportedCertificates:
     directory: Path
     files: tuple[Path, ...]
     problems: tuple[str, ...]
-    """Of certificates that do not hold, and were not written."""
+    """Of certificates that do not hold and rotations that are damaged: they were not written."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class ServerAnswer:
 
     account: Account
     problems: tuple[str, ...]
-    """Of certificates that could not be written as files."""
+    """Of rotations that could not be followed, and of certificates that could not be written."""
 
 
 def find(
@@ -120,7 +122,7 @@ def show(plane: Plane, name: str | Slot, trust: TrustedKeys) -> ShownCertificate
     with plane.parts() as parts:
         keys = trust.ring(parts)
         signed = _signed(_stored(parts.store, name), keys)
-        return ShownCertificate(signed, _weighed(parts.store, signed, keys))
+        return ShownCertificate(signed, _weighed(parts.store, signed, keys), keys.problems)
 
 
 def render(plane: Plane, name: str | Slot, trust: TrustedKeys) -> str:
@@ -137,11 +139,13 @@ def export(plane: Plane, trust: TrustedKeys, directory: Path | None = None) -> E
     with plane.parts() as parts:
         where, keys = directory or parts.certificates_dir, trust.ring(parts)
         paths, problems = _write(parts, parts.store.certificates(), keys, where)
-        try:
-            rotations = (one.document for one in parts.store.rotations())
-            paths += files.write_rotations(where, rotations)
-        except OSError as error:
-            raise _unwritable(where, error) from error
+        for turned in parts.store.rotations():
+            try:
+                paths += files.write_rotations(where, [turned.document])
+            except BadInputError as error:
+                problems.append(f"rotation {turned.number} of the record: {error}")
+            except OSError as error:
+                raise _unwritable(where, error) from error
         return ExportedCertificates(where, tuple(paths), tuple(problems))
 
 
@@ -170,9 +174,13 @@ def for_server(
         ) from error
     with plane.parts() as parts:
         keys = trust.ring(parts)
-        found, problems = served.account(parts.store, name, keys), list[str]()
+        found, problems = (
+            served.account(parts.store, name, keys),
+            [f"a rotation: {problem}" for problem in keys.problems],
+        )
         if directory is not None:
-            _paths, problems = _write(parts, _of(parts.store, found), keys, directory)
+            _paths, unwritten = _write(parts, _of(parts.store, found), keys, directory)
+            problems += (f"not exported: {problem}" for problem in unwritten)
         return ServerAnswer(replace(found, broken=found.broken or bool(problems)), tuple(problems))
 
 

@@ -31,13 +31,12 @@ class TrustedKeys:
     def ring(self, parts: Parts) -> Keyring:
         """The keys themselves. Raises ``BadInputError``; a damaged rotation is a problem of it."""
         found = list(_rotations(self.rotations))
-        rotations = [one for one in found if isinstance(one, Rotation)]
-        damaged = [str(one) for one in found if not isinstance(one, Rotation)]
         if self.keys:
             trusted = [read_public_key(file) for file in self.keys]
         else:
-            trusted, rotations = [*parts.certificate_keys], [*rotations, *parts.rotations]
-        made = keyring.ring(trusted, rotations)
+            trusted, found = [*parts.certificate_keys], [*found, *parts.rotations]
+        made = keyring.ring(trusted, [one for one in found if isinstance(one, Rotation)])
+        damaged = (str(one) for one in found if not isinstance(one, Rotation))
         return replace(made, problems=(*damaged, *made.problems))
 
 
@@ -113,7 +112,12 @@ def _rotated(parts: Parts, to: Path) -> RotatedKey:
             f"key rotate: expected another key than [evidence]signing_key in {to}, found the "
             "same; run this before you change the option"
         )
-    rotations = parts.rotations
+    rotations: list[Rotation] = []
+    for one in parts.rotations:
+        if not isinstance(one, Rotation):
+            # It may be of the very key that is given: whether that never signed cannot be told.
+            raise one
+        rotations.append(one)
     if rotations and rotations[-1].new_key == new.public:
         raise BadInputError(
             "key rotate: this rotation stands in the record already; set [evidence]signing_key to "

@@ -16,7 +16,6 @@ from quarantine.evidence import certificate, clocks
 from quarantine.evidence.chain import head, ledger, stamps
 from quarantine.evidence.chain.head import Head
 from quarantine.evidence.chain.ledger import ChainFinding, Document
-from quarantine.evidence.keys import keyring
 from quarantine.inputfile import MAX_FILE_BYTES, read_file, read_found
 from quarantine.operations.keys import TrustedKeys
 from quarantine.operations.plane import Plane
@@ -64,6 +63,8 @@ class NewestHead:
     head: Head
     complete: bool
     """Today's head is written, and every stamp that is asked for is there."""
+    problems: tuple[str, ...] = ()
+    """Of rotations of the key that could not be followed."""
 
 
 def verify(plane: Plane, paths: Sequence[Path], question: LedgerQuestion) -> LedgerResult:
@@ -123,8 +124,9 @@ def write_head(plane: Plane) -> NewestHead:
             heads.store.close()
         if newest is None:
             raise UnavailableError(f"head: expected one in {heads.directory}, found none")
-        keys = keyring.ring(assembly.certificate_keys, assembly.rotations)
-        return NewestHead(newest, head.read(read_file(newest, "head"), keys, str(newest)), complete)
+        keys = TrustedKeys().ring(assembly)
+        said = head.read(read_file(newest, "head"), keys, str(newest))
+        return NewestHead(newest, said, complete, keys.problems)
 
 
 def _lines(handle: BinaryIO) -> Iterator[bytes]:

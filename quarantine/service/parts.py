@@ -22,6 +22,7 @@ from quarantine.errors import BadInputError
 from quarantine.evidence.keys import rotation
 from quarantine.evidence.keys.rotation import Rotation
 from quarantine.inputfile import read_file
+from quarantine.record.facts import StoredRotation
 from quarantine.record.store import Store
 
 
@@ -38,6 +39,13 @@ def _private_key(file: str, what: str) -> PrivateKey:
         return PrivateKey.from_pem(read_file(Path(file), what), file)
     except BadWireError as error:
         raise BadInputError(f"{what}: {error}; nvme-quarantine key create makes one") from error
+
+
+def _read_rotation(row: StoredRotation) -> Rotation | BadInputError:
+    try:
+        return rotation.read(row.document.encode(), f"rotation {row.number} of the record")
+    except BadInputError as error:
+        return error
 
 
 class Parts:
@@ -88,12 +96,9 @@ class Parts:
         return tuple(key.thumbprint for key in self.certificate_keys[1:])
 
     @property
-    def rotations(self) -> tuple[Rotation, ...]:
-        """Those of the record. Raises :class:`BadInputError` for a damaged one."""
-        return tuple(
-            rotation.read(one.document.encode(), f"rotation {one.number} of the record")
-            for one in self.store.rotations()
-        )
+    def rotations(self) -> tuple[Rotation | BadInputError, ...]:
+        """Those of the record; in place of a damaged one what is wrong with it."""
+        return tuple(_read_rotation(one) for one in self.store.rotations())
 
     @cached_property
     def policy(self) -> Policy:

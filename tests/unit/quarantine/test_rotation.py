@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -388,6 +389,54 @@ def test_a_damaged_rotation_is_named_and_hides_nothing(
     file = tmp_path / f"{CHAIN[0].digest}.json"
     assert cli.main(["certificate", "verify", str(file), *words]) == 0
     assert str(bad) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", ["", "a.b.c", "\N{LATIN SMALL LETTER E WITH ACUTE} x"])
+def test_a_damaged_row_of_the_record_is_named_and_the_others_go_on(
+    conf: Path, ready: Cli, tmp_path: Path, damage: str
+) -> None:
+    """The whole of ``ledger`` and ``certificate export`` ended with 2, and said nothing else."""
+    run, store, end, names = ready, enrolled(conf), Link(), ["controller", "second", "third"]
+    for name in names:
+        pem = tmp_path / f"{name}.pem"
+        if name != "controller":
+            assert run("key", "create", "--output", pem)[0] == 0
+            assert run("key", "rotate", "--to", pem)[0] == 0
+            former = names[names.index(name) - 1]
+            conf.write_text(conf.read_text().replace(f"{former}.pem", pem.name))
+        end = certified(store, end, PrivateKey.from_pem(pem.read_bytes(), name), "a server")
+    store.close()
+    assert run("ledger", "head")[0] == run("ledger", "verify")[0] == 0
+    with sqlite3.connect(tmp_path / "record.db") as db:
+        db.execute("UPDATE rotations SET document = ? WHERE number = 1", (damage,))
+    code, out, err = run("ledger", "verify", "-f", "json")
+    assert code == 7, err
+    found = json.loads(out)
+    assert found["count"] == 2
+    # The first certificate's key is known by that row alone, and the second one follows it.
+    named = [one["name"] for one in found["findings"] if one["name"] != "a rotation"]
+    assert named == digests(tmp_path)[:2]
+    assert "rotation 1 of the record" in out
+    code, out, err = run("certificate", "export", "--directory", tmp_path / "files", "-f", "json")
+    assert (code, err.count("not exported: ")) == (7, 2)
+    assert "rotation 1 of the record" in err
+    kinds = [row["file"].partition(".")[2] for row in json.loads(out)]
+    assert [kinds.count(kind) for kind in ("json", "html")] == [2, 2]
+    assert sum(kind.endswith("rotation.jws") for kind in kinds) == 1
+    for words in (
+        ("certificate", "for-server", "00000000-0000-4000-8000-000000000000"),
+        ("ledger", "head"),
+    ):
+        code, out, err = run(*words)
+        assert (code, "rotation 1 of the record" in err, out != "") == (7, True, True)
+    # Nobody can tell whether a key is new where a former one cannot be read.
+    assert run("key", "create", "--output", tmp_path / "fourth.pem")[0] == 0
+    refused(run("key", "rotate", "--to", tmp_path / "fourth.pem"), 2, "rotation 1 of the record")
+
+
+def digests(directory: Path) -> list[str]:
+    with sqlite3.connect(directory / "record.db") as db:
+        return [row for (row,) in db.execute("SELECT digest FROM certificates ORDER BY number")]
 
 
 def test_a_public_key_is_believed_as_before_where_nothing_is_said_of_it() -> None:

@@ -27,6 +27,7 @@ from benchmarks.queues.hosts import INCARNATION, PROGRESS_SECONDS, Site, drive, 
 from eraser.protocol.identity import Slot
 from eraser.protocol.inbound import BOUNDS, MessageKind, key
 from eraser.protocol.transport import signing
+from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.messaging import BrokerRedis
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.doors import utc_now
@@ -120,7 +121,7 @@ def _lanes(
     inboxes = {}
     for name, kinds in intake.LANES.items():
         store = Store.open(database)
-        inbox = _Timed(store, key_.public, cast(Registrar, None), _Nobody(look))
+        inbox = _Timed(store, Believed.both(key_.public), cast(Registrar, None), _Nobody(look))
         lane = Lane(kinds, inbox, Lists(BrokerRedis(celery_app.make_app(url))), store.host_names)
         threading.Thread(target=intake.run, args=(lane, stop, name), daemon=True).start()
         inboxes[name] = inbox

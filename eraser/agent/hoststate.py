@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import secrets
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from eraser.protocol import codec
 from eraser.protocol.identity import host_name
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.ticket import TICKET_TYPE, Ticket
-from eraser.protocol.transport.signing import PrivateKey, PublicKey, verify
+from eraser.protocol.transport import believed
+from eraser.protocol.transport.believed import Believed
+from eraser.protocol.transport.signing import PrivateKey, verify_any
 from eraser.state import hostcard
 from eraser.state.hostcard import CARD_FILE, HostCard
 from eraser.state.journal import replace_durably
@@ -27,6 +30,9 @@ LOG = logging.getLogger(__name__)
 
 KEY_FILE = "host.key"
 CONTROLLER_FILE = "controller.jwk"
+"""Who signs orders; and tickets too, where the next file is not there."""
+TICKETS_FILE = "tickets.jwk"
+"""Who signs tickets."""
 
 
 class OrderRefusedError(EraserError):
@@ -67,7 +73,7 @@ class HostState:
     """The host's own identity and its memory of orders, in one directory."""
 
     def __init__(self, directory: Path) -> None:
-        """Reads key, card and the controller's key. Raises :class:`BadInputError`."""
+        """Reads key, card and the controller's public keys. Raises :class:`BadInputError`."""
         self.directory = directory
         self.card = codec.load(HostCard, self._read(CARD_FILE), CARD_FILE)
         self.key = PrivateKey.from_pem(self._read(KEY_FILE), KEY_FILE)
@@ -75,8 +81,13 @@ class HostState:
             raise BadInputError(
                 f"{CARD_FILE}: expected the public half of {KEY_FILE}, found another"
             )
-        jwk = codec.parse(self._read(CONTROLLER_FILE), CONTROLLER_FILE)
-        self.controller = PublicKey.from_jwk(jwk, CONTROLLER_FILE)
+        orders = believed.read(self._read(CONTROLLER_FILE), CONTROLLER_FILE)
+        tickets = orders
+        # A file that cannot be read is none that is not there: else a damaged link to it would
+        # have whoever signs orders sign tickets again.
+        if os.path.lexists(directory / TICKETS_FILE):
+            tickets = believed.read(self._read(TICKETS_FILE), TICKETS_FILE)
+        self.believed = Believed(orders, tickets)
         (directory / "orders").mkdir(exist_ok=True, mode=0o700)
         self.unread: dict[str, str] = {}
         """The files of orders that the last :meth:`orders` could not read, and why."""
@@ -88,7 +99,9 @@ class HostState:
         except OSError as error:
             raise BadInputError(
                 f"expected {path}, found none ({error.strerror}); run 'nvme-eraser keygen' and put "
-                f"the controller's public key (nvme-quarantine key create) at {CONTROLLER_FILE}"
+                f"the controller's public key (nvme-quarantine key show --orders) at "
+                f"{CONTROLLER_FILE}; {TICKETS_FILE} (--tickets) is for tickets with a key of their "
+                "own"
             ) from error
 
     def accepted(self, address: str) -> EraseOrder | None:
@@ -124,7 +137,7 @@ class HostState:
         for a bad signature, another host, another incarnation or an older generation.
         """
         try:
-            payload = verify(token, self.controller, ORDER_TYPE, "order")
+            _key, payload = verify_any(token, self.believed.orders, ORDER_TYPE, "order")
             order = codec.load(EraseOrder, payload, "order")
             known = self.accepted(order.slot.address)
         except BadInputError as error:
@@ -141,7 +154,7 @@ class HostState:
         Raises :class:`TicketRefusedError`: nothing is answered to a stranger.
         """
         try:
-            payload = verify(token, self.controller, TICKET_TYPE, "ticket")
+            _key, payload = verify_any(token, self.believed.tickets, TICKET_TYPE, "ticket")
             ticket = codec.load(Ticket, payload, "ticket")
         except BadInputError as error:
             raise TicketRefusedError(str(error)) from error

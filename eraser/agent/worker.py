@@ -163,6 +163,10 @@ class Worker:
 
         def ready(**_: Any) -> None:
             LOG.info("worker of %s ready, incarnation %s", self.host, self.state.card.incarnation)
+            for what, keys in vars(self.state.believed).items():
+                LOG.info(
+                    "%s are believed from key %s", what, " or ".join(key.thumbprint for key in keys)
+                )
 
         def stopping(**_: Any) -> None:
             self._stop.set()

@@ -9,6 +9,7 @@ from pathlib import Path
 from quarantine.cli.base import ControlCommand
 from quarantine.cli.output import warn
 from quarantine.operations import keys
+from quarantine.operations.keys import KeyUse
 
 
 class _PublicKey(ControlCommand):
@@ -40,14 +41,28 @@ class KeyShow(_PublicKey):
     """Print the public half of the signing key (JWK)."""
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument(
             "--orders",
-            action="store_true",
-            help="of the key that signs orders and tickets ([erase]order_key), for hosts",
+            dest="use",
+            action="store_const",
+            const=KeyUse.ORDERS,
+            default=KeyUse.CERTIFICATES,
+            help="of the key that signs orders ([erase]order_key), for hosts' controller.jwk; with "
+            "[erase]former_order_keys a set of keys",
+        )
+        which.add_argument(
+            "--tickets",
+            dest="use",
+            action="store_const",
+            const=KeyUse.TICKETS,
+            default=KeyUse.CERTIFICATES,
+            help="of the key that signs tickets ([erase]ticket_key), for hosts' tickets.jwk; with "
+            "[erase]former_ticket_keys a set of keys",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.put(keys.show(self.plane, orders=parsed_args.orders))
+        self.put(keys.show(self.plane, parsed_args.use))
 
 
 class KeyRotate(_PublicKey):

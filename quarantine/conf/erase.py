@@ -17,15 +17,69 @@ OPTIONS: list[cfg.Opt] = [
         "order_key",
         default=None,
         help="""
-File with an Ed25519 key (PKCS #8 PEM, readable by the service alone) that signs erase orders and
-tickets, made by nvme-quarantine key create --output FILE. Hosts need its public half, printed by
-nvme-quarantine key show --orders; auditors do not: each certificate names it. Without it
-[evidence]signing_key signs orders and tickets too.
+File with an Ed25519 key (PKCS #8 PEM, readable by the service alone) that signs erase orders, made
+by nvme-quarantine key create --output FILE. Hosts need its public half (nvme-quarantine key show
+--orders, as controller.jwk), auditors do not: each certificate names it. Without it
+[evidence]signing_key signs orders too.
 
 When to set it: before the first host is set up. Whoever has this key can have drives erased, and
 writes no certificate; and a change of [evidence]signing_key then needs nothing on any host. When to
-change: when it may be known to others; orders and tickets of the former one are void, and hosts
-refuse those of the new one until they have its public half.
+change: when it may be known to others; hosts refuse orders of the new one until they have its
+public half. See "Keys of their own" in the operator guide for the order of steps.
+
+Related: ticket_key, former_order_keys.
+""",
+    ),
+    cfg.StrOpt(
+        "ticket_key",
+        default=None,
+        help="""
+File with an Ed25519 key, as order_key, that signs tickets: what lets a guest start on a drive after
+its certificate, and lets its slot go back on offer. Hosts need its public half (nvme-quarantine
+key show --tickets, as tickets.jwk beside controller.jwk), auditors do not. Without it the orders'
+key signs tickets too.
+
+When to set it: before the first host is set up, together with order_key. Whoever stole the orders'
+key then has drives erased and lets no guest start on one, and whoever stole this one has none
+erased. Later: when
+every host runs a release that reads tickets.jwk and has it; one without it refuses this key's
+tickets, and its slots wait certified. When not to: while hosts are of a former release. When to
+change: as order_key.
+
+Related: order_key, former_ticket_keys.
+""",
+    ),
+    cfg.ListOpt(
+        "former_order_keys",
+        default=[],
+        item_type=cfg.types.String(),
+        help="""
+Files with the public halves of keys that signed orders before, separated by commas, as
+nvme-quarantine key show --orders printed them (a JWK, or a set of them). Orders of theirs that
+are out stay good, and key show --orders names them for hosts beside today's key; nothing is
+signed with them.
+
+When to set it: for the time of a change of the orders' key, so that no case starts anew. When not
+to: where the former key may be known to others; its orders are void at once then, and given anew.
+Remove it when no case is open that began before the change.
+
+Related: order_key.
+""",
+    ),
+    cfg.ListOpt(
+        "former_ticket_keys",
+        default=[],
+        item_type=cfg.types.String(),
+        help="""
+As former_order_keys, for tickets (nvme-quarantine key show --tickets).
+
+When to set it: for the time of a change of the tickets' key, so that drives which are certified and
+not yet back on offer need no second erase; also when ticket_key is set for the first time (the
+former key is the orders'). When not to: where the former key may be known to others; drives that
+are certified and not yet returned are erased again then. Remove it when no slot is certified that
+was so before the change.
+
+Related: ticket_key.
 """,
     ),
     cfg.StrOpt(

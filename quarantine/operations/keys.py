@@ -6,9 +6,12 @@ import os
 import pwd
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.transport import believed
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.errors import BadInputError
 from quarantine.evidence.keys import keyring, rotation
@@ -90,10 +93,22 @@ def create(plane: Plane, path: Path | None = None) -> CreatedKey:
     return CreatedKey(path, owner, key.public.jwk())
 
 
-def show(plane: Plane, *, orders: bool = False) -> dict[str, str]:
-    """The public half of the signing key, or of the key that signs orders and tickets (JWK)."""
+class KeyUse(StrEnum):
+    """What a key of the control plane signs."""
+
+    CERTIFICATES = "certificates"
+    ORDERS = "orders"
+    TICKETS = "tickets"
+
+
+def show(plane: Plane, use: KeyUse = KeyUse.CERTIFICATES) -> dict[str, Any]:
+    """The public half of the key (JWK); of orders and tickets all whose word counts (a JWK set,
+    where there are several)."""
     with plane.parts() as parts:
-        return (parts.order_key if orders else parts.key).public.jwk()
+        if use is KeyUse.CERTIFICATES:
+            return parts.key.public.jwk()
+        known = parts.believed
+        return believed.document(known.orders if use is KeyUse.ORDERS else known.tickets)
 
 
 def rotate(plane: Plane, to: Path) -> RotatedKey:

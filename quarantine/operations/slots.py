@@ -15,7 +15,7 @@ from quarantine.record import lifecycle
 from quarantine.record.facts import HistoryRow as HistoryRow
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.reasons import HoldCode
-from quarantine.record.states import WAITING_FOR_PEOPLE, Event
+from quarantine.record.states import WAITING_FOR_PEOPLE, Custody, Event
 from quarantine.record.states import State as State
 from quarantine.record.store import Store
 from quarantine.rules import holds
@@ -51,7 +51,7 @@ class SlotView:
     consumer: str | None
     """UUID of the server that has the drive, or had it last."""
     custody: str | None
-    custody_ready: bool
+    custody_stage: Custody
     order_id: str | None
     ordered_at: datetime | None
     attempts: int

@@ -6,7 +6,7 @@ Pure. The signature, the host and its incarnation were checked by the inbox.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from eraser.protocol.ticket import Ticket, TicketReceipt, TicketState, units_of
 from eraser.protocol.transport.signing import PublicKey
@@ -31,9 +31,10 @@ class ReceiptRuling(enum.StrEnum):
 
 
 def judge(
-    record: SlotRecord, receipt: TicketReceipt, controller: PublicKey
+    record: SlotRecord, receipt: TicketReceipt, keys: Sequence[PublicKey]
 ) -> tuple[ReceiptRuling, str]:
-    """The ruling with its reason; raises :class:`BadInputError` for a damaged stored ticket."""
+    """The ruling with its reason; raises :class:`BadInputError` for a stored ticket that is damaged
+    or that none of ``keys`` signed."""
     if receipt.generation < record.generation:
         return ReceiptRuling.NOTHING, "a receipt of an older case comes too late"
     if (receipt.order_id, receipt.generation) != (record.order_id, record.generation):
@@ -45,7 +46,7 @@ def judge(
         # What becomes of a ticket after the return is in the host's hellos.
         return ReceiptRuling.NOTHING, f"a receipt comes to a slot that is {record.state}"
     if receipt.state is TicketState.VALID:
-        found = "; ".join(_contradictions(stored.read(record, controller), receipt))
+        found = "; ".join(_contradictions(stored.read(record, keys), receipt))
         if found:
             return ReceiptRuling.HOLD, f"the host calls the ticket valid, and yet: {found}"
         if record.ticket_ready:

@@ -7,6 +7,7 @@ The host reads the drive again when it takes the ticket, so whatever was written
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError as BadWireError
@@ -64,13 +65,14 @@ def _plantings(report: EraseReport) -> int:
     return sanitized + max(formatted.values(), default=0) + report.resumed
 
 
-def read(record: SlotRecord, key: PublicKey) -> Ticket:
-    """The record's own ticket as signed: the database's word alone is not enough.
+def read(record: SlotRecord, keys: Sequence[PublicKey]) -> Ticket:
+    """The record's own ticket, signed by one of ``keys``: the database's word is not enough.
 
     Raises :class:`BadInputError` where it has none of this case.
     """
     try:
-        payload = signing.verify(record.ticket_token or "", key, TICKET_TYPE, "stored ticket")
+        token = record.ticket_token or ""
+        _key, payload = signing.verify_any(token, keys, TICKET_TYPE, "stored ticket")
         ticket = codec.load(Ticket, payload, "stored ticket")
     except BadWireError as error:
         raise BadInputError(f"{record.slot}: {error}; the drive is erased again") from error

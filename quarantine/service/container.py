@@ -76,12 +76,14 @@ class Assembly(Parts):
             clock=self.doors.now,
             uuid=self.doors.uuid,
             token=self.doors.token,
+            former=self.believed.orders[1:],
         )
 
     @cached_property
     def tickets(self) -> Tickets:
         """Sends tickets."""
-        return Tickets(self.store, self.order_key, self.post.ticket, self.doors.now)
+        former = self.believed.tickets[1:]
+        return Tickets(self.store, self.ticket_key, self.post.ticket, self.doors.now, former)
 
     @cached_property
     def reconciler(self) -> Reconciler:
@@ -232,12 +234,13 @@ class Assembly(Parts):
             chassis=self.chassis_numbers,
             attestations=self.attestations,
             former=self.former_keys,
-            order_key=self.order_key,
+            ticket_key=self.ticket_key,
+            order_keys=self.believed.orders,
             clock=self.doors.now,
         )
         return Inbox(
             self.store,
-            self.order_key.public,
+            self.believed,
             registrar,
             self.reconciler,
             bells=self.conf.detection.bells,

@@ -6,7 +6,7 @@ verified without a configuration, and neither loads what talks to a cloud or a b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from oslo_config.cfg import ConfigOpts
 from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.policy import Policy
+from eraser.protocol.transport import believed
+from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.conf import load
 from quarantine.doors import MACHINE, Doors
@@ -32,6 +34,14 @@ def read_public_key(path: Path) -> PublicKey:
         return PublicKey.from_jwk(codec.parse(read_file(path, "public key"), str(path)), str(path))
     except BadWireError as error:
         raise BadInputError(str(error)) from error
+
+
+def _former(files: Sequence[str]) -> Iterator[PublicKey]:
+    for file in files:
+        try:
+            yield from believed.read(read_file(Path(file), "former key"), file)
+        except BadWireError as error:
+            raise BadInputError(str(error)) from error
 
 
 def _private_key(file: str, what: str) -> PrivateKey:
@@ -79,9 +89,27 @@ class Parts:
 
     @cached_property
     def order_key(self) -> PrivateKey:
-        """What signs orders and tickets. Raises :class:`BadInputError`."""
+        """What signs orders. Raises :class:`BadInputError`."""
         file = self.conf.erase.order_key
         return self.key if file is None else _private_key(file, "order key")
+
+    @cached_property
+    def ticket_key(self) -> PrivateKey:
+        """What signs tickets. Raises :class:`BadInputError`."""
+        file = self.conf.erase.ticket_key
+        return self.order_key if file is None else _private_key(file, "ticket key")
+
+    @cached_property
+    def believed(self) -> Believed:
+        """Whose orders and tickets are our own, today's keys first: what hosts are to believe too.
+
+        Raises :class:`BadInputError`.
+        """
+        words = self.conf.erase
+        orders = (self.order_key.public, *_former(words.former_order_keys))
+        tickets = orders if words.ticket_key is None else (self.ticket_key.public,)
+        tickets = (*tickets, *_former(words.former_ticket_keys))
+        return Believed(tuple(dict.fromkeys(orders)), tuple(dict.fromkeys(tickets)))
 
     @cached_property
     def certificate_keys(self) -> tuple[PublicKey, ...]:

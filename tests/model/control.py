@@ -51,7 +51,7 @@ from tests.model.papers import (
     slot,
 )
 from tests.model.placement import Placement
-from tests.model.seals import IDS, Codec, Key, Signing
+from tests.model.seals import BELIEVED, IDS, Codec, Key, Signing
 from tests.model.search import Slip
 from tests.model.tables import CrashedError, Store, Writes
 from tests.model.world import CLEAN, NOWHERE, Mail, Place, World
@@ -224,7 +224,7 @@ class Control:
 
     def _open(self, world: World, token: str) -> World | None:
         store = Store(world, Writes(None))
-        door = self._inbox.Inbox(store, Key.public, _Registrar(store), _Nobody(), clock=_now)
+        door = self._inbox.Inbox(store, BELIEVED, _Registrar(store), _Nobody(), clock=_now)
         try:
             getattr(door, token.split()[0])(token)
         except QuarantineError:

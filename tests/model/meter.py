@@ -132,7 +132,7 @@ class Meter(System[Gauge]):
     def _receipt(self, here: Gauge) -> Steps:
         """The host says what the ticket is worth to it, and the control plane what it hears."""
         said = self._intake.answer(_book(here), _ticket(here))
-        ruling, _why = self._receipts.judge(_record(here), said, Key.public)
+        ruling, _why = self._receipts.judge(_record(here), said, [Key.public])
         if ruling == self._receipts.Ruling.READY:
             if self.config.blind and here.use and not _unknowable(here):
                 raise Slip("the slot is given back although the host told of writes to the drive")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from eraser.protocol.errors import BadInputError
 from eraser.protocol.ticket import Ticket
+from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.signing import PublicKey
 from tests.model.papers import (
     drive_of,
@@ -24,6 +26,10 @@ class Signing:
         if not token:
             raise BadInputError(f"{what}: expected a signed message")
         return token.encode()
+
+    @staticmethod
+    def verify_any(token: str, keys: Sequence[object], typ: str, what: str) -> tuple[object, bytes]:
+        return keys[0], Signing.verify(token, keys[0], typ, what)
 
     @staticmethod
     def unverified_payload(token: str, what: str) -> bytes:
@@ -60,6 +66,9 @@ class Key:
         present = payload.incarnation == incarnation(True)
         mail = Mail(kind, payload.generation, drive_of(payload.identity), present)
         return order_token(int(payload.slot.host[-1]), mail)
+
+
+BELIEVED = Believed.both(Key.public)
 
 
 class _Counting:

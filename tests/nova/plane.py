@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from eraser.protocol.identity import Slot
+from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement
@@ -102,7 +103,7 @@ class Plane:
         )
         self.inbox = Inbox(
             self.store,
-            self.key.public,
+            Believed.both(self.key.public),
             Registrar(self.store, self.key, Issuer("Example Cloud"), clock=self.clock),
             self.reconciler,
             limits=limits,

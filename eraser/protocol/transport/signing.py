@@ -9,6 +9,7 @@ import base64
 import binascii
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidSignature
@@ -126,7 +127,14 @@ def _parts(token: str, what: str) -> list[str]:
 
 
 def verify(token: str, key: PublicKey, typ: str, what: str) -> bytes:
-    """The payload of a JWS that ``key`` signed as ``typ``.
+    """The payload of a JWS that ``key`` signed as ``typ``. Raises as :func:`verify_any`."""
+    return verify_any(token, (key,), typ, what)[1]
+
+
+def verify_any(
+    token: str, keys: Sequence[PublicKey], typ: str, what: str
+) -> tuple[PublicKey, bytes]:
+    """Which of ``keys`` signed a JWS as ``typ``, and its payload.
 
     Raises :class:`BadInputError` for anything else: a wrong signature, another algorithm
     (``none`` included), another type, an unknown critical header.
@@ -139,15 +147,18 @@ def verify(token: str, key: PublicKey, typ: str, what: str) -> bytes:
         raise BadInputError(
             f"{what}: expected a message of type {typ}, found {codec.shown(header.get('typ'))}"
         )
-    try:
-        Ed25519PublicKey.from_public_bytes(key.raw).verify(
-            _decode(signature, what), f"{head}.{body}".encode()
-        )
-    except InvalidSignature as error:
-        raise BadInputError(
-            f"{what}: expected a signature by key {key.thumbprint}, found another's or none"
-        ) from error
-    return _decode(body, what)
+    for key in keys:
+        try:
+            Ed25519PublicKey.from_public_bytes(key.raw).verify(
+                _decode(signature, what), f"{head}.{body}".encode()
+            )
+        except InvalidSignature:
+            continue
+        return key, _decode(body, what)
+    raise BadInputError(
+        f"{what}: expected a signature by key {' or '.join(key.thumbprint for key in keys)}, "
+        "found another's or none"
+    )
 
 
 def unverified_key(token: str, what: str) -> str:

@@ -238,7 +238,7 @@ def case(body: Certificate) -> Iterator[Row]:
     yield "Policy, profile", f"{papers.policy}, {papers.profile}"
     yield "Order, SHA-256", papers.order_digest
     if papers.order_key:
-        yield "Order signed by", f"Ed25519 {papers.order_key}, a key for orders and tickets alone"
+        yield "Order signed by", f"Ed25519 {papers.order_key}, another key than the certificate's"
     yield "Report, SHA-256", papers.report_digest
     yield "Report signed by", f"key {papers.host_key}, incarnation {papers.incarnation}"
 

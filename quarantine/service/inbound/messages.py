@@ -28,7 +28,7 @@ from eraser.protocol.report import (
 )
 from eraser.protocol.ticket import RECEIPT_TYPE, TicketReceipt
 from eraser.protocol.transport import signing
-from eraser.protocol.transport.signing import PublicKey
+from eraser.protocol.transport.believed import Believed
 from quarantine.doors import Clock, Monotonic, utc_now
 from quarantine.errors import BadInputError, ConflictError, QuarantineError
 from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
@@ -67,7 +67,8 @@ class Inbox:
     """The door for everything that hosts say."""
 
     store: Store
-    controller: PublicKey
+    believed: Believed
+    """Whose orders and tickets are our own."""
     registrar: Registrar
     looker: LooksAgain
     bells: bool = True
@@ -279,7 +280,7 @@ class Inbox:
             self._letters.refuse(
                 "receipt", host.name, f"{receipt.slot}: expected an enrolled slot", raw
             )
-        ruling, reason = receipts.judge(record, receipt, self.controller)
+        ruling, reason = receipts.judge(record, receipt, self.believed.tickets)
         heard = SlotChanges(heard_at=self.clock())
         if ruling is receipts.ReceiptRuling.REFUSE:
             self._letters.refuse("receipt", host.name, f"{receipt.slot}: {reason}", raw)
@@ -296,7 +297,8 @@ class Inbox:
     def _order(self, token: str) -> EraseOrder:
         """Our own order, as signed: the database's word alone is not enough."""
         try:
-            payload = signing.verify(token, self.controller, ORDER_TYPE, "order")
+            keys = self.believed.orders
+            _key, payload = signing.verify_any(token, keys, ORDER_TYPE, "order")
             return _as_asked(codec.load(EraseOrder, payload, "order"), payload)
         except BadWireError as error:
             raise BadInputError(f"stored order: {error}; hold the slot") from error

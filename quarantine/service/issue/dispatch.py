@@ -17,7 +17,7 @@ from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.policy import Policy
 from eraser.protocol.transport import signing
-from eraser.protocol.transport.signing import PrivateKey
+from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.doors import Clock, new_uuid, utc_now
 from quarantine.errors import ConflictError
 from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
@@ -57,6 +57,8 @@ class Dispatcher:
     uuid: Callable[[], str] = new_uuid
     token: Callable[[int], str] = secrets.token_hex
     """That many random bytes, hexadecimal: the order's nonce, by which it is used up once."""
+    former: tuple[PublicKey, ...] = ()
+    """Keys that ``key`` followed, whose orders are still good."""
 
     def order(self, record: SlotRecord) -> SlotRecord:
         """Sends the case's order, or notes what it waits for; returns the record as it is then.
@@ -152,7 +154,8 @@ class Dispatcher:
         if record.order_token is None:
             return None
         try:
-            payload = signing.verify(record.order_token, self.key.public, ORDER_TYPE, "order")
+            keys = (self.key.public, *self.former)
+            _key, payload = signing.verify_any(record.order_token, keys, ORDER_TYPE, "order")
             order = codec.load(EraseOrder, payload, "order")
         except BadWireError as error:
             LOG.warning("%s: giving a new order, the stored one is no good: %s", record.slot, error)

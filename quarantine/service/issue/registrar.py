@@ -10,13 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.identity import ControllerIdentity
-from eraser.protocol.order import EraseOrder
+from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.policy import Policy
 from eraser.protocol.profile import Profile
 from eraser.protocol.report import EraseReport
+from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.doors import Clock, utc_now
+from quarantine.errors import BadInputError
 from quarantine.evidence import attestations, certificate
 from quarantine.evidence.attestations import Attestation
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
@@ -70,8 +73,10 @@ class Registrar:
     attestations: Sequence[Attestation] = ()
     former: tuple[str, ...] = ()
     """Thumbprints of the keys that ``key`` followed without a rotation, by the operator's word."""
-    order_key: PrivateKey | None = None
-    """What signs orders and tickets; None where it is ``key``."""
+    ticket_key: PrivateKey | None = None
+    """What signs tickets; None where it is ``key``."""
+    order_keys: tuple[PublicKey, ...] = ()
+    """Those that signed the orders; empty where ``key`` did."""
 
     def certify(
         self,
@@ -90,7 +95,7 @@ class Registrar:
         """
         signed, new = self._signed(record, order, report, report_token, host_key)
         made = ticket.build(order, report, signed.digest)
-        issued = tickets.issue(made, self.order_key or self.key)
+        issued = tickets.issue(made, self.ticket_key or self.key)
         self.store.transition(
             record,
             Event.CERTIFIED,
@@ -181,7 +186,7 @@ class Registrar:
             policy=_approval(order.policy, self.store.approved(order.policy)),
             profile=_approval(order.profile, self.store.approved(order.profile)),
             attestation=self._attestation(report),
-            order_key=self._named_order_key(),
+            order_key=self._order_key(record.order_token),
         )
         link = self._end()
         signed = certificate.sign(
@@ -200,9 +205,16 @@ class Registrar:
         )
         return signed, new
 
-    def _named_order_key(self) -> str:
-        other = (self.order_key or self.key).public
-        return "" if other == self.key.public else other.x
+    def _order_key(self, token: str | None) -> str:
+        """The key that signed this very order, where it is another than the certificate's: after a
+        change of keys that may be a former one."""
+        if token is None or not self.order_keys:
+            return ""
+        try:
+            key, _payload = signing.verify_any(token, self.order_keys, ORDER_TYPE, "stored order")
+        except BadWireError as error:
+            raise BadInputError(f"{error}; hold the slot") from error
+        return "" if key == self.key.public else key.x
 
     def _attestation(self, report: EraseReport) -> str:
         if report.identity is None or report.facts_after is None:

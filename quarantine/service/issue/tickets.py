@@ -8,7 +8,7 @@ from typing import Protocol
 
 from eraser.protocol import codec
 from eraser.protocol.ticket import TICKET_TYPE, Ticket
-from eraser.protocol.transport.signing import PrivateKey
+from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.doors import Clock, utc_now
 from quarantine.errors import ConflictError
 from quarantine.record.facts import SlotChanges, SlotRecord
@@ -45,6 +45,8 @@ class Tickets:
     key: PrivateKey
     post: Post
     clock: Clock = utc_now
+    former: tuple[PublicKey, ...] = ()
+    """Keys that ``key`` followed, whose tickets are still good."""
 
     def send(self, record: SlotRecord) -> SlotRecord:
         """Sends the case's ticket to its host; the record with the time of sending.
@@ -57,7 +59,7 @@ class Tickets:
                 f"{record.slot}: expected a certified slot to send a ticket for, "
                 f"found it {record.state}"
             )
-        ticket.read(record, self.key.public)
+        ticket.read(record, (self.key.public, *self.former))
         assert record.ticket_token is not None
         self.post(record.slot.host, record.ticket_token)
         LOG.info("%s: ticket of order %s sent", record.slot, record.order_id)

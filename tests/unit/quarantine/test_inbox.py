@@ -44,6 +44,7 @@ from eraser.protocol.ticket import (
     TicketSeen,
     TicketState,
 )
+from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.signing import PrivateKey, verify
 from quarantine.cloud.custody import CustodyPlacement
 from quarantine.doors import utc_now
@@ -192,7 +193,7 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
         other_host=other_host,
         posted=posted,
         looks=looks,
-        inbox=Inbox(store, controller.public, registrar, looks),
+        inbox=Inbox(store, Believed.both(controller.public), registrar, looks),
         dispatcher=Dispatcher(store, controller, posted),
         posted_tickets=posted_tickets,
         tickets=Tickets(store, controller, posted_tickets),

@@ -135,9 +135,9 @@ def test_what_is_issued_is_signed_as_a_ticket_and_names_the_hosts_life() -> None
     ],
 )
 def test_a_stored_ticket_of_another_key_or_case_is_not_sent(changes: dict[str, Any]) -> None:
-    assert ticket_rules.read(certified(), KEY.public) == TICKET
+    assert ticket_rules.read(certified(), [KEY.public]) == TICKET
     with pytest.raises(BadInputError, match="erased again"):
-        ticket_rules.read(certified(**changes), KEY.public)
+        ticket_rules.read(certified(**changes), [KEY.public])
 
 
 @pytest.mark.parametrize(
@@ -171,31 +171,32 @@ def test_a_stored_ticket_of_another_key_or_case_is_not_sent(changes: dict[str, A
     ],
 )
 def test_a_receipt(receipt: TicketReceipt, ruling: ReceiptRuling) -> None:
-    found, reason = judge(certified(), receipt, KEY.public)
+    found, reason = judge(certified(), receipt, [KEY.public])
     assert found is ruling, reason
     assert bool(reason) is (ruling is not ReceiptRuling.READY)
 
 
 def test_the_hosts_reason_is_the_holds() -> None:
     receipt = replace(VALID, state=TicketState.VOID, reason="the drive vanished")
-    assert "the drive vanished" in judge(certified(), receipt, KEY.public)[1]
+    assert "the drive vanished" in judge(certified(), receipt, [KEY.public])[1]
 
 
 @pytest.mark.parametrize("state", sorted(set(State) - {State.CERTIFIED}))
 def test_a_receipt_moves_no_slot_that_is_not_certified(state: State) -> None:
     for said in TicketState:
         receipt = replace(VALID, state=said)
-        assert judge(certified(state=state), receipt, KEY.public)[0] is ReceiptRuling.NOTHING
+        assert judge(certified(state=state), receipt, [KEY.public])[0] is ReceiptRuling.NOTHING
 
 
 def test_a_guest_may_be_quicker_than_our_own_note_of_the_return() -> None:
     used = replace(VALID, state=TicketState.USED)
     begun = certified(ticket_ready=True, custody_stage=Custody.RETURNING)
-    assert judge(begun, used, KEY.public)[0] is ReceiptRuling.NOTHING
+    assert judge(begun, used, [KEY.public])[0] is ReceiptRuling.NOTHING
     assert (
-        judge(replace(begun, custody_stage=Custody.HELD), used, KEY.public)[0] is ReceiptRuling.HOLD
+        judge(replace(begun, custody_stage=Custody.HELD), used, [KEY.public])[0]
+        is ReceiptRuling.HOLD
     )
-    assert judge(certified(ticket_ready=True), VALID, KEY.public)[0] is ReceiptRuling.NOTHING
+    assert judge(certified(ticket_ready=True), VALID, [KEY.public])[0] is ReceiptRuling.NOTHING
 
 
 def test_people_see_how_far_a_ticket_is_and_what_is_wrong() -> None:

@@ -1,8 +1,8 @@
 """docs/operators.md does what it says: its commands exist, its files are there when they are used.
 
 The blocks are played on a machine of names (which files, users and units there are by then), so
-that a step that comes too early is found without a guest. The recipes for another signing key, for
-a backup and for restoring it are executed.
+that a step that comes too early is found without a guest. The recipes for other keys, for a
+backup and for restoring it are executed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ import quarantine
 import quarantine.cli
 from eraser import VERSION
 from eraser import cli as eraser_cli
+from eraser.agent.hoststate import HostState, keygen
+from eraser.protocol.errors import BadInputError
+from eraser.protocol.order import ORDER_TYPE
+from eraser.protocol.ticket import TICKET_TYPE
+from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey
 from qualify import VERSION as BENCH_VERSION
 from qualify import cli as bench_cli
@@ -38,6 +43,7 @@ from quarantine.evidence.keys import rotation
 from quarantine.record.facts import NewCertificate, SlotChanges
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.service.container import Assembly
 from tests.lab.guide import GUIDE, blocks
 from tests.unit.quarantine.test_certificate import issue
 from tests.unit.quarantine.testimony import IDENTITY, SLOT
@@ -49,6 +55,7 @@ PAGES = sorted({*(TOP / "docs").glob("*.md"), TOP / "README.md"} - {TOP / "docs/
 PREFIX = "/opt/nvme-quarantine"
 WHEEL = f"./nvme_quarantine-{VERSION}-py3-none-any.whl"
 UNITS = "/etc/systemd/system"
+KEYS = "Keys of their own for orders and tickets"
 
 
 @dataclass(frozen=True)
@@ -312,6 +319,12 @@ def test_no_step_comes_before_what_it_needs() -> None:
     on_control, on_the_host = blocks(GUIDE, "Another signing key")
     follow(control, on_control)
     follow(host, on_the_host)
+    new_control, new_host, *changed = blocks(GUIDE, KEYS)
+    for machine, block in zip(
+        (control, host) * 2 + (control, control), (new_control, new_host, *changed), strict=True
+    ):
+        host.files |= {name: "carried" for name in control.files if name.endswith(".jwk")}
+        follow(machine, block)
 
 
 def test_a_step_that_comes_too_early_is_found() -> None:
@@ -365,6 +378,7 @@ class Played:
         """One line of a recipe. Every one has to succeed, as by ``sh -e``."""
         line = line.replace("/etc/nvme-quarantine", str(self.etc))
         line = line.replace("/var/lib/nvme-quarantine", str(self.etc.parent / "var"))
+        line = line.replace("/var/lib/nvme-eraser", str(self.etc.parent / "host"))
         command = Command.read(line)
         assert command is not None
         if command.words[0] == "nvme-quarantine":
@@ -386,6 +400,73 @@ def control_plane(tmp_path: Path) -> Played:
         f"certificates_dir = {tmp_path}/certificates\n"
     )
     return Played(etc)
+
+
+def believing(plane: Played) -> HostState:
+    """The host, as its worker starts."""
+    return HostState(plane.etc.parent / "host")
+
+
+def own_keys(plane: Played) -> Assembly:
+    """The control plane, as its service starts."""
+    return Assembly([plane.etc / "nvme-quarantine.conf"])
+
+
+@pytest.mark.parametrize("kind", ["ticket", "order"])
+@pytest.mark.parametrize("own", [True, False], ids=["three", "one"])
+def test_the_recipe_for_another_key_of_orders_or_tickets(
+    control_plane: Played, tmp_path: Path, kind: str, own: bool
+) -> None:
+    """Whatever the service signs, before and after each step, a host takes; and at the end what the
+    former key signs no more. Once from three keys, once from one for all."""
+    plane, (new, on_host, *steps) = control_plane, blocks(GUIDE, KEYS)
+    assert plane.ours("keygen") == plane.ours("db", "upgrade") == 0
+    keygen(tmp_path / "host", "cmp1.example")
+    if own:
+        for line in (*new, *on_host):
+            plane.line(line)
+    else:
+        plane.ours("public-key", output=tmp_path / "host" / "controller.jwk")
+
+    def accepts(key: PrivateKey, kind: str) -> bool:
+        typ = {"order": ORDER_TYPE, "ticket": TICKET_TYPE}[kind]
+        keys = vars(believing(plane).believed)[f"{kind}s"]
+        try:
+            signing.verify_any(key.sign(b"{}", typ), keys, typ, kind)
+        except BadInputError:
+            return False
+        return True
+
+    def signs(kind: str) -> PrivateKey:
+        return {"order": service.order_key, "ticket": service.ticket_key}[kind]
+
+    def play(block: list[str]) -> None:
+        for line in block:
+            line = line.replace("ticket", kind) if kind == "order" else line
+            plane.line(line.replace("nvme-eraser/orders.jwk", "nvme-eraser/controller.jwk"))
+            assert all(accepts(signs(each), each) for each in ("order", "ticket")), line
+
+    service = own_keys(plane)
+    former = signs(kind)
+    make, carry, restart, forget = steps
+    play(make)
+    play(carry)
+    service = own_keys(plane)
+    play(restart)
+    assert signs(kind).public != former.public
+    assert accepts(former, kind)
+    believed = service.believed
+    assert former.public in {"order": believed.orders, "ticket": believed.tickets}[kind]
+    play(forget)
+    service = own_keys(plane)
+    play(carry)
+    assert not accepts(former, kind)
+    if own or kind == "ticket":
+        other = {"order": "ticket", "ticket": "order"}[kind]
+        assert not accepts(signs(other), kind)
+        assert not accepts(service.key, kind)
+    words = [words for words in plane.services if "nvme-quarantine" in words]
+    assert words == [("restart", "nvme-quarantine")] * 2
 
 
 def test_the_recipe_for_another_signing_key_keeps_older_certificates(
@@ -472,8 +553,9 @@ def test_the_recipes_of_backup_and_restore_lose_nothing_in_silence(
     backup, restore = blocks(GUIDE, "Backup and restore")
     first = kept.grow(Link(), kept.key())
     assert plane.ours("certificate", "export") == 0
-    for line in backup:
+    for line in (*next(blocks(GUIDE, KEYS)), *backup):
         plane.line(line)
+    believed = own_keys(plane).believed
     # What came after the backup: a certificate, another key, one of that, and a head of it.
     second = kept.grow(first, kept.key())
     for line in next(blocks(GUIDE, "Another signing key")):
@@ -489,6 +571,7 @@ def test_the_recipes_of_backup_and_restore_lose_nothing_in_silence(
     for line in restore:  # among them 'ledger': what came back is a whole chain
         plane.line(line)
     assert [words[0] for words in plane.services] == ["stop", "start"] * 3
+    assert own_keys(plane).believed == believed
     assert plane.ours("ledger", "verify", "--contains", first.digest) == 0
     assert plane.ours("ledger", "verify", "--contains", third.digest) == 7
     assert plane.ours("ledger", "verify", "--heads", str(elsewhere / "heads")) == 7

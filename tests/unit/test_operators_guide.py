@@ -420,13 +420,13 @@ def test_the_recipe_for_another_key_of_orders_or_tickets(
     """Whatever the service signs, before and after each step, a host takes; and at the end what the
     former key signs no more. Once from three keys, once from one for all."""
     plane, (new, on_host, *steps) = control_plane, blocks(GUIDE, KEYS)
-    assert plane.ours("keygen") == plane.ours("db", "upgrade") == 0
+    assert plane.ours("key", "create") == plane.ours("db", "upgrade") == 0
     keygen(tmp_path / "host", "cmp1.example")
     if own:
         for line in (*new, *on_host):
             plane.line(line)
     else:
-        plane.ours("public-key", output=tmp_path / "host" / "controller.jwk")
+        plane.ours("key", "show", output=tmp_path / "host" / "controller.jwk")
 
     def accepts(key: PrivateKey, kind: str) -> bool:
         typ = {"order": ORDER_TYPE, "ticket": TICKET_TYPE}[kind]

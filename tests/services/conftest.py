@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
 from tests.lab.services.faults import FaultProxy
 from tests.lab.services.placement import PlacementServer, write_clouds_yaml
 from tests.lab.services.redis import RedisServer
 from tests.services.pool import Pool
+from tests.services.server_suite import Server
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +34,16 @@ def pool(
         pool = Pool(placement_server.url, proxy, tmp_path, ServiceLimits())
         yield pool
         pool.close()
+
+
+@pytest.fixture(scope="module")
+def migrated(server: Server) -> str:
+    """A database of the module's server with this release's schema: migrations take seconds."""
+    url = server.new_database("record")
+    store = Store.open(url)
+    store.migrate()
+    store.close()
+    return url
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
+from tests.lab.record import migrated_file
 from tests.lab.services.faults import FaultProxy
 from tests.lab.services.nova_standin import NovaStandIn, Server
 from tests.lab.services.placement_http import PlacementHttp
@@ -114,9 +115,8 @@ class Pool:
         self.nova = NovaStandIn(url, self.resource_class)
         self.raw = PlacementHttp(url)
         self.clock = SettableClock()
-        self.database = f"sqlite:///{directory}/pool-{number}.sqlite"
+        self.database = migrated_file(directory / f"pool-{number}.sqlite")
         self.store = Store.open(self.database, clock=self.clock)
-        self.store.migrate()
         self.dispatcher = NotingDispatcher(self.store, self.clock)
         self.tickets = NotingTickets(self.store, self.clock)
         self.greet(LIFE)

@@ -15,6 +15,7 @@ from quarantine.record import engine as door
 from quarantine.record import models
 from quarantine.record.facts import SlotChanges
 from quarantine.record.store import Store
+from tests.lab.record import empty
 from tests.unit.quarantine.store_suite import OTHER, SLOT, StoreSuite, current, enrol
 
 
@@ -37,9 +38,15 @@ class ServerSuite(StoreSuite):
     _numbers = itertools.count()
 
     @pytest.fixture
-    def url(self, server: Server) -> str:
-        """An empty database for each test."""
-        return server.new_database(f"record_{next(self._numbers)}")
+    def bare_url(self, server: Server) -> str:
+        """A database of each test's own, with nothing in it."""
+        return server.new_database(f"bare_{next(self._numbers)}")
+
+    @pytest.fixture
+    def url(self, migrated: str) -> str:
+        """The migrated database without rows."""
+        empty(migrated)
+        return migrated
 
     def test_a_server_that_is_gone_is_unavailable_and_comes_back(
         self, server: Server, store: Store

@@ -23,9 +23,9 @@ def server() -> Iterator[Mariadb]:
 class TestMariadb(ServerSuite):
     """All that every database must do."""
 
-    def test_the_next_upgrade_sees_what_this_one_did(self, url: str) -> None:
+    def test_the_next_upgrade_sees_what_this_one_did(self, bare_url: str) -> None:
         """Its lock is gone before the transaction is, and what made tables stays either way."""
-        one, two = Store.open(url), Store.open(url)
+        one, two = Store.open(bare_url), Store.open(bare_url)
         with one._writing() as db:
             migrate.upgrade(db)
             two.require_schema()

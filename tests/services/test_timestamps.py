@@ -19,6 +19,7 @@ from quarantine.record.store import Store
 from quarantine.service.container import Assembly
 from quarantine.service.issue.heads import STAMPS_A_PASS, HeadDirectory, stamp_of
 from quarantine.service.issue.tsa import Authority
+from tests.lab.record import migrated_file
 from tests.lab.services.tsa import Tsa, verified
 from tests.unit.quarantine.test_certificate import KEY
 
@@ -41,8 +42,7 @@ def tsa(authority: Tsa) -> Iterator[Tsa]:
 
 @pytest.fixture
 def heads(tmp_path: Path, tsa: Tsa) -> Iterator[HeadDirectory]:
-    store = Store.open(f"sqlite:///{tmp_path}/record.db")
-    store.migrate()
+    store = Store.open(migrated_file(tmp_path / "record.db"))
     made = HeadDirectory(store, KEY, tmp_path / "heads", tell=lambda text: None, clock=lambda: NOON)
     made.stamp = Authority(tsa.url, stamps.roots_of(tsa.ca.read_bytes(), "ca")).stamp
     yield made
@@ -193,7 +193,7 @@ def test_what_cannot_work_is_said_at_the_start(tsa: Tsa, tmp_path: Path) -> None
         f"[evidence]\nsigning_key = {tmp_path}/controller.pem\n"
     )
     conf.write_text(start)
-    Store.open(f"sqlite:///{tmp_path}/record.db").migrate()
+    migrated_file(tmp_path / "record.db")
     assert Assembly([conf]).heads.stamp is None
     for line, words in (
         ("tsa_url = ftp://x\n", "http"),

@@ -6,8 +6,6 @@ Each request costs ``request_seconds`` on the clock, so that what is slow can be
 from __future__ import annotations
 
 import contextlib
-import functools
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -32,6 +30,7 @@ from quarantine.record.facts import NewCertificate, SlotChanges, SlotRecord
 from quarantine.record.states import Custody, Event, State
 from quarantine.record.store import Store
 from quarantine.rules.mark import RESHAPED
+from tests.lab.record import migrated_file
 
 RC: Final = "CUSTOM_NVME"
 LIFE: Final = "incarnation-00001"
@@ -216,22 +215,10 @@ class NoTickets:
         raise AssertionError("expected no ticket to be sent")
 
 
-@functools.cache
-def _blank() -> bytes:
-    """A database of this release, empty; the migrations take longer than most tests."""
-    with tempfile.TemporaryDirectory() as directory:
-        store = Store.open(f"sqlite:///{directory}/record.db")
-        store.migrate()
-        store.close()
-        return Path(directory, "record.db").read_bytes()
-
-
 @contextlib.contextmanager
 def open_store(directory: Path, clock: Clock) -> Iterator[Store]:
     """An empty record, with the host of :func:`slot_at` in it. It outlives no power cut."""
-    file = directory / "record.db"
-    file.write_bytes(_blank())
-    store = Store.open(f"sqlite:///{file}", clock=clock)
+    store = Store.open(migrated_file(directory / "record.db"), clock=clock)
     sa.event.listen(store._engine, "connect", lambda db, _: db.execute("PRAGMA synchronous = OFF"))
     greet(store, "cmp1")
     yield store

@@ -91,12 +91,11 @@ PROFILE = Profile("model-x", 1, 2, "Model", ("FW1",), (NamespaceLayout(1, 1000, 
 
 
 class StoreSuite:
-    """Give it a fixture ``url`` with an empty database."""
+    """Give it two fixtures: ``url``, a migrated record without rows; ``bare_url``, an empty one."""
 
     @pytest.fixture
     def store(self, url: str) -> Iterator[Store]:
         store = Store.open(url)
-        store.migrate()
         yield store
         store.close()
 
@@ -240,7 +239,6 @@ class StoreSuite:
     def test_a_new_state_tells_when_and_why_it_was_entered(self, url: str) -> None:
         times = [datetime(2026, 11, 20, 12, 0, n, 123456, tzinfo=UTC) for n in range(20)]
         store = Store.open(url, clock=iter(times).__next__)
-        store.migrate()
         first = enrol(store)
         later = store.transition(first, Event.HELD, reason="why")
         assert first.entered_at == first.created_at == times[0]
@@ -776,10 +774,10 @@ class StoreSuite:
 
     # Schema
 
-    def test_eight_processes_may_make_the_database_at_once(self, url: str) -> None:
-        revisions = store_racers.run(store_racers.migrate, url)
+    def test_eight_processes_may_make_the_database_at_once(self, bare_url: str) -> None:
+        revisions = store_racers.run(store_racers.migrate, bare_url)
         assert len(set(revisions)) == 1
-        store = Store.open(url)
+        store = Store.open(bare_url)
         assert len(store.hosts()) == store_racers.PROCESSES
         store.close()
 
@@ -790,8 +788,8 @@ class StoreSuite:
             assert compare_metadata(context, models.metadata) == []
         engine.dispose()
 
-    def test_an_empty_database_is_named_and_migrating_twice_is_once(self, url: str) -> None:
-        store = Store.open(url)
+    def test_an_empty_database_is_named_and_migrating_twice_is_once(self, bare_url: str) -> None:
+        store = Store.open(bare_url)
         with pytest.raises(UnavailableError, match="db upgrade"):
             store.require_schema()
         with pytest.raises(UnavailableError, match="db upgrade"):
@@ -803,9 +801,11 @@ class StoreSuite:
         assert len(store.slots()) == 1
         store.close()
 
-    def test_a_newer_schema_is_refused_and_left_alone(self, store: Store, url: str) -> None:
+    def test_a_newer_schema_is_refused_and_left_alone(self, bare_url: str) -> None:
+        store = Store.open(bare_url)
+        store.migrate()
         enrol(store)
-        engine = make_engine(url)
+        engine = make_engine(bare_url)
         with engine.begin() as connection:
             connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
         for refused in (store.migrate, store.require_schema):
@@ -814,6 +814,7 @@ class StoreSuite:
         with engine.begin() as connection:
             found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
         engine.dispose()
+        store.close()
         assert found == "9999"
 
     # Several processes

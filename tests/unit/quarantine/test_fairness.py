@@ -17,6 +17,7 @@ from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
 from quarantine.service.reconciler import Reconciler
 from quarantine.service.stray_offers import hold_unburnt
+from tests.lab.record import migrated_file
 
 RC = "CUSTOM_NVME"
 BROKEN = 3
@@ -92,8 +93,7 @@ def slot(number: int) -> Slot:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(f"sqlite:///{tmp_path}/record.db")
-    store.migrate()
+    store = Store.open(migrated_file(tmp_path / "record.db"))
     yield store
     store.close()
 

@@ -29,6 +29,7 @@ from quarantine.upgrade.catalogue import judge
 from quarantine.upgrade.facts import ConfigSource, Facts, Role
 from quarantine.upgrade.finding import FindingLevel
 from quarantine.upgrade.nova import options
+from tests.lab.record import migrated_file
 from tests.lab.services.flavors_standin import FlavorsStandIn
 from tests.lab.services.placement import CLOUD, write_clouds_yaml
 from tests.unit.quarantine.upgradefacts import FREE, USED, Cloud, identity, provider
@@ -197,11 +198,8 @@ class TestCommand:
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> Callable[..., tuple[int, str, str]]:
         conf = tmp_path / "control.conf"
-        url = f"sqlite:///{tmp_path}/record.db"
+        url = migrated_file(tmp_path / "record.db")
         conf.write_text(f"[database]\nurl = {url}\n[placement]\ncloud = {CLOUD}\n")
-        store = Store.open(url)
-        store.migrate()
-        store.close()
 
         def call(*words: str) -> tuple[int, str, str]:
             code = cli.main(["--config-file", str(conf), "flavor", *words])

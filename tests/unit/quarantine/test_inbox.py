@@ -64,6 +64,7 @@ from quarantine.service.issue import drive_inventory
 from quarantine.service.issue.dispatch import Dispatcher
 from quarantine.service.issue.registrar import Registrar
 from quarantine.service.issue.tickets import Tickets
+from tests.lab.record import migrated_file
 from tests.unit.quarantine.testimony import (
     COUNTS,
     IDENTITY,
@@ -178,8 +179,7 @@ class Plane:
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[Plane]:
-    store = Store.open(f"sqlite:///{tmp_path}/record.db")
-    store.migrate()
+    store = Store.open(migrated_file(tmp_path / "record.db"))
     controller, host, other_host = (PrivateKey.generate() for _ in range(3))
     store.register_host("cmp1", host.public, INCARNATION)
     store.register_host("cmp2", other_host.public, "incarnation-00002")

@@ -17,6 +17,7 @@ from quarantine.record.facts import SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from quarantine.service.host_liveness import HostLiveness, words
+from tests.lab.record import migrated_file
 from tests.unit.quarantine.store_suite import certified, enrol, erasing
 from tests.unit.quarantine.testimony import IDENTITY, NOW, RECORD
 
@@ -40,8 +41,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    found = Store.open(f"sqlite:///{tmp_path}/record.db", clock=clock)
-    found.migrate()
+    found = Store.open(migrated_file(tmp_path / "record.db"), clock=clock)
     for number in range(1, 5):
         found.register_host(f"cmp{number}", PrivateKey.generate().public, LIFE)
     yield found

@@ -18,12 +18,18 @@ from quarantine.errors import BadInputError, UnavailableError
 from quarantine.record import engine as door
 from quarantine.record.facts import SlotChanges
 from quarantine.record.store import Store
+from tests.lab.record import migrated_file
 from tests.unit.quarantine.store_suite import SLOT, StoreSuite, current, enrol
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
+def bare_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/record.db"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return migrated_file(tmp_path / "record.db")
 
 
 class TestSqlite(StoreSuite):
@@ -46,8 +52,8 @@ def test_the_connection_keeps_what_it_commits(url: str) -> None:
     }
 
 
-def test_the_files_are_for_their_owner_alone(url: str, tmp_path: Path) -> None:
-    store = Store.open(url)
+def test_the_files_are_for_their_owner_alone(bare_url: str, tmp_path: Path) -> None:
+    store = Store.open(bare_url)
     store.migrate()
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     store.close()
@@ -96,6 +102,7 @@ import os, signal, sys
 from quarantine.record import drives
 from quarantine.record.states import Event
 from quarantine.record.store import Store
+from tests.lab.record import migrated_file
 from tests.unit.quarantine.store_suite import SLOT
 store = Store.open(sys.argv[1])
 # The last thing before the commit.
@@ -119,6 +126,7 @@ def test_a_process_killed_before_its_commit_has_done_nothing(url: str) -> None:
 ATTEMPTS = """
 import sys
 from quarantine.record.store import Store
+from tests.lab.record import migrated_file
 from tests.unit.quarantine.store_suite import SLOT
 store = Store.open(sys.argv[1])
 print(store.slot(SLOT).attempts)

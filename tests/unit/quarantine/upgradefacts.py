@@ -27,6 +27,7 @@ from quarantine.upgrade.facts import (
     Role,
 )
 from quarantine.upgrade.nova import options
+from tests.lab.record import migrated_file
 
 HOST = "cmp1"
 CLASS = "CUSTOM_NVME_I1"
@@ -72,8 +73,7 @@ class Cloud:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._files = 0
-        store = Store.open(f"sqlite:///{directory}/record.db")
-        store.migrate()
+        store = Store.open(migrated_file(directory / "record.db"))
         self._used = self._enrol(store, USED, in_use=True)
         self._free = self._enrol(store, FREE, in_use=False)
         store.close()

@@ -33,7 +33,7 @@ from tests.lab.guest.running import Completed
 from tests.lab.rack import Rack
 from tests.lab.rack.drive import RackDrive
 from tests.lab.rack.guests import ComputeGuest
-from tests.unit.gate.parts import MINE, THEIRS
+from tests.unit.ownership.parts import MINE, THEIRS
 from tests.unit.gate.world import domain
 
 # Long, and about a host that is in service: with the tests of libvirt's hosts.

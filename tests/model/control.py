@@ -91,7 +91,7 @@ class Control:
             signing=Signing,
             codec=Codec,
             receipts=self._receipts,
-            Letters=self._letters.Letters,
+            Authenticator=self._letters.Authenticator,
         )
         switch = switch or mutate.Switch()
         self._looked: mutate.Memo[tuple[int, World], Following] = mutate.Memo(switch)

@@ -88,7 +88,7 @@ class Host:
             base, fresh = kept.counters, here.ticket_fresh
         facts = self._facts(world, p, base, fresh)
         found = self._rules.admit(facts, starting)
-        if isinstance(found, rules.StartRefusal | self._rules.Refusal):
+        if isinstance(found, rules.StartRefusal | self._rules.StartRefusal):
             # That a refusal may void the ticket is left out: it only refuses more.
             return None
         book = self._rules.consume(book_of(here), [found], starting, THEN, "")
@@ -246,7 +246,7 @@ class Host:
         self._needed(world, p, driver, wanted)
         if wanted is None or owner is None or owner.identity != identity(here.drive):
             return
-        noted = AT_REST if wanted is self._resting.Wish.NOTE else None
+        noted = AT_REST if wanted is self._resting.IdleAction.NOTE else None
         after = written_down(world, p, self._resting.rested(book_of(here), ADDRESS, noted))
         if after == world:
             raise Slip(f"host {p} writes nothing of its owner's counters")

@@ -145,7 +145,7 @@ class House(System[Rooms]):
         """All of its drives or none."""
         chosen, starting = house.given(d), Starting(domain(d), domain(d))
         found = [self._rules.admit(self._facts(house, r), starting) for r in chosen]
-        if not all(isinstance(each, self._rules.Admission) for each in found):
+        if not all(isinstance(each, self._rules.StartAdmission) for each in found):
             after = house.left(d) if house.guests[d - 1].how == "new" else house
             if any(house.rooms[r].proved for r in chosen):
                 return f"domain {d} does not start while a case has its slot's lock", after

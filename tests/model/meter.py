@@ -133,7 +133,7 @@ class Meter(System[Gauge]):
         """The host says what the ticket is worth to it, and the control plane what it hears."""
         said = self._intake.answer(_book(here), _ticket(here))
         ruling, _why = self._receipts.judge(_record(here), said, [Key.public])
-        if ruling == self._receipts.Ruling.READY:
+        if ruling == self._receipts.ReceiptRuling.READY:
             if self.config.blind and here.use and not _unknowable(here):
                 raise Slip("the slot is given back although the host told of writes to the drive")
             yield "the slot is given back", here.with_(stage="offered")
@@ -144,7 +144,7 @@ class Meter(System[Gauge]):
     def _started(self, here: Gauge) -> tuple[str, Gauge]:
         starting = Starting(domain(server(0)), "")
         found = self._rules.admit(_facts(here), starting)
-        if not isinstance(found, self._rules.Admission):
+        if not isinstance(found, self._rules.StartAdmission):
             return f"{REFUSED} the guest", here.with_(stage="started")
         if here.data != CLEAN and not _unknowable(here):
             raise Slip(f"a guest is let in on a drive that somebody wrote to ({here.habit})")

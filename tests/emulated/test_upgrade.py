@@ -33,8 +33,8 @@ from tests.lab.guest.running import Completed
 from tests.lab.rack import Rack
 from tests.lab.rack.drive import RackDrive
 from tests.lab.rack.guests import ComputeGuest
-from tests.unit.ownership.parts import MINE, THEIRS
 from tests.unit.gate.world import domain
+from tests.unit.ownership.parts import MINE, THEIRS
 
 # Long, and about a host that is in service: with the tests of libvirt's hosts.
 pytestmark = pytest.mark.libvirt

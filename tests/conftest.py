@@ -6,6 +6,7 @@ Nova's environments load this too: the standard library and pytest are all there
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import pytest
 
@@ -13,6 +14,16 @@ from tests.lab.runs import seconds
 
 FAILURES = "NVME_QUARANTINE_FAILURES"
 """Names a file for failed tests: ``tools/environments`` reads it when it had to cut a run off."""
+
+SEARCHED = "searched on"
+"""The property of a test that was green before on the same files (tests/model/conftest.py)."""
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """What was not run is not called passed."""
+    if report.when == "call" and report.passed and dict(report.user_properties).get(SEARCHED):
+        return "cached", "c", "CACHED"
+    return None
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -23,7 +34,15 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Where the time went, if there was more than one place for it to go."""
+    """What was cached; and where the time went, if there was more than one place for it to go."""
+    digests = Counter(
+        dict(report.user_properties)[SEARCHED]
+        for report in terminalreporter.stats.get("cached", [])
+    )
+    for digest, count in digests.items():
+        terminalreporter.write_line(
+            f"cached: {count} tests, searched on {digest}; NVME_QUARANTINE_NO_CACHE=1 runs them"
+        )
     phases = [
         seconds.Phase(report.nodeid, report.duration)
         for reports in terminalreporter.stats.values()

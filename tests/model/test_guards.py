@@ -85,6 +85,7 @@ def test_a_guard_with_a_reason_has_no_history(config: str) -> None:
     assert not {name: witness for name, witness in found.items() if witness is not None}
 
 
+@pytest.mark.uncached  # what it runs is not imported here
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", sorted(n for n, why in unwitnessed().items() if "test" in why))
 def test_a_guard_without_history_has_its_own_tests(name: str) -> None:

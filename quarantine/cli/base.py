@@ -105,7 +105,7 @@ class _Formatted(DisplayCommandBase[FormatterT]):
 
     def human(self, name: str, value: Any) -> Any:
         """A value as a table has it, before it is made text."""
-        return age(value) if name in self.ages and isinstance(value, datetime) else value
+        return f"{age(value)} ago" if name in self.ages and isinstance(value, datetime) else value
 
     def _cell(self, parsed_args: argparse.Namespace, name: str, value: Any) -> Any:
         if parsed_args.formatter in MACHINES:

@@ -31,8 +31,6 @@ class SlotView:
     state: State
     entered_at: datetime
     """When the present state began."""
-    remarks: str
-    """What is wrong, why it is in its state, and what it waits for, each once."""
     reason: str
     hold_code: str
     """Of a slot that is held: the kind of its reason (:mod:`quarantine.rules.holds`)."""
@@ -68,6 +66,8 @@ class SlotView:
     resource_class: str
     read_at: datetime | None
     created_at: datetime
+    remarks: str
+    """What is wrong, why it is in its state, and what it waits for, each once."""
 
 
 _COPIED = {f.name for f in fields(SlotView)} & {f.name for f in fields(SlotRecord)}

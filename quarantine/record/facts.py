@@ -58,6 +58,7 @@ class SlotRecord:
     order_token: str | None
     """The signed order, sent again as it stands when nothing is heard."""
     ordered_at: datetime | None
+    """When the order was sent last, or could not be for the reason in ``detail``."""
     heard_at: datetime | None
     """Last word of the host about this order."""
     attempts: int
@@ -150,8 +151,6 @@ class SlotChanges:
     provider_generation: int | Unset | None = UNSET
     offered_as: str | Unset | None = UNSET
     read_at: datetime | Unset | None = UNSET
-    reason: str | Unset = UNSET
-    """With a transition, its own ``reason`` argument stands; this is for ``amend``."""
     new_case: bool = False
     """Generation + 1 and an empty case: every order and report given so far becomes void.
     ``custody_taken`` does this by itself; ask for it when a hold must end a case for good."""

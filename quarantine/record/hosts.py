@@ -16,8 +16,8 @@ from eraser.protocol.report import Hello
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, ConflictError, UnreadableError
 from quarantine.record import models, stored
+from quarantine.record import slots as table
 from quarantine.record.base import Repository
-from quarantine.record.clock import CLOCKS_APART
 from quarantine.record.facts import HostRecord
 from quarantine.record.rows import Row
 
@@ -141,10 +141,7 @@ class HostRepository(Repository):
                     f"host {name}: expected a hello newer than the last, found number {sequence} "
                     f"of incarnation {hello.incarnation} while we are at {state}; ignored"
                 )
-            ahead = sa.and_(_SLOTS.c.host == name, _SLOTS.c.entered_at > now + CLOCKS_APART)
-            # Asked first: nearly every hello finds none, and an UPDATE that fits no row locks too.
-            if db.scalar(sa.select(sa.func.count()).where(ahead)):
-                db.execute(sa.update(_SLOTS).where(ahead).values(entered_at=now))
+            table.enter_again(db, name, now)
             return found
 
     def heard_again(

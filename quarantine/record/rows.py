@@ -156,7 +156,7 @@ def columns(changes: SlotChanges) -> dict[str, Any]:
             continue
         if field.name == "identity":
             found.update(identity_columns(value))
-        elif field.name in ("reason", "detail"):
+        elif field.name == "detail":
             found[field.name] = storable(value)
         elif field.name == "custody_stage":
             found["custody_ready"] = value is Custody.HELD

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,6 +12,7 @@ from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.errors import ConflictError, IllegalTransitionError
 from quarantine.record import certificates, drives, lifecycle, messages, models, rows
 from quarantine.record.base import Repository
+from quarantine.record.clock import CLOCKS_APART
 from quarantine.record.facts import (
     JSON,
     HistoryRow,
@@ -321,6 +323,17 @@ class SlotRepository(Repository):
                 detail=rows.detail_text(detail),
             )
         )
+
+
+def enter_again(db: sa.Connection, host: str, now: datetime) -> None:
+    """Within a transaction: states of a host's slots that began in time to come begin now.
+
+    So was our clock set back; the host's words of these states would count as older ones.
+    """
+    ahead = sa.and_(_SLOTS.c.host == host, _SLOTS.c.entered_at > now + CLOCKS_APART)
+    # Asked first: nearly every hello finds none, and an UPDATE that fits no row locks too.
+    if db.scalar(sa.select(sa.func.count()).where(ahead)):
+        db.execute(sa.update(_SLOTS).where(ahead).values(entered_at=now))
 
 
 def _require(

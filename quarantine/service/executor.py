@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
 from typing import Protocol
 
 from quarantine.cloud import custody
@@ -54,14 +53,12 @@ class Executor:
         placement: custody.CustodyPlacement,
         dispatcher: SendsOrders,
         tickets: SendsTickets,
-        clock: Callable[[], datetime],
         uuid: Callable[[], str] = new_uuid,
     ) -> None:
         self._store = store
         self._placement = placement
         self._dispatcher = dispatcher
         self._tickets = tickets
-        self._clock = clock
         self._uuid = uuid
 
     def wait(self, record: SlotRecord, reason: str) -> SlotRecord:
@@ -85,10 +82,7 @@ class Executor:
 
     def send(self, record: SlotRecord) -> SlotRecord:
         """Have the order sent; the time of sending is on the record afterwards."""
-        after = self._dispatcher.order(record)
-        if after.order_token is not None and after.ordered_at == record.ordered_at:
-            after = self._store.amend(after, SlotChanges(ordered_at=self._clock()))
-        return after
+        return self._dispatcher.order(record)
 
     def carry_out(
         self, record: SlotRecord, view: View | None, action: Action

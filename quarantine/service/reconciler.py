@@ -150,7 +150,7 @@ class Reconciler:
         (migrations), Nova is not asked for; ``lateness`` None: of its own."""
         self._store = store
         self._placement = placement
-        self._hands = Executor(store, placement, dispatcher, tickets, clock, uuid)
+        self._hands = Executor(store, placement, dispatcher, tickets, uuid)
         self._limits = config
         self._orphan_guests = orphan_guests
         self._departed = departed

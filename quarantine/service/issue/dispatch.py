@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from eraser.protocol import codec
@@ -178,20 +178,26 @@ class Dispatcher:
         return self.built_in if name == self.built_in.name else None
 
     def _note_wait(self, record: SlotRecord, reason: str) -> SlotRecord:
-        if record.detail == reason:
+        if record.detail != reason:
+            LOG.warning("%s: %s", record.slot, reason)
+        elif record.state not in WORKING:
             return record
-        LOG.warning("%s: %s", record.slot, reason)
-        return self.store.amend(record, SlotChanges(detail=reason))
+        # Where the order is out its repetition is due again after a while, and not with each look.
+        changes = self._tried() if record.state in WORKING else SlotChanges()
+        return self.store.amend(record, replace(changes, detail=reason))
+
+    def _tried(self) -> SlotChanges:
+        """The order was sent, or could not be: the one place that says when."""
+        return SlotChanges(ordered_at=self.clock(), detail="")
 
     def _sent(self, record: SlotRecord) -> SlotRecord:
-        sent = SlotChanges(ordered_at=self.clock(), attempts=record.attempts + 1, detail="")
+        sent = replace(self._tried(), attempts=record.attempts + 1)
         try:
             if record.state is State.QUARANTINED:
                 record = self.store.transition(record, Event.ORDERED, changes=sent)
             else:
                 # A repetition of the same order is no new attempt.
-                again = SlotChanges(ordered_at=self.clock(), detail="")
-                record = self.store.amend(record, again)
+                record = self.store.amend(record, self._tried())
         except ConflictError:
             # The host was quicker: its answer is recorded already.
             return self.store.slot(record.slot) or record

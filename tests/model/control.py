@@ -80,7 +80,7 @@ class Control:
         self._tickets = mutate.copied(tickets)
         self._receipts = mutate.copied(judge) if judge is receipts else judge
         self._inbox = mutate.copied(messages)
-        _replace(self._dispatch, signing=Signing, codec=Codec, uuid=IDS, secrets=IDS)
+        _replace(self._dispatch, signing=Signing, codec=Codec)
         _replace(self._stored, signing=Signing, codec=Codec)
         _replace(self._tickets, signing=Signing, codec=Codec, ticket=self._stored)
         _replace(self._receipts, stored=self._stored)
@@ -139,7 +139,9 @@ class Control:
         def post(_host: str, token: str) -> None:
             sent.append(token)
 
-        dispatcher = self._dispatch.Dispatcher(store, Key(), post, clock=_now)
+        dispatcher = self._dispatch.Dispatcher(
+            store, Key(), post, clock=_now, uuid=IDS.uuid4, token=IDS.token_hex
+        )
         papers = self._tickets.Tickets(store, Key(), post, clock=_now)
         loop = reconciler.Reconciler(
             store,  # type: ignore[arg-type]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Step
@@ -68,9 +67,6 @@ class SlotView:
     created_at: datetime
     remarks: str
     """What is wrong, why it is in its state, and what it waits for, each once."""
-
-
-_COPIED = {f.name for f in fields(SlotView)} & {f.name for f in fields(SlotRecord)}
 
 
 @dataclass(frozen=True)
@@ -169,16 +165,42 @@ def known(store: Store, slot: Slot) -> SlotRecord:
 
 def view(record: SlotRecord, silence: str = "") -> SlotView:
     """What people see of a record; ``silence`` is what is said of its host's."""
-    same: dict[str, Any] = {name: getattr(record, name) for name in _COPIED}
     drive, detail = record.identity, "; ".join(filter(None, (silence, record.detail)))
     alarm = f"ALARM: {record.alarm}" if record.alarm else ""
     return SlotView(
-        **same | {"detail": detail, "hold_code": holds.shown(record)},
-        remarks="; ".join(dict.fromkeys(filter(None, (alarm, holds.said(record), detail)))),
+        slot=record.slot,
+        state=record.state,
+        entered_at=record.entered_at,
+        reason=record.reason,
+        hold_code=holds.shown(record),
         remedy=holds.remedy(record),
+        detail=detail,
+        alarm=record.alarm,
         model=drive.model if drive else "",
         serial=drive.serial if drive else "",
+        identity=record.identity,
+        generation=record.generation,
+        revision=record.revision,
+        profile=record.profile,
+        policy=record.policy,
+        consumer=record.consumer,
+        custody=record.custody,
+        custody_stage=record.custody_stage,
+        order_id=record.order_id,
+        ordered_at=record.ordered_at,
+        attempts=record.attempts,
+        heard_at=record.heard_at,
+        step=record.step,
+        fraction=record.fraction,
+        certificate=record.certificate,
         ticket=_ticket(record),
+        ticket_at=record.ticket_at,
+        ticket_ready=record.ticket_ready,
+        provider=record.provider,
+        resource_class=record.resource_class,
+        read_at=record.read_at,
+        created_at=record.created_at,
+        remarks="; ".join(dict.fromkeys(filter(None, (alarm, holds.said(record), detail)))),
     )
 
 

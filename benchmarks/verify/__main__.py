@@ -25,7 +25,7 @@ from tests.lab.guest.argv import root_port, slot_address
 from tests.lab.rack import Rack
 from tests.lab.rack.guests import ComputeGuest
 
-_AIMS = {"full": 0.9, "random": 0.7}
+_AIMS = {"full": 0.95, "random": 0.9}
 _SCRIPT = "/run/verify-rounds.py"
 _FIRST_STOCK_SLOT = 1
 _FUNCTIONS = 8

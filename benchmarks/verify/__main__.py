@@ -1,7 +1,7 @@
 """Verification reading against fio: on this machine's files, or in the rack's compute guest.
 
 Ours and fio's rounds alternate; medians are printed, ratios are of each round by itself. The aims
-are 0.9 of fio for everything in a row and 0.7 of it at random. In the guest the devices are the
+are 0.95 of fio for everything in a row and 0.9 of it at random. In the guest the devices are the
 rack's own drive (attached by vfio-user) and QEMU's stock NVMe device, the faster one; with several
 drives at once they are stock ones, eight functions in a slot. With --native they are files in a
 directory, read past the page cache: a processor's own speed, and a real device's behind it.

@@ -87,7 +87,7 @@ class Buffer(enum.StrEnum):
     CMB = "cmb"
     """Controller Memory Buffer (Base 2.0, 8.5)."""
     PMR = "pmr"
-    """Persistent Memory Region (Base 2.0, 8.14)."""
+    """Persistent Memory Region (Base 2.0, CAP.PMRS and PMRCAP)."""
 
     @property
     def words(self) -> str:

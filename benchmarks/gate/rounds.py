@@ -16,6 +16,7 @@ import eraser
 from eraser.gate import adopting, hook, hookfile
 from eraser.host.sysfs import Host
 from eraser.protocol import codec
+from eraser.protocol.hostcard import HostCard
 from eraser.protocol.identity import Slot
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Policy
@@ -39,7 +40,7 @@ def certified(addresses: list[str]) -> None:
     done = subprocess.run([*argv, "--any-drive", "-f", "json"], stdout=subprocess.PIPE)
     report = codec.load(EraseReport, Path(json.loads(done.stdout)["report"]).read_bytes(), "report")
     profile = codec.load(Profile, PROFILE.read_bytes(), "profile")
-    card = hostcard.HostCard("compute-1", "1" * 32, {})
+    card = HostCard("compute-1", "1" * 32, {})
     (STATE / hostcard.CARD_FILE).write_bytes(codec.canonical(card))
     for number, address in enumerate(addresses):
         slot, name = Slot("compute-1", address), f"order-0000-0000-{number:04}"

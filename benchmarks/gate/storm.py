@@ -23,6 +23,7 @@ from eraser.gate import hook, hookfile
 from eraser.ownership import store as books
 from eraser.ownership.model import Owner, PciIds, SlotEntry
 from eraser.protocol import codec
+from eraser.protocol.hostcard import HostCard
 from eraser.protocol.identity import ControllerIdentity
 from eraser.state import hostcard
 
@@ -97,7 +98,7 @@ def _host(place: Path, drives: int) -> None:
     """The host's card, and each drive on the nvme driver."""
     for name in ("state", "run"):
         (place / name).mkdir()
-    card = hostcard.HostCard("compute-1", _INCARNATION, {})
+    card = HostCard("compute-1", _INCARNATION, {})
     (place / "state" / hostcard.CARD_FILE).write_bytes(codec.canonical(card))
     for number in range(drives):
         function = place / "root/sys/bus/pci/devices" / _address(number)

@@ -16,6 +16,7 @@ from pathlib import Path
 from eraser.errors import BadInputError, EraserError
 from eraser.ownership import pending
 from eraser.protocol import codec
+from eraser.protocol.hostcard import HostCard
 from eraser.protocol.identity import host_name
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.ticket import TICKET_TYPE, Ticket
@@ -23,7 +24,7 @@ from eraser.protocol.transport import believed
 from eraser.protocol.transport.believed import Believed
 from eraser.protocol.transport.signing import PrivateKey, verify_any
 from eraser.state import hostcard
-from eraser.state.hostcard import CARD_FILE, HostCard
+from eraser.state.hostcard import CARD_FILE
 from eraser.state.journal import replace_durably
 
 LOG = logging.getLogger(__name__)

@@ -8,20 +8,12 @@ from typing import TYPE_CHECKING
 
 from eraser.errors import BadInputError
 from eraser.protocol import codec
+from eraser.protocol.hostcard import HostCard
 
 if TYPE_CHECKING:
     from eraser.protocol.order import EraseOrder
 
 CARD_FILE = "host.json"
-
-
-@dataclass(frozen=True)
-class HostCard:
-    """The public half, as ``host.json``: what ``nvme-quarantine host register`` reads."""
-
-    host: str
-    incarnation: str
-    key: dict[str, str]
 
 
 def card(state_dir: Path) -> HostCard | None:

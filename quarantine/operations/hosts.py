@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from eraser.protocol.errors import BadInputError as BadWireError
+from eraser.protocol.hostcard import HostCard
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import SeenDrive
 from eraser.protocol.transport.signing import PublicKey
@@ -16,15 +17,6 @@ from quarantine.operations.documents import load
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import HostRecord
 from quarantine.record.states import FREE_TO_SCHEDULE
-
-
-@dataclass(frozen=True)
-class HostCard:
-    """``host.json``, as ``nvme-eraser keygen`` writes it on a host."""
-
-    host: str
-    incarnation: str
-    key: dict[str, str]
 
 
 @dataclass(frozen=True)

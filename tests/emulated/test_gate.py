@@ -12,6 +12,7 @@ import pytest
 
 from eraser.agent.hoststate import CARD_FILE, CONTROLLER_FILE, KEY_FILE
 from eraser.protocol import codec
+from eraser.protocol.hostcard import HostCard
 from eraser.protocol.identity import Slot
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Policy
@@ -20,7 +21,7 @@ from eraser.protocol.report import EraseReport
 from eraser.protocol.ticket import TICKET_TYPE, Counters, Ticket
 from eraser.protocol.transport.signing import PrivateKey
 from eraser.state.case_files import CaseFiles
-from eraser.state.hostcard import HostCard, order_file
+from eraser.state.hostcard import order_file
 from tests.emulated.erasing import PROFILE, QUICK, STATE, Bench, Erased, bench
 from tests.lab.nvme.faults import HEALTHY, Faults
 from tests.lab.rack import Rack

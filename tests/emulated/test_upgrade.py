@@ -17,6 +17,7 @@ import pytest
 
 from eraser.agent.hoststate import CARD_FILE, CONTROLLER_FILE, KEY_FILE
 from eraser.protocol import codec
+from eraser.protocol.hostcard import HostCard
 from eraser.protocol.identity import Slot
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Policy
@@ -25,7 +26,7 @@ from eraser.protocol.report import EraseReport
 from eraser.protocol.ticket import TICKET_TYPE, Counters, Ticket
 from eraser.protocol.transport.signing import PrivateKey
 from eraser.state.case_files import CaseFiles
-from eraser.state.hostcard import HostCard, order_file
+from eraser.state.hostcard import order_file
 from tests.emulated.erasing import SIZE, STATE
 from tests.emulated.test_erase_resume import BLOCK, CRYPTO, FAST, SLOW
 from tests.lab import releases

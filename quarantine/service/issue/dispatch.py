@@ -10,7 +10,6 @@ import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError as BadWireError
@@ -26,14 +25,9 @@ from quarantine.record.states import WORKING, Event, State
 from quarantine.record.store import Store
 from quarantine.rules.alarmbook import alarm
 from quarantine.service.issue import drive_inventory
+from quarantine.service.issue.post import Post
 
 LOG = logging.getLogger(__name__)
-
-
-class Post(Protocol):
-    """Hands an order to a host's queue. Raises :class:`UnavailableError`."""
-
-    def __call__(self, host: str, token: str) -> None: ...
 
 
 @dataclass(frozen=True)

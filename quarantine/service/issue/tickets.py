@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Protocol
 
 from eraser.protocol import codec
 from eraser.protocol.ticket import TICKET_TYPE, Ticket
@@ -15,16 +14,11 @@ from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
 from quarantine.rules import ticket
+from quarantine.service.issue.post import Post
 
 LOG = logging.getLogger(__name__)
 
 WAITING = "waiting for the host's receipt of the ticket"
-
-
-class Post(Protocol):
-    """Hands a ticket to a host's queue. Raises :class:`UnavailableError`."""
-
-    def __call__(self, host: str, token: str) -> None: ...
 
 
 def issue(made: Ticket, key: PrivateKey) -> SlotChanges:

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 from eraser.ownership.revocation import START_GRACE_SECONDS
 from eraser.protocol import codec
+from eraser.protocol.hostcard import HostCard
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.inbound import MessageKind, key
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
@@ -26,7 +27,6 @@ from eraser.protocol.ticket import RECEIPT_TYPE, TICKET_TYPE, Ticket, TicketRece
 from eraser.protocol.transport.messaging import CONTROL, host_queue, make_app, queue_of
 from eraser.protocol.transport.signing import PrivateKey, PublicKey, verify
 from eraser.state.case_files import DEFAULT_STATE_DIR
-from eraser.state.hostcard import HostCard
 from quarantine.rules import ticket as ticket_rules
 from tests.lab.errors import LabError
 from tests.lab.guest.commands import GuestProcess

@@ -16,12 +16,13 @@ from eraser.ownership import store as books
 from eraser.ownership.facts import DriveSeen
 from eraser.ownership.model import Book, SlotEntry
 from eraser.protocol import codec
+from eraser.protocol.hostcard import HostCard
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.report import EraseReport, Outcome, Verdict
 from eraser.protocol.ticket import Ticket
 from eraser.state import hostcard
 from eraser.state.case_files import CaseFiles, CaseRequest
-from eraser.state.hostcard import CARD_FILE, HostCard
+from eraser.state.hostcard import CARD_FILE
 from tests.unit.agent.test_orders import report_for
 from tests.unit.host.fakehost import FakeHost
 from tests.unit.ownership.parts import ADDRESS, AT, DRIVE, INCARNATION, MINE, ORDER_ID, SEEN, TICKET

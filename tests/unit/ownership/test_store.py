@@ -17,8 +17,9 @@ from eraser.errors import BusyError
 from eraser.ownership import store as books
 from eraser.ownership.model import MAX_USED_ALLOWANCES, Book, SlotEntry
 from eraser.protocol import codec
+from eraser.protocol.hostcard import HostCard
 from eraser.protocol.ticket import AllowanceUsed, TicketState
-from eraser.state.hostcard import CARD_FILE, HostCard
+from eraser.state.hostcard import CARD_FILE
 from tests.unit.ownership.parts import (
     ADDRESS,
     ALLOWED,

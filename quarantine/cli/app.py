@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "worker": "service:Worker",
     "db upgrade": "schema:DbUpgrade",
     "slot list": "slots:SlotList",
+    "slot held": "slots:SlotHeld",
     "slot show": "slots:SlotShow",
     "slot history": "slots:SlotHistory",
     "slot reconcile": "slots:SlotReconcile",

@@ -19,7 +19,8 @@ from quarantine.cli.base import (
 )
 from quarantine.cli.output import warn
 from quarantine.errors import UnavailableError
-from quarantine.operations import slots
+from quarantine.operations import holds, slots
+from quarantine.operations.holds import HeldCount
 from quarantine.operations.slots import HistoryRow, SlotDecision, SlotLook, SlotView, State
 
 WATCH_SECONDS = 0.5
@@ -59,6 +60,13 @@ class SlotList(Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
         return rows_of(SlotView, self._found)
+
+
+class SlotHeld(Lister):
+    """Count the slots that are held, by the code of their reason."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        return rows_of(HeldCount, holds.count(self.plane))
 
 
 class SlotShow(ShowOne):

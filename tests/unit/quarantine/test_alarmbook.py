@@ -65,7 +65,9 @@ def test_nobody_alarms_beside_the_door() -> None:
         and isinstance(node.value, str)
         and node.value.startswith("ALARM")
     }
-    assert found == {"rules/alarmbook.py", "cli/slots.py"}, "cli: what stands on a slot, in a table"
+    assert found == {"rules/alarmbook.py", "operations/slots.py"}, (
+        "what stands on a slot, in a table"
+    )
 
 
 def test_every_code_is_used() -> None:

@@ -22,7 +22,8 @@ from eraser.protocol.condition import (
 )
 from eraser.protocol.policy import Label
 from eraser.protocol.report import ActRecord, Outcome, Verdict, VisitRecord
-from quarantine.operations.holds import held_by_code
+from quarantine.operations import holds as operation
+from quarantine.operations.plane import Plane
 from quarantine.record import models
 from quarantine.record.engine import make_engine
 from quarantine.record.facts import SlotChanges
@@ -180,7 +181,7 @@ def test_nothing_is_held_but_by_the_door_that_wants_a_code() -> None:
     assert beside == {
         ("lifecycle.py", "_from"),  # the table of steps
         ("slots.py", "transition"),  # Store.hold itself
-        ("slots.py", "_decided"),  # the command, which calls Store.hold
+        ("slots.py", "_require_step"),  # says why a person cannot hold a slot as it is
         ("check.py", "Decision"),  # check.held itself
         ("observation.py", "move"),  # observation.hold itself
         ("messages.py", "Decision"),  # says of a report that came again what was decided before
@@ -226,12 +227,17 @@ def test_the_code_is_stored_with_the_state_and_goes_with_it(store: Store) -> Non
     assert codes == [None, "by-person", None]
 
 
-def test_held_slots_are_counted_by_code(store: Store) -> None:
+def test_held_slots_are_counted_by_code(store: Store, tmp_path: Path) -> None:
     for number, code in enumerate((HoldCode.HEALTH, HoldCode.CLAIMED, HoldCode.HEALTH), start=1):
         store.hold(enrolled(store, number), holds.because(code, "why"))
     store.transition(enrolled(store, 4), Event.HELD, reason="as a former release does")
     enrolled(store, 5)
-    assert list(held_by_code(store).items()) == [("health", 2), ("claimed", 1), ("older", 1)]
+    conf = tmp_path / "nvme-quarantine.conf"
+    conf.write_text(f"[database]\nurl = sqlite:///{tmp_path / 'record.db'}\n")
+    found = operation.count(Plane([conf]))
+    assert [(one.code, one.slots) for one in found] == [("health", 2), ("claimed", 1), ("older", 1)]
+    assert found[0].remedy == holds.HOLDS[HoldCode.HEALTH].remedy
+    assert "release" in found[-1].remedy
 
 
 def test_rows_of_other_releases_are_holds_all_the_same(store: Store, tmp_path: Path) -> None:
@@ -260,7 +266,7 @@ def test_a_database_of_the_former_release_keeps_its_holds(store: Store, tmp_path
     store.migrate()
     (after,) = store.slots()
     assert after == replace(record, hold_code=None)
-    assert held_by_code(store) == {"older": 1}
+    assert store.held_by_code() == {None: 1}
 
 
 def test_a_decision_without_a_code_holds_too() -> None:

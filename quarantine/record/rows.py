@@ -111,7 +111,7 @@ def custody_stage(state: State, custody: str | None, *, ready: bool) -> Custody:
         return Custody.HELD
     if state is State.CERTIFIED:
         return Custody.RETURNING
-    return Custody.NONE if custody is None else Custody.TAKING
+    return Custody.left(custody)
 
 
 def identity(text: str | None) -> ControllerIdentity | None:

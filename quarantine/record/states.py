@@ -75,6 +75,11 @@ class Custody(enum.StrEnum):
     RETURNING = "returning"
     """We had begun to give the slot back: it may be gone, and that may be our own doing."""
 
+    @classmethod
+    def left(cls, consumer: str | None) -> Custody:
+        """Of an allocation of ours that may be there without our having finished it."""
+        return cls.NONE if consumer is None else cls.TAKING
+
 
 CASE_OPEN = frozenset({State.QUARANTINED, State.ERASING, State.VERIFYING, State.CERTIFIED})
 """A case with a generation of its own is under way."""

@@ -231,6 +231,11 @@ def alarm(subject: object, code: AlarmCode, text: str) -> None:
     LOG.error("ALARM %s %s: %s", code, subject, text)
 
 
+def only(code: AlarmCode, when: object) -> AlarmCode | None:
+    """``code`` where ``when`` is true. No step depends on it."""
+    return code if when else None
+
+
 class StandingAlarms:
     """Alarms that last: each subject is told once for each code, until it is over."""
 

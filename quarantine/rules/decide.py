@@ -19,6 +19,7 @@ from quarantine.record.reasons import AlarmCode, HoldCode
 from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Custody, Event, State
 from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
+from quarantine.rules.alarmbook import only
 from quarantine.rules.alarms import concern, intruder
 from quarantine.rules.handover import Handover
 from quarantine.rules.mark import Mark
@@ -53,6 +54,8 @@ UNBURNT: Final = (
 )
 _KEEPS_OUT: Final = frozenset({ActionKind.RESERVE, ActionKind.ENSURE})
 """Steps that need no past: they are taken first, whatever cannot be read."""
+_GONE: Final = {True: HoldCode.NOT_CLEAN, False: HoldCode.NOT_GIVEN_BACK}
+"""Why a certified slot without custody is held, by whether its drive lacks something."""
 _CUSTODY_GONE: Final = "our custody vanished; the case starts again"
 _STRANGE_CUSTODY: Final = (
     "the custody in Placement is of a case that this record does not know: was the database "
@@ -101,7 +104,7 @@ def _moved(record: SlotRecord, view: View) -> Action:
     found += f"{view.provider.uuid} ({now})"
     others = view.foreign(record.custody)
     # A provider that was away is made anew when its drive is back: that is no news.
-    alarm = AlarmCode.PROVIDER_REPLACED if absence.absent_since(record) is None else None
+    alarm = only(AlarmCode.PROVIDER_REPLACED, absence.absent_since(record) is None)
     if not view.locked and not view.allocations:
         return reserve(f"{found}; reserved first", alarm=AlarmCode.ON_OFFER)
     if record.state in WAITING_FOR_PEOPLE:
@@ -130,7 +133,7 @@ def _in_use(look: Observation) -> Action:
             f"the allocation of {record.consumer or 'the last consumer'} is gone",
             SlotChanges(
                 custody=look.ours,
-                custody_stage=Custody.NONE if look.ours is None else Custody.TAKING,
+                custody_stage=Custody.left(look.ours),
             ),
         )
     # Between its claim and its burn a server holds an allocation without reserved: Nova's window.
@@ -243,7 +246,7 @@ def _certified(look: Observation) -> Action:
             )
         if look.lacks or not begun:
             return hold(
-                HoldCode.NOT_CLEAN if look.lacks else HoldCode.NOT_GIVEN_BACK,
+                _GONE[bool(look.lacks)],
                 f"{look.lacks or 'not given back by us, and burned again since'} "
                 f"({custody.describe(look.view)})",
                 SlotChanges(
@@ -323,7 +326,7 @@ def _available(look: Observation) -> Action:
             wrong or "reserved without an allocation: used and let go between two looks",
             # Of a recall people heard when we reserved the slot for it. Where Nova did, its ticket
             # is used as it should be: a short use is no alarm.
-            alarm=AlarmCode.ON_OFFER if look.lacks or intruder(look) else None,
+            alarm=only(AlarmCode.ON_OFFER, look.lacks or intruder(look)),
         )
     if wrong:
         return reserve(f"on offer although {wrong}; reserved first", alarm=AlarmCode.ON_OFFER)
@@ -356,7 +359,7 @@ def _parked(look: Observation) -> Action:
                 alarm=AlarmCode.RESERVE_LOWERED,
             )
         # A drive that was on offer when a person decided is free at the first look after that.
-        alarm = None if look.first else AlarmCode.ON_OFFER
+        alarm = only(AlarmCode.ON_OFFER, not look.first)
         return reserve(f"free while {look.record.state}; reserved", alarm=alarm)
     if look.ours is not None and look.record.custody_stage is not Custody.HELD:
         return Action(

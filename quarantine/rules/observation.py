@@ -13,6 +13,7 @@ from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.reasons import AlarmCode, HoldCode
 from quarantine.record.states import Custody, Event
 from quarantine.rules.action import NO_CHANGES, Action, ActionKind, ServiceLimits, SlotContext
+from quarantine.rules.alarmbook import only
 from quarantine.rules.handover import Handover
 from quarantine.rules.holds import because
 from quarantine.rules.mark import Mark
@@ -134,5 +135,5 @@ def handed_over(look: Observation) -> Action:
         case Handover.MOVED | Handover.OVER:
             return amend(f"{found}: a migration, by Nova's word", changes)
         case Handover.STRANGE:
-            again = AlarmCode.USED_AGAIN if known else None
+            again = only(AlarmCode.USED_AGAIN, known)
             return amend(f"{found}: used again without an erase?", changes, alarm=again)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from eraser.protocol.ticket import Ticket, TicketReceipt, TicketState, units_of
 from eraser.protocol.transport.signing import PublicKey
@@ -15,6 +16,9 @@ from quarantine.record.reasons import HoldCode, HoldReason
 from quarantine.record.states import Custody, State
 from quarantine.rules import holds
 from quarantine.rules import ticket as stored
+
+_CODES: Final = {True: HoldCode.TICKET_CONTRADICTS, False: HoldCode.TICKET_REFUSED}
+"""Why a receipt holds, by whether it calls its ticket valid."""
 
 
 class ReceiptRuling(enum.StrEnum):
@@ -63,8 +67,7 @@ def judge(
 
 def because(receipt: TicketReceipt, text: str) -> HoldReason:
     """Why a receipt holds the slot."""
-    valid = receipt.state is TicketState.VALID
-    return holds.because(HoldCode.TICKET_CONTRADICTS if valid else HoldCode.TICKET_REFUSED, text)
+    return holds.because(_CODES[receipt.state is TicketState.VALID], text)
 
 
 def _contradictions(ticket: Ticket, receipt: TicketReceipt) -> Iterator[str]:

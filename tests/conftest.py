@@ -19,6 +19,21 @@ SEARCHED = "searched on"
 """The property of a test that was green before on the same files (tests/model/conftest.py)."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of ours."""
+    parser.addoption(
+        "--keep",
+        action="store_true",
+        help="keep the guests of an emulated test that failed, until somebody has looked at them",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Whoever is to look at a guest has to see which one it is."""
+    if config.getoption("keep", default=False) and config.getoption("numprocesses", None):
+        raise pytest.UsageError("--keep: expected one process of tests, found -n")
+
+
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """What was not run is not called passed."""
     if report.when == "call" and report.passed and dict(report.user_properties).get(SEARCHED):

@@ -1,5 +1,6 @@
 """Fixtures of the tests that need the emulated rack, and what to show when one of them fails."""
 
+import contextlib
 import shutil
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from eraser.protocol.policy import Policy
 from tests.lab.guest import build
 from tests.lab.rack import Rack
+from tests.lab.rack.shell import Reached, serve
 from tests.lab.site import DEFAULT_POLICY, Site
 
 _RACK = pytest.StashKey[Rack]()
@@ -16,12 +18,29 @@ _SITE = pytest.StashKey[Site]()
 _FAILED = pytest.StashKey[bool]()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this directory needs the rack."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Everything in this directory needs the rack. Nobody is hurried who looks at a guest."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker("emulated")
+            if config.getoption("keep", default=False):
+                item.add_marker(pytest.mark.timeout(0), append=False)
+
+
+def keep(rack: Rack, node: pytest.Item | pytest.Collector) -> None:
+    """Waits, where it was asked for and a test failed, until somebody has looked at the guests."""
+    guests: dict[str, Reached] = {guest.name: guest for guest in rack.guests if guest.is_on}
+    if not (
+        node.config.getoption("keep", default=False) and node.stash.get(_FAILED, False) and guests
+    ):
+        return
+    with node.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print(f"\n{node.nodeid} failed; its guests are kept: {', '.join(sorted(guests))}")
+        print(f"  tools/shell --attach {rack.directory}")
+        print("They end when you leave that shell, or with Ctrl-C here.", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            serve(guests, rack.directory, rack.short)
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +56,7 @@ def rack(images: build.Images, tmp_path: Path, request: pytest.FixtureRequest) -
     with Rack(directory, images) as empty:
         request.node.stash[_RACK] = empty
         yield empty
+        keep(empty, request.node)
     if not request.node.stash.get(_FAILED, False):
         empty.discard()
 
@@ -62,6 +82,7 @@ def site(
     ):
         request.node.stash[_SITE] = empty
         yield empty
+        keep(rack, request.node)
     if not request.node.stash.get(_FAILED, False):
         shutil.rmtree(directory)
 

@@ -1,7 +1,8 @@
-"""A rack to look at by hand: ``python -m tests.lab.rack shell [--preset NAME ...]``.
+"""A rack to look at by hand: ``python -m tests.lab.rack [PRESET ...]``, or ``tools/shell``.
 
-Builds what is missing, starts a compute host with one drive per preset and runs what is typed in
+Builds what is missing, starts a compute host with one drive for each preset, and opens a shell in
 it. The commands of each drive's own log can be followed beside it; their paths are printed.
+``--attach DIR`` opens one in a guest that a failed test has kept (pytest --keep).
 """
 
 import argparse
@@ -14,57 +15,79 @@ from tests.lab.errors import LabError
 from tests.lab.guest import build
 from tests.lab.rack.guests import ComputeGuest
 from tests.lab.rack.rack import Rack
+from tests.lab.rack.shell import Attached, interact
 
-_HELP = """Commands run in the guest (/bin/sh -c, as root). Lines that start with a colon are ours:
+_HELP = """Ctrl-] leaves the shell; here are then:
   :tenant   start an instance that gets all drives     :delete   end it
   :cut      cut the host's power and start it again    :console  the host's console
-  :log      the drives' commands                       :quit"""
+  :log      the drives' commands                       :shell    the shell again
+  :quit"""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.lab.rack", description=__doc__)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    shell = verbs.add_parser("shell", help="type commands in a compute guest")
-    shell.add_argument("--preset", action="append", help="drive to plug in (may be repeated)")
-    shell.add_argument("--size-mib", type=int, default=1024, help="size of each drive")
+    """Run the command line; its exit code is the shell's."""
+    parser = argparse.ArgumentParser(
+        prog="tools/shell", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("preset", nargs="*", help="drive to plug in: tools/demo --drive list")
+    parser.add_argument("--size-mib", type=int, default=1024, help="size of each drive")
+    parser.add_argument("--attach", type=Path, metavar="DIR", help="a kept rack's directory")
+    parser.add_argument("--guest", help="with --attach: which guest, else the first")
     chosen = parser.parse_args(arguments)
     try:
-        images = build.ensure(progress=lambda line: print(line, file=sys.stderr))
-        with (
-            tempfile.TemporaryDirectory(prefix="nvq-rack-") as directory,
-            Rack(Path(directory), images) as rack,
-        ):
-            for slot, preset in enumerate(chosen.preset or ["honest"]):
-                rack.drive(slot, preset=preset, size=chosen.size_mib << 20)
-            _shell(rack, rack.compute())
+        if chosen.attach is not None:
+            return _attached(chosen.attach, chosen.guest)
+        return _booted(chosen.preset or ["honest"], chosen.size_mib << 20)
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
-def _shell(rack: Rack, compute: ComputeGuest) -> None:
-    with contextlib.suppress(ImportError):
-        # Line editing and history, where this Python has them.
-        import readline  # noqa: F401
-    print(f"{compute.name} is up, logs below {rack.directory}\n{_HELP}")
-    for drive in rack.drives:
-        print(f"  {drive.address}  {drive.preset}  serial {drive.serial}  log {drive.command_log}")
+def _attached(directory: Path, name: str | None) -> int:
+    with contextlib.closing(Attached(directory, name)) as guest:
+        others = f" (others: {', '.join(guest.others)})" if guest.others else ""
+        print(f"{guest.name}{others}: it ends when you leave, with 'exit' or Ctrl-]", flush=True)
+        return interact(guest) or 0
+
+
+def _booted(presets: list[str], size: int) -> int:
+    images = build.ensure(progress=lambda line: print(line, file=sys.stderr))
+    with (
+        tempfile.TemporaryDirectory(prefix="nvq-rack-") as directory,
+        Rack(Path(directory), images) as rack,
+    ):
+        for slot, preset in enumerate(presets):
+            rack.drive(slot, preset=preset, size=size)
+        compute = rack.compute()
+        print(f"{compute.name} is up, logs below {rack.directory}")
+        for drive in rack.drives:
+            print(
+                f"  {drive.address}  {drive.preset}  serial {drive.serial}  log {drive.command_log}"
+            )
+        print("'exit' ends it, Ctrl-] leaves the shell for commands to the rack", flush=True)
+        return _shell(rack, compute)
+
+
+def _shell(rack: Rack, compute: ComputeGuest) -> int:
     while True:
-        try:
-            line = input(f"{compute.name}# ").strip()
-        except EOFError:
-            return
-        except KeyboardInterrupt:
-            print()
-            continue
-        if line == ":quit":
-            return
-        try:
-            _execute(rack, compute, line)
-        except LabError as error:
-            print(f"error: {error}", file=sys.stderr)
+        code = interact(compute)
+        if code is not None:
+            return code
+        print(f"\n{_HELP}")
+        while (line := _read("rack: ")) != ":shell":
+            if line == ":quit":
+                return 0
+            try:
+                _execute(rack, compute, line)
+            except LabError as error:
+                print(f"error: {error}", file=sys.stderr)
+
+
+def _read(prompt: str) -> str:
+    try:
+        return input(prompt).strip()
+    except (EOFError, KeyboardInterrupt):
+        return ":quit"
 
 
 def _execute(rack: Rack, compute: ComputeGuest, line: str) -> None:
@@ -81,12 +104,8 @@ def _execute(rack: Rack, compute: ComputeGuest, line: str) -> None:
     elif line == ":log":
         for drive in rack.drives:
             print(drive.command_tail())
-    elif line.startswith(":"):
-        print(_HELP)
     elif line:
-        done = compute.run(["/bin/sh", "-c", line], check=False, timeout=3600)
-        sys.stdout.write(done.stdout)
-        sys.stderr.write(done.stderr)
+        print(_HELP)
 
 
 if __name__ == "__main__":

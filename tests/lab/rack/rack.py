@@ -33,7 +33,8 @@ class Rack:
         self.images = images or build.ensure()
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
-        self._short = short_directory()
+        self.short = short_directory()
+        """For sockets: the paths of those may have a hundred characters."""
         self._count = 0
         self._held = contextlib.ExitStack()
         self.drives: list[RackDrive] = []
@@ -76,7 +77,7 @@ class Rack:
             preset=preset,
             size=size,
             directory=self.directory / f"drive-{number}",
-            short=self._short / f"d{number}",
+            short=self.short / f"d{number}",
             options=tuple(options),
         )
         self.drives.append(made)
@@ -94,7 +95,7 @@ class Rack:
             preset="QEMU's own",
             size=size,
             directory=self.directory / f"drive-{number}",
-            short=self._short / f"d{number}",
+            short=self.short / f"d{number}",
         )
         self.drives.append(made)
         made.start()
@@ -176,7 +177,7 @@ class Rack:
                 guest.power_cut()
             for drive in self.drives:
                 drive.kill()
-            shutil.rmtree(self._short, ignore_errors=True)
+            shutil.rmtree(self.short, ignore_errors=True)
 
     def discard(self) -> None:
         """Remove the directory of a closed rack: overlays and media are large."""
@@ -214,7 +215,7 @@ class Rack:
         if any(guest.name == name for guest in self.guests):
             raise LabError(f"expected a new guest's name, {name} exists; give another one")
         self._count += 1
-        return self.directory / name, self._short / f"g{self._count}"
+        return self.directory / name, self.short / f"g{self._count}"
 
 
 def _serial(name: str, number: int) -> str:

@@ -18,7 +18,7 @@ from eraser.host.sysfs import Host, PciFunction, wait_for
 SETTLE = 1.0
 """Seconds from a reset of the subsystem to the first look: a slot that tells of its link takes the
 drive from the driver meanwhile, and gives it back."""
-UNASKED = "the policy does not ask for it (verification.subsystem_reset)"
+UNASKED = "the policy does not ask for it (verification.{})"
 
 
 def by_controller(desk: CaseSession) -> str:
@@ -45,15 +45,20 @@ def has_function_reset(desk: CaseSession) -> bool:
 def by_bus(desk: CaseSession) -> str:
     """Resets the bus, or slot, that the function is alone on, as vfio-pci does for a drive that
     has no reset of the function; why it was not done, empty where it was. Raises as above."""
+    if not desk.policy.verification.bus_reset:
+        return UNASKED.format("bus_reset")
     function, ready = desk.controller.function, desk.limits.ready
     before = resetmethod.methods(function)
     if resetmethod.BUS not in before.split():
         return f"the kernel offers it no such reset (reset_method: {before or 'none'})"
-    if before == resetmethod.BUS:
+    if before == resetmethod.BUS and not desk.state.narrowed:
         return _by_kernel(desk)
-    desk.note(Narrowed(before))
+    if before != resetmethod.BUS:
+        desk.note(Narrowed(before))
     try:
         return resetmethod.choose(function, resetmethod.BUS, timeout=ready) or _by_kernel(desk)
+    except DriveError as error:
+        return str(error)
     finally:
         settle(desk)
 
@@ -89,15 +94,30 @@ def put_back(host: Host, address: str, before: str, *, timeout: float) -> str:
 def _by_kernel(desk: CaseSession) -> str:
     desk.recheck()
     function, ready = desk.controller.function, desk.limits.ready
-    desk.hold.drop()
+    if used := _in_use(desk):
+        return used
     try:
-        # Whoever came since the claim was dropped would lose the drive under their hands.
-        desk.prove_idle()
         problem = binding.write_by_child(function, f"{function.directory}/reset", ready, b"1")
-    except (DriveError, InUseError) as error:
+    except DriveError as error:
         problem = str(error)
     _reclaim(desk)
     return problem
+
+
+def _in_use(desk: CaseSession) -> str:
+    """Drops our claim on the disks and looks whether somebody came since, who would lose the drive
+    under their hands: who, where they have let go of it again by now, and we have our claim.
+
+    Raises ``InUseError`` where they have not: nothing more is sent to the drive.
+    """
+    desk.hold.drop()
+    try:
+        desk.prove_idle()
+    except InUseError as error:
+        _reclaim(desk)
+        desk.prove_idle()
+        return str(error)
+    return ""
 
 
 def by_subsystem(desk: CaseSession) -> str:
@@ -106,32 +126,40 @@ def by_subsystem(desk: CaseSession) -> str:
     Raises ``InUseError``, ``IdentityError``, and ``DriveError`` for a drive that is not back.
     """
     if not desk.policy.verification.subsystem_reset:
-        return UNASKED
+        return UNASKED.format("subsystem_reset")
     if subsystem.count(desk) != 1:
         return "the drive has, or may have, another controller, which it would reset too"
+    if others := _neighbours(desk):
+        return f"it would take the link of {' and '.join(others)} down too"
     desk.recheck()
-    desk.hold.drop()
+    if used := _in_use(desk):
+        return used
     try:
-        # Whoever came since the claim was dropped would lose the drive under their hands.
-        desk.prove_idle()
         desk.controller.reset_subsystem(timeout=desk.limits.ready)
-    except (DriveError, InUseError) as error:
+    except DriveError as error:
         _reclaim(desk)
         return str(error)
     time.sleep(SETTLE)
     _find(desk)
-    desk.recheck()
     return ""
+
+
+def _neighbours(desk: CaseSession) -> list[str]:
+    """Other functions on the drive's bus, whatever they say that they belong to."""
+    address = desk.request.slot.address
+    bus = address.rpartition(":")[0] + ":"
+    found = desk.host.children("/sys/bus/pci/devices")
+    return sorted(name for name in found if name.startswith(bus) and name != address)
 
 
 def _reclaim(desk: CaseSession) -> None:
     """The drive where it is; taken anew where its driver gave it up, or is too slow about it."""
     try:
         desk.reclaim()
+        desk.recheck()
     except DriveError as error:
         desk.tell(0.0, str(error))
         _find(desk)
-    desk.recheck()
 
 
 def _find(desk: CaseSession) -> None:
@@ -146,8 +174,16 @@ def _find(desk: CaseSession) -> None:
         wait_for(f"a PCI function at {address}", ready, lambda: function.present)
         desk.rebind()
     except DriveError as error:
+        asked = desk.policy.verification
+        if not (asked.bus_reset or asked.subsystem_reset):
+            # Without a link that went down there is nothing that a removal would mend.
+            raise
         desk.tell(0.0, str(error))
         if function.present:
             desk.prove_idle()
         binding.find_again(desk.host, address, timeout=ready)
         desk.open(patience=ready)
+    desk.recheck()
+    # The function may have another place in sysfs now: the gate's book has to name that one, or a
+    # guest's start would find a drive that was away since its erase.
+    desk.revoke()

@@ -287,7 +287,8 @@ class CaseSession:
     def prove_idle(self) -> None:
         """Once more, for what is done while our claim on the disks is dropped. Raises
         ``InUseError``."""
-        prove_idle(self.host, self.request.slot.address, own_pids=self.controller.pids)
+        ours, claimed = self.controller.pids, self.hold.claimed
+        prove_idle(self.host, self.request.slot.address, own_pids=ours, claimed=claimed)
 
     def reset(self, *, by_function: bool = False) -> str:
         """Resets the controller, or the PCI function where the kernel can; why it failed, empty

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from eraser.media.blocks import block_count
@@ -156,10 +156,16 @@ class VerifyPlan:
                         "canaries": list(n.canaries.positions) if n.canaries else [],
                         "fingerprints": list(n.fingerprints.positions) if n.fingerprints else [],
                     }
+                    # A reading that an earlier release began did not look at these.
+                    | ({"deallocated": list(d)} if (d := _deallocated(n)) else {})
                     for n in self.namespaces
                 ],
             }
         )
+
+
+def _deallocated(namespace: NamespacePlan) -> Sequence[int]:
+    return namespace.canaries.deallocated if namespace.canaries else ()
 
 
 def namespace_seed(seed: bytes, nsid: int) -> bytes:

@@ -94,6 +94,9 @@ class Verification:
     """Capacity that belongs to no namespace: how much of a proof is asked for."""
     buffers: Buffers = field(default=Buffers.HOLD, metadata=LATE)
     """A controller memory buffer or a persistent memory region that no sanitize has reached."""
+    bus_reset: bool = field(default=False, metadata=LATE)
+    """Among the next tenant's first acts, resets of the bus that the drive is alone on. A kernel
+    may take such a slot down and up again (before Linux 6.15): try a host of each kind first."""
     subsystem_reset: bool = field(default=False, metadata=LATE)
     """Among those acts, resets of the NVM subsystem. They may take the PCI Express link down, and
     the standard warns of hosts that crash then (Base 1.4, 10.5): try a host of each kind first."""

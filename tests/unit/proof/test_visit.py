@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from eraser.case import resets, session
+from eraser.case import visit as case_visit
 from eraser.errors import InUseError
+from eraser.ownership import revoke
 from eraser.protocol.policy import Policy, Verification
 from eraser.protocol.report import Outcome as Ending
 from eraser.protocol.report import Verdict, VisitRecord
@@ -198,13 +200,17 @@ def test_a_drive_that_somebody_has_opened_meanwhile_is_not_taken_from_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the moment between the end of our claim and the unbind. They let go again."""
-    real_drop, real_unbind = lab._Hold.drop, Kernel.unbind
+    real_drop, real_take, real_unbind = lab._Hold.drop, lab._Hold.take, Kernel.unbind
     unbound = list[str]()
     monkeypatch.setattr(session, "prove_idle", session.prove_idle)  # restored after the lab's
 
     def drop(hold: lab._Hold) -> None:
         real_drop(hold)
         monkeypatch.setattr(session, "prove_idle", in_use)
+
+    def take(hold: lab._Hold) -> lab._Hold:
+        monkeypatch.setattr(session, "prove_idle", lambda *_arguments, **_options: None)
+        return real_take(hold)
 
     def in_use(*_arguments: object, **_options: object) -> None:
         monkeypatch.setattr(session, "prove_idle", lambda *_arguments, **_options: None)
@@ -215,6 +221,7 @@ def test_a_drive_that_somebody_has_opened_meanwhile_is_not_taken_from_them(
         real_unbind(kernel)
 
     monkeypatch.setattr(lab._Hold, "drop", drop)
+    monkeypatch.setattr(lab._Hold, "take", take)
     monkeypatch.setattr(Kernel, "unbind", unbind)
     found = tried(Description("honest", Abilities(methods=TWO)), tmp_path)
     assert unbound == []
@@ -255,13 +262,19 @@ def reset_method(directory: Path) -> str:
     return found.read_text().strip()
 
 
+BY_BUS = replace(QUICK, bus_reset=True)
+
+
 def said_of(word: str, trial: Trial) -> list[str]:
     return [text for text in between(trial).not_done if word in text]
 
 
 def test_what_a_reset_of_the_bus_shows_holds_the_drive(tmp_path: Path) -> None:
     """As vfio-pci resets a drive that has no reset of the function."""
-    found = tried(liar(Trigger("reset", "bus", 3)), tmp_path)
+    unasked = tried(liar(Trigger("reset", "bus", 3)), tmp_path)
+    assert unasked.outcome is Outcome.LET_THROUGH
+    assert f"reset of the bus: {resets.UNASKED.format('bus_reset')}" in between(unasked).not_done
+    found = tried(liar(Trigger("reset", "bus", 3)), tmp_path, replace(VISITED, bus_reset=True))
     assert (found.outcome, found.report.verdict) == (Outcome.HELD, Verdict.NOT_ERASED)
 
 
@@ -287,7 +300,7 @@ def test_resets_that_the_kernel_has_are_done_and_the_others_printed(
         return real(self, how)
 
     monkeypatch.setattr(Kernel, "reset", counted)
-    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path, QUICK)
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path, BY_BUS)
     assert found.outcome is Outcome.RELEASED
     assert [
         text.partition(":")[0] for text in between(found).not_done if "reset of the" in text
@@ -313,7 +326,7 @@ def test_what_the_kernel_refuses_is_printed_and_holds_nothing(
         return real(self, how)
 
     monkeypatch.setattr(Kernel, "reset", refused)
-    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path, QUICK)
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path, BY_BUS)
     assert found.outcome is Outcome.RELEASED
     assert any("Inappropriate ioctl" in text for text in said_of("bus", found))
     assert reset_method(tmp_path) == "flr bus"
@@ -331,7 +344,7 @@ def test_a_drive_that_its_driver_gives_up_after_a_reset_is_taken_anew(
         return done
 
     monkeypatch.setattr(Kernel, "reset", dead)
-    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path, QUICK)
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path, BY_BUS)
     assert found.outcome is Outcome.RELEASED
     assert said_of("bus", found) == []
 
@@ -345,7 +358,7 @@ def test_a_run_that_dies_in_a_reset_of_the_bus_leaves_the_kernel_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
 ) -> None:
     """Once the case is taken up again, or another one begins on the slot's drive."""
-    real, policy = resets.put_back, Policy(verification=QUICK)
+    real, policy = resets.put_back, Policy(verification=BY_BUS)
     drive = Description("honest", Abilities(methods=TWO))
 
     def killed(*_arguments: object, **_options: object) -> str:
@@ -375,7 +388,10 @@ def test_a_reset_of_the_subsystem_is_done_where_the_policy_asks_for_it(tmp_path:
     drive = Description("liar", ABLE, (Lie(Kept(), TWO, Trigger("reset", "subsystem", 3)),))
     unasked = tried(drive, tmp_path)
     assert unasked.outcome is Outcome.LET_THROUGH
-    assert f"reset of the subsystem: {resets.UNASKED}" in between(unasked).not_done
+    assert (
+        f"reset of the subsystem: {resets.UNASKED.format('subsystem_reset')}"
+        in between(unasked).not_done
+    )
     found = tried(drive, tmp_path, BY_SUBSYSTEM)
     assert (found.outcome, found.report.verdict) == (Outcome.HELD, Verdict.NOT_ERASED)
     assert not any("subsystem" in text for text in between(found).not_done)
@@ -457,12 +473,27 @@ def test_no_other_controller_of_the_subsystem_is_reset(
 def test_nobody_who_came_meanwhile_loses_the_drive_by_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def in_use(_desk: session.CaseSession) -> None:
-        raise InUseError("mounted: /dev/nvme0n1 on /mnt")
+    """They let go of it again: that reset is not done, and the case goes on."""
+    looks = itertools.count(1)
+    real = resets.by_subsystem
 
-    monkeypatch.setattr(session.CaseSession, "prove_idle", in_use)
+    def in_use(_desk: session.CaseSession) -> None:
+        if next(looks) % 2:
+            raise InUseError("mounted: /dev/nvme0n1 on /mnt")
+
+    def by_subsystem(desk: session.CaseSession) -> str:
+        with monkeypatch.context() as used:
+            used.setattr(session.CaseSession, "prove_idle", in_use)
+            return real(desk)
+
+    rounds = tuple(
+        tuple((word, by_subsystem if done is real else done) for word, done in each)
+        for each in case_visit._ROUNDS
+    )
+    monkeypatch.setattr(case_visit, "_ROUNDS", rounds)
     monkeypatch.setattr(Kernel, "reset_subsystem", _never)
     found = tried(Description("honest", ABLE), tmp_path, BY_SUBSYSTEM)
+    assert found.outcome is Outcome.RELEASED
     assert "reset of the subsystem: mounted: /dev/nvme0n1 on /mnt" in between(found).not_done
 
 
@@ -490,3 +521,55 @@ def test_another_drive_that_comes_back_from_it_is_left_alone(
 
 def _never(_kernel: Kernel) -> bool:
     raise AssertionError("expected no reset of the subsystem")
+
+
+def test_the_gate_hears_of_the_place_that_a_drive_came_back_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function that the kernel made anew has another number in sysfs: a book that names the old
+    one refuses every guest, for ever."""
+    monkeypatch.setattr(Kernel, "loses_link", True)
+    numbers = itertools.count(100)
+    number = [next(numbers)]
+    places, real = list[int](), Kernel._make_function
+
+    def made(kernel: Kernel) -> None:
+        number[0] = next(numbers)
+        real(kernel)
+
+    monkeypatch.setattr(Kernel, "_make_function", made)
+    with bench(Description("honest", ABLE), tmp_path, size=2 << 20) as (_served, host, clock):
+        kernel = Kernel(host, tmp_path / "root")
+        with lab.doors(kernel, clock) as linux:
+            monkeypatch.setattr(revoke, "revoke", lambda *_, **__: places.append(number[0]))
+            profile = lab.profile_of(linux)
+            report = lab.erase(linux, tmp_path, profile, Policy(verification=BY_SUBSYSTEM))
+    assert report.fit
+    assert number[0] > 100
+    assert places[-1] == number[0]
+
+
+@pytest.mark.parametrize("asked", ["bus_reset", "subsystem_reset"])
+def test_nothing_more_is_sent_to_a_drive_that_somebody_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """A domain that names it was defined since the claim: the case ends, and no line of what was
+    not done stands for it."""
+    way = {"bus_reset": resets.by_bus, "subsystem_reset": resets.by_subsystem}[asked]
+
+    def in_use(_desk: session.CaseSession) -> None:
+        raise InUseError("named by libvirt domain instance-1")
+
+    def used(desk: session.CaseSession) -> str:
+        monkeypatch.setattr(session.CaseSession, "prove_idle", in_use)
+        return way(desk)
+
+    ways = tuple(
+        tuple((word, used if done is way else done) for word, done in each)
+        for each in case_visit._ROUNDS
+    )
+    monkeypatch.setattr(case_visit, "_ROUNDS", ways)
+    found = tried(Description("honest", ABLE), tmp_path, replace(QUICK, **{asked: True}))
+    assert (found.report.fit, found.report.verdict) == (False, Verdict.UNKNOWN)
+    assert any("instance-1" in reason for reason in found.report.reasons)
+    assert len(found.report.methods) == 1

@@ -80,13 +80,19 @@ class Commands(CommandManager):
 
     def find_command(self, argv: list[str]) -> tuple[type[Command], str, list[str]]:
         """A command and what is left for it. Raises :class:`UnknownCommandError`."""
+        words = " ".join(argv)[:200]
+        unknown = UnknownCommandError(
+            f"expected a command, found {words!r}; see {Shell.NAME} --help"
+        )
         try:
-            return super().find_command(argv)
+            found = super().find_command(argv)
         except ValueError:
-            words = " ".join(argv)[:200]
-            raise UnknownCommandError(
-                f"expected a command, found {words!r}; see {Shell.NAME} --help"
-            ) from None
+            raise unknown from None
+        # cliff also takes the beginning of a word where only one command has it: "r" would start a
+        # second service, and a script would break with the next command that is added.
+        if found[1] not in self.commands:
+            raise unknown
+        return found
 
 
 class Shell(App):

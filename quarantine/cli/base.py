@@ -39,6 +39,7 @@ EXIT_BROKEN: Final = 7
 """A certificate or the chain does not hold."""
 
 MACHINES: Final = frozenset({"json", "yaml"})
+_FORMULAE: Final = ("=", "+", "-", "@", "\t", "\r")
 """Formats that keep numbers, lists and members as such."""
 
 Columns = tuple[Sequence[str], Iterable[Sequence[Any]]]
@@ -110,7 +111,12 @@ class _Formatted(DisplayCommandBase[FormatterT]):
     def _cell(self, parsed_args: argparse.Namespace, name: str, value: Any) -> Any:
         if parsed_args.formatter in MACHINES:
             return plain(value)
-        return text(self.human(name, value) if parsed_args.formatter == "table" else value)
+        cell = text(self.human(name, value) if parsed_args.formatter == "table" else value)
+        csv = parsed_args.formatter == "csv" and isinstance(cell, str)
+        if csv and str(cell).startswith(_FORMULAE):
+            # A spreadsheet would work it out, and a drive or a host chose it.
+            return f"'{cell}"
+        return cell
 
     def _generate_columns_and_selector(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str]

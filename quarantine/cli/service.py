@@ -123,10 +123,14 @@ def serve(assembly: Assembly) -> None:
 
     conf = assembly.conf
     set_up_logging(conf.run.log_level)
-    # All of it now: a service that cannot work says so at its start.
-    safety, reconciler, heads = assembly.safety, assembly.reconciler, assembly.heads
     stop = threading.Event()
     on_signals(stop.set)
+    # First, and by itself: it needs no key and no broker. It does nothing but wait and compare:
+    # whatever it is in the midst of may be left at a stop.
+    safety = assembly.safety
+    threading.Thread(target=safety.run_forever, args=(stop,), name=PASS, daemon=True).start()
+    # All the rest of it now: a service that cannot work says so at its start.
+    reconciler, heads = assembly.reconciler, assembly.heads
     supervisor = None
     if conf.run.worker:
         supervisor = Supervisor(_worker_argv(assembly), conf.run.stop_timeout)
@@ -135,8 +139,6 @@ def serve(assembly: Assembly) -> None:
         "running; %d slots in use, a release without a bell is seen after %.0f s at worst",
         *assembly.detection(),
     )
-    # It does nothing but wait and compare: whatever it is in the midst of may be left at a stop.
-    threading.Thread(target=safety.run_forever, args=(stop,), name=PASS, daemon=True).start()
     threading.Thread(target=heads.run_forever, args=(stop,), name="heads", daemon=True).start()
     try:
         reconciler.run_forever(stop)

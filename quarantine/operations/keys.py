@@ -107,7 +107,7 @@ def show(plane: Plane, use: KeyUse = KeyUse.CERTIFICATES) -> dict[str, Any]:
     with plane.parts() as parts:
         if use is KeyUse.CERTIFICATES:
             return parts.key.public.jwk()
-        known = parts.believed
+        known = parts.believable(strict=True)
         return believed.document(known.orders if use is KeyUse.ORDERS else known.tickets)
 
 

@@ -97,6 +97,7 @@ class AlarmCode(enum.StrEnum):
     LATE = "late"
     CHAIN_CUT = "chain-cut"
     HEAD_MISSING = "head-missing"
+    KEY_UNREADABLE = "key-unreadable"
 
 
 @dataclass(frozen=True)

@@ -205,14 +205,19 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         _BAD,
         "A certificate that a signed head names is not in the record.",
         "Was the database set back? `nvme-quarantine ledger verify --heads DIRECTORY` names what "
-        "is "
-        "missing.",
+        "is missing.",
     ),
     AlarmCode.HEAD_MISSING: Alarm(
         _SOON,
         "The signed head of the chain, or its time stamp, could not be made.",
         "It is tried again every ten minutes and nothing waits for it; the text says what is "
         "wrong.",
+    ),
+    AlarmCode.KEY_UNREADABLE: Alarm(
+        _SOON,
+        "A file that a `former` option names cannot be read: nothing of that key is believed.",
+        "Put the file back and restart, or take it out of the option: orders and tickets of that "
+        "key are void until then, and such drives are erased again.",
     ),
 }
 

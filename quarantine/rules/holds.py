@@ -206,8 +206,12 @@ HOLDS: Final[Mapping[HoldCode, Hold]] = {
     ),
 }
 
+_OLDER: Final = Hold(
+    "A former release held it, which had no codes; its words say why.",
+    "Do what the text says, then `slot release`.",
+)
 _UNKNOWN: Final = Hold(
-    "Another release held it, which knows reasons that this one does not.",
+    "A newer release held it, for a reason that this one does not know.",
     "Do what the text says, then `slot release`.",
 )
 
@@ -228,7 +232,7 @@ def meaning(code: str) -> Hold:
     try:
         return HOLDS[HoldCode(code)]
     except ValueError:
-        return _UNKNOWN
+        return _OLDER if code == OLDER else _UNKNOWN
 
 
 def shown(of: SlotRecord | HistoryRow) -> str:

@@ -23,9 +23,11 @@ from quarantine.doors import MACHINE, Doors
 from quarantine.errors import BadInputError
 from quarantine.evidence.keys import rotation
 from quarantine.evidence.keys.rotation import Rotation
-from quarantine.inputfile import read_file
+from quarantine.inputfile import read_file, read_found
 from quarantine.record.facts import StoredRotation
+from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
+from quarantine.rules.alarmbook import alarm
 
 
 def read_public_key(path: Path) -> PublicKey:
@@ -36,12 +38,14 @@ def read_public_key(path: Path) -> PublicKey:
         raise BadInputError(str(error)) from error
 
 
-def _former(files: Sequence[str]) -> Iterator[PublicKey]:
+def _former(files: Sequence[str], *, strict: bool) -> Iterator[PublicKey]:
     for file in files:
         try:
-            yield from believed.read(read_file(Path(file), "former key"), file)
-        except BadWireError as error:
-            raise BadInputError(str(error)) from error
+            yield from believed.read(read_found(Path(file), "former key"), file)
+        except (BadWireError, BadInputError) as error:
+            if strict:
+                raise BadInputError(str(error)) from error
+            alarm("keys", AlarmCode.KEY_UNREADABLE, str(error))
 
 
 def _private_key(file: str, what: str) -> PrivateKey:
@@ -101,14 +105,19 @@ class Parts:
 
     @cached_property
     def believed(self) -> Believed:
-        """Whose orders and tickets are our own, today's keys first: what hosts are to believe too.
+        """Whose orders and tickets are our own, today's keys first.
 
-        Raises :class:`BadInputError`.
+        A file of a former key that is gone or damaged makes nobody believed, and keeps nothing from
+        its work: people are alarmed. Raises :class:`BadInputError` for today's keys.
         """
+        return self.believable(strict=False)
+
+    def believable(self, *, strict: bool) -> Believed:
+        """The same, for hosts, which are to believe all of them: ``strict`` raises for each."""
         words = self.conf.erase
-        orders = (self.order_key.public, *_former(words.former_order_keys))
+        orders = (self.order_key.public, *_former(words.former_order_keys, strict=strict))
         tickets = orders if words.ticket_key is None else (self.ticket_key.public,)
-        tickets = (*tickets, *_former(words.former_ticket_keys))
+        tickets = (*tickets, *_former(words.former_ticket_keys, strict=strict))
         return Believed(tuple(dict.fromkeys(orders)), tuple(dict.fromkeys(tickets)))
 
     @cached_property

@@ -94,9 +94,10 @@ class RulingWriter:
 
         Died before that second step, the drive is held, which is as safe: the reason is there.
         """
-        LOG.error("%s: held: %s", record.slot, decision.reason)
         if not decision.retire:
+            alarm(record.slot, AlarmCode.HELD, f"held: {record.hold_code}: {decision.reason}")
             return
+        LOG.error("%s: held: %s", record.slot, decision.reason)
         erased = "erased" if decision.erased else "not proved to be erased: destroy it"
         reason = f"{'; '.join(decision.retire)}; {erased}"
         try:

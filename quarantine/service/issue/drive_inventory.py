@@ -247,7 +247,7 @@ def _hold(store: Store, record: SlotRecord, why: HoldReason) -> bool:
             alarm(f"{record.slot} ({record.state})", AlarmCode.DRIVE_ODD, why.text)
         return False
     store.hold(record, why)
-    LOG.error("%s: held: %s", record.slot, why.text)
+    alarm(record.slot, AlarmCode.HELD, f"held: {why.code}: {why.text}")
     return True
 
 

@@ -77,6 +77,12 @@ def test_the_older_words_are_gone(
     refused(ready(words), 2, "expected a command")
 
 
+@pytest.mark.parametrize("words", ["r", "w", "sl list", "slot rel", "k show", "db u"])
+def test_half_a_word_is_no_command(words: str, ready: Cli) -> None:
+    """What begins one command today begins two tomorrow, and "r" would start a second service."""
+    refused(ready(*words.split()), 2, "expected a command")
+
+
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_command_is_what_its_words_say(words: str) -> None:
     made, name, rest = Commands().find_command(words.split())
@@ -169,6 +175,16 @@ def test_no_format_lets_a_drive_move_the_cursor(ready: Cli, conf: Path) -> None:
                 assert code == 0
                 assert all(line.isprintable() for line in out.splitlines()), form
                 assert "2J" in out
+
+
+@pytest.mark.parametrize("serial", ["=cmd|'/C calc'!A0", "+1+1", "-2", "@SUM(1)"])
+def test_a_drive_is_no_formula_in_a_spreadsheet(ready: Cli, conf: Path, serial: str) -> None:
+    store = enrolled(conf)
+    store.amend(store.slots()[0], SlotChanges(identity=replace(IDENTITY, serial=serial)))
+    store.close()
+    (row,) = csv.DictReader(io.StringIO(ready("slot", "list", "-f", "csv")[1]))
+    assert row["serial"] == f"'{serial}"
+    assert json.loads(ready("slot", "list", "-f", "json")[1])[0]["serial"] == serial
 
 
 def test_a_drive_has_no_word_in_a_shell(ready: Cli, conf: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -333,3 +334,22 @@ def test_former_keys_by_configuration(conf: Path, ready: Cli, tmp_path: Path) ->
     assert parts.inbox.registrar.order_keys == parts.believed.orders
     (tmp_path / "former-orders.jwk").write_text("{}")
     refused(ready("key", "show", "--orders"), 2, "former-orders.jwk")
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "a pipe"])
+def test_a_former_key_that_cannot_be_read_stops_nothing(
+    conf: Path, ready: Cli, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is a public key of yesterday; without the service nobody watches what is on offer."""
+    file = tmp_path / "former.jwk"
+    conf.write_text(conf.read_text() + f"[erase]\nformer_order_keys = {file}\n")
+    if damage == "empty":
+        file.write_text("")
+    elif damage == "a pipe":
+        os.mkfifo(file)
+    parts = Assembly([conf])
+    assert parts.believed.orders == (parts.order_key.public,)
+    assert parts.dispatcher.former == ()
+    assert "ALARM key-unreadable keys: " in caplog.text
+    # Hosts are to believe all that are named: what is printed for them is whole or nothing.
+    refused(ready("key", "show", "--orders"), 2, "former.jwk")

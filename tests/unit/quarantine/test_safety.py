@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -13,6 +14,7 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
 from quarantine.cli import service
+from quarantine.cli.service import serve
 from quarantine.cloud.facts import Provider, View
 from quarantine.conf import load
 from quarantine.errors import BadInputError, QuarantineError, UnavailableError
@@ -442,3 +444,21 @@ def test_the_service_runs_the_pass_and_the_heads_beside_its_loop(
     world = Beside()
     service.serve(cast(Assembly, world))
     assert world.seen
+
+
+def test_what_watches_over_offers_runs_before_what_may_be_missing() -> None:
+    """A service that cannot sign, for a file that is gone, still keeps dirty drives out of the pool
+    until it ends, and each time that it is started again."""
+    passes = threading.Event()
+
+    class Parts:
+        conf = SimpleNamespace(run=SimpleNamespace(log_level="INFO", worker=False))
+        safety = SimpleNamespace(run_forever=lambda _stop: passes.set())
+
+        @property
+        def reconciler(self) -> object:
+            assert passes.wait(10)
+            raise BadInputError("order key: gone")
+
+    with pytest.raises(BadInputError, match="gone"):
+        serve(Parts())  # type: ignore[arg-type]

@@ -26,8 +26,8 @@ eraser.gate eraser.gate.admit eraser.gate.door eraser.gate.look eraser.gate.rule
 eraser.host eraser.host.domains eraser.host.forked_child eraser.host.processes eraser.host.sysfs
 eraser.ownership eraser.ownership.audit eraser.ownership.cases eraser.ownership.counters
 eraser.ownership.facts eraser.ownership.model eraser.ownership.revocation eraser.ownership.store
-eraser.protocol eraser.protocol.codec eraser.protocol.errors eraser.protocol.identity
-eraser.protocol.ticket eraser.protocol.verdict
+eraser.protocol eraser.protocol.codec eraser.protocol.errors eraser.protocol.hostcard
+eraser.protocol.identity eraser.protocol.ticket eraser.protocol.verdict
 eraser.state eraser.state.case_dir eraser.state.hostcard eraser.state.journal
 """
 """Orders, reports, policies, profiles, nvme-cli and the command line are not among them."""

@@ -538,6 +538,7 @@ def test_the_gate_hears_of_the_place_that_a_drive_came_back_to(
         real(kernel)
 
     monkeypatch.setattr(Kernel, "_make_function", made)
+    monkeypatch.setattr(revoke, "revoke", revoke.revoke)  # restored after the lab's
     with bench(Description("honest", ABLE), tmp_path, size=2 << 20) as (_served, host, clock):
         kernel = Kernel(host, tmp_path / "root")
         with lab.doors(kernel, clock) as linux:

@@ -278,7 +278,6 @@ class StoreSuite:
             provider_generation=12,
             offered_as="17 a b",
             read_at=moment,
-            reason="r",
         )
         written = store.amend(enrol(store), changes)
         for field in dataclasses.fields(changes):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from eraser.protocol.transport.believed import Believed
 from quarantine import doors
 from quarantine.doors import Doors
 from quarantine.service.container import Assembly
@@ -62,6 +63,7 @@ def test_the_assembly_hands_its_doors_on() -> None:
 
     class Parts(Assembly):
         store = key = order_key = post = policy = None  # type: ignore[assignment]
+        believed = Believed((), ())
 
     own = Doors(monotonic=lambda: 7.0, uuid=lambda: "one", token=lambda size: "f" * size)
     parts = Parts(doors=own)

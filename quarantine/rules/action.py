@@ -43,7 +43,7 @@ class ActionKind(StrEnum):
     """Ask Nova for ghosts first, then decide again with the answer in ``SlotContext.ghosts``."""
     CHECK = "check"
     """Ask Placement for the slot's traits first, then decide again with the answer in
-    ``SlotContext.burns`` and ``Past.traits``."""
+    ``SlotContext.burns`` and ``SlotContext.traits``."""
     TICKET = "ticket"
     """Send the case's ticket, or the same one again: its host's receipt is wanted."""
     AMEND = "amend"

@@ -23,8 +23,8 @@ _BOTH_WAYS = """
 import mmap, os, sys
 from eraser.media.iocommand import Namespace
 from eraser.media.passread import PassthroughReader
-from eraser.media.reader import Device
-with Device(sys.argv[1]) as device:
+from eraser.media.reader import BlockDevice
+with BlockDevice(sys.argv[1]) as device:
     index = int(sys.argv[2])
     [(_index, block)] = [(n, bytes(b)) for n, b in device.read_blocks([index])]
     into = memoryview(mmap.mmap(-1, 4096))

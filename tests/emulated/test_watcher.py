@@ -23,7 +23,7 @@ TICKETS = """
 import sys
 from pathlib import Path
 from eraser.ownership import store as books
-from eraser.ownership.model import Book, Entry, KeptTicket
+from eraser.ownership.model import Book, KeptTicket, SlotEntry
 from eraser.agent.hoststate import keygen
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.ticket import Counters, Ticket, TicketState
@@ -35,7 +35,7 @@ counts = Counters(1, 1, 1, True)
 for address in sys.argv[1:]:
     ticket = Ticket("o" * 20, Slot("cmp1", address), drive, 1, card.incarnation, "c", counts, 0)
     kept = KeptTicket(ticket, TicketState.VALID, "", None, "")
-    book = book.with_entry(Entry(address, ticket=kept))
+    book = book.with_entry(SlotEntry(address, ticket=kept))
 with books.opened(state) as opened:
     opened.write(book)
 """

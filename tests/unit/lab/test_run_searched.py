@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import FAILURES
 from tests.lab.guest.cache import Cache
 from tests.lab.runs.closure import closure
 from tests.lab.runs.searched import NO_CACHE, SETTINGS, TURNED, Searched, of_directory
@@ -194,7 +195,7 @@ def test_a_green_test_is_cached_and_no_other(tmp_path: Path) -> None:
     )
     os.utime(tmp_path / "t/conftest.py", (1e9, 1e9))
     env = {**os.environ, "NVME_QUARANTINE_CACHE": str(tmp_path / "cache")}
-    for name in ("PYTEST_XDIST_WORKER", NO_CACHE, TURNED):
+    for name in ("PYTEST_XDIST_WORKER", NO_CACHE, TURNED, FAILURES):  # its failures are meant
         env.pop(name, None)
 
     def run(**more: str) -> tuple[list[str], str]:

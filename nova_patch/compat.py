@@ -23,8 +23,11 @@ from .watched import WATCHED
 
 TABLE = Path(__file__).with_name("releases.json")
 
-MECHANISMS = ("born_reserved", "one_time_use")
-"""The modules that a row of the table may name."""
+MECHANISMS = {
+    "born_reserved": "born reserved, a host that goes on, claims that follow Placement, bells",
+    "one_time_use": "one-time-use as well",
+}
+"""The modules that a row of the table may name, and what a release with that row gets."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,16 @@ def releases(table: Path = TABLE) -> dict[str, Release]:
         raise PatchError(
             f"expected the patch's table of releases in {table}, found: {error}; install again"
         ) from error
+
+
+def table() -> str:
+    """The guide's table of releases in Markdown (``tools/samples`` writes it)."""
+    rows = releases()
+    lines = ["| Nova | gets |", "|---|---|"]
+    for mechanism, gets in MECHANISMS.items():
+        names = ", ".join(name for name, row in rows.items() if row.mechanism == mechanism)
+        lines.append(f"| {names} | {gets} |")
+    return "\n".join(lines)
 
 
 def installed_version() -> str:

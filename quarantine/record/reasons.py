@@ -1,5 +1,5 @@
-"""Codes of holds, which are stored, and of alarms, which are logged. What they mean stands in
-:mod:`quarantine.rules.holds` and :mod:`quarantine.rules.alarmbook`.
+"""Codes of holds, which are stored, with their texts for people, and codes of alarms, which are
+logged (their texts: :mod:`quarantine.rules.alarmbook`).
 
 The strings are in databases and in operators' scripts: none is ever renamed, or used for another
 reason. A code that this release does not know is one all the same: nothing that keeps a drive out
@@ -10,54 +10,245 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Self
 
 CODE_LENGTH = 48
 """Characters of the columns."""
 
 
 class HoldCode(enum.StrEnum):
-    """Why a slot is held; the text beside it has the particulars."""
+    """Why a slot is held: the code, why its drive is not handed out, and what would return it.
+
+    A new reason is one more member, and the decision that gives it. Both texts are Markdown
+    without line breaks; the text that is stored beside a code has a case's particulars.
+    """
+
+    why: str
+    remedy: str
+
+    def __new__(cls, code: str, why: str = "", remedy: str = "") -> Self:
+        """A member is its code with two texts; ``HoldCode(code)`` finds it by its code alone."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.why = why
+        member.remedy = remedy
+        return member
 
     # What the host's report of an erase shows.
-    DATA_LEFT = "data-left"
-    NOT_ERASED = "not-erased"
-    UNREADABLE = "unreadable"
-    READS_DIFFER = "reads-differ"
-    LOCKED = "locked"
-    COMMAND_FAILED = "command-failed"
-    NAMESPACE_UNREAD = "namespace-unread"
-    UNPROVED = "unproved"
-    DOWNGRADED = "downgraded"
-    CAPACITY_UNREAD = "capacity-unread"
-    MEMORY_UNREAD = "memory-unread"
-    HEALTH = "health"
-    FIRMWARE_LOADED = "firmware-loaded"
-    NOT_AS_PROFILE = "not-as-profile"
-    UNFIT = "unfit"
-    REPORT_CONTRADICTS = "report-contradicts"
-    NO_METHOD = "no-method"
-    NO_CONTROLLER = "no-controller"
-    ANOTHER_DRIVE = "another-drive"
+    DATA_LEFT = (
+        "data-left",
+        "Canaries, or blocks of the last owner, were still there after the erase.",
+        "The drive lies or is broken: `slot retire`, pull it and destroy it.",
+    )
+    NOT_ERASED = (
+        "not-erased",
+        "What was read shows that the drive is not erased.",
+        "The drive lies or is broken: `slot retire`, pull it and destroy it.",
+    )
+    UNREADABLE = (
+        "unreadable",
+        "Blocks could not be read, so nobody knows what is on them.",
+        "`slot release` once. Again: the status in the text says whether it is the medium (`281h`: "
+        "`slot retire`), a locked range (`286h`: revert Opal by the PSID) or DULBE (`287h`).",
+    )
+    READS_DIFFER = (
+        "reads-differ",
+        "Blocks read otherwise after another reset, or when they were asked for otherwise: the "
+        "drive answers from something else than its medium.",
+        "`slot retire`, pull it.",
+    )
+    LOCKED = (
+        "locked",
+        "A lock, a reservation or a write protection kept the erase from the drive.",
+        "Revert a locked drive with the PSID from its label, or take the reservation or the "
+        "protection off with nvme-cli, then `slot release`. A protection that is permanent: "
+        "`slot retire`.",
+    )
+    COMMAND_FAILED = (
+        "command-failed",
+        "An erase command failed, was refused or got stuck, by the drive's own word.",
+        "Power-cycle the slot, `slot release` once; again: `slot retire`. A sanitize that failed "
+        "twice by the drive's own log retires it by itself.",
+    )
+    NAMESPACE_UNREAD = (
+        "namespace-unread",
+        "A namespace is there that is not attached: nobody has read it.",
+        "It could not be attached or deleted, and the text says why: do that, then `slot release`.",
+    )
+    UNPROVED = (
+        "unproved",
+        "What was read does not tell whether the drive is erased.",
+        "`slot release` once: too few probes are often a short case. Again: order it with a policy "
+        "that plants more, or `slot retire`.",
+    )
+    DOWNGRADED = (
+        "downgraded",
+        "The policy asks for Purge, Clear was done, and it does not allow that.",
+        "`allow_clear` in the policy, approve it, then `slot release`; or `slot retire`.",
+    )
+    CAPACITY_UNREAD = (
+        "capacity-unread",
+        "Capacity belongs to no namespace, and nobody has read it.",
+        "Delete and create namespaces over it as its profile says, then `slot release`; or "
+        "permit it "
+        "in the policy ([why](decisions/unallocated.md)).",
+    )
+    MEMORY_UNREAD = (
+        "memory-unread",
+        "The drive has memory that Format does not reach (CMB or PMR), and nobody has read it.",
+        "Order it with a policy of label `Purge` where it has Sanitize, or permit it "
+        "([why](decisions/buffers.md)), then `slot release`.",
+    )
+    HEALTH = (
+        "health",
+        "Erased, but its health is worse than the policy's table allows.",
+        "Reseat the drive, `slot retire` it, or change the policy's table knowingly and `slot "
+        "release`; its "
+        "certificate says that it was erased.",
+    )
+    FIRMWARE_LOADED = (
+        "firmware-loaded",
+        "Somebody loaded an image into a firmware slot since the last certificate.",
+        "If it was you: name the revision in the profile's `condition.slot_firmware` (or "
+        "`firmware`), approve that, then `slot release`; else `slot retire`.",
+    )
+    NOT_AS_PROFILE = (
+        "not-as-profile",
+        "Erased, but the drive is not as its profile says.",
+        "What could be put back was ([profiles](profiles.md)). Mend the rest, or approve a new "
+        "profile, then `slot release`. A status 0x115: the drive gives less than the profile wants "
+        "(`size_tolerance`). A feature that it refuses to have back: `nvme get-feature` and "
+        "`set-feature` (flexible data placement, 1Dh, is set while there are no namespaces). More "
+        "controllers than the profile names: where nobody can use the other "
+        "port, approve a profile of such a drive.",
+    )
+    UNFIT = (
+        "unfit",
+        "Its host calls the drive not fit to be handed out.",
+        "Do what the text says, then `slot release`; where writes were called done and not "
+        "stored, the "
+        "drive is broken: `slot retire`.",
+    )
+    REPORT_CONTRADICTS = (
+        "report-contradicts",
+        "The host's signed report contradicts itself, the order or the approved profile.",
+        "Look at the host first: is its eraser of this release, was it broken into? Then "
+        "`slot release`; the drive is erased again.",
+    )
+    NO_METHOD = (
+        "no-method",
+        "The policy allows no method that the drive offers. Nothing was sent.",
+        "The drive has no Sanitize: `allow_clear` in the policy, approve it, then `slot "
+        "release`; or "
+        "`slot retire`.",
+    )
+    NO_CONTROLLER = (
+        "no-controller",
+        "No NVMe controller answers in the slot.",
+        "Reseat the drive or power-cycle the slot, then `slot release`; a drive that is dead: "
+        "`slot retire`.",
+    )
+    ANOTHER_DRIVE = (
+        "another-drive",
+        "Another drive is in the slot than the record expects.",
+        "Find out who swapped it; if on purpose `slot release --new-drive`.",
+    )
     # What the host says of its drives, and of the ticket.
-    NO_SERIAL = "no-serial"
-    SERIAL_TWICE = "serial-twice"
-    TWO_PLACES = "two-places"
-    RETIRED_DRIVE = "retired-drive"
-    UNSAFE_SLOT = "unsafe-slot"
-    TICKET_REFUSED = "ticket-refused"
-    TICKET_CONTRADICTS = "ticket-contradicts"
+    NO_SERIAL = (
+        "no-serial",
+        "The drive has an empty serial number: it cannot be told from another one.",
+        "`slot retire`, and give it back to its vendor.",
+    )
+    SERIAL_TWICE = (
+        "serial-twice",
+        "Two drives of one host have the same model and serial number.",
+        "Pull one of the two, then `slot release --new-drive` for both slots.",
+    )
+    TWO_PLACES = (
+        "two-places",
+        "The drive is expected in another slot, or was seen in one.",
+        "Find where it is (`host show`), then `slot release --new-drive` for the slot that it "
+        "left, "
+        "and `slot release` for the one that has it.",
+    )
+    RETIRED_DRIVE = (
+        "retired-drive",
+        "The drive was given up before: it is never handed out again.",
+        "Put another drive in, then `slot release --new-drive`.",
+    )
+    UNSAFE_SLOT = (
+        "unsafe-slot",
+        "The slot is none that may be passed to guests, by its host's word.",
+        "The text says why (IOMMU group, the host's own system, virtual functions): mend that, "
+        "then `slot release`; or `slot retire`.",
+    )
+    TICKET_REFUSED = (
+        "ticket-refused",
+        "The host calls the ticket of this case void or used.",
+        "Somebody wrote to the drive, pulled it, or started a guest on it between its certificate "
+        "and its return: find out who, then `slot release`.",
+    )
+    TICKET_CONTRADICTS = (
+        "ticket-contradicts",
+        "The host calls the ticket valid, and the drive's own counters say otherwise.",
+        "Find out who wrote to the drive since its certificate, then `slot release`.",
+    )
     # What Placement shows, and our own record.
-    PROVIDER_REPLACED = "provider-replaced"
-    CLAIMED = "claimed"
-    NOT_GIVEN_BACK = "not-given-back"
-    NOT_CLEAN = "not-clean"
-    STRANGE_CUSTODY = "strange-custody"
-    NO_ONE_TIME_USE = "no-one-time-use"
-    ORDER_CAME_BACK = "order-came-back"
-    RECORD_DAMAGED = "record-damaged"
+    PROVIDER_REPLACED = (
+        "provider-replaced",
+        "Another resource provider, or resource class, stands in Placement for the slot: the "
+        "drive may have been used meanwhile.",
+        "Find out who deleted the provider (a compute service that was removed does it), then "
+        "`slot release`.",
+    )
+    CLAIMED = (
+        "claimed",
+        "A server holds the drive in Placement although it was under our custody.",
+        "Somebody changed Placement by hand: find out who. When that server is gone, `slot "
+        "release`.",
+    )
+    NOT_GIVEN_BACK = (
+        "not-given-back",
+        "Our custody is gone from Placement, and we did not give the drive back.",
+        "Somebody changed Placement by hand: find out who, then `slot release`.",
+    )
+    NOT_CLEAN = (
+        "not-clean",
+        "Certified, but the drive is not clean by that certificate any more.",
+        "The text says what happened to it since: settle that, then `slot release`.",
+    )
+    STRANGE_CUSTODY = (
+        "strange-custody",
+        "The custody in Placement is of a case that the record does not know.",
+        "Was the database restored from a backup? `slot release`: the drive is erased again.",
+    )
+    NO_ONE_TIME_USE = (
+        "no-one-time-use",
+        "Nova would not reserve the drive at its next use, and hand it on unerased.",
+        "Restore `one_time_use` in device_spec, restart nova-compute, then `slot release`.",
+    )
+    ORDER_CAME_BACK = (
+        "order-came-back",
+        "The order came back several times without an erase: the drive is in use.",
+        "A shut-off or defined domain still names the address; the text says which. When it is "
+        "gone, `slot release`.",
+    )
+    RECORD_DAMAGED = (
+        "record-damaged",
+        "Our own record of the drive is damaged, so its certificate could not be judged.",
+        "Restore the database ([backup](#backup-and-restore)), then `slot release`.",
+    )
     # The rest.
-    BY_PERSON = "by-person"
-    OTHER = "other"
+    BY_PERSON = (
+        "by-person",
+        "A person held it; the text is theirs.",
+        "Ask them (`slot history` has the time), then `slot release`.",
+    )
+    OTHER = (
+        "other",
+        "A reason that has no code of its own.",
+        "Do what the text says, then `slot release`.",
+    )
 
 
 class AlarmCode(enum.StrEnum):

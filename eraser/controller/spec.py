@@ -118,21 +118,6 @@ class IdentifyController:
         )
 
     @property
-    def can_sanitize_crypto(self) -> bool:
-        """SANICAP bit 0."""
-        return bool(self.sanicap & 1)
-
-    @property
-    def can_sanitize_block(self) -> bool:
-        """SANICAP bit 1."""
-        return bool(self.sanicap & 2)
-
-    @property
-    def can_sanitize_overwrite(self) -> bool:
-        """SANICAP bit 2."""
-        return bool(self.sanicap & 4)
-
-    @property
     def can_sanitize(self) -> bool:
         """Any sanitize operation, hence also log 81h."""
         return bool(self.sanicap & 7)
@@ -186,11 +171,6 @@ class IdentifyController:
     def erase_hits_all(self) -> bool:
         """FNA bit 1: Format with a secure erase applies to all namespaces."""
         return bool(self.fna & 2)
-
-    @property
-    def can_format_crypto(self) -> bool:
-        """FNA bit 2."""
-        return bool(self.fna & 4)
 
     @property
     def format_broadcast(self) -> bool:

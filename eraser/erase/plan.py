@@ -6,7 +6,9 @@ NVM), 5.24 (Sanitize).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from eraser.controller.spec import IdentifyController, IdentifyNamespace
 from eraser.protocol.applied import Applied
@@ -34,12 +36,29 @@ Base 2.0, docs/decisions/certificates.md)."""
 PURGE_REQUIRED = 1 << 11
 """PREQ in dword 10 of Sanitize: purge so, or fail."""
 
-_SANACT = {Method.SANITIZE_BLOCK: 0b010, Method.SANITIZE_CRYPTO: 0b100}
-"""Sanitize CDW10 bits 2:0. AUSE (bit 3), NDAS (bit 9) and EMVS (bit 10) stay 0: after a failure
-only a new sanitize may free the drive, and deallocated blocks read as DLFEAT says."""
 
-_SES = {Method.FORMAT_USER_DATA: 0b001, Method.FORMAT_CRYPTO: 0b010}
-"""Format CDW10 bits 11:9. SES 0 erases nothing and is never sent."""
+@dataclass(frozen=True)
+class MethodSpec:
+    """What one method is in a command, and which bits of Identify Controller offer it."""
+
+    opcode: int
+    cdw10: int
+    """Sanitize: SANACT, bits 2:0; AUSE (bit 3), NDAS (bit 9) and EMVS (bit 10) stay 0: after a
+    failure only a new sanitize may free the drive, and deallocated blocks read as DLFEAT says.
+    Format: SES, bits 11:9; SES 0 erases nothing and is never sent."""
+    sanicap: int = 0
+    oacs: int = 0
+    fna: int = 0
+
+
+METHODS: Final[Mapping[Method, MethodSpec]] = {
+    Method.SANITIZE_CRYPTO: MethodSpec(OPCODE_SANITIZE, 0b100, sanicap=SANICAP_CRYPTO),
+    Method.SANITIZE_BLOCK: MethodSpec(OPCODE_SANITIZE, 0b010, sanicap=SANICAP_BLOCK),
+    Method.FORMAT_CRYPTO: MethodSpec(OPCODE_FORMAT, 0b010 << 9, oacs=OACS_FORMAT, fna=FNA_CRYPTO),
+    Method.FORMAT_USER_DATA: MethodSpec(OPCODE_FORMAT, 0b001 << 9, oacs=OACS_FORMAT),
+}
+"""All that a host has to know of a method; what the control plane believes of one stands in
+``quarantine/evidence/methods.py``, on purpose a second time."""
 
 
 @dataclass(frozen=True)
@@ -109,18 +128,14 @@ class ErasePlan:
 
 def offers(method: Method, caps: Capabilities) -> bool:
     """Whether the drive says that it can do ``method``."""
-    if method is Method.SANITIZE_CRYPTO:
-        return bool(caps.sanicap & SANICAP_CRYPTO)
-    if method is Method.SANITIZE_BLOCK:
-        return bool(caps.sanicap & SANICAP_BLOCK)
-    if method is Method.FORMAT_USER_DATA:
-        return bool(caps.oacs & OACS_FORMAT)
-    return bool(caps.oacs & OACS_FORMAT and caps.fna & FNA_CRYPTO)
+    spec = METHODS[method]
+    has = ((spec.sanicap, caps.sanicap), (spec.oacs, caps.oacs), (spec.fna, caps.fna))
+    return all(found & wanted == wanted for wanted, found in has)
 
 
 def sanitize_cdw10(method: Method, caps: Capabilities) -> int:
     """Sanitize command dword 10 (Base 2.0, 5.24)."""
-    return _SANACT[method] | (PURGE_REQUIRED if caps.sanicap & SANICAP_PURGE else 0)
+    return METHODS[method].cdw10 | (PURGE_REQUIRED if caps.sanicap & SANICAP_PURGE else 0)
 
 
 def format_cdw10(method: Method, target: FormatTarget) -> int:
@@ -136,7 +151,7 @@ def format_cdw10(method: Method, target: FormatTarget) -> int:
         | int(target.extended_metadata) << 4
         | (target.protection & 0b111) << 5
         | (target.protection >> 3 & 1) << 8
-        | _SES[method] << 9
+        | METHODS[method].cdw10
         | (target.lba_format >> 4) << 12
     )
 

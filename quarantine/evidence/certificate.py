@@ -391,7 +391,7 @@ def finished(report: EraseReport) -> str:
 def _technique(record: MethodRecord, report: EraseReport) -> Technique:
     sent = wording.sent(record, report)
     return Technique(
-        technique=terms.TECHNIQUES[record.method],
+        technique=terms.TECHNIQUES[record.method].name,
         command=record.method,
         description=wording.description(record),
         opcode=methods.SANITIZE_OPCODE if record.method.is_sanitize else methods.FORMAT_OPCODE,

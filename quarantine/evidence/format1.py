@@ -40,7 +40,8 @@ def _technique(value: Any, what: str) -> Any:
         return value
     found = _renamed(value, {**_TECHNIQUE, "": "technique"}, what)
     name = found.get("command")
-    return {**found, "technique": terms.TECHNIQUES.get(name, "") if isinstance(name, str) else ""}
+    technique = terms.TECHNIQUES.get(name) if isinstance(name, str) else None
+    return {**found, "technique": technique.name if technique else ""}
 
 
 def _renamed(value: dict[str, Any], names: dict[str, str], what: str) -> dict[str, Any]:

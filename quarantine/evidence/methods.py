@@ -6,6 +6,7 @@ Pure. Every function yields contradictions; none means that the testimony hangs 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from eraser.protocol.applied import Applied, apply, tolerated
 from eraser.protocol.order import EraseOrder
@@ -27,26 +28,36 @@ PURGE_REQUIRED = 0x800
 FORMAT_SES_MASK = 0xE00
 """CDW10 of Format NVM (Base 2.0, figure 189): SES, bits 11:9."""
 
-_FIXED_BITS = {
-    Method.SANITIZE_CRYPTO: (SANITIZE_MASK, 4),
-    Method.SANITIZE_BLOCK: (SANITIZE_MASK, 2),
-    Method.FORMAT_USER_DATA: (FORMAT_SES_MASK, 1 << 9),
-    Method.FORMAT_CRYPTO: (FORMAT_SES_MASK, 2 << 9),
-}
 
-_SANICAP_BIT = {Method.SANITIZE_CRYPTO: 0x1, Method.SANITIZE_BLOCK: 0x2}
-"""Identify Controller bytes 331:328 (Base 2.0, figure 275)."""
-_OACS_FORMAT = 0x2
-_FNA_CRYPTO = 0x4
+@dataclass(frozen=True)
+class _Believed:
+    """What a command of a method has to look like, and what the drive has to offer for it."""
+
+    mask: int
+    bits: int
+    """CDW10 with the mask."""
+    sanicap: int = 0
+    """Identify Controller bytes 331:328 (Base 2.0, figure 275); OACS and FNA likewise."""
+    oacs: int = 0
+    fna: int = 0
+
+
+_BELIEVED = {
+    Method.SANITIZE_CRYPTO: _Believed(SANITIZE_MASK, 4, sanicap=0x1),
+    Method.SANITIZE_BLOCK: _Believed(SANITIZE_MASK, 2, sanicap=0x2),
+    Method.FORMAT_USER_DATA: _Believed(FORMAT_SES_MASK, 1 << 9, oacs=0x2),
+    Method.FORMAT_CRYPTO: _Believed(FORMAT_SES_MASK, 2 << 9, oacs=0x2, fna=0x4),
+}
 
 
 def offered(method: Method, facts: ControllerFacts) -> bool:
     """Whether the drive, by its own Identify data, has the method."""
-    if method.is_sanitize:
-        return bool(facts.sanicap & _SANICAP_BIT[method])
-    if not facts.oacs & _OACS_FORMAT:
-        return False
-    return method is not Method.FORMAT_CRYPTO or bool(facts.fna & _FNA_CRYPTO)
+    wanted = _BELIEVED[method]
+    return (
+        facts.sanicap & wanted.sanicap == wanted.sanicap
+        and facts.oacs & wanted.oacs == wanted.oacs
+        and facts.fna & wanted.fna == wanted.fna
+    )
 
 
 def applied(order: EraseOrder, facts: ControllerFacts) -> Applied:
@@ -165,9 +176,12 @@ def _method(record: MethodRecord, report: EraseReport) -> Iterator[str]:
     name = str(record.method)
     if record.verdict is not Verdict.ERASED:
         yield f"{name}: expected the verdict erased, found {record.verdict} ({record.reason})"
-    mask, bits = _FIXED_BITS[record.method]
-    if record.cdw10 & mask != bits:
-        yield f"{name}: expected CDW10 & {mask:#x} to be {bits:#x}, found CDW10 {record.cdw10:#x}"
+    wanted = _BELIEVED[record.method]
+    if record.cdw10 & wanted.mask != wanted.bits:
+        yield (
+            f"{name}: expected CDW10 & {wanted.mask:#x} to be {wanted.bits:#x}, "
+            f"found CDW10 {record.cdw10:#x}"
+        )
     if record.method.is_sanitize:
         yield from _sanitize(record, report, name)
     elif not _sent(record, report, FORMAT_OPCODE, (0,)):

@@ -1,4 +1,4 @@
-"""The standard's words for what is sent to a drive.
+"""The standards' words for what is sent to a drive.
 
 NIST SP 800-88 calls Clear, Purge and Destroy *methods*, and what carries one out a *technique*. Its
 second revision could not be read here as a primary text (docs/decisions/certificates.md), so no
@@ -7,15 +7,52 @@ section of it is cited anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
 from eraser.protocol.policy import Method
 
-TECHNIQUES: dict[str, str] = {
-    Method.SANITIZE_CRYPTO: "cryptographic erase",
-    Method.SANITIZE_BLOCK: "block erase",
-    Method.FORMAT_USER_DATA: "user data erase by Format NVM",
-    Method.FORMAT_CRYPTO: "cryptographic erase by Format NVM",
+
+@dataclass(frozen=True)
+class Technique:
+    """One technique in words."""
+
+    name: str
+    operation: str
+    """The command, and the setting that makes it this technique."""
+    does: str
+    """What NVM Express says that it does (Base 2.0, 8.21; 5.14)."""
+    cryptographic: bool
+    """It changes a key and touches no medium."""
+
+
+TECHNIQUES: Final[Mapping[str, Technique]] = {
+    Method.SANITIZE_CRYPTO: Technique(
+        "cryptographic erase",
+        "Sanitize, crypto erase",
+        "changes the media encryption keys",
+        cryptographic=True,
+    ),
+    Method.SANITIZE_BLOCK: Technique(
+        "block erase",
+        "Sanitize, block erase",
+        "erases all media that can hold user data",
+        cryptographic=False,
+    ),
+    Method.FORMAT_USER_DATA: Technique(
+        "user data erase by Format NVM",
+        "Format NVM, secure erase setting 1",
+        "erases the user data",
+        cryptographic=False,
+    ),
+    Method.FORMAT_CRYPTO: Technique(
+        "cryptographic erase by Format NVM",
+        "Format NVM, secure erase setting 2",
+        "changes the media encryption key",
+        cryptographic=True,
+    ),
 }
 """By the command's name."""
 
-CRYPTOGRAPHIC = frozenset({Method.SANITIZE_CRYPTO, Method.FORMAT_CRYPTO})
-"""These change a key and touch no medium."""
+CRYPTOGRAPHIC: Final = frozenset(name for name, each in TECHNIQUES.items() if each.cryptographic)

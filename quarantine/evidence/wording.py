@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.order import EraseOrder
-from eraser.protocol.policy import Label, Method, VerificationMode
+from eraser.protocol.policy import Label, VerificationMode
 from eraser.protocol.report import (
     CommandRecord,
     EraseReport,
@@ -18,20 +18,7 @@ from eraser.protocol.report import (
 )
 from quarantine.evidence import clocks, downgrades, human, methods, outcomes, reading, sanitizelog
 from quarantine.evidence.sections import Sanitization, VerificationStatement
-
-_OPERATIONS = {
-    Method.SANITIZE_CRYPTO: ("Sanitize, crypto erase", "changes the media encryption keys"),
-    Method.SANITIZE_BLOCK: (
-        "Sanitize, block erase",
-        "erases all media that can hold user data",
-    ),
-    Method.FORMAT_USER_DATA: ("Format NVM, secure erase setting 1", "erases the user data"),
-    Method.FORMAT_CRYPTO: (
-        "Format NVM, secure erase setting 2",
-        "changes the media encryption key",
-    ),
-}
-"""Each operation, and what NVM Express says that it does (Base 2.0, 8.21; 5.14)."""
+from quarantine.evidence.terms import TECHNIQUES
 
 _MANUFACTURERS = {
     0x025E: "Solidigm",
@@ -153,10 +140,10 @@ def sent(record: MethodRecord, report: EraseReport) -> CommandRecord | None:
 
 def description(record: MethodRecord) -> str:
     """The operation, and what of it was reported: that it did its work is the drive's word."""
-    name, does = _OPERATIONS[record.method]
+    technique = TECHNIQUES[record.method]
     if record.verdict is not Verdict.ERASED:
-        return f"{name}: it did not succeed"
-    return f"{name}: reported as done; by NVM Express it {does}"
+        return f"{technique.operation}: it did not succeed"
+    return f"{technique.operation}: reported as done; by NVM Express it {technique.does}"
 
 
 def reported(record: MethodRecord) -> str:

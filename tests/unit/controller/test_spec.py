@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from eraser.controller import spec
 from eraser.controller.spec import IdentifyController, IdentifyNamespace, SanitizeLog, SmartLog
+from eraser.erase.plan import Capabilities, offers
 from eraser.errors import DriveError
+from eraser.protocol.policy import Method
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -34,7 +36,6 @@ def test_qemus_controller() -> None:
     assert found.fna == 0
     assert found.format_broadcast
     assert not found.format_hits_all
-    assert not found.can_format_crypto
     assert not found.can_sanitize
     assert found.saves_features
     assert found.has_write_cache
@@ -70,20 +71,20 @@ def controller(**fields: int) -> IdentifyController:
 
 
 @pytest.mark.parametrize(
-    ("sanicap", "crypto", "block", "overwrite", "inhibited"),
+    ("sanicap", "crypto", "block", "inhibited"),
     [
-        (0x0, False, False, False, False),
-        (0x1, True, False, False, False),
-        (0x2, False, True, False, False),
-        (0x4, False, False, True, False),
-        (0xA0000003, True, True, False, True),
+        (0x0, False, False, False),
+        (0x1, True, False, False),
+        (0x2, False, True, False),
+        (0x4, False, False, False),
+        (0xA0000003, True, True, True),
     ],
 )
-def test_sanicap(sanicap: int, crypto: bool, block: bool, overwrite: bool, inhibited: bool) -> None:
+def test_sanicap(sanicap: int, crypto: bool, block: bool, inhibited: bool) -> None:
     found = controller(sanicap=sanicap)
-    assert found.can_sanitize_crypto == crypto
-    assert found.can_sanitize_block == block
-    assert found.can_sanitize_overwrite == overwrite
+    offered = Capabilities.of(found)
+    assert offers(Method.SANITIZE_CRYPTO, offered) == crypto
+    assert offers(Method.SANITIZE_BLOCK, offered) == block
     assert found.can_sanitize == bool(sanicap & 7)
     assert found.no_dealloc_inhibited == inhibited
 
@@ -94,7 +95,7 @@ def test_fna(bit: int) -> None:
     assert [
         found.format_hits_all,
         found.erase_hits_all,
-        found.can_format_crypto,
+        offers(Method.FORMAT_CRYPTO, Capabilities.of(found)),
         not found.format_broadcast,
     ] == [bit == n for n in range(4)]
 

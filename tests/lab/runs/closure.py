@@ -22,11 +22,16 @@ def closure(top: Path, start: Iterable[Path]) -> frozenset[Path]:
         if path in found:
             continue
         found.add(path)
-        tree = ast.parse((top / path).read_bytes())
-        for name in (_package(path), *_imported(tree, path)):
-            waiting += _files(top, name)
+        waiting += imports(top, path)
     folders = {path.parent for path in found}
     return frozenset(found | {each for folder in folders for each in _data(top, folder)})
+
+
+def imports(top: Path, path: Path) -> frozenset[Path]:
+    """The files below ``top`` that one file names in imports, and the packages that it is in."""
+    tree = ast.parse((top / path).read_bytes())
+    names = (_package(path), *_imported(tree, path))
+    return frozenset(file for name in names for file in _files(top, name))
 
 
 def _package(path: Path) -> str:

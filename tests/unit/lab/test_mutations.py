@@ -1,0 +1,65 @@
+"""Places that a mutation spoils: found in source, and spoilt there and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.lab.mutations.__main__ import Nearness
+from tests.lab.mutations.sites import choose, sites, spoil
+
+TOP = Path(__file__).resolve().parents[3]
+HERE = Path("a.py")
+
+
+def spoilt(source: str) -> list[str]:
+    return [spoil(source, site) for site in sites(HERE, source)]
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("if drive.busy:\n    raise E('ä')\n", ["if False:\n    raise E('ä')\n"]),
+        ("x = 'ä', a <= b\n", ["x = 'ä', (a) < (b)\n"]),
+        ("x = a in b\n", ["x = (a) not in (b)\n"]),
+        ("x = a and b or c\n", ["x = (a and b) and (c)\n", "x = (a) or (b) or c\n"]),
+        ("x = not a.b\n", ["x = (a.b)\n"]),
+        ("def f() -> bool:\n    return True\n", ["def f() -> bool:\n    return False\n"]),
+        ("def f() -> 'a < b':\n    pass\n", []),
+        ("if a:\n    b()\nelse:\n    c()\n", []),
+    ],
+)
+def test_each_place_is_spoilt_alone(source: str, wanted: list[str]) -> None:
+    assert spoilt(source) == wanted
+
+
+def test_whatever_is_spoilt_is_still_a_program_and_another_one() -> None:
+    for site in choose(TOP, seed=3, count=100):
+        source = (TOP / site.path).read_text()
+        other = spoil(source, site)
+        assert ast.dump(ast.parse(other)) != ast.dump(ast.parse(source)), site
+
+
+def test_a_seed_is_a_choice() -> None:
+    assert choose(TOP, 1, 20) == choose(TOP, 1, 20) != choose(TOP, 2, 20)
+
+
+def test_the_nearest_tests_come_first(tmp_path: Path) -> None:
+    for name, source in {
+        "rules/__init__.py": "",
+        "rules/brake.py": "",
+        "rules/other.py": "from rules import brake\n",
+        "tests/unit/test_all.py": "from rules.other import x\n",
+        "tests/unit/test_none.py": "import os\n",
+        "tests/unit/test_some.py": "from rules.brake import y\n",
+        "tests/site/test_brake.py": "from rules.other import x\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(source)
+    assert Nearness(tmp_path).of(Path("rules/brake.py")) == [
+        Path("tests/site/test_brake.py"),
+        Path("tests/unit/test_some.py"),
+        Path("tests/unit/test_all.py"),
+    ]

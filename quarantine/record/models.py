@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 from quarantine.record.reasons import CODE_LENGTH
+from quarantine.record.texts import NAME_LENGTH
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -71,6 +72,8 @@ slots = sa.Table(
     sa.Column("policy", sa.String(64), nullable=False),
     sa.Column("identity", DOCUMENT),
     sa.Column("identity_digest", DIGEST, index=True),
+    # A copy from the identity, for counts and lists: these read no document.
+    sa.Column("model", sa.String(NAME_LENGTH)),
     sa.Column("consumer", UUID),
     sa.Column("custody", UUID),
     sa.Column("custody_ready", sa.Boolean, nullable=False),

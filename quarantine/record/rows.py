@@ -23,7 +23,7 @@ from quarantine.record.facts import (
     Unset,
 )
 from quarantine.record.states import Custody, Event, State
-from quarantine.record.texts import ALARM_LENGTH, storable
+from quarantine.record.texts import ALARM_LENGTH, NAME_LENGTH, storable
 
 LOG = logging.getLogger(__name__)
 
@@ -170,8 +170,12 @@ def columns(changes: SlotChanges) -> dict[str, Any]:
 def identity_columns(value: ControllerIdentity | None) -> dict[str, Any]:
     """An identity in its canonical form, and the digest that is its key."""
     if value is None:
-        return {"identity": None, "identity_digest": None}
-    return {"identity": codec.canonical(value).decode(), "identity_digest": value.digest}
+        return {"identity": None, "identity_digest": None, "model": None}
+    return {
+        "identity": codec.canonical(value).decode(),
+        "identity_digest": value.digest,
+        "model": storable(value.model, NAME_LENGTH),
+    }
 
 
 def detail_text(detail: Mapping[str, JSON]) -> str:

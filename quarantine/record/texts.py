@@ -7,6 +7,9 @@ from typing import Final
 ALARM_LENGTH: Final = 1000
 """Characters of an alarm in a slot's row."""
 
+NAME_LENGTH: Final = 64
+"""Characters of a drive's model in a slot's row; whoever looks for one cuts it alike."""
+
 
 def storable(text: str, limit: int = 4000) -> str:
     """``text`` as every database takes it: no NUL, no lone surrogates, at most ``limit`` long.

@@ -19,7 +19,7 @@ from quarantine.errors import (
     UnavailableError,
     UnreadableError,
 )
-from quarantine.record import models
+from quarantine.record import models, totals
 from quarantine.record.base import Repository
 from quarantine.record.facts import (
     NewCertificate,
@@ -151,9 +151,10 @@ def append(
             f"certificate chain: expected its end at {certificate.previous or 'nothing'}, "
             f"found {end or 'nothing'}; sign again on the new end"
         )
+    number = 1 if last is None else last.number + 1
     db.execute(
         sa.insert(_TABLE).values(
-            number=1 if last is None else last.number + 1,
+            number=number,
             digest=certificate.digest,
             previous=certificate.previous,
             slot_id=record.id,
@@ -168,6 +169,7 @@ def append(
             created_at=now,
         )
     )
+    totals.note_duration(db, record, number, certificate.verify_seconds, now)
     given = certificate.testimony
     if given is not None:
         db.execute(

@@ -280,6 +280,8 @@ class NewCertificate:
     """Thumbprint of the key that signed it."""
     former: tuple[str, ...] = ()
     """Those of the keys that another one followed without a rotation, by the operator's word."""
+    verify_seconds: float | None = None
+    """How long the host read back, by its own count; None where nobody says."""
 
 
 @dataclass(frozen=True)

@@ -214,6 +214,24 @@ certificates = sa.Table(
     sa.UniqueConstraint("slot_id", "generation"),
 )
 
+# What cases of a model take is summed up over all of them; a certificate is kilobytes long.
+durations = sa.Table(
+    "durations",
+    metadata,
+    # The certificate's.
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("model", sa.String(NAME_LENGTH), nullable=False),
+    sa.Column("erase_seconds", sa.Double, nullable=False),
+    sa.Column("verify_seconds", sa.Double, nullable=False),
+    sa.Index(None, "model", "number"),
+)
+
+# Each has all that a count of quarantine.record.totals needs: a row of these tables is kilobytes
+# long, and is not read.
+sa.Index(None, slots.c.state, slots.c.hold_code, slots.c.model, slots.c.entered_at)
+sa.Index(None, slots.c.state, slots.c.resource_class, slots.c.host)
+sa.Index(None, hosts.c.heard_at, hosts.c.registered_at, hosts.c.name)
+
 # Apart from the certificates: these are read one by one and are ten times as long.
 rotations = sa.Table(
     "rotations",

@@ -11,10 +11,12 @@ from quarantine.record.drives import DriveRepository
 from quarantine.record.hosts import HostRepository
 from quarantine.record.messages import MessageRepository
 from quarantine.record.slots import SlotRepository
+from quarantine.record.totals import TotalsRepository
 
 
 class Store(
     SlotRepository,
+    TotalsRepository,
     HostRepository,
     DriveRepository,
     MessageRepository,

@@ -15,7 +15,7 @@ from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
 from eraser.protocol.policy import Policy
 from eraser.protocol.profile import Profile
-from eraser.protocol.report import EraseReport
+from eraser.protocol.report import EraseReport, Step
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.doors import Clock, utc_now
@@ -202,6 +202,9 @@ class Registrar:
             testimony=SignedTestimony(evidence.order_token, report_token, host_key),
             key=signed.key,
             former=self.former,
+            verify_seconds=sum(
+                report.seconds.get(step, 0.0) for step in (Step.VERIFY, Step.REPORT)
+            ),
         )
         return signed, new
 

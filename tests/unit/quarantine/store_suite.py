@@ -30,6 +30,7 @@ from quarantine.record.states import Custody, Event, State
 from quarantine.record.store import Store
 from tests.unit.quarantine import store_racers
 from tests.unit.quarantine.store_racers import identity
+from tests.unit.quarantine.totals_suite import TotalsSuite
 
 SLOT = Slot("compute-1", "0000:01:00.0")
 OTHER = Slot("compute-2", "0000:02:00.0")
@@ -90,7 +91,7 @@ def hello(sequence: int, incarnation: str = INCARNATION) -> Hello:
 PROFILE = Profile("model-x", 1, 2, "Model", ("FW1",), (NamespaceLayout(1, 1000, 512, 0),))
 
 
-class StoreSuite:
+class StoreSuite(TotalsSuite):
     """Give it two fixtures: ``url``, a migrated record without rows; ``bare_url``, an empty one."""
 
     @pytest.fixture

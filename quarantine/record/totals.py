@@ -1,0 +1,302 @@
+"""Counts over all slots, hosts and certificates, as the database makes them.
+
+No row is read whole and no identity decoded: each question is answered from an index that has all
+of its columns. States and codes come as they are stored, those of another release too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from quarantine.record import models
+from quarantine.record.base import Repository
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, Event, State
+from quarantine.record.texts import NAME_LENGTH, storable
+
+MAX_SECONDS: Final = 30 * 86400.0
+"""Of one case; a clock that was set must not spoil a sum for ever."""
+
+_SLOTS, _HOSTS, _HISTORY = models.slots, models.hosts, models.history
+_TIMES, _LINKS, _REFUSALS = models.durations, models.certificates, models.refusals
+
+_COMING: Final = tuple(sorted(CASE_OPEN | {State.RELEASED}))
+"""States from which a drive comes back by itself."""
+_WAITING: Final = tuple(sorted(CASE_OPEN | FREE_TO_SCHEDULE))
+"""States in which something depends on what the host says next."""
+
+
+@dataclass(frozen=True)
+class SlotTotal:
+    """Slots that have all of this in common."""
+
+    state: str
+    hold_code: str | None
+    model: str | None
+    slots: int
+    oldest: datetime
+    """When the first of them came into its state."""
+
+
+@dataclass(frozen=True)
+class FreeTotal:
+    """Hosts that have the same number of free drives of one class."""
+
+    resource_class: str
+    free: int
+    silent: bool
+    hosts: int
+
+
+@dataclass(frozen=True)
+class StockTotal:
+    """Slots of one host that have all of this in common."""
+
+    host: str
+    resource_class: str
+    state: str
+    hold_code: str | None
+    slots: int
+
+
+@dataclass(frozen=True)
+class ComingSlot:
+    """A slot whose case is open, or about to be."""
+
+    host: str
+    address: str
+    resource_class: str
+    state: str
+    model: str | None
+    entered_at: datetime
+
+
+@dataclass(frozen=True)
+class CaseDuration:
+    """What one case took, on our own clock but for the border between the two; seconds."""
+
+    number: int
+    """Of its certificate."""
+    model: str
+    erase: float
+    """From the order until the host began to read back: what it waited there is in it."""
+    verify: float
+
+
+@dataclass(frozen=True)
+class DurationTotal:
+    """All cases of a model."""
+
+    model: str
+    cases: int
+    erase: float
+    verify: float
+    """Sums, in seconds."""
+    erase_within: tuple[int, ...]
+    verify_within: tuple[int, ...]
+    """How many took at most so long, for each edge."""
+    last: int
+    """The highest certificate's number among them."""
+
+
+@dataclass(frozen=True)
+class ChainTotal:
+    """The chain of certificates."""
+
+    certificates: int
+    position: int
+    """The last one's number; 0 without any."""
+    last_at: datetime | None
+
+
+class TotalsRepository(Repository):
+    """What the store can count."""
+
+    def slot_totals(self) -> list[SlotTotal]:
+        """All slots by state, code of the hold, and model."""
+        by = (_SLOTS.c.state, _SLOTS.c.hold_code, _SLOTS.c.model)
+        count, oldest = sa.func.count(), sa.func.min(_SLOTS.c.entered_at)
+        with self._reading() as db:
+            return [
+                SlotTotal(*row) for row in db.execute(sa.select(*by, count, oldest).group_by(*by))
+            ]
+
+    def late(
+        self, since: Mapping[tuple[State, str], datetime], otherwise: Mapping[State, datetime]
+    ) -> dict[tuple[str, str | None], int]:
+        """Slots by state and model that came into their state before a time.
+
+        ``since`` has the time for a state and a model, ``otherwise`` that of a state's others.
+        """
+        state, model, at = _SLOTS.c.state, _SLOTS.c.model, _SLOTS.c.entered_at
+        which = [
+            sa.and_(state == each.value, model == name, at < time)
+            for (each, name), time in since.items()
+        ]
+        for each, time in otherwise.items():
+            named = [name for other, name in since if other is each]
+            others = sa.or_(model.is_(None), model.not_in(named)) if named else sa.true()
+            which.append(sa.and_(state == each.value, others, at < time))
+        if not which:
+            return {}
+        query = (
+            sa.select(state, model, sa.func.count()).where(sa.or_(*which)).group_by(state, model)
+        )
+        with self._reading() as db:
+            return {(row[0], row[1]): row[2] for row in db.execute(query)}
+
+    def free_totals(self, heard_after: datetime) -> list[FreeTotal]:
+        """How many hosts have how many free drives of a class; a host is silent that was not heard
+        since ``heard_after``."""
+        free = (
+            sa.select(_SLOTS.c.host, _SLOTS.c.resource_class, sa.func.count().label("free"))
+            .where(_SLOTS.c.state == State.AVAILABLE.value)
+            .group_by(_SLOTS.c.resource_class, _SLOTS.c.host)
+            .subquery()
+        )
+        silent = sa.case((_heard() >= heard_after, 0), else_=1).label("silent")
+        by = (free.c.resource_class, free.c.free, silent)
+        query = (
+            sa.select(*by, sa.func.count())
+            .select_from(free.join(_HOSTS, _HOSTS.c.name == free.c.host, isouter=True))
+            .group_by(*by)
+        )
+        with self._reading() as db:
+            return [FreeTotal(row[0], row[1], bool(row[2]), row[3]) for row in db.execute(query)]
+
+    def stock(self, host: str | None = None) -> list[StockTotal]:
+        """Slots by host, class, state and code of the hold."""
+        by = (_SLOTS.c.host, _SLOTS.c.resource_class, _SLOTS.c.state, _SLOTS.c.hold_code)
+        # The code is in no index with the host: only held slots, which are few, are asked for it.
+        held = _SLOTS.c.state == State.HELD.value
+        plain = sa.select(*by[:3], sa.null().label("hold_code"), sa.func.count()).where(~held)
+        coded = sa.select(*by, sa.func.count()).where(held)
+        if host is not None:
+            plain, coded = (q.where(_SLOTS.c.host == host) for q in (plain, coded))
+        with self._reading() as db:
+            rows = [*db.execute(plain.group_by(*by[:3])), *db.execute(coded.group_by(*by))]
+        return [StockTotal(*row) for row in rows]
+
+    def coming(self, host: str | None = None) -> list[ComingSlot]:
+        """Slots whose drives come back by themselves, by host and address."""
+        c = _SLOTS.c
+        query = sa.select(c.host, c.address, c.resource_class, c.state, c.model, c.entered_at)
+        query = query.where(c.state.in_(_COMING)).order_by(c.host, c.address)
+        if host is not None:
+            query = query.where(c.host == host)
+        with self._reading() as db:
+            return [ComingSlot(*row) for row in db.execute(query)]
+
+    def hosts_within(self, times: Sequence[datetime]) -> tuple[list[int], int]:
+        """How many registered hosts were heard since each of ``times``; and how many there are."""
+        heard = _heard()
+        counts = [sa.func.sum(sa.case((heard >= time, 1), else_=0)) for time in times]
+        with self._reading() as db:
+            *within, all_ = db.execute(sa.select(*counts, sa.func.count(_HOSTS.c.name))).one()
+        return [int(count or 0) for count in within], all_
+
+    def silent_and_needed(self, heard_after: datetime) -> int:
+        """Hosts not heard since ``heard_after``, on which a case or a slot on offer depends."""
+        needed = sa.select(_SLOTS.c.host).where(_SLOTS.c.state.in_(_WAITING)).distinct()
+        query = sa.select(sa.func.count(_HOSTS.c.name)).where(
+            _heard() < heard_after, _HOSTS.c.name.in_(needed)
+        )
+        with self._reading() as db:
+            return db.execute(query).scalar_one()
+
+    def duration_totals(self, edges: Sequence[float], after: int = 0) -> list[DurationTotal]:
+        """Cases by model, of the certificates that follow number ``after``."""
+        kinds = (_TIMES.c.erase_seconds, _TIMES.c.verify_seconds)
+        within = [_within(column, edge) for column in kinds for edge in edges]
+        query = (
+            sa.select(
+                _TIMES.c.model,
+                sa.func.count(),
+                *(sa.func.sum(column) for column in kinds),
+                sa.func.max(_TIMES.c.number),
+                *within,
+            )
+            .where(_TIMES.c.number > after)
+            .group_by(_TIMES.c.model)
+        )
+        half = 5 + len(edges)
+        with self._reading() as db:
+            rows = [tuple(row) for row in db.execute(query)]
+        return [
+            DurationTotal(
+                model=row[0],
+                cases=row[1],
+                erase=row[2],
+                verify=row[3],
+                erase_within=row[5:half],
+                verify_within=row[half:],
+                last=row[4],
+            )
+            for row in rows
+        ]
+
+    def last_durations(self, model: str, limit: int) -> list[CaseDuration]:
+        """The newest cases of a model, the newest first."""
+        query = sa.select(*_TIMES.c).where(_TIMES.c.model == model)
+        with self._reading() as db:
+            found = db.execute(query.order_by(_TIMES.c.number.desc()).limit(limit))
+            return [CaseDuration(*row) for row in found]
+
+    def refusal_totals(self) -> dict[str, int]:
+        """Refused messages by kind, each as often as it was refused."""
+        query = sa.select(_REFUSALS.c.kind, sa.func.sum(_REFUSALS.c.count))
+        with self._reading() as db:
+            return {row[0]: int(row[1]) for row in db.execute(query.group_by(_REFUSALS.c.kind))}
+
+    def chain_total(self) -> ChainTotal:
+        """How long the chain is."""
+        last = sa.select(_LINKS.c.number, _LINKS.c.created_at).order_by(_LINKS.c.number.desc())
+        with self._reading() as db:
+            count = db.execute(sa.select(sa.func.count(_LINKS.c.digest))).scalar_one()
+            end = db.execute(last.limit(1)).first()
+        return ChainTotal(count, end.number if end else 0, end.created_at if end else None)
+
+
+def note_duration(
+    db: sa.Connection, record: SlotRecord, number: int, verify: float | None, now: datetime
+) -> None:
+    """Within a transaction: what the case took that this certificate ends."""
+    if verify is None or record.identity is None:
+        return
+    ordered = db.execute(
+        sa.select(_HISTORY.c.at)
+        .where(
+            _HISTORY.c.slot_id == record.id,
+            _HISTORY.c.event == Event.ORDERED.value,
+            _HISTORY.c.generation == record.generation,
+        )
+        .order_by(_HISTORY.c.revision.desc())
+        .limit(1)
+    ).scalar()
+    if ordered is None:
+        return
+    whole = min(max((now - ordered).total_seconds(), 0.0), MAX_SECONDS)
+    # The host's own count, which cannot be longer than all of it.
+    read = min(max(verify, 0.0), whole)
+    db.execute(
+        sa.insert(_TIMES).values(
+            number=number,
+            model=storable(record.identity.model, NAME_LENGTH),
+            erase_seconds=whole - read,
+            verify_seconds=read,
+        )
+    )
+
+
+def _heard() -> sa.ColumnElement[Any]:
+    """When a host was heard last, or registered where it never was."""
+    return sa.func.coalesce(_HOSTS.c.heard_at, _HOSTS.c.registered_at, type_=models.UtcDateTime())
+
+
+def _within(column: sa.ColumnElement[float], edge: float) -> sa.ColumnElement[int]:
+    return sa.func.sum(sa.case((column <= edge, 1), else_=0))

@@ -1,0 +1,269 @@
+"""What every database must count, for capacity and metrics."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine.record import models
+from quarantine.record.engine import make_engine, writing
+from quarantine.record.facts import NewCertificate, SlotChanges, SlotRecord
+from quarantine.record.reasons import HoldCode
+from quarantine.record.states import Event, State
+from quarantine.record.store import Store
+from quarantine.record.totals import ComingSlot, FreeTotal, StockTotal
+from quarantine.rules import holds
+
+CLASS = "CUSTOM_NVME_I1"
+START = datetime(2026, 11, 24, 12, tzinfo=UTC)
+
+
+def drive(serial: str, model: str = "Model A") -> ControllerIdentity:
+    return ControllerIdentity(0x1AF4, 0x10, 0x1AF4, 0x1100, serial, model, "nqn.2026-11.test:1")
+
+
+@dataclass
+class Site:
+    """A record whose clock the test moves."""
+
+    store: Store
+    now: datetime = START
+
+    def later(self, seconds: float) -> datetime:
+        self.now += timedelta(seconds=seconds)
+        return self.now
+
+    def released(self, place: str, model: str = "Model A") -> SlotRecord:
+        record = self.store.enrol(
+            Slot.parse(place),
+            provider="11111111-1111-1111-1111-111111111111",
+            resource_class=CLASS,
+            in_use=False,
+            profile="p",
+            policy="purge",
+        )
+        return self.store.amend(record, SlotChanges(identity=drive(place, model)))
+
+    def erasing(self, place: str, model: str = "Model A") -> SlotRecord:
+        record = self.store.transition(self.released(place, model), Event.CUSTODY_TAKEN)
+        changes = SlotChanges(order_id=f"order of {place}", order_token="jws")
+        return self.store.transition(record, Event.ORDERED, changes=changes)
+
+    def certified(
+        self, place: str, model: str = "Model A", erase: float = 60, verify: float | None = 20
+    ) -> SlotRecord:
+        record = self.erasing(place, model)
+        self.later(erase + (verify or 0))
+        return self.certify(record, verify)
+
+    def certify(self, record: SlotRecord, verify: float | None) -> SlotRecord:
+        last, text = self.store.last_certificate(), f"{record.slot} {record.generation}"
+        made = NewCertificate(
+            f"token {text}",
+            hashlib.sha256(text.encode()).hexdigest(),
+            last.digest if last else "",
+            verify_seconds=verify,
+        )
+        return self.store.transition(record, Event.CERTIFIED, certificate=made)
+
+    def available(self, place: str, model: str = "Model A") -> SlotRecord:
+        return self.store.transition(self.certified(place, model), Event.RETURNED)
+
+
+class TotalsSuite:
+    """Counts are made by the database; the tests are the same for each."""
+
+    @pytest.fixture
+    def site(self, url: str) -> Iterator[Site]:
+        store = Store.open(url, clock=lambda: site.now)
+        site = Site(store)
+        yield site
+        store.close()
+
+    def test_slots_are_counted_by_state_code_and_model(self, site: Site) -> None:
+        site.released("a/0000:01:00.0")
+        site.later(5)
+        site.released("a/0000:02:00.0")
+        site.released("a/0000:03:00.0", "Model B")
+        held = site.store.hold(
+            site.released("b/0000:01:00.0"), holds.because(HoldCode.NO_SERIAL, "none")
+        )
+        assert {
+            (t.state, t.hold_code, t.model): (t.slots, t.oldest) for t in site.store.slot_totals()
+        } == {
+            ("released", None, "Model A"): (2, START),
+            ("released", None, "Model B"): (1, site.now),
+            ("held", "no-serial", "Model A"): (1, held.entered_at),
+        }
+
+    def test_a_slot_without_a_drive_has_no_model_and_a_hostile_one_is_stored(
+        self, site: Site
+    ) -> None:
+        record = site.released("a/0000:01:00.0", "\0\x07'; --\u00ff" + "\0" * 30)
+        (total,) = site.store.slot_totals()
+        assert total.model is not None
+        assert total.model.startswith("\\x00\x07'; --\u00ff\\x00")
+        assert len(total.model) <= 64
+        site.store.amend(record, SlotChanges(identity=None))
+        assert [t.model for t in site.store.slot_totals()] == [None]
+
+    def test_late_slots_are_those_that_came_before_their_models_time(self, site: Site) -> None:
+        site.erasing("a/0000:01:00.0")
+        site.erasing("a/0000:02:00.0", "Model B")
+        site.released("a/0000:03:00.0")
+        now = site.later(100)
+        site.erasing("a/0000:04:00.0")
+        ago = now - timedelta(seconds=50)
+        assert site.store.late({}, {}) == {}
+        assert site.store.late({(State.ERASING, "Model A"): ago}, {}) == {("erasing", "Model A"): 1}
+        found = site.store.late(
+            {(State.ERASING, "Model B"): START}, {State.ERASING: ago, State.RELEASED: ago}
+        )
+        assert found == {("erasing", "Model A"): 1, ("released", "Model A"): 1}
+
+    def test_free_drives_are_counted_by_what_a_host_has_of_them(self, site: Site) -> None:
+        key = PrivateKey.generate().public
+        site.store.register_host("silent", key, "incarnation-1")
+        for host in ("a", "b", "silent"):
+            site.available(f"{host}/0000:01:00.0")
+        site.available("c/0000:01:00.0")
+        site.available("c/0000:02:00.0")
+        since = site.later(100)
+        for host in ("a", "b", "c"):
+            site.store.register_host(host, PrivateKey.generate().public, "incarnation-1")
+        assert sorted(site.store.free_totals(since), key=str) == [
+            FreeTotal(CLASS, 1, False, 2),
+            FreeTotal(CLASS, 1, True, 1),
+            FreeTotal(CLASS, 2, False, 1),
+        ]
+
+    def test_a_free_drive_of_an_unregistered_host_is_silent(self, site: Site) -> None:
+        site.available("gone/0000:01:00.0")
+        assert site.store.free_totals(START) == [FreeTotal(CLASS, 1, True, 1)]
+
+    def test_the_stock_of_a_host(self, site: Site) -> None:
+        site.available("a/0000:01:00.0")
+        site.available("a/0000:02:00.0")
+        site.released("b/0000:01:00.0")
+        for number in (3, 4, 5, 6):
+            code = HoldCode.HEALTH if number % 2 else HoldCode.NO_SERIAL
+            record = site.released(f"a/0000:0{number}:00.0")
+            site.store.hold(record, holds.because(code, "why"))
+        mine = [
+            StockTotal("a", CLASS, "available", None, 2),
+            StockTotal("a", CLASS, "held", "health", 2),
+            StockTotal("a", CLASS, "held", "no-serial", 2),
+        ]
+        assert sorted(site.store.stock("a"), key=str) == mine
+        theirs = StockTotal("b", CLASS, "released", None, 1)
+        assert sorted(site.store.stock(), key=str) == [*mine, theirs]
+
+    def test_what_comes_back_by_itself(self, site: Site) -> None:
+        site.available("a/0000:01:00.0")
+        working = site.erasing("a/0000:02:00.0")
+        waiting = site.released("b/0000:01:00.0")
+        site.store.hold(site.released("b/0000:02:00.0"), holds.because(HoldCode.HEALTH, "why"))
+        mine = ComingSlot("a", "0000:02:00.0", CLASS, "erasing", "Model A", working.entered_at)
+        theirs = ComingSlot("b", "0000:01:00.0", CLASS, "released", "Model A", waiting.entered_at)
+        assert site.store.coming("a") == [mine]
+        assert site.store.coming() == [mine, theirs]
+
+    def test_hosts_by_when_they_were_heard(self, site: Site) -> None:
+        assert site.store.hosts_within([START]) == ([0], 0)
+        for host in ("a", "b"):
+            site.store.register_host(host, PrivateKey.generate().public, "incarnation-1")
+            site.later(10)
+        times = [START, START + timedelta(seconds=1), site.now]
+        assert site.store.hosts_within(times) == ([2, 1, 0], 2)
+
+    def test_a_silent_host_is_needed_where_a_case_or_an_offer_depends_on_it(
+        self, site: Site
+    ) -> None:
+        for host in ("works", "offers", "idle"):
+            site.store.register_host(host, PrivateKey.generate().public, "incarnation-1")
+        since = site.later(1)
+        site.erasing("works/0000:01:00.0")
+        site.erasing("works/0000:02:00.0")
+        site.available("offers/0000:01:00.0")
+        site.released("idle/0000:01:00.0")
+        assert site.store.silent_and_needed(START) == 0
+        assert site.store.silent_and_needed(since) == 2
+
+    def test_a_case_that_is_certified_leaves_what_it_took(self, site: Site) -> None:
+        site.certified("a/0000:01:00.0", erase=60, verify=20)
+        site.certified("a/0000:02:00.0", erase=100, verify=40)
+        site.certified("b/0000:01:00.0", "Model B", erase=7, verify=0)
+        site.certified("b/0000:02:00.0", verify=None)
+        times = site.store.last_durations("Model A", 10)
+        assert [(t.number, t.erase, t.verify) for t in times] == [(2, 100, 40), (1, 60, 20)]
+        assert [t.number for t in site.store.last_durations("Model A", 1)] == [2]
+        a, b = sorted(site.store.duration_totals([30, 60]), key=lambda total: total.model)
+        assert (a.model, a.cases, a.erase, a.verify, a.last) == ("Model A", 2, 160, 60, 2)
+        assert (a.erase_within, a.verify_within) == ((0, 1), (1, 2))
+        assert (b.model, b.cases, b.last, b.erase_within) == ("Model B", 1, 3, (1, 1))
+        (after,) = site.store.duration_totals([30, 60], after=1)[:1]
+        assert after.last in (2, 3)
+        assert site.store.duration_totals([30, 60], after=3) == []
+
+    def test_what_a_host_says_is_never_more_than_our_clock(self, site: Site) -> None:
+        record = site.erasing("a/0000:01:00.0")
+        site.later(50)
+        site.certify(record, 1e9)
+        (time,) = site.store.last_durations("Model A", 1)
+        assert (time.erase, time.verify) == (0, 50)
+
+    def test_a_clock_that_was_set_leaves_no_nonsense(self, site: Site) -> None:
+        record = site.erasing("a/0000:01:00.0")
+        site.later(-1000)
+        site.certify(record, 5)
+        record = site.erasing("a/0000:02:00.0")
+        site.later(1e9)
+        site.certify(record, 5)
+        new, old = site.store.last_durations("Model A", 2)
+        assert (old.erase, old.verify) == (0, 0)
+        assert (new.erase + new.verify, new.verify) == (30 * 86400, 5)
+
+    def test_only_the_last_order_of_this_case_counts(self, site: Site) -> None:
+        record = site.erasing("a/0000:01:00.0")
+        site.later(1000)
+        record = site.store.transition(record, Event.POSTPONED, reason="in use")
+        record = site.store.transition(
+            record, Event.ORDERED, changes=SlotChanges(order_id="again", order_token="jws")
+        )
+        site.later(30)
+        site.certify(record, 10)
+        (time,) = site.store.last_durations("Model A", 1)
+        assert (time.erase, time.verify) == (20, 10)
+
+    def test_refusals_are_counted_as_often_as_they_were_made(self, site: Site) -> None:
+        for host in ("a", "a", "b"):
+            site.store.record_refusal(kind="report", host=host, reason="r", digest="d", excerpt="e")
+        site.store.record_refusal(kind="hello", host="a", reason="r", digest="d", excerpt="e")
+        assert site.store.refusal_totals() == {"report": 3, "hello": 1}
+
+    def test_how_long_the_chain_is(self, site: Site) -> None:
+        empty = site.store.chain_total()
+        assert (empty.certificates, empty.position, empty.last_at) == (0, 0, None)
+        site.certified("a/0000:01:00.0")
+        site.certified("a/0000:02:00.0")
+        full = site.store.chain_total()
+        assert (full.certificates, full.position, full.last_at) == (2, 2, site.now)
+
+    def test_a_state_of_another_release_is_counted_under_its_own_name(
+        self, site: Site, url: str
+    ) -> None:
+        site.released("a/0000:01:00.0")
+        engine = make_engine(url)
+        with writing(engine) as db:
+            db.execute(sa.update(models.slots).values(state="dreaming", hold_code="of-a-sort"))
+        engine.dispose()
+        (total,) = site.store.slot_totals()
+        assert (total.state, total.hold_code) == ("dreaming", "of-a-sort")
+        assert [stock.state for stock in site.store.stock()] == ["dreaming"]

@@ -59,6 +59,7 @@ COMMANDS: Final = {
     "refusal list": "refusals:RefusalList",
     "upgrade check": "upgrades:UpgradeCheck",
     "upgrade check list": "upgrades:UpgradeCheckList",
+    "capacity show": "capacity:CapacityShow",
     "flavor list": "flavors:FlavorList",
     "flavor create": "flavors:FlavorCreate",
     "flavor config": "flavors:FlavorConfig",

@@ -64,7 +64,15 @@ def warn(words: str) -> None:
 
 def age(since: datetime) -> str:
     """How long ago, on our own clock: ``12s``, ``3m05s``, ``2h10m``, ``4d``."""
-    seconds = int((datetime.now(UTC) - since).total_seconds())
+    return _length(int((datetime.now(UTC) - since).total_seconds()))
+
+
+def until(at: datetime) -> str:
+    """In how long, likewise: ``in 3m05s``."""
+    return f"in {_length(max(int((at - datetime.now(UTC)).total_seconds()), 0))}"
+
+
+def _length(seconds: int) -> str:
     if seconds < 60:
         return f"{seconds}s"
     if seconds < 3600:

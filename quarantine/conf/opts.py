@@ -14,6 +14,7 @@ from oslo_config import cfg
 from eraser.protocol.errors import BadInputError as WireError
 from eraser.protocol.transport import options
 from eraser.protocol.transport.options import Options
+from quarantine.conf import capacity
 from quarantine.errors import BadInputError
 
 DEFAULT_FILE = Path("/etc/nvme-quarantine/nvme-quarantine.conf")
@@ -85,6 +86,7 @@ def _check_together(conf: cfg.ConfigOpts) -> None:
     if tsa is not None and not tsa.startswith(("http://", "https://")):
         raise ValueError(f"expected [evidence]tsa_url to begin with http(s)://, found {tsa!r}")
     _check_broker(conf.broker.url)
+    capacity.sold(conf.capacity.flavors)
     if erase.resend_after >= erase.order_seconds:
         raise ValueError(
             f"expected [erase]resend_after below order_seconds ({erase.order_seconds}), "

@@ -646,3 +646,20 @@ def test_attestations_are_read_strictly(conf: Path, tmp_path: Path) -> None:
     assert attestations.statement(known, "INTEL SSDPE", "VDV10131") == "AES-256"
     assert attestations.statement(known, "SAMSUNG", "VDV10131") == "AES-256"
     assert attestations.statement(known, "SAMSUNG", "GDC5902Q") == ""
+
+
+def test_capacity_is_shown_in_each_format(ready: Cli, conf: Path) -> None:
+    enrolled(conf).close()
+    code, out, _err = ready("capacity", "show")
+    assert code == 0
+    assert "i1-180" in out
+    assert "No drive is free" in out
+    code, out, _err = ready("capacity", "show", "i1-90", "-f", "json")
+    everywhere, host = json.loads(out)
+    assert (everywhere["host"], host["host"]) == ("", SLOT.host)
+    assert (host["flavor"], host["drives"], host["sellable"], host["coming"]) == ("i1-90", 2, 0, 1)
+    assert (host["returns"], host["next_at"]) == ([], None)
+    code, out, _err = ready("capacity", "show", "--host", SLOT.host, "-f", "csv", "-c", "flavor")
+    assert out.split() == ['"flavor"', '"i1-45"', '"i1-90"', '"i1-180"']
+    refused(ready("capacity", "show", "i2"), 2, "expected one of i1-45, i1-90, i1-180")
+    refused(ready("capacity", "show", "--host", "other"), 2, "expected a host with enrolled slots")

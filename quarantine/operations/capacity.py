@@ -1,0 +1,152 @@
+"""What can be sold now, what is missing, and what comes back when."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from quarantine.conf.capacity import SoldFlavor, sold
+from quarantine.errors import BadInputError
+from quarantine.operations.plane import Plane
+from quarantine.record.states import State
+from quarantine.record.store import Store
+from quarantine.record.totals import ComingSlot, StockTotal
+from quarantine.rules import capacity, holds, pace
+from quarantine.rules.capacity import Capacity as Capacity
+from quarantine.rules.capacity import HostStock
+from quarantine.rules.pace import Pace
+from quarantine.service.parts import Parts
+
+MODELS: Final = 200
+"""Of so many models it is looked up what their cases take: more than any cloud has."""
+
+
+def show(
+    plane: Plane, *, flavor: str | None = None, host: str | None = None
+) -> tuple[Capacity, ...]:
+    """Each flavor on all hosts, or on one; with ``flavor`` that one on all hosts, then on each of
+    them, the nearest to be sold first.
+
+    Raises ``BadInputError`` for a flavor that is not configured, and for a host without slots.
+    """
+    with plane.parts() as parts:
+        now = parts.doors.now()
+        stock = parts.store.stock(host)
+        if host is not None and not stock:
+            raise BadInputError(f"host {host}: expected a host with enrolled slots, found none")
+        asked = _asked(parts, flavor, {row.resource_class for row in stock})
+        stocks = _stocks(parts, stock, host, now)
+    found: list[Capacity] = []
+    for one in asked:
+        its = stocks.get(one.resource_class, ())
+        if host is None:
+            found.append(capacity.of_all(one, its, now))
+        if host is not None or flavor is not None:
+            found.extend(sorted((capacity.of_host(one, s, now) for s in its), key=_nearest))
+    return tuple(found)
+
+
+def pace_of(store: Store, model: str) -> Pace | None:
+    """What cases of a model take; None where none was certified yet."""
+    newest = store.last_durations(model, pace.SAMPLES)
+    return pace.pace([(case.erase, case.verify) for case in newest])
+
+
+def _asked(parts: Parts, name: str | None, classes: set[str]) -> list[SoldFlavor]:
+    flavors = sold(parts.conf.capacity.flavors)
+    chosen = [each for each in flavors if name in (None, each.name)]
+    if not chosen:
+        names = ", ".join(each.name for each in flavors)
+        raise BadInputError(f"flavor: expected one of {names} ([capacity]flavors), found {name!r}")
+    return [replace(each, resource_class=each.resource_class or only(classes)) for each in chosen]
+
+
+def only(classes: Iterable[str]) -> str:
+    """The one resource class that all slots have; empty where there are none.
+
+    Raises ``BadInputError`` where there are several.
+    """
+    found = sorted(classes)
+    if len(found) > 1:
+        raise BadInputError(
+            f"flavors: expected one resource class, found {', '.join(found)} enrolled; name each "
+            "flavor's in [capacity]flavors"
+        )
+    return found[0] if found else ""
+
+
+def _stocks(
+    parts: Parts, rows: Sequence[StockTotal], host: str | None, now: datetime
+) -> dict[str, list[HostStock]]:
+    """The hosts' stocks by resource class."""
+    store, after = parts.store, parts.conf.detection.silent_after
+    heard = store.last_heard()
+    coming = _coming(store, host, now)
+    gathered: dict[tuple[str, str], list[StockTotal]] = defaultdict(list)
+    for row in rows:
+        gathered[row.resource_class, row.host].append(row)
+    found: dict[str, list[HostStock]] = defaultdict(list)
+    for (resource_class, name), its in sorted(gathered.items()):
+        silent = silence(heard.get(name), now, after)
+        found[resource_class].append(
+            _stock(name, its, coming.get((resource_class, name), ()), silent)
+        )
+    return found
+
+
+def silence(heard: datetime | None, now: datetime, after: float) -> float | None:
+    """For how many seconds nothing was heard of a host, where that is more than ``after``; else 0;
+    None for one that is not registered."""
+    if heard is None:
+        return None
+    seconds = (now - heard).total_seconds()
+    return seconds if seconds > after else 0.0
+
+
+def _coming(
+    store: Store, host: str | None, now: datetime
+) -> Mapping[tuple[str, str], Sequence[datetime | None]]:
+    slots = store.coming(host)
+    models = sorted({slot.model for slot in slots if slot.model is not None})[:MODELS]
+    paces = {model: pace_of(store, model) for model in models}
+    found: dict[tuple[str, str], list[datetime | None]] = defaultdict(list)
+    for slot in slots:
+        at = _due(slot, paces.get(slot.model or ""), now)
+        found[slot.resource_class, slot.host].append(at)
+    return found
+
+
+def _due(slot: ComingSlot, known: Pace | None, now: datetime) -> datetime | None:
+    return pace.due(slot.state, slot.entered_at, now, known)
+
+
+def _stock(
+    host: str,
+    rows: Sequence[StockTotal],
+    coming: Sequence[datetime | None],
+    silent: float | None,
+) -> HostStock:
+    counts: dict[str, int] = defaultdict(int)
+    held: dict[str, int] = {}
+    for row in rows:
+        counts[row.state] += row.slots
+        if row.state == State.HELD:
+            held[row.hold_code or holds.OLDER] = row.slots
+    return HostStock(
+        host=host,
+        free=counts[State.AVAILABLE],
+        silent=silent,
+        in_use=counts[State.IN_USE],
+        coming=tuple(coming),
+        held=held,
+        retired=counts[State.RETIRED],
+        unknown=sum(count for state, count in counts.items() if state not in set(State)),
+    )
+
+
+def _nearest(one: Capacity) -> tuple[bool, float, int, str]:
+    at = one.next_at.timestamp() if one.next_at else float("inf")
+    return not one.sellable, at, one.missing, one.host

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Step
 from quarantine.errors import BadInputError, IllegalTransitionError, QuarantineError
+from quarantine.operations import capacity
 from quarantine.operations.plane import Plane
 from quarantine.record import lifecycle
 from quarantine.record.facts import HistoryRow as HistoryRow
@@ -17,7 +18,10 @@ from quarantine.record.reasons import HoldCode
 from quarantine.record.states import WAITING_FOR_PEOPLE, Custody, Event
 from quarantine.record.states import State as State
 from quarantine.record.store import Store
-from quarantine.rules import holds
+from quarantine.record.texts import NAME_LENGTH, storable
+from quarantine.rules import defences, holds, unsold
+from quarantine.rules.action import ServiceLimits
+from quarantine.rules.unsold import SaleFacts
 from quarantine.service import host_liveness
 from quarantine.service.parts import Parts
 
@@ -67,6 +71,8 @@ class SlotView:
     created_at: datetime
     remarks: str
     """What is wrong, why it is in its state, and what it waits for, each once."""
+    unsold: str
+    """Why it cannot be sold now, and what returns it; empty where it can."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ def find(
 def show(plane: Plane, slot: Slot) -> SlotView:
     """One slot. Raises ``BadInputError`` for one that is not enrolled."""
     with plane.parts() as parts:
-        return _views(parts, [known(parts.store, slot)])[0]
+        return _views(parts, [known(parts.store, slot)], closely=True)[0]
 
 
 def history(plane: Plane, slot: Slot) -> tuple[HistoryRow, ...]:
@@ -163,8 +169,9 @@ def known(store: Store, slot: Slot) -> SlotRecord:
     return record
 
 
-def view(record: SlotRecord, silence: str = "") -> SlotView:
-    """What people see of a record; ``silence`` is what is said of its host's."""
+def view(record: SlotRecord, silence: str = "", why: str = "") -> SlotView:
+    """What people see of a record; ``silence`` is what is said of its host's, ``why`` why it cannot
+    be sold."""
     drive, detail = record.identity, "; ".join(filter(None, (silence, record.detail)))
     alarm = f"ALARM: {record.alarm}" if record.alarm else ""
     return SlotView(
@@ -201,6 +208,7 @@ def view(record: SlotRecord, silence: str = "") -> SlotView:
         read_at=record.read_at,
         created_at=record.created_at,
         remarks="; ".join(dict.fromkeys(filter(None, (alarm, holds.said(record), detail)))),
+        unsold=why,
     )
 
 
@@ -214,16 +222,44 @@ def _ticket(record: SlotRecord) -> str:
     return f"sent at {record.ticket_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}, no receipt yet"
 
 
-def _views(parts: Parts, records: Collection[SlotRecord]) -> list[SlotView]:
+def _views(
+    parts: Parts, records: Collection[SlotRecord], *, closely: bool = False
+) -> list[SlotView]:
+    """``closely`` reads what the host's hello says, and what cases of the model take: for one."""
     heard, after, now = (
         parts.store.last_heard(),
         parts.conf.detection.silent_after,
         parts.doors.now(),
     )
-    return [
-        view(record, host_liveness.words(record, heard.get(record.slot.host), now, after))
-        for record in records
-    ]
+    views = []
+    for record in records:
+        at = heard.get(record.slot.host)
+        facts = SaleFacts(
+            state=record.state,
+            entered_at=record.entered_at,
+            reason=record.reason,
+            hold_code=record.hold_code,
+            consumer=record.consumer,
+            detail=record.detail,
+            silent=capacity.silence(at, now, after),
+            overdue=parts.conf.erase.overdue_after,
+        )
+        if closely:
+            facts = _closer(parts, record, facts)
+        silence = host_liveness.words(record, at, now, after)
+        views.append(view(record, silence, unsold.why(facts, now)))
+    return views
+
+
+def _closer(parts: Parts, record: SlotRecord, facts: SaleFacts) -> SaleFacts:
+    if record.state is State.CERTIFIED:
+        host = parts.store.host(record.slot.host)
+        limits = ServiceLimits.from_conf(parts.conf)
+        facts = replace(facts, unguarded=defences.weigh(record, host, limits).unguarded)
+    if record.identity is None:
+        return facts
+    model = storable(record.identity.model, NAME_LENGTH)
+    return replace(facts, pace=capacity.pace_of(parts.store, model))
 
 
 def _decide(
@@ -237,7 +273,8 @@ def _decide(
             assembly.reconciler.look(record.slot)
         except QuarantineError as error:
             unacted = str(error)
-        return SlotDecision(view(assembly.store.slot(record.slot) or record), unacted)
+        after = assembly.store.slot(record.slot) or record
+        return SlotDecision(_views(assembly, [after], closely=True)[0], unacted)
 
 
 def _require_step(record: SlotRecord, event: Event) -> None:

@@ -15,8 +15,10 @@ import pytest
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.errors import IllegalTransitionError
+from quarantine.doors import utc_now
+from quarantine.errors import BadInputError, IllegalTransitionError
 from quarantine.operations import (
+    capacity,
     certificates,
     documents,
     enrol,
@@ -32,8 +34,21 @@ from quarantine.operations import (
 from quarantine.operations.plane import Plane
 from quarantine.record.states import State
 from quarantine.record.store import Store
+from tests.unit.quarantine.totals_suite import Site
 
-MODULES = (certificates, documents, enrol, flavors, hosts, keys, ledger, refusals, schema, slots)
+MODULES = (
+    capacity,
+    certificates,
+    documents,
+    enrol,
+    flavors,
+    hosts,
+    keys,
+    ledger,
+    refusals,
+    schema,
+    slots,
+)
 SLOTS = [Slot("cmp1", f"0000:{bus:02x}:00.0") for bus in range(1, 9)]
 
 
@@ -138,3 +153,46 @@ def test_operations_are_typed_and_keep_nothing(module: ModuleType) -> None:
             assert value.__dataclass_params__.frozen, name  # type: ignore[attr-defined]
     held = [n for n, v in vars(module).items() if isinstance(v, list | dict) and n[:2] != "__"]
     assert [n for n in held if not n.isupper()] == []
+
+
+def test_capacity_by_flavor_and_by_host(plane: Plane) -> None:
+    """From the record as it is: each host by itself, and what a model's own cases tell."""
+    url = f"sqlite:///{plane.files[0].parent}/record.db"
+    (everywhere, *_others) = capacity.show(plane)
+    assert (everywhere.flavor, everywhere.host, everywhere.coming) == ("i1-45", "", len(SLOTS))
+    assert everywhere.says == (
+        "No drive is free. Nothing is heard of cmp1. 8 drives in quarantine for which there is no "
+        "time: 'slot show' says what it waits for."
+    )
+    site = Site(Store.open(url), utc_now())
+    site.store.register_host("cmp2", PrivateKey.generate().public, "incarnation-0001")
+    site.store._clock = lambda: site.now
+    for number in (1, 2):
+        site.available(f"cmp2/0000:0{number}:00.0")
+    site.now = utc_now()
+    site.erasing("cmp2/0000:03:00.0")
+    site.store.close()
+    with pytest.raises(BadInputError, match=r"found C, CUSTOM_NVME_I1 enrolled"):
+        capacity.show(plane)
+    with pytest.raises(BadInputError, match="i1-45, i1-90, i1-180"):
+        capacity.show(plane, flavor="i1-46")
+    with pytest.raises(BadInputError, match="with enrolled slots"):
+        capacity.show(plane, host="cmp3")
+    small, pair, big = capacity.show(plane, host="cmp2")
+    assert (small.sellable, pair.sellable, big.sellable, big.missing) == (2, 1, 0, 2)
+    assert small.next_at is not None
+    assert 0 < (small.next_at - utc_now()).total_seconds() <= 80
+    plane.files[0].write_text(
+        plane.files[0].read_text() + "[capacity]\nflavors = a:2:CUSTOM_NVME_I1, b:1:C\n"
+    )
+    found = capacity.show(plane, flavor="a")
+    assert [(one.host, one.sellable) for one in found] == [("", 1), ("cmp2", 1)]
+
+
+def test_a_slot_says_why_it_is_not_sold(plane: Plane) -> None:
+    assert slots.show(plane, SLOTS[0]).unsold == (
+        "The drive was let go and waits to be taken into quarantine; its host is not registered."
+    )
+    held = slots.hold(plane, SLOTS[0], reason="smells")
+    assert held.slot.unsold.startswith("Held (by-person): smells. To return it: ")
+    assert slots.find(plane)[0].unsold == held.slot.unsold

@@ -73,7 +73,7 @@ class Answers:
 
 def hold(host, address, *, timeout):
     ready = os.stat(host.path(f"/sys/bus/pci/devices/{{address}}/class")).st_mtime + {ready!r}
-    sysfs.wait_for(f"a live NVMe controller at {{address}}", timeout, lambda: time.time() >= ready)
+    host.wait_for(f"a live NVMe controller at {{address}}", timeout, lambda: time.time() >= ready)
     return Drive(address)
 
 os.fsync, look.hold, look.AdminReader = fsync, hold, Answers

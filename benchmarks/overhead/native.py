@@ -22,6 +22,7 @@ from eraser import cli
 from eraser.agent import memory
 from eraser.controller.passthru import IDENTIFY
 from eraser.controller.probe_process import Asker, ReadCommand
+from eraser.host.sysfs import Host
 
 _SIZE = 8 << 30
 _BLOCK = 4096
@@ -42,7 +43,7 @@ def _rollup(pid: int | str, field: str) -> int:
 
 def _asking(path: str) -> Asker:
     """A child as it asks a drive. A file is none: the child lives on with the kernel's refusal."""
-    asker = Asker(os.open(path, os.O_RDONLY))
+    asker = Asker(Host(), os.open(path, os.O_RDONLY))
     answer = asker.ask(ReadCommand(IDENTIFY, 0, 1, 0, 0, 4096, 5.0), 60.0)
     if answer is None or not answer.error:
         raise SystemExit(f"expected {path} to refuse a command, found {answer}")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from eraser.case import probes
 from eraser.case.entries import AttemptOver, CommandEntry, Intent, MethodDone, Sent
 from eraser.case.session import CaseSession
-from eraser.clock import utc_now
 from eraser.controller.passthru import passthru_argv, status_of
 from eraser.drive.inspect import described
 from eraser.erase import format as format_nvm
@@ -41,7 +38,7 @@ class Format:
         self.desk = desk
         self.place = place
         self.command = command
-        self.began = time.monotonic()
+        self.began = desk.clock.monotonic()
 
     def run(self) -> None:
         """To its result, whatever an earlier run left."""
@@ -71,6 +68,7 @@ class Format:
         desk.note(intent)
         desk.hold.drop()
         result = format_nvm.send(
+            desk.host,
             passthru_argv(
                 desk.host.nvme,
                 desk.controller.path,
@@ -106,17 +104,17 @@ class Format:
         """A Format that outlived its sender (FPI not 0) must end before the next one starts."""
         if self.desk.state.attempts.get(self.place, 0) == 0:
             return
-        deadline = time.monotonic() + self.desk.limits.format
+        deadline = self.desk.clock.monotonic() + self.desk.limits.format
         controller = self.desk.controller
         while any(
             namespace.format_progress & 0x7F
             for _nsid, namespace in described(controller, controller.active_namespaces())
         ):
-            if time.monotonic() >= deadline:
+            if self.desk.clock.monotonic() >= deadline:
                 raise DriveError("an earlier Format is not at its end (FPI); look at the drive")
             self.desk.tell(0.0, "an earlier Format is still running")
             self.desk.check_time()
-            time.sleep(self.desk.limits.poll)
+            self.desk.clock.sleep(self.desk.limits.poll)
 
     def _judge(self, intent: Intent, result: format_nvm.FormatResult) -> None:
         record = _record(result, self.command.nsid, self.command.cdw10)
@@ -151,7 +149,7 @@ class Format:
             changed=False,
             verdict=result,
             reason=reason,
-            seconds=round(time.monotonic() - self.began, 3),
-            ended_at=utc_now(),
+            seconds=round(self.desk.clock.monotonic() - self.began, 3),
+            ended_at=self.desk.clock.utc(),
         )
         self.desk.note(MethodDone(self.place, record, halt))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from eraser.case.entries import Changing, Sent
 from eraser.case.session import CaseSession
-from eraser.clock import utc_now
 from eraser.controller.passthru import message, passthru_argv, status_of
 from eraser.erase import format as detached
 from eraser.errors import BadInputError, DriveError
@@ -47,13 +46,14 @@ def change(
         status=None,
         exit_code=None,
         message=f"{note}: interrupted; its end is unknown",
-        started_at=utc_now(),
+        started_at=desk.clock.utc(),
         seconds=0.0,
         sent=send.rstrip(b"\0").hex(),
     )
     open_ = Changing(desk.state.changes + 1, note, unknown)
     desk.note(open_)
     result = detached.send(
+        desk.host,
         argv,
         desk.files.change_result(open_.number),
         lock=desk.lock.share(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 
 from eraser.case.entries import Drawn, Fingerprinted, Keyed, Planted, Seeded, Sent
 from eraser.case.session import CaseSession
@@ -62,7 +61,7 @@ def _sanitize_runs(desk: CaseSession) -> bool:
 
 def _take_all(desk: CaseSession) -> Fingerprinted:
     if not desk.state.probe_seed:
-        desk.note(Seeded(_seed()))
+        desk.note(Seeded(_seed(desk)))
     taken, missing = 0, list[str]()
     try:
         make_readable(desk)
@@ -94,7 +93,7 @@ def _take(desk: CaseSession, plan: VerifyPlan, namespace: NamespacePlan) -> tupl
             raise DriveError(f"given up after {prints.unreadable} blocks that cannot be read")
 
     try:
-        with BlockDevice(namespace.path, rescue=namespace.rescue) as device:
+        with desk.disk(namespace.path, rescue=namespace.rescue) as device:
             prints.take(device, plan.places(namespace), look)
     except DriveError as error:
         why = f"fingerprints of namespace {namespace.nsid}: {error}"
@@ -130,7 +129,7 @@ def _plant_one(desk: CaseSession, layout: NamespaceLayout) -> tuple[int, str, in
     if path is None:
         return 0, f"{where}: no block device", 0
     try:
-        with BlockDevice(path, writable=True) as device:
+        with desk.disk(path, writable=True) as device:
             canaries = canaries_of(desk, layout)
             found = canaries.plant(device, desk.tell)
             if found.planted:
@@ -150,7 +149,7 @@ def _deallocate(desk: CaseSession, device: BlockDevice, nsid: int, blocks: tuple
     except DriveError as error:
         desk.tell(0.0, str(error))  # they stay as they are
         return
-    travels = Namespace.of(nsid, found, desk.limits.command)
+    travels = Namespace.of(nsid, found, desk.limits.command, desk.host)
     each = BLOCK // travels.block_bytes
     ranges = [(block * each, each) for block in blocks if (block + 1) * BLOCK <= device.size]
     for at in range(0, len(ranges), RANGES):
@@ -181,7 +180,7 @@ def _key(desk: CaseSession) -> bytes:
     key = path.read_bytes() if path.exists() else b""
     if key and hashlib.sha256(key).hexdigest() == desk.state.key:
         return key
-    key = secrets.token_bytes(KEY_BYTES)
+    key = desk.host.chance(KEY_BYTES)
     replace_durably(path, key, 0o600)
     desk.note(Keyed(hashlib.sha256(key).hexdigest()))
     return key
@@ -232,9 +231,9 @@ def namespaces_to_read(desk: CaseSession, *, probes: bool) -> tuple[NamespacePla
     _key(desk)  # before anything asks whether probes stand: a lost key makes them void
     inspected = {layout.nsid: layout for layout in layouts(desk)}
     temporary = {layout.nsid for layout in desk.state.temporary}
-    namespaces, patience = [], Patience(desk.limits.ready)
+    namespaces, patience = [], Patience(desk.limits.ready, desk.clock)
     for nsid, path in sorted(desk.hold.paths.items()):
-        with BlockDevice(path) as device:
+        with desk.disk(path) as device:
             size = device.size
         known = inspected.get(nsid)
         namespaces.append(
@@ -248,7 +247,10 @@ def namespaces_to_read(desk: CaseSession, *, probes: bool) -> tuple[NamespacePla
                 _prints(desk, nsid) if probes and desk.state.kept(nsid) else None,
                 PassthroughReader(
                     Namespace.of(
-                        nsid, desk.controller.identify_namespace(nsid), desk.limits.command
+                        nsid,
+                        desk.controller.identify_namespace(nsid),
+                        desk.limits.command,
+                        desk.host,
                     ),
                     patience,
                 ),
@@ -285,8 +287,8 @@ def draw_seed(desk: CaseSession) -> None:
     answer well at just these.
     """
     if not desk.state.seed:
-        desk.note(Drawn(_seed()))
+        desk.note(Drawn(_seed(desk)))
 
 
-def _seed() -> str:
-    return secrets.token_hex(SEED_BYTES)
+def _seed(desk: CaseSession) -> str:
+    return desk.host.chance(SEED_BYTES).hex()

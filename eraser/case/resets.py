@@ -6,14 +6,12 @@ is proved again before anything is sent to it.
 
 from __future__ import annotations
 
-import time
-
 from eraser.case import subsystem
 from eraser.case.entries import Narrowed
 from eraser.case.session import CaseSession
 from eraser.controller import binding, resetmethod
 from eraser.errors import DriveError, InUseError
-from eraser.host.sysfs import Host, PciFunction, wait_for
+from eraser.host.sysfs import Host, PciFunction
 
 SETTLE = 1.0
 """Seconds from a reset of the subsystem to the first look: a slot that tells of its link takes the
@@ -139,7 +137,7 @@ def by_subsystem(desk: CaseSession) -> str:
     except DriveError as error:
         _reclaim(desk)
         return str(error)
-    time.sleep(SETTLE)
+    desk.clock.sleep(SETTLE)
     _find(desk)
     return ""
 
@@ -171,7 +169,7 @@ def _find(desk: CaseSession) -> None:
     address, ready = desk.request.slot.address, desk.limits.ready
     function = PciFunction(desk.host, address)
     try:
-        wait_for(f"a PCI function at {address}", ready, lambda: function.present)
+        desk.host.wait_for(f"a PCI function at {address}", ready, lambda: function.present)
         desk.rebind()
     except DriveError as error:
         asked = desk.policy.verification

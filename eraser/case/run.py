@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-import time
 from pathlib import Path
 
 from eraser import VERSION, build
@@ -32,7 +31,6 @@ from eraser.case.entries import Began, CommandEntry, Inspected, Planned, Resumed
 from eraser.case.report import AfterLook, Ending, assemble
 from eraser.case.session import CaseJournal, CaseSession, OnProgress, OutOfTimeError
 from eraser.case.state import CaseState
-from eraser.clock import utc_now
 from eraser.controller.lock import SlotLock
 from eraser.controller.nvme import Controller
 from eraser.drive import health
@@ -41,8 +39,8 @@ from eraser.drive.inspect import described, facts
 from eraser.drive.profile import compare
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
-from eraser.host import command
 from eraser.host.sysfs import AbsentError, Host, PciFunction
+from eraser.media.reader import BlockDevice, OpenDisk
 from eraser.ownership.model import SteadyTime
 from eraser.protocol.condition import Buffer
 from eraser.protocol.policy import Label
@@ -71,6 +69,7 @@ def run_case(
     on_progress: OnProgress,
     run_dir: Path = DEFAULT_RUN_DIR,
     anew: bool = False,
+    disk: OpenDisk = BlockDevice,
 ) -> EraseReport:
     """Carries the case to its end and returns the report, which is on the disk by then.
 
@@ -79,39 +78,44 @@ def run_case(
     with the drive ends in a report. Raises :class:`BusyError` where another process works on the
     slot, :class:`BadInputError` where the state directory cannot be written, ``OSError`` where
     the disk fails: the case then stays as it is, to be called again.
+
+    It reaches the machine by the doors of ``host``, and the drive's blocks by ``disk``.
     """
     lock = SlotLock(request.slot.address, run_dir)
-    _acquire(lock, files, request, on_progress)
+    _acquire(lock, files, request, host, on_progress)
     try:
         if anew and files.finished():
             files.clear()
-        return _locked(request, files, host, lock, on_progress)
+        return _locked(request, files, host, lock, on_progress, disk)
     finally:
         lock.release()
 
 
 def _acquire(
-    lock: SlotLock, files: CaseFiles, request: CaseRequest, on_progress: OnProgress
+    lock: SlotLock, files: CaseFiles, request: CaseRequest, host: Host, on_progress: OnProgress
 ) -> None:
     """Takes the lock; waits for a passing look, and for an orphaned Format of this very case."""
-    began = time.monotonic()
+    began = host.clock.monotonic()
     while True:
         try:
             lock.acquire()
             return
         except BusyError:
-            waited = time.monotonic() - began
+            waited = host.clock.monotonic() - began
             if waited >= _PASSING_SECONDS:
-                if not _orphaned_format(lock, files) or waited >= request.policy.limits.format:
+                if (
+                    not _orphaned_format(lock, files, host)
+                    or waited >= request.policy.limits.format
+                ):
                     raise
                 on_progress(Step.ERASE, 0.0, "a Format of an earlier run is still going")
-        time.sleep(_LOCK_POLL)
+        host.clock.sleep(_LOCK_POLL)
 
 
-def _orphaned_format(lock: SlotLock, files: CaseFiles) -> bool:
+def _orphaned_format(lock: SlotLock, files: CaseFiles, host: Host) -> bool:
     """The one that took the lock is dead, and its journal ends in an intent: a child is left."""
     try:
-        if _alive(int(lock.path.read_text())):
+        if _alive(host, int(lock.path.read_text())):
             return False
         state = CaseState.of(read(files.journal))
         return state.intent is not None or state.changing is not None
@@ -119,17 +123,22 @@ def _orphaned_format(lock: SlotLock, files: CaseFiles) -> bool:
         return False
 
 
-def _alive(pid: int) -> bool:
+def _alive(host: Host, pid: int) -> bool:
     """Whether a process runs; one that nobody has reaped yet (Z) does not (proc(5), stat)."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        stat = host.text(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError):
         return False
     return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 def _locked(
-    request: CaseRequest, files: CaseFiles, host: Host, lock: SlotLock, on_progress: OnProgress
+    request: CaseRequest,
+    files: CaseFiles,
+    host: Host,
+    lock: SlotLock,
+    on_progress: OnProgress,
+    disk: OpenDisk,
 ) -> EraseReport:
     report = files.report()
     if report is not None:
@@ -139,15 +148,17 @@ def _locked(
     try:
         book = _book(request, files, host)
     except JournalError as error:
-        return _end(request, files, CaseState(), Ending(Outcome.COMPLETED, str(error)), AfterLook())
-    desk = CaseSession(request, files, host, lock, book, on_progress)
+        return _end(
+            request, files, host, CaseState(), Ending(Outcome.COMPLETED, str(error)), AfterLook()
+        )
+    desk = CaseSession(request, files, host, lock, book, on_progress, disk)
     try:
         layout.settle(desk)
         resets.settle(desk)
         ending = _try(desk)
         with desk.step(Step.REPORT):
             after = _look_again(desk)
-        return _end(request, files, book.state, ending, after)
+        return _end(request, files, host, book.state, ending, after)
     finally:
         desk.close()
         book.close()
@@ -158,7 +169,7 @@ def _book(request: CaseRequest, files: CaseFiles, host: Host) -> CaseJournal:
     book = CaseJournal(files)
     began = book.state.began
     if began is not None and began.work == request.same_work:
-        book.note(Resumed(utc_now(), SteadyTime.now()))
+        book.note(Resumed(host.clock.utc(), SteadyTime.now(host)))
         return book
     # No journal, or one of other work (another policy): what stands beside it means nothing. A
     # sanitize that runs on from there is adopted by its command dword 10.
@@ -169,14 +180,19 @@ def _book(request: CaseRequest, files: CaseFiles, host: Host) -> CaseJournal:
     files.sweep()
     files.write_request(request)
     book = CaseJournal(files)
-    book.note(Began(request.same_work, utc_now(), time.time(), SteadyTime.now()))
+    book.note(Began(request.same_work, host.clock.utc(), host.clock.time(), SteadyTime.now(host)))
     return book
 
 
 def _end(
-    request: CaseRequest, files: CaseFiles, state: CaseState, ending: Ending, after: AfterLook
+    request: CaseRequest,
+    files: CaseFiles,
+    host: Host,
+    state: CaseState,
+    ending: Ending,
+    after: AfterLook,
 ) -> EraseReport:
-    report = assemble(request, state, ending, after, utc_now())
+    report = assemble(request, state, ending, after, host.clock.utc())
     files.write_report(report)
     duration_files.learn(files.state_dir, report)
     return report
@@ -336,7 +352,7 @@ def _media_errors_before(state: CaseState) -> int | None:
 def _tools(host: Host) -> dict[str, str]:
     """Versions of what did the work."""
     try:
-        said = command.run((host.nvme, "version"), timeout=_VERSION_SECONDS)
+        said = host.processes.run((host.nvme, "version"), timeout=_VERSION_SECONDS)
         nvme = said.stdout.decode("ascii", "replace").split("\n", 1)[0].strip()
     except DriveError as error:
         nvme = str(error)

@@ -6,7 +6,6 @@ A command whose end was not seen is decided from log 81h, never sent again blind
 from __future__ import annotations
 
 import base64
-import time
 
 from eraser.case import probes, unlock
 from eraser.case.entries import (
@@ -19,7 +18,6 @@ from eraser.case.entries import (
     Uprooted,
 )
 from eraser.case.session import CaseSession
-from eraser.clock import utc_now
 from eraser.controller.passthru import CommandError
 from eraser.controller.spec import SanitizeLog, SanitizeState
 from eraser.erase.plan import OPCODE_SANITIZE
@@ -100,14 +98,14 @@ def wait_for_another(desk: CaseSession, why: str) -> None:
             _leave_verification(desk)
             left = True
             continue
-        if over := dog.look(now.progress, time.monotonic()):
+        if over := dog.look(now.progress, desk.clock.monotonic()):
             where = ", in the Media Verification state" if now.verifying else ""
             raise DriveError(
                 f"waiting for another's sanitize (SCDW10 {now.cdw10:#x}){where}: {over}"
             )
         desk.tell(now.fraction, f"another's sanitize is running, {why}")
         desk.check_time()
-        time.sleep(desk.limits.poll)
+        desk.clock.sleep(desk.limits.poll)
 
 
 def _leave_verification(desk: CaseSession) -> None:
@@ -123,7 +121,7 @@ def _leave_verification(desk: CaseSession) -> None:
 
 
 def _watchdog(desk: CaseSession) -> Watchdog:
-    return Watchdog(time.monotonic(), desk.limits.sanitize, desk.limits.stuck)
+    return Watchdog(desk.clock.monotonic(), desk.limits.sanitize, desk.limits.stuck)
 
 
 def _patient_look(desk: CaseSession, dog: Watchdog) -> tuple[bytes, SanitizeLog]:
@@ -137,11 +135,11 @@ def _patient_look(desk: CaseSession, dog: Watchdog) -> tuple[bytes, SanitizeLog]
             return desk.sanitize_log()
         except CommandError as error:
             desk.controller.check_place()
-            if over := dog.still(time.monotonic()):
+            if over := dog.still(desk.clock.monotonic()):
                 raise DriveError(f"{error}; {over}") from error
             desk.check_time()
             desk.tell(0.0, f"waiting for an answer: {error}")
-        time.sleep(desk.limits.poll)
+        desk.clock.sleep(desk.limits.poll)
 
 
 def _text(raw: bytes) -> str:
@@ -155,7 +153,7 @@ class Sanitize:
         self.desk = desk
         self.place = place
         self.command = command
-        self.began = time.monotonic()
+        self.began = desk.clock.monotonic()
         self._attended = False
         """This run sent the command or saw it running: nobody else had the drive since."""
 
@@ -243,7 +241,7 @@ class Sanitize:
 
     def _watch(self, intent: Intent, *, settle: float = 0.0) -> None:
         """Polls log 81h until our sanitize has ended or patience is over."""
-        dog, began = _watchdog(self.desk), time.monotonic()
+        dog, began = _watchdog(self.desk), self.desk.clock.monotonic()
         row = self.desk.usual(self.command.method)
         dog.stuck = durations.patience(row, dog.stuck)
         known = durations.estimate(row)
@@ -253,17 +251,17 @@ class Sanitize:
             if found.standing is SanitizeStanding.RUNNING:
                 self._seen()
                 dog.allow(now.estimate)
-                if over := dog.look(now.progress, time.monotonic()):
+                if over := dog.look(now.progress, self.desk.clock.monotonic()):
                     self._done(intent, raw, Verdict.UNKNOWN, over, changed=True, halt=True)
                     return
                 self.desk.check_time()
                 self.desk.tell(now.fraction, self._eta(now, began, known))
             elif found.standing is SanitizeStanding.FOREIGN:
                 wait_for_another(self.desk, "after our command")
-            elif found.changed or time.monotonic() - began >= settle:
+            elif found.changed or self.desk.clock.monotonic() - began >= settle:
                 self._end(intent, raw, found)
                 return
-            time.sleep(min(self.desk.limits.poll, settle or self.desk.limits.poll))
+            self.desk.clock.sleep(min(self.desk.limits.poll, settle or self.desk.limits.poll))
 
     def _take(self, intent: Intent) -> None:
         raw, now = self.desk.sanitize_log()
@@ -275,7 +273,7 @@ class Sanitize:
 
     def _eta(self, now: SanitizeLog, began: float, known: durations.Estimate | None) -> str:
         name = self.command.method.value
-        left = durations.left(time.monotonic() - began, now.fraction, known)
+        left = durations.left(self.desk.clock.monotonic() - began, now.fraction, known)
         return f"{name}, {left}" if left else name
 
     def _end(self, intent: Intent, raw: bytes, found: Assessment) -> None:
@@ -332,8 +330,8 @@ class Sanitize:
             changed=changed,
             verdict=result,
             reason=reason,
-            seconds=round(time.monotonic() - self.began, 3),
-            ended_at=utc_now(),
+            seconds=round(self.desk.clock.monotonic() - self.began, 3),
+            ended_at=self.desk.clock.utc(),
         )
         self.desk.note(MethodDone(self.place, record, halt))
 

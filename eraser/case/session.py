@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Iterator
 
 from eraser.case.entries import Entry, Identified, Mapped, Revoked, Spent
@@ -18,6 +17,7 @@ from eraser.controller.unique import check_unique
 from eraser.errors import DriveError, EraserError, IdentityError, InUseError
 from eraser.host.idle import prove_idle
 from eraser.host.sysfs import Host
+from eraser.media.reader import BlockDevice, OpenDisk
 from eraser.ownership import revoke as ownership_revoke
 from eraser.ownership.model import SteadyTime
 from eraser.protocol.applied import Applied, apply
@@ -70,10 +70,14 @@ class CaseSession:
         lock: SlotLock,
         book: CaseJournal,
         on_progress: OnProgress,
+        disk: OpenDisk = BlockDevice,
     ) -> None:
         self.request = request
         self.files = files
         self.host = host
+        self.clock = host.clock
+        self.disk = disk
+        """Opens a namespace's block device."""
         self.lock = lock
         self.book = book
         self._on_progress = on_progress
@@ -81,7 +85,7 @@ class CaseSession:
         self._counted = 0.0
         self._controller: Controller | None = None
         self._hold: NamespaceHold | None = None
-        self._deadline = _deadline(request, book.state)
+        self._deadline = _deadline(request, book.state, host)
         self._usual: dict[Method, durations.ModelDurations | None] = {}
         self._applied = Applied.plain(request.policy)
 
@@ -136,7 +140,7 @@ class CaseSession:
     def step(self, step: Step, detail: str = "") -> Iterator[None]:
         """Names the step and counts its seconds, also where it ends in an error."""
         outer, self._step = self._step, step
-        began, before = time.monotonic(), self._counted
+        began, before = self.clock.monotonic(), self._counted
         self.tell(0.0, detail)
         try:
             yield
@@ -144,7 +148,7 @@ class CaseSession:
             self._step = outer
             # A step within a step counts for itself: the sum is the time of the case.
             inner = self._counted - before
-            own = max(0.0, time.monotonic() - began - inner)
+            own = max(0.0, self.clock.monotonic() - began - inner)
             self._counted += own
             self.note(Spent(step, round(own, 3)))
 
@@ -161,7 +165,7 @@ class CaseSession:
 
     def check_time(self) -> None:
         """Raises :class:`OutOfTimeError` when the order's time is over."""
-        if self._deadline is not None and time.monotonic() >= self._deadline:
+        if self._deadline is not None and self.clock.monotonic() >= self._deadline:
             raise OutOfTimeError(
                 f"expected to end within {self.request.seconds_allowed} s, found the time over; "
                 "order it again with more, or look at the drive"
@@ -169,7 +173,7 @@ class CaseSession:
 
     def out_of_time(self) -> bool:
         """The same as a question."""
-        return self._deadline is not None and time.monotonic() >= self._deadline
+        return self._deadline is not None and self.clock.monotonic() >= self._deadline
 
     def open(self, *, patience: float = PROBE_PATIENCE) -> None:
         """Proves the drive idle, opens it, knows it, and claims it for this run. ``patience`` in
@@ -331,7 +335,7 @@ class CaseSession:
             self._controller.close()
 
 
-def _deadline(request: CaseRequest, state: CaseState) -> float | None:
+def _deadline(request: CaseRequest, state: CaseState, host: Host) -> float | None:
     """When this run must end, on the monotonic clock.
 
     In one boot this machine's own steady clock tells how much was used, and of earlier boots what
@@ -340,7 +344,7 @@ def _deadline(request: CaseRequest, state: CaseState) -> float | None:
     """
     if not request.seconds_allowed:
         return None
-    now, used = SteadyTime.now(), state.used
+    now, used = SteadyTime.now(host), state.used
     if state.since is not None and now.same_boot(state.since):
         used += now.seconds - state.since.seconds
-    return time.monotonic() + max(0.0, request.seconds_allowed - used)
+    return host.clock.monotonic() + max(0.0, request.seconds_allowed - used)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 
 from eraser.case import visit
@@ -18,7 +17,6 @@ from eraser.case.probes import (
 )
 from eraser.case.sanitize import seal_lost, unwritten
 from eraser.case.session import CaseSession, OutOfTimeError
-from eraser.clock import utc_now
 from eraser.controller.spec import SmartLog
 from eraser.errors import BadInputError, DriveError
 from eraser.proof import statement
@@ -116,7 +114,7 @@ def verify(desk: CaseSession) -> None:
             desk.files.verify_state.unlink(missing_ok=True)
             desk.note(Again(again))
             return
-        said = statement.record(methods, evidence, utc_now())
+        said = statement.record(methods, evidence, desk.clock.utc())
         desk.note(Verified(said, word, reasons))
 
 
@@ -143,7 +141,7 @@ def _worst_last(methods: tuple[MethodRecord, ...]) -> tuple[MethodRecord, ...]:
 
 
 def _read(desk: CaseSession, plan: VerifyPlan) -> VerificationResult:
-    verifier = Verifier(plan)
+    verifier = Verifier(plan, desk.disk, desk.clock)
     _restore(desk, verifier)
     result = verifier.run(
         _checkpoints(desk, verifier), desk.out_of_time, lambda: _reset_again(desk, plan)
@@ -183,14 +181,14 @@ def _restore(desk: CaseSession, verifier: Verifier) -> None:
 
 
 def _checkpoints(desk: CaseSession, verifier: Verifier) -> Callable[[float, str], None]:
-    due = time.monotonic() + CHECKPOINT_SECONDS
+    due = desk.clock.monotonic() + CHECKPOINT_SECONDS
 
     def tick(fraction: float, detail: str) -> None:
         nonlocal due
         desk.tell(fraction, detail)
-        if time.monotonic() >= due:
+        if desk.clock.monotonic() >= due:
             replace_durably(desk.files.verify_state, codec.canonical(verifier.state()))
-            due = time.monotonic() + CHECKPOINT_SECONDS
+            due = desk.clock.monotonic() + CHECKPOINT_SECONDS
 
     return tick
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 from eraser.case import resets
@@ -22,7 +21,6 @@ from eraser.errors import DriveError
 from eraser.media.blocks import BLOCK
 from eraser.media.iocommand import Namespace
 from eraser.media.passread import Patience
-from eraser.media.reader import BlockDevice
 from eraser.proof.plan import NamespacePlan, VerifyPlan
 from eraser.proof.sampling import share
 from eraser.proof.visit import LARGE, CutOffError, Visitor
@@ -96,7 +94,7 @@ def between(desk: CaseSession, place: int) -> None:
             _leave(desk, undone)
             for name, way in ways:
                 _repeat(desk, undone, name, way)
-            time.sleep(PAUSE)
+            desk.clock.sleep(PAUSE)
             _ask(desk)
             desk.recheck()
             acts += _visit(desk, _probes(desk), _read_and_write, undone, writable=True)
@@ -145,7 +143,7 @@ def after(desk: CaseSession, plan: VerifyPlan) -> None:
     if state.reset is None or not state.reset.announced:
         undone.append(SHUTDOWN)
     _ask(desk)
-    time.sleep(PAUSE)
+    desk.clock.sleep(PAUSE)
     pools = {namespace: plan.again(namespace) for namespace in plan.namespaces}
     acts = _visit(desk, pools, Visitor.read, undone)
     place = len(state.steps)
@@ -166,17 +164,18 @@ def _visit(
         desk.check_time()
         try:
             found = desk.controller.identify_namespace(namespace.nsid)
-            travels = Namespace.of(namespace.nsid, found, desk.limits.command)
-            with BlockDevice(namespace.path, writable=writable) as device:
+            travels = Namespace.of(namespace.nsid, found, desk.limits.command, desk.host)
+            with desk.disk(namespace.path, writable=writable) as device:
                 visitor = Visitor(
                     device,
                     travels,
-                    Patience(desk.limits.ready),
+                    Patience(desk.limits.ready, desk.clock),
                     namespace.canaries,
                     namespace.fingerprints,
                     pool,
                     share(desk.policy.verification.visit, namespace.blocks, total),
                     large=_largest(desk, namespace.path, travels),
+                    host=desk.host,
                 )
                 try:
                     play(visitor)

@@ -167,7 +167,7 @@ def _compare(
             f"expected to read every namespace, found no block device of {missing}; see the "
             "kernel's log"
         )
-    patience = Patience(limits.ready)
+    patience = Patience(limits.ready, controller.host.clock)
     plan = VerifyPlan(
         VerificationMode.FULL if full else claim.done,
         bytes.fromhex(claim.seed),
@@ -178,7 +178,9 @@ def _compare(
                 nsid,
                 paths[nsid],
                 namespace.size,
-                rescue=PassthroughReader(Namespace.of(nsid, namespace, limits.command), patience),
+                rescue=PassthroughReader(
+                    Namespace.of(nsid, namespace, limits.command, controller.host), patience
+                ),
             )
             for nsid, namespace in sorted(namespaces.items())
         ),

@@ -7,9 +7,7 @@ commands is what this answers, byte for byte; nothing that changes a drive passe
 from __future__ import annotations
 
 import array
-import fcntl
 import struct
-import time
 
 from eraser.controller import spec
 from eraser.controller.passthru import (
@@ -24,6 +22,7 @@ from eraser.controller.passthru import (
     means_later,
 )
 from eraser.errors import DriveError
+from eraser.host.sysfs import Host
 
 _ADMIN_CMD = 0xC0484E41
 """NVME_IOCTL_ADMIN_CMD: _IOWR('N', 0x41, struct nvme_passthru_cmd) (linux/nvme_ioctl.h)."""
@@ -39,9 +38,10 @@ _PAUSE = 0.1
 class AdminReader:
     """Reads through an open descriptor of /dev/nvmeN."""
 
-    def __init__(self, descriptor: int, address: str, timeout: float) -> None:
+    def __init__(self, host: Host, descriptor: int, address: str, timeout: float) -> None:
         """``timeout`` in seconds is the kernel's, for each command; it resets the controller of a
         drive that does not answer within."""
+        self._host = host
         self._descriptor = descriptor
         self._address = address
         self._timeout = timeout
@@ -74,7 +74,13 @@ class AdminReader:
             raise DriveError(f"{self._address}: expected a reading command, found {opcode:#04x}")
         try:
             status, _result, data = submit(
-                self._descriptor, opcode, length, nsid=nsid, cdw10=cdw10, timeout=self._timeout
+                self._host,
+                self._descriptor,
+                opcode,
+                length,
+                nsid=nsid,
+                cdw10=cdw10,
+                timeout=self._timeout,
             )
         except OSError as error:
             raise DriveError(
@@ -89,6 +95,7 @@ class AdminReader:
 
 
 def submit(
+    host: Host,
     descriptor: int,
     opcode: int,
     length: int,
@@ -106,7 +113,7 @@ def submit(
     """
     data = array.array("B", bytes(length))
     place = data.buffer_info()[0] if length else 0
-    left, deadline = timeout, time.monotonic() + timeout
+    left, deadline = timeout, host.clock.monotonic() + timeout
     while True:
         command = bytearray(
             _COMMAND.pack(
@@ -114,8 +121,8 @@ def submit(
                 max(1, int(left * 1000)), 0,
             )
         )  # fmt: skip
-        status = fcntl.ioctl(descriptor, _ADMIN_CMD, command, True)
-        left = deadline - time.monotonic() - _PAUSE
+        status = host.devices.ioctl(descriptor, _ADMIN_CMD, command)
+        left = deadline - host.clock.monotonic() - _PAUSE
         if not means_later(status) or left <= 0:
             return status & STATUS_MASK, _COMMAND.unpack(command)[-1], data.tobytes()
-        time.sleep(_PAUSE)
+        host.clock.sleep(_PAUSE)

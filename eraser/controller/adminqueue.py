@@ -6,9 +6,7 @@ nvme-cli sends them; those that only read go by ioctl where there is an :class:`
 from __future__ import annotations
 
 import os
-import time
 
-from eraser.clock import utc_now
 from eraser.controller.passthru import (
     LATER_PAUSE,
     READS,
@@ -20,7 +18,8 @@ from eraser.controller.passthru import (
     success,
 )
 from eraser.controller.probe_process import ASKS, Asker, ReadCommand
-from eraser.host import command
+from eraser.host.command import Completed
+from eraser.host.sysfs import Host
 from eraser.protocol.report import CommandRecord
 
 EXIT_GRACE = 10.0
@@ -31,8 +30,8 @@ resets the controller at that timeout, and only then does the call return."""
 class AdminQueue:
     """Sends to ``path`` and keeps the records."""
 
-    def __init__(self, program: str, address: str, path: str, *, timeout: float) -> None:
-        self.program = program
+    def __init__(self, machine: Host, address: str, path: str, *, timeout: float) -> None:
+        self._machine = machine
         self.address = address
         self.path = path
         self.timeout = timeout
@@ -73,7 +72,7 @@ class AdminQueue:
             question = ReadCommand(opcode, nsid, cdw10, cdw11, cdw12, data_len, timeout)
             return self._ask(self.asker, question, note)
         argv = passthru_argv(
-            self.program,
+            self._machine.nvme,
             io or self.path,
             opcode,
             nsid=nsid,
@@ -103,17 +102,21 @@ class AdminQueue:
         self._remember(record)
         return record, done.stdout if record.status == 0 else b""
 
-    def _run(self, argv: tuple[str, ...], timeout: float, send: bytes) -> command.Completed:
+    def _run(self, argv: tuple[str, ...], timeout: float, send: bytes) -> Completed:
         """A drive that says "later" has done nothing: it is asked again within ``timeout``."""
-        deadline = time.monotonic() + timeout
+        clock = self._machine.clock
+        deadline = clock.monotonic() + timeout
         while True:
-            done = command.run(argv, timeout=timeout + EXIT_GRACE, stdin=send or None)
-            if not said_later(done.stderr) or time.monotonic() >= deadline:
+            done = self._machine.processes.run(
+                argv, timeout=timeout + EXIT_GRACE, stdin=send or None
+            )
+            if not said_later(done.stderr) or clock.monotonic() >= deadline:
                 return done
-            time.sleep(LATER_PAUSE)
+            clock.sleep(LATER_PAUSE)
 
     def _ask(self, asker: Asker, question: ReadCommand, note: str) -> tuple[CommandRecord, bytes]:
-        started_at, began = utc_now(), time.monotonic()
+        clock = self._machine.clock
+        started_at, began = clock.utc(), clock.monotonic()
         answer = asker.ask(question, question.timeout + EXIT_GRACE)
         if answer is None:
             exit_code, status, said = None, None, "no answer"
@@ -132,7 +135,7 @@ class AdminQueue:
             exit_code=exit_code,
             message=message(note, said),
             started_at=started_at,
-            seconds=round(time.monotonic() - began, 6),
+            seconds=round(clock.monotonic() - began, 6),
             cdw11=question.cdw11,
             cdw12=question.cdw12,
         )

@@ -9,9 +9,8 @@ from pathlib import Path
 from eraser.controller import registers
 from eraser.controller.registers import Registers
 from eraser.errors import DriveError
-from eraser.host import command
 from eraser.host.idle import prove_idle
-from eraser.host.sysfs import AbsentError, Host, PciFunction, wait_for
+from eraser.host.sysfs import AbsentError, Host, PciFunction
 
 NVME = "nvme"
 
@@ -40,7 +39,7 @@ def ensure_nvme_driver(host: Host, address: str, *, timeout: float) -> bool:
         _write(host, "/sys/bus/pci/drivers_probe", function.address)
         if function.driver != NVME:
             _write(host, f"/sys/bus/pci/drivers/{NVME}/bind", function.address)
-    wait_for(
+    host.wait_for(
         f"a live NVMe controller at {function.address}",
         timeout,
         lambda: any(function.state(name) == "live" for name in function.controllers),
@@ -88,7 +87,7 @@ def find_again(host: Host, address: str, *, timeout: float) -> None:
     if function.present:
         write_by_child(function, f"{function.directory}/remove", timeout, b"1")
     write_by_child(function, above if above.exists() else "/sys/bus/pci/rescan", timeout, b"1")
-    wait_for(f"a PCI function at {address}", timeout, lambda: function.present)
+    host.wait_for(f"a PCI function at {address}", timeout, lambda: function.present)
 
 
 def write_by_child(
@@ -100,7 +99,7 @@ def write_by_child(
     Raises :class:`DriveError` where there is no end to it within ``timeout`` seconds.
     """
     where = path if isinstance(path, Path) else function.host.path(path)
-    done = command.run(
+    done = function.host.processes.run(
         ("tee", str(where)), timeout=timeout, stdin=text or function.address.encode()
     )
     if done.exit_code is None:

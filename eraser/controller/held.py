@@ -12,7 +12,7 @@ from typing import Self
 
 from eraser.controller import spec
 from eraser.errors import DriveError
-from eraser.host.sysfs import AbsentError, Host, Node, PciFunction, numbers, open_node, wait_for
+from eraser.host.sysfs import AbsentError, Host, Node, PciFunction, numbers, open_node
 from eraser.protocol.identity import ControllerIdentity
 
 
@@ -138,7 +138,7 @@ def hold(host: Host, address: str, *, timeout: float) -> HeldController:
             f"{function.driver or 'no driver' if function.present else 'no PCI function'}; "
             "is the drive in its slot and on the nvme driver?"
         )
-    wait_for(
+    host.wait_for(
         f"a live NVMe controller at {function.address}",
         timeout,
         lambda: any(function.state(name) == "live" for name in function.controllers),

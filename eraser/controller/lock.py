@@ -6,7 +6,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -157,14 +156,14 @@ class NamespaceHold:
         return self
 
     def _claim(self, path: str, node: sysfs.Node) -> int:
-        deadline = time.monotonic() + self.patience
+        deadline = self._controller.host.clock.monotonic() + self.patience
         while True:
             try:
                 return exclusive(self._controller.host, node, writable=self._writable)
             except OSError as error:
                 busy = error.errno in (errno.EBUSY, errno.EAGAIN)
-                if busy and time.monotonic() < deadline:
-                    time.sleep(sysfs.POLL)
+                if busy and self._controller.host.clock.monotonic() < deadline:
+                    self._controller.host.clock.sleep(sysfs.POLL)
                     continue
                 if busy:
                     raise InUseError(

@@ -28,8 +28,7 @@ from eraser.controller.passthru import (
 )
 from eraser.controller.probe_process import Asker
 from eraser.errors import DriveError
-from eraser.host import command
-from eraser.host.sysfs import Host, Node, numbers, wait_for
+from eraser.host.sysfs import Host, Node, numbers
 from eraser.protocol.condition import Buffer
 from eraser.protocol.identity import ControllerIdentity
 
@@ -44,7 +43,7 @@ class Controller(HeldController, AdminQueue):
     def __init__(self, held: HeldController, *, command_timeout: float) -> None:
         """Takes over what is held; ``command_timeout`` in seconds is for an ordinary command."""
         HeldController.__init__(self, held.function, held.name, held.take())
-        AdminQueue.__init__(self, held.host.nvme, held.address, held.path, timeout=command_timeout)
+        AdminQueue.__init__(self, held.host, held.address, held.path, timeout=command_timeout)
 
     @property
     def pids(self) -> frozenset[int]:
@@ -239,7 +238,7 @@ class Controller(HeldController, AdminQueue):
         if not path.exists():
             return False
         # By a child: a write that is stuck in the kernel must not keep us.
-        done = command.run(("tee", str(path)), timeout=timeout, stdin=b"1")
+        done = self.host.processes.run(("tee", str(path)), timeout=timeout, stdin=b"1")
         if done.exit_code is None:
             raise DriveError(
                 f"{self.address}: expected the function to be reset within {timeout:g} s, found no "
@@ -256,7 +255,7 @@ class Controller(HeldController, AdminQueue):
 
     def _driver_call(self, verb: str, timeout: float) -> None:
         self.check_place()
-        done = command.run((self.host.nvme, verb, self.path), timeout=timeout)
+        done = self.host.processes.run((self.host.nvme, verb, self.path), timeout=timeout)
         if done.exit_code != 0:
             raise DriveError(
                 f"{self.address}: expected 'nvme {verb}' to succeed, found "
@@ -268,14 +267,14 @@ class Controller(HeldController, AdminQueue):
 
         Raises :class:`DriveError` after ``timeout`` seconds.
         """
-        wait_for(
+        self.host.wait_for(
             f"controller {self.name} at {self.address} to be live",
             timeout,
             lambda: self.state == "live",
         )
         if namespaces:
             active = set(self.active_namespaces())
-            wait_for(
+            self.host.wait_for(
                 f"block devices of namespaces {sorted(active)} at {self.address}",
                 timeout,
                 lambda: active <= self._visible(),
@@ -288,7 +287,7 @@ class Controller(HeldController, AdminQueue):
         """
         self.wait_live(timeout)
         active = set(self.active_namespaces())
-        wait_for(
+        self.host.wait_for(
             f"no other block devices than of namespaces {sorted(active)} at {self.address}",
             timeout,
             lambda: self._visible() == active,
@@ -344,5 +343,5 @@ def open_controller(
     """
     controller = Controller(hold(host, address, timeout=timeout), command_timeout=command_timeout)
     if by_ioctl:
-        controller.asker = Asker(controller.descriptor)
+        controller.asker = Asker(host, controller.descriptor)
     return controller

@@ -8,16 +8,14 @@ no lock of ours, and the next command has another child.
 from __future__ import annotations
 
 import errno
-import os
-import socket
 import struct
 from dataclasses import dataclass
 
 from eraser.controller.adminioctl import submit
 from eraser.controller.passthru import GET_FEATURES, GET_LOG_PAGE, IDENTIFY
 from eraser.errors import DriveError
-from eraser.host.command import KILL_GRACE
-from eraser.host.forked_child import alone, end
+from eraser.host.answerer import Answerer
+from eraser.host.sysfs import Host
 
 ASKS = frozenset({IDENTIFY, GET_LOG_PAGE, GET_FEATURES})
 """The opcodes that it takes: nothing that changes a drive, or that a drive may be slow with."""
@@ -56,16 +54,16 @@ class Answer:
 class Asker:
     """Asks one controller through a child that has nothing but its descriptor."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, host: Host, descriptor: int) -> None:
         """``descriptor`` of /dev/nvmeN, which stays the caller's. No thread may run yet."""
+        self._host = host
         self._descriptor = descriptor
-        self._child = 0
-        self._pipe: socket.socket | None = None
+        self._child: Answerer | None = None
 
     @property
     def pid(self) -> int:
         """The child's, which has the controller open; 0 where there is none."""
-        return self._child
+        return 0 if self._child is None else self._child.pid
 
     def ask(self, question: ReadCommand, patience: float) -> Answer | None:
         """What the drive answers; None where nothing comes within ``patience`` seconds.
@@ -74,48 +72,25 @@ class Asker:
         """
         if question.opcode not in ASKS:
             raise DriveError(f"expected a reading command, found {question.opcode:#04x}")
-        if self._pipe is None:
-            self._pipe = self._start()
-        self._pipe.settimeout(patience)
-        try:
-            self._pipe.send(_QUESTION.pack(*vars(question).values()))
-            said = self._pipe.recv(_ANSWER.size + question.length)
-        except OSError:
-            said = b""
+        if self._child is None:
+            self._child = self._host.processes.answerer(
+                self._answer, self._descriptor, _QUESTION.size
+            )
+        asked = _QUESTION.pack(*vars(question).values())
+        said = self._child.ask(asked, _ANSWER.size + question.length, patience)
         if len(said) < _ANSWER.size:
             self.close()
             return None
         error, status, result = _ANSWER.unpack_from(said)
         return Answer(error, status, result, said[_ANSWER.size :])
 
-    def _start(self) -> socket.socket:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._child = os.fork()
-        if self._child:
-            theirs.close()
-            return ours
-        try:
-            alone(theirs.fileno(), self._descriptor)
-            _serve(theirs, self._descriptor)
-        finally:
-            os._exit(0)
-
-    def close(self) -> None:
-        """Ends the child, or leaves one behind that is stuck: it dies when it gets out."""
-        if self._pipe is not None:
-            self._pipe.close()
-            self._pipe = None
-            end(self._child, KILL_GRACE)
-            self._child = 0
-
-
-def _serve(pipe: socket.socket, descriptor: int) -> None:
-    """Answers until whoever asks has gone."""
-    while said := pipe.recv(_QUESTION.size):
-        opcode, nsid, cdw10, cdw11, cdw12, length, timeout = _QUESTION.unpack(said)
+    def _answer(self, question: bytes) -> bytes:
+        """In the child."""
+        opcode, nsid, cdw10, cdw11, cdw12, length, timeout = _QUESTION.unpack(question)
         try:
             status, result, data = submit(
-                descriptor,
+                self._host,
+                self._descriptor,
                 opcode,
                 length,
                 nsid=nsid,
@@ -125,6 +100,11 @@ def _serve(pipe: socket.socket, descriptor: int) -> None:
                 timeout=timeout,
             )
         except OSError as error:
-            pipe.send(_ANSWER.pack(error.errno or errno.EIO, 0, 0))
-            continue
-        pipe.send(_ANSWER.pack(0, status, result) + (b"" if status else data))
+            return _ANSWER.pack(error.errno or errno.EIO, 0, 0)
+        return _ANSWER.pack(0, status, result) + (b"" if status else data)
+
+    def close(self) -> None:
+        """Ends the child, or leaves one behind that is stuck: it dies when it gets out."""
+        if self._child is not None:
+            self._child.close()
+            self._child = None

@@ -10,17 +10,14 @@ nvme-cli 2.5, and the kernel's own admin timeout resets the controller in mid-er
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.clock import utc_now
 from eraser.controller.passthru import LATER_PAUSE, said_later
 from eraser.errors import BadInputError, DriveError
-from eraser.host.command import Completed, run
+from eraser.host.command import Completed
+from eraser.host.sysfs import Host
 from eraser.protocol import codec
 from eraser.state.journal import replace_durably
 
@@ -55,6 +52,7 @@ def read_result(path: Path) -> FormatResult | None:
 
 
 def send(
+    host: Host,
     argv: tuple[str, ...],
     result: Path,
     *,
@@ -68,15 +66,16 @@ def send(
 
     A drive that says "later" has done nothing: it is asked again for ``ready`` seconds.
     """
-    deadline = time.monotonic() + ready
+    deadline = host.clock.monotonic() + ready
     while True:
-        found = _send(argv, result, lock, timeout, tick, stdin)
-        if found is None or not said_later(found.stderr) or time.monotonic() >= deadline:
+        found = _send(host, argv, result, lock, timeout, tick, stdin)
+        if found is None or not said_later(found.stderr) or host.clock.monotonic() >= deadline:
             return found
-        time.sleep(LATER_PAUSE)
+        host.clock.sleep(LATER_PAUSE)
 
 
 def _send(
+    host: Host,
     argv: tuple[str, ...],
     result: Path,
     lock: int,
@@ -91,50 +90,26 @@ def _send(
     ``timeout`` it is left alone and keeps the lock: the command may still be running.
     """
     result.unlink(missing_ok=True)
-    child = _fork(argv, result, lock, timeout + GRACE, stdin)
-    began, pause = time.monotonic(), _FIRST_POLL
-    while True:
-        pid, _status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            break
-        seconds = time.monotonic() - began
+
+    def command() -> None:
+        limit, sent = timeout + GRACE, stdin or None
+        _write(host.processes.run(argv, timeout=limit, stdin=sent, pass_fds=(lock,)), result)
+
+    ended, clock = host.processes.outlive(command, lock), host.clock
+    began, pause = clock.monotonic(), _FIRST_POLL
+    while not ended():
+        seconds = clock.monotonic() - began
         if seconds > timeout + 2 * GRACE:
             return None
         tick(seconds)
-        time.sleep(pause)
+        clock.sleep(pause)
         pause = min(2 * pause, _POLL)
     try:
         return read_result(result) or FormatResult(
-            argv, None, "its sender died without a word", utc_now(), time.monotonic() - began
+            argv, None, "its sender died without a word", clock.utc(), clock.monotonic() - began
         )
     except BadInputError as error:
         raise DriveError(f"format: {error}; its end is unknown") from error
-
-
-def _fork(argv: tuple[str, ...], result: Path, lock: int, timeout: float, stdin: bytes) -> int:
-    child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        _be_alone(lock)
-        _write(run(argv, timeout=timeout, stdin=stdin or None, pass_fds=(lock,)), result)
-        code = 0
-    finally:
-        # Never back into the parent's code: its journal and progress are not ours.
-        os._exit(code)
-
-
-def _be_alone(lock: int) -> None:
-    """An own session, deaf to the terminal, with no descriptor of the parent's but the lock."""
-    os.setsid()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    null = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(null, standard)
-    os.closerange(3, lock)
-    os.closerange(lock + 1, min(os.sysconf("SC_OPEN_MAX"), 1 << 20))
 
 
 def _write(finished: Completed, result: Path) -> None:

@@ -122,7 +122,9 @@ def _check(
                 # What can never be good again is told with the next hello, and erased again.
                 book.write(_voided(book.book, refusals))
                 raise refused(starting, " | ".join(map(str, refusals)))
-            book.write(rules.consume(book.book, admissions, starting, SteadyTime.now(), utc_now()))
+            book.write(
+                rules.consume(book.book, admissions, starting, SteadyTime.now(host), utc_now())
+            )
     return StartPassed(starting.name, admissions)
 
 

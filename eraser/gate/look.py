@@ -8,19 +8,14 @@ up. It holds nothing of ours: no lock, no pipe of libvirt's.
 from __future__ import annotations
 
 import dataclasses
-import os
-import select
-import signal
-import time
+import functools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from eraser.controller import unique
 from eraser.controller.adminioctl import AdminReader
 from eraser.controller.held import hold
 from eraser.controller.spec import SanitizeLog, SmartLog
 from eraser.errors import BadInputError, DriveError, EraserError, IdentityError
-from eraser.host.forked_child import alone
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership.facts import DriveSeen
 from eraser.protocol import codec
@@ -29,19 +24,6 @@ from eraser.protocol.ticket import Counters
 COMMAND_SECONDS = 4.0
 """For one reading command to a drive that is ready: it answers in milliseconds. Longer than the 3 s
 after which some kernels send a drive's slow admin command anew."""
-
-_CHUNK = 1 << 16
-
-
-@dataclass
-class _Child:
-    """Reads one drive."""
-
-    address: str
-    pid: int
-    pipe: int
-    said: bytes = b""
-    ended: bool = False
 
 
 def look(
@@ -54,20 +36,25 @@ def look(
 
     ``meanwhile`` is called while the drives are at it.
     """
-    deadline = time.monotonic() + seconds
-    children = [_start(host, address, seconds) for address in addresses]
-    try:
-        others = _others(host)
+    asked, others = tuple(addresses), list[_Others]()
+
+    def beside() -> None:
+        others.append(_others(host))
         meanwhile()
-        _listen(children, deadline)
-    finally:
-        for child in children:
-            _leave(child)
-    seen = {child.address: _seen(child, seconds) for child in children}
-    return _with_namesakes(seen, others)
+
+    works = [functools.partial(_read, host, address, seconds) for address in asked]
+    said = host.processes.alone(works, seconds, beside)
+    seen = {
+        address: _seen(address, each, seconds) for address, each in zip(asked, said, strict=True)
+    }
+    return _with_namesakes(seen, others[0])
 
 
-def _others(host: Host) -> tuple[unique.SeenController, ...] | IdentityError:
+_Others = tuple[unique.SeenController, ...] | IdentityError
+"""Every controller of the host, or why they cannot be told."""
+
+
+def _others(host: Host) -> _Others:
     """Every controller of the host, read from sysfs once for all drives; or why that failed."""
     try:
         return unique.controllers(host)
@@ -75,9 +62,7 @@ def _others(host: Host) -> tuple[unique.SeenController, ...] | IdentityError:
         return error
 
 
-def _with_namesakes(
-    seen: dict[str, DriveSeen], others: tuple[unique.SeenController, ...] | IdentityError
-) -> dict[str, DriveSeen]:
+def _with_namesakes(seen: dict[str, DriveSeen], others: _Others) -> dict[str, DriveSeen]:
     """Each drive with why it cannot be told from another."""
     if isinstance(others, IdentityError):
         return {a: dataclasses.replace(each, namesake=str(others)) for a, each in seen.items()}
@@ -91,50 +76,16 @@ def _with_namesakes(
     return found
 
 
-def _start(host: Host, address: str, seconds: float) -> _Child:
-    pipe, theirs = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(theirs)
-        return _Child(address, pid, pipe)
-    code = 1
-    try:
-        alone(theirs)
-        said = codec.canonical(read_drive(host, address, seconds))
-        while said:
-            said = said[os.write(theirs, said) :]
-        code = 0
-    finally:
-        os._exit(code)
+def _read(host: Host, address: str, seconds: float) -> bytes:
+    """In a child of its own."""
+    return codec.canonical(read_drive(host, address, seconds))
 
 
-def _listen(children: list[_Child], deadline: float) -> None:
-    poll = select.poll()
-    waiting = {child.pipe: child for child in children}
-    for pipe in waiting:
-        poll.register(pipe, select.POLLIN)
-    while waiting and (left := deadline - time.monotonic()) > 0:
-        for pipe, _event in poll.poll(left * 1000):
-            part = os.read(pipe, _CHUNK)
-            waiting[pipe].said += part
-            if not part:
-                waiting.pop(pipe).ended = True
-                poll.unregister(pipe)
-
-
-def _leave(child: _Child) -> None:
-    """Reaps a child, or leaves one behind that waits in the kernel: it dies when it gets out."""
-    os.close(child.pipe)
-    if not child.ended:
-        os.kill(child.pid, signal.SIGKILL)
-    os.waitpid(child.pid, 0 if child.ended else os.WNOHANG)
-
-
-def _seen(child: _Child, seconds: float) -> DriveSeen:
-    if not child.ended:
+def _seen(address: str, said: bytes | None, seconds: float) -> DriveSeen:
+    if said is None:
         return DriveSeen("nvme", trouble=f"no answer within {seconds:g} s")
     try:
-        return codec.load(DriveSeen, child.said, f"reading {child.address}")
+        return codec.load(DriveSeen, said, f"reading {address}")
     except BadInputError as error:
         return DriveSeen("nvme", trouble=f"its reader failed ({error})")
 
@@ -152,7 +103,7 @@ def read_drive(host: Host, address: str, seconds: float) -> DriveSeen:
         return DriveSeen(driver)
     try:
         with hold(host, address, timeout=seconds) as controller:
-            reader = AdminReader(controller.descriptor, address, COMMAND_SECONDS)
+            reader = AdminReader(host, controller.descriptor, address, COMMAND_SECONDS)
             identify = reader.identify()
             identity = controller.identity_of(identify)
             log = SanitizeLog.parse(reader.sanitize_log()) if identify.can_sanitize else None

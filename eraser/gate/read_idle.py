@@ -44,7 +44,9 @@ def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
         if rest.stand_still(book.entry(address), drive.counters):
             return "the drive counts nothing, so its counters would tell of no use"
         # After the look: what was read is at rest only if nobody had begun to use it by then.
-        if owner.let_in is not None and SteadyTime.now().within(START_GRACE_SECONDS, owner.let_in):
+        if owner.let_in is not None and SteadyTime.now(host).within(
+            START_GRACE_SECONDS, owner.let_in
+        ):
             return "its owner was let in a moment ago"
         if _runs(host, owner):
             return "its owner runs"

@@ -1,13 +1,16 @@
-"""The only door to processes: an argv list in, what came back out, never a shell."""
+"""Programs, for :class:`eraser.host.forked_child.Processes`: an argv list in, what came back out,
+never a shell."""
 
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from eraser.clock import utc_now
 from eraser.errors import DriveError
@@ -43,7 +46,6 @@ def run(
     timeout: float,
     stdin: bytes | None = None,
     pass_fds: Sequence[int] = (),
-    new_session: bool = False,
 ) -> Completed:
     """Runs ``argv`` for at most ``timeout`` seconds.
 
@@ -60,7 +62,6 @@ def run(
             stderr=subprocess.PIPE,
             env=ENVIRONMENT,
             pass_fds=tuple(pass_fds),
-            start_new_session=new_session,
         )
     except OSError as error:
         raise DriveError(
@@ -91,6 +92,49 @@ def run(
     else:
         LOG.warning("%s: exit code %d: %s", line, exit_code, finished.stderr.strip()[-400:])
     return finished
+
+
+class Started:
+    """A program that runs beside us."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+        self.pid = child.pid
+
+    @property
+    def running(self) -> bool:
+        """It has not ended; one that is stuck in the kernel never does."""
+        return self._child.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._child.returncode
+
+
+def start(argv: Sequence[str], log: Path | None = None) -> Started:
+    """Starts ``argv`` and does not wait for it. Raises ``OSError``.
+
+    With a ``log`` that all it prints is appended to, it has a session of its own and outlives us;
+    without, only what it says on standard error goes where ours does.
+    """
+    if log is None:
+        null = subprocess.DEVNULL
+        return Started(subprocess.Popen(list(argv), stdin=null, stdout=null))
+    with open(log, "ab", opener=_private) as output:
+        return Started(
+            subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _abandon(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:

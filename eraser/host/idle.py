@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import errno
 import os
-import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -106,26 +105,26 @@ def prove_idle(
     ``patience`` seconds to end. Raises :class:`InUseError` naming each use found, also where
     something could not be read, and :class:`AbsentError` where no function is there.
     """
-    deadline = time.monotonic() + patience
+    deadline = host.clock.monotonic() + patience
     while True:
         try:
             facts = gather(host, address, own_pids=own_pids, claimed=claimed)
         except InUseError as error:
-            if _vanished(error.__cause__) and time.monotonic() < deadline:
-                time.sleep(_PAUSE)
+            if _vanished(error.__cause__) and host.clock.monotonic() < deadline:
+                host.clock.sleep(_PAUSE)
                 continue
             raise
         found = reasons(facts)
         if not found:
             return _proof(facts)
         passing = all(reason.use in _PASSING for reason in found)
-        if not passing or time.monotonic() >= deadline:
+        if not passing or host.clock.monotonic() >= deadline:
             raise InUseError(
                 f"{facts.address}: expected an unused drive, found it in use: "
                 f"{'; '.join(map(str, found[:4]))}{' and more' if len(found) > 4 else ''}; "
                 "nothing was sent to it"
             )
-        time.sleep(_PAUSE)
+        host.clock.sleep(_PAUSE)
 
 
 def _vanished(cause: BaseException | None) -> bool:

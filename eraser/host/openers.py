@@ -127,7 +127,9 @@ def openers(
     Raises :class:`InUseError` where a process's descriptors cannot be read, or not in time.
     """
     try:
-        found = done_alone(lambda at: _openers(host, processes, devices, names, at), seconds)
+        found = done_alone(
+            host.processes, lambda at: _openers(host, processes, devices, names, at), seconds
+        )
     except StuckError as stuck:
         raise InUseError(
             "cannot prove idle: expected to see what all processes have open within "

@@ -7,15 +7,18 @@ because the kernel deals them out by order of appearance.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from eraser.clock import MACHINE, Clock
 from eraser.errors import BadInputError, DriveError
+from eraser.host.forked_child import CHILDREN, Processes
 from eraser.protocol.identity import pci_address
 
 POLL = 0.02
@@ -29,39 +32,6 @@ _GENERIC = re.compile(r"ng\d+n\d+")
 
 class AbsentError(DriveError):
     """No NVMe controller answers at the slot."""
-
-
-@dataclass(frozen=True)
-class Host:
-    """The machine: where its file systems are, and which nvme-cli it has.
-
-    ``root`` is / on a real host and a directory of samples in tests.
-    """
-
-    root: Path = Path("/")
-    nvme: str = "nvme"
-
-    def path(self, absolute: str) -> Path:
-        """``/sys/...`` below the root."""
-        return self.root / absolute.lstrip("/")
-
-    def text(self, absolute: str) -> str:
-        """A small file without its line end. Raises ``OSError``."""
-        return self.path(absolute).read_bytes().decode("utf-8", "surrogateescape").rstrip("\n")
-
-    def children(self, absolute: str) -> list[str]:
-        """Names in a directory, sorted; none where it does not exist. Raises other ``OSError``."""
-        try:
-            return sorted(os.listdir(self.path(absolute)))
-        except FileNotFoundError:
-            return []
-
-    def link(self, absolute: str) -> str | None:
-        """The last component that a link points to; None where there is none."""
-        try:
-            return os.path.basename(os.readlink(self.path(absolute)))
-        except FileNotFoundError:
-            return None
 
 
 @dataclass(frozen=True, order=True)
@@ -88,6 +58,82 @@ class Node:
     def numbers(self) -> str:
         """``259:0``, as in mountinfo."""
         return f"{self.major}:{self.minor}"
+
+
+class Devices:
+    """The door to device nodes, and to the calls that are made on them."""
+
+    def open(self, path: Path, node: Node, flags: int) -> int:
+        """A descriptor of a node that really is the device. Raises ``OSError``,
+        :class:`DriveError`."""
+        descriptor = os.open(path, flags | os.O_CLOEXEC)
+        found = os.fstat(descriptor)
+        kind = stat.S_ISBLK if node.block else stat.S_ISCHR
+        if not kind(found.st_mode) or found.st_rdev != node.rdev:
+            os.close(descriptor)
+            raise DriveError(
+                f"expected device {node.numbers} at {path}, found another; is udev running?"
+            )
+        return descriptor
+
+    def ioctl(self, descriptor: int, request: int, argument: bytearray) -> int:
+        """ioctl(2), which may change ``argument``. Raises ``OSError``."""
+        return int(fcntl.ioctl(descriptor, request, argument, True))
+
+
+DEVICES: Final = Devices()
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine, and the doors to all of it: one for each kind of input and output.
+
+    By default they are this machine's own. Made once by each entry point and handed on from there;
+    a simulator makes its own, and everything below runs on it: tests/lab/nvme/linux is one. Beside
+    it stand the doors of single rooms: a namespace's blocks (:mod:`eraser.media.reader`), durable
+    files (:mod:`eraser.state.journal`), the bell, the broker and the kernel's events
+    (:mod:`eraser.agent`).
+    """
+
+    root: Path = Path("/")
+    """Where its file systems are: / on a real host, a directory of samples in tests."""
+    nvme: str = "nvme"
+    """Which nvme-cli it has."""
+    clock: Clock = MACHINE
+    processes: Processes = CHILDREN
+    devices: Devices = DEVICES
+    chance: Callable[[int], bytes] = os.urandom
+    """So many bytes that nobody can foresee."""
+
+    def path(self, absolute: str) -> Path:
+        """``/sys/...`` below the root."""
+        return self.root / absolute.lstrip("/")
+
+    def text(self, absolute: str) -> str:
+        """A small file without its line end. Raises ``OSError``."""
+        return self.path(absolute).read_bytes().decode("utf-8", "surrogateescape").rstrip("\n")
+
+    def children(self, absolute: str) -> list[str]:
+        """Names in a directory, sorted; none where it does not exist. Raises other ``OSError``."""
+        try:
+            return sorted(os.listdir(self.path(absolute)))
+        except FileNotFoundError:
+            return []
+
+    def link(self, absolute: str) -> str | None:
+        """The last component that a link points to; None where there is none."""
+        try:
+            return os.path.basename(os.readlink(self.path(absolute)))
+        except FileNotFoundError:
+            return None
+
+    def wait_for(self, what: str, timeout: float, ready: Callable[[], bool]) -> None:
+        """Polls until ``ready``. Raises :class:`DriveError` after ``timeout`` seconds."""
+        deadline = self.clock.monotonic() + timeout
+        while not ready():
+            if self.clock.monotonic() >= deadline:
+                raise DriveError(f"expected {what} within {timeout:g} s, found nothing of it")
+            self.clock.sleep(POLL)
 
 
 def numbers(text: str, what: str) -> tuple[int, int]:
@@ -282,22 +328,4 @@ def open_node(host: Host, node: Node, flags: int) -> int:
 
     Raises ``OSError`` as ``open`` does, :class:`DriveError` for another device.
     """
-    path = host.path(f"/dev/{node.name}")
-    descriptor = os.open(path, flags | os.O_CLOEXEC)
-    found = os.fstat(descriptor)
-    kind = stat.S_ISBLK if node.block else stat.S_ISCHR
-    if not kind(found.st_mode) or found.st_rdev != node.rdev:
-        os.close(descriptor)
-        raise DriveError(
-            f"expected device {node.numbers} at {path}, found another; is udev running?"
-        )
-    return descriptor
-
-
-def wait_for(what: str, timeout: float, ready: Callable[[], bool]) -> None:
-    """Polls until ``ready``. Raises :class:`DriveError` after ``timeout`` seconds."""
-    deadline = time.monotonic() + timeout
-    while not ready():
-        if time.monotonic() >= deadline:
-            raise DriveError(f"expected {what} within {timeout:g} s, found nothing of it")
-        time.sleep(POLL)
+    return host.devices.open(host.path(f"/dev/{node.name}"), node, flags)

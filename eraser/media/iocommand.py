@@ -6,13 +6,13 @@ By ioctl and not by nvme-cli: thousands of them, and a process for each would ta
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import logging
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eraser.controller.spec import IdentifyNamespace
+from eraser.host.sysfs import Host
 
 LOG = logging.getLogger(__name__)
 
@@ -52,9 +52,11 @@ class Namespace:
     protected: bool
     timeout: float
     """Seconds, as the kernel's own for each command."""
+    host: Host = field(default_factory=Host, compare=False, repr=False)
+    """By whose door they go."""
 
     @classmethod
-    def of(cls, nsid: int, found: IdentifyNamespace, timeout: float) -> Namespace:
+    def of(cls, nsid: int, found: IdentifyNamespace, timeout: float, host: Host) -> Namespace:
         """From Identify Namespace."""
         return cls(
             nsid,
@@ -63,6 +65,7 @@ class Namespace:
             found.extended_metadata,
             bool(found.protection & 7),
             timeout,
+            host,
         )
 
     @property
@@ -128,7 +131,7 @@ class Namespace:
             )
         )  # fmt: skip
         try:
-            return int(fcntl.ioctl(fd, _IO_CMD, command, True))
+            return self.host.devices.ioctl(fd, _IO_CMD, command)
         except OSError as error:
             LOG.debug("namespace %d: opcode %#x: %s", self.nsid, opcode, error)
             return None

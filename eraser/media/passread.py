@@ -8,10 +8,10 @@ changing its key fails every single read of the kernel's, and a process for each
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from eraser.clock import MACHINE, Clock
 from eraser.controller.passthru import STATUS_MASK, means_later
 from eraser.media.iocommand import READ, Namespace
 
@@ -46,15 +46,16 @@ def status_text(status: int | None) -> str:
 class Patience:
     """Seconds that a case's reading may wait in all for a drive that says "later"."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, clock: Clock = MACHINE) -> None:
         self._left = seconds
+        self._clock = clock
 
     def wait(self) -> bool:
         """Waits a little; at once and with False where the time is over."""
         if self._left <= 0:
             return False
         self._left -= _PAUSE
-        time.sleep(_PAUSE)
+        self._clock.sleep(_PAUSE)
         return True
 
 

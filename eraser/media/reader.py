@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
+from typing import Protocol
 
 from eraser.errors import DriveError
 from eraser.media.aio import AioRequest, Group, Queue, open_queue
@@ -54,6 +55,14 @@ class Batch:
     indexes: array[int]
     data: memoryview
     failed: tuple[int, ...] = ()
+
+
+class OpenDisk(Protocol):
+    """The door to blocks: :class:`BlockDevice`, or what stands for it in a simulator."""
+
+    def __call__(
+        self, path: str, *, writable: bool = False, rescue: Rescue | None = None
+    ) -> BlockDevice: ...
 
 
 class BlockDevice:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from eraser.protocol.identity import ControllerIdentity, pci_address
 from eraser.protocol.ticket import AllowanceUsed, Counters, LastOwner, Ticket, TicketState
+
+if TYPE_CHECKING:
+    from eraser.host.sysfs import Host
 
 MAX_USED_ALLOWANCES = 32
 """Kept for the hellos; the audit file keeps all."""
@@ -22,10 +24,10 @@ class SteadyTime:
     seconds: float
 
     @classmethod
-    def now(cls) -> SteadyTime:
+    def now(cls, host: Host) -> SteadyTime:
         """CLOCK_BOOTTIME, which nobody can set."""
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return cls(boot, time.clock_gettime(time.CLOCK_BOOTTIME))
+        boot = host.text("/proc/sys/kernel/random/boot_id").strip()
+        return cls(boot, host.clock.boottime())
 
     def same_boot(self, other: SteadyTime | None) -> bool:
         """Both were in one boot; False where the other is not known."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eraser.clock import utc_now
 from eraser.errors import EraserError, InUseError
 from eraser.host import domains
 from eraser.host.sysfs import Host, PciFunction
@@ -74,8 +73,8 @@ def revoke(
                 address,
                 identity,
                 known,
-                SteadyTime.now(),
-                utc_now(),
+                SteadyTime.now(host),
+                host.clock.utc(),
                 running,
                 away="it was erased by hand since" if by_hand else "",
                 place=PciFunction(host, address).place,

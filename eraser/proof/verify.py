@@ -6,11 +6,11 @@ The verifier counts; :mod:`eraser.proof.verdict` decides what the counts mean.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from eraser.clock import MACHINE, Clock
 from eraser.errors import BadInputError, DriveError
 from eraser.media.reader import BlockDevice, Tick
 from eraser.proof.counter import Counter, merged
@@ -30,11 +30,15 @@ class Verifier:
     """Carries out one plan. :meth:`state` between two calls of ``progress`` is always whole."""
 
     def __init__(
-        self, plan: VerifyPlan, open_device: Callable[[str], BlockDevice] = BlockDevice
+        self,
+        plan: VerifyPlan,
+        open_device: Callable[[str], BlockDevice] = BlockDevice,
+        clock: Clock = MACHINE,
     ) -> None:
         self.plan = plan
         self._digest = plan.digest
         self._open = open_device
+        self._clock = clock
         self._tallies = [Tally() for _ in plan.namespaces]
         self._at = 0
         self._seconds = 0.0
@@ -87,7 +91,7 @@ class Verifier:
         is called before the second reading begins: it resets the controller. Raises
         :class:`DriveError` where a device cannot be opened or has another size than planned.
         """
-        before, started = self._seconds, time.monotonic()
+        before, started = self._seconds, self._clock.monotonic()
         due, count = started + TICK, len(self.plan.namespaces)
         while self._at < self._readings * count and not self._stopped:
             if self._at == count and not self._reset:
@@ -101,7 +105,7 @@ class Verifier:
             )
             read = self._again if self._at >= count else self._pieces
             for _ in read(namespace, tally):
-                now = time.monotonic()
+                now = self._clock.monotonic()
                 self._seconds = before + now - started
                 if self._too_many_unreadable():
                     break
@@ -111,7 +115,7 @@ class Verifier:
                 if should_stop():
                     return None
             self._at += 1
-        self._seconds = before + time.monotonic() - started
+        self._seconds = before + self._clock.monotonic() - started
         progress(1.0, "read")
         return summarise(
             self.plan,

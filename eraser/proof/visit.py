@@ -9,15 +9,13 @@ docs/decisions/visit.md has the catalogue with its sources.
 from __future__ import annotations
 
 import mmap
-import os
 import random
-import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from eraser.controller.passthru import STATUS_MASK, means_later
+from eraser.host.sysfs import Host
 from eraser.media.blocks import BLOCK
 from eraser.media.iocommand import (
     COMPARE,
@@ -54,20 +52,18 @@ _HINTS = 0x45
 _COMPARE_FAILURE = 0x285
 
 
-def processors() -> list[int]:
-    """Those that this process may run on, a few of them."""
-    return sorted(os.sched_getaffinity(0))[:_PROCESSORS]
+class _Drawn(random.Random):
+    """Numbers made of a host's chance, as :class:`random.SystemRandom` makes them of this one's."""
 
+    def __init__(self, chance: Callable[[int], bytes]) -> None:
+        super().__init__(0)
+        self._chance = chance
 
-@contextmanager
-def on_processor(number: int) -> Iterator[None]:
-    """Runs there, and so sends by the queue that belongs to it."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {number})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
+    def random(self) -> float:
+        return (int.from_bytes(self._chance(7)) >> 3) * 2.0**-53
+
+    def getrandbits(self, bits: int, /) -> int:
+        return int.from_bytes(self._chance((bits + 7) // 8)) >> -bits % 8
 
 
 class CutOffError(Exception):
@@ -98,12 +94,13 @@ class Visitor:
     pool: Sequence[int]
     places: int
     large: int = LARGE
-    rng: random.Random = field(default_factory=random.SystemRandom)
+    host: Host = field(default_factory=Host)
     counts: dict[str, _Count] = field(default_factory=dict)
     _silent: int = 0
-    _deadline: float = field(default_factory=lambda: time.monotonic() + SECONDS)
 
     def __post_init__(self) -> None:
+        self.rng: random.Random = _Drawn(self.host.chance)
+        self._deadline = self.host.clock.monotonic() + SECONDS
         whole = self.device.size // BLOCK
         self.pool = array("Q", (block for block in self.pool if block < whole))
         self._each = BLOCK // self.namespace.block_bytes
@@ -212,7 +209,7 @@ class Visitor:
         )
 
     def _patient(self, send: Callable[[], int | None]) -> int | None:
-        if time.monotonic() > self._deadline:
+        if self.host.clock.monotonic() > self._deadline:
             raise CutOffError(f"cut off after {SECONDS:g} s")
         while (status := send()) is not None and means_later(status) and self.patience.wait():
             pass
@@ -249,7 +246,7 @@ class Visitor:
 
     def _write_one(self, block: int, flags: int = 0) -> bool:
         """One sector of a block, so that the others are what the drive makes of them."""
-        noise = memoryview(bytearray(os.urandom(self.namespace.block_bytes)))
+        noise = memoryview(bytearray(self.host.chance(self.namespace.block_bytes)))
         first = block * self._each + self.rng.randrange(self._each)
         return self._transfer(WRITE, first, noise, flags=flags) == 0
 
@@ -326,8 +323,9 @@ def _large(visitor: Visitor, block: int) -> _Found:
 
 
 def _everywhere(visitor: Visitor, block: int) -> _Found:
-    for number in processors():
-        with on_processor(number):
+    processes = visitor.host.processes
+    for number in processes.processors()[:_PROCESSORS]:
+        with processes.on_processor(number):
             yield visitor._whole(block)
 
 

@@ -43,7 +43,7 @@ from eraser.controller.adminioctl import AdminReader
 from eraser.controller.nvme import open_controller
 from eraser.host.sysfs import Host
 with open_controller(Host(), sys.argv[1], timeout=20) as controller:
-    reader = AdminReader(controller.descriptor, sys.argv[1], 5)
+    reader = AdminReader(Host(), controller.descriptor, sys.argv[1], 5)
     assert reader.identify_raw() == controller.read(6, 4096, "identify", cdw10=1)
     assert reader.sanitize_log() == controller.sanitize_log()
     assert reader.smart_log()[:32] == controller.smart_log()[:32]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from pathlib import Path
 
 import pytest
 
 from eraser.case import session
 from eraser.case.entries import Began, Entry, Resumed, Spent
 from eraser.case.state import CaseState
+from eraser.clock import Clock
+from eraser.host.sysfs import Host
 from eraser.ownership.model import SteadyTime
 from eraser.protocol.report import Step
 from tests.unit.case.fakes import ordered
@@ -48,16 +51,29 @@ def resumed(boot: str, seconds: float) -> Resumed:
     ],
 )
 def test_the_time_of_day_counts_for_nothing(
-    monkeypatch: pytest.MonkeyPatch, entries: tuple[Entry, ...], used: float
+    tmp_path: Path, entries: tuple[Entry, ...], used: float
 ) -> None:
-    monkeypatch.setattr(SteadyTime, "now", classmethod(lambda cls: cls("now", 5000.0)))
+    boot = tmp_path / "proc/sys/kernel/random/boot_id"
+    boot.parent.mkdir(parents=True)
+    boot.write_text("now\n")
+
+    class At(Clock):
+        def boottime(self) -> float:
+            return 5000.0
+
+        def monotonic(self) -> float:
+            return 100.0
+
     state = CaseState()
     for entry in entries:
         state.apply(entry)
-    ends = session._deadline(REQUEST, state)
+    ends = session._deadline(REQUEST, state, Host(tmp_path, clock=At()))
     assert ends is not None
-    assert ends - time.monotonic() == pytest.approx(DAY - used, abs=5)
+    assert ends - 100.0 == pytest.approx(DAY - used)
 
 
 def test_a_case_without_an_order_has_all_the_time_there_is() -> None:
-    assert session._deadline(dataclasses.replace(REQUEST, seconds_allowed=0), CaseState()) is None
+    assert (
+        session._deadline(dataclasses.replace(REQUEST, seconds_allowed=0), CaseState(), Host())
+        is None
+    )

@@ -17,6 +17,7 @@ from eraser.controller.passthru import CommandError
 from eraser.drive.inspect import facts
 from eraser.erase.format import FormatResult
 from eraser.errors import DriveError, InUseError
+from eraser.host.sysfs import Host
 from eraser.protocol.applied import apply
 from eraser.protocol.policy import Label, Method, Quirk
 from eraser.protocol.report import ControllerFacts, Outcome, Verdict
@@ -217,9 +218,9 @@ def test_a_drive_that_never_answers_a_delete_is_asked_once_and_erased(
     made.leave(left)
     real, asked = layout.detached.send, []
 
-    def send(argv: tuple[str, ...], *words: Any, **options: Any) -> FormatResult | None:
+    def send(host: Host, argv: tuple[str, ...], *words: Any, **options: Any) -> FormatResult | None:
         if "--opcode=0x0d" not in argv:
-            return real(argv, *words, **options)
+            return real(host, argv, *words, **options)
         asked.append(argv)
         return FormatResult(argv, 1, "Interrupted", "", 0.0)
 
@@ -246,9 +247,9 @@ def test_the_child_of_a_change_is_waited_for_as_that_of_a_format(
     with pytest.raises(Crash):
         made.run()
     lock = SlotLock(SLOT.address, tmp_path / "run")
-    assert not run._orphaned_format(lock, made.files), "its sender lives"
+    assert not run._orphaned_format(lock, made.files, Host()), "its sender lives"
     lock.path.write_text(str(1 << 30))
-    assert run._orphaned_format(lock, made.files)
+    assert run._orphaned_format(lock, made.files, Host())
 
 
 def test_a_change_without_end_is_in_the_report_and_was_something(

@@ -11,7 +11,7 @@ from eraser.protocol.policy import Policy, Verification
 from eraser.protocol.report import Step, Verdict
 from tests.lab.nvme.composed.audit import bench
 from tests.lab.nvme.composed.description import Description
-from tests.lab.nvme.linux.case import doors, erase, profile_of
+from tests.lab.nvme.linux.case import erase, linux, profile_of
 from tests.lab.nvme.linux.kernel import Kernel
 
 POLICY = Policy(verification=Verification(canaries=64, residual=0.05, visit=0))
@@ -30,8 +30,8 @@ def test_a_drive_that_calls_itself_otherwise_after_its_erase_is_held(
             if member and step is Step.VERIFY:
                 drive.profile = replace(drive.profile, **{member: "OTHER"})
 
-        with doors(kernel, clock) as linux:
-            report = erase(linux, tmp_path, profile_of(linux), POLICY, progress)
+        machine = linux(kernel, clock)
+        report = erase(machine, tmp_path, profile_of(machine), POLICY, progress)
     assert report.verdict is Verdict.ERASED
     assert report.fit is not bool(member)
     assert any("calls itself otherwise" in reason for reason in report.reasons) is bool(member)

@@ -175,7 +175,9 @@ class Bed:
 def sender(made: Bed) -> Callable[..., FormatResult]:
     """The detached child, which outlives its process and not the power."""
 
-    def send(argv: Sequence[str], result: Path, stdin: bytes = b"", **_: Any) -> FormatResult:
+    def send(
+        _host: Host, argv: Sequence[str], result: Path, stdin: bytes = b"", **_: Any
+    ) -> FormatResult:
         options = dict(word.removeprefix("--").partition("=")[::2] for word in argv[3:])
         opcode, nsid, cdw10 = (
             int(options[name], 0) for name in ("opcode", "namespace-id", "cdw10")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from pathlib import Path
@@ -29,8 +28,8 @@ class Worn(BlockDevice):
     heals_after = 0
     drive: FileDrive
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
+    def __init__(self, path: str, **how: Any) -> None:
+        super().__init__(path, **how)
         if len(self.drive.started) < self.heals_after:
             os.truncate(path, SIZE - 8 * 4096)
 
@@ -44,7 +43,7 @@ def wear(bed: Bed, monkeypatch: pytest.MonkeyPatch, heals_after: int) -> None:
     assert isinstance(bed.drive, FileDrive)
     monkeypatch.setattr(Worn, "drive", bed.drive, raising=False)
     monkeypatch.setattr(Worn, "heals_after", heals_after)
-    monkeypatch.setattr(verify, "Verifier", functools.partial(Verifier, open_device=Worn))
+    monkeypatch.setattr(verify, "Verifier", lambda plan, _disk, clock: Verifier(plan, Worn, clock))
 
 
 def test_what_another_erase_makes_readable_is_erased(

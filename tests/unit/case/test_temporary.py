@@ -16,6 +16,7 @@ from eraser.drive import profile as profiles
 from eraser.drive.featuresurvey import survey
 from eraser.drive.inspect import facts
 from eraser.erase.format import FormatResult
+from eraser.host.sysfs import Host
 from eraser.protocol.policy import Label, Policy, Unallocated, Verification
 from eraser.protocol.profile import NamespaceLayout
 from eraser.protocol.report import EraseReport, Verdict
@@ -205,9 +206,9 @@ def test_a_drive_that_calls_created_what_it_does_not_list_is_asked_once(
     made = bed(tmp_path, monkeypatch, KINDS[kind])
     child, asked = case_format.format_nvm.send, list[str]()
 
-    def send(argv: Sequence[str], result: Path, **how: Any) -> FormatResult | None:
+    def send(host: Host, argv: Sequence[str], result: Path, **how: Any) -> FormatResult | None:
         if "--opcode=0x0d" not in argv:
-            return child(argv, result, **how)
+            return child(host, argv, result, **how)
         asked.append("create")
         assert len(asked) < 20, "it goes on for ever"
         said = "Admin Command X is Success and result: 0x00000002"

@@ -24,7 +24,7 @@ class LabController(Controller):
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.address, self.path, self.name = "0000:01:00.0", "/dev/nvme0", "nvme0"
-        self.program, self.timeout = "nvme", 30.0
+        self.timeout = 30.0
         self.records, self.repeats, self.asker = [], 0, None
         self._descriptor = None
 
@@ -60,7 +60,7 @@ class LabController(Controller):
         )
         record = CommandRecord(
             argv=passthru_argv(
-                self.program,
+                "nvme",
                 io or self.path,
                 opcode,
                 nsid=nsid,

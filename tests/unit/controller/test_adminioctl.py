@@ -10,16 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from eraser.controller import adminioctl, passthru
+from eraser.clock import MACHINE, Clock
+from eraser.controller import passthru
 from eraser.controller.adminioctl import AdminReader
 from eraser.controller.spec import IdentifyController, SmartLog
 from eraser.errors import DriveError
+from eraser.host.sysfs import Devices, Host
 
 SAMPLES = Path(__file__).parent / "samples"
 
 
 @dataclass
-class Kernel:
+class Kernel(Devices):
     """Stands in for the ioctl: copies an answer to where the command says."""
 
     answer: bytes = b""
@@ -28,8 +30,7 @@ class Kernel:
     request: int = 0
     fields: tuple[int, ...] = ()
 
-    def __call__(self, _fd: int, request: int, command: bytearray, mutate: bool) -> int:
-        assert mutate
+    def ioctl(self, _fd: int, request: int, command: bytearray) -> int:
         assert len(command) == 72, "sizeof(struct nvme_passthru_cmd)"
         self.request = request
         self.fields = struct.unpack("<BBHIIIQQIIIIIIIIII", command)
@@ -40,19 +41,34 @@ class Kernel:
         return self.status
 
 
+class Later(Clock):
+    """Goes on where somebody sleeps; ``wakes`` is called then."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.wakes()
+
+    def wakes(self) -> None:
+        pass
+
+
 @pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    found = Kernel()
-    monkeypatch.setattr(adminioctl.fcntl, "ioctl", found)
-    return found
+def kernel() -> Kernel:
+    return Kernel()
 
 
-READER = AdminReader(7, "0000:01:00.0", 2.5)
+def reader(kernel: Kernel, clock: Clock = MACHINE) -> AdminReader:
+    return AdminReader(Host(clock=clock, devices=kernel), 7, "0000:01:00.0", 2.5)
 
 
 def test_identify(kernel: Kernel) -> None:
     kernel.answer = (SAMPLES / "id-ctrl.bin").read_bytes()
-    assert READER.identify() == IdentifyController.parse(kernel.answer)
+    assert reader(kernel).identify() == IdentifyController.parse(kernel.answer)
     assert kernel.request == 0xC0484E41
     opcode, _, _, nsid, _, _, _, _, _, length, cdw10, *_, timeout, _ = kernel.fields
     assert (opcode, nsid, cdw10) == (passthru.IDENTIFY, 0, passthru.CNS_CONTROLLER)
@@ -62,7 +78,7 @@ def test_identify(kernel: Kernel) -> None:
 @pytest.mark.parametrize(("lid", "name"), [(0x02, "smart_log"), (0x81, "sanitize_log")])
 def test_logs(kernel: Kernel, lid: int, name: str) -> None:
     kernel.answer = (SAMPLES / "smart.bin").read_bytes()
-    raw = getattr(READER, name)()
+    raw = getattr(reader(kernel), name)()
     assert raw == kernel.answer
     SmartLog.parse(raw)
     opcode, _, _, nsid, _, _, _, _, _, length, cdw10, *_ = kernel.fields
@@ -73,52 +89,37 @@ def test_logs(kernel: Kernel, lid: int, name: str) -> None:
 def test_a_drive_that_refuses_is_an_error(kernel: Kernel) -> None:
     kernel.answer, kernel.status = bytes(512), 0x4109
     with pytest.raises(DriveError, match="status 0x109"):
-        READER.smart_log()
+        reader(kernel).smart_log()
 
 
-class Clock:
-    """Goes on where somebody sleeps."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 100.0
-        monkeypatch.setattr(adminioctl.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(adminioctl.time, "sleep", self.sleep)
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-def test_a_drive_that_says_later_is_asked_again_within_its_time(
-    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_drive_that_says_later_is_asked_again_within_its_time(kernel: Kernel) -> None:
     """Not longer, and not against Do Not Retry; each time it has what is left."""
-    clock, kernel.answer = Clock(monkeypatch), (SAMPLES / "smart.bin").read_bytes()
+    kernel.answer = (SAMPLES / "smart.bin").read_bytes()
     kernel.status = 0x0024
 
-    def wakes(seconds: float) -> None:
-        clock.now += seconds
-        kernel.status = 0 if clock.now >= 101.0 else kernel.status
+    class Waking(Later):
+        def wakes(self) -> None:
+            kernel.status = 0 if self.now >= 101.0 else kernel.status
 
-    monkeypatch.setattr(adminioctl.time, "sleep", wakes)
-    assert READER.smart_log() == kernel.answer
+    assert reader(kernel, Waking()).smart_log() == kernel.answer
     assert 1 <= kernel.fields[-2] <= 1600
 
-    monkeypatch.setattr(adminioctl.time, "sleep", clock.sleep)
+    clock = Later()
     for status, seconds in ((0x0024, 2.5), (0x4024, 0.0)):
         began, kernel.status = clock.now, status
         with pytest.raises(DriveError, match="status 0x024"):
-            READER.smart_log()
+            reader(kernel, clock).smart_log()
         assert clock.now - began == pytest.approx(seconds, abs=0.25)
 
 
 def test_a_kernel_that_refuses_is_an_error(kernel: Kernel) -> None:
     kernel.error = errno.ENODEV
     with pytest.raises(DriveError, match="SMART"):
-        READER.smart_log()
+        reader(kernel).smart_log()
 
 
 @pytest.mark.parametrize("opcode", [passthru.SANITIZE, passthru.FORMAT_NVM, passthru.SET_FEATURES])
 def test_nothing_that_changes_a_drive_passes(kernel: Kernel, opcode: int) -> None:
     with pytest.raises(DriveError, match="reading command"):
-        READER.read(opcode, 512, "x", cdw10=0)
+        reader(kernel).read(opcode, 512, "x", cdw10=0)
     assert kernel.fields == ()

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from eraser.controller import adminqueue
+from eraser.clock import Clock
 from eraser.controller.adminqueue import AdminQueue
 from eraser.controller.passthru import said_later
 from eraser.erase import format as detached
+from eraser.host.sysfs import Host
 
 TOOL = """#!/bin/sh
 n=$(cat {count} 2>/dev/null || echo 0)
@@ -43,20 +44,17 @@ def test_what_nvme_cli_prints_tells_whether_to_ask_again(text: str, later: bool)
     assert said_later(text) is later
 
 
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Pauses that were made, on a clock that they move."""
-    found: list[float] = []
+class Pauses(Clock):
+    """Those that were made, on a clock that they move."""
 
-    class Clock:
-        def monotonic(self) -> float:
-            return sum(found)
+    def __init__(self) -> None:
+        self.made: list[float] = []
 
-        def sleep(self, seconds: float) -> None:
-            found.append(seconds)
+    def monotonic(self) -> float:
+        return sum(self.made)
 
-    monkeypatch.setattr(adminqueue, "time", Clock())
-    return found
+    def sleep(self, seconds: float) -> None:
+        self.made.append(seconds)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +67,6 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 )
 def test_an_admin_command(
     tmp_path: Path,
-    waits: list[float],
     later: int,
     status: str,
     seconds: float,
@@ -77,10 +74,12 @@ def test_an_admin_command(
     calls: int,
 ) -> None:
     program, count = tool(tmp_path, later, status)
-    queue = AdminQueue(program, "0000:01:00.0", "/dev/nvme0", timeout=30.0)
+    clock = Pauses()
+    host = Host(nvme=program, clock=clock)
+    queue = AdminQueue(host, "0000:01:00.0", "/dev/nvme0", timeout=30.0)
     record, _data = queue.admin(0x84, cdw10=2, timeout=seconds)
     assert (record.status, int(count.read_text())) == (wanted, calls)
-    assert len(waits) == calls - 1
+    assert len(clock.made) == calls - 1
 
 
 @pytest.mark.parametrize(("ready", "calls", "exit_code"), [(60.0, 3, 0), (0.0, 1, 1)])
@@ -91,6 +90,7 @@ def test_a_command_of_a_detached_child(
     monkeypatch.setattr(detached, "LATER_PAUSE", 0.0)
     lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     found = detached.send(
+        Host(),
         (program,),
         tmp_path / "result",
         lock=lock,

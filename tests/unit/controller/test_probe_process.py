@@ -26,6 +26,8 @@ from eraser.controller.passthru import (
 )
 from eraser.controller.probe_process import Asker, ReadCommand
 from eraser.errors import BusyError, DriveError
+from eraser.host import answerer
+from eraser.host.sysfs import Host
 from tests.unit.host.fakehost import ADDRESS
 
 Submit = Callable[..., tuple[int, int, bytes]]
@@ -46,7 +48,9 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Callable[[Submit], None]:
     return lambda submit: monkeypatch.setattr(probe_process, "submit", submit)
 
 
-def told(_fd: int, opcode: int, length: int, **words: object) -> tuple[int, int, bytes]:
+def told(
+    _host: Host, _fd: int, opcode: int, length: int, **words: object
+) -> tuple[int, int, bytes]:
     """Answers with what was asked."""
     if opcode == IDENTIFY:
         raise OSError(errno.ENODEV, "no")
@@ -58,8 +62,8 @@ def told(_fd: int, opcode: int, length: int, **words: object) -> tuple[int, int,
 @pytest.fixture
 def queue(descriptor: int, kernel: Callable[[Submit], None]) -> Iterator[AdminQueue]:
     kernel(told)
-    made = AdminQueue("/no/nvme-cli", ADDRESS, "/dev/nvme5", timeout=5.0)
-    made.asker = Asker(descriptor)
+    made = AdminQueue(Host(nvme="/no/nvme-cli"), ADDRESS, "/dev/nvme5", timeout=5.0)
+    made.asker = Asker(Host(), descriptor)
     yield made
     made.asker.close()
 
@@ -158,7 +162,7 @@ def test_the_child_holds_the_drive_and_nothing_else(
 
     kernel(links)
     other = os.open("/proc/self/stat", os.O_RDONLY)
-    asking = Asker(descriptor)
+    asking = Asker(Host(), descriptor)
     try:
         with SlotLock(ADDRESS, tmp_path):
             answer = asking.ask(LOG, 5.0)
@@ -180,7 +184,7 @@ def test_it_ends_with_whoever_asked(
     parent = os.fork()
     if not parent:
         try:
-            asking = Asker(descriptor)
+            asking = Asker(Host(), descriptor)
             asking.ask(LOG, 5.0)
             (tmp_path / "child").write_text(str(asking.pid))
         finally:
@@ -206,9 +210,9 @@ def test_a_slot_is_free_while_a_stuck_child_is_left_behind(
         raise AssertionError
 
     monkeypatch.setattr(adminqueue, "EXIT_GRACE", 0.1)
-    monkeypatch.setattr(probe_process, "KILL_GRACE", 0.1)
+    monkeypatch.setattr(answerer, "KILL_GRACE", 0.1)
     ended: list[int] = []
-    monkeypatch.setattr(probe_process.os, "kill", lambda pid, _number: ended.append(pid))
+    monkeypatch.setattr(os, "kill", lambda pid, _number: ended.append(pid))
     kernel(mute)
     with SlotLock(ADDRESS, tmp_path):
         queue.admin(GET_LOG_PAGE, data_len=8, timeout=0.1)

@@ -14,6 +14,7 @@ import pytest
 from eraser.controller.lock import SlotLock
 from eraser.erase import format as format_nvm
 from eraser.errors import BadInputError, BusyError
+from eraser.host.sysfs import Host
 
 ADDRESS = "0000:01:00.0"
 PATIENCE = 60.0
@@ -43,7 +44,12 @@ def test_the_result_comes_back(tmp_path: Path, tool: Path) -> None:
     ticks: list[float] = []
     with SlotLock(ADDRESS, tmp_path) as lock:
         result = format_nvm.send(
-            (str(tool), "x"), tmp_path / "r.json", lock=lock.fd, timeout=30, tick=ticks.append
+            Host(),
+            (str(tool), "x"),
+            tmp_path / "r.json",
+            lock=lock.fd,
+            timeout=30,
+            tick=ticks.append,
         )
     assert result is not None
     assert (result.exit_code, result.argv) == (1, (str(tool), "x"))
@@ -54,6 +60,7 @@ def test_the_result_comes_back(tmp_path: Path, tool: Path) -> None:
 def test_what_goes_with_a_command_reaches_it(tmp_path: Path) -> None:
     with SlotLock(ADDRESS, tmp_path) as lock:
         result = format_nvm.send(
+            Host(),
             ("/bin/sh", "-c", "cat >&2"),
             tmp_path / "r.json",
             lock=lock.fd,
@@ -72,8 +79,9 @@ def test_the_child_goes_on_when_the_sender_is_killed(tmp_path: Path, tool: Path)
             "-c",
             "import sys; from pathlib import Path\n"
             "from eraser.controller.lock import SlotLock; from eraser.erase import format as f\n"
+            "from eraser.host.sysfs import Host\n"
             "lock = SlotLock(sys.argv[1], Path(sys.argv[2])); lock.acquire()\n"
-            "f.send((sys.argv[3],), Path(sys.argv[2], 'r.json'), lock=lock.fd, timeout=60,"
+            "f.send(Host(), (sys.argv[3],), Path(sys.argv[2], 'r.json'), lock=lock.fd, timeout=60,"
             " tick=lambda s: Path(sys.argv[2], 'sent').touch())\n",
             ADDRESS,
             str(tmp_path),
@@ -102,7 +110,12 @@ def test_an_old_result_is_not_taken_for_a_new_one(tmp_path: Path, tool: Path) ->
     (tmp_path / "go").touch()
     with SlotLock(ADDRESS, tmp_path) as lock:
         result = format_nvm.send(
-            (str(tool),), tmp_path / "r.json", lock=lock.fd, timeout=30, tick=lambda _s: None
+            Host(),
+            (str(tool),),
+            tmp_path / "r.json",
+            lock=lock.fd,
+            timeout=30,
+            tick=lambda _s: None,
         )
     assert result is not None
 
@@ -117,6 +130,7 @@ def test_a_child_that_died_is_not_a_format_that_takes_too_long(tmp_path: Path) -
     """Its result could not be written (a full disk): its end is unknown, and known to be one."""
     with SlotLock(ADDRESS, tmp_path) as lock:
         result = format_nvm.send(
+            Host(),
             (str(tmp_path / "no such program"),),
             tmp_path / "r.json",
             lock=lock.fd,

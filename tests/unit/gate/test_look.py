@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
 
+from eraser.clock import Clock
 from eraser.controller import held
 from eraser.controller.lock import SlotLock
 from eraser.errors import DriveError, IdentityError
 from eraser.gate import look as looking
 from eraser.gate.look import look, read_drive
-from eraser.host import sysfs
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership.facts import DriveSeen
 from tests.unit.host.fakehost import ADDRESS, FakeHost
@@ -107,7 +108,7 @@ def test_a_drive_that_answers_no_command_is_in_trouble(tmp_path: Path) -> None:
 
 
 def test_where_the_drive_is_read_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def reader(_descriptor: int, _address: str, _timeout: float) -> SimpleNamespace:
+    def reader(_host: Host, _descriptor: int, _address: str, _timeout: float) -> SimpleNamespace:
         return SimpleNamespace(
             identify=lambda: SimpleNamespace(can_sanitize=False), smart_log=lambda: bytes(512)
         )
@@ -123,13 +124,12 @@ def test_where_the_drive_is_read_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert found.place == f"boot-1/{number}"
 
 
-class Slow:
+class Slow(Clock):
     """A drive that the kernel calls live after a number of looks, and its commands' timeouts."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
         self.now, self.timeouts = 0.0, list[float]()
         self._left = looks
-        monkeypatch.setattr(sysfs, "time", self)
         monkeypatch.setattr(PciFunction, "state", lambda *_: self._state())
         monkeypatch.setattr(held, "open_node", lambda *_: os.open("/dev/null", os.O_RDONLY))
         monkeypatch.setattr(looking, "AdminReader", self._reader)
@@ -144,7 +144,7 @@ class Slow:
         self._left -= 1
         return "resetting" if self._left > 0 else "live"
 
-    def _reader(self, _descriptor: int, _address: str, timeout: float) -> NoReturn:
+    def _reader(self, _host: Host, _descriptor: int, _address: str, timeout: float) -> NoReturn:
         self.timeouts.append(timeout)
         raise DriveError("enough")
 
@@ -155,11 +155,11 @@ def test_a_drive_that_becomes_ready_late_is_waited_for_and_its_commands_are_not(
     """As after a hard reboot, when libvirt binds it and starts the guest at once."""
     fake = FakeHost(tmp_path)
     slow = Slow(monkeypatch, looks=9)
-    found = read_drive(fake.host, ADDRESS, 20)
+    found = read_drive(replace(fake.host, clock=slow), ADDRESS, 20)
     assert (found.trouble, slow.now) == ("enough", 8.0)
     assert slow.timeouts == [looking.COMMAND_SECONDS]
     slow = Slow(monkeypatch, looks=99)
-    found = read_drive(fake.host, ADDRESS, 20)
+    found = read_drive(replace(fake.host, clock=slow), ADDRESS, 20)
     assert "a live NVMe controller" in found.trouble
     assert (slow.timeouts, 20 <= slow.now < 25) == ([], True)
 

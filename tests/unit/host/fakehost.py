@@ -41,6 +41,7 @@ class FakeHost:
         self.link("/sys/class/block/sda1", "/sys/devices/sda/sda1")
         self.put("/proc/swaps", "Filename\tType\tSize\tUsed\tPriority")
         self.put("/proc/cmdline", "root=/dev/sda1 ro")
+        self.put("/proc/sys/kernel/random/boot_id", "boot-1")
         self.process(1, "init", mountinfo="22 1 8:1 / / rw - ext4 /dev/sda1 rw")
         self.process(40, "sshd", mountinfo="22 1 8:1 / / rw - ext4 /dev/sda1 rw")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -365,7 +366,7 @@ def test_an_absent_function_is_absent_but_a_claimed_one_is_in_use(tmp_path: Path
 
 def test_a_passing_look_is_waited_for(fake: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     holds("/dev/null")(fake)
-    monkeypatch.setattr(idle.time, "sleep", lambda _s: fake.path("/proc/50/fd/0").unlink())
+    monkeypatch.setattr(time, "sleep", lambda _s: fake.path("/proc/50/fd/0").unlink())
     assert prove_idle(fake.host, ADDRESS, own_pids=frozenset(), patience=60)
 
 
@@ -375,7 +376,7 @@ def test_a_node_that_comes_late_is_waited_for(
     fake.path(f"{DISK}/dev").unlink()
     with pytest.raises(InUseError, match="cannot prove"):
         prove(fake)
-    monkeypatch.setattr(idle.time, "sleep", lambda _s: fake.put(f"{DISK}/dev", "259:0"))
+    monkeypatch.setattr(time, "sleep", lambda _s: fake.put(f"{DISK}/dev", "259:0"))
     assert prove_idle(fake.host, ADDRESS, own_pids=frozenset(), patience=60)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from eraser.errors import InUseError
 from eraser.host import bounded, kcmp, openers, statx
+from eraser.host.forked_child import CHILDREN
 from eraser.host.sysfs import Host
 from tests.unit.host.silentfs import silent_file
 
@@ -105,11 +106,11 @@ def test_a_child_that_dies_has_said_nothing() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     with pytest.raises(bounded.StuckError):
-        bounded.done_alone(die, 5)
+        bounded.done_alone(CHILDREN, die, 5)
 
 
 def test_a_long_answer_comes_whole() -> None:
-    assert bounded.done_alone(lambda _at: ["x" * 1_000_000], 5) == ["x" * 1_000_000]
+    assert bounded.done_alone(CHILDREN, lambda _at: ["x" * 1_000_000], 5) == ["x" * 1_000_000]
 
 
 def test_a_thread_that_ended_hides_no_other_one(tmp_path: Path) -> None:
@@ -125,17 +126,17 @@ def test_a_thread_that_ended_hides_no_other_one(tmp_path: Path) -> None:
 
 
 def test_half_an_answer_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("json.dump", lambda _found, pipe: pipe.write("[1, "))
+    monkeypatch.setattr("json.dumps", lambda _found: "[1, ")
     with pytest.raises(bounded.StuckError):
-        bounded.done_alone(lambda _at: [1, 2], 5)
+        bounded.done_alone(CHILDREN, lambda _at: [1, 2], 5)
 
 
 def test_no_child_at_all_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_child() -> int:
         raise OSError(errno.EAGAIN, "no more processes")
 
-    monkeypatch.setattr(bounded.os, "fork", no_child)
+    monkeypatch.setattr(os, "fork", no_child)
     before = os.listdir("/proc/self/fd")
     with pytest.raises(OSError, match="no more processes"):
-        bounded.done_alone(lambda _at: 1, 1.0)
+        bounded.done_alone(CHILDREN, lambda _at: 1, 1.0)
     assert os.listdir("/proc/self/fd") == before

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from eraser.clock import Clock
 from eraser.controller.spec import IdentifyNamespace
+from eraser.host.sysfs import Host
 from eraser.media import passread
 from eraser.media.iocommand import Namespace
 from eraser.media.passread import PassthroughReader, Patience, status_text
@@ -103,6 +105,13 @@ class Waking(Kernel):
         return super().ioctl(fd, number, command, mutate)
 
 
+class Waits(Clock):
+    """Notes them."""
+
+    def __init__(self, made: list[float]) -> None:
+        self.sleep = made.append  # type: ignore[method-assign]
+
+
 @pytest.mark.parametrize(("later", "flags", "seconds", "wanted", "waited"), [
     (3, 0x0000, 60.0, 0x000, 3),  # it wakes
     (3, 0x2800, 60.0, 0x000, 3),  # CRD and More say nothing against it
@@ -118,9 +127,9 @@ def test_a_drive_that_says_later_is_asked_again_while_there_is_time(
     waited: int,
 ) -> None:
     kernel = Waking(later=later, flags=flags)
-    monkeypatch.setattr(passread.time, "sleep", kernel.waits.append)
+    clock = Waits(kernel.waits)
     reader = PassthroughReader(
-        Namespace(1, 512, 0, extended=False, protected=False, timeout=1), Patience(seconds)
+        Namespace(1, 512, 0, extended=False, protected=False, timeout=1), Patience(seconds, clock)
     )
     found, data = read(monkeypatch, reader, kernel, 0)
     assert (found, len(kernel.waits)) == (wanted, waited)
@@ -130,9 +139,9 @@ def test_a_drive_that_says_later_is_asked_again_while_there_is_time(
 def test_all_blocks_together_have_one_time_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A drive that never wakes costs it once, and not for each of its blocks."""
     kernel = Waking(later=1000)
-    monkeypatch.setattr(passread.time, "sleep", kernel.waits.append)
+    clock = Waits(kernel.waits)
     reader = PassthroughReader(
-        Namespace(1, 512, 0, extended=False, protected=False, timeout=1), Patience(1.0)
+        Namespace(1, 512, 0, extended=False, protected=False, timeout=1), Patience(1.0, clock)
     )
     assert [read(monkeypatch, reader, kernel, 4096 * n)[0] for n in range(20)] == [0x082] * 20
     assert sum(kernel.waits) == 1.0
@@ -152,7 +161,7 @@ def test_from_identify() -> None:
     struct.pack_into("<QQ", raw, 0, 1000, 1000)
     raw[25], raw[26], raw[29] = 1, 0x11, 2
     struct.pack_into("<II", raw, 128, 9 << 16, 12 << 16 | 8)
-    found = Namespace.of(5, IdentifyNamespace.parse(bytes(raw)), 3.0)
+    found = Namespace.of(5, IdentifyNamespace.parse(bytes(raw)), 3.0, Host())
     assert found == Namespace(5, 4096, 8, extended=True, protected=True, timeout=3.0)
 
 

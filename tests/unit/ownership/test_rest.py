@@ -177,7 +177,7 @@ NOT_NOW: list[tuple[Callable[[World], object], str]] = [
     ),
     (lambda world: world.know(SlotEntry(ADDRESS, owner=OWNER, ticket=KEPT)), "counts nothing"),
     # Built when the test runs: a moment of the collection is long ago by then.
-    (lambda world: book_of(owner(let_in=SteadyTime.now()))(world), "a moment ago"),
+    (lambda world: book_of(owner(let_in=SteadyTime.now(world.host)))(world), "a moment ago"),
     (lambda world: running(world, domain()), "its owner runs"),
     (watched(directory=1), "watcher"),
     (lambda world: slotwatch.memory_file(world.state).unlink(), "watcher"),

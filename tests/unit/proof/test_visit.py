@@ -16,6 +16,7 @@ import pytest
 
 from eraser.case import resets, session
 from eraser.case import visit as case_visit
+from eraser.controller.lock import NamespaceHold
 from eraser.errors import InUseError
 from eraser.ownership import revoke
 from eraser.protocol.policy import Policy, Verification
@@ -24,6 +25,7 @@ from eraser.protocol.report import Verdict, VisitRecord
 from tests.lab.nvme.acts import Reset
 from tests.lab.nvme.composed.audit import bench
 from tests.lab.nvme.composed.description import Abilities, Description, Lie
+from tests.lab.nvme.composed.host import Host
 from tests.lab.nvme.composed.kept import Kept, What
 from tests.lab.nvme.composed.oddities import Odd
 from tests.lab.nvme.composed.trial import Outcome, Trial, attempt
@@ -200,32 +202,35 @@ def test_a_drive_that_somebody_has_opened_meanwhile_is_not_taken_from_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the moment between the end of our claim and the unbind. They let go again."""
-    real_drop, real_take, real_unbind = lab._Hold.drop, lab._Hold.take, Kernel.unbind
+    real_drop, real_take, real_unbind = NamespaceHold.drop, NamespaceHold.take, Kernel.unbind
+    real_init, kernels = Kernel.__init__, list[Kernel]()
     unbound = list[str]()
-    monkeypatch.setattr(session, "prove_idle", session.prove_idle)  # restored after the lab's
 
-    def drop(hold: lab._Hold) -> None:
+    def init(kernel: Kernel, host: Host, root: Path) -> None:
+        real_init(kernel, host, root)
+        kernels.append(kernel)
+
+    def drop(hold: NamespaceHold) -> None:
+        if hold.paths and kernels[-1].disks:
+            kernels[-1].mounted(1)
         real_drop(hold)
-        monkeypatch.setattr(session, "prove_idle", in_use)
 
-    def take(hold: lab._Hold) -> lab._Hold:
-        monkeypatch.setattr(session, "prove_idle", lambda *_arguments, **_options: None)
+    def take(hold: NamespaceHold) -> NamespaceHold:
+        kernels[-1].mounted()
         return real_take(hold)
-
-    def in_use(*_arguments: object, **_options: object) -> None:
-        monkeypatch.setattr(session, "prove_idle", lambda *_arguments, **_options: None)
-        raise InUseError("mounted: /dev/nvme0n1 on /mnt")
 
     def unbind(kernel: Kernel) -> None:
         unbound.append("unbound")
         real_unbind(kernel)
 
-    monkeypatch.setattr(lab._Hold, "drop", drop)
-    monkeypatch.setattr(lab._Hold, "take", take)
+    monkeypatch.setattr(Kernel, "__init__", init)
+    monkeypatch.setattr(NamespaceHold, "drop", drop)
+    monkeypatch.setattr(NamespaceHold, "take", take)
     monkeypatch.setattr(Kernel, "unbind", unbind)
     found = tried(Description("honest", Abilities(methods=TWO)), tmp_path)
     assert unbound == []
-    assert "shutdown of the controller: mounted: /dev/nvme0n1 on /mnt" in between(found).not_done
+    [said] = [text for text in between(found).not_done if text.startswith("shutdown of the")]
+    assert "nvme0n1 is mounted at /mnt" in said
     assert "shutdown of the controller" in found.report.visits[-1].not_done
 
 
@@ -538,13 +543,12 @@ def test_the_gate_hears_of_the_place_that_a_drive_came_back_to(
         real(kernel)
 
     monkeypatch.setattr(Kernel, "_make_function", made)
-    monkeypatch.setattr(revoke, "revoke", revoke.revoke)  # restored after the lab's
+    monkeypatch.setattr(revoke, "revoke", lambda *_, **__: places.append(number[0]))
     with bench(Description("honest", ABLE), tmp_path, size=2 << 20) as (_served, host, clock):
         kernel = Kernel(host, tmp_path / "root")
-        with lab.doors(kernel, clock) as linux:
-            monkeypatch.setattr(revoke, "revoke", lambda *_, **__: places.append(number[0]))
-            profile = lab.profile_of(linux)
-            report = lab.erase(linux, tmp_path, profile, Policy(verification=BY_SUBSYSTEM))
+        machine = lab.linux(kernel, clock)
+        profile = lab.profile_of(machine)
+        report = lab.erase(machine, tmp_path, profile, Policy(verification=BY_SUBSYSTEM))
     assert report.fit
     assert number[0] > 100
     assert places[-1] == number[0]

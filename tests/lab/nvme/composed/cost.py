@@ -19,7 +19,7 @@ from eraser.protocol.policy import Policy
 from tests.lab.nvme.composed.audit import bench
 from tests.lab.nvme.composed.description import Abilities, Description
 from tests.lab.nvme.composed.host import Host
-from tests.lab.nvme.linux.case import doors, erase, profile_of
+from tests.lab.nvme.linux.case import erase, linux, profile_of
 from tests.lab.nvme.linux.kernel import Kernel
 from tests.lab.nvme.nature import Method
 
@@ -62,15 +62,15 @@ def costs(directory: Path, size: int, policy: Policy) -> Costs:
     ):
         sent = _count(host)
         kernel = Kernel(host, directory / "root")
-        with doors(kernel, clock) as linux:
-            profile = profile_of(linux)
-            with (
-                _timed(visit, "between", sent, found.between),
-                _timed(visit, "after", sent, found.after),
-            ):
-                whole = Timer(sent, found.case)
-                report = erase(linux, directory, profile, policy)
-                whole.stop()
+        machine = linux(kernel, clock)
+        profile = profile_of(machine)
+        with (
+            _timed(visit, "between", sent, found.between),
+            _timed(visit, "after", sent, found.after),
+        ):
+            whole = Timer(sent, found.case)
+            report = erase(machine, directory, profile, policy)
+            whole.stop()
     if not report.fit:
         raise ValueError(f"expected a drive that is released, found {report.reasons}")
     return found

@@ -19,7 +19,7 @@ from tests.lab.nvme.composed.firsttenant import FirstTenant
 from tests.lab.nvme.composed.marks import MAGIC
 from tests.lab.nvme.composed.secondtenant import SecondTenant
 from tests.lab.nvme.composed.visitor import Loot
-from tests.lab.nvme.linux.case import doors, erase, profile_of
+from tests.lab.nvme.linux.case import erase, linux, profile_of
 from tests.lab.nvme.linux.kernel import Kernel
 from tests.lab.nvme.nature import Truth
 from tests.lab.nvme.presetkind import Expected
@@ -73,11 +73,11 @@ def attempt(
     """Try one; its files stay in ``directory``. Raises DriveError for a drive that hangs."""
     with bench(drive, directory, size=size) as (served, host, clock):
         kernel = Kernel(host, directory / "root")
-        with doors(kernel, clock) as linux:
-            profile = profile_of(linux)
-            FirstTenant(host, seed).stay()
-            kernel.reset()
-            report = erase(linux, directory, profile, policy)
+        machine = linux(kernel, clock)
+        profile = profile_of(machine)
+        FirstTenant(host, seed).stay()
+        kernel.reset()
+        report = erase(machine, directory, profile, policy)
         with served.lock:
             truth = served.nature.truth()
             kept = former(served.backing)

@@ -15,23 +15,15 @@ from tests.lab.nvme.linux.kernel import Kernel, status_of
 
 
 class Programs:
-    """Stands for :func:`eraser.host.command.run`."""
+    """Stands for all of them."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout: float,
-        stdin: bytes | None = None,
-        pass_fds: Sequence[int] = (),
-        new_session: bool = False,
-    ) -> Completed:
+    def run(self, argv: Sequence[str], stdin: bytes) -> Completed:
         """What the program would have come back with. Raises ``ValueError`` for an unknown one."""
         try:
-            code, out, said = self._run(tuple(argv), stdin or b"")
+            code, out, said = self._run(tuple(argv), stdin)
         except OSError as error:
             code, out, said = 1, b"", str(error.strerror)
         return Completed(tuple(argv), code, out, said, utc_now(), 0.0)

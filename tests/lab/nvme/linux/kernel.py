@@ -69,6 +69,28 @@ class Kernel:
         driver = self.root / "sys/bus/pci/drivers/nvme"
         driver.mkdir(parents=True)
         (self.root / "dev").mkdir()
+        self._make_proc()
+
+    def _make_proc(self) -> None:
+        """A host on which nothing runs but its first process."""
+        first = self.root / "proc/1"
+        (first / "fd").mkdir(parents=True)
+        (first / "ns").mkdir()
+        (first / "ns/mnt").symlink_to("mnt:[1]")
+        (first / "root").symlink_to("/")
+        (first / "comm").write_text("init\n")
+        self.mounted()
+        (self.root / "proc/swaps").write_text("Filename\tType\tSize\tUsed\tPriority\n")
+        (self.root / "proc/cmdline").write_text("quiet\n")
+        boot = self.root / "proc/sys/kernel/random/boot_id"
+        boot.parent.mkdir(parents=True)
+        boot.write_text("9d4b9cd5-5b8e-4b0f-a4a5-b9a3b2a4d1c0\n")
+
+    def mounted(self, *nsids: int) -> None:
+        """These namespaces alone are mounted from now on."""
+        lines = ["21 1 0:1 / / rw - overlay overlay rw"]
+        lines += [f"3{n} 21 259:{n} / /mnt rw - xfs /dev/{NAME}n{n} rw" for n in nsids]
+        (self.root / "proc/1/mountinfo").write_text("\n".join(lines) + "\n")
 
     def _make_function(self) -> None:
         self.function.mkdir(parents=True)
@@ -109,6 +131,20 @@ class Kernel:
             return
         self._start()
 
+    def _show_controller(self, told: bytes) -> None:
+        """What the driver knows of the controller by itself, since it brought it up."""
+        shown = self.root / "sys/class/nvme" / NAME
+        if shown.exists():
+            return
+        shown.mkdir(parents=True)
+        for name, value in (
+            ("address", ADDRESS.encode()),
+            ("serial", told[4:24]),
+            ("model", told[24:64]),
+            ("subsysnqn", told[768:1024].rstrip(b"\0")),
+        ):
+            (shown / name).write_bytes(value + b"\n")
+
     def _say(self, state: str) -> None:
         self._state = state
         (self.function / "nvme" / NAME / "state").write_text(state + "\n")
@@ -121,7 +157,9 @@ class Kernel:
     def _start(self) -> None:
         """What the driver does with a drive that is ready: it tells the time
         (nvme_configure_timestamp in drivers/nvme/host/core.c), and looks for namespaces."""
-        if int.from_bytes(self.host.identify(0x01)[520:522], "little") & _ONCS_TIMESTAMP:
+        told = self.host.identify(0x01)
+        self._show_controller(told)
+        if int.from_bytes(told[520:522], "little") & _ONCS_TIMESTAMP:
             self.host.command(0, 0x09, send=_NOW.to_bytes(8, "little"), cdw10=0x0E)
         self.scan()
 
@@ -167,6 +205,7 @@ class Kernel:
             self.host.shut_down()
         self.disks = {}
         shutil.rmtree(self.function / "nvme")
+        shutil.rmtree(self.root / "sys/class/nvme", ignore_errors=True)
         for gone in (self.root / "dev").glob("nvme*"):
             gone.unlink()
         (self.function / "driver").unlink()

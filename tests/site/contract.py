@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
@@ -221,22 +222,27 @@ def walk(asks: tuple[Ask, Ask], name: str, seed: int, steps: int) -> Iterator[st
         for number, child in enumerate(children):
             body = {"uuid": child, "name": f"{name}_{number}", "parent_provider_uuid": root}
             ask("POST", "/resource_providers", VERSION, body)
+    # What was seen after a request is what stands before the next one: nobody else asks there.
+    stood = [_seen(ask, children, consumers, resource_class) for ask in asks]
     for step in range(steps):
         request = _request(chance, children, consumers, resource_class)
-        before = [_generations(ask, children) for ask in asks]
-        answers = [ask(*request[:2], VERSION, _body(ask, request)) for ask in asks]
+        answers = [
+            ask(*request[:2], VERSION, _body(before, request))
+            for ask, before in zip(asks, stood, strict=True)
+        ]
+        now = [_seen(ask, children, consumers, resource_class) for ask in asks]
         moved = [
-            [new > old for new, old in zip(_generations(ask, children), stood, strict=True)]
-            for ask, stood in zip(asks, before, strict=True)
+            [after.generations[child] > before.generations[child] for child in children]
+            for after, before in zip(now, stood, strict=True)
         ]
         if moved[0] != moved[1]:
             yield f"{step}: {request}: generations moved {moved}"
         if answers[0].status != answers[1].status:
             yield f"{step}: {request}: {answers[0]} and {answers[1]}"
-        states = [_state(ask, children, consumers, resource_class) for ask in asks]
-        if states[0] != states[1]:
-            yield f"{step}: after {request}: {states[0]} and {states[1]}"
+        if now[0].comparable != now[1].comparable:
+            yield f"{step}: after {request}: {now[0].comparable} and {now[1].comparable}"
             return
+        stood = now
 
 
 Request = tuple[str, str, dict[str, Any]]
@@ -270,8 +276,25 @@ def _request(chance: Random, children: list[str], consumers: list[str], name: st
     return "PUT", f"/allocations/{consumer}", claim
 
 
-def _body(ask: Ask, request: Request) -> Any:
-    """With the generations of that very Placement: they need not be equal."""
+@dataclass(frozen=True)
+class _Seen:
+    """What one Placement says of the walk's providers and consumers."""
+
+    generations: dict[str, int]
+    """Of the providers: they need not be equal in both."""
+    consumers: dict[str, int | None]
+    stock: list[Any]
+    offered: list[str]
+
+    @property
+    def comparable(self) -> Any:
+        """What both must say."""
+        known = [generation is not None for generation in self.consumers.values()]
+        return self.stock, self.offered, known
+
+
+def _body(seen: _Seen, request: Request) -> Any:
+    """With the generations of that very Placement."""
     body = dict(request[2])
     stale = body.pop("stale", False)
     if request[0] == "DELETE":
@@ -280,28 +303,37 @@ def _body(ask: Ask, request: Request) -> Any:
         claim = dict(body["claim"])
         consumer = claim.pop("consumer")
         claim.pop("stale")
-        claim["consumer_generation"] = _consumer(ask, consumer)
+        claim["consumer_generation"] = seen.consumers[consumer]
         stock = {
-            "resource_provider_generation": _provider(ask, body["provider"]),
+            "resource_provider_generation": seen.generations[body["provider"]],
             "inventories": {body["name"]: {"total": 1, "reserved": 0}},
         }
         return {"inventories": {body["provider"]: stock}, "allocations": {consumer: claim}}
     if "consumer" in body:
-        known = _consumer(ask, body.pop("consumer"))
-        body["consumer_generation"] = (known or 0) + 7 if stale else known
+        generation = seen.consumers[body.pop("consumer")]
+        body["consumer_generation"] = (generation or 0) + 7 if stale else generation
         return body
-    known = _provider(ask, body.pop("provider"))
+    known = seen.generations[body.pop("provider")]
     body["resource_provider_generation"] = known + 7 if stale else known
     return body
 
 
-def _generations(ask: Ask, children: list[str]) -> list[int]:
-    return [_provider(ask, child) for child in children]
-
-
-def _provider(ask: Ask, provider: str) -> int:
-    path = f"/resource_providers/{provider}/traits"
-    return int(ask("GET", path, VERSION).body["resource_provider_generation"])
+def _seen(ask: Ask, children: list[str], consumers: list[str], name: str) -> _Seen:
+    generations, stock = {}, []
+    for child in children:
+        base = f"/resource_providers/{child}"
+        rows = ask("GET", f"{base}/inventories", VERSION).body["inventories"]
+        held = ask("GET", f"{base}/allocations", VERSION).body["allocations"]
+        traits = ask("GET", f"{base}/traits", VERSION).body
+        generations[child] = int(traits["resource_provider_generation"])
+        stock.append((rows, {c: a["resources"] for c, a in held.items()}, sorted(traits["traits"])))
+    offered = ask("GET", f"/resource_providers?resources={name}:1", VERSION)
+    return _Seen(
+        generations,
+        {consumer: _consumer(ask, consumer) for consumer in consumers},
+        stock,
+        sorted(provider["uuid"] for provider in offered.body["resource_providers"]),
+    )
 
 
 def _consumer(ask: Ask, consumer: str) -> int | None:
@@ -309,17 +341,3 @@ def _consumer(ask: Ask, consumer: str) -> int | None:
         "consumer_generation"
     )
     return found
-
-
-def _state(ask: Ask, children: list[str], consumers: list[str], name: str) -> Any:
-    """All that is comparable."""
-    stock = []
-    for child in children:
-        base = f"/resource_providers/{child}"
-        rows = ask("GET", f"{base}/inventories", VERSION).body["inventories"]
-        held = ask("GET", f"{base}/allocations", VERSION).body["allocations"]
-        traits = ask("GET", f"{base}/traits", VERSION).body["traits"]
-        stock.append((rows, {c: a["resources"] for c, a in held.items()}, sorted(traits)))
-    offered = ask("GET", f"/resource_providers?resources={name}:1", VERSION)
-    uuids = sorted(p["uuid"] for p in offered.body["resource_providers"])
-    return stock, uuids, [_consumer(ask, consumer) is not None for consumer in consumers]

@@ -1,6 +1,7 @@
 """The control plane as it runs: real processes, real Redis, real Placement; the host is the test.
 
 Messages come twice, Redis dies with what it held, the worker is killed: nothing is lost or doubled.
+One control plane serves all tests, as it serves all hosts; each test is a host of its own.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ from eraser.protocol.transport import signing
 from eraser.protocol.transport.messaging import BrokerRedis, host_queue
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.evidence.chain import ledger
+from quarantine.operations.enrol import EnrolmentRequest, take
+from quarantine.operations.plane import Plane
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
@@ -67,25 +70,21 @@ INCARNATION = "incarnation-00001"
 FAST = {"sweep_interval": 0.5, "in_use_reread": 1.0, "list_interval": 1.0}
 
 
+HOSTS = 12
+"""More than there are tests."""
+
+
 @dataclass
-class Deployment:
-    """A control plane in a directory, and the one host that it serves."""
+class Running:
+    """A control plane in a directory, the broker that it hears its hosts by, and their keys."""
 
     directory: Path
     redis: Broker
-    nova: NovaStandIn
-    slot: Slot
-    host: PrivateKey = field(default_factory=PrivateKey.generate)
-    sequence: int = 0
-    orders: list[EraseOrder] = field(default_factory=list)
-    tickets: list[Ticket] = field(default_factory=list)
+    hosts: dict[str, PrivateKey]
     service: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
         self.store = Store.open(f"sqlite:///{self.directory}/record.db")
-        self.app = make_app(self.redis.url_for(self.slot.host), timeout=2.0)
-        """The host's way to the broker, with its own account."""
-        self.door = BrokerRedis(self.app)
 
     @property
     def log(self) -> str:
@@ -136,9 +135,12 @@ class Deployment:
         )
         self.cli("db", "upgrade", "-f", "json")
         self.controller = PublicKey.from_jwk(self.cli("key", "create"), "controller")
-        card = {"host": self.slot.host, "incarnation": INCARNATION, "key": self.host.public.jwk()}
+        (first, key_of_first), *others = self.hosts.items()
+        card = {"host": first, "incarnation": INCARNATION, "key": key_of_first.public.jwk()}
         (self.directory / "host.json").write_bytes(codec.canonical(card))
         self.cli("host", "register", self.directory / "host.json", "-f", "json")
+        for name, key_of_other in others:  # who is registered is read every five seconds
+            self.store.register_host(name, key_of_other.public, INCARNATION)
         (self.directory / "profile.json").write_bytes(codec.canonical(PROFILE))
         profile = self.directory / "profile.json"
         self.cli("profile", "approve", profile, "--by", "Ada", "-f", "json")
@@ -166,6 +168,31 @@ class Deployment:
         lines = [line for line in self.log.splitlines() if "worker started, process" in line]
         return int(lines[-1].rpartition(" ")[2])
 
+    def close(self) -> None:
+        if self.service is not None:
+            self.stop(signal.SIGTERM)
+        self.store.close()
+
+
+@dataclass
+class Deployment:
+    """The control plane, and the one host of it that the test plays."""
+
+    control: Running
+    nova: NovaStandIn
+    slot: Slot
+    sequence: int = 0
+    orders: list[EraseOrder] = field(default_factory=list)
+    tickets: list[Ticket] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.host = self.control.hosts[self.slot.host]
+        self.identity = replace(IDENTITY, serial=self.slot.host.upper())
+        self.redis, self.store = self.control.redis, self.control.store
+        self.app = make_app(self.redis.url_for(self.slot.host), timeout=2.0)
+        """The host's way to the broker, with its own account."""
+        self.door = BrokerRedis(self.app)
+
     @property
     def record(self) -> SlotRecord:
         found = self.store.slot(self.slot)
@@ -183,10 +210,13 @@ class Deployment:
         return self.record
 
     def enrol(self) -> None:
-        self.cli(
-            *("slot", "enrol", "--host", self.slot.host, "--pci", ADDRESS),
-            *("--profile", PROFILE.name, "-f", "json"),
-        )
+        """What ``slot enrol`` does, without the seconds that its process needs to start."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("OS_CLIENT_CONFIG_FILE", self.control.env["OS_CLIENT_CONFIG_FILE"])
+            take(
+                Plane([self.control.conf]),
+                EnrolmentRequest(PROFILE.name, host=self.slot.host, address=ADDRESS),
+            )
 
     def send(self, kind: MessageKind, message: object, typ: str) -> None:
         """A signed message onto the host's list."""
@@ -194,7 +224,7 @@ class Deployment:
 
     def hello(self) -> None:
         self.sequence += 1
-        drives = (SeenDrive(ADDRESS, "nvme", IDENTITY),)
+        drives = (SeenDrive(ADDRESS, "nvme", self.identity),)
         defences = tuple(DefenceSeen(name, DefenceStanding.PRESENT, "") for name in Defence)
         gate = GateTestimony(defences, (), (), ())
         message = Hello(self.slot.host, INCARNATION, self.sequence, "0.1.0", drives, (), (), gate)
@@ -225,12 +255,12 @@ class Deployment:
             message = json.loads(raw)
             (token,), _kwargs, _embed = json.loads(base64.b64decode(message["body"]))
             if message["headers"]["task"] == "eraser.ticket":
-                payload = signing.verify(token, self.controller, TICKET_TYPE, "ticket")
+                payload = signing.verify(token, self.control.controller, TICKET_TYPE, "ticket")
                 self.tickets.append(codec.load(Ticket, payload, "ticket"))
                 self.receipt(self.tickets[-1])
             else:
                 assert message["headers"]["task"] == "eraser.order"
-                payload = signing.verify(token, self.controller, ORDER_TYPE, "order")
+                payload = signing.verify(token, self.control.controller, ORDER_TYPE, "order")
                 self.orders.append(codec.load(EraseOrder, payload, "order"))
 
     def receipt(self, ticket: Ticket) -> None:
@@ -249,6 +279,7 @@ class Deployment:
         return replace(
             REPORT,
             slot=order.slot,
+            identity=self.identity,
             order_id=order.order_id,
             nonce=order.nonce,
             generation=order.generation,
@@ -268,42 +299,63 @@ class Deployment:
     def certified_times(self) -> int:
         return [row.event for row in self.store.history(self.slot)].count(Event.CERTIFIED)
 
-    def close(self) -> None:
-        if self.service is not None:
-            self.stop(signal.SIGTERM)
-        self.app.close()
-        self.store.close()
+
+@pytest.fixture(scope="module")
+def running(
+    placement_server: PlacementServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    """Set up by its own commands; its hosts are registered and have not said a word yet."""
+    directory = tmp_path_factory.mktemp("control")
+    # Names of their own: the Placement is shared.
+    prefix = f"redis{free_port()}"
+    hosts = {f"{prefix}n{number}": PrivateKey.generate() for number in range(HOSTS)}
+    with Broker(directory / "redis", list(hosts)) as broker:
+        made = Running(directory, broker, hosts)
+        made.set_up(placement_server.url)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture(scope="module")
+def unused(running: Running) -> Iterator[str]:
+    """Hosts that no test has been yet."""
+    return iter(running.hosts)
 
 
 @pytest.fixture
-def deployment(placement_server: PlacementServer, tmp_path: Path) -> Iterator[Deployment]:
-    """Enrolled, running, and its host has not said a word yet."""
-    # A name of its own: the Placement is shared.
-    host = f"redis{free_port()}"
+def deployment(
+    running: Running, unused: Iterator[str], placement_server: PlacementServer
+) -> Iterator[Deployment]:
+    """The control plane runs; the host's slot is in Placement and not enrolled."""
+    host = next(unused)
     nova = NovaStandIn(placement_server.url, f"CUSTOM_NVME_{host.upper()}")
-    slot = Slot(host, ADDRESS)
-    nova.start_compute(slot.host, [ADDRESS])
-    with Broker(tmp_path / "redis", [host]) as broker:
-        yield from _deployed(Deployment(tmp_path, broker, nova, slot), placement_server)
-        assert broker.denials() == []
-
-
-def _deployed(made: Deployment, placement_server: PlacementServer) -> Iterator[Deployment]:
-    made.set_up(placement_server.url)
-    made.start()
+    nova.start_compute(host, [ADDRESS])
+    if running.service is None:
+        running.start()
+    made = Deployment(running, nova, Slot(host, ADDRESS))
     try:
         yield made
     finally:
-        made.close()
+        made.app.close()
+        if running.service is not None:
+            with contextlib.suppress(ProcessLookupError):  # a test that failed may have paused it
+                os.kill(running.worker_pid(), signal.SIGCONT)
+    assert running.redis.denials() == []
 
 
 def test_a_whole_cycle_with_every_message_twice(deployment: Deployment) -> None:
+    """The first on this control plane: its chain begins here, and nobody was refused before."""
     plane = deployment
-    plane.enrol()
+    plane.control.cli(
+        *("slot", "enrol", "--host", plane.slot.host, "--pci", ADDRESS),
+        *("--profile", PROFILE.name, "-f", "json"),
+    )
     plane.until(State.QUARANTINED)
     plane.hello()
     order = plane.order()
-    assert (order.slot, order.identity) == (plane.slot, IDENTITY)
+    assert (order.slot, order.identity) == (plane.slot, plane.identity)
     plane.until(State.ERASING)
     plane.progress(order, Step.VERIFY)
     plane.until(State.VERIFYING)
@@ -318,8 +370,8 @@ def test_a_whole_cycle_with_every_message_twice(deployment: Deployment) -> None:
     ticket = plane.tickets[0]
     assert (ticket.order_id, ticket.certificate) == (order.order_id, record.certificate)
     assert record.certificate is not None
-    raw = (plane.directory / "certificates" / f"{record.certificate}.json").read_bytes()
-    assert ledger.audit([("file", raw)], [plane.controller]).intact
+    raw = (plane.control.directory / "certificates" / f"{record.certificate}.json").read_bytes()
+    assert ledger.audit([("file", raw)], [plane.control.controller]).intact
 
     # The next tenant gets the drive, lets go of it, and it is erased again under a new generation.
     server = plane.nova.boot()
@@ -334,15 +386,15 @@ def test_a_whole_cycle_with_every_message_twice(deployment: Deployment) -> None:
     plane.report(again)
     plane.until(State.AVAILABLE)
     assert plane.certified_times() == 2
-    assert plane.stop() == 0
+    assert plane.control.stop() == 0
     with pytest.raises(ProcessLookupError):
-        os.kill(plane.worker_pid(), 0)
+        os.kill(plane.control.worker_pid(), 0)
 
 
 def test_the_worker_outlives_what_is_no_message(deployment: Deployment) -> None:
     """Whatever a host pushes, or makes of its keys, is its own trouble."""
     plane, host = deployment, deployment.slot.host
-    worker = plane.worker_pid()
+    worker = plane.control.worker_pid()
     with contextlib.closing(plane.redis.as_()) as client:
         for odd in (b"not json", b"\xff\xfe", b"{}", b"x" * 9_000_000):
             client.rpush(key(MessageKind.REPORT, host), odd)
@@ -353,7 +405,7 @@ def test_the_worker_outlives_what_is_no_message(deployment: Deployment) -> None:
     plane.enrol()
     plane.report(plane.order())
     plane.until(State.AVAILABLE)
-    assert plane.worker_pid() == worker
+    assert plane.control.worker_pid() == worker
 
 
 def test_an_hour_of_one_hosts_progress_ends_no_worker_and_delays_no_report(
@@ -364,7 +416,7 @@ def test_an_hour_of_one_hosts_progress_ends_no_worker_and_delays_no_report(
     plane.hello()
     plane.enrol()
     order = plane.order()
-    worker = plane.worker_pid()
+    worker = plane.control.worker_pid()
     os.kill(worker, signal.SIGSTOP)
     plane.progress(order, Step.ERASE)
     name = key(MessageKind.PROGRESS, plane.slot.host)
@@ -376,7 +428,7 @@ def test_an_hour_of_one_hosts_progress_ends_no_worker_and_delays_no_report(
         os.kill(worker, signal.SIGCONT)
         plane.until(State.AVAILABLE)
         wait_until(lambda: not client.exists(name), "the backlog to be gone")
-    assert plane.worker_pid() == worker
+    assert plane.control.worker_pid() == worker
     assert plane.certified_times() == 1
 
 
@@ -413,12 +465,12 @@ def test_a_report_that_redis_lost_is_asked_for_again(deployment: Deployment) -> 
     plane.hello()
     plane.enrol()
     order = plane.order()
-    os.kill(plane.worker_pid(), signal.SIGSTOP)
+    os.kill(plane.control.worker_pid(), signal.SIGSTOP)
     try:
         plane.report(order)
         plane.redis.kill()
     finally:
-        os.kill(plane.worker_pid(), signal.SIGCONT)
+        os.kill(plane.control.worker_pid(), signal.SIGCONT)
     plane.redis.start()
     assert plane.order() == order
     plane.report(order)
@@ -430,12 +482,12 @@ def test_a_killed_worker_is_replaced_and_the_message_counts_once(deployment: Dep
     plane.hello()
     plane.enrol()
     order = plane.order()
-    old = plane.worker_pid()
+    old = plane.control.worker_pid()
     os.kill(old, signal.SIGSTOP)
     plane.report(order)
     os.kill(old, signal.SIGKILL)
     plane.until(State.AVAILABLE)
-    assert plane.worker_pid() != old
+    assert plane.control.worker_pid() != old
     assert plane.certified_times() == 1
 
 
@@ -444,11 +496,11 @@ def test_a_killed_service_takes_its_worker_along_and_goes_on(deployment: Deploym
     plane.hello()
     plane.enrol()
     order = plane.order()
-    worker = plane.worker_pid()
-    plane.stop(signal.SIGKILL)
+    worker = plane.control.worker_pid()
+    plane.control.stop(signal.SIGKILL)
     wait_until(lambda: not _alive(worker), "the orphaned worker to end")
     plane.report(order)
-    plane.start()
+    plane.control.start()
     plane.until(State.AVAILABLE)
     assert plane.certified_times() == 1
 

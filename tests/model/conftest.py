@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import gc
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,15 @@ HERE = Path(__file__).parent
 KNOWN = searched.of_directory(HERE.parents[1], HERE)
 
 _GREEN = pytest.StashKey[bool]()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _uncollected() -> Iterator[None]:
+    """Without Python's search for cycles: states have none, are all kept, and it would look through
+    millions of them again and again."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def known(item: pytest.Item) -> searched.Searched | None:

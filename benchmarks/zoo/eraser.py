@@ -50,7 +50,7 @@ def _policy(scene: Scene) -> dict[str, Any]:
         "name": "zoo",
         # The operator's explicit permission, given for the drives that have no Sanitize at all.
         "allow_clear": not can_purge,
-        "verification": {"residual": 0.001, "canaries": 700, "visit": 16},
+        "verification": {"residual": 0.001, "canaries": 700, "visit": 16, "settle": 0},
         "limits": {"stuck": 5, "poll": 0.1, "command": 10, "format": 60, "ready": 60},
     }
 

@@ -103,9 +103,10 @@ def verify(desk: CaseSession) -> None:
                 f"expected to read every namespace, found no block device of {sorted(unread)}; "
                 "see the kernel's log"
             )
-        result = _read(desk, plan)
+        began = desk.clock.monotonic()
+        result = _read(desk, plan, began)
         if not plan.reread:
-            visit.after(desk, plan)
+            visit.after(desk, plan, began)
         evidence = _evidence(desk, result, lost_fingerprints(desk, plan))
         methods = _worst_last(state.methods)
         word, reasons = judging.judge(methods, evidence)
@@ -140,11 +141,11 @@ def _worst_last(methods: tuple[MethodRecord, ...]) -> tuple[MethodRecord, ...]:
     return tuple(sorted(methods, key=lambda method: _RANK[method.verdict]))
 
 
-def _read(desk: CaseSession, plan: VerifyPlan) -> VerificationResult:
+def _read(desk: CaseSession, plan: VerifyPlan, began: float) -> VerificationResult:
     verifier = Verifier(plan, desk.disk, desk.clock)
     _restore(desk, verifier)
     result = verifier.run(
-        _checkpoints(desk, verifier), desk.out_of_time, lambda: _reset_again(desk, plan)
+        _checkpoints(desk, verifier), desk.out_of_time, lambda: _reset_again(desk, plan, began)
     )
     if result is None:
         desk.check_time()
@@ -152,7 +153,7 @@ def _read(desk: CaseSession, plan: VerifyPlan) -> VerificationResult:
     return result
 
 
-def _reset_again(desk: CaseSession, plan: VerifyPlan) -> None:
+def _reset_again(desk: CaseSession, plan: VerifyPlan, began: float) -> None:
     """The second reset, with half of the proof behind us: docs/decisions/reading.md says why, and
     why it is the one that the next tenant's drive gets."""
     first, paths = desk.state.reset, desk.hold.paths
@@ -166,7 +167,7 @@ def _reset_again(desk: CaseSession, plan: VerifyPlan) -> None:
         if problem and first is not None and not first.problem:
             desk.note(dataclasses.replace(first, problem=problem))
         make_readable(desk)
-    visit.after(desk, plan)
+    visit.after(desk, plan, began)
 
 
 def _restore(desk: CaseSession, verifier: Verifier) -> None:

@@ -31,6 +31,8 @@ CHEAP = 60.0
 of most drives are erased, in less."""
 PAUSE = 1.0
 """Seconds without a command, as between a guest's boot and its first work."""
+_SLICE = 1.0
+"""Seconds of a longer wait, after which the order's time is looked at."""
 NEVER = (
     "power cycle",
     "formats with metadata",
@@ -130,9 +132,10 @@ def _repeat(
             return
 
 
-def after(desk: CaseSession, plan: VerifyPlan) -> None:
+def after(desk: CaseSession, plan: VerifyPlan, since: float) -> None:
     """What reads alone, after the last method; the function was reset just before, where the drive
-    is read twice."""
+    is read twice. ``since`` is when the proof began, on the monotonic clock. Raises
+    ``OutOfTimeError``."""
     state = desk.state
     if not desk.policy.verification.visit or state.visited(len(state.steps), wrote=False):
         return
@@ -143,11 +146,22 @@ def after(desk: CaseSession, plan: VerifyPlan) -> None:
     if state.reset is None or not state.reset.announced:
         undone.append(SHUTDOWN)
     _ask(desk)
-    desk.clock.sleep(PAUSE)
+    _settle(desk, since)
     pools = {namespace: plan.again(namespace) for namespace in plan.namespaces}
     acts = _visit(desk, pools, Visitor.read, undone)
     place = len(state.steps)
     desk.note(Visited(VisitRecord(place, wrote=False, acts=_sum(acts), not_done=_once(undone))))
+
+
+def _settle(desk: CaseSession, since: float) -> None:
+    """Sends nothing for a moment, and until the drive has had the time that the policy names."""
+    began = desk.clock.monotonic()
+    ends = max(began + PAUSE, since + desk.policy.verification.settle)
+    if ends - began > _SLICE:
+        desk.tell(0.5, f"left alone for {ends - began:.0f} s, before the last look")
+    while (left := ends - desk.clock.monotonic()) > 0:
+        desk.check_time()
+        desk.clock.sleep(min(left, _SLICE))
 
 
 def _visit(

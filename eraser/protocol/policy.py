@@ -90,6 +90,10 @@ class Verification:
     visit: int = field(default=256, metadata=LATE)
     """Blocks of 4 KiB for each of the next tenant's first acts: ways of reading after the last
     method, and of writing too between two methods; 0 does none of them."""
+    settle: float = field(default=30.0, metadata=LATE)
+    """Seconds after the last method, before which the last look does not begin where there is a
+    visit: a drive may show what it kept once it was idle for a while. A first reading that takes
+    longer costs nothing more."""
     unallocated: Unallocated = field(default=Unallocated.PRINT, metadata=LATE)
     """Capacity that belongs to no namespace: how much of a proof is asked for."""
     buffers: Buffers = field(default=Buffers.HOLD, metadata=LATE)
@@ -110,6 +114,8 @@ class Verification:
             raise ValueError(f"expected 0 to 1048576 canaries, found {self.canaries}")
         if not 0 <= self.visit <= 1 << 16:
             raise ValueError(f"expected 0 to 65536 blocks for each act, found {self.visit}")
+        if not 0 <= self.settle <= 3600:
+            raise ValueError(f"expected to settle for 0 to 3600 s, found {self.settle}")
         if not 0 <= self.reread <= 1 << 20:
             raise ValueError(f"expected 0 to 1048576 blocks to reread, found {self.reread}")
 

@@ -19,7 +19,7 @@ SIZE = 64 << 20
 
 QUICK: dict[str, Any] = {
     "name": "quick",
-    "verification": {"residual": 0.001, "canaries": 700, "visit": 0},
+    "verification": {"residual": 0.001, "canaries": 700, "visit": 0, "settle": 0},
     "limits": {"stuck": 4, "poll": 0.1, "command": 10, "format": 60, "ready": 60},
 }
 VISITED = QUICK | {"verification": QUICK["verification"] | {"visit": 16}}

@@ -21,7 +21,7 @@ SETTLED = (State.AVAILABLE, State.HELD, State.RETIRED)
 @pytest.fixture(scope="module")
 def policy() -> Policy:
     """Clear is allowed; fewer probes than a real drive gets."""
-    quick = Verification(residual=0.001, canaries=256, reread=256, visit=4)
+    quick = Verification(residual=0.001, canaries=256, reread=256, visit=4, settle=0)
     return replace(DEFAULT_POLICY, allow_clear=True, verification=quick)
 
 

@@ -42,7 +42,7 @@ from tests.lab.services.redis import RedisServer
 
 PROFILE: Final = "lab-drive"
 DEFAULT_POLICY: Final = Policy(
-    name="lab", limits=Limits(poll=0.2), verification=Verification(visit=4)
+    name="lab", limits=Limits(poll=0.2), verification=Verification(visit=4, settle=0)
 )
 """An emulated processor takes a hundred times as long for a visit as a real one."""
 STATE_DIR: Final = "/var/lib/nvme-eraser"

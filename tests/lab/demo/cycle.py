@@ -30,7 +30,7 @@ POLICY: Final = Policy(
     name="demo",
     allow_clear=True,
     limits=Limits(poll=0.2, stuck=30, sanitize=180),
-    verification=Verification(visit=4),
+    verification=Verification(visit=4, settle=0),
 )
 PATIENCE: Final = 600.0
 _SECOND: Final = "of-the-second-slot"

@@ -11,6 +11,7 @@ import pytest
 
 from eraser.case import visit as case_visit
 from eraser.case.entries import CommandEntry, Entry, Intent, MethodDone, Planned, Planted, Resumed
+from eraser.case.session import OutOfTimeError
 from eraser.case.state import CaseState
 from eraser.host.sysfs import Host
 from eraser.media.iocommand import Namespace
@@ -91,3 +92,40 @@ def test_a_drive_that_is_read_once_is_visited_all_the_same(tmp_path: Path) -> No
     [after] = [visit for visit in report.visits if not visit.wrote]
     assert "reset of the function" in after.not_done
     assert report.verdict is Verdict.NOT_ERASED
+
+
+class Waiting:
+    """What a wait needs of a session: a clock that only sleep moves, and the order's time."""
+
+    def __init__(self, settle: float, allowed: float) -> None:
+        self.policy = Policy(verification=Verification(settle=settle))
+        self.allowed = allowed
+        self.now, self.told = 100.0, list[str]()
+        self.clock = SimpleNamespace(monotonic=lambda: self.now, sleep=self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def check_time(self) -> None:
+        if self.now >= 100 + self.allowed:
+            raise OutOfTimeError("over")
+
+    def tell(self, fraction: float, detail: str) -> None:
+        self.told.append(detail)
+
+
+@pytest.mark.parametrize(
+    ("settle", "began", "waited"), [(30, 100, 30), (30, 90, 20), (30, 10, 1), (0, 100, 1)]
+)
+def test_a_long_first_reading_is_a_wait_already(settle: float, began: float, waited: float) -> None:
+    desk: Any = Waiting(settle, 3600)
+    case_visit._settle(desk, began)
+    assert desk.now == pytest.approx(100 + waited)
+    assert desk.told == ([f"left alone for {waited:.0f} s, before the last look"] * (waited > 1))
+
+
+def test_the_order_ends_a_wait() -> None:
+    desk: Any = Waiting(3600, 60)
+    with pytest.raises(OutOfTimeError):
+        case_visit._settle(desk, 100.0)
+    assert desk.now == pytest.approx(160)

@@ -11,6 +11,7 @@ import errno
 import itertools
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,13 @@ def test_without_a_visit_it_would_be_released(tmp_path: Path, trigger: Trigger) 
     found = tried(liar(trigger), tmp_path, UNSEEN)
     assert found.outcome is Outcome.LET_THROUGH
     assert not found.report.visits
+
+
+@pytest.mark.parametrize("settle", [0, 30])
+def test_what_shows_after_a_while_is_waited_for(tmp_path: Path, settle: float) -> None:
+    drive = liar(Trigger("time", "since", 20))
+    found = tried(drive, tmp_path, replace(VISITED, settle=settle))
+    assert found.outcome is (Outcome.HELD if settle else Outcome.LET_THROUGH)
 
 
 @pytest.mark.parametrize("trigger", TO_READS[4:6], ids=lambda one: one.sentence)
@@ -202,7 +210,7 @@ def test_a_drive_that_somebody_has_opened_meanwhile_is_not_taken_from_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the moment between the end of our claim and the unbind. They let go again."""
-    real_drop, real_take, real_unbind = NamespaceHold.drop, NamespaceHold.take, Kernel.unbind
+    real_drop, real_prove, real_unbind = NamespaceHold.drop, session.prove_idle, Kernel.unbind
     real_init, kernels = Kernel.__init__, list[Kernel]()
     unbound = list[str]()
 
@@ -215,9 +223,11 @@ def test_a_drive_that_somebody_has_opened_meanwhile_is_not_taken_from_them(
             kernels[-1].mounted(1)
         real_drop(hold)
 
-    def take(hold: NamespaceHold) -> NamespaceHold:
-        kernels[-1].mounted()
-        return real_take(hold)
+    def prove(*args: Any, **options: Any) -> None:
+        try:
+            real_prove(*args, **options)
+        finally:
+            kernels[-1].mounted()
 
     def unbind(kernel: Kernel) -> None:
         unbound.append("unbound")
@@ -225,7 +235,7 @@ def test_a_drive_that_somebody_has_opened_meanwhile_is_not_taken_from_them(
 
     monkeypatch.setattr(Kernel, "__init__", init)
     monkeypatch.setattr(NamespaceHold, "drop", drop)
-    monkeypatch.setattr(NamespaceHold, "take", take)
+    monkeypatch.setattr(session, "prove_idle", prove)
     monkeypatch.setattr(Kernel, "unbind", unbind)
     found = tried(Description("honest", Abilities(methods=TWO)), tmp_path)
     assert unbound == []

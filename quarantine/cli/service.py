@@ -119,6 +119,7 @@ class Worker(ControlCommand):
 
 def serve(assembly: Assembly) -> None:
     """The loop, the safety pass and the heads, each for ever; and the worker, in a process."""
+    from quarantine.metrics import serving
     from quarantine.service.safety import PASS
 
     conf = assembly.conf
@@ -140,6 +141,7 @@ def serve(assembly: Assembly) -> None:
         *assembly.detection(),
     )
     threading.Thread(target=heads.run_forever, args=(stop,), name="heads", daemon=True).start()
+    serving.start(conf, assembly.doors, assembly.lateness, stop)
     try:
         reconciler.run_forever(stop)
     finally:

@@ -14,7 +14,7 @@ from oslo_config import cfg
 from eraser.protocol.errors import BadInputError as WireError
 from eraser.protocol.transport import options
 from eraser.protocol.transport.options import Options
-from quarantine.conf import capacity
+from quarantine.conf import capacity, metrics
 from quarantine.errors import BadInputError
 
 DEFAULT_FILE = Path("/etc/nvme-quarantine/nvme-quarantine.conf")
@@ -87,6 +87,7 @@ def _check_together(conf: cfg.ConfigOpts) -> None:
         raise ValueError(f"expected [evidence]tsa_url to begin with http(s)://, found {tsa!r}")
     _check_broker(conf.broker.url)
     capacity.sold(conf.capacity.flavors)
+    metrics.address(conf.metrics.listen)
     if erase.resend_after >= erase.order_seconds:
         raise ValueError(
             f"expected [erase]resend_after below order_seconds ({erase.order_seconds}), "

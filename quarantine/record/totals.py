@@ -192,6 +192,12 @@ class TotalsRepository(Repository):
         with self._reading() as db:
             return [ComingSlot(*row) for row in db.execute(query)]
 
+    def ordered_hosts(self) -> list[str]:
+        """Hosts with an order out that they have not been heard to end."""
+        query = sa.select(_SLOTS.c.host).where(_SLOTS.c.state == State.ERASING.value).distinct()
+        with self._reading() as db:
+            return list(db.execute(query).scalars())
+
     def hosts_within(self, times: Sequence[datetime]) -> tuple[list[int], int]:
         """How many registered hosts were heard since each of ``times``; and how many there are."""
         heard = _heard()

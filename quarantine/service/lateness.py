@@ -45,6 +45,11 @@ class Lateness:
         """It was done well; what it saw is of ``at``, or of now."""
         self._duties[what].last = self._now() if at is None else at
 
+    def ages(self) -> dict[str, tuple[float, float]]:
+        """For how many seconds each duty was not done well, and in how many it has to be."""
+        now = self._now()
+        return {what: (now - duty.last, duty.within()) for what, duty in self._duties.items()}
+
     def check(self) -> str:
         """What is late now, of several the one with the least time; alarms where that is news."""
         with self._lock:

@@ -1,0 +1,365 @@
+"""All metrics, computed when Prometheus asks. Needs prometheus-client."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from quarantine import VERSION
+from quarantine.doors import Clock
+from quarantine.errors import QuarantineError
+from quarantine.metrics import names
+from quarantine.metrics.alarmcount import AlarmCounter
+from quarantine.metrics.durations import EDGES, Durations, Sums
+from quarantine.metrics.limits import MetricsLimits
+from quarantine.metrics.names import PREFIX, ModelNames
+from quarantine.metrics.queues import Queues
+from quarantine.record.states import CASE_OPEN, State
+from quarantine.record.store import Store
+from quarantine.rules import capacity, pace
+from quarantine.rules.alarmbook import ALARMS
+from quarantine.service.lateness import Lateness
+
+LOG = logging.getLogger(__name__)
+
+HEARD_WITHIN: Final = (60, 90, 120, 300, 600, 1800, 3600, 86400)
+"""Seconds; hosts speak about once a minute."""
+
+_COMES_BACK: Final = tuple(sorted(CASE_OPEN | {State.RELEASED}))
+_LIMITED: Final = (State.ERASING, State.VERIFYING)
+"""States whose length a model's certificates tell."""
+
+
+class Collector:
+    """What prometheus-client collects from; for one thread at a time.
+
+    Each part is asked by itself: what cannot be answered is missing, and its ``part_up`` is 0.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        limits: MetricsLimits,
+        *,
+        clock: Clock,
+        queues: Queues | None = None,
+        lateness: Lateness | None = None,
+        alarms: AlarmCounter | None = None,
+    ) -> None:
+        self._store = store
+        self._limits = limits
+        self._clock = clock
+        self._queues = queues
+        self._lateness = lateness
+        self._alarms = alarms
+        self._models = ModelNames()
+        self._durations = Durations(self._models)
+        self._down: set[str] = set()
+        self._parts: dict[str, Callable[[], Sequence[Metric]]] = {
+            # First: the models with most slots get labels of their own.
+            "slots": self._slots,
+            "certificates": self._certificates,
+            "late": self._late,
+            "capacity": self._capacity,
+            "hosts": self._hosts,
+            "refusals": self._refusals,
+        }
+        if queues is not None:
+            self._parts["queues"] = self._waiting
+        if lateness is not None:
+            self._parts["service"] = self._duties
+
+    def describe(self) -> Sequence[Metric]:
+        """Nothing is computed when a registry is made."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything, now."""
+        yield _gauge("build_info", "The release.", ["version"], {(VERSION,): 1})
+        up: dict[tuple[str, ...], float] = {}
+        for part, ask in self._parts.items():
+            try:
+                found = ask()
+            except QuarantineError as error:
+                up[part,] = 0
+                if part not in self._down:
+                    LOG.warning("metrics: no numbers of %s: %s", part, error)
+                self._down.add(part)
+                continue
+            up[part,] = 1
+            if part in self._down:
+                self._down.discard(part)
+                LOG.warning("over: metrics have numbers of %s again", part)
+            yield from found
+        if self._alarms is not None:
+            yield self._called(self._alarms)
+        yield _gauge("part_up", "Whether a part of these metrics could be asked for.", ["part"], up)
+
+    def _slots(self) -> Sequence[Metric]:
+        now = self._clock()
+        counts: dict[tuple[str, ...], float] = defaultdict(float)
+        oldest: dict[tuple[str, ...], float] = defaultdict(float)
+        totals = sorted(self._store.slot_totals(), key=lambda total: -total.slots)
+        for total in totals:
+            state, model = names.state(total.state), self._models.label(total.model)
+            counts[state, model, names.reason(total.state, total.hold_code)] += total.slots
+            age = max((now - total.oldest).total_seconds(), 0.0)
+            oldest[state, model] = max(oldest[state, model], age)
+        return (
+            _gauge(
+                "slots",
+                "Slots by state, model of the drive, and code of the hold.",
+                ["state", "model", "reason"],
+                counts,
+            ),
+            _gauge(
+                "slots_oldest_seconds",
+                "For how long the slot that is in its state for longest is in it.",
+                ["state", "model"],
+                oldest,
+            ),
+        )
+
+    def _certificates(self) -> Sequence[Metric]:
+        chain = self._store.chain_total()
+        self._durations.read(self._store, chain.position)
+        found: list[Metric] = [
+            _counter("certificates", "Certificates in the record.", [], {(): chain.certificates}),
+            _gauge(
+                "ledger_position",
+                "The number of the last certificate of the chain.",
+                [],
+                {(): chain.position},
+            ),
+            _histogram(
+                "erase_seconds",
+                "From the order of a certified case until its host began to read back.",
+                {model: _erase(sums) for model, sums in self._durations.sums.items()},
+            ),
+            _histogram(
+                "verify_seconds",
+                "How long the host of a certified case read back.",
+                {model: _verify(sums) for model, sums in self._durations.sums.items()},
+            ),
+        ]
+        if chain.last_at is not None:
+            found.append(
+                _gauge(
+                    "last_certificate_timestamp_seconds",
+                    "When the last certificate was made.",
+                    [],
+                    {(): chain.last_at.timestamp()},
+                )
+            )
+        return found
+
+    def _late(self) -> Sequence[Metric]:
+        now, overdue = self._clock(), self._limits.overdue_after
+        since: dict[tuple[State, str], datetime] = {}
+        limits: dict[tuple[str, ...], float] = {}
+        for model, known in sorted(self._durations.paces.items()):
+            for state in _LIMITED:
+                limit = pace.late_after(state, known, overdue)
+                since[state, model] = now - timedelta(seconds=limit)
+                limits[state.value, self._models.label(model)] = limit
+        otherwise = {state: now - timedelta(seconds=overdue) for state in _COMES_BACK}
+        late: dict[tuple[str, ...], float] = defaultdict(float)
+        for state in _COMES_BACK:
+            for model in self._models.known:
+                late[state.value, self._models.label(model)] += 0
+        for (stored, name), count in self._store.late(since, otherwise).items():
+            late[names.state(stored), self._models.label(name)] += count
+        return (
+            _gauge(
+                "slots_late",
+                "Slots that are in their state for longer than cases of their model take, or than "
+                "[erase]overdue_after.",
+                ["state", "model"],
+                late,
+            ),
+            _gauge(
+                "late_after_seconds",
+                "After how long a slot is late, for models with enough certificates.",
+                ["state", "model"],
+                limits,
+            ),
+        )
+
+    def _capacity(self) -> Sequence[Metric]:
+        since = self._clock() - timedelta(seconds=self._limits.silent_after)
+        totals = self._store.free_totals(since)
+        classes = {total.resource_class for total in totals}
+        sellable: dict[tuple[str, ...], float] = {}
+        left: dict[tuple[str, ...], float] = {}
+        doubtful: dict[tuple[str, ...], float] = {}
+        for flavor in self._limits.flavors:
+            its = [
+                total
+                for total in totals
+                if total.resource_class == flavor.resource_class or not flavor.resource_class
+            ]
+            if len(classes) > 1 and not flavor.resource_class:
+                continue  # Nobody says which class it is of: capacity show says so.
+            free = [(total.free, total.hosts) for total in its if not total.silent]
+            name = (flavor.name,)
+            sellable[name], left[name] = capacity.whole(free, flavor.drives)
+            doubtful[name] = sum(total.free * total.hosts for total in its if total.silent)
+        return (
+            _gauge(
+                "capacity_sellable",
+                "Servers of a flavor that could start now, if only these were started.",
+                ["flavor"],
+                sellable,
+            ),
+            _gauge(
+                "capacity_left_over_drives",
+                "Free drives on hosts that have too few of them for one more of the flavor.",
+                ["flavor"],
+                left,
+            ),
+            _gauge(
+                "capacity_doubtful_drives",
+                "Free drives of the flavor's class on hosts of which nothing is heard.",
+                ["flavor"],
+                doubtful,
+            ),
+        )
+
+    def _hosts(self) -> Sequence[Metric]:
+        now, after = self._clock(), self._limits.silent_after
+        since = [now - timedelta(seconds=edge) for edge in (*HEARD_WITHIN, after)]
+        (*counts, heard), all_ = self._store.hosts_within(since)
+        by_edge: dict[tuple[str, ...], float] = {
+            (str(edge),): count for edge, count in zip(HEARD_WITHIN, counts, strict=True)
+        }
+        by_edge["+Inf",] = all_
+        needed = self._store.silent_and_needed(now - timedelta(seconds=after))
+        return (
+            _gauge("hosts", "Registered hosts.", [], {(): all_}),
+            _gauge(
+                "hosts_heard",
+                "Registered hosts that were heard within so many seconds, or registered.",
+                ["within"],
+                by_edge,
+            ),
+            _gauge(
+                "hosts_silent",
+                "Hosts that were not heard for [detection]silent_after seconds.",
+                [],
+                {(): all_ - heard},
+            ),
+            _gauge(
+                "hosts_silent_needed",
+                "Silent hosts with open cases or with slots on offer.",
+                [],
+                {(): needed},
+            ),
+        )
+
+    def _refusals(self) -> Sequence[Metric]:
+        counts: dict[tuple[str, ...], float] = dict.fromkeys(
+            ((kind,) for kind in sorted(names.KINDS)), 0
+        )
+        for stored, count in self._store.refusal_totals().items():
+            kind = (names.kind(stored),)
+            counts[kind] = counts.get(kind, 0) + count
+        return (_counter("refusals", "Messages of hosts that were refused.", ["kind"], counts),)
+
+    def _waiting(self) -> Sequence[Metric]:
+        assert self._queues is not None
+        found = self._queues.read(self._store.host_names(), self._store.ordered_hosts())
+        return (
+            _gauge(
+                "queue_entries",
+                "Messages that wait in Redis.",
+                ["kind"],
+                {(kind,): total.entries for kind, total in found.items()},
+            ),
+            _gauge(
+                "queue_hosts",
+                "Hosts of which, or for which, messages wait.",
+                ["kind"],
+                {(kind,): total.hosts for kind, total in found.items()},
+            ),
+            _gauge(
+                "queue_waiting_seconds",
+                "For how long the list that waits longest was not seen empty; no message is older "
+                "than that and one scrape interval.",
+                ["kind"],
+                {(kind,): total.seconds for kind, total in found.items()},
+            ),
+        )
+
+    def _duties(self) -> Sequence[Metric]:
+        assert self._lateness is not None
+        ages = self._lateness.ages()
+        return (
+            _gauge(
+                "duty_age_seconds",
+                "Since the service last did well what it has to do again and again.",
+                ["duty"],
+                {(what,): age for what, (age, _within) in ages.items()},
+            ),
+            _gauge(
+                "duty_bound_seconds",
+                "In how many seconds it has to be done well again.",
+                ["duty"],
+                {(what,): within for what, (_age, within) in ages.items()},
+            ),
+        )
+
+    @staticmethod
+    def _called(alarms: AlarmCounter) -> Metric:
+        return _counter(
+            "alarms",
+            "Alarms of this process, by code; those of the worker are in its log.",
+            ["code", "severity"],
+            {(code.value, ALARMS[code].severity.value): n for code, n in alarms.counts.items()},
+        )
+
+
+def _erase(sums: Sums) -> tuple[Sequence[int], int, float]:
+    return sums.erase_within, sums.cases, sums.erase
+
+
+def _verify(sums: Sums) -> tuple[Sequence[int], int, float]:
+    return sums.verify_within, sums.cases, sums.verify
+
+
+def _gauge(
+    name: str, words: str, labels: Sequence[str], values: dict[tuple[str, ...], float]
+) -> Metric:
+    family = GaugeMetricFamily(PREFIX + name, words, labels=labels)
+    for each in sorted(values):
+        family.add_metric(each, values[each])
+    return family
+
+
+def _counter(
+    name: str, words: str, labels: Sequence[str], values: dict[tuple[str, ...], float]
+) -> Metric:
+    family = CounterMetricFamily(PREFIX + name, words, labels=labels)
+    for each in sorted(values):
+        family.add_metric(each, values[each])
+    return family
+
+
+def _histogram(
+    name: str, words: str, values: dict[str, tuple[Sequence[int], int, float]]
+) -> Metric:
+    family = HistogramMetricFamily(PREFIX + name, words, labels=["model"])
+    for model in sorted(values):
+        within, count, total = values[model]
+        edges = [(str(float(edge)), float(n)) for edge, n in zip(EDGES, within, strict=True)]
+        family.add_metric([model], [*edges, ("+Inf", float(count))], total)
+    return family

@@ -1,0 +1,106 @@
+"""The metrics as text, and as an application for a web server (PEP 3333)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from quarantine.doors import MACHINE, Doors
+from quarantine.errors import BadInputError
+from quarantine.metrics.alarmcount import AlarmCounter
+from quarantine.metrics.limits import MetricsLimits
+from quarantine.metrics.queues import CountsLists, Queues
+from quarantine.record.store import Store
+from quarantine.service.lateness import Lateness
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""https://prometheus.io/docs/instrumenting/exposition_formats/"""
+
+SAME_SECONDS: Final = 2.0
+"""Whoever asks again so soon gets the same answer: the database counts no faster than that."""
+
+StartResponse = Callable[[str, list[tuple[str, str]]], Any]
+
+
+class Exporter:
+    """For as long as a process runs; threads may share it.
+
+    What it remembers from one reading to the next makes readings cheap: keep one.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        limits: MetricsLimits,
+        *,
+        doors: Doors = MACHINE,
+        lists: CountsLists | None = None,
+        lateness: Lateness | None = None,
+        alarms: AlarmCounter | None = None,
+    ) -> None:
+        """Without ``lists`` nothing is said of Redis, without ``lateness`` nothing of the service's
+        duties. Raises :class:`BadInputError` where prometheus-client is not installed."""
+        require_library()
+        from prometheus_client import CollectorRegistry, ProcessCollector
+
+        from quarantine.metrics.collector import Collector
+
+        self._registry = CollectorRegistry()
+        queues = None if lists is None else Queues(lists, doors.monotonic)
+        self._registry.register(
+            Collector(
+                store, limits, clock=doors.now, queues=queues, lateness=lateness, alarms=alarms
+            )
+        )
+        ProcessCollector(registry=self._registry)
+        self._monotonic = doors.monotonic
+        self._lock = threading.Lock()
+        self._last: tuple[float, bytes] | None = None
+
+    def exposition(self) -> bytes:
+        """All metrics now, as :data:`CONTENT_TYPE`."""
+        from prometheus_client import generate_latest
+
+        with self._lock:
+            now = self._monotonic()
+            if self._last is None or now - self._last[0] >= SAME_SECONDS:
+                self._last = now, generate_latest(self._registry)
+            return self._last[1]
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """``GET /metrics``, and nothing else."""
+        method = environ.get("REQUEST_METHOD")
+        if environ.get("PATH_INFO") != "/metrics":
+            return _plain(start_response, "404 Not Found", b"see /metrics\n")
+        if method not in ("GET", "HEAD"):
+            return _plain(start_response, "405 Method Not Allowed", b"GET or HEAD\n")
+        body = self.exposition()
+        start_response(
+            "200 OK", [("Content-Type", CONTENT_TYPE), ("Content-Length", str(len(body)))]
+        )
+        return [b"" if method == "HEAD" else body]
+
+
+def exposition(
+    store: Store, limits: MetricsLimits, *, doors: Doors = MACHINE, lists: CountsLists | None = None
+) -> bytes:
+    """All metrics once, without what one reading learns for the next: see :class:`Exporter`."""
+    return Exporter(store, limits, doors=doors, lists=lists).exposition()
+
+
+def require_library() -> None:
+    """Raises :class:`BadInputError` where prometheus-client is not installed."""
+    try:
+        import prometheus_client  # noqa: F401
+    except ImportError as error:
+        raise BadInputError(
+            f"metrics: expected the library prometheus-client to be installed ({error}); install "
+            "nvme-quarantine with the extra metrics"
+        ) from error
+
+
+def _plain(start_response: StartResponse, status: str, body: bytes) -> list[bytes]:
+    headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
+    start_response(status, headers)
+    return [body]

@@ -1,0 +1,113 @@
+"""Serves the metrics at an address of their own. What goes wrong here stops nothing else."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from socketserver import ThreadingMixIn
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from oslo_config.cfg import ConfigOpts
+
+from eraser.protocol.transport.messaging import BrokerRedis
+from quarantine.conf.metrics import address
+from quarantine.doors import Doors
+from quarantine.errors import QuarantineError
+from quarantine.metrics.alarmcount import AlarmCounter
+from quarantine.metrics.exposition import Exporter, require_library
+from quarantine.metrics.limits import MetricsLimits
+from quarantine.record.store import Store
+from quarantine.service.inbound.lists import Lists
+from quarantine.service.issue.celery_app import make_app
+from quarantine.service.lateness import Lateness
+
+LOG = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 30.0
+"""Before an address is tried again that another program has."""
+
+CLIENT_SECONDS: Final = 10.0
+"""For each read from a client and each write to it: nobody keeps a thread for longer."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news."""
+        LOG.debug("metrics: a client went away")
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = CLIENT_SECONDS
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Scrapes are not logged."""
+        LOG.debug(format, *args)
+
+
+def open_server(where: tuple[str, int], exporter: Exporter) -> WSGIServer:
+    """Listens; ``serve_forever`` answers. Raises ``OSError``."""
+    kind = _Server6 if ":" in where[0] else _Server
+    return make_server(*where, exporter, server_class=kind, handler_class=_Handler)
+
+
+def start(
+    conf: ConfigOpts, doors: Doors, lateness: Lateness, stop: threading.Event
+) -> threading.Thread | None:
+    """Serves as ``[metrics]`` says, in a thread with connections of its own; None for none."""
+    listen = address(conf.metrics.listen)
+    if listen is None:
+        return None
+
+    def make() -> Exporter:
+        require_library()
+        alarms = AlarmCounter()
+        alarms.listen()
+        broker = make_app(conf.broker.url, timeout=conf.broker.timeout)
+        return Exporter(
+            Store.open(conf.database.url, clock=doors.now),
+            MetricsLimits.from_conf(conf),
+            doors=doors,
+            lists=Lists(BrokerRedis(broker)),
+            lateness=lateness,
+            alarms=alarms,
+        )
+
+    thread = threading.Thread(target=run, args=(listen, make, stop), name="metrics", daemon=True)
+    thread.start()
+    return thread
+
+
+def run(where: tuple[str, int], make: Callable[[], Exporter], stop: threading.Event) -> None:
+    """Serves until ``stop`` is set: for a thread of its own.
+
+    An address that is taken is tried again; what cannot be mended without a restart is logged.
+    """
+    try:
+        exporter = make()
+    except QuarantineError as error:
+        LOG.error("metrics: none are served: %s", error)
+        return
+    told = False
+    while not stop.is_set():
+        try:
+            server = open_server(where, exporter)
+        except OSError as error:
+            if not told:
+                LOG.error("metrics: expected to listen on %s port %d: %s", *where, error)
+            told = True
+            stop.wait(RETRY_SECONDS)
+            continue
+        LOG.info("metrics on %s port %d", *where)
+        with server:
+            threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+            stop.wait()
+            server.shutdown()

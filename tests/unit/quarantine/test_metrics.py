@@ -1,0 +1,434 @@
+"""What Prometheus reads: right numbers, few labels, and an answer whatever is away."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from wsgiref.util import setup_testing_defaults
+
+import pytest
+import sqlalchemy as sa
+from prometheus_client.parser import text_string_to_metric_families
+
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine.conf import metrics as options
+from quarantine.conf.capacity import SoldFlavor
+from quarantine.doors import MACHINE
+from quarantine.errors import BadInputError, UnavailableError
+from quarantine.metrics import exposition as text
+from quarantine.metrics import serving
+from quarantine.metrics.alarmcount import AlarmCounter
+from quarantine.metrics.exposition import Exporter, exposition
+from quarantine.metrics.limits import MetricsLimits
+from quarantine.metrics.names import MODELS, OTHER, ModelNames
+from quarantine.record import models
+from quarantine.record.engine import make_engine, writing
+from quarantine.record.reasons import AlarmCode, HoldCode
+from quarantine.record.store import Store
+from quarantine.rules import holds
+from quarantine.rules.alarmbook import alarm
+from quarantine.service.lateness import Lateness
+from tests.lab.record import migrated_file
+from tests.unit.quarantine.totals_suite import Site
+
+LIMITS = MetricsLimits(
+    silent_after=420, overdue_after=21600, flavors=(SoldFlavor("one", 1), SoldFlavor("four", 4))
+)
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return migrated_file(tmp_path / "record.db")
+
+
+@pytest.fixture
+def site(url: str) -> Iterator[Site]:
+    store = Store.open(url, clock=lambda: site.now)
+    site = Site(store)
+    yield site
+    store.close()
+
+
+class Redis:
+    """Lists of which the test says how long they are."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, int] = {}
+        self.away = False
+
+    def full(self, keys: Sequence[str]) -> list[str]:
+        if self.away:
+            raise UnavailableError("broker: away")
+        return [key for key in keys if self.lists.get(key)]
+
+    def lengths(self, keys: Sequence[str]) -> list[int]:
+        return [self.lists.get(key, 0) for key in keys]
+
+
+def parsed(raw: bytes) -> Samples:
+    return {
+        (sample.name.removeprefix("nvme_quarantine_"), frozenset(sample.labels.items())): float(
+            sample.value
+        )
+        for family in text_string_to_metric_families(raw.decode())
+        for sample in family.samples
+    }
+
+
+class Scraper:
+    """An exporter whose time is the site's."""
+
+    def __init__(self, site: Site, **more: Any) -> None:
+        self.site = site
+        doors = replace(MACHINE, now=lambda: site.now, monotonic=lambda: site.now.timestamp())
+        self.exporter = Exporter(site.store, LIMITS, doors=doors, **more)
+
+    def __call__(self) -> Samples:
+        self.site.later(text.SAME_SECONDS)
+        return parsed(self.exporter.exposition())
+
+
+def of(samples: Samples, name: str, **labels: str) -> float | None:
+    return samples.get((name, frozenset(labels.items())))
+
+
+def labels_of(samples: Samples, label: str) -> set[str]:
+    return {value for _name, pairs in samples for each, value in pairs if each == label}
+
+
+def test_slots_by_state_model_and_reason(site: Site) -> None:
+    site.released("a/0000:01:00.0")
+    site.later(100)
+    site.released("a/0000:02:00.0")
+    record = site.released("a/0000:03:00.0", "Model B")
+    site.store.hold(record, holds.because(HoldCode.NO_SERIAL, "none"))
+    found = Scraper(site)()
+    assert of(found, "slots", state="released", model="Model A", reason="") == 2
+    assert of(found, "slots", state="held", model="Model B", reason="no-serial") == 1
+    oldest = of(found, "slots_oldest_seconds", state="released", model="Model A")
+    assert oldest == 100 + text.SAME_SECONDS
+    assert of(found, "part_up", part="slots") == 1
+
+
+def test_capacity_in_whole_flavors(site: Site) -> None:
+    for host, count in (("a", 5), ("b", 3), ("silent", 4)):
+        site.store.register_host(host, PrivateKey.generate().public, "incarnation-1")
+        for number in range(count):
+            site.available(f"{host}/0000:0{number + 1}:00.0")
+    # Whoever was not heard since is silent: both are registered anew in time.
+    site.later(1000)
+    for host in ("a", "b"):
+        site.store.register_host(host, PrivateKey.generate().public, "incarnation-2", replace=True)
+    found = Scraper(site)()
+    assert of(found, "capacity_sellable", flavor="one") == 8
+    assert of(found, "capacity_sellable", flavor="four") == 1
+    assert of(found, "capacity_left_over_drives", flavor="four") == 4
+    assert of(found, "capacity_doubtful_drives", flavor="four") == 4
+    assert of(found, "hosts") == 3
+    assert of(found, "hosts_silent") == 1
+    assert of(found, "hosts_silent_needed") == 1
+    assert of(found, "hosts_heard", within="60") == 2
+    assert of(found, "hosts_heard", within="+Inf") == 3
+
+
+def test_histograms_grow_with_what_is_new_and_a_record_that_was_set_back_is_read_anew(
+    site: Site, url: str
+) -> None:
+    scrape = Scraper(site)
+    assert of(scrape(), "erase_seconds_count", model="Model A") is None
+    for number in range(3):
+        site.certified(f"a/0000:0{number + 1}:00.0", erase=50, verify=10)
+    first = scrape()
+    assert of(first, "erase_seconds_count", model="Model A") == 3
+    assert of(first, "erase_seconds_sum", model="Model A") == 150
+    assert of(first, "erase_seconds_bucket", model="Model A", le="30.0") == 0
+    assert of(first, "erase_seconds_bucket", model="Model A", le="60.0") == 3
+    assert of(first, "verify_seconds_bucket", model="Model A", le="15.0") == 3
+    assert of(first, "certificates_total") == 3
+    assert of(first, "ledger_position") == 3
+    asked: list[int] = []
+    read = site.store.duration_totals
+    site.store.duration_totals = lambda edges, after=0: (  # type: ignore[method-assign]
+        asked.append(after) or read(edges, after)
+    )
+    scrape()
+    assert asked == []
+    site.certified("a/0000:05:00.0", erase=1000, verify=10)
+    second = scrape()
+    assert asked == [3]
+    assert of(second, "erase_seconds_count", model="Model A") == 4
+    assert of(second, "erase_seconds_bucket", model="Model A", le="60.0") == 3
+    assert of(second, "erase_seconds_sum", model="Model A") == 1150
+    engine = make_engine(url)
+    with writing(engine) as db:
+        db.execute(sa.delete(models.certificates).where(models.certificates.c.number > 2))
+        db.execute(sa.delete(models.durations).where(models.durations.c.number > 2))
+    engine.dispose()
+    assert of(scrape(), "erase_seconds_count", model="Model A") == 2
+
+
+def test_late_by_what_the_model_takes(site: Site) -> None:
+    scrape = Scraper(site)
+    for number in range(6):
+        site.certified(f"a/0000:0{number + 1}:00.0", erase=600, verify=60)
+    site.erasing("b/0000:01:00.0")
+    site.erasing("b/0000:02:00.0", "Model B")
+    found = scrape()
+    assert of(found, "late_after_seconds", state="erasing", model="Model A") == 1200
+    assert of(found, "slots_late", state="erasing", model="Model A") == 0
+    site.later(1300)
+    found = scrape()
+    assert of(found, "slots_late", state="erasing", model="Model A") == 1
+    assert of(found, "slots_late", state="erasing", model="Model B") == 0
+    site.later(21600)
+    assert of(scrape(), "slots_late", state="erasing", model="Model B") == 1
+
+
+def test_queues_and_a_broker_that_is_away_is_a_number_and_no_error(site: Site) -> None:
+    redis = Redis()
+    scrape = Scraper(site, lists=redis)
+    for host in ("a", "b"):
+        site.store.register_host(host, PrivateKey.generate().public, "incarnation-1")
+    site.erasing("a/0000:01:00.0")
+    redis.lists = {"quarantine:report:a": 3, "quarantine:report:b": 2, "eraser.a": 1, "eraser.b": 9}
+    found = scrape()
+    assert of(found, "queue_entries", kind="report") == 5
+    assert of(found, "queue_hosts", kind="report") == 2
+    assert of(found, "queue_waiting_seconds", kind="report") == 0
+    assert of(found, "queue_entries", kind="order") == 1
+    assert of(found, "queue_entries", kind="hello") == 0
+    site.later(100)
+    redis.lists.pop("quarantine:report:a")
+    found = scrape()
+    assert of(found, "queue_waiting_seconds", kind="report") == 100 + text.SAME_SECONDS
+    redis.away = True
+    found = scrape()
+    assert of(found, "part_up", part="queues") == 0
+    assert of(found, "queue_entries", kind="report") is None
+    assert of(found, "part_up", part="slots") == 1
+
+
+def test_a_record_that_is_away_is_a_number_and_said_once(
+    site: Site, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    scrape = Scraper(site)
+    site.released("a/0000:01:00.0")
+    scrape()
+    engine = make_engine(url)
+    with writing(engine) as db:
+        db.execute(sa.text("ALTER TABLE slots RENAME TO gone"))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            found = scrape()
+    assert of(found, "part_up", part="slots") == 0
+    assert of(found, "part_up", part="refusals") == 1
+    assert sum("no numbers of slots" in line for line in caplog.messages) == 1
+    with writing(engine) as db:
+        db.execute(sa.text("ALTER TABLE gone RENAME TO slots"))
+    engine.dispose()
+    with caplog.at_level(logging.WARNING):
+        assert of(scrape(), "part_up", part="slots") == 1
+    assert "over: metrics have numbers of slots again" in caplog.messages
+
+
+def test_models_are_few_whatever_drives_call_themselves(site: Site, url: str) -> None:
+    evil = 'A"} 1\nnvme_quarantine_slots 7\x07\0\\'
+    for number in range(3):
+        site.released(f"a/0000:0{number + 1}:00.0", evil)
+    engine = make_engine(url)
+    with writing(engine) as db:
+        row = dict(db.execute(sa.select(models.slots).limit(1)).mappings().one())
+        row.pop("id")
+        for number in range(MODELS + 30):
+            row |= {"host": f"h{number}", "model": f"model {number}"}
+            db.execute(sa.insert(models.slots).values(row))
+    engine.dispose()
+    found = Scraper(site)()
+    named = labels_of(found, "model")
+    assert len(named) == MODELS + 1
+    assert (named & {OTHER}, len([name for name in named if name.startswith("A")])) == ({OTHER}, 1)
+    assert all(name.isprintable() for name in named)
+    slots = [value for (name, _labels), value in found.items() if name == "slots"]
+    assert sum(slots) == MODELS + 33
+    assert of(found, "slots", state="released", model=OTHER, reason="") == 31
+
+
+def test_a_model_keeps_its_label() -> None:
+    names = ModelNames(2)
+    seen = [names.label(model) for model in ("a", "b", "c", None, "a")]
+    assert seen == ["a", "b", OTHER, "", "a"]
+
+
+def test_states_codes_and_kinds_of_another_release_are_other(site: Site, url: str) -> None:
+    site.released("a/0000:01:00.0")
+    site.store.hold(site.released("a/0000:02:00.0"), holds.because(HoldCode.HEALTH, "w"))
+    site.store.record_refusal("dream", "a", "r", "d", "e")
+    site.store.record_refusal("report", "a", "r", "d", "e")
+    engine = make_engine(url)
+    with writing(engine) as db:
+        slots = models.slots
+        db.execute(sa.update(slots).where(slots.c.state == "held").values(hold_code="of-tomorrow"))
+        db.execute(sa.update(slots).where(slots.c.state == "released").values(state="dreaming"))
+    engine.dispose()
+    found = Scraper(site)()
+    assert of(found, "slots", state=OTHER, model="Model A", reason="") == 1
+    assert of(found, "slots", state="held", model="Model A", reason=OTHER) == 1
+    assert of(found, "refusals_total", kind=OTHER) == 1
+    assert of(found, "refusals_total", kind="report") == 1
+    assert of(found, "refusals_total", kind="hello") == 0
+
+
+def test_no_slot_host_serial_or_server_is_in_what_is_exported(site: Site) -> None:
+    record = site.available("hid/0000:5a:00.0")
+    site.store.register_host("hid", PrivateKey.generate().public, "incarnation-1")
+    site.store.record_refusal("report", "hid", "r", "d", "e")
+    assert record.identity is not None
+    raw = exposition(site.store, LIMITS).decode()
+    serial, provider = record.identity.serial, record.provider
+    for word in ("hid", "5a:00", serial, provider, record.certificate):
+        assert str(word) not in raw
+    assert 'model="Model A"' in raw
+
+
+def test_duties_and_alarms_of_the_process(site: Site) -> None:
+    lateness = Lateness(lambda: site.now.timestamp())
+    lateness.expect("sweep", lambda: 90.0)
+    alarms = AlarmCounter()
+    alarms.listen()
+    try:
+        scrape = Scraper(site, lateness=lateness, alarms=alarms)
+        alarm("cmp1", AlarmCode.ON_OFFER, "a % is no format")
+        alarms.emit(logging.makeLogRecord({"msg": "no alarm %s", "args": ("x",)}))
+        site.later(30)
+        found = scrape()
+    finally:
+        alarms.leave()
+    assert of(found, "duty_age_seconds", duty="sweep") == 30 + text.SAME_SECONDS
+    assert of(found, "duty_bound_seconds", duty="sweep") == 90
+    assert of(found, "alarms_total", code="on-offer", severity="critical") == 1
+    assert of(found, "alarms_total", code="late", severity="critical") == 0
+
+
+def test_who_asks_again_at_once_makes_no_work(site: Site) -> None:
+    scrape = Scraper(site)
+    before = scrape.exporter.exposition()
+    site.released("a/0000:01:00.0")
+    assert scrape.exporter.exposition() == before
+    site.later(text.SAME_SECONDS)
+    assert scrape.exporter.exposition() != before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/metrics", "200 OK"),
+        ("HEAD", "/metrics", "200 OK"),
+        ("GET", "/", "404 Not Found"),
+        ("GET", "/metrics/../etc", "404 Not Found"),
+        ("POST", "/metrics", "405 Method Not Allowed"),
+    ],
+)
+def test_as_an_application(site: Site, method: str, path: str, status: str) -> None:
+    environ: dict[str, Any] = {"REQUEST_METHOD": method, "PATH_INFO": path}
+    setup_testing_defaults(environ)
+    said: list[Any] = []
+    app = Scraper(site).exporter
+    body = b"".join(app(environ, lambda *answer: said.append(answer)))
+    ((found, headers),) = said
+    assert found == status
+    assert bool(body) == (method != "HEAD")
+    if found == "200 OK":
+        assert dict(headers)["Content-Type"] == text.CONTENT_TYPE
+
+
+@contextmanager
+def served(site: Site, where: tuple[str, int]) -> Iterator[threading.Event]:
+    stop = threading.Event()
+    arguments = (where, lambda: Scraper(site).exporter, stop)
+    thread = threading.Thread(target=serving.run, args=arguments)
+    thread.start()
+    try:
+        yield stop
+    finally:
+        stop.set()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def get(where: tuple[str, int]) -> tuple[int, bytes]:
+    end = time.monotonic() + 60
+    while True:
+        connection = http.client.HTTPConnection(*where, timeout=60)
+        try:
+            connection.request("GET", "/metrics")
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except ConnectionRefusedError:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        finally:
+            connection.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_served_at_an_address_while_somebody_says_nothing(site: Site, host: str) -> None:
+    site.released("a/0000:01:00.0")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.bind((host, 0))
+        where = (host, int(probe.getsockname()[1]))
+    with served(site, where):
+        get(where)
+        with socket.create_connection(where) as mute:
+            status, body = get(where)
+            mute.send(b"GET /met")
+            assert get(where)[0] == 200
+    assert (status, of(parsed(body), "slots", state="released", model="Model A", reason="")) == (
+        200,
+        1,
+    )
+
+
+def test_an_address_that_is_taken_is_tried_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serving, "RETRY_SECONDS", 0.05)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        where = ("127.0.0.1", int(other.getsockname()[1]))
+        with served(site, where):
+            while "expected to listen" not in caplog.text:
+                time.sleep(0.01)
+            other.close()
+            assert get(where)[0] == 200
+    assert caplog.text.count("expected to listen") == 1
+
+
+def test_without_the_library_it_is_said_and_nothing_else_stops(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def missing() -> None:
+        raise BadInputError("metrics: expected the library")
+
+    monkeypatch.setattr(text, "require_library", missing)
+    serving.run(("127.0.0.1", 1), lambda: Exporter(None, LIMITS), threading.Event())  # type: ignore[arg-type]
+    assert "none are served: metrics: expected the library" in caplog.text
+
+
+def test_addresses() -> None:
+    assert options.address("") is None
+    assert options.address("127.0.0.1:9736") == ("127.0.0.1", 9736)
+    assert options.address("[::1]:9736") == ("::1", 9736)
+    for wrong in ("9736", ":9736", "::1:9736", "h:0", "h:65536", "h:x", "[h]:1:2", "[]:1", "[h:1"):
+        with pytest.raises(ValueError, match=r"\[metrics\]listen"):
+            options.address(wrong)

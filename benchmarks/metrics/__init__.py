@@ -1,0 +1,1 @@
+"""What a scrape of the metrics costs in a large cloud."""

@@ -5,8 +5,10 @@ Nova's environments load this too: the standard library and pytest are all there
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
+from collections.abc import Generator
 
 import pytest
 
@@ -32,6 +34,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Whoever is to look at a guest has to see which one it is."""
     if config.getoption("keep", default=False) and config.getoption("numprocesses", None):
         raise pytest.UsageError("--keep: expected one process of tests, found -n")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays for the whole run: no cycle is looked for in it, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:

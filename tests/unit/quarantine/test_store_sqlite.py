@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -13,10 +14,13 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
+import sqlalchemy as sa
 
+from quarantine.doors import utc_now
 from quarantine.errors import BadInputError, UnavailableError
 from quarantine.record import engine as door
 from quarantine.record.facts import SlotChanges
+from quarantine.record.states import State
 from quarantine.record.store import Store
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.store_suite import SLOT, StoreSuite, current, enrol
@@ -101,6 +105,7 @@ KILLED = """
 import os, signal, sys
 from quarantine.record import drives
 from quarantine.record.states import Event
+from quarantine.record.states import State
 from quarantine.record.store import Store
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.store_suite import SLOT
@@ -125,6 +130,7 @@ def test_a_process_killed_before_its_commit_has_done_nothing(url: str) -> None:
 
 ATTEMPTS = """
 import sys
+from quarantine.record.states import State
 from quarantine.record.store import Store
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.store_suite import SLOT
@@ -201,3 +207,39 @@ def test_a_bad_url_is_one_line_without_the_password(url: str, found: str) -> Non
         Store.open(url)
     assert "\n" not in str(raised.value)
     assert "secret" not in str(raised.value)
+
+
+def test_counts_read_no_row(url: str) -> None:
+    """Rows are kilobytes long: what a scrape asks for is in an index, for every question."""
+    store = Store.open(url)
+    asked: list[tuple[str, object]] = []
+
+    def note(_c: object, _cursor: object, words: str, values: object, *_more: object) -> None:
+        if words.startswith("SELECT"):
+            asked.append((words, values))
+
+    sa.event.listen(store._engine, "before_cursor_execute", note)
+    since = utc_now()
+    store.slot_totals()
+    store.late({(State.ERASING, "A"): since}, {State.ERASING: since, State.RELEASED: since})
+    store.free_totals(since)
+    store.ordered_hosts()
+    store.hosts_within([since])
+    store.silent_and_needed(since)
+    store.last_heard()
+    store.last_durations("A", 64)
+    sa.event.remove(store._engine, "before_cursor_execute", note)
+    plans = {}
+    with door.reading(store._engine) as db:
+        for words, values in asked:
+            found = db.exec_driver_sql(f"EXPLAIN QUERY PLAN {words}", values)  # type: ignore[call-overload]
+            plans[words] = [str(row[3]) for row in found]
+    store.close()
+    assert len(plans) == 8
+    for words, plan in plans.items():
+        reads = [line for line in plan if re.match(r"(SCAN|SEARCH) (slots|hosts|durations)", line)]
+        assert reads, words
+        wanted = "USING INDEX" if "durations" in words else "USING COVERING INDEX"
+        # A host is looked for by its name, and then its row is read: as many as have free drives.
+        rest = [line for line in reads if wanted not in line and "hosts_1 (name=?)" not in line]
+        assert rest == [], words

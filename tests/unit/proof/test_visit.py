@@ -381,17 +381,17 @@ def test_a_run_that_dies_in_a_reset_of_the_bus_leaves_the_kernel_as_it_was(
 
     with bench(drive, tmp_path, size=2 << 20) as (_served, host, clock):
         kernel = Kernel(host, tmp_path / "root")
-        with lab.doors(kernel, clock) as linux:
-            profile = lab.profile_of(linux)
-            monkeypatch.setattr(resets, "put_back", killed)
-            with pytest.raises(Crash):
-                lab.erase(linux, tmp_path, profile, policy)
-            assert kernel.reset_methods() == ["bus"]
-            monkeypatch.setattr(resets, "put_back", real)
-            report = lab.erase(
-                linux, tmp_path, profile, policy if same else replace(policy, name="other")
-            )
-            assert kernel.reset_methods() == ["flr", "bus"]
+        machine = lab.linux(kernel, clock)
+        profile = lab.profile_of(machine)
+        monkeypatch.setattr(resets, "put_back", killed)
+        with pytest.raises(Crash):
+            lab.erase(machine, tmp_path, profile, policy)
+        assert kernel.reset_methods() == ["bus"]
+        monkeypatch.setattr(resets, "put_back", real)
+        report = lab.erase(
+            machine, tmp_path, profile, policy if same else replace(policy, name="other")
+        )
+        assert kernel.reset_methods() == ["flr", "bus"]
     assert report.fit
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eraser.clock import utc_now
 from eraser.errors import BadInputError, DriveError
 from eraser.gate import intake
 from eraser.gate.admit import LOOK_SECONDS, facts_of, locked_slots
@@ -28,12 +27,12 @@ def take_in(
         raise BadInputError(f"{address}: expected a ticket of this slot, found none")
     if (known := intake.answer(books.load(state_dir), ticket)) is not None:
         return known
-    with locked_slots((address,), run_dir) as locked:
+    with locked_slots(host, (address,), run_dir) as locked:
         drive = None if locked else look(host, [address], LOOK_SECONDS)[address]
         case = read_case(state_dir, address)
         with books.opened(state_dir) as book:
             facts = facts_of(book.book, address, drive, case, locked)
-            found = intake.take_ticket(book.book, ticket, facts, utc_now())
+            found = intake.take_ticket(book.book, ticket, facts, host.clock.utc())
             if isinstance(found, intake.Later):
                 return found
             book.write(found)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.clock import utc_now
+from eraser.clock import Clock
 from eraser.controller.lock import SlotLock
 from eraser.errors import BusyError, EraserError
 from eraser.gate import rules
@@ -98,19 +97,20 @@ def _check(
     needed = rules.needing(named, classes, audit.exemptions(state_dir).addresses)
     if not needed:
         return StartPassed(starting.name, ())
-    ends = time.monotonic() + seconds
+    clock = host.clock
+    ends = clock.monotonic() + seconds
     if not starting.uuid:
         raise refused(starting, "expected a uuid in its definition, found none")
-    with locked_slots(needed, run_dir) as locked:
+    with locked_slots(host, needed, run_dir) as locked:
         cases: dict[str, CaseSeen] = {}
 
         def read_cases() -> None:
             cases.update({address: read_case(state_dir, address) for address in needed})
 
         free = [each for each in needed if each not in locked]
-        left = max(0.0, ends - time.monotonic())
+        left = max(0.0, ends - clock.monotonic())
         drives = look(host, free, LOOK_SHARE * left, read_cases)
-        with books.opened(state_dir, seconds=max(0.0, ends - time.monotonic())) as book:
+        with books.opened(state_dir, seconds=max(0.0, ends - clock.monotonic())) as book:
             facts = [
                 facts_of(book.book, address, drives.get(address), cases[address], locked)
                 for address in needed
@@ -123,7 +123,7 @@ def _check(
                 book.write(_voided(book.book, refusals))
                 raise refused(starting, " | ".join(map(str, refusals)))
             book.write(
-                rules.consume(book.book, admissions, starting, SteadyTime.now(host), utc_now())
+                rules.consume(book.book, admissions, starting, SteadyTime.now(host), clock.utc())
             )
     return StartPassed(starting.name, admissions)
 
@@ -144,15 +144,15 @@ def pci_class(host: Host, address: str) -> str | None:
 
 
 @contextlib.contextmanager
-def locked_slots(addresses: tuple[str, ...], run_dir: Path) -> Iterator[dict[str, str]]:
+def locked_slots(host: Host, addresses: tuple[str, ...], run_dir: Path) -> Iterator[dict[str, str]]:
     """The locks of all slots, in their order; yields who holds those that we could not have."""
-    deadline = time.monotonic() + LOCK_PATIENCE
+    deadline = host.clock.monotonic() + LOCK_PATIENCE
     held: list[SlotLock] = []
     locked: dict[str, str] = {}
     try:
         for address in sorted(addresses):
             lock = SlotLock(address, run_dir)
-            holder = _acquire(lock, deadline)
+            holder = _acquire(host.clock, lock, deadline)
             if holder:
                 locked[address] = holder
             else:
@@ -163,16 +163,16 @@ def locked_slots(addresses: tuple[str, ...], run_dir: Path) -> Iterator[dict[str
             lock.release()
 
 
-def _acquire(lock: SlotLock, deadline: float) -> str:
+def _acquire(clock: Clock, lock: SlotLock, deadline: float) -> str:
     """Takes a lock; who holds it where that does not work in time."""
     while True:
         try:
             lock.acquire()
             return ""
         except BusyError:
-            if time.monotonic() >= deadline:
+            if clock.monotonic() >= deadline:
                 return f"process {lock.holder()}"
-        time.sleep(_POLL)
+        clock.sleep(_POLL)
 
 
 def facts_of(

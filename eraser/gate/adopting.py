@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from eraser.clock import utc_now
+from eraser.clock import MACHINE, Clock
 from eraser.errors import BadInputError, DriveError
 from eraser.gate import rules
 from eraser.gate.admit import LOOK_SECONDS, pci_class
@@ -30,7 +30,7 @@ def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) 
     """
     _need_card(state_dir)
     having, slots = _now(state_dir, host)
-    at = utc_now()
+    at = host.clock.utc()
     with books.opened(state_dir, renew=renew) as book:
         found = adopt(book.book, having, slots, at)
         if plan:
@@ -92,7 +92,12 @@ def _pci(host: Host, address: str) -> PciIds | None:
 
 
 def allow(
-    state_dir: Path, addresses: Iterable[str], reason: str, by: str, domain: str
+    state_dir: Path,
+    addresses: Iterable[str],
+    reason: str,
+    by: str,
+    domain: str,
+    clock: Clock = MACHINE,
 ) -> tuple[str, ...]:
     """Lets the next start on each slot pass once, and accounts for it first; the slots.
 
@@ -100,7 +105,7 @@ def allow(
     """
     _need_card(state_dir)
     given = tuple(dict.fromkeys(addresses))
-    at = utc_now()
+    at = clock.utc()
     with books.opened(state_dir) as book:
         found = book.book
         for address in given:

@@ -61,10 +61,6 @@ TO_COME = {
     "agent/runners.py": "processes: ",
     "agent/watcher.py": "clock sockets: ",
     "agent/worker.py": "clock threads: ",
-    "gate/accept_ticket.py": "clock: ",
-    "gate/admit.py": "clock: ",
-    "gate/adopting.py": "clock: ",
-    "ownership/audit.py": "clock: ",
 }
 PAST = DOORS | FOR_GOOD | TO_COME
 

@@ -14,10 +14,10 @@ import select
 import shutil
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from eraser.clock import MACHINE, Clock
 from eraser.protocol.identity import pci_address
 
 LOG = logging.getLogger(__name__)
@@ -63,12 +63,19 @@ def parse(data: bytes) -> tuple[str, ...]:
 class Listener:
     """Hears the bell in a thread of its own and calls ``tell`` for each slot."""
 
-    def __init__(self, run_dir: Path, tell: Callable[[str], None], group: str = "") -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        tell: Callable[[str], None],
+        group: str = "",
+        clock: Clock = MACHINE,
+    ) -> None:
         """Takes over from an earlier listener; ``group`` may ring besides root. Raises
         ``OSError``."""
         self._path = run_dir / SOCKET
         self._group = group
         self._tell = tell
+        self._clock = clock
         self._waiting: dict[str, float] = {}
         """When each slot that was rung for is due."""
         self._told: dict[str, float] = {}
@@ -114,11 +121,11 @@ class Listener:
                 self._stop.wait(PAUSE)
 
     def _turn(self) -> None:
-        now = time.monotonic()
+        now = self._clock.monotonic()
         next_due = min(self._waiting.values(), default=now + _NAP)
         select.select([self._socket], [], [], min(_NAP, max(0.0, next_due - now)))
         self._drain()
-        now = time.monotonic()
+        now = self._clock.monotonic()
         self._told = {each: at for each, at in self._told.items() if now - at < PAUSE}
         for address in [each for each, due in self._waiting.items() if due <= now]:
             del self._waiting[address]

@@ -39,11 +39,13 @@ NVME_CLASS = "0x010802"
 class GateStatus:
     """Looks at the gate of one host, again and again."""
 
-    def __init__(self, state_dir: Path, run_dir: Path, host: Host | None = None) -> None:
+    def __init__(self, state_dir: Path, run_dir: Path, host: Host) -> None:
         self._state_dir = state_dir
         self._run_dir = run_dir
-        self._host = host or Host()
-        self._looks: BoundedProbes[tuple[DefenceSeen, ...]] = BoundedProbes()
+        self._host = host
+        self._looks: BoundedProbes[tuple[DefenceSeen, ...]] = BoundedProbes(
+            clock=host.clock.monotonic
+        )
 
     def gate(self) -> GateTestimony:
         """Everything, as it is now."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from eraser.errors import BadInputError, EraserError
@@ -48,7 +48,7 @@ class TicketRefusedError(EraserError):
     exit_code = 9
 
 
-def keygen(directory: Path, host: str) -> HostCard:
+def keygen(directory: Path, host: str, chance: Callable[[int], bytes] = os.urandom) -> HostCard:
     """Makes the host's key and incarnation. Refuses where one exists: that would void its cases.
 
     Raises :class:`BadInputError`.
@@ -64,7 +64,7 @@ def keygen(directory: Path, host: str) -> HostCard:
         )
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     key = PrivateKey.generate()
-    card = HostCard(host, secrets.token_hex(16), key.public.jwk())
+    card = HostCard(host, chance(16).hex(), key.public.jwk())
     replace_durably(directory / KEY_FILE, key.pem())
     replace_durably(directory / CARD_FILE, codec.canonical(card) + b"\n", 0o644)
     return card

@@ -50,7 +50,9 @@ class DriveWatch:
 
     def __init__(self, host: sysfs.Host) -> None:
         self._host = host
-        self._looks: BoundedProbes[tuple[int, ControllerIdentity]] = BoundedProbes(FRESH_SECONDS)
+        self._looks: BoundedProbes[tuple[int, ControllerIdentity]] = BoundedProbes(
+            FRESH_SECONDS, clock=host.clock.monotonic
+        )
 
     def drives(self, worked_on: Collection[str]) -> tuple[SeenDrive, ...]:
         """Every NVMe function; identities only of drives at rest that no case works on.

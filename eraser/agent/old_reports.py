@@ -7,10 +7,10 @@ with its case; these are for people who look at a host by itself.
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from eraser.clock import MACHINE, Clock
 
 LOG = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class OldReports:
 
     directory: Path
     days: int
-    clock: Callable[[], float] = time.monotonic
+    clock: Clock = MACHINE
     _next: float | None = field(default=None, init=False)
 
     def turn(self) -> None:
@@ -34,12 +34,12 @@ class OldReports:
 
         Raises ``OSError``.
         """
-        if self._next is not None and self.clock() < self._next:
+        if self._next is not None and self.clock.monotonic() < self._next:
             return
-        self._next = self.clock() + EVERY
+        self._next = self.clock.monotonic() + EVERY
         if not self.directory.is_dir():
             return
-        oldest = time.time() - self.days * DAY
+        oldest = self.clock.time() - self.days * DAY
         gone = 0
         for path in self.directory.glob("*.json"):
             if path.stat().st_mtime < oldest:

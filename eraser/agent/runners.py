@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from eraser.agent.inventory import DriveWatch
@@ -14,11 +11,16 @@ from eraser.agent.orders import CaseLook
 from eraser.controller.lock import SlotLock
 from eraser.errors import BusyError, EraserError
 from eraser.host import sysfs
+from eraser.host.command import Started
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.report import SeenDrive, Step
 from eraser.state.case_files import CaseFiles, CaseRequest
 
 LOG = logging.getLogger(__name__)
+
+ERASER = (sys.executable, "-m", "eraser.cli")
+"""A Python of its own, which reads the modules as they are installed at that moment: an upgrade
+counts from the next case on."""
 
 
 def request_of(order: EraseOrder) -> CaseRequest:
@@ -36,34 +38,14 @@ def request_of(order: EraseOrder) -> CaseRequest:
     )
 
 
-def _run(arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
-    """Runs ``nvme-eraser ARGUMENTS`` detached, everything that it prints appended to ``log``.
-
-    A Python of its own reads the modules as they are installed at that moment: an upgrade counts
-    from the next erase on. Raises ``OSError``.
-    """
-    with open(log, "ab", opener=_private) as output:
-        return subprocess.Popen(
-            [sys.executable, "-m", "eraser.cli", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
 class DiskCases:
     """Implements :class:`eraser.agent.orders.Cases`."""
 
-    def __init__(self, state_dir: Path, run_dir: Path, host: sysfs.Host | None = None) -> None:
+    def __init__(self, state_dir: Path, run_dir: Path, host: sysfs.Host) -> None:
         self._state_dir = state_dir
         self._run_dir = run_dir
-        self._host = host or sysfs.Host()
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._host = host
+        self._children: dict[str, Started] = {}
         self._eyes = DriveWatch(self._host)
 
     def _files(self, order: EraseOrder) -> CaseFiles:
@@ -83,9 +65,9 @@ class DiskCases:
         started, or the child that sends a Format."""
         child = self._children.get(order.order_id)
         if child is not None:
-            if child.poll() is None:
+            if child.running:
                 return True
-            LOG.info("runner %d of %s ended with %d", child.pid, order.slot, child.returncode)
+            LOG.info("runner %d of %s ended with %s", child.pid, order.slot, child.exit_code)
             del self._children[order.order_id]
         if self._files(order).finished():
             return False
@@ -102,9 +84,9 @@ class DiskCases:
         files = self._files(order)
         files.make()
         files.write_request(request_of(order))
-        arguments = ["case", "--request", str(files.directory / "request.json")]
-        arguments += ["--state-dir", str(self._state_dir), "--run-dir", str(self._run_dir)]
-        child = _run(arguments, files.directory / "runner.log")
+        argv = [*ERASER, "case", "--request", str(files.directory / "request.json")]
+        argv += ["--state-dir", str(self._state_dir), "--run-dir", str(self._run_dir)]
+        child = self._host.processes.start(argv, files.directory / "runner.log")
         LOG.info("runner %d started for %s", child.pid, order.slot)
         self._children[order.order_id] = child
 
@@ -138,24 +120,25 @@ class DiskLooks:
     A child that is stuck in the kernel is left to itself and counts as running.
     """
 
-    def __init__(self, state_dir: Path, run_dir: Path, verb: str = "intake") -> None:
+    def __init__(
+        self, state_dir: Path, run_dir: Path, host: sysfs.Host, verb: str = "intake"
+    ) -> None:
+        self._host = host
         self._verb = verb
         self._directories = ["--state-dir", str(state_dir), "--run-dir", str(run_dir)]
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._children: dict[str, Started] = {}
 
     def start(self, address: str) -> None:
         """Starts a look at the slot's drive; what it says goes to the worker's own log."""
-        argv = [sys.executable, "-m", "eraser.cli", "gate", self._verb, "--pci", address]
-        self._children[address] = subprocess.Popen(
-            [*argv, *self._directories], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-        )
+        argv = [*ERASER, "gate", self._verb, "--pci", address, *self._directories]
+        self._children[address] = self._host.processes.start(argv)
 
     def running(self, address: str) -> bool:
         """Whether the look has not ended yet."""
         child = self._children.get(address)
         if child is None:
             return False
-        if child.poll() is None:
+        if child.running:
             return True
         del self._children[address]
         return False

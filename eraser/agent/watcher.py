@@ -13,8 +13,7 @@ import fcntl
 import logging
 import os
 import socket
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +21,7 @@ import pyudev
 
 from eraser.agent import bell
 from eraser.agent.inventory import nvme_functions
+from eraser.clock import MACHINE, Clock
 from eraser.defences import setup
 from eraser.defences.facts import WATCHER_LOCK
 from eraser.errors import BadInputError, BusyError, EraserError
@@ -58,7 +58,8 @@ class Events(Protocol):
 class KernelEvents:
     """Events from netlink, through libudev. ``source``: ``kernel``, or ``udev`` for its own."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, clock: Clock = MACHINE) -> None:
+        self._clock = clock
         self._monitor = pyudev.Monitor.from_netlink(pyudev.Context(), source=source)
         for subsystem in SUBSYSTEMS:
             self._monitor.filter_by(subsystem)
@@ -70,8 +71,8 @@ class KernelEvents:
         try:
             if self._monitor.poll(seconds) is None:
                 return False
-            deadline = time.monotonic() + SETTLE_SECONDS
-            while (left := deadline - time.monotonic()) > 0:
+            deadline = self._clock.monotonic() + SETTLE_SECONDS
+            while (left := deadline - self._clock.monotonic()) > 0:
                 self._monitor.poll(left)
         except OSError as error:
             if (error.errno or self._pending_error()) != errno.ENOBUFS:
@@ -92,12 +93,14 @@ class Watcher:
         self,
         state_dir: Path,
         run_dir: Path,
-        host: Host | None = None,
+        host: Host,
         void: Callable[[Path, str, str, str], bool] = revoke.vanished,
+        ring: Callable[[Path, Iterable[str]], None] = bell.ring,
     ) -> None:
         self._state_dir = state_dir
         self._run_dir = run_dir
-        self._host = host or Host()
+        self._host = host
+        self._ring = ring
         self._void = void
         try:
             self._memory = slotwatch.load(state_dir)
@@ -133,7 +136,7 @@ class Watcher:
             slotwatch.save(self._state_dir, memory)
             self._memory = memory
         if rung:
-            bell.ring(self._run_dir, rung)
+            self._ring(self._run_dir, rung)
 
     def _act(self, address: str, change: SlotAction) -> None:
         if change.void:
@@ -168,21 +171,21 @@ class Watcher:
         path = self._run_dir / WATCHER_LOCK
         self._run_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        deadline = time.monotonic() + LOCK_PATIENCE
+        deadline = self._host.clock.monotonic() + LOCK_PATIENCE
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return descriptor
             except BlockingIOError as error:
-                if time.monotonic() >= deadline:
+                if self._host.clock.monotonic() >= deadline:
                     os.close(descriptor)
                     raise BusyError(
                         f"{path}: expected to be the only watcher, found another one running"
                     ) from error
-            time.sleep(0.05)
+            self._host.clock.sleep(0.05)
 
     def _live(self, descriptor: int) -> None:
         """A sign of life for the self-check, on the clock that nobody can set."""
-        data = f"{os.getpid()} {time.monotonic():.0f}\n".encode()
+        data = f"{os.getpid()} {self._host.clock.monotonic():.0f}\n".encode()
         os.ftruncate(descriptor, len(data))
         os.pwrite(descriptor, data, 0)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from typing import Any
 
 from celery import Celery
@@ -49,13 +48,16 @@ EXIT_DEAF = 75
 class Worker:
     """The Celery application of one host and its pump."""
 
-    def __init__(self, settings: WorkerSettings, state: HostState) -> None:
+    def __init__(self, settings: WorkerSettings, state: HostState, machine: Host) -> None:
+        """``machine`` is what all of it runs on."""
         self.settings = settings
         self.state = state
         self.host = state.card.host
         self.app: Celery = make_app(settings.broker, host_queue(self.host))
         self._door = BrokerRedis(self.app)
-        self.cases = DiskCases(settings.state_dir, settings.run_dir)
+        self._clock, now = machine.clock, machine.clock.monotonic
+        directories = (settings.state_dir, settings.run_dir, machine)
+        self.cases = DiskCases(*directories)
         self.pump = Pump(
             state=state,
             cases=self.cases,
@@ -64,16 +66,15 @@ class Worker:
             line=StartQueue(settings.max_running, settings.pause_file),
             hello_interval=settings.hello_interval,
             progress_interval=settings.progress_interval,
-            testify=GateStatus(settings.state_dir, settings.run_dir).gate,
+            testify=GateStatus(*directories).gate,
+            clock=now,
         )
-        self.tickets = TicketPump(state, DiskLooks(settings.state_dir, settings.run_dir), self.send)
-        self.rests = RestPump(
-            settings.state_dir, Host(), DiskLooks(settings.state_dir, settings.run_dir, "rest")
-        )
-        self.old = OldReports(settings.state_dir / "reports", settings.keep_reports)
+        self.tickets = TicketPump(state, DiskLooks(*directories), self.send, now)
+        self.rests = RestPump(settings.state_dir, machine, DiskLooks(*directories, "rest"), now)
+        self.old = OldReports(settings.state_dir / "reports", settings.keep_reports, machine.clock)
         self._stop = threading.Event()
         self._wake = threading.Event()
-        self._heard = time.monotonic()
+        self._heard = self._clock.monotonic()
         self._ticked = 0.0
         self._troubles: dict[str, str] = {}
         """What each step of a round met and was logged of, so that a log is not filled with it."""
@@ -112,7 +113,7 @@ class Worker:
 
     def tick(self) -> None:
         """Task: this worker hears its own queue."""
-        self._heard = time.monotonic()
+        self._heard = self._clock.monotonic()
 
     def send(self, kind: MessageKind, token: str) -> None:
         """One message to the control plane. Raises ``OSError`` when the broker does not take it."""
@@ -144,7 +145,7 @@ class Worker:
                 self._troubles.pop(name, None)
 
     def _listen(self) -> None:
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if now - self._ticked < TICK_SECONDS:
             return
         self._ticked = now
@@ -176,7 +177,7 @@ class Worker:
         # Open cases go on even while the broker is away, so the pump does not wait for it.
         thread.start()
         try:
-            Listener(self.settings.run_dir, self.bell, self.settings.bell_group)
+            Listener(self.settings.run_dir, self.bell, self.settings.bell_group, self._clock)
         except OSError as error:
             LOG.error("nobody hears this host's bells, releases are seen later: %s", error)
         self.app.worker_main(

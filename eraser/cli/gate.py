@@ -138,7 +138,7 @@ def _status(arguments: argparse.Namespace) -> int:
     from eraser.cli.output import printable, show
     from eraser.protocol.ticket import DefenceStanding
 
-    seen = GateStatus(arguments.state_dir, arguments.run_dir).gate()
+    seen = GateStatus(arguments.state_dir, arguments.run_dir, Host()).gate()
     unseen = [each for each in seen.domains if each.running and not each.recorded]
     if arguments.format == "json":
         show(seen, "json")

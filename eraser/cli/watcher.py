@@ -25,12 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Watches until SIGTERM, which is its regular end. Raises ``EraserError``."""
     from eraser.agent.watcher import KernelEvents, Watcher
+    from eraser.host.sysfs import Host
+
+    host = Host()
 
     logging.getLogger().setLevel(logging.INFO)
-    watcher = Watcher(arguments.state_dir, arguments.run_dir)
+    watcher = Watcher(arguments.state_dir, arguments.run_dir, host)
     try:
         # Listening before the first look: nothing can happen between the two unseen.
-        watcher.run(KernelEvents(arguments.source))
+        watcher.run(KernelEvents(arguments.source, host.clock))
     except Interrupted:
         return 0
     return 0

@@ -49,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     from eraser.host.sysfs import Host
 
     settings = conf.load(arguments.config_file or [DEFAULT_CONFIG])
-    memory.check(Host(), settings.max_running)
+    host = Host()
+    memory.check(host, settings.max_running)
     logging.getLogger().setLevel(logging.INFO)
-    Worker(settings, HostState(settings.state_dir)).run()
+    Worker(settings, HostState(settings.state_dir), host).run()
     return 0

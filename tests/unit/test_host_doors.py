@@ -42,6 +42,8 @@ TREES = ("/sys/", "/proc/", "/dev/", "/etc/")
 """What begins so is below the root of a :class:`~eraser.host.sysfs.Host`."""
 
 DOORS = {
+    "agent/bell.py": "sockets threads: it is the door to the bell",
+    "agent/watcher.py": "sockets: its KernelEvents are the door to the kernel's events",
     "host/answerer.py": "processes sockets: a child of the door to processes",
     "host/command.py": "clock processes: programs of the door to processes, with their seconds",
     "host/forked_child.py": "clock processes trees: it is the door to processes",
@@ -49,20 +51,13 @@ DOORS = {
     "media/reader.py": "devices: it is the door to a namespace's blocks",
 }
 FOR_GOOD = {
+    "agent/bounded_probes.py": "threads: looks that may never come back, in the worker's process",
+    "agent/worker.py": "threads: Celery has the main one; a simulator calls the pumps' turns",
     "gate/hook.py": "clock processes sockets trees: stands alone; libvirt runs it, it is an entry",
     "host/daemons.py": "clock processes: what a person's host-setup tells libvirt",
     "ownership/store.py": "clock: flock(2) knows no time limit; a simulator's locks are free",
 }
-TO_COME = {
-    "agent/bell.py": "clock sockets threads: ",
-    "agent/bounded_probes.py": "threads: ",
-    "agent/hoststate.py": "chance: ",
-    "agent/old_reports.py": "clock: ",
-    "agent/runners.py": "processes: ",
-    "agent/watcher.py": "clock sockets: ",
-    "agent/worker.py": "clock threads: ",
-}
-PAST = DOORS | FOR_GOOD | TO_COME
+PAST = DOORS | FOR_GOOD
 
 
 def _asked(call: ast.Call) -> str:

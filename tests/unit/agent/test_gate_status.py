@@ -16,6 +16,7 @@ from eraser.agent import gate_status
 from eraser.agent.bounded_probes import BoundedProbes
 from eraser.agent.gate_status import GateStatus
 from eraser.agent.hoststate import keygen
+from eraser.cli import gate as cli_gate
 from eraser.defences import setup
 from eraser.errors import DriveError
 from eraser.host.sysfs import Host
@@ -189,7 +190,7 @@ def test_a_look_that_hangs_does_not_hold_up_the_hello(
 def test_the_command_line_says_it(
     rig: Rig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate_status, "Host", lambda: Host(rig.root))
+    monkeypatch.setattr(cli_gate, "Host", lambda: Host(rig.root))
     rig.book()
     argv = ["gate", "status", "--state-dir", str(rig.state), "--run-dir", str(rig.run)]
     assert cli.main(argv) == 1

@@ -7,6 +7,16 @@ import time
 from pathlib import Path
 
 from eraser.agent.old_reports import DAY, EVERY, OldReports
+from eraser.clock import Clock
+
+
+class At(Clock):
+    """The day is the real one."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
 
 
 def report(directory: Path, name: str, days: float) -> Path:
@@ -18,8 +28,8 @@ def report(directory: Path, name: str, days: float) -> Path:
 
 
 def test_old_copies_go_and_younger_ones_stay(tmp_path: Path) -> None:
-    now = [0.0]
-    old = OldReports(tmp_path, 30, clock=lambda: now[0])
+    clock = At()
+    old = OldReports(tmp_path, 30, clock)
     young = report(tmp_path, "young", 29)
     report(tmp_path, "old", 31)
     (tmp_path / "note").touch()
@@ -29,7 +39,7 @@ def test_old_copies_go_and_younger_ones_stay(tmp_path: Path) -> None:
     later = report(tmp_path, "later", 99)
     old.turn()
     assert later.exists(), "a look an hour is enough"
-    now[0] += EVERY
+    clock.now += EVERY
     old.turn()
     assert not later.exists()
 

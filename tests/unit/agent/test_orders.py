@@ -13,6 +13,7 @@ from eraser.agent.hoststate import CONTROLLER_FILE, HostState, keygen
 from eraser.agent.orders import CaseLook, Pump
 from eraser.agent.runners import DiskCases
 from eraser.errors import DriveError
+from eraser.host.sysfs import Host
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from eraser.protocol.inbound import MessageKind
@@ -387,6 +388,6 @@ def test_an_ended_case_without_a_request_hinders_nobody(tmp_path: Path) -> None:
         files.make()
         (files.directory / "report.json").write_text("{}")
     (files.directory / "request.json").write_bytes(codec.canonical(ordered()))
-    DiskCases(tmp_path, tmp_path / "run").retire(())
+    DiskCases(tmp_path, tmp_path / "run", Host()).retire(())
     assert not files.directory.exists()
     assert CaseFiles(tmp_path, "a" * 64).directory.exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from eraser.agent.runners import DiskCases
+from eraser.host.sysfs import Host
 from eraser.state.case_files import CaseFiles
 from tests.unit.protocol.test_codec import ORDER
 
@@ -38,7 +39,7 @@ def test_a_package_upgraded_under_a_worker_runs_the_next_case(
     monkeypatch.setenv("PYTHONPATH", str(library))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.chdir(library)
-    cases = DiskCases(state, tmp_path / "run")
+    cases = DiskCases(state, tmp_path / "run", Host())
     script = "import os, sys\nprint(VERSION, os.getsid(0) == os.getpid(), *sys.argv[1:])\n"
     for version in ("before", "after"):
         cli.write_text(script.replace("VERSION", repr(version)))
@@ -54,6 +55,6 @@ def test_what_a_second_runner_says_stands_behind_the_first_ones(
     (tmp_path / "eraser" / "cli.py").write_text("import sys\nsys.exit('no drive')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    cases = DiskCases(tmp_path / "state", tmp_path / "run")
+    cases = DiskCases(tmp_path / "state", tmp_path / "run", Host())
     run(cases, tmp_path / "state", "an-order-of-a-test")
     assert run(cases, tmp_path / "state", "an-order-of-a-test") == ["no drive", "no drive"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,8 @@ from eraser.agent.runners import DiskLooks
 from eraser.agent.tickets import MAX_RUNNING, TicketPump
 from eraser.agent.worker import Worker
 from eraser.gate.intake import take_ticket
+from eraser.host.forked_child import Processes
+from eraser.host.sysfs import Host
 from eraser.ownership import pending
 from eraser.ownership import store as books
 from eraser.ownership.model import Book, SlotEntry
@@ -254,7 +258,7 @@ def test_a_damaged_file_hinders_no_other_slot(desk: Desk) -> None:
 
 def test_the_process_that_looks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A real one, which finds no ticket: it ends, and the worker's own log has why."""
-    looks = DiskLooks(tmp_path, tmp_path / "run")
+    looks = DiskLooks(tmp_path, tmp_path / "run", Host())
     assert not looks.running(ADDRESS)
     looks.start(ADDRESS)
     deadline = time.monotonic() + 60
@@ -273,15 +277,19 @@ def test_the_worker_passes_tickets_on(desk: Desk, caplog: pytest.LogCaptureFixtu
         hello_interval=60.0,
         progress_interval=1.0,
     )
-    worker = Worker(settings, desk.state)
+    begun: list[Sequence[str]] = []
+
+    class Noted(Processes):
+        def start(self, argv: Sequence[str], log: Path | None = None) -> Any:
+            begun.append(argv)
+            return SimpleNamespace(running=False)
+
+    worker = Worker(settings, desk.state, Host(processes=Noted()))
     assert "eraser.ticket" in worker.app.tasks
     worker.ticket("rubbish")
     assert "refused" in caplog.text
-    begun: list[list[str]] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(subprocess, "Popen", lambda argv, **_: begun.append(argv))
-        for looks in (worker.tickets.looks, worker.rests.looks):
-            looks.start(ADDRESS)
+    for looks in (worker.tickets.looks, worker.rests.looks):
+        looks.start(ADDRESS)
     assert [argv[4] for argv in begun] == ["intake", "rest"]
     worker.tickets.send = desk.send
     worker.tickets.looks = desk.looks

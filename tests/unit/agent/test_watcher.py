@@ -7,7 +7,7 @@ import fcntl
 import shutil
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +16,7 @@ import pytest
 
 from eraser.agent import watcher
 from eraser.agent.hoststate import keygen
+from eraser.clock import MACHINE
 from eraser.defences import facts, setup
 from eraser.defences import standing as defences_standing
 from eraser.errors import BadInputError, BusyError, DriveError
@@ -150,20 +151,17 @@ class Rig:
     def pull(self, address: str) -> None:
         shutil.rmtree(self.place(address))
 
+    def ring(self, run_dir: Path, addresses: Iterable[str]) -> None:
+        assert run_dir == self.run
+        self.rung += addresses
+
     def watcher(self) -> watcher.Watcher:
-        return watcher.Watcher(self.state, self.run, self.host, self.void)
+        return watcher.Watcher(self.state, self.run, self.host, self.void, self.ring)
 
 
 @pytest.fixture
-def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
-    made = Rig(tmp_path)
-
-    def ring(run_dir: Path, addresses: list[str]) -> None:
-        assert run_dir == made.run
-        made.rung += addresses
-
-    monkeypatch.setattr(watcher.bell, "ring", ring)
-    return made
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
 
 
 def test_a_pulled_drive_voids_its_ticket_once(rig: Rig) -> None:
@@ -306,7 +304,7 @@ def test_the_gates_own_book_is_what_is_voided(rig: Rig) -> None:
             .with_entry(SlotEntry(A, ticket=KEPT))
             .with_entry(SlotEntry(B, owner=OWNER))
         )
-    watching = watcher.Watcher(rig.state, rig.run, rig.host)
+    watching = watcher.Watcher(rig.state, rig.run, rig.host, ring=rig.ring)
     watching.look()
     rig.pull(A)
     watching.look()
@@ -340,7 +338,7 @@ def test_a_drive_that_came_back_before_its_erase_keeps_its_ticket(rig: Rig) -> N
         assert kept is not None
         return kept.state
 
-    watching = watcher.Watcher(rig.state, rig.run, rig.host)
+    watching = watcher.Watcher(rig.state, rig.run, rig.host, ring=rig.ring)
     watching.look()
     assert [standing(each) for each in (A, B)] == [TicketState.VALID, TicketState.VOID]
     # Another one at the very place is no return, and neither is one that is gone again.
@@ -357,7 +355,7 @@ def test_a_drive_that_came_back_before_its_erase_and_left_after_it(rig: Rig) -> 
     with books.opened(rig.state) as book:
         book.write(Book(card.incarnation).with_entry(SlotEntry(A, ticket=KEPT, place=place)))
     rig.pull(A)
-    watcher.Watcher(rig.state, rig.run, rig.host).look()
+    watcher.Watcher(rig.state, rig.run, rig.host, ring=rig.ring).look()
     kept = books.load(rig.state).entry(A).ticket
     assert kept is not None
     assert kept.state is TicketState.VOID
@@ -433,7 +431,7 @@ class Netlink:
 )
 def test_an_overflow_is_a_reason_to_look(results: tuple[object, ...], came: bool) -> None:
     events = watcher.KernelEvents.__new__(watcher.KernelEvents)
-    events._monitor = Netlink(*results)
+    events._monitor, events._clock = Netlink(*results), MACHINE
     assert events.wait(0.01) is came
 
 

@@ -53,6 +53,10 @@ class Compute:
         """
         return cls(sdk.connect(cloud, region=region, timeout=timeout))
 
+    def close(self) -> None:
+        """Gives its connections back; they are made anew where they are asked for."""
+        sdk.close(self._connection)
+
     def newest_microversion(self) -> tuple[int, int]:
         """``GET /`` of the v2.1 endpoint: the newest that nova-api offers, which dates it."""
         shown = self._call("GET", "/").get("version")

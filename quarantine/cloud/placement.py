@@ -57,6 +57,10 @@ class Placement:
         """
         return cls(sdk.connect(cloud, region=region, timeout=timeout))
 
+    def close(self) -> None:
+        """Gives its connections back; they are made anew where they are asked for."""
+        sdk.close(self._connection)
+
     def one_time_use(self, host: str | None = None) -> list[Provider]:
         """Every provider with the one-time-use trait that stands for a slot, with generation.
 

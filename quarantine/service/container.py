@@ -54,8 +54,11 @@ class Assembly(Parts):
         return CeleryPost(make_app(broker.url, timeout=broker.timeout))
 
     def close(self) -> None:
-        """As :meth:`Parts.close`, the broker's too."""
+        """As :meth:`Parts.close`, those to the broker, Placement and Nova too."""
         super().close()
+        for name in ("placement", "compute"):
+            if name in self.__dict__:
+                getattr(self, name).close()
         if "post" in self.__dict__:
             self.post.app.close()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import requests
 
 from eraser.protocol.identity import Slot
 from quarantine import cli
@@ -18,12 +20,16 @@ from quarantine.operations.flavors import (
     NUMA_SPEC,
     SIZES,
     FlavorFate,
+    FlavorRequest,
+    FlavorSize,
     FlavorTerms,
     create,
     differences,
+    make,
     nova_conf,
     sizes,
 )
+from quarantine.operations.plane import Plane
 from quarantine.record.store import Store
 from quarantine.upgrade.catalogue import judge
 from quarantine.upgrade.facts import ConfigSource, Facts, Role
@@ -170,6 +176,37 @@ def test_what_is_printed_is_what_upgrade_check_asks_for(tmp_path: Path) -> None:
     assert [
         (n, r.findings) for n, r in about_nova.items() if r.level is not FindingLevel.SUCCESS
     ] == []
+
+
+def test_an_operation_closes_what_it_asked_nova_by(
+    nova: FlavorsStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that serves requests for months would keep a connection of each."""
+    conf, url = tmp_path / "control.conf", migrated_file(tmp_path / "record.db")
+    conf.write_text(f"[database]\nurl = {url}\n[placement]\ncloud = {CLOUD}\n")
+    open_now: list[requests.Session] = []
+    made, closed = requests.Session.__init__, requests.Session.close
+
+    def makes(session: requests.Session) -> None:
+        made(session)
+        open_now.append(session)
+
+    def closes(session: requests.Session) -> None:
+        if session in open_now:
+            open_now.remove(session)
+        closed(session)
+
+    monkeypatch.setattr(requests.Session, "__init__", makes)
+    monkeypatch.setattr(requests.Session, "close", closes)
+    gc.disable()  # it would close some of them, some day
+    try:
+        assert make(Plane([conf]), FlavorRequest())[0].fate is FlavorFate.CREATED
+        nova.broken_after = 0
+        with pytest.raises(UnavailableError):
+            make(Plane([conf]), FlavorRequest(sizes=(FlavorSize("x", 1, 1, 1, 1),)))
+        assert open_now == []
+    finally:
+        gc.enable()
 
 
 def test_sizes_from_the_command_line() -> None:

@@ -41,7 +41,7 @@ key signs tickets too.
 
 When to set it: before the first host is set up, together with order_key. Whoever stole the orders'
 key then has drives erased and lets no guest start on one, and whoever stole this one has none
-erased. Later: when
+erased; so the orders' key itself is refused here, under any name. Later: when
 every host runs a release that reads tickets.jwk and has it; one without it refuses this key's
 tickets, and its slots wait certified. When not to: while hosts are of a former release. When to
 change: as order_key.

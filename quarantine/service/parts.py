@@ -101,7 +101,16 @@ class Parts:
     def ticket_key(self) -> PrivateKey:
         """What signs tickets. Raises :class:`BadInputError`."""
         file = self.conf.erase.ticket_key
-        return self.order_key if file is None else _private_key(file, "ticket key")
+        if file is None:
+            return self.order_key
+        key = _private_key(file, "ticket key")
+        if key.public == self.order_key.public:
+            raise BadInputError(
+                f"[erase]ticket_key: expected a key of its own in {file}, found the one that signs "
+                "orders: who has the one would have the other; nvme-quarantine key create "
+                "--output FILE makes one, and without the option nobody takes it for two"
+            )
+        return key
 
     @cached_property
     def believed(self) -> Believed:

@@ -314,6 +314,33 @@ def test_by_configuration(conf: Path, ready: Cli, tmp_path: Path) -> None:
     refused(ready("key", "show", "--tickets", "--orders"), 2, "not allowed with")
 
 
+@pytest.mark.parametrize("orders", ["", "orders.pem"])
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_tickets_key_that_is_the_orders_key_is_refused(
+    conf: Path, ready: Cli, tmp_path: Path, orders: str, copied: bool
+) -> None:
+    """It would be no key of its own: who has the one has the other."""
+    pem = tmp_path / (orders or "controller.pem")
+    if orders:
+        assert ready("key", "create", "--output", pem)[0] == 0
+        conf.write_text(conf.read_text() + f"[erase]\norder_key = {pem}\n")
+    else:
+        conf.write_text(conf.read_text() + "[erase]\n")
+    named = tmp_path / "tickets.pem" if copied else tmp_path / "." / pem.name
+    if copied:
+        named.write_bytes(pem.read_bytes())
+        named.chmod(0o600)
+    conf.write_text(conf.read_text() + f"ticket_key = {named}\n")
+    for use in ("--tickets", "--orders"):
+        refused(
+            ready("key", "show", use), 2, f"[erase]ticket_key: expected a key of its own in {named}"
+        )
+    parts = Assembly([conf])
+    with pytest.raises(BadInputError, match="expected a key of its own"):
+        _ = parts.tickets
+    assert ready("key", "show")[0] == 0, "certificates are not concerned"
+
+
 def test_former_keys_by_configuration(conf: Path, ready: Cli, tmp_path: Path) -> None:
     """As the guide has it: what is believed today is what was believed before, tomorrow."""
     for kind, known in (("order", 4), ("ticket", 7)):

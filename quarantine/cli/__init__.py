@@ -14,6 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from quarantine.cli.output import warn
     from quarantine.errors import QuarantineError
 
+    _open_streams()
     try:
         code = Shell().run([*(sys.argv[1:] if arguments is None else arguments)])
         sys.stdout.flush()
@@ -27,6 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader went away (as head does): not worth a word, but stdout must not complain later.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _open_streams() -> None:
+    """Nobody reads a stream that was closed before we began; and no file of ours is to get its
+    number, or what is printed would be written into it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for the process's life
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,12 @@ from cliff.app import App
 from cliff.command import Command
 from cliff.commandmanager import CommandManager
 
+from eraser.protocol.identity import Slot
 from quarantine.cli import slots
 from quarantine.cli.app import COMMANDS, GROUP, Commands
 from quarantine.cli.output import Lines, plain, text
 from quarantine.record.facts import SlotChanges
+from quarantine.record.store import Store
 from tests.unit.quarantine.test_cli import Cli, conf, enrolled, ready, refused, run
 from tests.unit.quarantine.testimony import IDENTITY, SLOT
 
@@ -141,6 +144,44 @@ def test_a_listing_loads_no_cloud_and_no_broker(ready: Cli, conf: Path) -> None:
         [sys.executable, "-c", code], cwd=TOP, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("how", ['"$@" | head -c 1', '"$@" >&-', '"$@" >&- 2>&-'])
+def test_without_a_reader_it_ends_without_a_word(ready: Cli, conf: Path, how: str) -> None:
+    """``slot list | head -1``, and what a service manager runs without a standard output."""
+    store = enrolled(conf)
+    for number in range(400):  # more than a pipe takes
+        store.enrol(
+            Slot("cmp2", f"0000:{number % 256:02x}:{number // 256:02x}.0"),
+            provider=f"p{number}", resource_class="C", in_use=False, profile="x", policy="purge",
+        )  # fmt: skip
+    store.close()
+    argv = ["bash", "-c", how, "bash", sys.executable, "-m", "quarantine.cli"]
+    argv += ["--config-file", str(conf), "slot", "list"]
+    done = subprocess.run(argv, cwd=TOP, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert len(done.stdout) <= 1
+
+
+@pytest.mark.parametrize("direction", ["--sort-ascending", "--sort-descending"])
+def test_an_age_is_sorted_by_time(ready: Cli, conf: Path, direction: str) -> None:
+    """As text 40 seconds come after 3 hours, and 9 minutes after 10."""
+    now = datetime.now(UTC)
+    ages = {"a": 9 * 60, "b": 40, "c": 3 * 3600, "d": 10 * 60}
+    for name, seconds in ages.items():
+        then = now - timedelta(seconds=seconds)
+        store = Store.open(f"sqlite:///{conf.parent}/record.db", clock=lambda then=then: then)
+        store.enrol(
+            Slot(name, "0000:81:00.0"),
+            provider=name, resource_class="C", in_use=False, profile="x", policy="purge",
+        )  # fmt: skip
+        store.close()
+    for form in ("table", "json", "csv", "value"):
+        words = ("-f", form, "-c", "slot", "-c", "entered_at", "--sort-column", "entered_at")
+        out = ready("slot", "list", *words, direction)[1]
+        found = re.findall(r"([a-d])/0000:81:00.0", out)
+        oldest_first = sorted(ages, key=lambda name: -ages[name])
+        assert found == (oldest_first if "asc" in direction else oldest_first[::-1]), form
 
 
 def test_each_format_says_the_same(ready: Cli, conf: Path) -> None:

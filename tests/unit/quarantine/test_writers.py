@@ -33,6 +33,7 @@ TABLES = {
     "certificates": {"record/certificates.py"},
     "rotations": {"record/certificates.py"},
     "testimonies": {"record/certificates.py"},
+    "durations": {"record/totals.py"},
 }
 
 DECIDE = "rules/decide.py"
@@ -85,11 +86,20 @@ MEMBERS = {
 
 
 def _aliases(tree: ast.Module) -> dict[str, str]:
-    """``_SLOTS = models.slots`` and its like."""
+    """``_SLOTS = models.slots`` and its like, also several in a row."""
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    for node in tree.body:
+        if not isinstance(node, ast.Assign):
+            continue
+        name, value = node.targets[0], node.value
+        if isinstance(name, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs += zip(name.elts, value.elts, strict=True)
+        else:
+            pairs.append((name, value))
     return {
-        ast.unparse(node.targets[0]): ast.unparse(node.value).removeprefix("models.")
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("models.")
+        ast.unparse(name): ast.unparse(value).removeprefix("models.")
+        for name, value in pairs
+        if ast.unparse(value).startswith("models.")
     }
 
 

@@ -146,21 +146,16 @@ def test_a_listing_loads_no_cloud_and_no_broker(ready: Cli, conf: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("how", ['"$@" | head -c 1', '"$@" >&-', '"$@" >&- 2>&-'])
-def test_without_a_reader_it_ends_without_a_word(ready: Cli, conf: Path, how: str) -> None:
-    """``slot list | head -1``, and what a service manager runs without a standard output."""
-    store = enrolled(conf)
-    for number in range(400):  # more than a pipe takes
-        store.enrol(
-            Slot("cmp2", f"0000:{number % 256:02x}:{number // 256:02x}.0"),
-            provider=f"p{number}", resource_class="C", in_use=False, profile="x", policy="purge",
-        )  # fmt: skip
-    store.close()
-    argv = ["bash", "-c", how, "bash", sys.executable, "-m", "quarantine.cli"]
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_without_a_standard_output_it_ends_without_a_word(
+    ready: Cli, conf: Path, closed: str
+) -> None:
+    """As a service manager may run it. A reader that went away (``head -1``) has its test below."""
+    enrolled(conf).close()
+    argv = ["bash", "-c", f'"$@" {closed}', "bash", sys.executable, "-m", "quarantine.cli"]
     argv += ["--config-file", str(conf), "slot", "list"]
     done = subprocess.run(argv, cwd=TOP, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    assert len(done.stdout) <= 1
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("direction", ["--sort-ascending", "--sort-descending"])

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -60,6 +61,7 @@ from tests.lab.services.broker import Broker
 from tests.lab.services.nova_standin import NovaStandIn
 from tests.lab.services.placement import CLOUD, PlacementServer, write_clouds_yaml
 from tests.lab.services.process import free_port, wait_until
+from tests.unit.quarantine.test_metrics import Samples, of, parsed
 from tests.unit.quarantine.testimony import IDENTITY, PROFILE, REPORT
 
 pytestmark = pytest.mark.services
@@ -85,6 +87,7 @@ class Running:
 
     def __post_init__(self) -> None:
         self.store = Store.open(f"sqlite:///{self.directory}/record.db")
+        self.metrics = free_port()
 
     @property
     def log(self) -> str:
@@ -130,6 +133,7 @@ class Running:
             f"[broker]\nurl = {self.redis.url_for(brokeracl.CONTROL)}\ntimeout = 2\n"
             f"[placement]\ncloud = {CLOUD}\n"
             f"[detection]\n{detection}\n"
+            f"[metrics]\nlisten = 127.0.0.1:{self.metrics}\n"
             "[compute]\nghost_checks = false\ndeleted_interval = 0\n"
             "[erase]\nresend_after = 2\nretry_in_use_after = 1\n"
         )
@@ -389,6 +393,36 @@ def test_a_whole_cycle_with_every_message_twice(deployment: Deployment) -> None:
     assert plane.control.stop() == 0
     with pytest.raises(ProcessLookupError):
         os.kill(plane.control.worker_pid(), 0)
+
+
+def test_the_service_serves_its_numbers(deployment: Deployment) -> None:
+    """With the control plane's own account, which may ask Redis for nothing that they need not."""
+    plane, host = deployment, deployment.slot.host
+    plane.hello()
+    plane.enrol()
+    plane.order()
+
+    def numbers() -> Samples:
+        with urllib.request.urlopen(f"http://127.0.0.1:{plane.control.metrics}/metrics") as answer:
+            return parsed(answer.read())
+
+    def counted() -> bool:
+        asked = {"state": "erasing", "model": IDENTITY.model, "reason": ""}
+        return of(numbers(), "slots", **asked) == 1
+
+    wait_until(counted, "the slot that is being erased to be counted")
+    found = numbers()
+    down = [labels for (name, labels), up in found.items() if name == "part_up" and up != 1]
+    assert down == []
+    assert of(found, "part_up", part="queues") == 1
+    assert of(found, "hosts") == HOSTS
+    for duty in ("sweep", "safety pass"):
+        age = of(found, "duty_age_seconds", duty=duty)
+        bound = of(found, "duty_bound_seconds", duty=duty)
+        assert age is not None
+        assert bound is not None
+        assert age < bound
+    assert host not in str(found)
 
 
 def test_the_worker_outlives_what_is_no_message(deployment: Deployment) -> None:

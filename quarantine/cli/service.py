@@ -141,7 +141,7 @@ def serve(assembly: Assembly) -> None:
         *assembly.detection(),
     )
     threading.Thread(target=heads.run_forever, args=(stop,), name="heads", daemon=True).start()
-    serving.start(conf, assembly.doors, assembly.lateness, stop)
+    serving.start(assembly, stop)
     try:
         reconciler.run_forever(stop)
     finally:

@@ -7,14 +7,11 @@ import socket
 import threading
 from collections.abc import Callable
 from socketserver import ThreadingMixIn
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
-
-from oslo_config.cfg import ConfigOpts
 
 from eraser.protocol.transport.messaging import BrokerRedis
 from quarantine.conf.metrics import address
-from quarantine.doors import Doors
 from quarantine.errors import QuarantineError
 from quarantine.metrics.alarmcount import AlarmCounter
 from quarantine.metrics.exposition import Exporter, require_library
@@ -22,7 +19,9 @@ from quarantine.metrics.limits import MetricsLimits
 from quarantine.record.store import Store
 from quarantine.service.inbound.lists import Lists
 from quarantine.service.issue.celery_app import make_app
-from quarantine.service.lateness import Lateness
+
+if TYPE_CHECKING:
+    from quarantine.service.container import Assembly
 
 LOG = logging.getLogger(__name__)
 
@@ -59,13 +58,13 @@ def open_server(where: tuple[str, int], exporter: Exporter) -> WSGIServer:
     return make_server(*where, exporter, server_class=kind, handler_class=_Handler)
 
 
-def start(
-    conf: ConfigOpts, doors: Doors, lateness: Lateness, stop: threading.Event
-) -> threading.Thread | None:
+def start(assembly: Assembly, stop: threading.Event) -> threading.Thread | None:
     """Serves as ``[metrics]`` says, in a thread with connections of its own; None for none."""
+    conf = assembly.conf
     listen = address(conf.metrics.listen)
     if listen is None:
         return None
+    doors, lateness = assembly.doors, assembly.lateness
 
     def make() -> Exporter:
         require_library()

@@ -119,18 +119,27 @@ class Worker(ControlCommand):
 
 def serve(assembly: Assembly) -> None:
     """The loop, the safety pass and the heads, each for ever; and the worker, in a process."""
-    from quarantine.metrics import serving
+    from quarantine.metrics import alarmcount
     from quarantine.service.safety import PASS
 
     conf = assembly.conf
     set_up_logging(conf.run.log_level)
     stop = threading.Event()
     on_signals(stop.set)
-    # First, and by itself: it needs no key and no broker. It does nothing but wait and compare:
-    # whatever it is in the midst of may be left at a stop.
-    safety = assembly.safety
-    threading.Thread(target=safety.run_forever, args=(stop,), name=PASS, daemon=True).start()
-    # All the rest of it now: a service that cannot work says so at its start.
+    with alarmcount.counting(conf):
+        # First, and by itself: it needs no key and no broker. It does nothing but wait and compare:
+        # whatever it is in the midst of may be left at a stop.
+        safety = assembly.safety
+        threading.Thread(target=safety.run_forever, args=(stop,), name=PASS, daemon=True).start()
+        _serve_the_rest(assembly, stop)
+    LOG.info("stopped")
+
+
+def _serve_the_rest(assembly: Assembly, stop: threading.Event) -> None:
+    """All of it now: a service that cannot work says so at its start."""
+    from quarantine.metrics import serving
+
+    conf = assembly.conf
     reconciler, heads = assembly.reconciler, assembly.heads
     supervisor = None
     if conf.run.worker:
@@ -147,7 +156,6 @@ def serve(assembly: Assembly) -> None:
     finally:
         if supervisor is not None:
             supervisor.stop()
-    LOG.info("stopped")
 
 
 def _worker_argv(assembly: Assembly) -> list[str]:
@@ -158,9 +166,17 @@ def _worker_argv(assembly: Assembly) -> list[str]:
 
 def take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None:
     """What hosts say, in a thread for each lane; until it is stopped, or ``parent`` is gone."""
+    from quarantine.metrics import alarmcount
+
+    conf = assembly().conf
+    set_up_logging(conf.run.log_level)
+    with alarmcount.counting(conf):
+        _take_messages(assembly, parent)
+
+
+def _take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None:
     from quarantine.service.inbound.intake import LANES, Lane, run
 
-    set_up_logging(assembly().conf.run.log_level)
     stop = threading.Event()
     on_signals(stop.set)
     if parent is not None:

@@ -19,7 +19,6 @@ from quarantine import VERSION
 from quarantine.doors import Clock
 from quarantine.errors import QuarantineError
 from quarantine.metrics import names
-from quarantine.metrics.alarmcount import AlarmCounter
 from quarantine.metrics.durations import EDGES, Durations, Sums
 from quarantine.metrics.limits import MetricsLimits
 from quarantine.metrics.names import PREFIX, ModelNames
@@ -54,14 +53,12 @@ class Collector:
         clock: Clock,
         queues: Queues | None = None,
         lateness: Lateness | None = None,
-        alarms: AlarmCounter | None = None,
     ) -> None:
         self._store = store
         self._limits = limits
         self._clock = clock
         self._queues = queues
         self._lateness = lateness
-        self._alarms = alarms
         self._models = ModelNames()
         self._durations = Durations(self._models)
         self._down: set[str] = set()
@@ -73,6 +70,7 @@ class Collector:
             "capacity": self._capacity,
             "hosts": self._hosts,
             "refusals": self._refusals,
+            "alarms": self._alarms,
         }
         if queues is not None:
             self._parts["queues"] = self._waiting
@@ -101,8 +99,6 @@ class Collector:
                 self._down.discard(part)
                 LOG.warning("over: metrics have numbers of %s again", part)
             yield from found
-        if self._alarms is not None:
-            yield self._called(self._alarms)
         yield _gauge("part_up", "Whether a part of these metrics could be asked for.", ["part"], up)
 
     def _slots(self) -> Sequence[Metric]:
@@ -318,13 +314,19 @@ class Collector:
             ),
         )
 
-    @staticmethod
-    def _called(alarms: AlarmCounter) -> Metric:
-        return _counter(
-            "alarms",
-            "Alarms of this process, by code; those of the worker are in its log.",
-            ["code", "severity"],
-            {(code.value, ALARMS[code].severity.value): n for code, n in alarms.counts.items()},
+    def _alarms(self) -> Sequence[Metric]:
+        found = self._store.alarm_totals()
+        # Those that never came too: a count that begins with 1 is no increase.
+        counts: dict[tuple[str, ...], float] = {
+            (code.value, alarm.severity.value): found.get(code, 0) for code, alarm in ALARMS.items()
+        }
+        return (
+            _counter(
+                "alarms",
+                "How often people were called, by whichever process, since the record was made.",
+                ["code", "severity"],
+                counts,
+            ),
         )
 
 

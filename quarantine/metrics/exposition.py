@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from quarantine.doors import MACHINE, Doors
 from quarantine.errors import BadInputError
-from quarantine.metrics.alarmcount import AlarmCounter
 from quarantine.metrics.limits import MetricsLimits
 from quarantine.metrics.queues import CountsLists, Queues
 from quarantine.record.store import Store
@@ -37,7 +36,6 @@ class Exporter:
         doors: Doors = MACHINE,
         lists: CountsLists | None = None,
         lateness: Lateness | None = None,
-        alarms: AlarmCounter | None = None,
     ) -> None:
         """Without ``lists`` nothing is said of Redis, without ``lateness`` nothing of the service's
         duties. Raises :class:`BadInputError` where prometheus-client is not installed."""
@@ -49,9 +47,7 @@ class Exporter:
         self._registry = CollectorRegistry()
         queues = None if lists is None else Queues(lists, doors.monotonic)
         self._registry.register(
-            Collector(
-                store, limits, clock=doors.now, queues=queues, lateness=lateness, alarms=alarms
-            )
+            Collector(store, limits, clock=doors.now, queues=queues, lateness=lateness)
         )
         ProcessCollector(registry=self._registry)
         self._monotonic = doors.monotonic

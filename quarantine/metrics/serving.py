@@ -13,7 +13,6 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from eraser.protocol.transport.messaging import BrokerRedis
 from quarantine.conf.metrics import address
 from quarantine.errors import QuarantineError
-from quarantine.metrics.alarmcount import AlarmCounter
 from quarantine.metrics.exposition import Exporter, require_library
 from quarantine.metrics.limits import MetricsLimits
 from quarantine.record.store import Store
@@ -68,8 +67,6 @@ def start(assembly: Assembly, stop: threading.Event) -> threading.Thread | None:
 
     def make() -> Exporter:
         require_library()
-        alarms = AlarmCounter()
-        alarms.listen()
         broker = make_app(conf.broker.url, timeout=conf.broker.timeout)
         return Exporter(
             Store.open(conf.database.url, clock=doors.now),
@@ -77,7 +74,6 @@ def start(assembly: Assembly, stop: threading.Event) -> threading.Thread | None:
             doors=doors,
             lists=Lists(BrokerRedis(broker)),
             lateness=lateness,
-            alarms=alarms,
         )
 
     thread = threading.Thread(target=run, args=(listen, make, stop), name="metrics", daemon=True)

@@ -226,6 +226,13 @@ durations = sa.Table(
     sa.Index(None, "model", "number"),
 )
 
+alarm_counts = sa.Table(
+    "alarm_counts",
+    metadata,
+    sa.Column("code", sa.String(CODE_LENGTH), primary_key=True),
+    sa.Column("count", sa.Integer, nullable=False),
+)
+
 # Each has all that a count of quarantine.record.totals needs: a row of these tables is kilobytes
 # long, and is not read.
 sa.Index(None, slots.c.state, slots.c.hold_code, slots.c.model, slots.c.entered_at)

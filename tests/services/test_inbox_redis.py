@@ -53,6 +53,7 @@ from quarantine.evidence.chain import ledger
 from quarantine.operations.enrol import EnrolmentRequest, take
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import SlotRecord
+from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from quarantine.service.issue import brokeracl
@@ -440,6 +441,9 @@ def test_the_worker_outlives_what_is_no_message(deployment: Deployment) -> None:
     plane.report(plane.order())
     plane.until(State.AVAILABLE)
     assert plane.control.worker_pid() == worker
+    # The worker's alarms are among the numbers that the service shows.
+    totals = plane.store.alarm_totals
+    wait_until(lambda: totals().get(AlarmCode.QUEUE_ODD, 0) >= 1, "its alarms to be counted")
 
 
 def test_an_hour_of_one_hosts_progress_ends_no_worker_and_delays_no_report(

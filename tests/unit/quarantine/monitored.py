@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.conf.capacity import SoldFlavor
 from quarantine.doors import Doors
-from quarantine.metrics.alarmcount import AlarmCounter
 from quarantine.metrics.exposition import Exporter
 from quarantine.metrics.limits import MetricsLimits
 from quarantine.record.reasons import HoldCode
@@ -62,6 +61,4 @@ def exporter(site: Site, doors: Doors) -> Exporter:
     lateness = Lateness(doors.monotonic)
     lateness.expect(PASS, lambda: 24.0)
     lateness.expect(SWEEP, lambda: 90.0)
-    return Exporter(
-        site.store, LIMITS, doors=doors, lists=Lists(), lateness=lateness, alarms=AlarmCounter()
-    )
+    return Exporter(site.store, LIMITS, doors=doors, lists=Lists(), lateness=lateness)

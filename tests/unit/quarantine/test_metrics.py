@@ -7,9 +7,10 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from wsgiref.util import setup_testing_defaults
@@ -23,8 +24,8 @@ from quarantine.conf import metrics as options
 from quarantine.conf.capacity import SoldFlavor
 from quarantine.doors import MACHINE
 from quarantine.errors import BadInputError, UnavailableError
+from quarantine.metrics import alarmcount, serving
 from quarantine.metrics import exposition as text
-from quarantine.metrics import serving
 from quarantine.metrics.alarmcount import AlarmCounter
 from quarantine.metrics.exposition import Exporter, exposition
 from quarantine.metrics.limits import MetricsLimits
@@ -299,23 +300,57 @@ def test_no_slot_host_serial_or_server_is_in_what_is_exported(site: Site) -> Non
     assert 'model="Model A"' in raw
 
 
-def test_duties_and_alarms_of_the_process(site: Site) -> None:
+def test_duties_of_the_process(site: Site) -> None:
     lateness = Lateness(lambda: site.now.timestamp())
     lateness.expect("sweep", lambda: 90.0)
-    alarms = AlarmCounter()
-    alarms.listen()
-    try:
-        scrape = Scraper(site, lateness=lateness, alarms=alarms)
-        alarm("cmp1", AlarmCode.ON_OFFER, "a % is no format")
-        alarms.emit(logging.makeLogRecord({"msg": "no alarm %s", "args": ("x",)}))
-        site.later(30)
-        found = scrape()
-    finally:
-        alarms.leave()
+    scrape = Scraper(site, lateness=lateness)
+    site.later(30)
+    found = scrape()
     assert of(found, "duty_age_seconds", duty="sweep") == 30 + text.SAME_SECONDS
     assert of(found, "duty_bound_seconds", duty="sweep") == 90
-    assert of(found, "alarms_total", code="on-offer", severity="critical") == 1
+
+
+def test_alarms_are_counted_by_whoever_calls_people(site: Site, url: str) -> None:
+    scrape = Scraper(site)
+    found = scrape()
+    assert of(found, "alarms_total", code="on-offer", severity="critical") == 0
+    for _process in range(2):
+        counter = AlarmCounter(partial(Store.open, url))
+        counter.start()
+        alarm("cmp1", AlarmCode.ON_OFFER, "a % is no format")
+        counter.emit(logging.makeLogRecord({"msg": "no alarm %s", "args": ("x",)}))
+        counter.end()
+        alarm("cmp1", AlarmCode.ON_OFFER, "nobody counts any more")
+    found = scrape()
+    assert of(found, "alarms_total", code="on-offer", severity="critical") == 2
     assert of(found, "alarms_total", code="late", severity="critical") == 0
+
+
+def test_an_alarm_is_counted_when_the_record_is_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(alarmcount, "RETRY_SECONDS", 0.01)
+    counts, tries = site.store.count_alarms, []
+
+    def away(more: Mapping[str, int]) -> None:
+        tries.append(dict(more))
+        if len(tries) < 3:
+            raise UnavailableError("database: away")
+        counts(more)
+
+    site.store.count_alarms = away  # type: ignore[method-assign]
+    counter = AlarmCounter(lambda: site.store)
+    counter.start()
+    try:
+        alarm("cmp1", AlarmCode.LATE, "a")
+        alarm("cmp1", AlarmCode.LATE, "b")
+        end = time.monotonic() + 60
+        while site.store.alarm_totals() != {"late": 2}:
+            assert time.monotonic() < end, tries
+            time.sleep(0.01)
+    finally:
+        counter.end()
+    assert caplog.text.count("not counted for now") == 1
 
 
 def test_who_asks_again_at_once_makes_no_work(site: Site) -> None:

@@ -34,6 +34,7 @@ TABLES = {
     "rotations": {"record/certificates.py"},
     "testimonies": {"record/certificates.py"},
     "durations": {"record/totals.py"},
+    "alarm_counts": {"record/totals.py"},
 }
 
 DECIDE = "rules/decide.py"

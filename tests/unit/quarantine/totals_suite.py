@@ -248,6 +248,13 @@ class TotalsSuite:
         site.store.record_refusal(kind="hello", host="a", reason="r", digest="d", excerpt="e")
         assert site.store.refusal_totals() == {"report": 3, "hello": 1}
 
+    def test_alarms_are_counted_by_code(self, site: Site) -> None:
+        assert site.store.alarm_totals() == {}
+        site.store.count_alarms({"late": 2, "on-offer": 1})
+        site.store.count_alarms({"late": 3})
+        site.store.count_alarms({})
+        assert site.store.alarm_totals() == {"late": 5, "on-offer": 1}
+
     def test_how_long_the_chain_is(self, site: Site) -> None:
         empty = site.store.chain_total()
         assert (empty.certificates, empty.position, empty.last_at) == (0, 0, None)

@@ -217,6 +217,9 @@ def test_an_honest_report_becomes_a_certificate_and_a_look(plane: Plane) -> None
     audit = ledger.audit([("file", raw)], [plane.controller.public])
     assert audit.intact
     assert audit.last == stored.digest
+    # What it took is on record too; the host said more of it than our own clock saw.
+    (took,) = plane.store.last_durations(IDENTITY.model, 2)
+    assert (took.number, took.erase) == (stored.number, 0)
 
 
 def test_a_report_of_an_order_that_an_earlier_release_signed_is_held_for_nothing(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import textwrap
+from typing import Any, Final
 
 from quarantine.cli.base import Columns, Lister, rows_of
-from quarantine.cli.output import until
+from quarantine.cli.output import Lines, until
 from quarantine.operations import capacity
 from quarantine.operations.capacity import Capacity
+
+WIDTH: Final = 64
+"""Characters of a line of the sentence in a table: beside the figures it fits a terminal of 132."""
 
 
 class CapacityShow(Lister):
@@ -28,6 +32,8 @@ class CapacityShow(Lister):
     def human(self, name: str, value: Any) -> Any:
         if name == "next_at" and value is not None:
             return until(value)
+        if name == "says":
+            return Lines("\n".join(textwrap.wrap(value, WIDTH)))
         return "all" if name == "host" and not value else value
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:

@@ -654,6 +654,7 @@ def test_capacity_is_shown_in_each_format(ready: Cli, conf: Path) -> None:
     assert code == 0
     assert "i1-180" in out
     assert "No drive is free" in out
+    assert max(map(len, out.splitlines())) <= 132
     code, out, _err = ready("capacity", "show", "i1-90", "-f", "json")
     everywhere, host = json.loads(out)
     assert (everywhere["host"], host["host"]) == ("", SLOT.host)

@@ -1,6 +1,6 @@
 """One slot, one look, one step: what our record and Placement's view of it ask for next.
 
-Pure: no I/O, no clock of its own. :mod:`quarantine.service.reconciler` looks, asks :func:`decide`,
+Pure: no I/O, no clock of its own. :mod:`quarantine.service.look` looks, asks :func:`decide`,
 carries the step out under compare-and-set, and looks again until nothing is left to do. So each
 step may assume only what the record and the view say now, whoever crashed before.
 """

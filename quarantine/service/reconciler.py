@@ -1,4 +1,4 @@
-"""What is, what should be, one step: the loop that moves slots through their life.
+"""Which slot is looked at when: the loop that moves slots through their life.
 
 Level triggered: every look starts from the record and from Placement as they are now, so a lost
 message, a crash between two steps or another process doing the same costs time and nothing else.
@@ -8,37 +8,31 @@ was decided on; whoever loses looks again and decides again.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Protocol
 
 from eraser.protocol.identity import Slot
-from quarantine.cloud import custody
-from quarantine.cloud.facts import ONE_TIME_USE_TRAITS, Provider, View
+from quarantine.cloud.facts import Provider
 from quarantine.doors import new_uuid, utc_now
-from quarantine.errors import ConflictError, QuarantineError, UnavailableError
-from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.errors import QuarantineError, UnavailableError
+from quarantine.record.facts import SlotRecord
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, State
 from quarantine.record.store import Store
 from quarantine.rules import absence
 from quarantine.rules.absence import Absences
-from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
-from quarantine.rules.alarmbook import alarm
+from quarantine.rules.action import ServiceLimits
 from quarantine.rules.brake import Brake
-from quarantine.rules.decide import decide
-from quarantine.rules.handover import Handover
 from quarantine.rules.mark import Mark
-from quarantine.rules.observation import strangers
-from quarantine.service.context import context_of
 from quarantine.service.doubt import Doubts
 from quarantine.service.executor import Executor, SendsOrders, SendsTickets
 from quarantine.service.host_liveness import HostLiveness
 from quarantine.service.lateness import Lateness
+from quarantine.service.look import ChecksOrphanGuests, JudgesHandovers, LookPlacement, Looks
 from quarantine.service.reread_schedule import RereadSchedule
 from quarantine.service.safety import Safety
 from quarantine.service.stray_offers import UnreadableRows, hold_unburnt
@@ -46,40 +40,16 @@ from quarantine.service.turns import TimeBox, Turns
 
 LOG = logging.getLogger(__name__)
 
-_STEPS: Final = 12
-"""Steps in one look; from a release to an order it takes five."""
-
 _PATIENCE: Final = 3
 """Slots in a row that Placement may fail before the pass is put off: each may cost a timeout."""
 
 _SHARE: Final = 1 / 3
 """Of ``sweep_interval``, for each pass of a round: what waits, the slots in use, the open cases."""
 
-_READ_AT_SECONDS: Final = 60.0
-"""``read_at`` is for people; a newer one is not worth a write."""
-
-_UUID_LENGTH: Final = 36
-"""Of a server of Nova's; a host may call its domains anything."""
-
-UNSETTLED: Final = -1
-"""A generation that no provider has: the slot was seen, and has to be looked at again."""
-
-_LAST: Final = frozenset(
-    {ActionKind.NOTHING, ActionKind.WAIT, ActionKind.TICKET, ActionKind.ORDER, ActionKind.RESEND}
-)
-"""Steps that end a look."""
-
 SWEEP: Final = "sweep"
 """What is late where no sweep went through within :func:`sweep_bound`."""
 
 _WORK: Final = CASE_OPEN | {State.RELEASED}
-
-
-class ChecksOrphanGuests(Protocol):
-    """Who asks Nova for ghosts (:class:`quarantine.service.orphan_guests.OrphanGuestCheck`)."""
-
-    def of(self, record: SlotRecord) -> tuple[str, ...]:
-        """Why nothing may be sent to the drive now; it never raises for a Nova that is away."""
 
 
 class PollsDeletedServers(Protocol):
@@ -89,14 +59,7 @@ class PollsDeletedServers(Protocol):
         """Their uuids, each once."""
 
 
-class JudgesHandovers(Protocol):
-    """Who asks Nova for migrations (:class:`quarantine.service.handovers.Handovers`)."""
-
-    def between(self, before: str, now: str) -> Handover:
-        """What Nova says of two consumers; it never raises for a Nova that is away."""
-
-
-class SlotPlacement(custody.CustodyPlacement, Protocol):
+class SlotPlacement(LookPlacement, Protocol):
     """What the loop needs of :class:`quarantine.cloud.placement.Placement`."""
 
     def one_time_use(self, host: str | None = None) -> list[Provider]:
@@ -105,17 +68,8 @@ class SlotPlacement(custody.CustodyPlacement, Protocol):
     def offered(self, resource_class: str) -> list[Provider]:
         """The slots of a class that Placement would hand out now, trait or not."""
 
-    def by_slot(self, slot: Slot) -> Provider | None:
-        """The slot's provider by name."""
-
     def holders(self, uuid: str) -> tuple[int, frozenset[str]] | None:
         """Generation and consumers."""
-
-    def burns(self, uuid: str) -> bool:
-        """Whether Nova reserves the slot at its next use."""
-
-    def traits(self, uuid: str) -> tuple[int, frozenset[str]]:
-        """Generation and traits."""
 
 
 @dataclass(frozen=True)
@@ -150,11 +104,8 @@ class Reconciler:
         (migrations), Nova is not asked for; ``lateness`` None: of its own."""
         self._store = store
         self._placement = placement
-        self._hands = Executor(store, placement, dispatcher, tickets, uuid)
         self._limits = config
-        self._orphan_guests = orphan_guests
         self._departed = departed
-        self._handovers = handovers
         self._clock = clock
         self._monotonic = monotonic
         self._next_sweep = monotonic()
@@ -169,43 +120,23 @@ class Reconciler:
         self._absences = Absences(config.absent_after)
         self._brake = Brake(monotonic)
         self._doubted: frozenset[Slot] = frozenset()
-        self._doubts = Doubts(config.unknown_grace, monotonic)
+        self._looks = Looks(
+            store,
+            placement,
+            Executor(store, placement, dispatcher, tickets, uuid),
+            config,
+            clock,
+            orphan_guests=orphan_guests,
+            handovers=handovers,
+            brake=self._brake,
+            doubts=Doubts(config.unknown_grace, monotonic),
+            watch=self._watch,
+            turns=self._turns,
+        )
 
     def look(self, slot: Slot) -> SlotRecord | None:
-        """Do for one slot all that can be done now; its record after, ``None`` if not enrolled.
-
-        Raises ``UnavailableError`` when Placement, the broker or the store does not answer:
-        nothing is lost, the next look goes on from there.
-        """
-        view: View | None = None
-        fresh = False
-        for _ in range(_STEPS):
-            record = self._store.slot(slot)
-            if record is None:
-                return None
-            if not fresh:
-                view = self._view(record)
-            fresh = False
-            context = self._context(record)
-            action = decide(record, view, self._clock(), self._limits, context)
-            try:
-                if action.act is ActionKind.ASK:
-                    context = self._asked(context, record, view)
-                    action = decide(record, view, self._clock(), self._limits, context)
-                elif action.act is ActionKind.CHECK:
-                    context = self._checked(context, record, view)
-                    action = decide(record, view, self._clock(), self._limits, context)
-                with _told(record, action):
-                    if action.act not in _LAST:
-                        view, fresh = self._hands.carry_out(record, view, action)
-                    if context.traits is not None:
-                        self._brake.note(slot, action)
-                    if action.act in _LAST:
-                        return self._noted(self._last(record, action), view, context)
-            except ConflictError as error:
-                LOG.info("%s: %s", slot, error)
-        LOG.warning("%s: still changing after %d steps; the next look goes on", slot, _STEPS)
-        return self._store.slot(slot)
+        """Do for one slot all that can be done now, as :meth:`Looks.look`."""
+        return self._looks.look(slot)
 
     def bell(self, host: str, address: str | None = None) -> list[LookResult]:
         """Something happened on that host: look at its slots, or at that one, now."""
@@ -425,100 +356,6 @@ class Reconciler:
             return False
         return True
 
-    def _last(self, record: SlotRecord, action: Action) -> SlotRecord:
-        """The step after which there is nothing more to do now; the record after it."""
-        if action.act is ActionKind.WAIT:
-            return self._hands.wait(record, action.reason)
-        if action.act is ActionKind.TICKET:
-            return self._hands.send_ticket(record)
-        return record if action.act is ActionKind.NOTHING else self._hands.send(record)
-
-    def _view(self, record: SlotRecord) -> View | None:
-        view = self._placement.view(record.provider, record.resource_class)
-        named = None if view is None else view.provider.slot
-        if named == record.slot:
-            return view
-        # Nova goes by the name: one that was renamed by hand stands for another drive now.
-        provider = self._placement.by_slot(record.slot)
-        if provider is None:
-            return view if named is None else None
-        return self._placement.view(provider.uuid, record.resource_class)
-
-    def _context(self, record: SlotRecord) -> SlotContext:
-        context = replace(context_of(self._store, record, self._limits), burns=None)
-        young = self._doubts.is_young(record.slot.host, context.doubtful, context.said)
-        context = replace(context, doubtful=young)
-        if self._handovers is not None:
-            context = replace(context, handover=Handover.UNASKED)
-        return context if self._orphan_guests is None else replace(context, ghosts=None)
-
-    def _asked(self, context: SlotContext, record: SlotRecord, view: View | None) -> SlotContext:
-        """With Nova's answer to what the state of the slot makes us ask."""
-        if record.state is not State.IN_USE:
-            return replace(context, ghosts=self._ghosts(record))
-        others = view.foreign(record.custody) if view is not None else ()
-        if self._handovers is None or record.consumer is None or not others:
-            return replace(context, handover=Handover.STRANGE)
-        now = tuple(held.consumer for held in others)
-        before = set(strangers(now, context)) if record.consumer in now else {record.consumer}
-        one = before.pop() if len(before) == 1 else ""
-        if not 0 < len(one) <= _UUID_LENGTH:
-            # One guest at most is the migration's. A host may name thousands, by any text.
-            return replace(context, handover=Handover.STRANGE)
-        return replace(context, handover=self._handovers.between(one, now[0]))
-
-    def _checked(self, context: SlotContext, record: SlotRecord, view: View | None) -> SlotContext:
-        """With the traits of the slot. Raises ``ConflictError`` where it moved since the view."""
-        if self._limits.tickets:
-            # After the view: a trait that goes later moves the generation of our write.
-            return replace(context, burns=self._placement.burns(record.provider))
-        generation, traits = self._placement.traits(record.provider)
-        if view is None or generation != view.provider.generation:
-            raise ConflictError(f"its provider moved on to generation {generation}; look again")
-        return replace(
-            context,
-            burns=not traits.isdisjoint(ONE_TIME_USE_TRAITS),
-            traits=traits,
-            crowded=self._crowded(record) if record.state is State.AVAILABLE else "",
-        )
-
-    def _crowded(self, record: SlotRecord) -> str:
-        """Where nobody sweeps, as in the worker, a full brake has to be told who is done."""
-        if self._brake.is_stale(self._limits.list_interval):
-            self._brake.refresh(self._store.every_slot()[0])
-        return self._brake.waits(record.slot)
-
-    def _ghosts(self, record: SlotRecord) -> tuple[str, ...]:
-        return () if self._orphan_guests is None else self._orphan_guests.of(record)
-
-    def _noted(self, record: SlotRecord, view: View | None, context: SlotContext) -> SlotRecord:
-        """The look is over. Its generation is kept only where nothing is left to do in the slot: a
-        slot that is not settled stays due, whoever looks next."""
-        now = self._clock()
-        settled = view is None or _settled(record, view, context)
-        shown = view is not None and bool(view.inventories)
-        generation = view.provider.generation if view is not None and shown else None
-        if shown and not settled:
-            generation = UNSETTLED
-        old, back = record.read_at, shown and absence.is_told(record)
-        stale = old is None or (now - old).total_seconds() >= _READ_AT_SECONDS
-        # The first look that finds nothing stays: since then the slot is absent.
-        if generation != record.provider_generation or back or (stale and (shown or old is None)):
-            changes = SlotChanges(provider_generation=generation, read_at=now)
-            if back:
-                changes = replace(changes, detail="")
-            record = self._store.amend(record, changes)
-        self._watch.seen(record)
-        if not settled:
-            self._turns.wait(record.slot)
-        return record
-
-
-def _settled(record: SlotRecord, view: View, context: SlotContext) -> bool:
-    """False for a claim that Nova has not burned yet: only time tells whether it will. And where
-    something could not be read: only the next look can tell."""
-    return not context.unknown and (view.locked or record.state is not State.IN_USE)
-
 
 def _warn(slot: Slot, error: Exception) -> None:
     """One line for what we foresaw; the whole story for a mistake of ours."""
@@ -526,34 +363,6 @@ def _warn(slot: Slot, error: Exception) -> None:
         LOG.warning("%s: %s", slot, error)
     else:
         LOG.error("%s: unexpected", slot, exc_info=error)
-
-
-@contextlib.contextmanager
-def _told(record: SlotRecord, action: Action) -> Iterator[None]:
-    """Tells of a step as it begins, and of an alarm once it was more than a look at an old record.
-
-    Looks run side by side: one that read the record before another one's step, and Placement after
-    it, finds what nobody did. Its first write is refused then, and the next look decides again.
-    """
-    if not action.alarm:
-        if action.act not in (ActionKind.NOTHING, ActionKind.WAIT):
-            what = action.event or action.act
-            LOG.info("%s (%s): %s %s", record.slot, record.state, what, action.reason)
-        yield
-        return
-    try:
-        yield
-    except ConflictError:
-        raise
-    except BaseException:
-        _alarm(record, action)
-        raise
-    _alarm(record, action)
-
-
-def _alarm(record: SlotRecord, action: Action) -> None:
-    assert action.alarm is not None
-    alarm(f"{record.slot} ({record.state})", action.alarm, action.reason)
 
 
 def sweep_bound(config: ServiceLimits) -> float:

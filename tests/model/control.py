@@ -156,8 +156,8 @@ class Control:
             times: dict[str, Any] = dict.fromkeys(_TIMES, LONG_AGO)
             record = dataclasses.replace(record, **times)
             store.records[slot(p)] = record
-        view = loop._view(record)
-        context = dataclasses.replace(loop._context(record), ghosts=None)
+        view = loop._looks.view(record)
+        context = dataclasses.replace(loop._looks.context(record), ghosts=None)
         action = self._decide(record, view, NOW, self._limits, context)
         if action.act is ActionKind.ASK:
             action = self._asked(record, view, context, p)
@@ -173,11 +173,11 @@ class Control:
         duties.locked(p, record, view, action, late)
         try:
             if action.act in (ActionKind.ORDER, ActionKind.RESEND):
-                loop._hands.send(record)
+                loop._looks.hands.send(record)
             elif action.act is ActionKind.TICKET:
-                loop._hands.send_ticket(record)
+                loop._looks.hands.send_ticket(record)
             elif action.act not in (ActionKind.NOTHING, ActionKind.WAIT):
-                loop._hands.carry_out(record, view, action)
+                loop._looks.hands.carry_out(record, view, action)
         except CrashedError:
             pass
         except ConflictError as conflict:

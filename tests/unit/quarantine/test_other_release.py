@@ -20,7 +20,8 @@ from quarantine.record import models, stored
 from quarantine.record.states import State
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
-from quarantine.service.reconciler import UNSETTLED, Reconciler
+from quarantine.service.look import UNSETTLED
+from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
     LIFE,
     Clock,

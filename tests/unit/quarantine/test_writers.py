@@ -71,8 +71,8 @@ MEMBERS = {
         "service/inbound/messages.py",
     },
     "alarm": {DECIDE},
-    "provider_generation": {"service/reconciler.py"},
-    "read_at": {"service/reconciler.py"},
+    "provider_generation": {"service/look.py"},
+    "read_at": {"service/look.py"},
     "offered_as": {DECIDE},
     "new_case": {
         DECIDE,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from alembic import command as alembic
 
 import quarantine
 from eraser.protocol.condition import (
@@ -24,7 +27,7 @@ from eraser.protocol.policy import Label
 from eraser.protocol.report import ActRecord, Outcome, Verdict, VisitRecord
 from quarantine.operations import holds as operation
 from quarantine.operations.plane import Plane
-from quarantine.record import models
+from quarantine.record import migrate, models
 from quarantine.record.engine import make_engine
 from quarantine.record.facts import SlotChanges
 from quarantine.record.reasons import CODE_LENGTH, HoldCode
@@ -256,16 +259,26 @@ def test_rows_of_other_releases_are_holds_all_the_same(store: Store, tmp_path: P
 
 def test_a_database_of_the_former_release_keeps_its_holds(store: Store, tmp_path: Path) -> None:
     record = store.hold(enrolled(store), holds.because(HoldCode.HEALTH, "worn"))
-    engine = make_engine(f"sqlite:///{tmp_path / 'record.db'}")
+    store.close()
+    before = f"sqlite:///{tmp_path / 'before.db'}"
+    engine = make_engine(before)
     with engine.begin() as db:
-        for table in ("slots", "history"):
-            db.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN hold_code")
-        db.exec_driver_sql("UPDATE alembic_version SET version_num = '0006'")
+        config = migrate.configuration()
+        config.attributes["connection"] = db
+        alembic.upgrade(config, "0006")
     engine.dispose()
-    store.migrate()
-    (after,) = store.slots()
+    with contextlib.closing(sqlite3.connect(tmp_path / "before.db")) as old:
+        old.execute("ATTACH ? AS today", (str(tmp_path / "record.db"),))
+        for table in ("slots", "history"):
+            columns = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})"))
+            old.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM today.{table}")  # noqa: S608
+        old.commit()
+    upgraded = Store.open(before)
+    upgraded.migrate()
+    (after,) = upgraded.slots()
     assert after == replace(record, hold_code=None)
-    assert store.held_by_code() == {None: 1}
+    assert upgraded.held_by_code() == {None: 1}
+    upgraded.close()
 
 
 def test_a_decision_without_a_code_holds_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from quarantine.cli import service
 from quarantine.cli.service import serve
 from quarantine.cloud.facts import Provider, View
 from quarantine.conf import load
+from quarantine.doors import MACHINE
 from quarantine.errors import BadInputError, QuarantineError, UnavailableError
 from quarantine.record import models
 from quarantine.record.facts import SlotChanges, SlotRecord
@@ -410,6 +412,7 @@ class Beside:
     def __init__(self) -> None:
         self.conf = load(())
         self.conf.set_override("worker", False, "run")
+        self.doors, self.lateness = MACHINE, Lateness(time.monotonic)
         self.begun = [threading.Event(), threading.Event()]
         self.seen: bool | None = None
         self.reconciler = _Loop(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -12,7 +13,13 @@ from tests.conftest import SEARCHED
 from tests.lab.runs import searched
 
 HERE = Path(__file__).parent
-KNOWN = searched.of_directory(HERE.parents[1], HERE)
+
+
+@functools.cache
+def searched_before() -> searched.Searched | None:
+    """What is known of the tests here. Half a second, which nobody pays who runs none of them."""
+    return searched.of_directory(HERE.parents[1], HERE)
+
 
 _GREEN = pytest.StashKey[bool]()
 
@@ -28,7 +35,7 @@ def _uncollected() -> Iterator[None]:
 
 def known(item: pytest.Item) -> searched.Searched | None:
     """What is kept of a test; None for one that is always run."""
-    return None if item.get_closest_marker("uncached") else KNOWN
+    return None if item.get_closest_marker("uncached") else searched_before()
 
 
 @pytest.hookimpl(tryfirst=True)

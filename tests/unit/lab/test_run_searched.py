@@ -185,11 +185,12 @@ def test_a_green_test_is_cached_and_no_other(tmp_path: Path) -> None:
     """The model's conftest with tests of ours, below xdist."""
     write(tmp_path, {"t/__init__.py": "", "t/test_it.py": TESTS, "p.toml": "", **PLACE_SETTINGS})
     (tmp_path / "t/conftest.py").write_text(
-        "import os\nfrom pathlib import Path\nfrom tests.lab.runs import searched\n"
+        "import functools, os\nfrom pathlib import Path\nfrom tests.lab.runs import searched\n"
         "from tests.model import conftest as theirs\n"
         "from tests.model.conftest import pytest_pyfunc_call, pytest_runtest_makereport\n"
         "HERE = Path(__file__).parent\n"
-        "theirs.KNOWN = searched.of_directory(HERE.parent, HERE)\n"
+        "found = functools.partial(searched.of_directory, HERE.parent, HERE)\n"
+        "theirs.searched_before = functools.cache(found)\n"
         "def pytest_configure(config):\n"
         "    config.addinivalue_line('markers', 'uncached: always')\n"
     )

@@ -19,6 +19,7 @@ from quarantine.errors import BadInputError, ConflictError, QuarantineError
 from quarantine.record.facts import DriveRecord, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
+from quarantine.service import owners
 from quarantine.service.issue.drive_inventory import misplaced
 
 if TYPE_CHECKING:
@@ -359,6 +360,7 @@ def _known_drive(store: Store, seen: SeenDrive | None) -> DriveRecord | None:
 
 def _record(store: Store, planned: SlotPlan, profile: str, policy: str) -> SlotRecord:
     assert planned.view is not None
+    owners.learn(store, planned.view, planned.consumer)
     return store.enrol(
         planned.slot,
         provider=planned.view.provider.uuid,

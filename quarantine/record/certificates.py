@@ -19,7 +19,7 @@ from quarantine.errors import (
     UnavailableError,
     UnreadableError,
 )
-from quarantine.record import models, totals
+from quarantine.record import models, rows, totals
 from quarantine.record.base import Repository
 from quarantine.record.facts import (
     NewCertificate,
@@ -28,7 +28,6 @@ from quarantine.record.facts import (
     StoredCertificate,
     StoredRotation,
 )
-from quarantine.record.rows import Row
 
 _TABLE = models.certificates
 _TESTIMONIES = models.testimonies
@@ -43,7 +42,7 @@ class CertificateRepository(Repository):
         column = _TABLE.c.number if isinstance(key, int) else _TABLE.c.digest
         with self._reading() as db:
             row = db.execute(sa.select(_TABLE).where(column == key)).mappings().first()
-            return None if row is None else _record(row)
+            return None if row is None else rows.certificate(row)
 
     def certificates(
         self,
@@ -64,7 +63,7 @@ class CertificateRepository(Repository):
         if drive is not None:
             query = query.where(_TABLE.c.drive == drive)
         with self._reading() as db:
-            return [_record(row) for row in db.execute(query).mappings()]
+            return [rows.certificate(row) for row in db.execute(query).mappings()]
 
     def testimony(self, digest: str) -> SignedTestimony | None:
         """What the certificate rests on; None for those that are older than its keeping.
@@ -185,7 +184,7 @@ def append(
 def _last(db: sa.Connection, *, lock: bool = False) -> StoredCertificate | None:
     query = sa.select(_TABLE).order_by(_TABLE.c.number.desc()).limit(1)
     row = db.execute(query.with_for_update() if lock else query).mappings().first()
-    return None if row is None else _record(row)
+    return None if row is None else rows.certificate(row)
 
 
 def _last_rotation(db: sa.Connection) -> StoredRotation | None:
@@ -204,19 +203,3 @@ def _signs(db: sa.Connection, last: StoredCertificate | None) -> str | None:
         return None if last is None else signing.unverified_key(last.token, "last certificate")
     except BadWireError:
         return None
-
-
-def _record(row: Row) -> StoredCertificate:
-    return StoredCertificate(
-        number=row["number"],
-        digest=row["digest"],
-        previous=row["previous"],
-        slot=Slot(row["host"], row["address"]),
-        generation=row["generation"],
-        drive=row["drive"],
-        order_id=row["order_id"],
-        server=row["server"],
-        owner=row["owner"],
-        token=row["token"],
-        created_at=row["created_at"],
-    )

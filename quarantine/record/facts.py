@@ -159,6 +159,17 @@ class SlotChanges:
 
 
 @dataclass(frozen=True)
+class Initiator:
+    """Who decided something, as the way that it came in tells."""
+
+    user: str
+    """A uuid of Keystone's, or a name."""
+    project: str = ""
+    request: str = ""
+    """The request's id, which is in the log of the API too."""
+
+
+@dataclass(frozen=True)
 class HistoryRow:
     """One line of a slot's life. ``event`` None is a note without a change of state."""
 
@@ -175,6 +186,8 @@ class HistoryRow:
     detail: Mapping[str, JSON]
     hold_code: str | None = None
     """As a slot's, where this line says that it was held."""
+    by: Initiator | None = None
+    """Who decided this, where a person did and is known."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +201,26 @@ class HostRecord:
     hello: Hello | None
     registered_at: datetime
     heard_at: datetime | None
+
+
+@dataclass(frozen=True)
+class ServerOwner:
+    """Whose a server is, by its allocation in Placement as it was last seen."""
+
+    uuid: str
+    project: str
+    user: str
+    seen_at: datetime
+
+
+@dataclass(frozen=True)
+class GoodPass:
+    """When a pass of the running service last went well."""
+
+    name: str
+    at: datetime
+    within: float
+    """Seconds in which the next one was expected then."""
 
 
 @dataclass(frozen=True)

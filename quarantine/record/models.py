@@ -52,6 +52,8 @@ DIGEST = sa.String(64)
 HOST = sa.String(253)
 ADDRESS = sa.String(16)
 UUID = sa.String(64)
+INITIATOR = 255
+"""Characters of each of who, in which project, by which request."""
 
 metadata = sa.MetaData(naming_convention=NAMING)
 
@@ -63,7 +65,7 @@ slots = sa.Table(
     sa.Column("address", ADDRESS, nullable=False),
     sa.Column("provider", UUID, nullable=False, index=True),
     sa.Column("resource_class", sa.String(255), nullable=False),
-    sa.Column("state", sa.String(16), nullable=False, index=True),
+    sa.Column("state", sa.String(16), nullable=False),
     sa.Column("generation", sa.Integer, nullable=False),
     sa.Column("revision", sa.Integer, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
@@ -72,8 +74,9 @@ slots = sa.Table(
     sa.Column("policy", sa.String(64), nullable=False),
     sa.Column("identity", DOCUMENT),
     sa.Column("identity_digest", DIGEST, index=True),
-    # A copy from the identity, for counts and lists: these read no document.
+    # Copies from the identity, for counts and lists: these read no document.
     sa.Column("model", sa.String(NAME_LENGTH)),
+    sa.Column("serial", sa.String(NAME_LENGTH), index=True),
     sa.Column("consumer", UUID),
     sa.Column("custody", UUID),
     sa.Column("custody_ready", sa.Boolean, nullable=False),
@@ -99,6 +102,13 @@ slots = sa.Table(
     sa.Column("entered_at", UtcDateTime, nullable=False),
     sa.Column("created_at", UtcDateTime, nullable=False),
     sa.UniqueConstraint("host", "address"),
+    # One for each filter of a list, in the list's order: a page reads what is on it.
+    sa.Index(None, "state", "host", "address"),
+    sa.Index(None, "state", "entered_at", "id"),
+    sa.Index(None, "entered_at", "id"),
+    sa.Index(None, "model", "host", "address"),
+    sa.Index(None, "hold_code", "host", "address"),
+    sa.Index(None, "consumer", "host", "address"),
 )
 
 history = sa.Table(
@@ -115,6 +125,10 @@ history = sa.Table(
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("hold_code", sa.String(CODE_LENGTH)),
     sa.Column("detail", DOCUMENT, nullable=False),
+    # Who decided, where a person did and the way it came in tells.
+    sa.Column("by_user", sa.String(INITIATOR)),
+    sa.Column("by_project", sa.String(INITIATOR)),
+    sa.Column("by_request", sa.String(INITIATOR)),
     # One write to a slot, at most one line: a doubled line is a bug that must not be stored.
     sa.UniqueConstraint("slot_id", "revision"),
     sqlite_autoincrement=True,
@@ -177,6 +191,7 @@ refusals = sa.Table(
     sa.Column("count", sa.Integer, nullable=False),
     sa.Column("first_at", UtcDateTime, nullable=False),
     sa.Column("last_at", UtcDateTime, nullable=False),
+    sa.Index(None, "host", "id"),
 )
 
 documents = sa.Table(
@@ -209,7 +224,7 @@ certificates = sa.Table(
     sa.Column("server", UUID, index=True),
     sa.Column("owner", UUID, index=True),
     sa.Column("token", DOCUMENT, nullable=False),
-    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False, index=True),
     # One certificate per case.
     sa.UniqueConstraint("slot_id", "generation"),
 )
@@ -255,4 +270,24 @@ testimonies = sa.Table(
     sa.Column("order_token", DOCUMENT, nullable=False),
     sa.Column("report_token", DOCUMENT, nullable=False),
     sa.Column("host_key", sa.Text, nullable=False),
+)
+
+# Whose each server is that was seen with a drive, by its allocation.
+servers = sa.Table(
+    "servers",
+    metadata,
+    sa.Column("uuid", UUID, primary_key=True),
+    sa.Column("project", sa.String(INITIATOR), nullable=False),
+    sa.Column("user", sa.String(INITIATOR), nullable=False),
+    sa.Column("seen_at", UtcDateTime, nullable=False),
+    sa.Index(None, "project", "uuid"),
+)
+
+# When each pass of the service last went well, for those who ask from outside its process.
+passes = sa.Table(
+    "passes",
+    metadata,
+    sa.Column("name", sa.String(32), primary_key=True),
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("within", sa.Float, nullable=False),
 )

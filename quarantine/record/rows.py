@@ -16,12 +16,15 @@ from quarantine.record import stored
 from quarantine.record.facts import (
     JSON,
     HistoryRow,
+    Initiator,
     OfferClaim,
     SlotChanges,
     SlotRecord,
+    StoredCertificate,
     UnreadableSlot,
     Unset,
 )
+from quarantine.record.models import INITIATOR
 from quarantine.record.states import Custody, Event, State
 from quarantine.record.texts import ALARM_LENGTH, NAME_LENGTH, storable
 
@@ -144,6 +147,38 @@ def history_row(row: Row) -> HistoryRow:
         reason=row["reason"],
         detail=json.loads(row["detail"]),
         hold_code=row["hold_code"],
+        by=_initiator(row),
+    )
+
+
+def _initiator(row: Row) -> Initiator | None:
+    if row["by_user"] is None:
+        return None
+    return Initiator(row["by_user"], row["by_project"] or "", row["by_request"] or "")
+
+
+def initiator_columns(by: Initiator | None) -> dict[str, str]:
+    """Who decided, for a line of history."""
+    if by is None:
+        return {}
+    said = {"by_user": by.user, "by_project": by.project, "by_request": by.request}
+    return {name: storable(text, INITIATOR) for name, text in said.items()}
+
+
+def certificate(row: Row) -> StoredCertificate:
+    """One row of ``certificates``."""
+    return StoredCertificate(
+        number=row["number"],
+        digest=row["digest"],
+        previous=row["previous"],
+        slot=Slot(row["host"], row["address"]),
+        generation=row["generation"],
+        drive=row["drive"],
+        order_id=row["order_id"],
+        server=row["server"],
+        owner=row["owner"],
+        token=row["token"],
+        created_at=row["created_at"],
     )
 
 
@@ -170,11 +205,12 @@ def columns(changes: SlotChanges) -> dict[str, Any]:
 def identity_columns(value: ControllerIdentity | None) -> dict[str, Any]:
     """An identity in its canonical form, and the digest that is its key."""
     if value is None:
-        return {"identity": None, "identity_digest": None, "model": None}
+        return {"identity": None, "identity_digest": None, "model": None, "serial": None}
     return {
         "identity": codec.canonical(value).decode(),
         "identity_digest": value.digest,
         "model": storable(value.model, NAME_LENGTH),
+        "serial": storable(value.serial, NAME_LENGTH),
     }
 
 

@@ -16,6 +16,7 @@ from quarantine.record.clock import CLOCKS_APART
 from quarantine.record.facts import (
     JSON,
     HistoryRow,
+    Initiator,
     NewCertificate,
     NonceUse,
     OfferClaim,
@@ -200,13 +201,14 @@ class SlotRepository(Repository):
         certificate: NewCertificate | None = None,
         nonce: NonceUse | None = None,
         code: HoldCode | None = None,
+        by: Initiator | None = None,
     ) -> SlotRecord:
         """Moves the slot if it is still at ``record``'s state, generation and revision.
 
         In one transaction: the slot, exactly one line of history, what we know of the drive, the
         certificate (with ``certified``; with ``held`` one that says so, under which nothing goes
         out), and the nonce of the report where given. Holds are taken by :meth:`hold`, which has
-        a ``code``.
+        a ``code``. ``by`` is who decided, for the line of history.
         Raises :class:`ConflictError` when somebody else was quicker (also at the certificate
         chain or the nonce) and :class:`IllegalTransitionError` when the table has no such step.
         """
@@ -225,7 +227,7 @@ class SlotRepository(Repository):
             after = _swap(db, record, values)
             if event is Event.RETURNED:
                 drives.require_returnable(db, record)
-            self._append(db, after, event, record.state, reason, detail, code)
+            self._append(db, after, event, record.state, reason, detail, code, by)
             if nonce is not None:
                 messages.spend(db, nonce, now)
             if certificate is not None:
@@ -242,6 +244,7 @@ class SlotRepository(Repository):
         changes: SlotChanges = NO_CHANGES,
         certificate: NewCertificate | None = None,
         nonce: NonceUse | None = None,
+        by: Initiator | None = None,
     ) -> SlotRecord:
         """Holds the slot; raises as :meth:`transition`."""
         return self.transition(
@@ -253,6 +256,7 @@ class SlotRepository(Repository):
             certificate=certificate,
             nonce=nonce,
             code=why.code,
+            by=by,
         )
 
     def amend(self, record: SlotRecord, changes: SlotChanges, *, note: str = "") -> SlotRecord:
@@ -308,6 +312,7 @@ class SlotRepository(Repository):
         reason: str,
         detail: Mapping[str, JSON],
         code: HoldCode | None = None,
+        by: Initiator | None = None,
     ) -> None:
         db.execute(
             sa.insert(_HISTORY).values(
@@ -321,6 +326,7 @@ class SlotRepository(Repository):
                 reason=storable(reason),
                 hold_code=None if code is None else code.value,
                 detail=rows.detail_text(detail),
+                **rows.initiator_columns(by),
             )
         )
 

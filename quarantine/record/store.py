@@ -10,6 +10,8 @@ from quarantine.record.documents import DocumentRepository
 from quarantine.record.drives import DriveRepository
 from quarantine.record.hosts import HostRepository
 from quarantine.record.messages import MessageRepository
+from quarantine.record.pages import PageRepository
+from quarantine.record.servers import ServerRepository
 from quarantine.record.slots import SlotRepository
 from quarantine.record.totals import TotalsRepository
 
@@ -22,6 +24,8 @@ class Store(
     MessageRepository,
     DocumentRepository,
     CertificateRepository,
+    PageRepository,
+    ServerRepository,
 ):
     """What the control plane remembers. Threads may share one; a forked process opens its own.
 

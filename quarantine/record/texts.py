@@ -8,7 +8,7 @@ ALARM_LENGTH: Final = 1000
 """Characters of an alarm in a slot's row."""
 
 NAME_LENGTH: Final = 64
-"""Characters of a drive's model in a slot's row; whoever looks for one cuts it alike."""
+"""Characters of a drive's model or serial in a slot's row; whoever looks for one cuts it alike."""
 
 
 def storable(text: str, limit: int = 4000) -> str:

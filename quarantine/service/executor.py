@@ -18,6 +18,7 @@ from quarantine.record.store import Store
 from quarantine.record.texts import storable
 from quarantine.rules.action import Action, ActionKind
 from quarantine.rules.alarmbook import alarm
+from quarantine.service import owners
 
 LOG = logging.getLogger(__name__)
 
@@ -92,6 +93,14 @@ class Executor:
         Raises ``ConflictError`` when the record or Placement moved on, ``UnavailableError`` when
         it is unknown whether Placement did what was asked: look again in both cases.
         """
+        done = self._carry_out(record, view, action)
+        # Last: no lock waits for what only people ask.
+        owners.learn(self._store, view, action.changes.consumer)
+        return done
+
+    def _carry_out(
+        self, record: SlotRecord, view: View | None, action: Action
+    ) -> tuple[View | None, bool]:
         seen = {"placement": custody.describe(view) if view else "no provider"}
         if action.hold is not None:
             self._store.hold(record, action.hold, detail=seen, changes=action.changes)

@@ -248,12 +248,17 @@ class Reconciler:
         self._silence.check()
         return []
 
+    def _note_sweep(self) -> list[LookResult]:
+        self._store.note_pass(SWEEP, sweep_bound(self._limits))
+        return []
+
     def round(self) -> None:
         """A sweep where one is due, or what lies between two sweeps. Raises nothing."""
         started = self._monotonic()
         if started >= self._next_sweep and self._guarded(self.sweep):
             self._next_sweep = started + self._limits.list_interval
             self._lateness.done(SWEEP)
+            self._guarded(self._note_sweep)
             self._guarded(self.reread)
         else:
             self._guarded(self.follow_deletes)

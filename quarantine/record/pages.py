@@ -1,0 +1,252 @@
+"""Pages of lists: some light columns, in an order that an index has, of at most so many rows.
+
+No page reads a document or a token, and none is found by counting from the beginning: it goes on
+behind the last row of the one before.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from eraser.protocol.identity import Slot
+from quarantine.record import models, rows
+from quarantine.record.base import Repository
+from quarantine.record.facts import HistoryRow, StoredCertificate
+from quarantine.record.texts import NAME_LENGTH, storable
+
+_SLOTS = models.slots
+_HISTORY = models.history
+_CERTIFICATES = models.certificates
+
+CHUNK: Final = 500
+"""Rows that a walk over all of them has in memory."""
+
+
+class SlotOrder(enum.StrEnum):
+    """What a list of slots is sorted by."""
+
+    SLOT = "slot"
+    """Host and address."""
+    ENTERED_AT = "entered_at"
+    """Since when they are in their states."""
+
+
+@dataclass(frozen=True)
+class SlotQuery:
+    """Which slots. What is None, or empty, is not asked for."""
+
+    states: tuple[str, ...] = ()
+    host: str | None = None
+    model: str | None = None
+    serial: str | None = None
+    hold_code: str | None = None
+    server: str | None = None
+    """Uuid of the server that has the drive, or had it last."""
+
+
+@dataclass(frozen=True)
+class SlotLine:
+    """A slot in a list. Its texts are as they are stored: a state of another release too."""
+
+    id: int
+    host: str
+    address: str
+    provider: str
+    state: str
+    entered_at: datetime
+    reason: str
+    hold_code: str | None
+    alarm: str
+    model: str | None
+    serial: str | None
+    generation: int
+    profile: str
+    policy: str
+    consumer: str | None
+    step: str | None
+    fraction: float
+    detail: str
+    certificate: str | None
+
+    @property
+    def slot(self) -> Slot:
+        """Host and address. Raises ``ValueError`` for a damaged row."""
+        return Slot(self.host, self.address)
+
+
+@dataclass(frozen=True)
+class CertificateLine:
+    """A certificate in a list."""
+
+    number: int
+    digest: str
+    host: str
+    address: str
+    generation: int
+    drive: str
+    server: str | None
+    owner: str | None
+    created_at: datetime
+
+
+_LINE: Final = tuple(_SLOTS.c[field.name] for field in fields(SlotLine))
+_CERTIFICATE_LINE: Final = tuple(_CERTIFICATES.c[field.name] for field in fields(CertificateLine))
+
+
+class PageRepository(Repository):
+    """What the store knows, in pages."""
+
+    def slot_page(
+        self,
+        query: SlotQuery,
+        *,
+        limit: int,
+        order: SlotOrder = SlotOrder.SLOT,
+        descending: bool = False,
+        after: tuple[Any, Any] | None = None,
+    ) -> list[SlotLine]:
+        """``limit`` slots at most, those behind ``after``.
+
+        That is host and address of the last one of the page before, or when it entered its state
+        and its id, as ``order`` says.
+        """
+        names = ("host", "address") if order is SlotOrder.SLOT else ("entered_at", "id")
+        first, second = (_SLOTS.c[name] for name in names)
+        found = sa.select(*_LINE).where(*_conditions(query)).limit(limit)
+        if after is not None:
+            found = found.where(_behind(first, second, after, descending))
+        if descending:
+            found = found.order_by(first.desc(), second.desc())
+        else:
+            found = found.order_by(first, second)
+        with self._reading() as db:
+            return [SlotLine(**row) for row in db.execute(found).mappings()]
+
+    def each_slot(self, query: SlotQuery) -> Iterator[SlotLine]:
+        """All that fit, by host and address; each read in its turn, none twice."""
+        after: tuple[str, str] | None = None
+        while page := self.slot_page(query, limit=CHUNK, after=after):
+            yield from page
+            after = page[-1].host, page[-1].address
+
+    def history_page(
+        self, slot: Slot, *, limit: int, after: int = 0
+    ) -> tuple[list[HistoryRow], int | None]:
+        """Lines of a slot's life behind the revision ``after``, oldest first, and the revision that
+        the next page is behind: lines that cannot be read are left out, and are no end."""
+        query = (
+            sa.select(_HISTORY, _SLOTS.c.host, _SLOTS.c.address)
+            .join(_SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id)
+            .where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
+            .where(_HISTORY.c.revision > after)
+            .order_by(_HISTORY.c.revision)
+            .limit(limit)
+        )
+        with self._reading() as db:
+            found = db.execute(query).mappings().all()
+        more = found[-1]["revision"] if len(found) == limit else None
+        return rows.history_rows(found), more
+
+    def slots_with_provider(self, uuid: str) -> list[Slot]:
+        """The slots whose provider has this uuid; one, unless a provider was replaced."""
+        query = sa.select(_SLOTS.c.host, _SLOTS.c.address).where(_SLOTS.c.provider == uuid).limit(2)
+        with self._reading() as db:
+            return [Slot(row.host, row.address) for row in db.execute(query)]
+
+    def certificate_page(
+        self,
+        *,
+        limit: int,
+        after: int = 0,
+        slot: Slot | None = None,
+        server: str | None = None,
+        drive: str | None = None,
+    ) -> list[CertificateLine]:
+        """Certificates behind the number ``after``, in the chain's order."""
+        table = _CERTIFICATES
+        query = sa.select(*_CERTIFICATE_LINE).where(table.c.number > after)
+        if slot is not None:
+            ids = sa.select(_SLOTS.c.id).where(
+                _SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address
+            )
+            query = query.where(table.c.slot_id == ids.scalar_subquery())
+        if server is not None:
+            query = query.where(sa.or_(table.c.server == server, table.c.owner == server))
+        if drive is not None:
+            query = query.where(table.c.drive == drive)
+        with self._reading() as db:
+            found = db.execute(query.order_by(table.c.number).limit(limit)).mappings()
+            return [CertificateLine(**row) for row in found]
+
+    def certificate_span(
+        self, since: datetime | None, until: datetime | None
+    ) -> tuple[int, int, int]:
+        """First and last number, and count, of the certificates from ``since`` to before ``until``;
+        three zeros where there are none."""
+        table = _CERTIFICATES
+        query = sa.select(
+            sa.func.min(table.c.number), sa.func.max(table.c.number), sa.func.count()
+        ).where(*_between(since, until))
+        with self._reading() as db:
+            first, last, count = db.execute(query).one()
+            return (first or 0, last or 0, count)
+
+    def each_certificate(
+        self, span: tuple[int, int], since: datetime | None, until: datetime | None
+    ) -> Iterator[StoredCertificate]:
+        """Those of a span with their tokens, in the chain's order, some at a time."""
+        table = _CERTIFICATES
+        after, last = span[0] - 1, span[1]
+        while True:
+            query = (
+                sa.select(table)
+                .where(table.c.number > after, table.c.number <= last, *_between(since, until))
+                .order_by(table.c.number)
+                .limit(CHUNK)
+            )
+            with self._reading() as db:
+                found = [rows.certificate(row) for row in db.execute(query).mappings()]
+            if not found:
+                return
+            yield from found
+            after = found[-1].number
+
+
+def _between(since: datetime | None, until: datetime | None) -> Iterator[sa.ColumnElement[bool]]:
+    if since is not None:
+        yield _CERTIFICATES.c.created_at >= since
+    if until is not None:
+        yield _CERTIFICATES.c.created_at < until
+
+
+def _conditions(query: SlotQuery) -> Iterator[sa.ColumnElement[bool]]:
+    if len(query.states) == 1:
+        yield _SLOTS.c.state == query.states[0]
+    elif query.states:
+        yield _SLOTS.c.state.in_(query.states)
+    for column, wanted in (
+        (_SLOTS.c.host, query.host),
+        (_SLOTS.c.hold_code, query.hold_code),
+        (_SLOTS.c.consumer, query.server),
+    ):
+        if wanted is not None:
+            yield column == storable(wanted)
+    for column, wanted in ((_SLOTS.c.model, query.model), (_SLOTS.c.serial, query.serial)):
+        if wanted is not None:
+            yield column == storable(wanted, NAME_LENGTH)
+
+
+def _behind(
+    first: sa.Column[Any], second: sa.Column[Any], after: Sequence[Any], descending: bool
+) -> sa.ColumnElement[bool]:
+    """Rows behind a pair. Not as a comparison of pairs, for which MariaDB uses no index."""
+    one, two = after
+    if descending:
+        return sa.and_(first <= one, sa.or_(first < one, second < two))
+    return sa.and_(first >= one, sa.or_(first > one, second > two))

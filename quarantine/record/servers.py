@@ -1,0 +1,62 @@
+"""Whose servers are, and when passes of the service went well."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from quarantine.record import models
+from quarantine.record.base import Repository
+from quarantine.record.facts import GoodPass, ServerOwner
+from quarantine.record.texts import storable
+
+_SERVERS = models.servers
+_PASSES = models.passes
+
+
+class ServerRepository(Repository):
+    """What the store knows about servers: whose they are. Nothing that guards a drive asks."""
+
+    def note_server(self, uuid: str, project: str, user: str) -> None:
+        """A server was seen with a drive. Raises :class:`ConflictError` where somebody else notes
+        it in this moment."""
+        said = {
+            "project": storable(project, models.INITIATOR),
+            "user": storable(user, models.INITIATOR),
+            "seen_at": self._clock(),
+        }
+        with self._writing() as db:
+            same = _SERVERS.c.uuid == uuid
+            if not db.execute(sa.update(_SERVERS).where(same).values(**said)).rowcount:
+                db.execute(sa.insert(_SERVERS).values(uuid=uuid, **said))
+
+    def server(self, uuid: str) -> ServerOwner | None:
+        """Whose a server is; None where it was never seen, or before this was kept."""
+        with self._reading() as db:
+            query = sa.select(_SERVERS).where(_SERVERS.c.uuid == uuid)
+            row = db.execute(query).mappings().first()
+            return None if row is None else ServerOwner(**row)
+
+    def server_page(
+        self, *, project: str | None = None, limit: int, after: str = ""
+    ) -> list[ServerOwner]:
+        """Servers by their uuids, those behind ``after``; of a project, or of all."""
+        query = sa.select(_SERVERS).where(_SERVERS.c.uuid > after).order_by(_SERVERS.c.uuid)
+        if project is not None:
+            query = query.where(_SERVERS.c.project == project)
+        with self._reading() as db:
+            found = db.execute(query.limit(limit)).mappings()
+            return [ServerOwner(**row) for row in found]
+
+    def note_pass(self, name: str, within: float) -> None:
+        """A pass went well just now; the next one is expected in ``within`` seconds."""
+        said = {"at": self._clock(), "within": within}
+        with self._writing() as db:
+            same = _PASSES.c.name == name
+            if not db.execute(sa.update(_PASSES).where(same).values(**said)).rowcount:
+                db.execute(sa.insert(_PASSES).values(name=name, **said))
+
+    def passes(self) -> list[GoodPass]:
+        """The last good one of each."""
+        with self._reading() as db:
+            found = db.execute(sa.select(_PASSES).order_by(_PASSES.c.name)).mappings()
+            return [GoodPass(**row) for row in found]

@@ -18,10 +18,18 @@ class BadInputError(QuarantineError):
     exit_code = 2
 
 
+class UnknownError(BadInputError):
+    """Nothing has this name, number or digest."""
+
+
 class ConflictError(QuarantineError):
     """Somebody else changed the record first; re-read and decide again."""
 
     exit_code = 3
+
+
+class StaleError(ConflictError):
+    """It is not what the decision was about any more: look at it again."""
 
 
 class IllegalTransitionError(QuarantineError):

@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 from urllib.parse import urlsplit
 
 from oslo_config import cfg
@@ -23,6 +24,9 @@ DEFAULT_FILE = Path("/etc/nvme-quarantine/nvme-quarantine.conf")
 _PACKAGE = "quarantine.conf"
 _OTHER_BROKERS = frozenset({"redis+socket", "sentinel"})
 _NOT_GROUPS = frozenset({"opts"})
+
+FOREIGN_GROUPS: Final = frozenset({"keystone_authtoken", "oslo_policy"})
+"""What the API's libraries read, whose options this program does not know."""
 
 
 def list_opts() -> Options:
@@ -44,7 +48,7 @@ def load(files: Sequence[Path | str] = ()) -> cfg.ConfigOpts:
     """
     paths = [Path(file) for file in files] or [p for p in (DEFAULT_FILE,) if p.is_file()]
     try:
-        return options.load(list_opts(), paths, "nvme-quarantine", _check_together)
+        return options.load(list_opts(), paths, "nvme-quarantine", _check_together, FOREIGN_GROUPS)
     except WireError as error:
         raise BadInputError(str(error)) from error
 

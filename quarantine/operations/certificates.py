@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eraser.protocol.identity import Slot
 from eraser.protocol.transport.signing import PublicKey
-from quarantine.errors import BadInputError, UnreadableError
+from quarantine.errors import BadInputError, UnknownError, UnreadableError
 from quarantine.evidence import certificate, consistency, served, testimony
 from quarantine.evidence.certificate import SignedCertificate
 from quarantine.evidence.keys import keyring
@@ -225,7 +225,7 @@ def _stored(store: Store, name: str | Slot) -> StoredCertificate:
         if not found and len(name) >= 6:
             found = [c for c in store.certificates() if c.digest.startswith(name)]
     if len(found) != 1:
-        raise BadInputError(
+        raise UnknownError(
             f"certificate {name}: expected one in the record, found "
             f"{'several' if found else 'none'}; 'nvme-quarantine certificate list' shows them"
         )

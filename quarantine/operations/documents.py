@@ -9,7 +9,7 @@ from eraser.protocol.applied import Applied, apply
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.policy import Policy
 from eraser.protocol.profile import Profile
-from quarantine.errors import BadInputError
+from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import Approved as Approved
 
@@ -83,5 +83,5 @@ def _found(document: Approved[T] | None, kind: str, name: str) -> Approved[T]:
     return document
 
 
-def _missing(kind: str, name: str) -> BadInputError:
-    return BadInputError(f"{kind} {name!r}: expected an approved one, found none")
+def _missing(kind: str, name: str) -> UnknownError:
+    return UnknownError(f"{kind} {name!r}: expected an approved one, found none")

@@ -12,7 +12,7 @@ from eraser.protocol.hostcard import HostCard
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import SeenDrive
 from eraser.protocol.transport.signing import PublicKey
-from quarantine.errors import BadInputError
+from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations.documents import load
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import HostRecord
@@ -102,8 +102,8 @@ def accounts(plane: Plane, passwords: Path, *, others: Collection[str] = ()) -> 
     return brokeracl.render(hosts, brokeracl.passwords(passwords, hosts))
 
 
-def _unknown(host: str) -> BadInputError:
-    return BadInputError(f"host {host}: expected a registered host, found none")
+def _unknown(host: str) -> UnknownError:
+    return UnknownError(f"host {host}: expected a registered host, found none")
 
 
 def _view(record: HostRecord) -> HostView:

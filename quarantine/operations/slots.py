@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any, Final
 
+from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Step
-from quarantine.errors import BadInputError, IllegalTransitionError, QuarantineError
+from quarantine.cloud.facts import provider_name, slot_of
+from quarantine.errors import (
+    ConflictError,
+    IllegalTransitionError,
+    QuarantineError,
+    StaleError,
+    UnknownError,
+)
 from quarantine.operations import capacity
 from quarantine.operations.plane import Plane
 from quarantine.record import lifecycle
 from quarantine.record.facts import HistoryRow as HistoryRow
+from quarantine.record.facts import Initiator as Initiator
 from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.pages import SlotLine as SlotLine
+from quarantine.record.pages import SlotOrder as SlotOrder
+from quarantine.record.pages import SlotQuery as SlotQuery
 from quarantine.record.reasons import HoldCode
 from quarantine.record.states import WAITING_FOR_PEOPLE, Custody, Event
 from quarantine.record.states import State as State
@@ -24,6 +38,18 @@ from quarantine.rules.action import ServiceLimits
 from quarantine.rules.unsold import SaleFacts
 from quarantine.service import host_liveness
 from quarantine.service.parts import Parts
+
+DECIDED_ON: Final = (
+    *("id", "slot", "state", "entered_at", "reason", "hold_code", "alarm", "identity"),
+    *("generation", "profile", "policy", "consumer", "custody", "custody_stage", "order_id"),
+    *("certificate", "ticket_ready", "provider", "resource_class"),
+)
+"""What a slot's version is of."""
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+_TRIES: Final = 5
+"""How often a decision is written anew behind somebody who changed nothing that it is about."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +108,18 @@ class SlotDecision:
     slot: SlotView
     unacted: str
     """Why it was not acted on at once: the running service does. Empty where it was."""
+    version: str = ""
+    """The slot's, as in :class:`VersionedSlot`."""
+
+
+@dataclass(frozen=True)
+class VersionedSlot:
+    """A slot, and the version of what people decide on."""
+
+    slot: SlotView
+    version: str
+    """Another one when anything of :data:`DECIDED_ON` has changed. Progress, and when the host or
+    Placement was last asked, are not part of it."""
 
 
 @dataclass(frozen=True)
@@ -108,40 +146,134 @@ def show(plane: Plane, slot: Slot) -> SlotView:
         return _views(parts, [known(parts.store, slot)], closely=True)[0]
 
 
+def versioned(plane: Plane, slot: Slot) -> VersionedSlot:
+    """One slot for somebody who may decide about it later. Raises ``UnknownError``."""
+    with plane.parts() as parts:
+        record = known(parts.store, slot)
+        return VersionedSlot(_views(parts, [record])[0], version(record))
+
+
+def name(slot: Slot) -> str:
+    """What Placement calls the slot's resource provider."""
+    return provider_name(slot)
+
+
 def history(plane: Plane, slot: Slot) -> tuple[HistoryRow, ...]:
     """What happened to a slot, oldest first. Raises ``BadInputError``."""
     with plane.parts() as parts:
         return tuple(parts.store.history(known(parts.store, slot).slot))
 
 
-def hold(plane: Plane, slot: Slot, *, reason: str) -> SlotDecision:
-    """Keeps a slot out of the pool. Raises ``BadInputError``, ``IllegalTransitionError``."""
+@dataclass(frozen=True)
+class Decision:
+    """Who decides, and on what."""
+
+    by: Initiator | None = None
+    versions: tuple[str, ...] = ()
+    """The slot has to be at one of these (:class:`VersionedSlot`). Empty: as it is now."""
+
+
+ANYHOW: Final = Decision()
+"""As somebody decides who looks at the slot while typing."""
+
+
+def hold(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW) -> SlotDecision:
+    """Keeps a slot out of the pool.
+
+    Raises ``UnknownError``, ``IllegalTransitionError``, ``StaleError``.
+    """
     why = holds.because(HoldCode.BY_PERSON, reason)
 
     def kept(store: Store, record: SlotRecord) -> SlotRecord:
         _require_step(record, Event.HELD)
-        return store.hold(record, why)
+        return store.hold(record, why, by=decision.by)
 
-    return _decide(plane, slot, kept)
+    return _decide(plane, slot, decision, kept)
 
 
-def retire(plane: Plane, slot: Slot, *, reason: str) -> SlotDecision:
+def retire(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW) -> SlotDecision:
     """Gives its drive up; it is never handed out again. Raises as :func:`hold`."""
 
     def given_up(store: Store, record: SlotRecord) -> SlotRecord:
         _require_step(record, Event.RETIRED)
-        return store.transition(record, Event.RETIRED, reason=reason)
+        return store.transition(record, Event.RETIRED, reason=reason, by=decision.by)
 
-    return _decide(plane, slot, given_up)
+    return _decide(plane, slot, decision, given_up)
 
 
-def release(plane: Plane, slot: Slot, *, reason: str, new_drive: bool = False) -> SlotDecision:
+def release(
+    plane: Plane,
+    slot: Slot,
+    *,
+    reason: str,
+    new_drive: bool = False,
+    decision: Decision = ANYHOW,
+) -> SlotDecision:
     """Ends a hold: the drive goes through quarantine again.
 
-    With ``new_drive`` the one that the host names next is accepted in the slot. Raises
-    ``BadInputError``, ``IllegalTransitionError``.
+    With ``new_drive`` the one that the host names next is accepted in the slot. Raises as
+    :func:`hold`.
     """
-    return _decide(plane, slot, lambda store, record: _released(store, record, reason, new_drive))
+
+    def let_go(store: Store, record: SlotRecord) -> SlotRecord:
+        return _released(store, record, reason, new_drive, decision.by)
+
+    return _decide(plane, slot, decision, let_go)
+
+
+def named(plane: Plane, called: str) -> Slot:
+    """The enrolled slot that Placement calls so, by the name or the uuid of its provider.
+
+    Raises ``UnknownError``.
+    """
+    found = slot_of(called)
+    with plane.parts() as parts:
+        if found is not None:
+            return known(parts.store, found).slot
+        slots = parts.store.slots_with_provider(called) if _UUID.fullmatch(called) else []
+    if len(slots) != 1:
+        raise UnknownError(
+            "slot: expected the name or the uuid of an enrolled slot's resource provider, "
+            f"found {'several slots' if slots else 'none'} of {codec.shown(called)}"
+        )
+    return slots[0]
+
+
+def page(
+    plane: Plane,
+    query: SlotQuery,
+    *,
+    limit: int,
+    order: SlotOrder = SlotOrder.SLOT,
+    descending: bool = False,
+    after: tuple[Any, Any] | None = None,
+) -> tuple[SlotLine, ...]:
+    """A page of slots (:mod:`quarantine.record.pages`). Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        found = parts.store.slot_page(
+            query, limit=limit, order=order, descending=descending, after=after
+        )
+        return tuple(found)
+
+
+def history_page(
+    plane: Plane, slot: Slot, *, limit: int, after: int = 0
+) -> tuple[tuple[HistoryRow, ...], int | None]:
+    """Lines behind a revision, and the revision to go on behind; None at the end.
+
+    Raises ``UnknownError``.
+    """
+    with plane.parts() as parts:
+        lines, more = parts.store.history_page(
+            known(parts.store, slot).slot, limit=limit, after=after
+        )
+        return tuple(lines), more
+
+
+def each(plane: Plane, query: SlotQuery) -> Iterator[SlotLine]:
+    """All slots that fit, some read at a time. Raises ``UnavailableError``, also on the way."""
+    with plane.parts() as parts:
+        yield from parts.store.each_slot(query)
 
 
 def reconcile(
@@ -163,7 +295,7 @@ def known(store: Store, slot: Slot) -> SlotRecord:
     """The record of an enrolled slot. Raises ``BadInputError``."""
     record = store.slot(slot)
     if record is None:
-        raise BadInputError(
+        raise UnknownError(
             f"{slot}: expected an enrolled slot; 'nvme-quarantine slot list' lists them"
         )
     return record
@@ -210,6 +342,12 @@ def view(record: SlotRecord, silence: str = "", why: str = "") -> SlotView:
         remarks="; ".join(dict.fromkeys(filter(None, (alarm, holds.said(record), detail)))),
         unsold=why,
     )
+
+
+def version(record: SlotRecord) -> str:
+    """See :class:`VersionedSlot`."""
+    said = [getattr(record, name) for name in DECIDED_ON]
+    return codec.digest([str(one) if isinstance(one, datetime) else one for one in said])[:32]
 
 
 def _ticket(record: SlotRecord) -> str:
@@ -263,18 +401,46 @@ def _closer(parts: Parts, record: SlotRecord, facts: SaleFacts) -> SaleFacts:
 
 
 def _decide(
-    plane: Plane, slot: Slot, decide: Callable[[Store, SlotRecord], SlotRecord]
+    plane: Plane,
+    slot: Slot,
+    decision: Decision,
+    decide: Callable[[Store, SlotRecord], SlotRecord],
 ) -> SlotDecision:
     """Writes a decision down, and acts on it at once; where that fails the service does it."""
     with plane.assembly() as assembly:
-        record = decide(assembly.store, known(assembly.store, slot))
+        record = _decided(assembly.store, slot, decision, decide)
         unacted = ""
         try:
             assembly.reconciler.look(record.slot)
         except QuarantineError as error:
             unacted = str(error)
         after = assembly.store.slot(record.slot) or record
-        return SlotDecision(_views(assembly, [after], closely=True)[0], unacted)
+        return SlotDecision(
+            _views(assembly, [after], closely=True)[0], unacted, version(after)
+        )
+
+
+def _decided(
+    store: Store,
+    slot: Slot,
+    decision: Decision,
+    decide: Callable[[Store, SlotRecord], SlotRecord],
+) -> SlotRecord:
+    for last in (*(False,) * (_TRIES - 1), True):
+        record = known(store, slot)
+        if decision.versions and version(record) not in decision.versions:
+            raise StaleError(
+                f"{slot}: expected it as it was when this was decided, found it {record.state} "
+                f"since {record.entered_at:%Y-%m-%d %H:%M:%S}, or something else of it changed; "
+                "look at it again"
+            )
+        try:
+            return decide(store, record)
+        except ConflictError:
+            # A host's progress, say: with a version it is known that the decision still stands.
+            if last or not decision.versions:
+                raise
+    raise AssertionError("unreachable")
 
 
 def _require_step(record: SlotRecord, event: Event) -> None:
@@ -294,7 +460,9 @@ def _why_not(record: SlotRecord) -> str:
     return f"it is {record.state}: hold it first, then retire it"
 
 
-def _released(store: Store, record: SlotRecord, reason: str, new_drive: bool) -> SlotRecord:
+def _released(
+    store: Store, record: SlotRecord, reason: str, new_drive: bool, by: Initiator | None
+) -> SlotRecord:
     changes = SlotChanges()
     if new_drive:
         if record.state is not State.HELD:
@@ -307,7 +475,9 @@ def _released(store: Store, record: SlotRecord, reason: str, new_drive: bool) ->
             reason += " (another drive is accepted in the slot)"
         # The last consumer had the old drive: the new one's certificate must not name it.
         changes = SlotChanges(identity=None, consumer=None)
-    return store.transition(record, Event.RELEASED_BY_OPERATOR, reason=reason, changes=changes)
+    return store.transition(
+        record, Event.RELEASED_BY_OPERATOR, reason=reason, changes=changes, by=by
+    )
 
 
 def _require_another_drive(store: Store, record: SlotRecord) -> None:

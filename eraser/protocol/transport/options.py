@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -52,11 +52,13 @@ def load(
     paths: Sequence[Path],
     project: str,
     check: Callable[[cfg.ConfigOpts], None] = lambda _conf: None,
+    foreign: Collection[str] = (),
 ) -> cfg.ConfigOpts:
     """Reads the files, later ones winning, and every value at once.
 
     ``check`` raises ``ValueError`` for values that are right one by one and wrong together.
-    Raises :class:`BadInputError` with one line that names the files.
+    ``foreign`` are groups of libraries, which register and check what is in them themselves. Raises
+    :class:`BadInputError` with one line that names the files.
     """
     for path in paths:
         if not path.is_file():
@@ -73,7 +75,7 @@ def load(
             # What a service does is said in its files alone.
             use_env=False,
         )
-        _refuse_unknown(options, paths)
+        _refuse_unknown(options, paths, foreign)
         for group, group_options in options:
             for option in group_options:
                 _read(conf, group.name, option.dest)
@@ -95,7 +97,7 @@ def _read(conf: cfg.ConfigOpts, group: str, name: str) -> None:
         raise ValueError(f"expected a number of seconds in [{group}]{name}, found {value}")
 
 
-def _refuse_unknown(options: Options, paths: Sequence[Path]) -> None:
+def _refuse_unknown(options: Options, paths: Sequence[Path], foreign: Collection[str]) -> None:
     known = {
         group.name: {name for option in group_options for name in (option.name, option.dest)}
         for group, group_options in options
@@ -106,6 +108,8 @@ def _refuse_unknown(options: Options, paths: Sequence[Path]) -> None:
         for section, values in sections.items():
             if section == "DEFAULT" and not values:
                 continue  # the generator begins every sample with it
+            if section in foreign:
+                continue
             if section in _GONE_GROUPS:
                 LOG.warning(
                     "%s: [%s] is gone and does nothing: %s", path, section, _GONE_GROUPS[section]

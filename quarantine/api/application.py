@@ -1,0 +1,243 @@
+"""The pipeline, in code: ids and errors outside, then who is it, then what may be asked."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import falcon
+
+from quarantine.api import auth, documents, faults
+from quarantine.api.auth import CONTEXT, Application, Environ, StartResponse
+from quarantine.api.faults import Fault
+from quarantine.api.operation import Ask, Operation, Reply, tags
+from quarantine.api.policies import Authority
+from quarantine.api.routes import OPERATIONS, PUBLIC, RULES
+from quarantine.operations.plane import ServingPlane
+
+LOG = logging.getLogger(__name__)
+
+REQUEST_ID: Final = "openstack.request_id"
+GLOBAL_REQUEST_ID: Final = "openstack.global_request_id"
+_ID: Final = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+
+_ALWAYS: Final = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Cache-Control", "no-cache, private"),
+    ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
+)
+
+_UNKNOWN: Final = "expected a path of the API, found another; /v1/openapi.json has them all"
+
+
+def make(plane: ServingPlane) -> Application:
+    """The application. Raises ``BadInputError`` for a configuration that cannot work."""
+    conf = plane.conf
+    authority = Authority(conf, RULES)
+    inner: Application = _router(plane, authority)
+    guarded = auth.without_claims(auth.guarded(conf, inner, answer))
+    open_to_all = auth.without_claims(inner)
+
+    def application(environ: Environ, start: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO") or "/"
+        environ["PATH_INFO"] = path
+        return (open_to_all if path in PUBLIC else guarded)(environ, start)
+
+    return Envelope(application)
+
+
+class Envelope:
+    """Ids in and out, one line in the log, and every error in the one format."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    def __call__(self, environ: Environ, start: StartResponse) -> Iterable[bytes]:
+        begun = time.monotonic()
+        request_id = f"req-{uuid.uuid4()}"
+        environ[REQUEST_ID] = request_id
+        given = environ.get("HTTP_X_OPENSTACK_REQUEST_ID", "")
+        environ.pop(GLOBAL_REQUEST_ID, None)
+        if _ID.fullmatch(given):
+            environ[GLOBAL_REQUEST_ID] = given
+        answered = _Answered()
+
+        def started(status: str, headers: list[tuple[str, str]], info: Any = None) -> Any:
+            answered.status = int(status.split(" ", 1)[0])
+            said = {name.lower(): value for name, value in headers}
+            if answered.status >= 400 and "json" not in said.get("content-type", ""):
+                answered.foreign = True  # of a library in between: said again in our words
+                answered.headers = {
+                    name: value
+                    for name, value in headers
+                    if name.lower() in ("www-authenticate", "retry-after", "allow")
+                }
+                return lambda _data: None
+            own = [(name, value) for name, value in _ALWAYS if name.lower() not in said]
+            return start(status, [*headers, ("X-Openstack-Request-Id", request_id), *own], info)
+
+        try:
+            body = self._application(environ, started)
+            if answered.foreign:
+                close = getattr(body, "close", None)
+                if close is not None:
+                    close()
+                body = answer(environ, started, answered.fault())
+        except Exception as error:
+            body = answer(environ, started, faults.of(error))
+        LOG.info(
+            "%s %s %s %r %s %.3f s",
+            environ.get("REMOTE_ADDR", "-"),
+            request_id,
+            environ.get("REQUEST_METHOD", "-")[:20],
+            environ.get("PATH_INFO", "")[:500],
+            answered.status,
+            time.monotonic() - begun,
+        )
+        return body
+
+
+class _Answered:
+    """What was answered so far."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.foreign = False
+        self.headers: dict[str, str] = {}
+
+    def fault(self) -> Fault:
+        """A library's error, as one of ours. Its own words may tell what is for the log alone."""
+        if self.status == 401:
+            fault = auth.unknown_caller()
+        elif self.status == 503:
+            fault = Fault(503, "unavailable", "Keystone does not answer; nothing was decided")
+        else:
+            fault = Fault(self.status, "refused", "the request was refused before it was read")
+        fault.headers.update(self.headers)
+        self.foreign = False
+        return fault
+
+
+def answer(environ: Environ, start: StartResponse, fault: Fault) -> Iterable[bytes]:
+    """A fault as a whole response."""
+    said = faults.body(fault.status, fault.code, fault.detail, environ.get(REQUEST_ID, ""))
+    raw = documents.dump(said)
+    headers = [("Content-Type", documents.MEDIA_TYPE), ("Content-Length", str(len(raw)))]
+    start(falcon.code_to_http_status(fault.status), [*headers, *fault.headers.items()])
+    return [] if environ.get("REQUEST_METHOD") == "HEAD" else [raw]
+
+
+def _router(plane: ServingPlane, authority: Authority) -> Application:
+    app: falcon.App[Any, Any] = falcon.App(media_type=documents.MEDIA_TYPE)
+    app.req_options.auto_parse_form_urlencoded = False
+    app.req_options.keep_blank_qs_values = True
+    app.add_error_handler(Exception, _failed)
+    app.set_error_serializer(_serialize)
+    by_path: dict[str, dict[str, Operation]] = defaultdict(dict)
+    for operation in OPERATIONS:
+        by_path[operation.path][operation.method] = operation
+    for path, operations in by_path.items():
+        app.add_route(path, _Resource(plane, authority, operations))
+    found: Application = app
+    return found
+
+
+class _Resource:
+    """A path. Falcon looks for a method of each name that can be asked with."""
+
+    def __init__(
+        self, plane: ServingPlane, authority: Authority, operations: Mapping[str, Operation]
+    ) -> None:
+        self._plane = plane
+        self._authority = authority
+        for method, operation in operations.items():
+            setattr(self, f"on_{method.lower()}", self._responder(operation))
+        if "GET" in operations:
+            setattr(self, "on_head", self._responder(operations["GET"]))  # noqa: B010
+
+    def _responder(self, operation: Operation) -> Any:
+        def respond(req: falcon.Request, resp: falcon.Response, **names: str) -> None:
+            _send(resp, self._reply(operation, req, names))
+
+        return respond
+
+    def _reply(self, operation: Operation, req: falcon.Request, names: Mapping[str, str]) -> Reply:
+        context = req.env.get(CONTEXT)
+
+        def may(rule: str, target: Mapping[str, Any]) -> bool:
+            return context is not None and self._authority.allows(context, rule, target)
+
+        # Whether at all, before a word of the request is read.
+        if operation.rule and operation.target is None and not may(operation.rule, {}):
+            raise Fault(403, "forbidden", f"expected a caller with the rule {operation.rule}")
+        query = operation.read_query(_query(req))
+        documents.check(query, operation.query_validator, "query")
+        body, versions = None, tuple[str, ...]()
+        is_new = operation.creates and req.get_header("If-None-Match") == "*"
+        if operation.changes and not is_new:
+            versions = tags(req.get_header("If-Match"))
+        if operation.body is not None:
+            body = documents.read(req.bounded_stream, req.content_length, req.content_type)
+            documents.check(body, operation.body_validator, "body")
+        path = req.root_path + req.path
+        ask = Ask(
+            self._plane, self._plane.conf, path, names, query, body, versions, is_new, context, may
+        )
+        if operation.target is not None and not may(operation.rule, operation.target(ask)):
+            raise Fault(404, "unknown", "expected something that the caller may see, found none")
+        return operation.handler(ask)
+
+
+def _query(req: falcon.Request) -> Mapping[str, Sequence[str]]:
+    return {
+        name: [value] if isinstance(value, str) else list(value)
+        for name, value in req.params.items()
+    }
+
+
+def _send(resp: falcon.Response, reply: Reply) -> None:
+    resp.status = reply.status
+    for name, value in reply.headers.items():
+        resp.set_header(name, value)
+    if reply.version:
+        resp.set_header("ETag", f'"{reply.version}"')
+    if reply.lines is not None:
+        resp.content_type = reply.media_type or documents.LINES
+        resp.stream = iter(reply.lines)
+    elif reply.media_type:
+        resp.content_type = reply.media_type
+        resp.data = reply.document
+    else:
+        resp.data = documents.dump(reply.document)
+
+
+def _failed(
+    req: falcon.Request, resp: falcon.Response, error: Exception, _names: Mapping[str, Any]
+) -> None:
+    _write(req, resp, faults.of(error))
+
+
+def _serialize(req: falcon.Request, resp: falcon.Response, error: falcon.HTTPError) -> None:
+    """Falcon's own: no such path, no such method, a header that is none."""
+    status = error.status_code
+    if status == 404:
+        fault = Fault(404, "unknown", _UNKNOWN)
+    elif status == 405:
+        fault = Fault(405, "method", "expected another method, as the header Allow has them")
+    else:
+        fault = Fault(status, "bad-input", str(error.description or error.title or ""))
+    _write(req, resp, fault)
+
+
+def _write(req: falcon.Request, resp: falcon.Response, fault: Fault) -> None:
+    resp.status = fault.status
+    for name, value in fault.headers.items():
+        resp.set_header(name, value)
+    said = faults.body(fault.status, fault.code, fault.detail, req.env.get(REQUEST_ID, ""))
+    resp.content_type = documents.MEDIA_TYPE
+    resp.data = documents.dump(said)

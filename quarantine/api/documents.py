@@ -1,0 +1,95 @@
+"""JSON in and out: strict on the way in, and on the way out nothing that a browser would run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Protocol
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from eraser.protocol import codec
+from eraser.protocol.errors import BadInputError
+from quarantine.api.faults import MAX_DETAIL, Fault
+
+MEDIA_TYPE: Final = "application/json"
+LINES: Final = "application/x-ndjson"
+
+MAX_BODY: Final = 1 << 20
+"""Bytes. A profile is the longest, with some kilobytes."""
+
+MAX_DEPTH: Final = 12
+"""A policy, the deepest, has four."""
+
+MAX_QUOTED: Final = 60
+
+
+class Readable(Protocol):
+    """A request's body."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes."""
+
+
+def read(stream: Readable, length: int | None, media_type: str | None) -> Any:
+    """The document in a request. Raises :class:`Fault`."""
+    if (media_type or "").partition(";")[0].strip().lower() != MEDIA_TYPE:
+        raise Fault(415, "media-type", f"expected a body of {MEDIA_TYPE}")
+    if length is not None and length > MAX_BODY:
+        raise Fault(413, "too-large", f"expected at most {MAX_BODY} bytes, found {length}")
+    raw = stream.read(MAX_BODY + 1)
+    if len(raw) > MAX_BODY:
+        raise Fault(413, "too-large", f"expected at most {MAX_BODY} bytes, found more")
+    return parse(raw)
+
+
+def parse(raw: bytes) -> Any:
+    """Plain values of JSON, all of which can be stored. Raises :class:`Fault`."""
+    try:
+        found = codec.parse(raw, "body")
+    except BadInputError as error:
+        raise Fault(400, "not-json", str(error)[:MAX_DETAIL]) from error
+    _check_texts(found)
+    return found
+
+
+def _check_texts(value: Any) -> None:
+    """Not too deep, and no half of a surrogate pair. Raises :class:`Fault`."""
+    waiting = [(value, 1)]
+    while waiting:
+        one, level = waiting.pop()
+        if level > MAX_DEPTH:
+            raise Fault(400, "too-deep", f"expected at most {MAX_DEPTH} levels")
+        if isinstance(one, dict):
+            waiting += ((part, level + 1) for pair in one.items() for part in pair)
+        elif isinstance(one, list):
+            waiting += ((part, level + 1) for part in one)
+        elif isinstance(one, str) and not _storable(one):
+            raise Fault(400, "text", "expected text that UTF-8 can hold")
+
+
+def _storable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check(value: Any, validator: Draft202012Validator, what: str) -> None:
+    """Raises :class:`Fault` naming the first thing that is wrong."""
+    wrong = best_match(validator.iter_errors(value))
+    if wrong is not None:
+        where = ".".join([what, *map(str, wrong.absolute_path)])
+        words = wrong.message
+        if len(words) > 3 * MAX_QUOTED:
+            words = f"{words[: 3 * MAX_QUOTED]}..."
+        raise Fault(400, "schema", f"{where}: {words}")
+
+
+def dump(value: Any) -> bytes:
+    """ASCII, and without characters that begin a tag: drives and hosts chose some of the texts."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text.encode()

@@ -1,0 +1,239 @@
+"""What goes in and what comes out, as JSON Schema 2020-12. The OpenAPI document is made of these.
+
+Requests refuse what they do not name. Answers say what is there today; a reader has to expect more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+Schema = dict[str, Any]
+
+MAX_REASON: Final = 1000
+"""Characters; the record has room for more."""
+
+MAX_NAME: Final = 255
+
+TEXT: Final[Schema] = {"type": "string"}
+COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+MOMENT: Final[Schema] = {"type": "string", "format": "date-time"}
+DIGEST: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+UUID: Final[Schema] = {
+    "type": "string",
+    "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
+}
+NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": MAX_NAME}
+REASON: Final[Schema] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_REASON,
+    "pattern": r"\S",
+    "description": "Why, for the history; one line for whoever reads it in a year.",
+}
+LIMIT: Final[Schema] = {
+    "type": "integer",
+    "minimum": 1,
+    "description": "Entries of the page; more than [api]max_limit are not given.",
+}
+MARKER: Final[Schema] = {
+    "type": "string",
+    "maxLength": 400,
+    "description": "Where to go on: as the link to the next page has it.",
+}
+
+
+def maybe(schema: Schema) -> Schema:
+    """That, or null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def record(members: Mapping[str, Schema], description: str = "") -> Schema:
+    """An answer's object: all these members are there."""
+    said: Schema = {
+        "type": "object",
+        "properties": dict(members),
+        "required": sorted(members),
+    }
+    return {**said, "description": description} if description else said
+
+
+def request(members: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:
+    """A request's object: these members, and no others."""
+    return {
+        "type": "object",
+        "properties": dict(members),
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def page(name: str, item: Schema) -> Schema:
+    """A page of a list."""
+    links = {"type": "array", "items": record({"rel": TEXT, "href": TEXT})}
+    return {
+        "type": "object",
+        "properties": {name: {"type": "array", "items": item}, f"{name}_links": links},
+        "required": [name],
+    }
+
+
+ERRORS: Final = record(
+    {
+        "errors": {
+            "type": "array",
+            "minItems": 1,
+            "items": record(
+                {
+                    "request_id": TEXT,
+                    "code": {**TEXT, "description": "Stable; for programs."},
+                    "status": {"type": "integer"},
+                    "title": TEXT,
+                    "detail": {**TEXT, "description": "For people; its words may change."},
+                }
+            ),
+        }
+    }
+)
+
+VERSION: Final = record(
+    {
+        "id": TEXT,
+        "status": {"enum": ["CURRENT"]},
+        "links": {"type": "array", "items": record({"rel": TEXT, "href": TEXT})},
+    }
+)
+VERSIONS: Final = record({"versions": {"type": "array", "items": VERSION}})
+ONE_VERSION: Final = record({"version": VERSION})
+
+HEALTH: Final = record(
+    {
+        "status": {"enum": ["ok", "failing"]},
+        "at": MOMENT,
+        "checks": {
+            "type": "array",
+            "items": record(
+                {
+                    "name": TEXT,
+                    "status": {"enum": ["ok", "failing"]},
+                    "problem": TEXT,
+                    "age_seconds": maybe({"type": "number"}),
+                }
+            ),
+        },
+    }
+)
+
+DRIVE: Final = record(
+    {
+        "vendor_id": COUNT,
+        "device_id": COUNT,
+        "subsystem_vendor_id": COUNT,
+        "subsystem_device_id": COUNT,
+        "serial": TEXT,
+        "model": TEXT,
+        "subnqn": TEXT,
+        "digest": DIGEST,
+    },
+    "What the drive's controller calls itself.",
+)
+
+_SLOT: Final[dict[str, Schema]] = {
+    "id": {**TEXT, "description": "The name of its resource provider in Placement."},
+    "host": TEXT,
+    "address": TEXT,
+    "provider": {**TEXT, "description": "Uuid of its resource provider."},
+    "state": {**TEXT, "description": "As in docs/states.md; another release may have more."},
+    "entered_at": {**MOMENT, "description": "When this state began."},
+    "reason": TEXT,
+    "hold_code": maybe(TEXT),
+    "alarm": TEXT,
+    "generation": {**COUNT, "description": "Count of its cases."},
+    "profile": TEXT,
+    "policy": TEXT,
+    "server": maybe({**TEXT, "description": "Who has the drive, or had it last."}),
+    "certificate": maybe({**TEXT, "description": "Under which the drive is, or was, handed out."}),
+}
+
+SLOT_LINE: Final = record(
+    {
+        **_SLOT,
+        "model": maybe(TEXT),
+        "serial": maybe(TEXT),
+        "step": maybe(TEXT),
+        "fraction": {"type": "number", "description": "Of the step, 0 to 1."},
+        "waits_for": TEXT,
+    }
+)
+
+SLOT: Final = record(
+    {
+        **_SLOT,
+        "remedy": {**TEXT, "description": "What would return a held drive."},
+        "drive": maybe(DRIVE),
+        "resource_class": TEXT,
+        "custody": {"enum": ["none", "taking", "held", "returning"]},
+        "order": maybe(TEXT),
+        "ticket_valid": {"type": "boolean", "description": "By the host's receipt."},
+        "created_at": MOMENT,
+    },
+    "What people decide on. Its ETag changes when anything of it does.",
+)
+
+CASE: Final = record(
+    {
+        "slot": TEXT,
+        "state": TEXT,
+        "generation": COUNT,
+        "order": maybe(TEXT),
+        "ordered_at": maybe(MOMENT),
+        "attempts": COUNT,
+        "heard_at": {**maybe(MOMENT), "description": "The host's last word about this order."},
+        "step": maybe(TEXT),
+        "fraction": {"type": "number"},
+        "waits_for": {**TEXT, "description": "And whether its host is silent."},
+        "ticket": TEXT,
+        "ticket_at": maybe(MOMENT),
+        "read_at": {**maybe(MOMENT), "description": "When Placement was last looked at."},
+    },
+    "How far its case is. It changes all the time and has no ETag.",
+)
+
+LINE: Final = record(
+    {
+        "revision": COUNT,
+        "at": MOMENT,
+        "event": maybe(TEXT),
+        "source": maybe(TEXT),
+        "target": TEXT,
+        "generation": COUNT,
+        "reason": TEXT,
+        "hold_code": maybe(TEXT),
+        "by": maybe(record({"user": TEXT, "project": TEXT, "request_id": TEXT})),
+        "detail": {"type": "object"},
+    }
+)
+
+DECIDED: Final = record(
+    {
+        "slot": SLOT,
+        "unacted": {
+            **TEXT,
+            "description": "Why nothing was done about it yet: the running service does. Else "
+            "empty. The decision itself is written in either case.",
+        },
+    }
+)
+
+DECISION: Final = request({"reason": REASON}, ("reason",))
+RELEASE: Final = request(
+    {
+        "reason": REASON,
+        "new_drive": {
+            "type": "boolean",
+            "description": "Another drive was put in: the one that the host names next is "
+            "accepted.",
+        },
+    },
+    ("reason",),
+)

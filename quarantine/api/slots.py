@@ -1,0 +1,324 @@
+"""Slots: lists, one, its case and its life; and what people decide about one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity, Slot
+from quarantine.api import policies, schemas
+from quarantine.api.faults import Fault
+from quarantine.api.operation import Ask, Operation, Reply, Schema, moment, read_moment
+from quarantine.operations import slots
+from quarantine.operations.slots import (
+    Decision,
+    HistoryRow,
+    SlotDecision,
+    SlotLine,
+    SlotOrder,
+    SlotQuery,
+    SlotView,
+    State,
+)
+
+_FILTERS: Final[dict[str, Schema]] = {
+    "state": {
+        "type": "array",
+        "items": {"enum": [str(state) for state in State]},
+        "maxItems": len(State),
+        "uniqueItems": True,
+        "description": "Repeatable: any of them.",
+    },
+    "host": schemas.NAME,
+    "model": schemas.NAME,
+    "serial": schemas.NAME,
+    "hold_code": schemas.NAME,
+    "server": {**schemas.UUID, "description": "Who has the drive, or had it last."},
+}
+SORTS: Final = {
+    "slot": (SlotOrder.SLOT, False),
+    "-slot": (SlotOrder.SLOT, True),
+    "entered_at": (SlotOrder.ENTERED_AT, False),
+    "-entered_at": (SlotOrder.ENTERED_AT, True),
+}
+
+
+def find(ask: Ask) -> Reply:
+    """A page."""
+    order, descending = SORTS[ask.query.get("sort", "slot")]
+    marker = ask.query.get("marker")
+    found = slots.page(
+        ask.plane,
+        query_of(ask),
+        limit=ask.limit,
+        order=order,
+        descending=descending,
+        after=None if marker is None else _read_marker(marker, order),
+    )
+    document: dict[str, Any] = {"slots": [line(one) for one in found]}
+    if len(found) == ask.limit:
+        following = ask.link({"marker": _marker(found[-1], order)})
+        document["slots_links"] = [{"rel": "next", "href": following}]
+    return Reply(document)
+
+
+def query_of(ask: Ask) -> SlotQuery:
+    """The filters of a request."""
+    words = ask.query
+    return SlotQuery(
+        states=tuple(words.get("state", ())),
+        host=words.get("host"),
+        model=words.get("model"),
+        serial=words.get("serial"),
+        hold_code=words.get("hold_code"),
+        server=words.get("server"),
+    )
+
+
+def show(ask: Ask) -> Reply:
+    """One."""
+    found = slots.versioned(ask.plane, _slot(ask))
+    return Reply(document(found.slot), version=found.version)
+
+
+def case(ask: Ask) -> Reply:
+    """How far it is."""
+    view = slots.show(ask.plane, _slot(ask))
+    return Reply(
+        {
+            "slot": slots.name(view.slot),
+            "state": view.state.value,
+            "generation": view.generation,
+            "order": view.order_id,
+            "ordered_at": moment(view.ordered_at),
+            "attempts": view.attempts,
+            "heard_at": moment(view.heard_at),
+            "step": view.step.value if view.step else None,
+            "fraction": view.fraction,
+            "waits_for": view.detail,
+            "ticket": view.ticket,
+            "ticket_at": moment(view.ticket_at),
+            "read_at": moment(view.read_at),
+        }
+    )
+
+
+def history(ask: Ask) -> Reply:
+    """A page of its life."""
+    marker = ask.query.get("marker", 0)
+    lines, more = slots.history_page(ask.plane, _slot(ask), limit=ask.limit, after=marker)
+    said: dict[str, Any] = {"history": [_line_of_history(one) for one in lines]}
+    if more is not None:
+        said["history_links"] = [{"rel": "next", "href": ask.link({"marker": more})}]
+    return Reply(said)
+
+
+def hold(ask: Ask) -> Reply:
+    """Keeps it out of the pool."""
+    done = slots.hold(ask.plane, _slot(ask), reason=ask.body["reason"], decision=_decision(ask))
+    return _decided(done)
+
+
+def retire(ask: Ask) -> Reply:
+    """Gives its drive up."""
+    done = slots.retire(ask.plane, _slot(ask), reason=ask.body["reason"], decision=_decision(ask))
+    return _decided(done)
+
+
+def release(ask: Ask) -> Reply:
+    """Ends a hold."""
+    done = slots.release(
+        ask.plane,
+        _slot(ask),
+        reason=ask.body["reason"],
+        new_drive=ask.body.get("new_drive", False),
+        decision=_decision(ask),
+    )
+    return _decided(done)
+
+
+def line(one: SlotLine) -> dict[str, Any]:
+    """A slot in a list."""
+    return {
+        "id": _name(one),
+        "host": one.host,
+        "address": one.address,
+        "provider": one.provider,
+        "state": one.state,
+        "entered_at": moment(one.entered_at),
+        "reason": one.reason,
+        "hold_code": one.hold_code,
+        "alarm": one.alarm,
+        "generation": one.generation,
+        "profile": one.profile,
+        "policy": one.policy,
+        "server": one.consumer,
+        "certificate": one.certificate,
+        "model": one.model,
+        "serial": one.serial,
+        "step": one.step,
+        "fraction": one.fraction,
+        "waits_for": one.detail,
+    }
+
+
+def document(view: SlotView) -> dict[str, Any]:
+    """A slot alone: what its version is of."""
+    return {
+        "id": slots.name(view.slot),
+        "host": view.slot.host,
+        "address": view.slot.address,
+        "provider": view.provider,
+        "state": view.state.value,
+        "entered_at": moment(view.entered_at),
+        "reason": view.reason,
+        "hold_code": view.hold_code or None,
+        "remedy": view.remedy,
+        "alarm": view.alarm,
+        "generation": view.generation,
+        "profile": view.profile,
+        "policy": view.policy,
+        "server": view.consumer,
+        "certificate": view.certificate,
+        "drive": _drive(view.identity),
+        "resource_class": view.resource_class,
+        "custody": view.custody_stage.value,
+        "order": view.order_id,
+        "ticket_valid": view.ticket_ready,
+        "created_at": moment(view.created_at),
+    }
+
+
+def _drive(identity: ControllerIdentity | None) -> dict[str, Any] | None:
+    return None if identity is None else {**codec.plain(identity), "digest": identity.digest}
+
+
+def _line_of_history(row: HistoryRow) -> dict[str, Any]:
+    by = row.by and {
+        "user": row.by.user,
+        "project": row.by.project,
+        "request_id": row.by.request,
+    }
+    return {
+        "revision": row.revision,
+        "at": moment(row.at),
+        "event": row.event.value if row.event else None,
+        "source": row.source.value if row.source else None,
+        "target": row.target.value,
+        "generation": row.generation,
+        "reason": row.reason,
+        "hold_code": row.hold_code,
+        "by": by,
+        "detail": codec.plain(dict(row.detail)),
+    }
+
+
+def _slot(ask: Ask) -> Slot:
+    return slots.named(ask.plane, ask.names["slot"])
+
+
+def _decision(ask: Ask) -> Decision:
+    return Decision(ask.by, ask.versions)
+
+
+def _decided(done: SlotDecision) -> Reply:
+    return Reply({"slot": document(done.slot), "unacted": done.unacted}, version=done.version)
+
+
+def _name(one: SlotLine) -> str:
+    return f"{one.host}_{one.address.upper()}"
+
+
+def _marker(last: SlotLine, order: SlotOrder) -> str:
+    if order is SlotOrder.SLOT:
+        return _name(last)
+    return f"{moment(last.entered_at)}~{last.id}"
+
+
+def _read_marker(text: str, order: SlotOrder) -> tuple[Any, Any]:
+    wrong = Fault(400, "schema", "query.marker: expected it as a link to the next page has it")
+    if order is SlotOrder.SLOT:
+        host, _, address = text.rpartition("_")
+        if not host or not text.isascii():
+            raise wrong
+        return host, address.lower()
+    at, _, number = text.partition("~")
+    if not (number.isascii() and number.isdigit() and len(number) <= 18):
+        raise wrong
+    return read_moment(at, "query.marker"), int(number)
+
+
+_ACT: Final[dict[str, Any]] = {"default": policies.ADMIN, "changes": True}
+_READ: Final[dict[str, Any]] = {"default": policies.READER}
+_ONE: Final = "/v1/slots/{slot}"
+
+OPERATIONS: Final = (
+    Operation(
+        "GET",
+        "/v1/slots",
+        "List slots",
+        find,
+        rule="slots:list",
+        query={
+            **_FILTERS,
+            "sort": {"enum": list(SORTS), "description": "With - the other way round."},
+            "limit": schemas.LIMIT,
+            "marker": schemas.MARKER,
+        },
+        response=schemas.page("slots", schemas.SLOT_LINE),
+        **_READ,
+    ),
+    Operation("GET", _ONE, "Show a slot", show, "slots:get", response=schemas.SLOT, **_READ),
+    Operation(
+        "GET",
+        f"{_ONE}/case",
+        "Show how far a slot's case is",
+        case,
+        "slots:get",
+        response=schemas.CASE,
+        **_READ,
+    ),
+    Operation(
+        "GET",
+        f"{_ONE}/history",
+        "List what happened to a slot, oldest first",
+        history,
+        "slots:history",
+        query={
+            "limit": schemas.LIMIT,
+            "marker": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
+        },
+        response=schemas.page("history", schemas.LINE),
+        **_READ,
+    ),
+    Operation(
+        "POST",
+        f"{_ONE}/hold",
+        "Keep a slot out of the pool",
+        hold,
+        "slots:hold",
+        body=schemas.DECISION,
+        response=schemas.DECIDED,
+        **_ACT,
+    ),
+    Operation(
+        "POST",
+        f"{_ONE}/release",
+        "End a hold: the drive is erased again",
+        release,
+        "slots:release",
+        body=schemas.RELEASE,
+        response=schemas.DECIDED,
+        **_ACT,
+    ),
+    Operation(
+        "POST",
+        f"{_ONE}/retire",
+        "Give a held slot's drive up",
+        retire,
+        "slots:retire",
+        body=schemas.DECISION,
+        response=schemas.DECIDED,
+        **_ACT,
+    ),
+)

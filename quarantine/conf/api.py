@@ -1,0 +1,74 @@
+"""The HTTP API: who may ask it, and how much at once."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+GROUP = cfg.OptGroup(
+    "api",
+    title="The HTTP API",
+    help="""
+Read by quarantine.wsgi.api, which a WSGI server (uWSGI, gunicorn, mod_wsgi) imports; the loop and
+the commands do not need it. Install nvme-quarantine with the extra 'api'.
+
+With auth_strategy = keystone this file also has [keystone_authtoken], as every service of
+OpenStack has it, and [oslo_policy] where the rules are not the built-in ones.
+""",
+)
+
+OPTIONS: list[cfg.Opt] = [
+    cfg.StrOpt(
+        "auth_strategy",
+        default="keystone",
+        choices=[
+            ("keystone", "Tokens of Keystone; roles and project decide, by the policy"),
+            ("http_basic", "Names and passwords of a file, where there is no Keystone"),
+            ("noauth", "Everybody is an administrator; for a lab"),
+        ],
+        help="""
+How callers show who they are. /, /v1, /v1/openapi.json and /healthcheck are answered to everybody.
+
+When to change: http_basic for a site without Keystone, behind TLS. noauth only in a lab that nobody
+else reaches: whoever reaches it may release a held drive.
+
+Related: http_basic_file, http_basic_admins, [keystone_authtoken], [oslo_policy]policy_file.
+""",
+    ),
+    cfg.StrOpt(
+        "http_basic_file",
+        default="/etc/nvme-quarantine/api.htpasswd",
+        help="""
+With auth_strategy = http_basic: names and bcrypt digests of passwords, one NAME:DIGEST a line, as
+'htpasswd -B' writes them. It is read again when it changes.
+
+When to change: when the file is elsewhere. Only the API's own user may read it.
+""",
+    ),
+    cfg.ListOpt(
+        "http_basic_admins",
+        default=[],
+        help="""
+With auth_strategy = http_basic: names that may act (role admin). All others of the file may read
+everything and change nothing (role nvme_reader).
+
+When to change: add those who decide about drives; leave monitoring out.
+""",
+    ),
+    cfg.IntOpt(
+        "max_limit",
+        default=1000,
+        min=1,
+        max=10000,
+        help="""
+Most entries in one page of a list; without 'limit' a page has 100, or this where it is less.
+
+When to lower it: when many clients read at once and memory is short. When to raise it: hardly ever;
+for everything at once there are the exports, which stream.
+""",
+    ),
+]
+
+
+def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
+    """For oslo-config-generator."""
+    return [(GROUP, OPTIONS)]

@@ -1,0 +1,1 @@
+"""What WSGI servers import."""

@@ -16,7 +16,7 @@ from quarantine.api import auth, documents, faults
 from quarantine.api.auth import CONTEXT, Application, Environ, StartResponse
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, tags
-from quarantine.api.policies import Authority
+from quarantine.api.policies import Authority, rule
 from quarantine.api.routes import OPERATIONS, PUBLIC, RULES
 from quarantine.operations.plane import ServingPlane
 
@@ -169,12 +169,12 @@ class _Resource:
     def _reply(self, operation: Operation, req: falcon.Request, names: Mapping[str, str]) -> Reply:
         context = req.env.get(CONTEXT)
 
-        def may(rule: str, target: Mapping[str, Any]) -> bool:
-            return context is not None and self._authority.allows(context, rule, target)
+        def may(name: str, target: Mapping[str, Any]) -> bool:
+            return context is not None and self._authority.allows(context, name, target)
 
         # Whether at all, before a word of the request is read.
         if operation.rule and operation.target is None and not may(operation.rule, {}):
-            raise Fault(403, "forbidden", f"expected a caller with the rule {operation.rule}")
+            raise _forbidden(operation)
         query = operation.read_query(_query(req))
         documents.check(query, operation.query_validator, "query")
         body, versions = None, tuple[str, ...]()
@@ -189,8 +189,14 @@ class _Resource:
             self._plane, self._plane.conf, path, names, query, body, versions, is_new, context, may
         )
         if operation.target is not None and not may(operation.rule, operation.target(ask)):
+            if not names:
+                raise _forbidden(operation)
             raise Fault(404, "unknown", "expected something that the caller may see, found none")
         return operation.handler(ask)
+
+
+def _forbidden(operation: Operation) -> Fault:
+    return Fault(403, "forbidden", f"expected a caller with the rule {rule(operation.rule)}")
 
 
 def _query(req: falcon.Request) -> Mapping[str, Sequence[str]]:

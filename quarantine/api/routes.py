@@ -5,15 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from quarantine.api import root, slots
+from quarantine.api import (
+    approved,
+    certificates,
+    hosts,
+    policies,
+    refusals,
+    root,
+    servers,
+    slots,
+)
 from quarantine.api.operation import Operation
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *root.OPERATIONS,
     *slots.OPERATIONS,
+    *hosts.OPERATIONS,
+    *certificates.OPERATIONS,
+    *servers.OPERATIONS,
+    *approved.OPERATIONS,
+    *refusals.OPERATIONS,
 )
 
-RULES: Final[Mapping[str, str]] = {one.rule: one.default for one in OPERATIONS if one.rule}
+RULES: Final[Mapping[str, str]] = {
+    **{one.rule: one.default for one in OPERATIONS if one.rule},
+    servers.LIST_ALL: policies.READER,
+}
 """By its name, each rule's default."""
 
 PUBLIC: Final = frozenset(one.path for one in OPERATIONS if not one.rule)

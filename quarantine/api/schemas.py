@@ -237,3 +237,111 @@ RELEASE: Final = request(
     },
     ("reason",),
 )
+
+HOST_LINE: Final = record(
+    {
+        "name": TEXT,
+        "key": {**TEXT, "description": "Thumbprint of the key whose word counts."},
+        "incarnation": TEXT,
+        "registered_at": MOMENT,
+        "heard_at": maybe(MOMENT),
+    }
+)
+SEEN_DRIVE: Final = record({"address": TEXT, "driver": TEXT, "drive": maybe(DRIVE)})
+HOST: Final = record(
+    {
+        **HOST_LINE["properties"],
+        "version": {**maybe(TEXT), "description": "Of nvme-eraser, by its last hello."},
+        "drives": {"type": "array", "items": SEEN_DRIVE},
+        "orders": {"type": "array", "items": TEXT, "description": "Of its open cases."},
+    }
+)
+
+CERTIFICATE_LINE: Final = record(
+    {
+        "digest": DIGEST,
+        "position": COUNT,
+        "slot": TEXT,
+        "generation": COUNT,
+        "drive": {**DIGEST, "description": "Digest of the drive's identity."},
+        "server": {**maybe(TEXT), "description": "Who had the drive, by Placement."},
+        "owner": {**maybe(TEXT), "description": "Who had it, by the host's gate."},
+        "issued_at": MOMENT,
+    }
+)
+CERTIFICATE: Final = record(
+    {
+        **CERTIFICATE_LINE["properties"],
+        "headline": TEXT,
+        "key": {**TEXT, "description": "Thumbprint of the key that signed it."},
+        "testimony": {
+            **TEXT,
+            "description": "What the kept order and report say of it: agrees, contradicts, ...",
+        },
+        "problems": {"type": "array", "items": TEXT},
+        "certificate": {"type": "object", "description": "As docs/certificates.md describes it."},
+    }
+)
+TESTIMONY: Final = record(
+    {
+        "order": {**TEXT, "description": "The signed order, a compact JWS."},
+        "report": {**TEXT, "description": "The host's signed report, a compact JWS."},
+        "host_key": {"type": "object", "description": "The host's key as it was then, a JWK."},
+    }
+)
+LEDGER: Final = record({"position": COUNT, "digest": TEXT, "issued_at": maybe(MOMENT)})
+
+REFUSAL: Final = record(
+    {
+        "id": COUNT,
+        "kind": TEXT,
+        "host": TEXT,
+        "reason": TEXT,
+        "digest": TEXT,
+        "excerpt": {**TEXT, "description": "Of what a stranger sent; it may be anything."},
+        "count": COUNT,
+        "first_at": MOMENT,
+        "last_at": MOMENT,
+    }
+)
+
+DOCUMENT: Final = record(
+    {
+        "name": TEXT,
+        "version": COUNT,
+        "digest": DIGEST,
+        "approved_by": TEXT,
+        "approved_at": MOMENT,
+        "content": {"type": "object"},
+    }
+)
+CONTENT: Final[Schema] = {
+    "type": "object",
+    "properties": {"name": NAME},
+    "required": ["name"],
+    "description": "A whole profile or policy; members that there are none of are refused.",
+}
+
+SERVER_LINE: Final = record({"id": TEXT, "project": TEXT, "seen_at": MOMENT})
+SERVER: Final = record(
+    {
+        "id": TEXT,
+        "drives": {
+            "type": "array",
+            "items": record(
+                {
+                    "state": TEXT,
+                    "certificate": {
+                        **maybe(DIGEST),
+                        "description": "Under which the server got the drive.",
+                    },
+                }
+            ),
+        },
+        "certificates": {
+            "type": "array",
+            "items": DIGEST,
+            "description": "Of the erases after the server.",
+        },
+    }
+)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from eraser.protocol import codec
-from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.identity import Slot
 from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
+from quarantine.api.hosts import drive
 from quarantine.api.operation import Ask, Operation, Reply, Schema, moment, read_moment
 from quarantine.operations import slots
 from quarantine.operations.slots import (
@@ -21,7 +22,7 @@ from quarantine.operations.slots import (
     State,
 )
 
-_FILTERS: Final[dict[str, Schema]] = {
+FILTERS: Final[dict[str, Schema]] = {
     "state": {
         "type": "array",
         "items": {"enum": [str(state) for state in State]},
@@ -180,17 +181,13 @@ def document(view: SlotView) -> dict[str, Any]:
         "policy": view.policy,
         "server": view.consumer,
         "certificate": view.certificate,
-        "drive": _drive(view.identity),
+        "drive": drive(view.identity),
         "resource_class": view.resource_class,
         "custody": view.custody_stage.value,
         "order": view.order_id,
         "ticket_valid": view.ticket_ready,
         "created_at": moment(view.created_at),
     }
-
-
-def _drive(identity: ControllerIdentity | None) -> dict[str, Any] | None:
-    return None if identity is None else {**codec.plain(identity), "digest": identity.digest}
 
 
 def _line_of_history(row: HistoryRow) -> dict[str, Any]:
@@ -260,7 +257,7 @@ OPERATIONS: Final = (
         find,
         rule="slots:list",
         query={
-            **_FILTERS,
+            **FILTERS,
             "sort": {"enum": list(SORTS), "description": "With - the other way round."},
             "limit": schemas.LIMIT,
             "marker": schemas.MARKER,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from eraser.protocol.identity import Slot
@@ -16,12 +17,15 @@ from quarantine.evidence.keys import keyring
 from quarantine.evidence.served import Account
 from quarantine.evidence.served import Reference as Reference
 from quarantine.evidence.served import ServedDrive as ServedDrive
-from quarantine.evidence.sheet import files, page
+from quarantine.evidence.sheet import files
+from quarantine.evidence.sheet import page as sheet
 from quarantine.evidence.testimony import TestimonyResult, TestimonyStanding
 from quarantine.inputfile import read_file
 from quarantine.operations.keys import TrustedKeys
 from quarantine.operations.plane import Plane
+from quarantine.record.facts import SignedTestimony as SignedTestimony
 from quarantine.record.facts import StoredCertificate as StoredCertificate
+from quarantine.record.pages import CertificateLine as CertificateLine
 from quarantine.record.store import Store
 from quarantine.service.parts import Parts
 
@@ -44,7 +48,7 @@ class ShownCertificate:
     def headline(self) -> str:
         """What it says in one line."""
         body = self.signed.certificate
-        return body.headline or page.summary(body)
+        return body.headline or sheet.summary(body)
 
 
 @dataclass(frozen=True)
@@ -125,10 +129,71 @@ def show(plane: Plane, name: str | Slot, trust: TrustedKeys) -> ShownCertificate
         return ShownCertificate(signed, _weighed(parts.store, signed, keys), keys.problems)
 
 
+def page(
+    plane: Plane,
+    *,
+    limit: int,
+    after: int = 0,
+    slot: Slot | None = None,
+    server: str | None = None,
+    drive: str | None = None,
+) -> tuple[CertificateLine, ...]:
+    """Certificates behind the number ``after``, in the chain's order, without their texts."""
+    with plane.parts() as parts:
+        found = parts.store.certificate_page(
+            limit=limit, after=after, slot=slot, server=server, drive=drive
+        )
+        return tuple(found)
+
+
+def stored(plane: Plane, digest: str) -> StoredCertificate:
+    """One as it is in the record, checked or not. Raises ``UnknownError``."""
+    with plane.parts() as parts:
+        found = parts.store.certificate(digest)
+    if found is None:
+        raise UnknownError(f"certificate {digest[:64]}: expected one in the record, found none")
+    return found
+
+
+def testimony_of(plane: Plane, digest: str) -> SignedTestimony:
+    """What one rests on. Raises ``UnknownError``, also where none was kept, and
+    ``UnreadableError``."""
+    with plane.parts() as parts:
+        found = parts.store.testimony(digest)
+    if found is None:
+        raise UnknownError(f"testimony of certificate {digest[:64]}: expected one, found none")
+    return found
+
+
+@dataclass(frozen=True)
+class CertificateLines:
+    """Certificates in the form of a ledger's file, made while they are read."""
+
+    count: int
+    lines: Iterator[bytes]
+    """Raises ``UnavailableError`` on the way: then they were not all."""
+
+
+def lines(
+    plane: Plane, since: datetime | None = None, until: datetime | None = None
+) -> CertificateLines:
+    """Those that were issued from ``since`` to before ``until``, and are there by now, as 'ledger
+    export' writes them. Some are in memory at a time. Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        first, last, count = parts.store.certificate_span(since, until)
+
+    def each() -> Iterator[bytes]:
+        with plane.parts() as parts:
+            for row in parts.store.each_certificate((first, last), since, until):
+                yield certificate.said_line(row.token)
+
+    return CertificateLines(count, each() if count else iter(()))
+
+
 def render(plane: Plane, name: str | Slot, trust: TrustedKeys) -> str:
     """One as a printable page of HTML. Raises as :func:`show`."""
     with plane.parts() as parts:
-        return page.render(_signed(_stored(parts.store, name), trust.ring(parts)))
+        return sheet.render(_signed(_stored(parts.store, name), trust.ring(parts)))
 
 
 def export(plane: Plane, trust: TrustedKeys, directory: Path | None = None) -> ExportedCertificates:
@@ -223,7 +288,7 @@ def _stored(store: Store, name: str | Slot) -> StoredCertificate:
         exact = store.certificate(name)
         found = [exact] if exact else []
         if not found and len(name) >= 6:
-            found = [c for c in store.certificates() if c.digest.startswith(name)]
+            found = store.certificates_beginning(name)
     if len(found) != 1:
         raise UnknownError(
             f"certificate {name}: expected one in the record, found "

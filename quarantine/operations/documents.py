@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TypeVar
 
 from eraser.protocol import codec
@@ -40,18 +41,30 @@ def policy(plane: Plane, name: str) -> Approved[Policy]:
         return _found(parts.store.policy(name), "policy", name)
 
 
-def approve_profile(plane: Plane, raw: bytes, where: str, *, by: str) -> Approved[Profile]:
-    """Approves a profile in JSON; ``where`` names it in errors. Raises ``BadInputError``."""
+def approve_profile(
+    plane: Plane, raw: bytes, where: str, *, by: str, behind: Collection[int] = ()
+) -> Approved[Profile]:
+    """Approves a profile in JSON; ``where`` names it in errors.
+
+    ``behind``: the newest version has to be one of these, 0 for none. Raises ``BadInputError``,
+    ``StaleError``.
+    """
     content = load(Profile, raw, where)
     with plane.parts() as parts:
-        return parts.store.put_profile(content, by)
+        return parts.store.put_profile(content, by, behind=behind)
 
 
-def approve_policy(plane: Plane, raw: bytes, where: str, *, by: str) -> Approved[Policy]:
-    """Approves a policy in JSON; ``where`` names it in errors. Raises ``BadInputError``."""
+def approve_policy(
+    plane: Plane, raw: bytes, where: str, *, by: str, behind: Collection[int] = ()
+) -> Approved[Policy]:
+    """Approves a policy in JSON; ``where`` names it in errors.
+
+    ``behind``: the newest version has to be one of these, 0 for none. Raises ``BadInputError``,
+    ``StaleError``.
+    """
     content = load(Policy, raw, where)
     with plane.parts() as parts:
-        return parts.store.put_policy(content, by)
+        return parts.store.put_policy(content, by, behind=behind)
 
 
 def policy_for(

@@ -16,6 +16,7 @@ from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations.documents import load
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import HostRecord
+from quarantine.record.pages import HostLine as HostLine
 from quarantine.record.states import FREE_TO_SCHEDULE
 
 
@@ -48,6 +49,12 @@ def find(plane: Plane) -> tuple[HostView, ...]:
     """All registered hosts. Raises ``UnavailableError``."""
     with plane.parts() as parts:
         return tuple(map(_view, parts.store.hosts()))
+
+
+def page(plane: Plane, *, limit: int, after: str = "") -> tuple[HostLine, ...]:
+    """Registered hosts by name, those behind ``after``, without what they said."""
+    with plane.parts() as parts:
+        return tuple(parts.store.host_page(limit=limit, after=after))
 
 
 def show(plane: Plane, host: str) -> HostView:

@@ -56,6 +56,15 @@ class LedgerResult:
 
 
 @dataclass(frozen=True)
+class ChainEnd:
+    """Where the chain ends; position 0 for an empty one."""
+
+    position: int = 0
+    digest: str = ""
+    issued_at: datetime | None = None
+
+
+@dataclass(frozen=True)
 class NewestHead:
     """The newest head of the chain."""
 
@@ -112,6 +121,13 @@ def export(plane: Plane, path: Path) -> None:
         raise BadInputError(f"ledger: expected to write {path}: {error.strerror}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def end(plane: Plane) -> ChainEnd:
+    """The last certificate, as it is in the record. Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        last = parts.store.last_certificate()
+    return ChainEnd() if last is None else ChainEnd(last.number, last.digest, last.created_at)
 
 
 def write_head(plane: Plane) -> NewestHead:

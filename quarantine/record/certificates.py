@@ -65,6 +65,15 @@ class CertificateRepository(Repository):
         with self._reading() as db:
             return [rows.certificate(row) for row in db.execute(query).mappings()]
 
+    def certificates_beginning(self, text: str) -> list[StoredCertificate]:
+        """Those whose digest begins so; two where there are more."""
+        digest = _TABLE.c.digest
+        # A range, which the index has; g is what follows on f.
+        query = sa.select(_TABLE).where(digest >= text, digest < f"{text}g").order_by(digest)
+        with self._reading() as db:
+            found = db.execute(query.limit(2)).mappings()
+            return [rows.certificate(row) for row in found]
+
     def testimony(self, digest: str) -> SignedTestimony | None:
         """What the certificate rests on; None for those that are older than its keeping.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -10,7 +11,7 @@ from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.policy import Policy
 from eraser.protocol.profile import Profile
-from quarantine.errors import BadInputError, UnreadableError
+from quarantine.errors import BadInputError, StaleError, UnreadableError
 from quarantine.record import models
 from quarantine.record.base import Repository
 from quarantine.record.facts import Approved
@@ -27,9 +28,15 @@ T = TypeVar("T", Profile, Policy)
 class DocumentRepository(Repository):
     """What the store knows about approved documents."""
 
-    def put_profile(self, profile: Profile, approved_by: str) -> Approved[Profile]:
-        """Approves a profile; a changed one becomes the next version of its name."""
-        return self._put(_PROFILE, Profile, profile, approved_by)
+    def put_profile(
+        self, profile: Profile, approved_by: str, *, behind: Collection[int] = ()
+    ) -> Approved[Profile]:
+        """Approves a profile; a changed one becomes the next version of its name.
+
+        ``behind``: the newest version has to be one of these, 0 for none. Raises
+        :class:`StaleError` where it is not.
+        """
+        return self._put(_PROFILE, Profile, profile, approved_by, behind)
 
     def profile(self, name: str) -> Approved[Profile] | None:
         """The newest version."""
@@ -39,9 +46,15 @@ class DocumentRepository(Repository):
         """The newest version of each, by name."""
         return self._all(_PROFILE, Profile)
 
-    def put_policy(self, policy: Policy, approved_by: str) -> Approved[Policy]:
-        """Approves a policy; a changed one becomes the next version of its name."""
-        return self._put(_POLICY, Policy, policy, approved_by)
+    def put_policy(
+        self, policy: Policy, approved_by: str, *, behind: Collection[int] = ()
+    ) -> Approved[Policy]:
+        """Approves a policy; a changed one becomes the next version of its name.
+
+        ``behind``: the newest version has to be one of these, 0 for none. Raises
+        :class:`StaleError` where it is not.
+        """
+        return self._put(_POLICY, Policy, policy, approved_by, behind)
 
     def policy(self, name: str) -> Approved[Policy] | None:
         """The newest version."""
@@ -69,7 +82,9 @@ class DocumentRepository(Repository):
         """The newest version of each, by name."""
         return self._all(_POLICY, Policy)
 
-    def _put(self, kind: str, cls: type[T], content: T, approved_by: str) -> Approved[T]:
+    def _put(
+        self, kind: str, cls: type[T], content: T, approved_by: str, behind: Collection[int]
+    ) -> Approved[T]:
         who = storable(approved_by.strip(), 255)
         if not who:
             raise BadInputError(
@@ -78,13 +93,19 @@ class DocumentRepository(Repository):
             )
         with self._writing() as db:
             last = _newest(db, kind, content.name)
+            version = 0 if last is None else last["version"]
+            if behind and version not in behind:
+                raise StaleError(
+                    f"{kind} {content.name!r}: expected another version than {version or 'none'}; "
+                    "look at it again"
+                )
             if last is not None and last["digest"] == codec.digest(content):
                 return _record(cls, last)
             db.execute(
                 sa.insert(_TABLE).values(
                     kind=kind,
                     name=content.name,
-                    version=1 if last is None else last["version"] + 1,
+                    version=version + 1,
                     digest=codec.digest(content),
                     content=codec.canonical(content).decode(),
                     approved_by=who,

@@ -84,6 +84,14 @@ class MessageRepository(Repository):
         with self._reading() as db:
             return [_refusal(row) for row in db.execute(query).mappings()]
 
+    def refusal_page(self, *, limit: int, after: int = 0, host: str | None = None) -> list[Refusal]:
+        """Those behind the id ``after``, oldest first."""
+        query = sa.select(_REFUSALS).where(_REFUSALS.c.id > after).order_by(_REFUSALS.c.id)
+        if host is not None:
+            query = query.where(_REFUSALS.c.host == storable(host, 253))
+        with self._reading() as db:
+            return [_refusal(row) for row in db.execute(query.limit(limit)).mappings()]
+
 
 def spend(db: sa.Connection, use: NonceUse, now: datetime) -> None:
     """Within a transaction: spends a nonce. Raises :class:`ConflictError` when it is spent."""

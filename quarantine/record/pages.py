@@ -95,8 +95,20 @@ class CertificateLine:
     created_at: datetime
 
 
+@dataclass(frozen=True)
+class HostLine:
+    """A host in a list, without what it said."""
+
+    name: str
+    thumbprint: str
+    incarnation: str
+    registered_at: datetime
+    heard_at: datetime | None
+
+
 _LINE: Final = tuple(_SLOTS.c[field.name] for field in fields(SlotLine))
 _CERTIFICATE_LINE: Final = tuple(_CERTIFICATES.c[field.name] for field in fields(CertificateLine))
+_HOST_LINE: Final = tuple(models.hosts.c[field.name] for field in fields(HostLine))
 
 
 class PageRepository(Repository):
@@ -152,6 +164,13 @@ class PageRepository(Repository):
             found = db.execute(query).mappings().all()
         more = found[-1]["revision"] if len(found) == limit else None
         return rows.history_rows(found), more
+
+    def host_page(self, *, limit: int, after: str = "") -> list[HostLine]:
+        """Hosts by name, those behind ``after``."""
+        table = models.hosts
+        query = sa.select(*_HOST_LINE).where(table.c.name > after).order_by(table.c.name)
+        with self._reading() as db:
+            return [HostLine(**row) for row in db.execute(query.limit(limit)).mappings()]
 
     def slots_with_provider(self, uuid: str) -> list[Slot]:
         """The slots whose provider has this uuid; one, unless a provider was replaced."""

@@ -23,11 +23,13 @@ from quarantine.operations import (
     documents,
     enrol,
     flavors,
+    health,
     hosts,
     keys,
     ledger,
     refusals,
     schema,
+    servers,
     slots,
     upgrades,
 )
@@ -42,11 +44,13 @@ MODULES = (
     documents,
     enrol,
     flavors,
+    health,
     hosts,
     keys,
     ledger,
     refusals,
     schema,
+    servers,
     slots,
 )
 SLOTS = [Slot("cmp1", f"0000:{bus:02x}:00.0") for bus in range(1, 9)]

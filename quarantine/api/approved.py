@@ -1,0 +1,140 @@
+"""Profiles and policies: what people approved, and approving another version."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+from eraser.protocol import codec
+from quarantine.api import policies, schemas
+from quarantine.api.faults import Fault
+from quarantine.api.operation import Ask, Operation, Reply, moment
+from quarantine.operations import documents
+from quarantine.operations.documents import Approved
+
+T = TypeVar("T")
+
+
+def profiles(ask: Ask) -> Reply:
+    """The newest version of each."""
+    return Reply({"profiles": [_document(one) for one in documents.profiles(ask.plane)]})
+
+
+def profile(ask: Ask) -> Reply:
+    """The newest version of one."""
+    return _one(documents.profile(ask.plane, ask.names["name"]))
+
+
+def approve_profile(ask: Ask) -> Reply:
+    """The next version of one, or the first."""
+    raw, behind = _content(ask), _behind(ask)
+    return _one(documents.approve_profile(ask.plane, raw, "body", by=ask.by.user, behind=behind))
+
+
+def all_policies(ask: Ask) -> Reply:
+    """The newest version of each."""
+    return Reply({"policies": [_document(one) for one in documents.policies(ask.plane)]})
+
+
+def policy(ask: Ask) -> Reply:
+    """The newest version of one."""
+    return _one(documents.policy(ask.plane, ask.names["name"]))
+
+
+def approve_policy(ask: Ask) -> Reply:
+    """The next version of one, or the first."""
+    raw, behind = _content(ask), _behind(ask)
+    return _one(documents.approve_policy(ask.plane, raw, "body", by=ask.by.user, behind=behind))
+
+
+def _content(ask: Ask) -> bytes:
+    if ask.body["name"] != ask.names["name"]:
+        raise Fault(400, "schema", "body.name: expected the name in the path")
+    return codec.canonical(ask.body)
+
+
+def _behind(ask: Ask) -> tuple[int, ...]:
+    if ask.is_new:
+        return (0,)
+    numbers = [int(one) for one in ask.versions if one.isascii() and one.isdigit()]
+    # A version that there never is: what was named is none.
+    return tuple(number for number in numbers if 0 < number < 2**31) or (-1,)
+
+
+def _one(found: Approved[T]) -> Reply:
+    return Reply(_document(found), version=str(found.version))
+
+
+def _document(one: Approved[T]) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "version": one.version,
+        "digest": one.digest,
+        "approved_by": one.approved_by,
+        "approved_at": moment(one.approved_at),
+        "content": codec.plain(one.content),
+    }
+
+
+_WRITE: Final[dict[str, Any]] = {
+    "default": policies.ADMIN,
+    "body": schemas.CONTENT,
+    "response": schemas.DOCUMENT,
+    "changes": True,
+    "creates": True,
+}
+_READ: Final[dict[str, Any]] = {"default": policies.READER}
+
+OPERATIONS: Final = (
+    Operation(
+        "GET",
+        "/v1/profiles",
+        "List approved profiles",
+        profiles,
+        "profiles:list",
+        response=schemas.page("profiles", schemas.DOCUMENT),
+        **_READ,
+    ),
+    Operation(
+        "GET",
+        "/v1/profiles/{name}",
+        "Show a profile",
+        profile,
+        "profiles:get",
+        response=schemas.DOCUMENT,
+        **_READ,
+    ),
+    Operation(
+        "PUT",
+        "/v1/profiles/{name}",
+        "Approve a profile: what drives have to look like",
+        approve_profile,
+        "profiles:approve",
+        **_WRITE,
+    ),
+    Operation(
+        "GET",
+        "/v1/policies",
+        "List approved policies",
+        all_policies,
+        "policies:list",
+        response=schemas.page("policies", schemas.DOCUMENT),
+        **_READ,
+    ),
+    Operation(
+        "GET",
+        "/v1/policies/{name}",
+        "Show a policy",
+        policy,
+        "policies:get",
+        response=schemas.DOCUMENT,
+        **_READ,
+    ),
+    Operation(
+        "PUT",
+        "/v1/policies/{name}",
+        "Approve a policy: how drives are erased",
+        approve_policy,
+        "policies:approve",
+        **_WRITE,
+    ),
+)

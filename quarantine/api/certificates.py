@@ -1,0 +1,240 @@
+"""Certificates, their testimony and their chain; and all of them, line by line."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from eraser.protocol import codec
+from quarantine.api import documents, policies, schemas, slots
+from quarantine.api.faults import Fault
+from quarantine.api.operation import Ask, Operation, Reply, Schema, moment, read_moment
+from quarantine.errors import BadInputError, UnknownError
+from quarantine.operations import certificates, ledger
+from quarantine.operations import slots as slot_operations
+from quarantine.operations.certificates import CertificateLine, StoredCertificate
+from quarantine.operations.keys import TrustedKeys
+
+LOG = logging.getLogger(__name__)
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+COUNT: Final = "X-Total-Count"
+"""Of an export: how many lines follow. Whoever gets fewer has not got all."""
+
+
+def find(ask: Ask) -> Reply:
+    """A page."""
+    words = ask.query
+    slot = words.get("slot")
+    found = certificates.page(
+        ask.plane,
+        limit=ask.limit,
+        after=words.get("marker", 0),
+        slot=None if slot is None else slot_operations.named(ask.plane, slot),
+        server=words.get("server"),
+        drive=words.get("drive"),
+    )
+    said: dict[str, Any] = {"certificates": [line(one) for one in found]}
+    if len(found) == ask.limit:
+        following = ask.link({"marker": found[-1].number})
+        said["certificates_links"] = [{"rel": "next", "href": following}]
+    return Reply(said)
+
+
+def show(ask: Ask) -> Reply:
+    """One, checked: its signature, its chain's place, and against its testimony."""
+    digest = _digest(ask)
+    stored = certificates.stored(ask.plane, digest)
+    try:
+        shown = certificates.show(ask.plane, digest, TrustedKeys())
+    except BadInputError as error:
+        LOG.error("%s", error)
+        words = "it, or the keys that it is checked with, do not hold; the log says more"
+        raise Fault(409, "does-not-hold", f"certificate {digest}: {words}") from error
+    return Reply(
+        {
+            **_line(stored),
+            "headline": shown.headline,
+            "key": shown.signed.key,
+            "testimony": shown.weighed.standing.value,
+            "problems": [*shown.weighed.problems, *shown.problems],
+            "certificate": codec.plain(shown.signed.certificate),
+        }
+    )
+
+
+def signed(ask: Ask) -> Reply:
+    """Its text as it was signed; nothing of it is checked."""
+    stored = certificates.stored(ask.plane, _digest(ask))
+    return Reply(stored.token.encode(), media_type="application/jose")
+
+
+def testimony(ask: Ask) -> Reply:
+    """What it rests on; nothing of it is checked."""
+    found = certificates.testimony_of(ask.plane, _digest(ask))
+    return Reply({"order": found.order, "report": found.report, "host_key": found.host_key.jwk()})
+
+
+def export(ask: Ask) -> Reply:
+    """All of a time, in the form that 'ledger verify' reads."""
+    since, until = (ask.query.get(name) for name in ("since", "until"))
+    found = certificates.lines(
+        ask.plane,
+        None if since is None else read_moment(since, "query.since"),
+        None if until is None else read_moment(until, "query.until"),
+    )
+    return Reply(lines=_told(found.lines), headers={COUNT: str(found.count)})
+
+
+def export_slots(ask: Ask) -> Reply:
+    """All that fit, as they are in lists."""
+    query = slots.query_of(ask)
+    # The first one now: a record that is away is an error, and no empty file.
+    slot_operations.page(ask.plane, query, limit=1)
+    found = slot_operations.each(ask.plane, query)
+    return Reply(lines=_told(documents.dump(slots.line(one)) + b"\n" for one in found))
+
+
+def end(ask: Ask) -> Reply:
+    """Where the chain ends."""
+    found = ledger.end(ask.plane)
+    return Reply(
+        {
+            "position": found.position,
+            "digest": found.digest,
+            "issued_at": moment(found.issued_at),
+        }
+    )
+
+
+def line(one: CertificateLine) -> dict[str, Any]:
+    """A certificate in a list."""
+    return {
+        "digest": one.digest,
+        "position": one.number,
+        "slot": f"{one.host}_{one.address.upper()}",
+        "generation": one.generation,
+        "drive": one.drive,
+        "server": one.server,
+        "owner": one.owner,
+        "issued_at": moment(one.created_at),
+    }
+
+
+def _line(stored: StoredCertificate) -> dict[str, Any]:
+    slot = stored.slot
+    return line(
+        CertificateLine(
+            number=stored.number,
+            digest=stored.digest,
+            host=slot.host,
+            address=slot.address,
+            generation=stored.generation,
+            drive=stored.drive,
+            server=stored.server,
+            owner=stored.owner,
+            created_at=stored.created_at,
+        )
+    )
+
+
+def _digest(ask: Ask) -> str:
+    digest = ask.names["digest"]
+    if not _DIGEST.fullmatch(digest):
+        raise UnknownError("certificate: expected its whole digest, 64 hexadecimal digits")
+    return digest
+
+
+def _told(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """What ends a stream early is in the log; the caller's connection breaks."""
+    try:
+        yield from lines
+    except Exception:
+        LOG.exception("an export was cut off")
+        raise
+
+
+_ONE: Final = "/v1/certificates/{digest}"
+_READ: Final[dict[str, Any]] = {"default": policies.READER}
+_TIME: Final[Schema] = {"type": "string", "maxLength": 40, "format": "date-time"}
+
+OPERATIONS: Final = (
+    Operation(
+        "GET",
+        "/v1/certificates",
+        "List certificates in the chain's order",
+        find,
+        "certificates:list",
+        query={
+            "slot": {**schemas.NAME, "description": "Issued for this slot."},
+            "server": {**schemas.UUID, "description": "Whose drives were erased after it."},
+            "drive": {**schemas.DIGEST, "description": "Digest of the drive's identity."},
+            "limit": schemas.LIMIT,
+            "marker": {"type": "integer", "minimum": 0, "maximum": 2**62},
+        },
+        response=schemas.page("certificates", schemas.CERTIFICATE_LINE),
+        **_READ,
+    ),
+    Operation(
+        "GET",
+        _ONE,
+        "Show a certificate, checked",
+        show,
+        "certificates:get",
+        response=schemas.CERTIFICATE,
+        **_READ,
+    ),
+    Operation(
+        "GET",
+        f"{_ONE}/signed",
+        "Get a certificate's signed text",
+        signed,
+        "certificates:get",
+        media_type="application/jose",
+        **_READ,
+    ),
+    Operation(
+        "GET",
+        f"{_ONE}/testimony",
+        "Get the signed order and report that a certificate rests on",
+        testimony,
+        "certificates:get",
+        response=schemas.TESTIMONY,
+        **_READ,
+    ),
+    Operation(
+        "GET",
+        "/v1/exports/certificates",
+        "Stream certificates of a time, a line each, as a ledger's file",
+        export,
+        "certificates:export",
+        query={
+            "since": {**_TIME, "description": "Issued then or later."},
+            "until": {**_TIME, "description": "Issued before."},
+        },
+        media_type=documents.LINES,
+        **_READ,
+    ),
+    Operation(
+        "GET",
+        "/v1/exports/slots",
+        "Stream slots, a line each",
+        export_slots,
+        "slots:export",
+        query=slots.FILTERS,
+        media_type=documents.LINES,
+        **_READ,
+    ),
+    Operation(
+        "GET",
+        "/v1/ledger",
+        "Show where the chain of certificates ends",
+        end,
+        "ledger:get",
+        response=schemas.LEDGER,
+        **_READ,
+    ),
+)

@@ -1,0 +1,79 @@
+"""Hosts: whose word is believed, and what they said last."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity
+from quarantine.api import policies, schemas
+from quarantine.api.operation import Ask, Operation, Reply, moment
+from quarantine.operations import hosts
+
+
+def find(ask: Ask) -> Reply:
+    """A page."""
+    found = hosts.page(ask.plane, limit=ask.limit, after=ask.query.get("marker", ""))
+    said: dict[str, Any] = {
+        "hosts": [
+            {
+                "name": one.name,
+                "key": one.thumbprint,
+                "incarnation": one.incarnation,
+                "registered_at": moment(one.registered_at),
+                "heard_at": moment(one.heard_at),
+            }
+            for one in found
+        ]
+    }
+    if len(found) == ask.limit:
+        said["hosts_links"] = [{"rel": "next", "href": ask.link({"marker": found[-1].name})}]
+    return Reply(said)
+
+
+def show(ask: Ask) -> Reply:
+    """One, with the drives that it sees."""
+    one = hosts.show(ask.plane, ask.names["host"])
+    return Reply(
+        {
+            "name": one.host,
+            "key": one.key,
+            "incarnation": one.incarnation,
+            "registered_at": moment(one.registered_at),
+            "heard_at": moment(one.heard_at),
+            "version": one.version,
+            "drives": [
+                {"address": seen.address, "driver": seen.driver, "drive": drive(seen.identity)}
+                for seen in one.drives
+            ],
+            "orders": list(one.cases),
+        }
+    )
+
+
+def drive(identity: ControllerIdentity | None) -> dict[str, Any] | None:
+    """A drive by what its controller calls itself."""
+    return None if identity is None else {**codec.plain(identity), "digest": identity.digest}
+
+
+OPERATIONS: Final = (
+    Operation(
+        "GET",
+        "/v1/hosts",
+        "List registered hosts",
+        find,
+        "hosts:list",
+        policies.READER,
+        query={"limit": schemas.LIMIT, "marker": schemas.MARKER},
+        response=schemas.page("hosts", schemas.HOST_LINE),
+    ),
+    Operation(
+        "GET",
+        "/v1/hosts/{host}",
+        "Show a host and the drives that it sees",
+        show,
+        "hosts:get",
+        policies.READER,
+        response=schemas.HOST,
+    ),
+)

@@ -1,0 +1,101 @@
+"""Servers, for those whose they are: the state of their drives, and digests of certificates.
+
+All that a project's reader can ask for. What is another project's is not there for him.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from quarantine.api import policies, schemas
+from quarantine.api.faults import Fault
+from quarantine.api.operation import Ask, Operation, Reply, moment
+from quarantine.errors import UnknownError
+from quarantine.operations import servers
+
+LIST_ALL: Final = "servers:list_all"
+
+
+def find(ask: Ask) -> Reply:
+    """A page: of the caller's project, or for operators of any."""
+    project = ask.query.get("project")
+    if not ask.may(LIST_ALL, {}):
+        own = _project(ask)
+        if project not in (None, own):
+            raise Fault(403, "forbidden", "expected the caller's own project, or none")
+        project = own
+    found = servers.page(
+        ask.plane, limit=ask.limit, after=ask.query.get("marker", ""), project=project
+    )
+    said: dict[str, Any] = {
+        "servers": [
+            {"id": one.uuid, "project": one.project, "seen_at": moment(one.seen_at)}
+            for one in found
+        ]
+    }
+    if len(found) == ask.limit:
+        said["servers_links"] = [{"rel": "next", "href": ask.link({"marker": found[-1].uuid})}]
+    return Reply(said)
+
+
+def show(ask: Ask) -> Reply:
+    """One."""
+    found = servers.show(ask.plane, ask.names["server"])
+    return Reply(
+        {
+            "id": found.server,
+            "drives": [
+                {"state": one.state, "certificate": one.certificate} for one in found.drives
+            ],
+            "certificates": list(found.certificates),
+        }
+    )
+
+
+def _project(ask: Ask) -> str:
+    """The caller's. One who has none must not be taken for the owner of what nobody owns."""
+    project = ask.context.project_id if ask.context is not None else None
+    return project or ""
+
+
+def _own(ask: Ask) -> Mapping[str, Any]:
+    """The target of a list: the caller's project."""
+    return {"project_id": _project(ask) or "(none)"}
+
+
+def _owner(ask: Ask) -> Mapping[str, Any]:
+    """The target of one server: whose it is."""
+    try:
+        return {"project_id": servers.owner(ask.plane, ask.names["server"]).project or "(none)"}
+    except UnknownError:
+        return {"project_id": "(none)"}
+
+
+OPERATIONS: Final = (
+    Operation(
+        "GET",
+        "/v1/servers",
+        "List servers that were seen with a drive",
+        find,
+        "servers:list",
+        policies.SERVER_READER,
+        query={
+            "project": {**schemas.NAME, "description": "Operators may name any."},
+            "limit": schemas.LIMIT,
+            "marker": schemas.MARKER,
+        },
+        response=schemas.page("servers", schemas.SERVER_LINE),
+        target=_own,
+    ),
+    Operation(
+        "GET",
+        "/v1/servers/{server}",
+        "Show the state of a server's drives, and digests of certificates",
+        show,
+        "servers:get",
+        policies.SERVER_READER,
+        response=schemas.SERVER,
+        target=_owner,
+    ),
+)

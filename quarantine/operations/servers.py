@@ -1,0 +1,64 @@
+"""What a server's owner may know: the state of its drives, and digests of their certificates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quarantine.errors import UnknownError
+from quarantine.operations.plane import Plane
+from quarantine.record.facts import ServerOwner as ServerOwner
+from quarantine.record.pages import SlotQuery
+
+MOST = 1000
+"""Drives, and certificates, in one answer. A server has a handful of them."""
+
+
+@dataclass(frozen=True)
+class ServersDrive:
+    """A drive that a server has, or had last. Not which one, and not where."""
+
+    state: str
+    certificate: str | None
+    """Digest of the one under which the server got it; None from its release to the next one."""
+
+
+@dataclass(frozen=True)
+class ServerDrives:
+    """A server and its drives."""
+
+    server: str
+    drives: tuple[ServersDrive, ...]
+    certificates: tuple[str, ...]
+    """Digests of those that say how its drives were erased after it, in the chain's order."""
+
+
+def page(
+    plane: Plane, *, limit: int, after: str = "", project: str | None = None
+) -> tuple[ServerOwner, ...]:
+    """Servers that were seen with a drive; a project's, or all. Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        return tuple(parts.store.server_page(project=project, limit=limit, after=after))
+
+
+def owner(plane: Plane, server: str) -> ServerOwner:
+    """Whose a server is.
+
+    Raises ``UnknownError`` for one that was not seen with a drive since this is kept.
+    """
+    with plane.parts() as parts:
+        found = parts.store.server(server)
+    if found is None:
+        raise UnknownError(f"server {server[:36]}: expected one that was seen with a drive")
+    return found
+
+
+def show(plane: Plane, server: str) -> ServerDrives:
+    """A server's drives; none for one that nobody knows. Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        slots = parts.store.slot_page(SlotQuery(server=server), limit=MOST)
+        certificates = parts.store.certificate_page(server=server, limit=MOST)
+    return ServerDrives(
+        server,
+        tuple(ServersDrive(one.state, one.certificate) for one in slots),
+        tuple(one.digest for one in certificates),
+    )

@@ -1,0 +1,301 @@
+"""Hosts, certificates, their chain and their export, refusals, and approved documents."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from eraser.protocol import codec
+from eraser.protocol.order import ORDER_TYPE
+from eraser.protocol.policy import Policy
+from eraser.protocol.report import REPORT_TYPE
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine.evidence import certificate
+from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
+from quarantine.evidence.sections import HistoryLine
+from quarantine.operations import certificates, ledger
+from quarantine.operations.ledger import LedgerQuestion
+from quarantine.operations.plane import Plane
+from quarantine.record import engine as door
+from quarantine.record import models, pages
+from quarantine.record.store import Store
+from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, SERVER, SLOTS, Client, Site, code
+from tests.unit.quarantine.test_certificate import ISSUER
+from tests.unit.quarantine.testimony import ORDER, REPORT
+
+HOST = PrivateKey.generate()
+FIRST = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+COUNT = 7
+
+
+def issue(site: Site) -> list[SignedCertificate]:
+    """A chain of seven, an hour apart, the first one of the server's drive; with testimony."""
+    key = PrivateKey.from_pem((site.path / "controller.pem").read_bytes(), "key")
+    order = key.sign(codec.canonical(ORDER), ORDER_TYPE)
+    report = HOST.sign(codec.canonical(REPORT), REPORT_TYPE)
+    made: list[SignedCertificate] = []
+    with site.store() as store, door.writing(store._engine) as db:
+        for number in range(1, COUNT + 1):
+            evidence = CertificateEvidence(
+                order=ORDER,
+                order_token=order,
+                report=REPORT,
+                report_token=report,
+                host_key=HOST.public.thumbprint,
+                provider="11111111-1111-4111-8111-111111111111",
+                last_user=SERVER,
+                history=(HistoryLine("2026-11-20T10:59:00Z", "release_seen", "released", "gone"),),
+                withheld=(),
+            )
+            link = Link(made[-1].digest, number - 1) if made else Link()
+            body = certificate.build(evidence, ISSUER, link, "2026-11-20T12:00:00Z")
+            signed = certificate.sign(body, key)
+            made.append(signed)
+            slot = SLOTS[0] if number < 6 else SLOTS[1]
+            db.execute(
+                sa.insert(models.certificates).values(
+                    number=number,
+                    digest=signed.digest,
+                    previous=link.digest,
+                    slot_id=sa.select(models.slots.c.id)
+                    .where(models.slots.c.host == slot.host)
+                    .where(models.slots.c.address == slot.address)
+                    .scalar_subquery(),
+                    host=slot.host,
+                    address=slot.address,
+                    generation=number,
+                    drive=codec.digest(number % 2),
+                    order_id=str(number),
+                    server=SERVER if number == 1 else None,
+                    owner=SERVER if number == 2 else None,
+                    token=signed.token,
+                    created_at=FIRST + timedelta(hours=number - 1),
+                )
+            )
+            db.execute(
+                sa.insert(models.testimonies).values(
+                    certificate=signed.digest,
+                    order_token=order,
+                    report_token=report,
+                    host_key=json.dumps(HOST.public.jwk()),
+                )
+            )
+    return made
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Client, list[SignedCertificate]]:
+    site = Site(tmp_path_factory.mktemp("chain"))
+    return site, site.client().as_user(READER), issue(site)
+
+
+def test_certificates_in_pages(chain: Any) -> None:
+    _site, client, made = chain
+    found: list[str] = []
+    path = "/v1/certificates?limit=3"
+    while path:
+        page = client.get(path).json
+        found += [one["digest"] for one in page["certificates"]]
+        path = page["certificates_links"][0]["href"] if "certificates_links" in page else ""
+    assert found == [one.digest for one in made]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (f"slot={NAMES[1]}", [6, 7]),
+        (f"server={SERVER}", [1, 2]),
+        (f"drive={codec.digest(0)}&limit=2", [2, 4]),
+        (f"drive={codec.digest(0)}&limit=2&marker=4", [6]),
+        (f"slot={NAMES[2]}", []),
+    ],
+)
+def test_certificates_by(chain: Any, query: str, expected: list[int]) -> None:
+    page = chain[1].get(f"/v1/certificates?{query}").json["certificates"]
+    assert [one["position"] for one in page] == expected
+
+
+def test_a_certificate_its_text_and_its_testimony(chain: Any) -> None:
+    _site, client, made = chain
+    path = f"/v1/certificates/{made[1].digest}"
+    one = client.get(path).json
+    assert (one["position"], one["slot"]) == (2, NAMES[0])
+    assert one["certificate"]["previous"] == made[0].digest
+    assert one["testimony"] == "agrees"
+    text = client.get(f"{path}/signed")
+    assert text.headers["Content-Type"] == "application/jose"
+    assert text.text == made[1].token
+    testimony = client.get(f"{path}/testimony").json
+    assert testimony["host_key"] == HOST.public.jwk()
+    assert client.get("/v1/ledger").json["digest"] == made[-1].digest
+
+
+@pytest.mark.parametrize("end", ["", "/signed", "/testimony"])
+@pytest.mark.parametrize("digest", ["0" * 64, "0" * 6, "%25", "..", "A" * 64, "0" * 65])
+def test_a_certificate_that_is_not_there(chain: Any, digest: str, end: str) -> None:
+    """No beginning of a digest is looked for: that would read every certificate."""
+    found = chain[1].get(f"/v1/certificates/{digest}{end}")
+    assert (found.status_code, code(found)) == (404, "unknown")
+
+
+def test_a_certificate_that_does_not_hold(site: Site) -> None:
+    (one, *_rest) = issue(site)
+    with site.store() as store, door.writing(store._engine) as db:
+        token = one.token[:-8] + "AAAAAAAA"
+        db.execute(
+            sa.update(models.certificates)
+            .where(models.certificates.c.number == 1)
+            .values(token=token)
+        )
+    found = site.client().as_user(READER).get(f"/v1/certificates/{one.digest}")
+    assert (found.status_code, code(found)) == (409, "does-not-hold")
+    assert str(site.path) not in found.text
+
+
+def test_an_export_is_a_ledger(chain: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """Some at a time, all of them, and 'ledger verify' reads it."""
+    site, client, made = chain
+    monkeypatch.setattr(pages, "CHUNK", 2)
+    found = client.get("/v1/exports/certificates")
+    assert found.headers["Content-Type"] == "application/x-ndjson"
+    assert found.headers["X-Total-Count"] == str(COUNT)
+    file = tmp_path / "chain.jsonl"
+    file.write_bytes(found.content)
+    plane = Plane([site.file])
+    question = LedgerQuestion(end=made[-1].digest)
+    verified, record = (ledger.verify(plane, files, question) for files in ([file], []))
+    assert (verified.count, verified.last) == (record.count, record.last) == (COUNT, question.end)
+    assert len(verified.findings) == len(record.findings)  # one order is in all of them
+    written = tmp_path / "by-command.jsonl"
+    ledger.export(plane, written)
+    assert written.read_bytes() == found.content
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("since=2026-11-20T14:00:00Z", 5),
+        ("until=2026-11-20T14:00:00Z", 2),
+        ("since=2026-11-20T13:30:00%2B00:00&until=2026-11-20T15:30:00Z", 2),
+        ("since=2030-01-01T00:00:00Z", 0),
+    ],
+)
+def test_an_export_of_a_time(chain: Any, query: str, expected: int) -> None:
+    found = chain[1].get(f"/v1/exports/certificates?{query}")
+    assert found.headers["X-Total-Count"] == str(expected)
+    assert len(found.content.splitlines()) == expected
+
+
+@pytest.mark.parametrize("since", ["yesterday", "2026-11-20", "2026-11-20T12:00:00", "9" * 41])
+def test_times_that_are_none(chain: Any, since: str) -> None:
+    found = chain[1].get(f"/v1/exports/certificates?since={since}")
+    assert (found.status_code, code(found)) == (400, "schema")
+
+
+def test_an_export_holds_some_in_memory(chain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read before somebody takes it, and no more than that."""
+    site, _client, _made = chain
+    monkeypatch.setattr(pages, "CHUNK", 2)
+    read: list[int] = []
+    real = Store.each_certificate
+
+    def counted(store: Store, *words: Any) -> Any:
+        for row in real(store, *words):
+            read.append(row.number)
+            yield row
+
+    monkeypatch.setattr(Store, "each_certificate", counted)
+    found = certificates.lines(Plane([site.file]))
+    assert read == []
+    next(found.lines)
+    assert read == [1]
+
+
+def test_an_export_that_breaks_off_is_no_whole_answer(
+    chain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(store: Store, *words: Any) -> Any:
+        raise RuntimeError("gone")
+        yield
+
+    monkeypatch.setattr(Store, "each_certificate", broken)
+    with pytest.raises(RuntimeError, match="gone"):
+        chain[1].get("/v1/exports/certificates")
+
+
+def test_slots_as_lines(chain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "CHUNK", 2)
+    found = chain[1].get("/v1/exports/slots?host=cmp2")
+    assert [json.loads(line)["id"] for line in found.content.splitlines()] == NAMES[3:]
+
+
+def test_hosts(site: Site, admin: Client) -> None:
+    with site.store() as store:
+        for name in ("cmp3", "cmp1", "cmp2"):
+            store.register_host(name, PrivateKey.generate().public, "incarnation-00001")
+    page = admin.get("/v1/hosts?limit=2").json
+    assert [one["name"] for one in page["hosts"]] == ["cmp1", "cmp2"]
+    rest = admin.get(page["hosts_links"][0]["href"]).json
+    assert [one["name"] for one in rest["hosts"]] == ["cmp3"]
+    assert admin.get("/v1/hosts/cmp1").json["heard_at"] is None
+    for name in ("cmp9", "..", "<b>", "cmp1%00", "%ff"):
+        assert code(admin.get(f"/v1/hosts/{name}")) == "unknown"
+
+
+def test_refusals(site: Site, admin: Client) -> None:
+    """What strangers sent stays text."""
+    with site.store() as store:
+        for number in range(3):
+            store.record_refusal("report", "cmp1", f"bad {number}", "d", "<script>\x1b[2J\0\ud800")
+        store.record_refusal("report", "cmp2", "bad", "d", "x")
+    page = admin.get("/v1/refusals?host=cmp1&limit=2").json
+    assert [one["reason"] for one in page["refusals"]] == ["bad 0", "bad 1"]
+    rest = admin.get(page["refusals_links"][0]["href"]).json
+    assert [one["reason"] for one in rest["refusals"]] == ["bad 2"]
+    assert len(admin.get("/v1/refusals").json["refusals"]) == 4
+
+
+def approve(client: Client, content: Any, name: str = "purge", **headers: str) -> Any:
+    return client.ask("PUT", f"/v1/policies/{name}", content, **headers)
+
+
+def test_a_policy_is_approved_version_by_version(admin: Client) -> None:
+    content = codec.plain(Policy())
+    name = content["name"]
+    path = f"/v1/policies/{name}"
+    assert admin.get(path).status_code == 404
+    assert code(approve(admin, content, name)) == "version-required"
+    first = approve(admin, content, name, If_None_Match="*")
+    assert (first.json["version"], first.json["approved_by"]) == (1, "ada")
+    assert first.headers["ETag"] == '"1"'
+    assert code(approve(admin, content, name, If_None_Match="*")) == "stale"
+    changed = {**content, "allow_clear": not content["allow_clear"]}
+    for tag in ('"2"', '"0"', '"x"', '"-1"', '"' + "9" * 40 + '"', 'W/"1"'):
+        assert code(approve(admin, changed, name, If_Match=tag)) == "stale"
+    assert approve(admin, changed, name, If_Match='"1"').json["version"] == 2
+    assert admin.get(path).json["content"] == changed
+    (one,) = admin.get("/v1/policies").json["policies"]
+    assert one["version"] == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"unknown": 1}, {"name": "another"}, {"name": 1}, {"allow_clear": "yes"}, {"name": ""}],
+)
+def test_policies_that_are_refused(admin: Client, change: dict[str, Any]) -> None:
+    content = {**codec.plain(Policy()), **change}
+    found = approve(admin, content, "purge", If_None_Match="*")
+    assert found.status_code == 400
+    assert admin.get("/v1/policies").json["policies"] == []
+
+
+def test_a_reader_approves_nothing(site: Site) -> None:
+    client = site.client().as_user(READER)
+    content = codec.plain(Policy())
+    assert approve(client, content, content["name"], If_None_Match="*").status_code == 403
+    assert client.as_user(ADMIN).get("/v1/profiles").json["profiles"] == []

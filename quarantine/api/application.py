@@ -22,6 +22,7 @@ from quarantine.operations.plane import ServingPlane
 
 LOG = logging.getLogger(__name__)
 
+ANSWERED: Final = "nvme_quarantine.answered"
 REQUEST_ID: Final = "openstack.request_id"
 GLOBAL_REQUEST_ID: Final = "openstack.global_request_id"
 _ID: Final = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
@@ -65,12 +66,12 @@ class Envelope:
         environ.pop(GLOBAL_REQUEST_ID, None)
         if _ID.fullmatch(given):
             environ[GLOBAL_REQUEST_ID] = given
-        answered = _Answered()
+        environ[ANSWERED] = answered = _Answered()
 
         def started(status: str, headers: list[tuple[str, str]], info: Any = None) -> Any:
             answered.status = int(status.split(" ", 1)[0])
-            said = {name.lower(): value for name, value in headers}
-            if answered.status >= 400 and "json" not in said.get("content-type", ""):
+            said = {name.lower() for name, _value in headers}
+            if answered.status >= 400 and not answered.ours:
                 answered.foreign = True  # of a library in between: said again in our words
                 answered.headers = {
                     name: value
@@ -107,6 +108,8 @@ class _Answered:
 
     def __init__(self) -> None:
         self.status = 0
+        self.ours = False
+        """One of our own parts has the word."""
         self.foreign = False
         self.headers: dict[str, str] = {}
 
@@ -125,6 +128,7 @@ class _Answered:
 
 def answer(environ: Environ, start: StartResponse, fault: Fault) -> Iterable[bytes]:
     """A fault as a whole response."""
+    _mark(environ)
     said = faults.body(fault.status, fault.code, fault.detail, environ.get(REQUEST_ID, ""))
     raw = documents.dump(said)
     headers = [("Content-Type", documents.MEDIA_TYPE), ("Content-Length", str(len(raw)))]
@@ -143,8 +147,19 @@ def _router(plane: ServingPlane, authority: Authority) -> Application:
         by_path[operation.path][operation.method] = operation
     for path, operations in by_path.items():
         app.add_route(path, _Resource(plane, authority, operations))
-    found: Application = app
-    return found
+
+    def routed(environ: Environ, start: StartResponse) -> Iterable[bytes]:
+        _mark(environ)
+        found: Iterable[bytes] = app(environ, start)
+        return found
+
+    return routed
+
+
+def _mark(environ: Environ) -> None:
+    answered = environ.get(ANSWERED)
+    if answered is not None:
+        answered.ours = True
 
 
 class _Resource:

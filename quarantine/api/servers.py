@@ -5,6 +5,7 @@ All that a project's reader can ask for. What is another project's is not there 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -41,7 +42,10 @@ def find(ask: Ask) -> Reply:
 
 def show(ask: Ask) -> Reply:
     """One."""
-    found = servers.show(ask.plane, ask.names["server"])
+    server = ask.names["server"]
+    if not re.fullmatch(schemas.UUID["pattern"], server):
+        raise UnknownError("server: expected a uuid of Nova's")
+    found = servers.show(ask.plane, server)
     return Reply(
         {
             "id": found.server,

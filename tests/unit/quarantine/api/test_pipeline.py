@@ -102,6 +102,21 @@ def test_request_ids(given: str, kept: bool) -> None:
     assert seen == [given if kept else None]
 
 
+@pytest.mark.parametrize("kind", ["application/json", "text/html"])
+def test_errors_of_libraries_are_said_in_our_words(kind: str) -> None:
+    """Keystone's middleware has a format of its own, and names addresses."""
+    from quarantine.api.application import Envelope
+
+    def library(_environ, start):  # type: ignore[no-untyped-def]
+        start("401 Unauthorized", [("Content-Type", kind), ("WWW-Authenticate", "Keystone")])
+        return [b'{"error": {"message": "see http://10.0.0.1"}}']
+
+    found = Client(Envelope(library)).get("/v1/slots")
+    assert (found.status_code, code(found)) == (401, "unauthorized")
+    assert found.headers["WWW-Authenticate"] == "Keystone"
+    assert "10.0.0.1" not in found.text
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -295,7 +310,7 @@ def test_the_policy_of_a_file_counts(tmp_path: Path) -> None:
 def test_the_module_for_servers_needs_no_eventlet_and_no_paste(site: Site) -> None:
     program = (
         "import sys\nimport quarantine.wsgi.api as api\nassert callable(api.application)\n"
-        "print([m for m in ('eventlet', 'paste', 'greenlet') if m in sys.modules])"
+        "print([m for m in ('eventlet', 'paste.deploy', 'greenlet') if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -415,9 +415,7 @@ def _decide(
         except QuarantineError as error:
             unacted = str(error)
         after = assembly.store.slot(record.slot) or record
-        return SlotDecision(
-            _views(assembly, [after], closely=True)[0], unacted, version(after)
-        )
+        return SlotDecision(_views(assembly, [after], closely=True)[0], unacted, version(after))
 
 
 def _decided(

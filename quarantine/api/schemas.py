@@ -192,6 +192,7 @@ CASE: Final = record(
         "step": maybe(TEXT),
         "fraction": {"type": "number"},
         "waits_for": {**TEXT, "description": "And whether its host is silent."},
+        "unsold": {**TEXT, "description": "Why it cannot be sold now, and what returns it."},
         "ticket": TEXT,
         "ticket_at": maybe(MOMENT),
         "read_at": {**maybe(MOMENT), "description": "When Placement was last looked at."},

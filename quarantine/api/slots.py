@@ -97,6 +97,7 @@ def case(ask: Ask) -> Reply:
             "step": view.step.value if view.step else None,
             "fraction": view.fraction,
             "waits_for": view.detail,
+            "unsold": view.unsold,
             "ticket": view.ticket,
             "ticket_at": moment(view.ticket_at),
             "read_at": moment(view.read_at),

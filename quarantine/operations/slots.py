@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -150,7 +150,7 @@ def versioned(plane: Plane, slot: Slot) -> VersionedSlot:
     """One slot for somebody who may decide about it later. Raises ``UnknownError``."""
     with plane.parts() as parts:
         record = known(parts.store, slot)
-        return VersionedSlot(_views(parts, [record])[0], version(record))
+        return VersionedSlot(view(record), version(record))
 
 
 def name(slot: Slot) -> str:
@@ -360,12 +360,11 @@ def _ticket(record: SlotRecord) -> str:
     return f"sent at {record.ticket_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}, no receipt yet"
 
 
-def _views(
-    parts: Parts, records: Collection[SlotRecord], *, closely: bool = False
-) -> list[SlotView]:
+def _views(parts: Parts, records: Sequence[SlotRecord], *, closely: bool = False) -> list[SlotView]:
     """``closely`` reads what the host's hello says, and what cases of the model take: for one."""
+    one = [records[0].slot.host] if len(records) == 1 else None
     heard, after, now = (
-        parts.store.last_heard(),
+        parts.store.last_heard(one),
         parts.conf.detection.silent_after,
         parts.doors.now(),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -99,9 +99,11 @@ class HostRepository(Repository):
         with self._reading() as db:
             return list(db.execute(sa.select(_HOSTS.c.name)).scalars())
 
-    def last_heard(self) -> dict[str, datetime]:
-        """When each host was heard last, or registered where it never was."""
+    def last_heard(self, names: Collection[str] | None = None) -> dict[str, datetime]:
+        """When each host, or each of some, was heard last, or registered where it never was."""
         query = sa.select(_HOSTS.c.name, _HOSTS.c.heard_at, _HOSTS.c.registered_at)
+        if names is not None:
+            query = query.where(_HOSTS.c.name.in_(names))
         with self._reading() as db:
             return {row.name: row.heard_at or row.registered_at for row in db.execute(query)}
 

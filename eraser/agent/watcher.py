@@ -25,7 +25,7 @@ from eraser.clock import MACHINE, Clock
 from eraser.defences import setup
 from eraser.defences.facts import WATCHER_LOCK
 from eraser.errors import BadInputError, BusyError, EraserError
-from eraser.host import daemons, slotwatch
+from eraser.host import slotwatch
 from eraser.host.slotwatch import KnownSlot, Memory, SlotAction
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import revoke
@@ -110,7 +110,7 @@ class Watcher:
 
     def look(self) -> None:
         """One look at every slot. What could not be done about one is tried again next time."""
-        boot = daemons.boot_id(self._host)
+        boot = self._host.boot_id()
         same_boot = boot == self._memory.boot
         before = {known.address: known for known in self._memory.slots}
         after: dict[str, KnownSlot] = {}

@@ -103,7 +103,7 @@ def look_at_libvirt(host: Host, run_dir: Path, setup: Setup | None) -> LibvirtSe
 
 def _daemon(host: Host, process: Process, run_dir: Path, setup: Setup | None) -> DaemonSeen:
     root = processes.view(host, process)
-    boot = daemons.boot_id(host)
+    boot = host.boot_id()
     return DaemonSeen(
         pid=process.pid,
         name=process.name,

@@ -78,7 +78,7 @@ def tell(host: Host) -> tuple[HookReload, ...]:
     Waits for daemons that have only just started. Raises ``OSError``.
     """
     told = []
-    boot = daemons.boot_id(host)
+    boot = host.boot_id()
     for process in processes.libvirt_daemons(host, tuple(processes.processes(host))):
         try:
             file = os.lstat(host.path(f"{processes.view(host, process)}{HOOK}"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from eraser.controller.lock import SlotLock
 from eraser.gate.admit import LOOK_SECONDS
 from eraser.gate.look import look
-from eraser.host import daemons, domains, slotwatch
+from eraser.host import domains, slotwatch
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import rest
 from eraser.ownership import store as books
@@ -78,6 +78,6 @@ def _watched(state_dir: Path, host: Host, address: str) -> bool:
     known = {each.address: each.directory for each in memory.slots}
     return (
         now.driver == "nvme"
-        and memory.boot == daemons.boot_id(host)
+        and memory.boot == host.boot_id()
         and known.get(address) == now.directory
     )

@@ -89,11 +89,6 @@ def started_at(host: Host, process: Process) -> float:
     raise OSError("expected a line btime in /proc/stat, found none")
 
 
-def boot_id(host: Host) -> str:
-    """Which boot this is. Raises ``OSError``."""
-    return host.text("/proc/sys/kernel/random/boot_id").strip()
-
-
 def tell_to_look(process: Process) -> None:
     """SIGHUP: libvirt reads its configuration and looks for hooks; guests do not notice."""
     os.kill(process.pid, signal.SIGHUP)

@@ -127,6 +127,10 @@ class Host:
         except FileNotFoundError:
             return None
 
+    def boot_id(self) -> str:
+        """Which boot this is. Raises ``OSError``."""
+        return self.text("/proc/sys/kernel/random/boot_id").strip()
+
     def wait_for(self, what: str, timeout: float, ready: Callable[[], bool]) -> None:
         """Polls until ``ready``. Raises :class:`DriveError` after ``timeout`` seconds."""
         deadline = self.clock.monotonic() + timeout
@@ -181,7 +185,7 @@ class PciFunction:
     def place(self) -> str:
         """``BOOT/NUMBER`` (:attr:`number`). Empty where that cannot be read."""
         try:
-            boot, number = self.host.text("/proc/sys/kernel/random/boot_id").strip(), self.number
+            boot, number = self.host.boot_id(), self.number
         except OSError:
             return ""
         return f"{boot}/{number}" if number else ""

@@ -26,8 +26,7 @@ class SteadyTime:
     @classmethod
     def now(cls, host: Host) -> SteadyTime:
         """CLOCK_BOOTTIME, which nobody can set."""
-        boot = host.text("/proc/sys/kernel/random/boot_id").strip()
-        return cls(boot, host.clock.boottime())
+        return cls(host.boot_id(), host.clock.boottime())
 
     def same_boot(self, other: SteadyTime | None) -> bool:
         """Both were in one boot; False where the other is not known."""

@@ -103,10 +103,9 @@ def verify(desk: CaseSession) -> None:
                 f"expected to read every namespace, found no block device of {sorted(unread)}; "
                 "see the kernel's log"
             )
-        began = desk.clock.monotonic()
-        result = _read(desk, plan, began)
+        result = _read(desk, plan)
         if not plan.reread:
-            visit.after(desk, plan, began)
+            visit.after(desk, plan)
         evidence = _evidence(desk, result, lost_fingerprints(desk, plan))
         methods = _worst_last(state.methods)
         word, reasons = judging.judge(methods, evidence)
@@ -141,11 +140,11 @@ def _worst_last(methods: tuple[MethodRecord, ...]) -> tuple[MethodRecord, ...]:
     return tuple(sorted(methods, key=lambda method: _RANK[method.verdict]))
 
 
-def _read(desk: CaseSession, plan: VerifyPlan, began: float) -> VerificationResult:
+def _read(desk: CaseSession, plan: VerifyPlan) -> VerificationResult:
     verifier = Verifier(plan, desk.disk, desk.clock)
     _restore(desk, verifier)
     result = verifier.run(
-        _checkpoints(desk, verifier), desk.out_of_time, lambda: _reset_again(desk, plan, began)
+        _checkpoints(desk, verifier), desk.out_of_time, lambda: _reset_again(desk, plan)
     )
     if result is None:
         desk.check_time()
@@ -153,7 +152,7 @@ def _read(desk: CaseSession, plan: VerifyPlan, began: float) -> VerificationResu
     return result
 
 
-def _reset_again(desk: CaseSession, plan: VerifyPlan, began: float) -> None:
+def _reset_again(desk: CaseSession, plan: VerifyPlan) -> None:
     """The second reset, with half of the proof behind us: docs/decisions/reading.md says why, and
     why it is the one that the next tenant's drive gets."""
     first, paths = desk.state.reset, desk.hold.paths
@@ -167,7 +166,7 @@ def _reset_again(desk: CaseSession, plan: VerifyPlan, began: float) -> None:
         if problem and first is not None and not first.problem:
             desk.note(dataclasses.replace(first, problem=problem))
         make_readable(desk)
-    visit.after(desk, plan, began)
+    visit.after(desk, plan)
 
 
 def _restore(desk: CaseSession, verifier: Verifier) -> None:

@@ -132,10 +132,9 @@ def _repeat(
             return
 
 
-def after(desk: CaseSession, plan: VerifyPlan, since: float) -> None:
+def after(desk: CaseSession, plan: VerifyPlan) -> None:
     """What reads alone, after the last method; the function was reset just before, where the drive
-    is read twice. ``since`` is when the proof began, on the monotonic clock. Raises
-    ``OutOfTimeError``."""
+    is read twice. Raises ``OutOfTimeError``."""
     state = desk.state
     if not desk.policy.verification.visit or state.visited(len(state.steps), wrote=False):
         return
@@ -146,22 +145,24 @@ def after(desk: CaseSession, plan: VerifyPlan, since: float) -> None:
     if state.reset is None or not state.reset.announced:
         undone.append(SHUTDOWN)
     _ask(desk)
-    _settle(desk, since)
+    idle = _settle(desk)
     pools = {namespace: plan.again(namespace) for namespace in plan.namespaces}
     acts = _visit(desk, pools, Visitor.read, undone)
     place = len(state.steps)
-    desk.note(Visited(VisitRecord(place, wrote=False, acts=_sum(acts), not_done=_once(undone))))
+    record = VisitRecord(place, wrote=False, acts=_sum(acts), not_done=_once(undone), idle=idle)
+    desk.note(Visited(record))
 
 
-def _settle(desk: CaseSession, since: float) -> None:
-    """Sends nothing for a moment, and until the drive has had the time that the policy names."""
+def _settle(desk: CaseSession) -> float:
+    """Sends nothing for as long as the policy says, and returns the seconds."""
+    wanted = max(PAUSE, desk.policy.verification.settle)
     began = desk.clock.monotonic()
-    ends = max(began + PAUSE, since + desk.policy.verification.settle)
-    if ends - began > _SLICE:
-        desk.tell(0.5, f"left alone for {ends - began:.0f} s, before the last look")
-    while (left := ends - desk.clock.monotonic()) > 0:
+    while (passed := desk.clock.monotonic() - began) < wanted:
         desk.check_time()
-        desk.clock.sleep(min(left, _SLICE))
+        if wanted > _SLICE:
+            desk.tell(passed / wanted, f"left alone for {wanted:g} s, before the last look")
+        desk.clock.sleep(min(wanted - passed, _SLICE))
+    return wanted
 
 
 def _visit(

@@ -105,6 +105,6 @@ class Asker:
 
     def close(self) -> None:
         """Ends the child, or leaves one behind that is stuck: it dies when it gets out."""
-        if self._child is not None:
-            self._child.close()
-            self._child = None
+        child, self._child = self._child, None  # whatever its end comes to, it is asked no more
+        if child is not None:
+            child.close()

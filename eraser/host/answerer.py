@@ -30,8 +30,8 @@ class Answerer:
     def ask(self, question: bytes, length: int, patience: float) -> bytes:
         """Its answer of at most ``length`` bytes; none where nothing comes within ``patience``
         seconds, or the child died: then it is to be closed."""
-        self._pipe.settimeout(patience)
         try:
+            self._pipe.settimeout(patience)
             self._pipe.send(question)
             return self._pipe.recv(length)
         except OSError:

@@ -6,6 +6,7 @@ A start of a guest loads this; so what it does not need for one is loaded where 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -93,8 +94,9 @@ class Processes:
             _listen(children, deadline)
             return [child.said if child.ended else None for child in children]
         finally:
-            for child in children:
-                child.leave(grace)
+            with contextlib.ExitStack() as left:  # each of them, also where one cannot be left
+                for child in children:
+                    left.callback(child.leave, grace)
 
     def processors(self) -> list[int]:
         """Those that this process may run on."""
@@ -113,12 +115,15 @@ class Processes:
 
 CHILDREN: Final = Processes()
 
+_REAPED: Final = 1.0
+"""Seconds for a child that has said all and is ending."""
+
 
 class _Child:
     """Does one piece of work and says what came of it."""
 
     def __init__(self, work: Callable[[], bytes]) -> None:
-        self.pipe, theirs = os.pipe()
+        self.pipe, theirs = _pipe()
         self.said, self.ended = b"", False
         try:
             self._pid = os.fork()
@@ -138,12 +143,26 @@ class _Child:
             os._exit(0)
 
     def leave(self, grace: float) -> None:
-        """Reaps it, or leaves one behind that waits in the kernel: it dies when it gets out."""
+        """Reaps it, or leaves one behind that waits in the kernel: it dies when it gets out. One
+        that has said all need not have ended."""
         os.close(self.pipe)
-        if self.ended:
-            os.waitpid(self._pid, 0)
-        else:
-            end(self._pid, grace)
+        end(self._pid, _REAPED if self.ended else grace)
+
+
+def _pipe() -> tuple[int, int]:
+    """Both ends above 2, which a child lets go of (:func:`_let_go`), also in a process that was
+    started without standard input or output. Raises ``OSError``."""
+    ends = list(os.pipe())
+    try:
+        for place, number in enumerate(ends):
+            if number < 3:
+                ends[place] = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
+                os.close(number)
+    except OSError:
+        for number in ends:
+            os.close(number)
+        raise
+    return ends[0], ends[1]
 
 
 def _listen(children: list[_Child], deadline: float) -> None:
@@ -181,7 +200,11 @@ def _let_go(kept: tuple[int, ...]) -> None:
 def end(child: int, seconds: float) -> None:
     """Kills a child, or leaves one behind that is stuck: it dies when it gets out."""
     os.kill(child, signal.SIGKILL)
-    ended = os.pidfd_open(child)
+    try:
+        ended = os.pidfd_open(child)
+    except OSError:  # no descriptor or memory for it: it is killed all the same
+        os.waitpid(child, os.WNOHANG)
+        return
     poll = select.poll()
     poll.register(ended, select.POLLIN)
     poll.poll(seconds * 1000)

@@ -91,9 +91,8 @@ class Verification:
     """Blocks of 4 KiB for each of the next tenant's first acts: ways of reading after the last
     method, and of writing too between two methods; 0 does none of them."""
     settle: float = field(default=30.0, metadata=LATE)
-    """Seconds after the last method, before which the last look does not begin where there is a
-    visit: a drive may show what it kept once it was idle for a while. A first reading that takes
-    longer costs nothing more."""
+    """Seconds without a command before the last of these acts, after the last method: a drive may
+    show what it kept once it was left alone for a while. 0, and without a visit: none."""
     unallocated: Unallocated = field(default=Unallocated.PRINT, metadata=LATE)
     """Capacity that belongs to no namespace: how much of a proof is asked for."""
     buffers: Buffers = field(default=Buffers.HOLD, metadata=LATE)

@@ -201,6 +201,8 @@ class VisitRecord:
     acts: tuple[ActRecord, ...]
     not_done: tuple[str, ...]
     """Acts that were left out or cut off, each with why."""
+    idle: float = field(default=0.0, metadata=LATE)
+    """Seconds without a command before its reads; 0 where nothing is known of more than one."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from quarantine.evidence import reading
 def done(report: EraseReport) -> Iterator[str]:
     """How the drive was used as by its next tenant (docs/decisions/visit.md), by visit."""
     for visit in report.visits:
-        acts = [f"{act.act} ({act.done:,} blocks)" for act in visit.acts if act.done]
+        acts = [f"left alone for {visit.idle:g} s"] if visit.idle else []
+        acts += [f"{act.act} ({act.done:,} blocks)" for act in visit.acts if act.done]
         if acts:
             yield f"{_when(visit, report)}: {', '.join(acts)}."
 
@@ -108,6 +109,8 @@ def _not_visited(report: EraseReport) -> Iterator[str]:
         return
     if not any(visit.wrote for visit in report.visits):
         yield "Not done: writing to the drive, as its next tenant will, between two erases."
+    if not any(visit.idle > 1 for visit in report.visits):
+        yield "Not done: leaving the drive alone for a while before the last look at it."
     left = dict.fromkeys(text for visit in report.visits for text in visit.not_done)
     never = dict.fromkeys(
         f"{act.act} (the drive refused all)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -114,18 +115,17 @@ class Waiting:
         self.told.append(detail)
 
 
-@pytest.mark.parametrize(
-    ("settle", "began", "waited"), [(30, 100, 30), (30, 90, 20), (30, 10, 1), (0, 100, 1)]
-)
-def test_a_long_first_reading_is_a_wait_already(settle: float, began: float, waited: float) -> None:
+@pytest.mark.parametrize(("settle", "waited"), [(30, 30), (2.5, 2.5), (0, 1)])
+def test_a_drive_is_left_alone_and_that_is_shown(settle: float, waited: float) -> None:
     desk: Any = Waiting(settle, 3600)
-    case_visit._settle(desk, began)
+    assert case_visit._settle(desk) == waited
     assert desk.now == pytest.approx(100 + waited)
-    assert desk.told == ([f"left alone for {waited:.0f} s, before the last look"] * (waited > 1))
+    assert len(desk.told) == (waited > 1) * math.ceil(waited)
+    assert set(desk.told) <= {f"left alone for {settle:g} s, before the last look"}
 
 
 def test_the_order_ends_a_wait() -> None:
     desk: Any = Waiting(3600, 60)
     with pytest.raises(OutOfTimeError):
-        case_visit._settle(desk, 100.0)
+        case_visit._settle(desk)
     assert desk.now == pytest.approx(160)

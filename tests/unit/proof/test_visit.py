@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from eraser.case import visit as case_visit
 from eraser.controller.lock import NamespaceHold
 from eraser.errors import InUseError
 from eraser.ownership import revoke
+from eraser.proof.plan import NamespacePlan
+from eraser.proof.verify import Verifier
 from eraser.protocol.policy import Policy, Verification
 from eraser.protocol.report import Outcome as Ending
 from eraser.protocol.report import Verdict, VisitRecord
@@ -109,10 +112,28 @@ def test_without_a_visit_it_would_be_released(tmp_path: Path, trigger: Trigger) 
 
 
 @pytest.mark.parametrize("settle", [0, 30])
-def test_what_shows_after_a_while_is_waited_for(tmp_path: Path, settle: float) -> None:
-    drive = liar(Trigger("time", "since", 20))
+@pytest.mark.parametrize("since", ["since", "idle"])
+def test_what_shows_after_a_while_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: str, settle: float
+) -> None:
+    """Also where the first reading took longer than that: a drive that is read is not idle."""
+    pieces = Verifier._pieces
+
+    def busy(
+        self: Verifier, namespace: NamespacePlan, *arguments: Any, **options: Any
+    ) -> Iterator[None]:
+        for _ in range(60 if settle else 0):
+            self._clock.sleep(1)
+            with self._open(namespace.path) as device:
+                list(device.read_blocks([0]))
+        yield from pieces(self, namespace, *arguments, **options)
+
+    monkeypatch.setattr(Verifier, "_pieces", busy)
+    drive = liar(Trigger("time", since, 20))
     found = tried(drive, tmp_path, replace(VISITED, settle=settle))
     assert found.outcome is (Outcome.HELD if settle else Outcome.LET_THROUGH)
+    if since == "idle":  # nothing was seen before
+        assert found.report.visits[-1].idle == max(settle, 1)
 
 
 @pytest.mark.parametrize("trigger", TO_READS[4:6], ids=lambda one: one.sentence)

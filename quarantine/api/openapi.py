@@ -22,6 +22,7 @@ _COMPONENTS: Final[dict[str, Schema]] = {
     "Decided": schemas.DECIDED,
     "Decision": schemas.DECISION,
     "Release": schemas.RELEASE,
+    "Capacity": schemas.CAPACITY,
     "Drive": schemas.DRIVE,
     "Host": schemas.HOST,
     "HostInList": schemas.HOST_LINE,

@@ -7,6 +7,7 @@ from typing import Final
 
 from quarantine.api import (
     approved,
+    capacity,
     certificates,
     hosts,
     policies,
@@ -20,6 +21,7 @@ from quarantine.api.operation import Operation
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *root.OPERATIONS,
     *slots.OPERATIONS,
+    *capacity.OPERATIONS,
     *hosts.OPERATIONS,
     *certificates.OPERATIONS,
     *servers.OPERATIONS,

@@ -346,3 +346,21 @@ SERVER: Final = record(
         },
     }
 )
+
+CAPACITY: Final = record(
+    {
+        "flavor": TEXT,
+        "host": {**maybe(TEXT), "description": "null: all hosts."},
+        "drives": {**COUNT, "description": "That the flavor takes."},
+        "sellable": {**COUNT, "description": "Whole flavors, when only this one is sold."},
+        "free": {**COUNT, "description": "Drives, of hosts that speak."},
+        "missing": {**COUNT, "description": "Drives for one more, where that is the fewest."},
+        "doubtful": {**COUNT, "description": "Free drives of hosts of which nothing is heard."},
+        "in_use": COUNT,
+        "coming": {**COUNT, "description": "Drives that come back by themselves."},
+        "held": {**COUNT, "description": "Drives that only people return."},
+        "retired": COUNT,
+        "next_at": {**maybe(MOMENT), "description": "When the next one can be sold."},
+        "says": {**TEXT, "description": "All of it that matters, for people."},
+    }
+)

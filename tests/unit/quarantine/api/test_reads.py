@@ -247,6 +247,20 @@ def test_hosts(site: Site, admin: Client) -> None:
         assert code(admin.get(f"/v1/hosts/{name}")) == "unknown"
 
 
+def test_capacity(site: Site, admin: Client) -> None:
+    """Drives that wait for their erase can not be sold, and come back by themselves."""
+    found = admin.get("/v1/capacity").json["capacity"]
+    assert {one["host"] for one in found} == {None}
+    assert {one["sellable"] for one in found} == {0}
+    flavor = found[0]["flavor"]
+    hosts = [one["host"] for one in admin.get(f"/v1/capacity?flavor={flavor}").json["capacity"]]
+    assert hosts[0] is None
+    assert set(hosts[1:]) == {"cmp1", "cmp2"}
+    assert len(admin.get(f"/v1/capacity?flavor={flavor}&limit=1").json["capacity"]) == 2
+    for words in ("flavor=none", "host=cmp9"):
+        assert admin.get(f"/v1/capacity?{words}").status_code in (400, 404)
+
+
 def test_refusals(site: Site, admin: Client) -> None:
     """What strangers sent stays text."""
     with site.store() as store:

@@ -207,11 +207,8 @@ class Store:
     def _swap(self, record: SlotRecord, values: dict[str, Any], changes: SlotChanges) -> SlotRecord:
         if self.records.get(record.slot) != record:
             raise ConflictError(f"{record.slot}: changed")
-        for derived in (
-            "identity_digest",
-            "model",
-        ):  # from the identity, for whoever asks the table
-            values.pop(derived, None)
+        for derived in ("identity_digest", "model", "serial"):
+            values.pop(derived, None)  # from the identity, for whoever asks the table
         ready = values.pop("custody_ready", record.custody_stage is Custody.HELD)
         state, custody = values.get("state", record.state), values.get("custody", record.custody)
         values["custody_stage"] = rows.custody_stage(state, custody, ready=ready)

@@ -54,5 +54,9 @@ class UnavailableError(QuarantineError):
     exit_code = 6
 
 
+class UnreadOutcomeError(UnavailableError):
+    """A decision is on record, and what came of it could not be read."""
+
+
 class TimeStampError(QuarantineError):
     """A time stamping authority does not answer, or its answer does not hold; ask again later."""

@@ -38,8 +38,12 @@ _SAID: Final = (
 """What a caller may not say of himself."""
 
 _MAX_USER_FILE: Final = 1 << 20
-_NOBODY: Final = b"$2b$12$R9h/cIPz0gi.URNNX3kh2OPST9/PgBkqquzi.Ss7KIUgO2t0jWMUW"
-"""Compared with where a name is unknown, so that this takes as long."""
+_NOBODY: Final = b"R9h/cIPz0gi.URNNX3kh2OPST9/PgBkqquzi.Ss7KIUgO2t0jWMUW"
+"""Salt and digest that are compared with where a name is unknown, so that this takes as long."""
+_COSTS: Final = range(4, 13)
+"""Of bcrypt: a check at 13 takes a second of a processor, and anybody can ask for one."""
+_CHECKS: Final = 2
+"""Passwords that are checked at a time."""
 
 
 def guarded(conf: cfg.ConfigOpts, application: Application, answer: Answer) -> Application:
@@ -99,6 +103,7 @@ class HttpBasic:
         self._application = application
         self._answer = answer
         self._lock = threading.Lock()
+        self._checking = threading.BoundedSemaphore(_CHECKS)
         self._read: tuple[tuple[int, int, int], Mapping[str, bytes]] | None = None
         self._users()
 
@@ -130,11 +135,13 @@ class HttpBasic:
             name, colon, password = pair.decode().partition(":")
         except (binascii.Error, ValueError):
             raise refused from None
-        known = self._users().get(name)
+        users = self._users()
+        known = users.get(name)
         # bcrypt looks at 72 bytes, and raises for more of them.
         given = password.encode()[:72]
         try:
-            same = b"\0" not in given and bcrypt.checkpw(given, known or _NOBODY)
+            with self._checking:
+                same = b"\0" not in given and bcrypt.checkpw(given, known or _nobody(users))
         except ValueError:
             same = False
         if not (same and known and colon):
@@ -146,6 +153,12 @@ class HttpBasic:
         with self._lock:
             try:
                 state = self._file.stat()
+                if state.st_mode & 0o022:
+                    raise BadInputError(
+                        f"[api]http_basic_file: expected {self._file} to be writable by its owner "
+                        f"alone, found mode {state.st_mode & 0o777:o}: whoever writes it decides "
+                        "who an administrator is; chmod go-w"
+                    )
                 mark = (state.st_ino, state.st_mtime_ns, state.st_size)
                 if self._read is None or self._read[0] != mark:
                     text = self._file.read_bytes()[:_MAX_USER_FILE].decode()
@@ -167,7 +180,18 @@ def _entries(text: str, file: Path) -> Iterable[tuple[str, bytes]]:
                 f"{file}, line {number}: expected NAME:DIGEST with a bcrypt digest "
                 "('htpasswd -B'), found another"
             )
+        cost = digest[4:6]
+        if not cost.isdecimal() or int(cost) not in _COSTS:
+            raise BadInputError(
+                f"{file}, line {number}: expected a cost of bcrypt from {_COSTS[0]} to "
+                f"{_COSTS[-1]}, found {cost!r}; 'htpasswd -B -C 10' has one"
+            )
         yield name, digest.encode()
+
+
+def _nobody(users: Mapping[str, bytes]) -> bytes:
+    """What no password fits, at the highest cost of the file."""
+    return b"$2b$%s$%s" % (max((digest[4:6] for digest in users.values()), default=b"10"), _NOBODY)
 
 
 def without_claims(application: Application) -> Application:

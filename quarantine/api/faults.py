@@ -17,6 +17,7 @@ from quarantine.errors import (
     UnavailableError,
     UnknownError,
     UnreadableError,
+    UnreadOutcomeError,
 )
 
 LOG = logging.getLogger(__name__)
@@ -53,6 +54,10 @@ AWAY: Final = (
     "the record, or a service behind it, does not answer; nothing was decided. The log has the "
     "reason under this request's id, /healthcheck says what is away"
 )
+DECIDED: Final = (
+    "the decision is on record, and the service acts on it; what came of it cannot be read now. "
+    "Look at the slot before it is decided again"
+)
 DAMAGED: Final = (
     "a row of the record cannot be read; what it guards stays out of the pool. The log has the "
     "reason under this request's id"
@@ -69,6 +74,9 @@ def of(error: Exception) -> Fault:
     for kind, status, code in _KINDS:
         if isinstance(error, kind):
             return Fault(status, code, str(error))
+    if isinstance(error, UnreadOutcomeError):
+        LOG.warning("%s", error)
+        return Fault(503, "outcome-unread", DECIDED, {"Retry-After": "10"})
     if isinstance(error, UnavailableError):
         LOG.warning("%s", error)
         return Fault(503, "unavailable", AWAY, {"Retry-After": "10"})

@@ -166,8 +166,8 @@ def read_moment(text: str, what: str) -> datetime:
     """Raises :class:`Fault`."""
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise Fault(400, "schema", f"{what}: expected a time such as 2026-11-24T12:00:00Z")
-    return found
+        if found.tzinfo is not None:
+            return found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise Fault(400, "schema", f"{what}: expected a time such as 2026-11-24T12:00:00Z")

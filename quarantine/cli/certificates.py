@@ -19,8 +19,9 @@ from quarantine.cli.base import (
     rows_of,
     slot,
 )
-from quarantine.cli.output import Lines, clean, warn
+from quarantine.cli.output import Lines, warn
 from quarantine.errors import BadInputError
+from quarantine.logs import clean
 from quarantine.operations import certificates
 from quarantine.operations.certificates import (
     Reference,

@@ -12,6 +12,7 @@ from typing import Any
 
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
+from quarantine.logs import clean
 
 
 class Lines(str):
@@ -50,11 +51,6 @@ def text(value: Any) -> str | int | float:
     if mute or isinstance(value, Mapping):
         return json.dumps(plain(value), indent=2, sort_keys=True)
     return clean(str(value))
-
-
-def clean(words: str) -> str:
-    """One line without controls."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in words)
 
 
 def warn(words: str) -> None:

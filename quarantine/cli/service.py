@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from quarantine.cli.base import ControlCommand
-from quarantine.cli.output import clean
+from quarantine.logs import set_up_logging
 
 if TYPE_CHECKING:
     from quarantine.service.container import Assembly
@@ -29,26 +29,6 @@ STEADY_SECONDS = 60.0
 """A worker that ran this long ended by bad luck: the pauses begin anew."""
 
 POLL_SECONDS = 0.2
-
-MAX_LINE = 4000
-"""Characters of one logged event: a report's reasons may be megabytes."""
-
-
-class OneLine(logging.Formatter):
-    """Messages quote drives and hosts: none may begin a line of its own or move a cursor."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        """The line of the event; a traceback of ours follows as it is."""
-        return clean(super().formatMessage(record))[:MAX_LINE]
-
-
-def set_up_logging(level: str) -> None:
-    """All on stderr, one line per event; the service manager keeps it."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=level, handlers=[handler], force=True)
-    for noisy in ("kombu", "openstack", "keystoneauth", "urllib3", "celery"):
-        logging.getLogger(noisy).setLevel(max(logging.getLevelName(level), logging.WARNING))
 
 
 class Supervisor:

@@ -10,8 +10,9 @@ from typing import Any
 
 from eraser.protocol.identity import host_name
 from quarantine.cli.base import MACHINES, Columns, Lister, Members, ShowOne
-from quarantine.cli.output import Lines, clean, warn
+from quarantine.cli.output import Lines, warn
 from quarantine.errors import BadInputError, QuarantineError
+from quarantine.logs import clean
 from quarantine.operations import upgrades
 from quarantine.operations.upgrades import Check, CheckResult, CheckScope, Finding, FindingLevel
 

@@ -39,7 +39,8 @@ Related: http_basic_file, http_basic_admins, [keystone_authtoken], [oslo_policy]
         default="/etc/nvme-quarantine/api.htpasswd",
         help="""
 With auth_strategy = http_basic: names and bcrypt digests of passwords, one NAME:DIGEST a line, as
-'htpasswd -B' writes them. It is read again when it changes.
+'htpasswd -B -C 10' writes them (costs to 12 are taken). It is read again when it changes. Only its
+owner may be able to write it: whoever is in it and in http_basic_admins decides about drives.
 
 When to change: when the file is elsewhere. Only the API's own user may read it.
 """,

@@ -17,7 +17,6 @@ from prometheus_client.core import (
 
 from quarantine import VERSION
 from quarantine.doors import Clock
-from quarantine.errors import QuarantineError
 from quarantine.metrics import names
 from quarantine.metrics.durations import EDGES, Durations, Sums
 from quarantine.metrics.limits import MetricsLimits
@@ -88,7 +87,7 @@ class Collector:
         for part, ask in self._parts.items():
             try:
                 found = ask()
-            except QuarantineError as error:
+            except Exception as error:  # a damaged row of one part hides no other
                 up[part,] = 0
                 if part not in self._down:
                     LOG.warning("metrics: no numbers of %s: %s", part, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import threading
@@ -28,15 +29,53 @@ RETRY_SECONDS: Final = 30.0
 """Before an address is tried again that another program has."""
 
 CLIENT_SECONDS: Final = 10.0
-"""For each read from a client and each write to it: nobody keeps a thread for longer."""
+"""For each read from a client and each write to it."""
+
+REQUEST_SECONDS: Final = 60.0
+"""For all of one request: who sends a byte now and then keeps no thread for longer either."""
+
+CLIENTS: Final = 8
+"""At a time; who comes then is sent away. The safety pass is in this process and needs descriptors
+too."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._places = threading.BoundedSemaphore(CLIENTS)
+        super().__init__(*arguments, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """In a thread, where there is a place."""
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._places.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Whatever the client does, its place is free again after a while."""
+        deadline = threading.Timer(REQUEST_SECONDS, _hang_up, [request])
+        deadline.daemon = True
+        try:
+            deadline.start()
+            super().process_request_thread(request, client_address)
+        finally:
+            deadline.cancel()
+            self._places.release()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no news."""
         LOG.debug("metrics: a client went away")
+
+
+def _hang_up(request: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
 
 
 class _Server6(_Server):

@@ -81,12 +81,16 @@ class ServingPlane(Plane):
 
     def _serving(self, parts: P) -> P:
         parts.conf, parts.store = self.conf, self._store()
+        # Each time: another release may have upgraded the record since.
+        parts.store.require_schema()
         return parts
 
     def _store(self) -> Store:
         with self._lock:
             if self._kept is None or self._kept[0] != os.getpid():
-                store = Store.open(self.conf.database.url, clock=self.doors.now)
-                store.require_schema()
-                self._kept = os.getpid(), store
+                self._kept = os.getpid(), self.open_store()
             return self._kept[1]
+
+    def open_store(self) -> Store:
+        """The record, by connections that are the caller's. Raises ``UnavailableError``."""
+        return Store.open(self.conf.database.url, clock=self.doors.now)

@@ -56,7 +56,8 @@ def show(plane: Plane, server: str) -> ServerDrives:
     """A server's drives; none for one that nobody knows. Raises ``UnavailableError``."""
     with plane.parts() as parts:
         slots = parts.store.slot_page(SlotQuery(server=server), limit=MOST)
-        certificates = parts.store.certificate_page(server=server, limit=MOST)
+        # Not by a host's word for its last owner: a rogue one could name anybody's server.
+        certificates = parts.store.certificate_page(user=server, limit=MOST)
     return ServerDrives(
         server,
         tuple(ServersDrive(one.state, one.certificate) for one in slots),

@@ -17,7 +17,9 @@ from quarantine.errors import (
     IllegalTransitionError,
     QuarantineError,
     StaleError,
+    UnavailableError,
     UnknownError,
+    UnreadOutcomeError,
 )
 from quarantine.operations import capacity
 from quarantine.operations.plane import Plane
@@ -413,8 +415,14 @@ def _decide(
             assembly.reconciler.look(record.slot)
         except QuarantineError as error:
             unacted = str(error)
-        after = assembly.store.slot(record.slot) or record
-        return SlotDecision(_views(assembly, [after], closely=True)[0], unacted, version(after))
+        try:
+            after = assembly.store.slot(record.slot) or record
+            return SlotDecision(_views(assembly, [after], closely=True)[0], unacted, version(after))
+        except UnavailableError as error:
+            raise UnreadOutcomeError(
+                f"{record.slot}: the decision is on record, and the service acts on it; what came "
+                f"of it cannot be read now: {error}"
+            ) from error
 
 
 def _decided(

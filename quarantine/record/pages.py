@@ -185,9 +185,11 @@ class PageRepository(Repository):
         after: int = 0,
         slot: Slot | None = None,
         server: str | None = None,
+        user: str | None = None,
         drive: str | None = None,
     ) -> list[CertificateLine]:
-        """Certificates behind the number ``after``, in the chain's order."""
+        """Certificates behind the number ``after``, in the chain's order: of erases after
+        ``server`` by our record or by the host's word, after ``user`` by our record alone."""
         table = _CERTIFICATES
         query = sa.select(*_CERTIFICATE_LINE).where(table.c.number > after)
         if slot is not None:
@@ -197,6 +199,8 @@ class PageRepository(Repository):
             query = query.where(table.c.slot_id == ids.scalar_subquery())
         if server is not None:
             query = query.where(sa.or_(table.c.server == server, table.c.owner == server))
+        if user is not None:
+            query = query.where(table.c.server == user)
         if drive is not None:
             query = query.where(table.c.drive == drive)
         with self._reading() as db:

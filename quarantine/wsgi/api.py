@@ -7,11 +7,37 @@ colons between them. What cannot work is said at the start, not with the first r
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from quarantine.api import application as pipeline
+from quarantine.logs import set_up_logging
+from quarantine.metrics.alarmcount import AlarmCounter
 from quarantine.operations.plane import ServingPlane
 
 _FILES = [Path(file) for file in os.environ.get("NVME_QUARANTINE_CONFIG", "").split(":") if file]
+_PLANE = ServingPlane(_FILES)
+_PIPELINE = pipeline.make(_PLANE)
+_LOCK = threading.Lock()
+_counting_in = 0
 
-application = pipeline.make(ServingPlane(_FILES))
+
+def application(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+    """The API. What a decision finds out may call people: they are counted as the service's are."""
+    _count_alarms()
+    return _PIPELINE(environ, start)
+
+
+def _count_alarms() -> None:
+    """Once for each process: a server may have forked since this was loaded, and its threads
+    stayed behind."""
+    global _counting_in
+    if _counting_in == os.getpid():
+        return
+    with _LOCK:
+        if _counting_in != os.getpid():
+            set_up_logging(_PLANE.conf.run.log_level)
+            AlarmCounter(_PLANE.open_store).start()
+            _counting_in = os.getpid()

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -407,7 +407,7 @@ def get(where: tuple[str, int]) -> tuple[int, bytes]:
             connection.request("GET", "/metrics")
             answer = connection.getresponse()
             return answer.status, answer.read()
-        except ConnectionRefusedError:
+        except (ConnectionError, http.client.HTTPException):  # not yet, or no place
             assert time.monotonic() < end
             time.sleep(0.05)
         finally:
@@ -431,6 +431,24 @@ def test_served_at_an_address_while_somebody_says_nothing(site: Site, host: str)
         200,
         1,
     )
+
+
+def test_clients_that_say_nothing_take_no_more_than_their_places(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte now and then kept a thread and a descriptor of the process of the safety pass."""
+    monkeypatch.setattr(serving, "REQUEST_SECONDS", 2.0)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        where = ("127.0.0.1", int(probe.getsockname()[1]))
+    with served(site, where), ExitStack() as stack:
+        get(where)
+        before = threading.active_count()
+        for _ in range(4 * serving.CLIENTS):
+            mute = stack.enter_context(socket.create_connection(where))
+            mute.send(b"G")
+        assert threading.active_count() - before <= 2 * serving.CLIENTS  # each with its deadline
+        assert get(where)[0] == 200, "their time is over"
 
 
 def test_an_address_that_is_taken_is_tried_again(

@@ -35,6 +35,8 @@ TABLES = {
     "testimonies": {"record/certificates.py"},
     "durations": {"record/totals.py"},
     "alarm_counts": {"record/totals.py"},
+    "servers": {"record/servers.py"},
+    "passes": {"record/servers.py"},
 }
 
 DECIDE = "rules/decide.py"

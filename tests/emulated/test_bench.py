@@ -9,7 +9,7 @@ import pytest
 from tests.lab.rack import Rack
 from tests.lab.rack.guests import TenantGuest
 
-pytestmark = pytest.mark.campaign
+pytestmark = pytest.mark.rack
 
 RESULT = "/run/result.json"
 SHORT = ("--size", "16M", "--seconds", "1", "--rounds", "1", "--jobs", "1", "--emulated")

@@ -139,6 +139,7 @@ def _verify_offline(site: Site, digest: str) -> None:
     assert not found["valid"]
 
 
+@pytest.mark.rack
 def test_a_release_is_seen_although_the_generation_stood_still(floor: Floor) -> None:
     site = floor.site
     stay = floor.stay()
@@ -160,7 +161,8 @@ def test_a_release_is_seen_although_the_generation_stood_still(floor: Floor) -> 
     floor.end(stay)
 
 
-@pytest.mark.parametrize("journal", [pytest.param("kept", marks=pytest.mark.campaign), "deleted"])
+@pytest.mark.rack
+@pytest.mark.parametrize("journal", [pytest.param("kept", marks=pytest.mark.rack), "deleted"])
 def test_a_killed_worker_is_succeeded_by_one_that_sends_nothing_again(
     floor: Floor, journal: str
 ) -> None:
@@ -184,7 +186,7 @@ def test_a_killed_worker_is_succeeded_by_one_that_sends_nothing_again(
         assert "Missing probe" in said
 
 
-@pytest.mark.campaign
+@pytest.mark.rack
 def test_redis_dies_in_mid_erase_and_comes_back_empty(floor: Floor) -> None:
     site = floor.site
     worker = site.workers[floor.compute.name]
@@ -204,7 +206,7 @@ def test_redis_dies_in_mid_erase_and_comes_back_empty(floor: Floor) -> None:
     assert worker.poll() is None
 
 
-@pytest.mark.campaign
+@pytest.mark.rack
 def test_control_plane_killed_between_custody_and_dispatch(floor: Floor) -> None:
     site, drive = floor.site, floor.drive
     stay = floor.stay()
@@ -226,6 +228,7 @@ def test_control_plane_killed_between_custody_and_dispatch(floor: Floor) -> None
     assert site.slot(drive).order_id == order
 
 
+@pytest.mark.rack
 def test_control_plane_killed_between_certificate_and_return(floor: Floor) -> None:
     site, drive = floor.site, floor.drive
     stay = floor.stay()
@@ -282,13 +285,14 @@ def ghost_guest(compute: ComputeGuest, address: str) -> Iterator[None]:
         process.kill()
 
 
+@pytest.mark.rack
 @pytest.mark.parametrize(
     ("use", "named"),
     [
         pytest.param(
             *(defined_domain, "libvirt domain 'instance-0000002a'"),
             id="defined",
-            marks=pytest.mark.campaign,
+            marks=pytest.mark.rack,
         ),
         pytest.param(ghost_guest, "vfio user", id="ghost"),
     ],
@@ -331,6 +335,7 @@ def test_a_hosts_power_cut_in_mid_erase(floor: Floor) -> None:
     assert certificate["sanitization"]["resumed"] == 1
 
 
+@pytest.mark.rack
 def test_another_drive_in_the_slot_is_not_touched(floor: Floor) -> None:
     site, drive, stranger = floor.site, floor.drive, floor.site.rack.drives[2]
     stay = floor.stay()

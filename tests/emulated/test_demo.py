@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.lab.demo.tenants import SECRET, build_and_write, search
 from tests.lab.rack import Rack
+
+pytestmark = pytest.mark.rack
 
 
 def test_the_search_finds_what_a_tenant_left_where_nobody_erased(rack: Rack) -> None:

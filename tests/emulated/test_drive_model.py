@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.lab.nvme.leftovers import Leftovers
 from tests.lab.nvme.state import FirmwareState, SecurityState
 from tests.lab.rack import Rack
 from tests.lab.rack.guests import ComputeGuest
+
+pytestmark = pytest.mark.rack
 
 
 def lines(compute: ComputeGuest, command: str) -> list[str]:

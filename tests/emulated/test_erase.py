@@ -18,9 +18,9 @@ CRYPTO, BLOCK = 4, 2
     [
         ("block-only", [BLOCK]),
         # The default run is to stay short; test_testimony.py has others of them, up to the end.
-        pytest.param("crypto-only-random", [CRYPTO], marks=pytest.mark.campaign),
+        pytest.param("crypto-only-random", [CRYPTO], marks=pytest.mark.rack),
         *(
-            pytest.param(name, [CRYPTO, BLOCK], marks=pytest.mark.campaign)
+            pytest.param(name, [CRYPTO, BLOCK], marks=pytest.mark.rack)
             for name in (
                 *("honest", "honest-4k", "namespaces", "sanitize-instant"),
                 *("crypto-random", "block-pattern", "reads-ones"),
@@ -72,11 +72,12 @@ def test_an_honest_drive_is_used_as_by_its_next_tenant_and_fit(rack: Rack) -> No
     assert made.compute.get(method) == before == b"flr bus\n"
 
 
+@pytest.mark.rack
 @pytest.mark.parametrize(
     "policy",
     [
         pytest.param(CLEAR | {"label": "Clear"}, id="Format"),
-        pytest.param(QUICK, id="Sanitize", marks=pytest.mark.campaign),
+        pytest.param(QUICK, id="Sanitize", marks=pytest.mark.rack),
     ],
 )
 def test_capacity_in_no_namespace_is_erased_and_read_too(
@@ -96,6 +97,7 @@ def test_capacity_in_no_namespace_is_erased_and_read_too(
     assert not [text for text in report.get("residues", ()) if text.startswith("Capacity")]
 
 
+@pytest.mark.rack
 def test_a_drive_that_shows_what_it_kept_to_a_tenant_alone_is_held(rack: Rack) -> None:
     """Seed 2: half of each page, to reads that do not begin at 4 KiB once arbitration was set."""
     made = bench(rack, "composed:2", policy=VISITED)
@@ -109,7 +111,7 @@ def test_a_drive_that_shows_what_it_kept_to_a_tenant_alone_is_held(rack: Rack) -
     [
         *("lying", "partial"),
         *(
-            pytest.param(name, marks=pytest.mark.campaign)
+            pytest.param(name, marks=pytest.mark.rack)
             for name in ("lying-stale", "sanitize-rejected")
         ),
     ],
@@ -123,6 +125,7 @@ def test_a_drive_that_keeps_data_is_not_erased(rack: Rack, preset: str) -> None:
     assert "Nothing is claimed" in erased.sentence
 
 
+@pytest.mark.rack
 def test_an_older_success_is_not_ours(rack: Rack) -> None:
     """The log shows a success of the very command, blank media and no probes: still unknown."""
     policy = QUICK | {"verification": {"residual": 0.001, "canaries": 0}}
@@ -141,6 +144,7 @@ def test_an_older_success_is_not_ours(rack: Rack) -> None:
     assert made.leaked == 0
 
 
+@pytest.mark.rack
 def test_a_failed_sanitize_is_repeated_once_by_the_other_method(rack: Rack) -> None:
     made = bench(rack, "sanitize-fails")
     erased = made.erase()
@@ -149,7 +153,7 @@ def test_a_failed_sanitize_is_repeated_once_by_the_other_method(rack: Rack) -> N
     assert made.sanitizes() == [CRYPTO, BLOCK]
 
 
-@pytest.mark.campaign
+@pytest.mark.rack
 def test_a_failed_single_sanitize_is_repeated_once(rack: Rack) -> None:
     made = bench(rack, "block-only", faults=Faults(sanitize=EraseFault.FAIL))
     erased = made.erase()
@@ -158,6 +162,7 @@ def test_a_failed_single_sanitize_is_repeated_once(rack: Rack) -> None:
     assert all(c.cdws[0] == BLOCK for c in made.drive.commands("sanitize")), "AUSE stays 0"
 
 
+@pytest.mark.rack
 def test_a_stuck_sanitize_ends_as_unknown(rack: Rack) -> None:
     made = bench(rack, "sanitize-stuck")
     erased = made.erase()
@@ -166,7 +171,7 @@ def test_a_stuck_sanitize_ends_as_unknown(rack: Rack) -> None:
     assert made.sanitizes() == [CRYPTO]
 
 
-@pytest.mark.campaign
+@pytest.mark.rack
 def test_a_sanitize_command_without_an_answer_does_not_hang(rack: Rack) -> None:
     made = bench(rack, "sanitize-hangs", policy=QUICK | {"limits": {"command": 4, "poll": 0.1}})
     erased = made.erase()
@@ -174,6 +179,7 @@ def test_a_sanitize_command_without_an_answer_does_not_hang(rack: Rack) -> None:
     assert made.leaked > 0
 
 
+@pytest.mark.rack
 def test_a_worn_drive_is_erased_and_held(rack: Rack) -> None:
     made = bench(rack, "worn")
     erased = made.erase()
@@ -182,6 +188,7 @@ def test_a_worn_drive_is_erased_and_held(rack: Rack) -> None:
     assert made.leaked == 0
 
 
+@pytest.mark.rack
 def test_a_changed_layout_is_erased_and_held(rack: Rack) -> None:
     made = bench(rack)
     profile = json.loads(made.compute.get(PROFILE))
@@ -195,7 +202,7 @@ def test_a_changed_layout_is_erased_and_held(rack: Rack) -> None:
     assert made.leaked == 0
 
 
-@pytest.mark.campaign
+@pytest.mark.rack
 def test_blocks_that_cannot_be_read_make_it_unknown(rack: Rack) -> None:
     made = bench(rack, "bad-blocks")
     erased = made.erase()
@@ -203,6 +210,7 @@ def test_blocks_that_cannot_be_read_make_it_unknown(rack: Rack) -> None:
     assert "cannot be read" in " ".join(erased.reasons)
 
 
+@pytest.mark.rack
 def test_a_hostile_serial_is_data_and_never_a_name(rack: Rack) -> None:
     made = bench(rack, "hostile-names")
     erased = made.erase()
@@ -213,6 +221,7 @@ def test_a_hostile_serial_is_data_and_never_a_name(rack: Rack) -> None:
     assert all(".." not in name for name in names.splitlines())
 
 
+@pytest.mark.rack
 def test_purge_without_sanitize_is_refused_and_nothing_is_sent(rack: Rack) -> None:
     made = bench(rack, "format-crypto")
     erased = made.erase()
@@ -232,6 +241,7 @@ def test_purge_without_sanitize_is_refused_and_nothing_is_sent(rack: Rack) -> No
     assert made.leaked == 0
 
 
+@pytest.mark.rack
 def test_another_drive_than_the_interrupted_cases_gets_nothing(rack: Rack) -> None:
     """Stand-alone the identity is learned first; a swapped drive ends the case untouched."""
     made = bench(rack, faults=Faults(sanitize_seconds=30))
@@ -275,6 +285,7 @@ def test_a_drive_in_use_gets_nothing(rack: Rack) -> None:
     assert made.erase().code == 0
 
 
+@pytest.mark.rack
 def test_malformed_input_touches_nothing(rack: Rack) -> None:
     made = bench(rack)
     run = made.compute.run

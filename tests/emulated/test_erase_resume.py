@@ -60,8 +60,8 @@ def erase_again(made: Bench) -> Erased:
 
 
 def _long(*values: str) -> object:
-    """A case of the campaign: the default run has some of each kind, and is to stay short."""
-    return pytest.param(*values, marks=pytest.mark.campaign)
+    """A case that the default run leaves out: it has some of each kind, and is to stay short."""
+    return pytest.param(*values, marks=pytest.mark.rack)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_killed_worker_is_succeeded_by_one_that_sends_nothing_again(
         assert [m["method"] for m in methods][-1] == "sanitize-block"
 
 
-@pytest.mark.campaign
+@pytest.mark.rack
 def test_probes_lost_with_the_journal_are_planted_for_a_second_round(rack: Rack) -> None:
     """DLFEAT promises nothing, so content alone would hold an honest drive."""
     made = bench(rack, "block-pattern", faults=SLOW)
@@ -129,7 +129,7 @@ def test_a_power_cut_at_any_step_is_resumed(rack: Rack, entry: str) -> None:
     assert made.leaked == 0
 
 
-@pytest.mark.campaign
+@pytest.mark.rack
 def test_two_runners_exclude_each_other(rack: Rack) -> None:
     made = bench(rack, faults=SLOW)
     process = made.compute.spawn(made.argv())
@@ -142,7 +142,7 @@ def test_two_runners_exclude_each_other(rack: Rack) -> None:
     assert made.sanitizes() == [CRYPTO, BLOCK]
 
 
-@pytest.mark.campaign
+@pytest.mark.rack
 def test_sigterm_leaves_the_drive_going_and_says_how_to_resume(rack: Rack) -> None:
     made = bench(rack, faults=SLOW)
     process = made.compute.spawn(made.argv())
@@ -154,6 +154,7 @@ def test_sigterm_leaves_the_drive_going_and_says_how_to_resume(rack: Rack) -> No
     assert (erased.code, made.sanitizes()) == (0, [CRYPTO, BLOCK])
 
 
+@pytest.mark.rack
 def test_a_damaged_journal_touches_nothing(rack: Rack) -> None:
     made = bench(rack, faults=SLOW)
     process = made.compute.spawn(made.argv())
@@ -170,7 +171,7 @@ def test_a_damaged_journal_touches_nothing(rack: Rack) -> None:
     assert len(made.destructive()) == sent
 
 
-@pytest.mark.campaign
+@pytest.mark.rack
 def test_a_format_slower_than_the_kernels_timeout_is_not_reset(rack: Rack) -> None:
     made = bench(rack, "format-only", faults=Faults(format_seconds=9), policy=CLEAR,
                  flavour=SHORT_TIMEOUTS)  # fmt: skip
@@ -181,6 +182,7 @@ def test_a_format_slower_than_the_kernels_timeout_is_not_reset(rack: Rack) -> No
     assert made.leaked == 0
 
 
+@pytest.mark.rack
 def test_a_format_outlives_its_killed_sender(rack: Rack) -> None:
     made = bench(rack, "format-only", faults=Faults(format_seconds=8), policy=CLEAR)
     process = made.compute.spawn(made.argv())
@@ -193,6 +195,7 @@ def test_a_format_outlives_its_killed_sender(rack: Rack) -> None:
     assert made.leaked == 0
 
 
+@pytest.mark.rack
 def test_a_format_cut_off_by_a_power_loss_is_repeated(rack: Rack) -> None:
     made = bench(rack, "format-only", faults=Faults(format_seconds=30), policy=CLEAR)
     made.compute.spawn(made.argv())
@@ -208,6 +211,7 @@ def test_a_format_cut_off_by_a_power_loss_is_repeated(rack: Rack) -> None:
     assert made.leaked == 0
 
 
+@pytest.mark.rack
 @pytest.mark.parametrize("preset", ["lying-format", _long("format-fails")])
 def test_a_format_that_keeps_data_is_not_erased(rack: Rack, preset: str) -> None:
     made = bench(rack, preset, policy=CLEAR)
@@ -216,6 +220,7 @@ def test_a_format_that_keeps_data_is_not_erased(rack: Rack, preset: str) -> None
     assert made.leaked > 0
 
 
+@pytest.mark.rack
 def test_a_format_without_an_answer_ends_as_unknown_or_worse(rack: Rack) -> None:
     limits = QUICK["limits"] | {"format": 5}
     made = bench(rack, "format-hangs", policy=CLEAR | {"limits": limits})
@@ -225,7 +230,7 @@ def test_a_format_without_an_answer_ends_as_unknown_or_worse(rack: Rack) -> None
     assert made.leaked > 0
 
 
-@pytest.mark.campaign
+@pytest.mark.rack
 def test_every_namespace_is_formatted_with_its_own_lba_format(rack: Rack) -> None:
     made = bench(rack, "namespaces", policy=CLEAR | {"label": "Clear"}, mib=4)
     erased = made.erase()
@@ -238,6 +243,7 @@ def test_every_namespace_is_formatted_with_its_own_lba_format(rack: Rack) -> Non
     assert made.leaked == 0
 
 
+@pytest.mark.rack
 def test_a_foreign_sanitize_is_waited_for_and_ours_follows(rack: Rack) -> None:
     made = bench(rack, faults=Faults(sanitize_seconds=5))
     overwrite = 3 | 1 << 4
@@ -247,6 +253,7 @@ def test_a_foreign_sanitize_is_waited_for_and_ours_follows(rack: Rack) -> None:
     assert made.sanitizes() == [3, CRYPTO, BLOCK]
 
 
+@pytest.mark.rack
 def test_dulble_left_by_a_tenant_does_not_hold_the_drive(rack: Rack) -> None:
     made = bench(rack)
     made.compute.sh(

@@ -113,6 +113,7 @@ def test_uses_of_the_host(rack: Rack) -> None:
     assert prove(compute) == (True, ADDRESS)
 
 
+@pytest.mark.rack
 def test_ghost_guest_and_rebinding(rack: Rack) -> None:
     """Bound to vfio-pci proves nothing: held it is in use, free it may be bound again."""
     drive = rack.drive(0, preset="honest", size=512 << 20)
@@ -154,6 +155,7 @@ print(";".join(commands))
 """
 
 
+@pytest.mark.rack
 @pytest.mark.parametrize("rules", [False, True], ids=["without-host-setup", "with-host-setup"])
 def test_what_a_tenant_left(rack: Rack, rules: bool) -> None:
     """An md member, a volume group and partitions come back with the drive: nothing acts on them.

@@ -34,6 +34,7 @@ def test_a_drive_is_a_real_pci_function_on_the_nvme_driver(rack: Rack) -> None:
     assert second.commands("identify")
 
 
+@pytest.mark.rack
 def test_each_drive_has_an_iommu_group_of_its_own(rack: Rack) -> None:
     drives = [rack.drive(0), rack.drive(1)]
     compute = rack.compute()
@@ -88,6 +89,7 @@ def test_a_power_cut_keeps_what_was_synced_and_nothing_else(rack: Rack) -> None:
     assert drive.commands()[-1].power_cycle == cycles + 1
 
 
+@pytest.mark.rack
 def test_a_power_cut_ends_the_hosts_tenants_and_drives_may_change_slots(rack: Rack) -> None:
     drive = rack.drive(0)
     compute = rack.compute()
@@ -103,6 +105,7 @@ def test_a_power_cut_ends_the_hosts_tenants_and_drives_may_change_slots(rack: Ra
     assert compute.driver("0000:01:00.0") is None
 
 
+@pytest.mark.rack
 def test_two_guests_of_one_saved_state_are_two_machines(rack: Rack) -> None:
     one, two = rack.compute("compute-1"), rack.compute("compute-2")
 
@@ -112,6 +115,7 @@ def test_two_guests_of_one_saved_state_are_two_machines(rack: Rack) -> None:
     assert one.run(random).raw != two.run(random).raw
 
 
+@pytest.mark.rack
 def test_a_guests_clock_is_not_that_of_the_saved_state(rack: Rack) -> None:
     before = int(time.time())
     compute = rack.compute()
@@ -119,6 +123,7 @@ def test_a_guests_clock_is_not_that_of_the_saved_state(rack: Rack) -> None:
     assert int(compute.run(["date", "+%s"]).stdout) >= before
 
 
+@pytest.mark.rack
 def test_a_failing_test_shows_the_logs_of_its_rack(tmp_path: Path) -> None:
     (tmp_path / "test_failing.py").write_text(
         "def test_failing(rack):\n    rack.drive(0)\n    rack.compute()\n    raise ValueError\n"
@@ -141,6 +146,7 @@ def test_a_failing_test_shows_the_logs_of_its_rack(tmp_path: Path) -> None:
     assert (kept / "compute-1" / "console.log").exists()
 
 
+@pytest.mark.rack
 def test_a_guest_runs_the_project_with_its_python_packages(rack: Rack) -> None:
     compute = rack.compute()
 
@@ -150,6 +156,7 @@ def test_a_guest_runs_the_project_with_its_python_packages(rack: Rack) -> None:
     assert done.stdout == "/opt/src/eraser/__init__.py\n"
 
 
+@pytest.mark.rack
 def test_a_guest_reaches_services_on_our_loopback(rack: Rack) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -165,6 +172,7 @@ def test_a_guest_reaches_services_on_our_loopback(rack: Rack) -> None:
         assert compute.run(["python3", "-c", script]).stdout == "b'welcome'\n"
 
 
+@pytest.mark.rack
 def test_a_tenants_array_and_volume_group_are_assembled_by_an_unprepared_host(rack: Rack) -> None:
     """Otherwise a test that a prepared host leaves them alone would prove nothing."""
     array, volume = rack.drive(0), rack.drive(1)
@@ -179,6 +187,7 @@ def test_a_tenants_array_and_volume_group_are_assembled_by_an_unprepared_host(ra
     compute.wait_for("/dev/theirs/lv")
 
 
+@pytest.mark.rack
 def test_commands_report_codes_output_input_and_time(rack: Rack) -> None:
     compute = rack.compute()
 
@@ -195,6 +204,7 @@ def test_commands_report_codes_output_input_and_time(rack: Rack) -> None:
     assert compute.get("/tmp/large") == large
 
 
+@pytest.mark.rack
 def test_a_background_command_can_be_watched_and_killed(rack: Rack) -> None:
     compute = rack.compute()
 
@@ -206,6 +216,7 @@ def test_a_background_command_can_be_watched_and_killed(rack: Rack) -> None:
     assert process.stdout() == "begun\n"
 
 
+@pytest.mark.rack
 def test_a_guest_that_dies_is_noticed_at_once(rack: Rack) -> None:
     compute = rack.compute()
     threading.Timer(0.5, os.kill, (compute.machine.process.pid, signal.SIGKILL)).start()
@@ -214,6 +225,7 @@ def test_a_guest_that_dies_is_noticed_at_once(rack: Rack) -> None:
         compute.run(["sleep", "600"], timeout=600)
 
 
+@pytest.mark.rack
 def test_the_kernel_of_the_other_flavour_gives_up_sooner(rack: Rack) -> None:
     parameter = "/sys/module/nvme_core/parameters/admin_timeout"
 
@@ -221,6 +233,7 @@ def test_the_kernel_of_the_other_flavour_gives_up_sooner(rack: Rack) -> None:
     assert rack.compute("compute-2", flavour=SHORT_TIMEOUTS).get(parameter) == b"5\n"
 
 
+@pytest.mark.rack
 def test_closing_a_rack_leaves_no_process(images: build.Images, tmp_path: Path) -> None:
     with Rack(tmp_path, images) as rack:
         drive = rack.drive(0)

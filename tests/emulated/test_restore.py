@@ -12,6 +12,8 @@ from tests.lab.nvme.profile import NamespaceProfile
 from tests.lab.nvme.spec import Fid
 from tests.lab.rack import Rack
 
+pytestmark = pytest.mark.rack
+
 FULL = "many-features"
 CRYPTO, BLOCK = 4, 2
 SCATTERED = Leftovers(
@@ -52,11 +54,11 @@ def restored(made: Bench) -> dict[str, object]:
     "left",
     [
         pytest.param(SCATTERED, id="scattered"),
-        pytest.param(Leftovers(no_namespaces=True), id="emptied", marks=pytest.mark.campaign),
+        pytest.param(Leftovers(no_namespaces=True), id="emptied"),
         pytest.param(
             replace(SCATTERED, namespaces=[NamespaceProfile(lba_format=1)], write_protect={1: 1}),
             id="reformatted",
-            marks=pytest.mark.campaign,
+            marks=pytest.mark.rack,
         ),
     ],
 )

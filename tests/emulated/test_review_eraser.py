@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.emulated.erasing import bench
 from tests.emulated.test_erase_resume import wait_for_entry
 from tests.lab.nvme.faults import Faults
 from tests.lab.rack import Rack
+
+pytestmark = pytest.mark.rack
 
 CRYPTO, BLOCK = 4, 2
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.rack
+
 TOP = Path(__file__).parents[2]
 SECONDS = 150.0
 

@@ -14,6 +14,8 @@ from quarantine.record.states import Event, State
 from tests.emulated.cycling import PATIENCE, Floor
 from tests.lab.site import DEFAULT_POLICY, Site
 
+pytestmark = pytest.mark.rack
+
 SIZE = 48 << 20
 SETTLED = (State.AVAILABLE, State.HELD, State.RETIRED)
 

@@ -62,7 +62,7 @@ def certified(made: Bench, erased: Erased, policy: dict[str, Any]) -> certificat
         *("namespaces", "crypto-only-random"),
         # The default run is to stay short.
         *(
-            pytest.param(name, marks=pytest.mark.campaign)
+            pytest.param(name, marks=pytest.mark.rack)
             for name in ("honest", "honest-4k", "block-pattern", "reads-ones")
         ),
     ],
@@ -95,6 +95,7 @@ def names_by_nvme_cli(made: Bench, nsid: int) -> tuple[str, str]:
     return said["nguid"], said["eui64"]
 
 
+@pytest.mark.rack
 def test_clear_is_certified_as_clear(rack: Rack) -> None:
     made = bench(rack, "format-only", policy=CLEAR)
     body = certified(made, made.erase(), CLEAR)
@@ -103,7 +104,8 @@ def test_clear_is_certified_as_clear(rack: Rack) -> None:
     assert body.exceptions[0].startswith("Downgraded")
 
 
-@pytest.mark.parametrize("journal", ["lost", pytest.param("kept", marks=pytest.mark.campaign)])
+@pytest.mark.rack
+@pytest.mark.parametrize("journal", ["lost", pytest.param("kept", marks=pytest.mark.rack)])
 def test_an_interrupted_case_gets_its_certificate(rack: Rack, journal: str) -> None:
     made = bench(rack, "honest")
     first = made.compute.spawn(made.argv())

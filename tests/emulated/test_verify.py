@@ -6,6 +6,8 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.emulated.erasing import Bench, Erased, bench
 from tests.lab.nvme.composed import corpus
 from tests.lab.nvme.faults import HEALTHY, Faults, MediaError
@@ -90,6 +92,7 @@ def test_an_independent_reader_checks_an_erased_drive(rack: Rack) -> None:
     assert verify(made, "/tmp/other.json").code == 4
 
 
+@pytest.mark.rack
 def test_a_block_that_stays_unreadable_is_named_by_its_status_and_held(rack: Rack) -> None:
     made = bench(rack, faults=Faults(media_errors=[MediaError(65536, 65551)]))
     erased = made.erase()
@@ -100,6 +103,7 @@ def test_a_block_that_stays_unreadable_is_named_by_its_status_and_held(rack: Rac
     assert found["statuses"] == [{"status": BAD, "blocks": 2}]
 
 
+@pytest.mark.rack
 def test_what_shows_after_a_reset_of_the_function_is_found(rack: Rack, tmp_path: Path) -> None:
     """vfio-pci resets the function before a guest has the drive: so does the second reading."""
     [lying] = [drive for drive in corpus.read() if drive.name == "function level reset"]

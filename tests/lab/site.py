@@ -112,7 +112,10 @@ class CommandError(LabError):
 
 
 class Site:
-    """One site in ``directory``, whose control plane is configured with ``timing``."""
+    """One site in ``directory``, whose control plane is configured with ``timing``.
+
+    ``more``: sections that its configuration file ends with.
+    """
 
     def __init__(
         self,
@@ -123,6 +126,7 @@ class Site:
         timing: Timing = DEFAULT_TIMING,
         bells: bool = True,
         tickets: bool = True,
+        more: str = "",
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
@@ -148,10 +152,11 @@ class Site:
                 tickets=tickets,
                 policy=policy.name,
             )
+            + more
         )
         self.nova_api = NovaApiStandIn()
         clouds = write_clouds_yaml(directory / "clouds.yaml", self.placement.url, self.nova_api.url)
-        self._env = {
+        self.env = {
             **os.environ,
             "PYTHONPATH": str(REPOSITORY),
             "OS_CLIENT_CONFIG_FILE": str(clouds),
@@ -161,7 +166,7 @@ class Site:
             [*self._command(), "run"],
             directory / "control.log",
             lambda: True,
-            env=self._env,
+            env=self.env,
         )
         self.workers: dict[str, GuestProcess] = {}
         self._store: Store | None = None
@@ -215,7 +220,7 @@ class Site:
 
     def cli(self, *arguments: str, check: bool = True) -> str:
         """Run ``nvme-quarantine`` and return its standard output. Raises ``CommandError``."""
-        return self._call([*self._command(), *arguments], arguments, self._env, check)
+        return self._call([*self._command(), *arguments], arguments, self.env, check)
 
     @staticmethod
     def _call(

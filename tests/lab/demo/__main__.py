@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -12,6 +13,7 @@ from quarantine.record.states import State
 from tests.lab.demo.board import Board
 from tests.lab.demo.cycle import Demo
 from tests.lab.demo.result import DemoResult
+from tests.lab.demo.served import Served
 from tests.lab.errors import LabError
 from tests.lab.nvme import presets
 from tests.lab.nvme.errors import DriveError
@@ -19,6 +21,7 @@ from tests.lab.nvme.presetkind import Event, Expected, Preset
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
+PLAIN, LIAR = "honest", "lying"
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -36,9 +39,21 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--drive",
-        default="honest",
         metavar="NAME",
-        help="the drive in the second slot, 'list' names them all (default: %(default)s)",
+        help="the drive in the second slot (with --serve: in the fourth), 'list' names them all "
+        f"(default: {PLAIN}; with --serve: {LIAR})",
+    )
+    parser.add_argument(
+        "--serve",
+        action="store_true",
+        help="keep a site of four drives running, with API and Prometheus on loopback, and play "
+        "tenants that come and go, until Ctrl-C",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        help="with --serve: decides who comes when, and with how many drives (default: 1)",
     )
     parser.add_argument(
         "--nova",
@@ -97,22 +112,40 @@ def _as_expected(result: DemoResult, preset: Preset) -> str:
     return ""
 
 
+def _serve(directory: Path, board: Board, preset: Preset, seed: int) -> int:
+    """Until somebody ends it. A kill by its number is as good as Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        Served(directory, board, preset.name, seed).run()
+    except KeyboardInterrupt:
+        board.say(f"ended; logs are kept in {directory}", title=True)
+        return 0
+    except LabError as error:
+        board.say(f"failed: {error}")
+    board.say(f"logs are kept in {directory}")
+    return EXIT_FAILED
+
+
 def main(argv: list[str] | None = None) -> int:
     """Runs the demo; returns the exit code."""
     arguments = _arguments(argv)
     if arguments.drive == "list":
         _list()
         return 0
+    if arguments.serve and (arguments.nova or arguments.format == "json"):
+        print("expected --serve alone, found it with --nova or -f json", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    name = arguments.drive or (LIAR if arguments.serve else PLAIN)
     try:
-        preset = presets.preset(arguments.drive)
+        preset = presets.preset(name)
     except DriveError:
-        print(
-            f"expected a drive that --drive list names, found {arguments.drive!r}", file=sys.stderr
-        )
+        print(f"expected a drive that --drive list names, found {name!r}", file=sys.stderr)
         return EXIT_BAD_INPUT
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="nvme-quarantine-demo-"))
     directory.mkdir(parents=True, exist_ok=True)
     board = Board()
+    if arguments.serve:
+        return _serve(directory, board, preset, arguments.seed)
     try:
         result = Demo(directory, board, preset, nova=arguments.nova).run()
     except LabError as error:

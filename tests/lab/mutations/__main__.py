@@ -73,7 +73,9 @@ def _try(copy: Path, site: Site, files: list[Path], arguments: argparse.Namespac
     file.write_text(spoil(source, site), encoding="utf-8")
     ends = time.monotonic() + arguments.limit
     argv = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m"]
-    argv += ["not campaign and not daemons and not install and not libvirt and not rack and not tenants"]
+    argv += [
+        "not campaign and not daemons and not install and not libvirt and not rack and not tenants"
+    ]
     try:
         for each in files:
             left = ends - time.monotonic()

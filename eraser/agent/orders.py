@@ -217,6 +217,7 @@ class Pump:
                 for order in orders
             ),
             gate=None if self.testify is None else self.testify(),
+            reads_stuck=True,
         )
         if self._post(MessageKind.HELLO, self._sign(hello, HELLO_TYPE)):
             self._hello_at = self.clock()

@@ -35,6 +35,7 @@ def request_of(order: EraseOrder) -> CaseRequest:
         nonce=order.nonce,
         incarnation=order.incarnation,
         seconds_allowed=order.seconds_allowed,
+        stuck=order.stuck,
     )
 
 

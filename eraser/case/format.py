@@ -11,7 +11,6 @@ from eraser.erase import format as format_nvm
 from eraser.erase.plan import OPCODE_FORMAT
 from eraser.errors import DriveError
 from eraser.protocol.report import CommandRecord, MethodRecord, Verdict
-from eraser.state import durations
 
 MAX_ATTEMPTS = 2
 """Of one Format that failed; one whose end was lost with the power does not count as failed."""
@@ -94,11 +93,9 @@ class Format:
         self._judge(intent, result)
 
     def _tick(self, seconds: float) -> None:
-        """Format counts nothing that can be read meanwhile: what others took has to do."""
-        known = durations.estimate(self.desk.usual(self.command.method))
-        whole = self.desk.limits.format if known is None else max(known.p50, 0.1)
-        said = durations.left(seconds, 0.0, known) or f"{seconds:.0f} s"
-        self.desk.tell(min(seconds / whole, 0.99), f"{self.command.method.value}, {said}")
+        """Format counts nothing that can be read meanwhile: its limit has to do."""
+        share = min(seconds / self.desk.limits.format, 0.99)
+        self.desk.tell(share, f"{self.command.method.value}, {seconds:.0f} s")
 
     def _wait_for_format(self) -> None:
         """A Format that outlived its sender (FPI not 0) must end before the next one starts."""

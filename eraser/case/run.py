@@ -45,7 +45,6 @@ from eraser.ownership.model import SteadyTime
 from eraser.protocol.condition import Buffer
 from eraser.protocol.policy import Label
 from eraser.protocol.report import ControllerFacts, EraseReport, Outcome, Step, Verdict
-from eraser.state import duration_files
 from eraser.state.case_files import DEFAULT_RUN_DIR, CaseFiles, CaseRequest
 from eraser.state.journal import JournalError, read
 
@@ -194,7 +193,6 @@ def _end(
 ) -> EraseReport:
     report = assemble(request, state, ending, after, host.clock.utc())
     files.write_report(report)
-    duration_files.learn(files.state_dir, report)
     return report
 
 

@@ -29,11 +29,11 @@ from eraser.erase.sanitize import (
     after_loss,
     assess,
     attach,
+    patience,
     verdict,
 )
 from eraser.errors import DriveError
 from eraser.protocol.report import CommandRecord, MethodRecord, Step, Verdict
-from eraser.state import durations
 
 STATUS_SANITIZE_IN_PROGRESS = 0x1D
 """Generic Command Status (Base 2.0, figure 126)."""
@@ -242,9 +242,7 @@ class Sanitize:
     def _watch(self, intent: Intent, *, settle: float = 0.0) -> None:
         """Polls log 81h until our sanitize has ended or patience is over."""
         dog, began = _watchdog(self.desk), self.desk.clock.monotonic()
-        row = self.desk.usual(self.command.method)
-        dog.stuck = durations.patience(row, dog.stuck)
-        known = durations.estimate(row)
+        dog.stuck = patience(dog.stuck, self.desk.request.stuck)
         while True:
             raw, now = _patient_look(self.desk, dog)
             found = self._assess(intent, now)
@@ -255,7 +253,7 @@ class Sanitize:
                     self._done(intent, raw, Verdict.UNKNOWN, over, changed=True, halt=True)
                     return
                 self.desk.check_time()
-                self.desk.tell(now.fraction, self._eta(now, began, known))
+                self.desk.tell(now.fraction, self._eta(now, began))
             elif found.standing is SanitizeStanding.FOREIGN:
                 wait_for_another(self.desk, "after our command")
             elif found.changed or self.desk.clock.monotonic() - began >= settle:
@@ -271,10 +269,11 @@ class Sanitize:
         before = None if intent.adopted else _parse(intent.log_before)
         return assess(self.command.cdw10, before, now, running_seen=self.desk.state.running_seen)
 
-    def _eta(self, now: SanitizeLog, began: float, known: durations.Estimate | None) -> str:
-        name = self.command.method.value
-        left = durations.left(self.desk.clock.monotonic() - began, now.fraction, known)
-        return f"{name}, {left}" if left else name
+    def _eta(self, now: SanitizeLog, began: float) -> str:
+        name, elapsed = self.command.method.value, self.desk.clock.monotonic() - began
+        if not (0.01 < now.fraction < 1 and elapsed > 1):
+            return name
+        return f"{name}, about {elapsed * (1 - now.fraction) / now.fraction:.0f} s left"
 
     def _end(self, intent: Intent, raw: bytes, found: Assessment) -> None:
         if self._overwritten(raw, found) and intent.attempt <= MAX_OCCUPIED:

@@ -21,9 +21,8 @@ from eraser.media.reader import BlockDevice, OpenDisk
 from eraser.ownership import revoke as ownership_revoke
 from eraser.ownership.model import SteadyTime
 from eraser.protocol.applied import Applied, apply
-from eraser.protocol.policy import Limits, Method, Policy
+from eraser.protocol.policy import Limits, Policy
 from eraser.protocol.report import Step
-from eraser.state import duration_files, durations
 from eraser.state.case_files import CaseFiles, CaseRequest
 from eraser.state.journal import Journal
 
@@ -86,7 +85,6 @@ class CaseSession:
         self._controller: Controller | None = None
         self._hold: NamespaceHold | None = None
         self._deadline = _deadline(request, book.state, host)
-        self._usual: dict[Method, durations.ModelDurations | None] = {}
         self._applied = Applied.plain(request.policy)
 
     @property
@@ -151,17 +149,6 @@ class CaseSession:
             own = max(0.0, self.clock.monotonic() - began - inner)
             self._counted += own
             self.note(Spent(step, round(own, 3)))
-
-    def usual(self, method: Method) -> durations.ModelDurations | None:
-        """What this host has learned of such drives; None where nothing."""
-        state = self.state
-        if state.identity is None or state.inspected is None or state.inspected.facts is None:
-            return None
-        if method not in self._usual:
-            firmware = state.inspected.facts.firmware
-            directory = self.files.state_dir
-            self._usual[method] = duration_files.load(directory, state.identity, firmware, method)
-        return self._usual[method]
 
     def check_time(self) -> None:
         """Raises :class:`OutOfTimeError` when the order's time is over."""

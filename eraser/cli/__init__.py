@@ -18,7 +18,6 @@ VERBS: dict[str, tuple[str, str]] = {
     "erase": ("eraser.cli.erase", "erase and verify the drive in a slot, or go on with that"),
     "verify": ("eraser.cli.verify", "read a certified drive once more, and compare; read only"),
     "plan": ("eraser.cli.plan", "show what a policy would send to a drive, and send nothing"),
-    "durations": ("eraser.cli.plan", "show how long erases took on this host, by model"),
     "host-setup": ("eraser.cli.hostsetup", "keep this host from looking into tenants' drives"),
     "case": ("eraser.cli.case", "run one case for the worker (internal)"),
     "gate": ("eraser.cli.gate", "let guests start on their drives, or refuse; owners, tickets"),

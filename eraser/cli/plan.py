@@ -1,4 +1,4 @@
-"""``nvme-eraser plan``: what a policy would send to this drive. ``durations``: what was learned."""
+"""``nvme-eraser plan``: what a policy would send to this drive."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from eraser.protocol import codec
 from eraser.protocol.applied import apply
 from eraser.protocol.identity import ControllerIdentity, pci_address
 from eraser.protocol.policy import Limits, Method, Policy
-from eraser.state import duration_files, durations
-from eraser.state.case_files import DEFAULT_STATE_DIR
 
 
 @dataclass(frozen=True)
@@ -28,8 +26,6 @@ class Command:
     opcode: int
     nsid: int
     cdw10: int
-    usual_seconds: float | None
-    """Median on this host for this model, firmware and method; None where nothing is known."""
     patience_seconds: float
     """A sanitize that stands still for so long is given up; a Format is, whatever it does."""
 
@@ -58,20 +54,14 @@ def describe(
     firmware: str,
     caps: Capabilities,
     targets: tuple[FormatTarget, ...],
-    state_dir: Path,
 ) -> Shown:
     """The plan for one drive, as a case would make it."""
     applied = apply(policy, identity.vendor_id, identity.model, firmware)
     plan = make_plan(policy, caps, targets, applied)
     commands = []
     for each in plan.commands:
-        row = duration_files.load(state_dir, identity, firmware, each.method)
-        known = durations.estimate(row)
-        patience = applied.limits.format
-        if each.method.is_sanitize:
-            patience = durations.patience(row, applied.limits.stuck)
-        usual = None if known is None else known.p50
-        commands.append(Command(each.method, each.opcode, each.nsid, each.cdw10, usual, patience))
+        patience = applied.limits.stuck if each.method.is_sanitize else applied.limits.format
+        commands.append(Command(each.method, each.opcode, each.nsid, each.cdw10, patience))
     return Shown(
         policy=policy.name,
         model=identity.model,
@@ -86,22 +76,17 @@ def describe(
     )
 
 
-def add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
+def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
     """The options."""
-    if verb == "plan":
-        parser.add_argument("--pci", required=True, metavar="ADDRESS", help="such as 0000:01:00.0")
-        parser.add_argument(
-            "--policy", type=Path, metavar="FILE", help="JSON; without it the built-in one"
-        )
-    parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE_DIR, metavar="DIR")
-    parser.set_defaults(verb=verb)
+    parser.add_argument("--pci", required=True, metavar="ADDRESS", help="such as 0000:01:00.0")
+    parser.add_argument(
+        "--policy", type=Path, metavar="FILE", help="JSON; without it the built-in one"
+    )
     add_format(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Reads and shows; exit code 10 where the policy allows nothing. Raises ``EraserError``."""
-    if arguments.verb == "durations":
-        return _durations(arguments)
     try:
         address = pci_address(arguments.pci)
     except ValueError as error:
@@ -122,7 +107,6 @@ def run(arguments: argparse.Namespace) -> int:
             identify.firmware,
             Capabilities.of(identify),
             targets,
-            arguments.state_dir,
         )
     show(shown if arguments.format == "json" else _lines(shown), arguments.format)
     return EXIT_NO_METHOD if shown.refusal else 0
@@ -132,11 +116,10 @@ def _lines(shown: Shown) -> dict[str, object]:
     """For people: one line for each command and limit."""
     commands = []
     for each in shown.commands:
-        usual = "" if each.usual_seconds is None else f", usually {each.usual_seconds:.0f} s"
         still = " without progress" if each.method.is_sanitize else ""
         commands.append(
             f"{each.method} (opcode {each.opcode:#04x}, NSID {each.nsid:#x}, CDW10 "
-            f"{each.cdw10:#x}), given up after {each.patience_seconds:g} s{still}{usual}"
+            f"{each.cdw10:#x}), given up after {each.patience_seconds:g} s{still}"
         )
     return {
         "policy": shown.policy,
@@ -148,14 +131,3 @@ def _lines(shown: Shown) -> dict[str, object]:
         "quirks": list(shown.quirks),
         "limits": {name: f"{value:g} s" for name, value in vars(shown.limits).items()},
     }
-
-
-def _durations(arguments: argparse.Namespace) -> int:
-    found = durations.table(duration_files.rows(arguments.state_dir))
-    if arguments.format == "json":
-        show(found, "json")
-        return 0
-    for line in found:
-        show({name: str(value) for name, value in line.items()}, "table")
-        print()
-    return 0

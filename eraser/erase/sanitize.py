@@ -149,6 +149,16 @@ def attach(cdw10s: tuple[int, ...], now: SanitizeLog) -> int | None:
     return fitting[-1] if fitting else None
 
 
+MAX_STRETCH = 8.0
+"""What an order says of its model counts up to so many times the policy's limit."""
+
+
+def patience(configured: float, said: float) -> float:
+    """Seconds that a sanitize may stand still, by the policy's limit and the order's word of the
+    model. Never less than ``configured``."""
+    return max(configured, min(said, MAX_STRETCH * configured))
+
+
 @dataclass
 class Watchdog:
     """Our own patience, because estimates of drives are FFFFFFFFh where it matters most.

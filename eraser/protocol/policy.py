@@ -119,6 +119,9 @@ class Verification:
             raise ValueError(f"expected 0 to 1048576 blocks to reread, found {self.reread}")
 
 
+MAX_LIMIT = 30 * 86400.0
+
+
 @dataclass(frozen=True)
 class Limits:
     """Durations in seconds, each on the host's own clock. A slow drive needs larger ones."""
@@ -138,9 +141,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
-            if not 0 < getattr(self, name) <= 30 * 86400:
+            if not 0 < getattr(self, name) <= MAX_LIMIT:
                 raise ValueError(
-                    f"expected 0 < {name} <= 2592000 seconds, found {getattr(self, name)}"
+                    f"expected 0 < {name} <= {MAX_LIMIT:.0f} seconds, found {getattr(self, name)}"
                 )
 
 

@@ -401,6 +401,8 @@ class Hello:
     accepted: tuple[AcceptedOrder, ...] = ()
     gate: GateTestimony | None = None
     """None from a host whose eraser is older than the gate."""
+    reads_stuck: bool = field(default=False, metadata=LATE)
+    """An order may have its member ``stuck``."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.sequence <= MAX_SEQUENCE:

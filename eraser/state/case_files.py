@@ -38,6 +38,7 @@ class CaseRequest:
     nonce: str = ""
     incarnation: str = ""
     seconds_allowed: int = 0
+    stuck: float = field(default=0.0, metadata=codec.LATE)
     serial: str = field(default="", metadata=codec.LATE)
 
     @property

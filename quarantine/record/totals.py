@@ -254,6 +254,17 @@ class TotalsRepository(Repository):
             found = db.execute(query.order_by(_TIMES.c.number.desc()).limit(limit))
             return [CaseDuration(*row) for row in found]
 
+    def last_erases(self, model: str, limit: int) -> list[tuple[str, float]]:
+        """Host and seconds until it began to read back, of the newest cases of a model."""
+        query = (
+            sa.select(_LINKS.c.host, _TIMES.c.erase_seconds)
+            .join_from(_TIMES, _LINKS, _LINKS.c.number == _TIMES.c.number)
+            .where(_TIMES.c.model == storable(model, NAME_LENGTH))
+            .order_by(_TIMES.c.number.desc())
+        )
+        with self._reading() as db:
+            return [(row[0], row[1]) for row in db.execute(query.limit(limit))]
+
     def refusal_totals(self) -> dict[str, int]:
         """Refused messages by kind, each as often as it was refused."""
         query = sa.select(_REFUSALS.c.kind, sa.func.sum(_REFUSALS.c.count))

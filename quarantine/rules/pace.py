@@ -62,6 +62,20 @@ def pace(cases: Sequence[tuple[float, float]]) -> Pace | None:
     )
 
 
+def stuck_after(erases: Sequence[tuple[str, float]], configured: float) -> float:
+    """Seconds that a sanitize of a model may stand still, from hosts and seconds of its newest
+    cases; 0 where ``configured`` is as good.
+
+    The host of the slowest is left out: none makes others wait.
+    """
+    if not erases:
+        return 0.0
+    slowest = max(erases, key=lambda erase: erase[1])[0]
+    others = [seconds for host, seconds in erases if host != slowest]
+    found = FACTOR * max(others, default=0.0)
+    return found if found > configured else 0.0
+
+
 def late_after(state: State, known: Pace | None, overdue: float) -> float:
     """Seconds in a state after which a slot is late; ``overdue`` where its model does not tell."""
     limit = None

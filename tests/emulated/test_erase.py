@@ -234,8 +234,6 @@ def test_purge_without_sanitize_is_refused_and_nothing_is_sent(rack: Rack) -> No
     assert (plan["downgraded"], made.destructive()) == (True, [])
     erased = made.erase()
     assert (erased.code, erased.verdict, erased.fit) == (0, "erased", True), erased.reasons
-    (learned,) = made.ask("durations")
-    assert (learned["method"], learned["erases"]) == ("format-user-data", 1)
     assert (erased.asked, erased.achieved, erased.downgraded) == ("Purge", "Clear", True)
     assert [(c.name, c.nsid, c.cdws[0]) for c in made.destructive()] == [("format_nvm", 1, 0x200)]
     assert made.leaked == 0

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
-from eraser.protocol.policy import Policy
+from eraser.protocol.policy import MAX_LIMIT, Policy
 from eraser.protocol.transport import signing
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.doors import Clock, new_uuid, utc_now
@@ -23,6 +23,7 @@ from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import WORKING, Event, State
 from quarantine.record.store import Store
+from quarantine.rules import pace
 from quarantine.rules.alarmbook import alarm
 from quarantine.service.issue import drive_inventory
 from quarantine.service.issue.post import Post
@@ -137,7 +138,14 @@ class Dispatcher:
             nonce=self.token(16),
             incarnation=host.incarnation,
             seconds_allowed=self.seconds_allowed,
+            stuck=self._stuck(record.identity.model, policy, host),
         )
+
+    def _stuck(self, model: str, policy: Policy, host: HostRecord) -> float:
+        if host.hello is None or not host.hello.reads_stuck:
+            return 0.0  # a host of a former release refuses an order with what it does not know
+        newest = self.store.last_erases(model, pace.SAMPLES)
+        return min(pace.stuck_after(newest, policy.limits.stuck), MAX_LIMIT)
 
     def _present(self, record: SlotRecord, host: HostRecord) -> EraseOrder | None:
         """The case's order where it still holds: hosts take one order per generation.

@@ -1,4 +1,4 @@
-"""What one case leaves for the next of its model: estimates, and patience."""
+"""How long a case waits for a drive: by its policy, a quirk, a person, and its order."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from eraser.cli import erase as cli_erase
 from eraser.cli.plan import describe
 from eraser.erase.plan import Capabilities, FormatTarget
+from eraser.erase.sanitize import patience
 from eraser.protocol import codec
 from eraser.protocol.applied import apply
 from eraser.protocol.policy import LimitOverrides, Limits, Method, Policy, Quirk
 from eraser.protocol.report import Verdict
-from eraser.state import duration_files
-from eraser.state.durations import DurationSample, ModelDurations
-from eraser.state.journal import replace_durably
 from tests.unit.case.fakes import (  # noqa: F401 - a fixture
     IDENTITY,
     POLICY,
@@ -50,58 +50,59 @@ class Uncounted(FakeDrive):
         return bytes(raw)
 
 
-def known(bed: Bed, *seconds: float) -> None:  # noqa: F811
-    """Other drives of the model took so long on this host."""
-    for method in (Method.SANITIZE_CRYPTO, BLOCK):
-        samples = tuple(DurationSample(f"drive{n}", each) for n, each in enumerate(seconds))
-        row = ModelDurations(IDENTITY.vendor_id, IDENTITY.model, "FW1", method, samples)
-        path = duration_files._path(
-            bed.files.state_dir, IDENTITY.vendor_id, IDENTITY.model, "FW1", method
-        )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_durably(path, codec.canonical(row))
-
-
-@pytest.mark.parametrize(("others", "verdict"), [((), "unknown"), ((0.4, 0.4, 0.4), "erased")])
+@pytest.mark.parametrize(
+    ("stuck", "seconds", "verdict"),
+    [
+        (0.0, 0.3, "unknown"),
+        (0.6, 0.3, "erased"),
+        (0.6, 60.0, "unknown"),
+        (2_592_000.0, 60.0, "unknown"),
+    ],
+    ids=["nothing said", "slow and honest", "stuck", "stuck, and an order says a month"],
+)
 def test_a_model_known_to_be_slow_is_waited_for(
     bed: Bed,  # noqa: F811
-    others: tuple[float, ...],
+    stuck: float,
+    seconds: float,
     verdict: str,
 ) -> None:
     bed.drive = Uncounted(written=True)
+    bed.drive.seconds = seconds
     limits = dataclasses.replace(POLICY.limits, stuck=0.1)
-    bed.request = dataclasses.replace(REQUEST, policy=dataclasses.replace(POLICY, limits=limits))
-    known(bed, *others) if others else None
+    policy = dataclasses.replace(POLICY, limits=limits)
+    bed.request = dataclasses.replace(REQUEST, policy=policy, stuck=stuck)
     report = bed.run()
     assert report.verdict is Verdict(verdict), report.reasons
+    if seconds == 60.0:
+        assert f"limit {min(stuck, 0.8):g} s" in report.methods[-1].reason
 
 
-def test_a_case_that_proved_its_erase_is_learned_from(bed: Bed) -> None:  # noqa: F811
+@given(st.floats(0.1, 1e6), st.floats(0, 3e6))
+def test_no_order_shortens_the_policys_limit_nor_stretches_it_for_ever(
+    configured: float, said: float
+) -> None:
+    assert configured <= patience(configured, said) <= 8 * configured
+
+
+def test_what_a_former_release_learned_on_this_host_does_nothing(bed: Bed) -> None:  # noqa: F811
+    old = bed.files.state_dir / "durations"
+    old.mkdir(parents=True)
+    (old / "0123.json").write_text("{")
     report = bed.run()
     assert report.verdict is Verdict.ERASED
-    rows = duration_files.rows(bed.files.state_dir)
-    assert {row.method for row in rows} == {Method.SANITIZE_CRYPTO, BLOCK}
-    assert {(row.model, row.firmware, row.drives) for row in rows} == {("Model", "FW1", 1)}
+    assert [path.name for path in old.iterdir()] == ["0123.json"]
 
 
-def test_a_case_that_did_not_is_not(bed: Bed) -> None:  # noqa: F811
-    bed.drive.stale = True
-    assert bed.run().verdict is not Verdict.ERASED
-    assert duration_files.rows(bed.files.state_dir) == ()
-
-
-def test_the_plan_that_is_shown_is_the_one_that_is_made(bed: Bed) -> None:  # noqa: F811
-    known(bed, 100, 200, 300)
+def test_the_plan_that_is_shown_is_the_one_that_is_made() -> None:
     quirk = Quirk(
         "Mod*", "crypto hangs", skip=(Method.SANITIZE_CRYPTO,), limits=LimitOverrides(stuck=60)
     )
     caps, ones = Capabilities(2, 4, 3), (FormatTarget(1, 0),)
-    shown = describe(Policy(quirks=(quirk,)), IDENTITY, "FW1", caps, ones, bed.files.state_dir)
+    shown = describe(Policy(quirks=(quirk,)), IDENTITY, "FW1", caps, ones)
     (command,) = shown.commands
-    assert (command.method, command.cdw10, command.usual_seconds) == (BLOCK, 2, 200)
-    assert command.patience_seconds == 400
+    assert (command.method, command.cdw10, command.patience_seconds) == (BLOCK, 2, 60)
     assert (shown.quirks, shown.achieved) == (("Mod* *: crypto hangs",), "Purge")
-    nothing = describe(Policy(), IDENTITY, "FW2", Capabilities(2, 4, 0), ones, bed.files.state_dir)
+    nothing = describe(Policy(), IDENTITY, "FW2", Capabilities(2, 4, 0), ones)
     assert "allow_clear" in nothing.refusal
     assert nothing.limits == Limits()
 

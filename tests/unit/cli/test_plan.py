@@ -1,4 +1,4 @@
-"""``nvme-eraser plan`` and ``durations`` as they are called."""
+"""``nvme-eraser plan`` as it is called."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from eraser.cli import plan
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.policy import Method, Policy, Quirk
-from eraser.state import duration_files
 from tests.unit.case.fakes import IDENTITY
-from tests.unit.quarantine.testimony import REPORT
 
 
 class Drive:
@@ -59,12 +57,12 @@ def called(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str
 def test_the_plan_of_a_drive(
     capsys: pytest.CaptureFixture[str], sanicap: list[int], tmp_path: Path
 ) -> None:
-    words = ("plan", "--pci", "0000:01:00.0", "--state-dir", tmp_path)
+    words = ("plan", "--pci", "0000:01:00.0")
     code, out, _err = called(capsys, *words, "-f", "json")
     found = json.loads(out)
     assert (code, found["achieved"]) == (0, "Purge")
     assert [each["cdw10"] for each in found["commands"]] == [4, 2]
-    assert found["commands"][0]["usual_seconds"] is None
+    assert found["commands"][0]["patience_seconds"] == 900
     lines = called(capsys, *words)[1]
     assert "sanitize-crypto (opcode 0x84, NSID 0x0, CDW10 0x4), given up after 900 s" in lines
     assert "{" not in lines
@@ -95,16 +93,3 @@ def test_mistakes_are_one_line(
     ):
         code, _out, err = called(capsys, *words)
         assert (code, err.count("\n"), said in err) == (2, 1, True), err
-
-
-def test_what_was_learned(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    words = ("durations", "--state-dir", tmp_path)
-    assert called(capsys, *words, "-f", "json")[:2] == (0, "[]\n")
-    duration_files.learn(tmp_path, REPORT)
-    code, out, _err = called(capsys, *words, "-f", "json")
-    assert code == 0
-    assert [(row["method"], row["p50"], row["drives"]) for row in json.loads(out)] == [
-        ("sanitize-block", 4.2, 1),
-        ("sanitize-crypto", 4.2, 1),
-    ]
-    assert "sanitize-block" in called(capsys, *words)[1]

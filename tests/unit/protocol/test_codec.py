@@ -165,6 +165,9 @@ def test_a_late_member_that_is_not_used_is_not_sent() -> None:
     assert codec.plain(used)["data"] == "0100010001"
     for each in (rule, used):
         assert codec.decode(FeatureRule, codec.plain(each), "rule") == each
+    assert "stuck" not in codec.plain(ORDER)
+    slow = dataclasses.replace(ORDER, stuck=1800.0)
+    assert codec.load(EraseOrder, codec.canonical(slow), "order") == slow
     record = CommandRecord(("nvme",), 0x84, 0, 2, 0, 0, "", "", 0.0)
     assert not {"cdw11", "cdw12"} & codec.plain(record).keys(), "a control plane of before takes it"
     assert codec.plain(dataclasses.replace(record, cdw11=5))["cdw11"] == 5

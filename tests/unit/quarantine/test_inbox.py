@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from eraser.agent.hoststate import CONTROLLER_FILE, HostState, OrderRefusedError, keygen
+from eraser.agent.runners import request_of
 from eraser.protocol import codec
 from eraser.protocol.condition import Condition, ExpectedCondition, FirmwareSlots
 from eraser.protocol.identity import ControllerIdentity, Slot
@@ -620,6 +621,21 @@ def test_a_slot_learns_its_drive_from_the_hello_and_is_looked_at(plane: Plane) -
     assert plane.record().identity == IDENTITY
     assert plane.looks.slots == [SLOT]
     assert plane.dispatcher.order(plane.record()).state is State.ERASING
+
+
+def test_an_order_says_of_a_slow_model_what_its_certificates_say(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = [("cmp2", 700.0), ("cmp3", 800.0), ("cmp3", 90000.0)]
+    monkeypatch.setattr(plane.store, "last_erases", lambda *_: slow)
+    order = plane.ordered()
+    assert order.stuck == 0, "a host of a former release says nothing, and takes the order"
+    message = Hello("cmp1", INCARNATION, 1, "0.1.0", (), (), reads_stuck=True)
+    plane.inbox.hello(plane.signed(message, HELLO_TYPE))
+    other = plane.ordered(Slot("cmp1", "0000:42:00.0"), replace(IDENTITY, serial="S2"))
+    assert other.stuck == 1400
+    assert request_of(other).stuck == 1400
+    assert plane.order() == order, "an order that is out stays as it is"
 
 
 @pytest.mark.parametrize(

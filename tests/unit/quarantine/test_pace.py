@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quarantine.record.states import State
-from quarantine.rules.pace import ENOUGH, SAMPLES, Pace, due, late_after, pace
+from quarantine.rules.pace import ENOUGH, SAMPLES, Pace, due, late_after, pace, stuck_after
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 KNOWN = Pace(cases=9, erase=600, verify=120, late_erase=1200, late_verify=420)
@@ -59,6 +59,23 @@ def test_nearly_all_cases_that_are_known_were_not_late(cases: list[tuple[float, 
     assert found is not None
     limit = late_after(State.ERASING, found, float("inf"))
     assert sum(erase > limit for erase, _ in cases) <= 0.05 * len(cases)
+
+
+def test_a_slow_model_may_stand_still_for_twice_what_it_took_elsewhere() -> None:
+    slow = [("a", 700.0), ("b", 800.0), ("c", 1100.0)]
+    assert stuck_after(slow, 900) == 1600
+    assert stuck_after(slow, 1600) == 0.0, "the policy's own limit is as good"
+    assert stuck_after([("a", 1100.0), ("a", 700.0)], 900) == 0.0, "one host proves nothing"
+    assert stuck_after([], 900) == 0.0
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), SECONDS), max_size=SAMPLES),
+    st.lists(SECONDS, max_size=SAMPLES),
+)
+def test_no_host_makes_others_wait(honest: list[tuple[str, float]], lies: list[float]) -> None:
+    most = max((seconds for _host, seconds in honest), default=0.0)
+    assert stuck_after([*honest, *(("liar", lie) for lie in lies)], 1.0) <= 2 * most
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,7 @@ def test_counts_read_no_row(url: str) -> None:
     store.silent_and_needed(since)
     store.last_heard()
     store.last_durations("A", 64)
+    store.last_erases("A", 64)
     sa.event.remove(store._engine, "before_cursor_execute", note)
     plans = {}
     with door.reading(store._engine) as db:
@@ -235,7 +236,7 @@ def test_counts_read_no_row(url: str) -> None:
             found = db.exec_driver_sql(f"EXPLAIN QUERY PLAN {words}", values)  # type: ignore[call-overload]
             plans[words] = [str(row[3]) for row in found]
     store.close()
-    assert len(plans) == 8
+    assert len(plans) == 9
     for words, plan in plans.items():
         reads = [line for line in plan if re.match(r"(SCAN|SEARCH) (slots|hosts|durations)", line)]
         assert reads, words

@@ -212,6 +212,14 @@ class TotalsSuite:
         assert after.last in (2, 3)
         assert site.store.duration_totals([30, 60], after=3) == []
 
+    def test_erases_of_a_model_are_told_with_their_hosts(self, site: Site) -> None:
+        site.certified("a/0000:01:00.0", erase=60, verify=20)
+        site.certified("b/0000:01:00.0", erase=100, verify=40)
+        site.certified("b/0000:02:00.0", "Model B", erase=7, verify=0)
+        assert site.store.last_erases("Model A", 10) == [("b", 100), ("a", 60)]
+        assert site.store.last_erases("Model A", 1) == [("b", 100)]
+        assert site.store.last_erases("Model C", 10) == []
+
     def test_what_a_host_says_is_never_more_than_our_clock(self, site: Site) -> None:
         record = site.erasing("a/0000:01:00.0")
         site.later(50)

@@ -10,11 +10,10 @@ from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
 from quarantine.api.hosts import drive
 from quarantine.api.operation import Ask, Operation, Reply, Schema, moment, read_moment
-from quarantine.operations import slots
+from quarantine.operations import decisions, slots
+from quarantine.operations.decisions import Decision, SlotDecision
 from quarantine.operations.slots import (
-    Decision,
     HistoryRow,
-    SlotDecision,
     SlotLine,
     SlotOrder,
     SlotQuery,
@@ -117,19 +116,21 @@ def history(ask: Ask) -> Reply:
 
 def hold(ask: Ask) -> Reply:
     """Keeps it out of the pool."""
-    done = slots.hold(ask.plane, _slot(ask), reason=ask.body["reason"], decision=_decision(ask))
+    done = decisions.hold(ask.plane, _slot(ask), reason=ask.body["reason"], decision=_decision(ask))
     return _decided(done)
 
 
 def retire(ask: Ask) -> Reply:
     """Gives its drive up."""
-    done = slots.retire(ask.plane, _slot(ask), reason=ask.body["reason"], decision=_decision(ask))
+    done = decisions.retire(
+        ask.plane, _slot(ask), reason=ask.body["reason"], decision=_decision(ask)
+    )
     return _decided(done)
 
 
 def release(ask: Ask) -> Reply:
     """Ends a hold."""
-    done = slots.release(
+    done = decisions.release(
         ask.plane,
         _slot(ask),
         reason=ask.body["reason"],

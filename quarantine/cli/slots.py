@@ -19,9 +19,10 @@ from quarantine.cli.base import (
 )
 from quarantine.cli.output import warn
 from quarantine.errors import UnavailableError
-from quarantine.operations import holds, slots
+from quarantine.operations import decisions, holds, slots
+from quarantine.operations.decisions import SlotDecision, SlotLook
 from quarantine.operations.holds import HeldCount
-from quarantine.operations.slots import HistoryRow, SlotDecision, SlotLook, SlotView, State
+from quarantine.operations.slots import HistoryRow, SlotView, State
 
 WATCH_SECONDS = 0.5
 
@@ -103,7 +104,7 @@ class SlotReconcile(Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
         one = None if parsed_args.slot is None else slot(parsed_args.slot)
-        found = slots.reconcile(self.plane, slot=one, host=parsed_args.host)
+        found = decisions.reconcile(self.plane, slot=one, host=parsed_args.host)
         if any(looked.error for looked in found):
             self.exit_code = UnavailableError.exit_code
         return rows_of(SlotLook, found)
@@ -144,18 +145,18 @@ class SlotRelease(_Decision):
         )
 
     def decide(self, place: Slot, args: argparse.Namespace) -> SlotDecision:
-        return slots.release(self.plane, place, reason=args.reason, new_drive=args.new_drive)
+        return decisions.release(self.plane, place, reason=args.reason, new_drive=args.new_drive)
 
 
 class SlotHold(_Decision):
     """Keep a slot out of the pool."""
 
     def decide(self, place: Slot, args: argparse.Namespace) -> SlotDecision:
-        return slots.hold(self.plane, place, reason=args.reason)
+        return decisions.hold(self.plane, place, reason=args.reason)
 
 
 class SlotRetire(_Decision):
     """Give a drive up; it is never handed out again."""
 
     def decide(self, place: Slot, args: argparse.Namespace) -> SlotDecision:
-        return slots.retire(self.plane, place, reason=args.reason)
+        return decisions.retire(self.plane, place, reason=args.reason)

@@ -20,6 +20,7 @@ from quarantine.errors import BadInputError, IllegalTransitionError
 from quarantine.operations import (
     capacity,
     certificates,
+    decisions,
     documents,
     enrol,
     flavors,
@@ -41,6 +42,7 @@ from tests.unit.quarantine.totals_suite import Site
 MODULES = (
     capacity,
     certificates,
+    decisions,
     documents,
     enrol,
     flavors,
@@ -84,9 +86,9 @@ def test_threads_share_a_plane(plane: Plane) -> None:
 
     def work(slot: Slot) -> tuple[str, str]:
         gate.wait(20)
-        held = slots.hold(plane, slot, reason=f"because of {slot}")
+        held = decisions.hold(plane, slot, reason=f"because of {slot}")
         assert len(slots.find(plane, host="cmp1")) == len(SLOTS)
-        retired = slots.retire(plane, slot, reason="worn")
+        retired = decisions.retire(plane, slot, reason="worn")
         return held.slot.state, retired.slot.state
 
     with ThreadPoolExecutor(len(SLOTS)) as pool:
@@ -105,7 +107,7 @@ def test_a_decision_is_taken_once(plane: Plane) -> None:
     def work(name: str) -> str:
         gate.wait(20)
         try:
-            slots.retire(plane, SLOTS[0], reason=name)
+            decisions.retire(plane, SLOTS[0], reason=name)
         except IllegalTransitionError as error:
             return str(error)
         except Exception as error:
@@ -134,14 +136,14 @@ def test_a_call_leaves_no_connection_open(plane: Plane, monkeypatch: pytest.Monk
     monkeypatch.setattr(Store, "open", opens)
     monkeypatch.setattr(Store, "close", closes)
     slots.find(plane)
-    slots.hold(plane, SLOTS[0], reason="x")
+    decisions.hold(plane, SLOTS[0], reason="x")
     hosts.find(plane)
     schema.upgrade(plane)
     card = {"host": "cmp1", "incarnation": "x" * 16, "key": PrivateKey.generate().public.jwk()}
     hosts.register(plane, codec.canonical(card), "card")
     ledger.write_head(plane)
     with pytest.raises(IllegalTransitionError):
-        slots.release(plane, SLOTS[1], reason="x", new_drive=True)
+        decisions.release(plane, SLOTS[1], reason="x", new_drive=True)
     assert open_now == []
 
 
@@ -197,6 +199,6 @@ def test_a_slot_says_why_it_is_not_sold(plane: Plane) -> None:
     assert slots.show(plane, SLOTS[0]).unsold == (
         "The drive was let go and waits to be taken into quarantine; its host is not registered."
     )
-    held = slots.hold(plane, SLOTS[0], reason="smells")
+    held = decisions.hold(plane, SLOTS[0], reason="smells")
     assert held.slot.unsold.startswith("Held (by-person): smells. To return it: ")
     assert slots.find(plane)[0].unsold == held.slot.unsold

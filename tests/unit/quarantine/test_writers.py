@@ -46,8 +46,8 @@ MEMBERS = {
     "profile": set[str](),
     "policy": set[str](),
     # Learned from a hello; forgotten where a person accepts another drive.
-    "identity": {"service/issue/drive_inventory.py", "operations/slots.py"},
-    "consumer": {DECIDE, "rules/observation.py", "operations/slots.py"},
+    "identity": {"service/issue/drive_inventory.py", "operations/decisions.py"},
+    "consumer": {DECIDE, "rules/observation.py", "operations/decisions.py"},
     # Written before the request that makes it; else what Placement shows.
     "custody": {DECIDE, "rules/observation.py", "service/executor.py"},
     "custody_stage": {DECIDE, "rules/observation.py", "service/executor.py"},

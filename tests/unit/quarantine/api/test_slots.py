@@ -12,7 +12,7 @@ from falcon import testing
 
 from eraser.protocol.report import Step
 from quarantine.errors import ConflictError
-from quarantine.operations import slots
+from quarantine.operations import decisions
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import SlotChanges
 from quarantine.record.reasons import HoldCode
@@ -206,7 +206,7 @@ def test_a_decision_is_written_behind_progress(
 
     monkeypatch.setattr(Store, "hold", raced)
     with pytest.raises(ConflictError):
-        slots.hold(Plane([site.file]), SLOTS[0], reason="without a version")
+        decisions.hold(Plane([site.file]), SLOTS[0], reason="without a version")
     written.clear()
     assert act(admin, "hold", tag).status_code == 200
 
@@ -217,13 +217,13 @@ def test_an_act_is_the_operation_of_the_commands(
     """And so has its custody, its locks and its look; nothing here writes for itself."""
     seen: list[str] = []
     for name in ("hold", "release", "retire"):
-        real = getattr(slots, name)
+        real = getattr(decisions, name)
 
         def spy(*words: Any, _name: str = name, _real: Any = real, **named: Any) -> Any:
             seen.append(_name)
             return _real(*words, **named)
 
-        monkeypatch.setattr(slots, name, spy)
+        monkeypatch.setattr(decisions, name, spy)
     found = act(admin, "hold")
     assert "no-such-cloud" in found.json["unacted"]
     act(admin, "release")

@@ -1,0 +1,218 @@
+"""What only people decide about a slot, with a reason for the history; and a look at it now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from eraser.protocol.identity import Slot
+from quarantine.errors import (
+    ConflictError,
+    IllegalTransitionError,
+    QuarantineError,
+    StaleError,
+    UnavailableError,
+    UnreadOutcomeError,
+)
+from quarantine.operations.plane import Plane
+from quarantine.operations.slots import SlotView, closely, known, version
+from quarantine.record import lifecycle
+from quarantine.record.facts import Initiator, SlotChanges, SlotRecord
+from quarantine.record.reasons import HoldCode
+from quarantine.record.states import WAITING_FOR_PEOPLE, Event, State
+from quarantine.record.store import Store
+from quarantine.rules import holds
+
+_TRIES: Final = 5
+"""How often a decision is written anew behind somebody who changed nothing that it is about."""
+
+
+@dataclass(frozen=True)
+class SlotDecision:
+    """What became of a decision."""
+
+    slot: SlotView
+    unacted: str
+    """Why it was not acted on at once: the running service does. Empty where it was."""
+    version: str = ""
+    """The slot's, as in ``VersionedSlot``."""
+
+
+@dataclass(frozen=True)
+class SlotLook:
+    """What one look at one slot came to; ``error`` is empty when it went through."""
+
+    slot: Slot
+    state: State | None
+    error: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Who decides, and on what."""
+
+    by: Initiator | None = None
+    versions: tuple[str, ...] = ()
+    """The slot has to be at one of these (``VersionedSlot``). Empty: as it is now."""
+
+
+ANYHOW: Final = Decision()
+"""As somebody decides who looks at the slot while typing."""
+
+
+def hold(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW) -> SlotDecision:
+    """Keeps a slot out of the pool.
+
+    Raises ``UnknownError``, ``IllegalTransitionError``, ``StaleError``.
+    """
+    why = holds.because(HoldCode.BY_PERSON, reason)
+
+    def kept(store: Store, record: SlotRecord) -> SlotRecord:
+        _require_step(record, Event.HELD)
+        return store.hold(record, why, by=decision.by)
+
+    return _decide(plane, slot, decision, kept)
+
+
+def retire(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW) -> SlotDecision:
+    """Gives its drive up; it is never handed out again. Raises as :func:`hold`."""
+
+    def given_up(store: Store, record: SlotRecord) -> SlotRecord:
+        _require_step(record, Event.RETIRED)
+        return store.transition(record, Event.RETIRED, reason=reason, by=decision.by)
+
+    return _decide(plane, slot, decision, given_up)
+
+
+def release(
+    plane: Plane,
+    slot: Slot,
+    *,
+    reason: str,
+    new_drive: bool = False,
+    decision: Decision = ANYHOW,
+) -> SlotDecision:
+    """Ends a hold: the drive goes through quarantine again.
+
+    With ``new_drive`` the one that the host names next is accepted in the slot. Raises as
+    :func:`hold`.
+    """
+
+    def let_go(store: Store, record: SlotRecord) -> SlotRecord:
+        return _released(store, record, reason, new_drive, decision.by)
+
+    return _decide(plane, slot, decision, let_go)
+
+
+def reconcile(
+    plane: Plane, *, slot: Slot | None = None, host: str | None = None
+) -> tuple[SlotLook, ...]:
+    """Looks at one slot now, at a host's, or at all of them. Raises ``BadInputError``."""
+    with plane.assembly() as assembly:
+        if slot is not None:
+            known(assembly.store, slot)
+            found = assembly.reconciler.bell(slot.host, slot.address)
+        elif host is not None:
+            found = assembly.reconciler.bell(host)
+        else:
+            found = assembly.reconciler.sweep()
+        return tuple(SlotLook(one.slot, one.state, one.error) for one in found)
+
+
+def _decide(
+    plane: Plane,
+    slot: Slot,
+    decision: Decision,
+    decide: Callable[[Store, SlotRecord], SlotRecord],
+) -> SlotDecision:
+    """Writes a decision down, and acts on it at once; where that fails the service does it."""
+    with plane.assembly() as assembly:
+        record = _decided(assembly.store, slot, decision, decide)
+        unacted = ""
+        try:
+            assembly.reconciler.look(record.slot)
+        except QuarantineError as error:
+            unacted = str(error)
+        try:
+            after = assembly.store.slot(record.slot) or record
+            return SlotDecision(closely(assembly, after), unacted, version(after))
+        except UnavailableError as error:
+            raise UnreadOutcomeError(
+                f"{record.slot}: the decision is on record, and the service acts on it; what came "
+                f"of it cannot be read now: {error}"
+            ) from error
+
+
+def _decided(
+    store: Store,
+    slot: Slot,
+    decision: Decision,
+    decide: Callable[[Store, SlotRecord], SlotRecord],
+) -> SlotRecord:
+    for last in (*(False,) * (_TRIES - 1), True):
+        record = known(store, slot)
+        if decision.versions and version(record) not in decision.versions:
+            raise StaleError(
+                f"{slot}: expected it as it was when this was decided, found it {record.state} "
+                f"since {record.entered_at:%Y-%m-%d %H:%M:%S}, or something else of it changed; "
+                "look at it again"
+            )
+        try:
+            return decide(store, record)
+        except ConflictError:
+            # A host's progress, say: with a version it is known that the decision still stands.
+            if last or not decision.versions:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _require_step(record: SlotRecord, event: Event) -> None:
+    if event not in lifecycle.events(record.state):
+        raise IllegalTransitionError(f"{record.slot}: {_why_not(record)}")
+
+
+def _why_not(record: SlotRecord) -> str:
+    """Why a slot can be neither held nor retired as it is, and what can be done."""
+    if record.state is State.IN_USE:
+        return (
+            f"server {record.consumer or 'unknown'} has the drive, and nothing is taken from a "
+            "server; it is erased when the server lets go of it: decide then"
+        )
+    if record.state in WAITING_FOR_PEOPLE:
+        return f"it is {record.state} already ({record.reason})"
+    return f"it is {record.state}: hold it first, then retire it"
+
+
+def _released(
+    store: Store, record: SlotRecord, reason: str, new_drive: bool, by: Initiator | None
+) -> SlotRecord:
+    changes = SlotChanges()
+    if new_drive:
+        if record.state is not State.HELD:
+            raise IllegalTransitionError(
+                f"{record.slot}: expected a held slot to accept a new drive in, "
+                f"found it {record.state}"
+            )
+        _require_another_drive(store, record)
+        if reason.strip():
+            reason += " (another drive is accepted in the slot)"
+        # The last consumer had the old drive: the new one's certificate must not name it.
+        changes = SlotChanges(identity=None, consumer=None)
+    return store.transition(
+        record, Event.RELEASED_BY_OPERATOR, reason=reason, changes=changes, by=by
+    )
+
+
+def _require_another_drive(store: Store, record: SlotRecord) -> None:
+    """Else the drive that was pulled would be learned again, from a word of before the exchange."""
+    host = store.host(record.slot.host)
+    drives = host.hello.drives if host and host.hello else ()
+    seen = next((d.identity for d in drives if d.address == record.slot.address), None)
+    if host is not None and seen is not None and seen == record.identity:
+        heard = f" at {host.heard_at:%Y-%m-%d %H:%M:%S}" if host.heard_at else ""
+        raise IllegalTransitionError(
+            f"{record.slot}: expected its host to name another drive, found serial {seen.serial} "
+            f"still named{heard}; wait for the host's next word (host show), or "
+            "release without --new-drive"
+        )

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from eraser import cli
 from eraser.agent import memory
+from eraser.clock import MACHINE
 from eraser.controller.passthru import IDENTIFY
 from eraser.controller.probe_process import Asker, ReadCommand
 from eraser.host.sysfs import Host
@@ -78,7 +79,7 @@ def _runner(path: str) -> None:
         most = max(most, anonymous() + _rollup(asker.pid, "Private_Dirty"))
 
     look(0.0, "")
-    Verifier(plan).run(look)
+    Verifier(plan, BlockDevice, MACHINE).run(look)
     look(1.0, "")
     print(most, flush=True)
     sys.stdin.read()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 
+from eraser.clock import MACHINE
 from eraser.media.reader import BATCH, BATCHES, BlockDevice
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
 from eraser.protocol.policy import VerificationMode
@@ -38,7 +39,7 @@ def child(mode: str, places: int, path: str) -> None:
     print("ready", flush=True)
     sys.stdin.readline()
     cpu, start = _cpu(), time.monotonic()
-    result = Verifier(plan).run()
+    result = Verifier(plan, BlockDevice, MACHINE).run()
     seconds, cpu = time.monotonic() - start, _cpu() - cpu
     if result is None or result.done.value != mode or result.namespaces[0].unreadable:
         raise SystemExit(f"expected a clean {mode} read of {path}, found {result}")

@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eraser.clock import MACHINE, Clock
+from eraser.clock import Clock
 
 LOG = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class OldReports:
 
     directory: Path
     days: int
-    clock: Clock = MACHINE
+    clock: Clock
     _next: float | None = field(default=None, init=False)
 
     def turn(self) -> None:

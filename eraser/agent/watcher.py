@@ -21,7 +21,7 @@ import pyudev
 
 from eraser.agent import bell
 from eraser.agent.inventory import nvme_functions
-from eraser.clock import MACHINE, Clock
+from eraser.clock import Clock
 from eraser.defences import setup
 from eraser.defences.facts import WATCHER_LOCK
 from eraser.errors import BadInputError, BusyError, EraserError
@@ -58,7 +58,7 @@ class Events(Protocol):
 class KernelEvents:
     """Events from netlink, through libudev. ``source``: ``kernel``, or ``udev`` for its own."""
 
-    def __init__(self, source: str, clock: Clock = MACHINE) -> None:
+    def __init__(self, source: str, clock: Clock) -> None:
         self._clock = clock
         self._monitor = pyudev.Monitor.from_netlink(pyudev.Context(), source=source)
         for subsystem in SUBSYSTEMS:

@@ -40,7 +40,7 @@ from eraser.drive.profile import compare
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BusyError, DriveError, EraserError, IdentityError, InUseError
 from eraser.host.sysfs import AbsentError, Host, PciFunction
-from eraser.media.reader import BlockDevice, OpenDisk
+from eraser.media.reader import OpenDisk
 from eraser.ownership.model import SteadyTime
 from eraser.protocol.condition import Buffer
 from eraser.protocol.policy import Label
@@ -68,7 +68,7 @@ def run_case(
     on_progress: OnProgress,
     run_dir: Path = DEFAULT_RUN_DIR,
     anew: bool = False,
-    disk: OpenDisk = BlockDevice,
+    disk: OpenDisk,
 ) -> EraseReport:
     """Carries the case to its end and returns the report, which is on the disk by then.
 

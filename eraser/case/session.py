@@ -17,7 +17,7 @@ from eraser.controller.unique import check_unique
 from eraser.errors import DriveError, EraserError, IdentityError, InUseError
 from eraser.host.idle import prove_idle
 from eraser.host.sysfs import Host
-from eraser.media.reader import BlockDevice, OpenDisk
+from eraser.media.reader import OpenDisk
 from eraser.ownership import revoke as ownership_revoke
 from eraser.ownership.model import SteadyTime
 from eraser.protocol.applied import Applied, apply
@@ -69,7 +69,7 @@ class CaseSession:
         lock: SlotLock,
         book: CaseJournal,
         on_progress: OnProgress,
-        disk: OpenDisk = BlockDevice,
+        disk: OpenDisk,
     ) -> None:
         self.request = request
         self.files = files

@@ -189,8 +189,8 @@ def _visit(
                     namespace.fingerprints,
                     pool,
                     share(desk.policy.verification.visit, namespace.blocks, total),
+                    desk.host,
                     large=_largest(desk, namespace.path, travels),
-                    host=desk.host,
                 )
                 try:
                     play(visitor)

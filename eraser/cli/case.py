@@ -10,6 +10,7 @@ from pathlib import Path
 from eraser.case.run import run_case
 from eraser.cli.output import read_file
 from eraser.host.sysfs import Host
+from eraser.media.reader import BlockDevice
 from eraser.protocol import codec
 from eraser.protocol.report import Step
 from eraser.state.case_files import (
@@ -35,7 +36,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Ends with 0 when there is a report, whatever it says. Raises ``EraserError``."""
     request = codec.load(CaseRequest, read_file(arguments.request, "request"), "request")
     files = CaseFiles.of(arguments.state_dir, request)
-    run_case(request, files, Host(), on_progress=ProgressFile(files), run_dir=arguments.run_dir)
+    run_case(
+        request,
+        files,
+        Host(),
+        on_progress=ProgressFile(files),
+        run_dir=arguments.run_dir,
+        disk=BlockDevice,
+    )
     return 0
 
 

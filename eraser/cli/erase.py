@@ -12,6 +12,7 @@ from eraser.cli import meant as cli_meant
 from eraser.cli.output import Summary, add_format, exit_code, read_file, show, stderr_progress
 from eraser.errors import BadInputError, BusyError, EraserError
 from eraser.host.sysfs import Host
+from eraser.media.reader import BlockDevice
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot, host_name, pci_address
 from eraser.protocol.policy import LimitOverrides, Limits, Policy, Quirk
@@ -63,7 +64,13 @@ def run(arguments: argparse.Namespace) -> int:
     progress = stderr_progress()
     try:
         report = run_case(
-            request, files, Host(), on_progress=progress, run_dir=arguments.run_dir, anew=True
+            request,
+            files,
+            Host(),
+            on_progress=progress,
+            run_dir=arguments.run_dir,
+            anew=True,
+            disk=BlockDevice,
         )
     except BadInputError:
         raise

@@ -222,7 +222,8 @@ def _allow(arguments: argparse.Namespace) -> int:
         domain = str(uuid.UUID(arguments.domain)) if arguments.domain else ""
     except ValueError as error:
         raise BadInputError(f"expected a domain's uuid, found {arguments.domain!r}") from error
-    allow(arguments.state_dir, arguments.pci, arguments.reason, _by(arguments.by), domain)
+    who, clock = _by(arguments.by), Host().clock
+    allow(arguments.state_dir, arguments.pci, arguments.reason, who, domain, clock)
     return 0
 
 
@@ -230,7 +231,8 @@ def _exempt(arguments: argparse.Namespace) -> int:
     from eraser.ownership import audit
 
     change = audit.include if arguments.remove else audit.exempt
-    change(arguments.state_dir, arguments.pci, arguments.reason, _by(arguments.by))
+    who, clock = _by(arguments.by), Host().clock
+    change(arguments.state_dir, arguments.pci, arguments.reason, who, clock)
     return 0
 
 

@@ -27,6 +27,7 @@ from eraser.host.sysfs import Host
 from eraser.media.blocks import block_count
 from eraser.media.iocommand import Namespace
 from eraser.media.passread import PassthroughReader, Patience
+from eraser.media.reader import BlockDevice
 from eraser.proof import recheck
 from eraser.proof.recheck import Agreement, NamespaceCheck
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
@@ -189,7 +190,9 @@ def _compare(
     )
     progress = stderr_progress()
     try:
-        result = Verifier(plan).run(lambda done, text: progress(Step.VERIFY, done, text))
+        result = Verifier(plan, BlockDevice, controller.host.clock).run(
+            lambda done, text: progress(Step.VERIFY, done, text)
+        )
     finally:
         progress.close()
     assert result is not None, "nobody stops it"

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from eraser.clock import MACHINE, Clock
+from eraser.clock import Clock
 from eraser.errors import BadInputError, DriveError
 from eraser.gate import rules
 from eraser.gate.admit import LOOK_SECONDS, pci_class
@@ -97,7 +97,7 @@ def allow(
     reason: str,
     by: str,
     domain: str,
-    clock: Clock = MACHINE,
+    clock: Clock,
 ) -> tuple[str, ...]:
     """Lets the next start on each slot pass once, and accounts for it first; the slots.
 

@@ -52,7 +52,7 @@ class Namespace:
     protected: bool
     timeout: float
     """Seconds, as the kernel's own for each command."""
-    host: Host = field(default_factory=Host, compare=False, repr=False)
+    host: Host = field(compare=False, repr=False)
     """By whose door they go."""
 
     @classmethod

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from eraser.clock import MACHINE, Clock
+from eraser.clock import Clock
 from eraser.controller.passthru import STATUS_MASK, means_later
 from eraser.media.iocommand import READ, Namespace
 
@@ -46,7 +46,7 @@ def status_text(status: int | None) -> str:
 class Patience:
     """Seconds that a case's reading may wait in all for a drive that says "later"."""
 
-    def __init__(self, seconds: float, clock: Clock = MACHINE) -> None:
+    def __init__(self, seconds: float, clock: Clock) -> None:
         self._left = seconds
         self._clock = clock
 
@@ -75,7 +75,7 @@ class PassthroughReader:
     """Read commands to one namespace, none of its protection information checked."""
 
     namespace: Namespace
-    patience: Patience = field(default_factory=lambda: Patience(0.0), compare=False)
+    patience: Patience = field(compare=False)
     """Of the whole reading: all namespaces have it together."""
 
     def read(self, fd: int, offset: int, into: memoryview) -> int | None:

@@ -7,7 +7,7 @@ import pwd
 from dataclasses import dataclass
 from pathlib import Path
 
-from eraser.clock import MACHINE, Clock
+from eraser.clock import Clock
 from eraser.errors import BadInputError
 from eraser.ownership import store
 from eraser.ownership.store import BookError
@@ -79,7 +79,7 @@ def exemptions(state_dir: Path) -> Exemptions:
         raise BookError(f"{error}; remove the file and give the exemptions again") from error
 
 
-def exempt(state_dir: Path, address: str, reason: str, by: str, clock: Clock = MACHINE) -> None:
+def exempt(state_dir: Path, address: str, reason: str, by: str, clock: Clock) -> None:
     """Takes a function out of the gate's care. Raises ``EraserError``, ``OSError``."""
     at = clock.utc()
     with store.locked(state_dir):
@@ -88,7 +88,7 @@ def exempt(state_dir: Path, address: str, reason: str, by: str, clock: Clock = M
         _write(state_dir, Exemptions((*known, Exemption(address, reason, by, at))))
 
 
-def include(state_dir: Path, address: str, reason: str, by: str, clock: Clock = MACHINE) -> None:
+def include(state_dir: Path, address: str, reason: str, by: str, clock: Clock) -> None:
     """Takes it into the gate's care again. Raises ``EraserError``, ``OSError``."""
     with store.locked(state_dir):
         account(state_dir, AuditEntry(clock.utc(), by, "include", address, "", reason))

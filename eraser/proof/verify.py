@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from eraser.clock import MACHINE, Clock
+from eraser.clock import Clock
 from eraser.errors import BadInputError, DriveError
 from eraser.media.reader import BlockDevice, Tick
 from eraser.proof.counter import Counter, merged
@@ -32,8 +32,8 @@ class Verifier:
     def __init__(
         self,
         plan: VerifyPlan,
-        open_device: Callable[[str], BlockDevice] = BlockDevice,
-        clock: Clock = MACHINE,
+        open_device: Callable[[str], BlockDevice],
+        clock: Clock,
     ) -> None:
         self.plan = plan
         self._digest = plan.digest

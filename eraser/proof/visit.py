@@ -93,8 +93,8 @@ class Visitor:
     fingerprints: Fingerprints | None
     pool: Sequence[int]
     places: int
+    host: Host
     large: int = LARGE
-    host: Host = field(default_factory=Host)
     counts: dict[str, _Count] = field(default_factory=dict)
     _silent: int = 0
 

@@ -24,13 +24,16 @@ NOT_READY = 0x082
 _BOTH_WAYS = """
 import mmap, os, sys
 from eraser.media.iocommand import Namespace
-from eraser.media.passread import PassthroughReader
+from eraser.clock import MACHINE
+from eraser.host.sysfs import Host
+from eraser.media.passread import PassthroughReader, Patience
 from eraser.media.reader import BlockDevice
 with BlockDevice(sys.argv[1]) as device:
     index = int(sys.argv[2])
     [(_index, block)] = [(n, bytes(b)) for n, b in device.read_blocks([index])]
     into = memoryview(mmap.mmap(-1, 4096))
-    reader = PassthroughReader(Namespace(1, device.logical_block, 0, False, False, 10.0))
+    travels = Namespace(1, device.logical_block, 0, False, False, 10.0, Host())
+    reader = PassthroughReader(travels, Patience(0.0, MACHINE))
     fd = os.open(sys.argv[1], os.O_RDONLY)
     status = reader.read(fd, index * 4096, into)
     print(status, bytes(into) == block and any(block))

@@ -17,6 +17,7 @@ from eraser.agent.bounded_probes import BoundedProbes
 from eraser.agent.gate_status import GateStatus
 from eraser.agent.hoststate import keygen
 from eraser.cli import gate as cli_gate
+from eraser.clock import MACHINE
 from eraser.defences import setup
 from eraser.errors import DriveError
 from eraser.host.sysfs import Host
@@ -128,7 +129,7 @@ def test_only_what_has_a_managed_drive_is_told(rig: Rig) -> None:
     rig.domain(MINE, "09", running=True, name="gpu")
     rig.domain(MINE, "fe", running=False, name="absent")
     rig.domain(THEIRS, "03", running=True, name="exempt")
-    audit.exempt(rig.state, THIRD, by="ada", reason="the host's cache")
+    audit.exempt(rig.state, THIRD, by="ada", reason="the host's cache", clock=MACHINE)
     rig.book()
     assert rig.domains() == ()
     # A slot that the gate knows counts also while its drive is away.

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from eraser.agent.old_reports import DAY, EVERY, OldReports
-from eraser.clock import Clock
+from eraser.clock import MACHINE, Clock
 
 
 class At(Clock):
@@ -45,4 +45,4 @@ def test_old_copies_go_and_younger_ones_stay(tmp_path: Path) -> None:
 
 
 def test_a_host_without_reports_has_nothing_to_remove(tmp_path: Path) -> None:
-    OldReports(tmp_path / "none", 30).turn()
+    OldReports(tmp_path / "none", 30, MACHINE).turn()

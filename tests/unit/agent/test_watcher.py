@@ -449,7 +449,7 @@ def test_an_overflow_that_poll_saw_first_ends_nothing(monkeypatch: pytest.Monkey
 
 def test_a_real_overflow_is_one_reason_to_look() -> None:
     """More than fits, from a sender that is no udev, to a real socket."""
-    events = watcher.KernelEvents("udev")
+    events = watcher.KernelEvents("udev", MACHINE)
     events._monitor.set_receive_buffer_size(4096)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 15) as sender:  # NETLINK_KOBJECT_UEVENT
         try:
@@ -462,7 +462,7 @@ def test_a_real_overflow_is_one_reason_to_look() -> None:
 
 
 def test_a_socket_in_order_has_no_error_pending() -> None:
-    assert watcher.KernelEvents("kernel")._pending_error() == 0
+    assert watcher.KernelEvents("kernel", MACHINE)._pending_error() == 0
 
 
 def test_another_error_of_netlink_ends_it() -> None:
@@ -474,7 +474,7 @@ def test_another_error_of_netlink_ends_it() -> None:
 
 def test_the_kernels_events_can_be_listened_to() -> None:
     """The real libudev; nothing happens to this machine's drives meanwhile."""
-    assert watcher.KernelEvents("kernel").wait(0.05) in (False, True)
+    assert watcher.KernelEvents("kernel", MACHINE).wait(0.05) in (False, True)
 
 
 def test_memory_goes_through_the_disk(tmp_path: Path) -> None:

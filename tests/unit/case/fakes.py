@@ -32,6 +32,7 @@ from eraser.case.report import AfterLook
 from eraser.case.session import CaseJournal, CaseSession
 from eraser.errors import IdentityError
 from eraser.host.sysfs import Host
+from eraser.media.reader import BlockDevice
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.policy import Limits, Policy, Verification, VerificationMode
 from eraser.protocol.profile import NamespaceLayout, Profile
@@ -229,6 +230,7 @@ class Bed:
             Host(),
             on_progress=lambda step, fraction, detail: None,
             run_dir=self.directory / "run",
+            disk=BlockDevice,
         )
 
 

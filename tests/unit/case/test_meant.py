@@ -19,6 +19,7 @@ from eraser.cli import inspect
 from eraser.controller.lock import SlotLock
 from eraser.errors import IdentityError
 from eraser.host.sysfs import Host
+from eraser.media.reader import BlockDevice
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity
 from eraser.state.case_files import CaseFiles, CaseRequest
@@ -149,7 +150,7 @@ def test_another_drive_is_refused(
     files.make()
     book = CaseJournal(files)
     lock = SlotLock(request.slot.address, tmp_path)
-    desk = CaseSession(request, files, Host(), lock, book, lambda *_told: None)
+    desk = CaseSession(request, files, Host(), lock, book, lambda *_told: None, BlockDevice)
     controller: Any = SimpleNamespace(identity=lambda: IDENTITY)
     desk._controller = controller
     if refused:

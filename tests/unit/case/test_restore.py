@@ -52,6 +52,7 @@ from eraser.erase.format import FormatResult
 from eraser.erase.layout import create_data, layout_steps, reformat_cdw10
 from eraser.errors import DriveError
 from eraser.host.sysfs import Host
+from eraser.media.reader import BlockDevice
 from eraser.protocol import codec
 from eraser.protocol.policy import Label, Limits, Method, Policy, Unallocated, Verification
 from eraser.protocol.profile import NamespaceLayout, Profile, layout_differences
@@ -156,6 +157,7 @@ class Bed:
             Host(),
             on_progress=lambda step, fraction, detail: None,
             run_dir=self.directory / "run",
+            disk=BlockDevice,
         )
 
     def sent(self, report: EraseReport) -> list[str]:

@@ -17,6 +17,7 @@ from eraser.case.session import CaseJournal, CaseSession
 from eraser.controller.lock import SlotLock
 from eraser.errors import DriveError
 from eraser.host.sysfs import Host
+from eraser.media.reader import BlockDevice
 from eraser.protocol.policy import LimitOverrides, Quirk
 from eraser.state.case_files import CaseFiles
 from tests.unit.case.fakes import IDENTITY, REQUEST, SLOT
@@ -86,7 +87,7 @@ def test_disks_that_come_late_are_claimed_and_those_that_never_come_stop_no_eras
     told: list[str] = []
     desk = CaseSession(
         REQUEST, files, Host(), SlotLock(SLOT.address, tmp_path), book,
-        lambda _step, _fraction, detail: told.append(detail),
+        lambda _step, _fraction, detail: told.append(detail), BlockDevice,
     )  # fmt: skip
     desk.open()
     assert proofs == [frozenset(), frozenset() if never else frozenset({"nvme0n1"})]
@@ -116,7 +117,7 @@ def desk(tmp_path: Path) -> Iterator[CaseSession]:
     book = CaseJournal(files)
     request = dataclasses.replace(REQUEST, policy=policy)
     yield CaseSession(
-        request, files, Host(), SlotLock(SLOT.address, tmp_path), book, lambda *_: None
+        request, files, Host(), SlotLock(SLOT.address, tmp_path), book, lambda *_: None, BlockDevice
     )
     book.close()
 

@@ -75,7 +75,7 @@ def test_no_more_is_asked_for_at_once_than_drive_and_kernel_take(
         queue = tmp_path / "sys/block/nvme0n1/queue"
         queue.mkdir(parents=True)
         (queue / "max_hw_sectors_kb").write_text(f"{kernel}\n")
-    travels = Namespace(1, 512, 8 * extended, extended, protected=False, timeout=1.0)
+    travels = Namespace(1, 512, 8 * extended, extended, protected=False, timeout=1.0, host=Host())
     desk: Any = SimpleNamespace(
         host=Host(tmp_path),
         controller=SimpleNamespace(identify=lambda: SimpleNamespace(mdts=mdts)),

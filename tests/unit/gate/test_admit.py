@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from eraser.clock import MACHINE
 from eraser.controller.lock import SlotLock
 from eraser.errors import InUseError
 from eraser.gate import accept_ticket, admit, intake
@@ -133,7 +134,7 @@ def test_what_is_not_ours_passes_without_a_look(world: World) -> None:
 
 def test_an_exempt_drive_needs_nothing_until_it_is_taken_back(world: World) -> None:
     world.slot(ADDRESS)
-    people_args = (world.state, ADDRESS, "scratch", "op")
+    people_args = (world.state, ADDRESS, "scratch", "op", MACHINE)
     audit.exempt(*people_args)
     assert world.check(domain(ADDRESS)).admissions == ()
     audit.include(*people_args)

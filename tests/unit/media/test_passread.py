@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from eraser.clock import Clock
+from eraser.clock import MACHINE, Clock
 from eraser.controller.spec import IdentifyNamespace
 from eraser.host.sysfs import Host
 from eraser.media import passread
@@ -46,7 +46,10 @@ def read(
 
 def test_a_plain_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel()
-    reader = PassthroughReader(Namespace(7, 512, 0, extended=False, protected=False, timeout=2.5))
+    reader = PassthroughReader(
+        Namespace(7, 512, 0, extended=False, protected=False, timeout=2.5, host=Host()),
+        Patience(0, MACHINE),
+    )
     status, _data = read(monkeypatch, reader, kernel, (1 << 33) * 512)
     assert status == 0
     opcode, flags, _r, nsid, _2, _3, metadata, _a, metadata_len, length, *rest = kernel.sent
@@ -60,7 +63,10 @@ def test_eight_bytes_of_protection_are_taken_away_by_the_controller(
     monkeypatch: pytest.MonkeyPatch, extended: bool
 ) -> None:
     kernel = Kernel()
-    reader = PassthroughReader(Namespace(1, 512, 8, extended=extended, protected=True, timeout=1))
+    reader = PassthroughReader(
+        Namespace(1, 512, 8, extended=extended, protected=True, timeout=1, host=Host()),
+        Patience(0, MACHINE),
+    )
     read(monkeypatch, reader, kernel, 0)
     assert (kernel.sent[8], kernel.sent[9]) == (0, 4096)
     assert kernel.sent[12] == 7 | 1 << 29, "PRACT is set, PRCHK checks nothing"
@@ -68,7 +74,10 @@ def test_eight_bytes_of_protection_are_taken_away_by_the_controller(
 
 def test_metadata_within_the_data_is_cut_out(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel()
-    reader = PassthroughReader(Namespace(1, 512, 8, extended=True, protected=False, timeout=1))
+    reader = PassthroughReader(
+        Namespace(1, 512, 8, extended=True, protected=False, timeout=1, host=Host()),
+        Patience(0, MACHINE),
+    )
     _status, data = read(monkeypatch, reader, kernel, 0)
     assert kernel.sent[9] == 8 * 520
     assert data == b"".join(bytes([n]) * 512 for n in range(8))
@@ -77,7 +86,10 @@ def test_metadata_within_the_data_is_cut_out(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_metadata_beside_the_data_has_a_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel()
-    reader = PassthroughReader(Namespace(1, 4096, 64, extended=False, protected=True, timeout=1))
+    reader = PassthroughReader(
+        Namespace(1, 4096, 64, extended=False, protected=True, timeout=1, host=Host()),
+        Patience(0, MACHINE),
+    )
     read(monkeypatch, reader, kernel, 0)
     assert kernel.sent[6] != 0
     assert (kernel.sent[8], kernel.sent[9], kernel.sent[12]) == (64, 4096, 0)
@@ -87,7 +99,10 @@ def test_metadata_beside_the_data_has_a_buffer(monkeypatch: pytest.MonkeyPatch) 
 def test_a_status_comes_without_its_flags_and_the_buffer_stays(
     monkeypatch: pytest.MonkeyPatch, raw: int, status: int
 ) -> None:
-    reader = PassthroughReader(Namespace(1, 512, 0, extended=False, protected=False, timeout=1))
+    reader = PassthroughReader(
+        Namespace(1, 512, 0, extended=False, protected=False, timeout=1, host=Host()),
+        Patience(0, MACHINE),
+    )
     found, data = read(monkeypatch, reader, Kernel(raw), 0)
     assert (found, data) == (status, bytes(4096))
 
@@ -129,7 +144,8 @@ def test_a_drive_that_says_later_is_asked_again_while_there_is_time(
     kernel = Waking(later=later, flags=flags)
     clock = Waits(kernel.waits)
     reader = PassthroughReader(
-        Namespace(1, 512, 0, extended=False, protected=False, timeout=1), Patience(seconds, clock)
+        Namespace(1, 512, 0, extended=False, protected=False, timeout=1, host=Host()),
+        Patience(seconds, clock),
     )
     found, data = read(monkeypatch, reader, kernel, 0)
     assert (found, len(kernel.waits)) == (wanted, waited)
@@ -141,7 +157,8 @@ def test_all_blocks_together_have_one_time_to_wait(monkeypatch: pytest.MonkeyPat
     kernel = Waking(later=1000)
     clock = Waits(kernel.waits)
     reader = PassthroughReader(
-        Namespace(1, 512, 0, extended=False, protected=False, timeout=1), Patience(1.0, clock)
+        Namespace(1, 512, 0, extended=False, protected=False, timeout=1, host=Host()),
+        Patience(1.0, clock),
     )
     assert [read(monkeypatch, reader, kernel, 4096 * n)[0] for n in range(20)] == [0x082] * 20
     assert sum(kernel.waits) == 1.0
@@ -152,7 +169,10 @@ def test_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(5, "EIO")
 
     monkeypatch.setattr(fcntl, "ioctl", refuse)
-    reader = PassthroughReader(Namespace(1, 512, 0, extended=False, protected=False, timeout=1))
+    reader = PassthroughReader(
+        Namespace(1, 512, 0, extended=False, protected=False, timeout=1, host=Host()),
+        Patience(0, MACHINE),
+    )
     assert reader.read(3, 0, memoryview(bytearray(512))) is None
 
 
@@ -162,7 +182,7 @@ def test_from_identify() -> None:
     raw[25], raw[26], raw[29] = 1, 0x11, 2
     struct.pack_into("<II", raw, 128, 9 << 16, 12 << 16 | 8)
     found = Namespace.of(5, IdentifyNamespace.parse(bytes(raw)), 3.0, Host())
-    assert found == Namespace(5, 4096, 8, extended=True, protected=True, timeout=3.0)
+    assert found == Namespace(5, 4096, 8, extended=True, protected=True, timeout=3.0, host=Host())
 
 
 def test_names_for_people() -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from eraser.clock import MACHINE
 from eraser.errors import BadInputError
 from eraser.media.reader import BlockDevice
 from eraser.proof import verify
@@ -55,7 +56,7 @@ def plan_of(mode: VerificationMode, *namespaces: NamespacePlan, reread: int = 0)
 
 
 def result_of(plan: VerifyPlan, between: Callable[[], None] = lambda: None) -> VerificationResult:
-    result = Verifier(plan).run(between=between)
+    result = Verifier(plan, BlockDevice, MACHINE).run(between=between)
     assert result is not None
     return replace(result, seconds=0.0)
 
@@ -108,10 +109,10 @@ def test_killed_at_any_point_of_both_readings_it_counts_the_same(
         len(plan.again(n)) for n in plan.namespaces
     )
     assert all(n.changed == 0 for n in whole.namespaces)
-    state: object = Verifier(plan).state()
+    state: object = Verifier(plan, BlockDevice, MACHINE).state()
     looks = itertools.count(1)
     for slices in range(5000):
-        verifier = Verifier(plan)
+        verifier = Verifier(plan, BlockDevice, MACHINE)
         verifier.restore(json.loads(json.dumps(state)))
         result = verifier.run(
             should_stop=lambda: next(looks) % 11 == 0, between=lambda: resets.append(1)
@@ -206,7 +207,7 @@ def test_a_failing_read_is_judged_by_its_status(
     blank(namespace)
     rescue = Rescuer(status)
     plan = plan_of(mode, replace(namespace, rescue=rescue))
-    result = Verifier(plan, Shortened).run()
+    result = Verifier(plan, Shortened, MACHINE).run()
     assert result is not None
     [found] = result.namespaces
     assert rescue.asked == sorted(set(rescue.asked))
@@ -230,7 +231,7 @@ def test_a_drive_may_answer_with_every_status_there_is(image: Image) -> None:
             return super().read(fd, offset, into)
 
     namespace = NamespacePlan(1, sparse(image), BLOCKS * BLOCK, rescue=Moody(None))
-    result = Verifier(plan_of(FULL, namespace), Shortened).run()
+    result = Verifier(plan_of(FULL, namespace), Shortened, MACHINE).run()
     assert result is not None
     [found] = result.namespaces
     assert len(found.statuses) <= 17
@@ -252,10 +253,10 @@ def test_any_checkpoint_is_refused_or_read_to_the_end(
 ) -> None:
     path = image(bytes(50 * BLOCK))
     plan = plan_of(FULL, NamespacePlan(1, path, 50 * BLOCK), reread=9)
-    state = Verifier(plan).state()
+    state = Verifier(plan, BlockDevice, MACHINE).state()
     place = state if member in state else state["tallies"][0]
     place[member] = value
-    verifier = Verifier(plan)
+    verifier = Verifier(plan, BlockDevice, MACHINE)
     try:
         verifier.restore(json.loads(json.dumps(state)))
     except BadInputError:
@@ -286,9 +287,9 @@ def test_the_second_reading_goes_in_an_order_of_its_own(
         read = second
 
     monkeypatch.setattr(BlockDevice, "read_batches", read_batches)
-    killed = Verifier(plan)
+    killed = Verifier(plan, BlockDevice, MACHINE)
     assert killed.run(should_stop=lambda: len(second) > 200, between=between) is None
-    goes_on = Verifier(plan)
+    goes_on = Verifier(plan, BlockDevice, MACHINE)
     goes_on.restore(json.loads(json.dumps(killed.state())))
     assert goes_on.run() is not None
     assert first == sorted(first)

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from eraser.clock import MACHINE
+from eraser.media.reader import BlockDevice
 from eraser.proof import recheck
 from eraser.proof.recheck import Agreement
 from eraser.proof.verify import NamespacePlan, Verifier, VerifyPlan
@@ -34,14 +36,14 @@ def certified(image: Image, mode: VerificationMode, fill: bytes = b"") -> tuple[
         mode, bytes.fromhex(base.seed), 0.99, 0.01, (NamespacePlan(1, path, BLOCKS * BLOCK),),
         per_random=0,
     )  # fmt: skip
-    result = Verifier(plan).run()
+    result = Verifier(plan, BlockDevice, MACHINE).run()
     assert result is not None
     return replace(base, done=mode, confidence=0.99, residual=0.01,
                    namespaces=result.namespaces), plan  # fmt: skip
 
 
 def look(claim: Claim, plan: VerifyPlan) -> recheck.Recheck:
-    result = Verifier(plan).run()
+    result = Verifier(plan, BlockDevice, MACHINE).run()
     assert result is not None
     return recheck.compare(claim, result)
 
@@ -101,7 +103,7 @@ def test_another_pattern_than_was_certified_is_a_difference(image: Image) -> Non
         file.write(b"abcdefgh" * (BLOCKS * BLOCK // 8))
     [read] = look(claim, plan).namespaces
     assert read.differ == BLOCKS
-    result = Verifier(plan).run()
+    result = Verifier(plan, BlockDevice, MACHINE).run()
     assert result is not None
     other = replace(claim, namespaces=result.namespaces)
     assert other.namespaces[0].uniform == (b"abcdefgh" * 2).hex()
@@ -115,7 +117,7 @@ def test_what_cannot_be_read_is_unknown(image: Image) -> None:
     claim, plan = certified(image, FULL)
 
     counts = replace(claim.namespaces[0], unreadable=0)
-    result = Verifier(plan).run()
+    result = Verifier(plan, BlockDevice, MACHINE).run()
     assert result is not None
     worse: NamespaceVerification = replace(counts, read=BLOCKS - 2, zeros=BLOCKS - 2, unreadable=2)
     found = recheck.compare(claim, replace(result, namespaces=(worse,)))
@@ -142,7 +144,7 @@ def test_a_temporary_namespace_had_its_places_and_is_no_more(image: Image) -> No
     [stays] = whole.namespaces
     room = NamespacePlan(2, stays.path, stays.size, temporary=True)
     both = replace(whole, namespaces=(stays, room))
-    result = Verifier(both).run()
+    result = Verifier(both, BlockDevice, MACHINE).run()
     assert result is not None
     assert [each.temporary for each in result.namespaces] == [False, True]
     base, _ = certified(image, STATISTICAL)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eraser.clock import MACHINE
 from eraser.errors import BadInputError, DriveError
 from eraser.media.blocks import block_count
 from eraser.media.reader import BlockDevice
@@ -62,7 +63,7 @@ def _planted(path: str, count: int = 100) -> NamespacePlan:
 
 
 def _result(plan: VerifyPlan) -> VerificationResult:
-    result = Verifier(plan).run()
+    result = Verifier(plan, BlockDevice, MACHINE).run()
     assert result is not None
     return result
 
@@ -175,20 +176,20 @@ def test_killed_at_any_point_it_counts_the_same(
     plan = _plan(mode, first, second)
     whole = replace(_result(plan), seconds=0.0)
     checkpoints: list[str] = []
-    verifier = Verifier(plan)
+    verifier = Verifier(plan, BlockDevice, MACHINE)
     verifier.run(lambda _f, _d: checkpoints.append(json.dumps(verifier.state())))
     assert len(checkpoints) > 5
     # A few of them: the slices below stop at every one.
     for checkpoint in (*checkpoints[::9], checkpoints[-1]):
-        resumed = Verifier(plan)
+        resumed = Verifier(plan, BlockDevice, MACHINE)
         resumed.restore(json.loads(checkpoint))
         again = resumed.run()
         assert again is not None
         assert replace(again, seconds=0.0) == whole
     # And one that is stopped after every piece, again and again, through its checkpoints alone.
-    state: object = Verifier(plan).state()
+    state: object = Verifier(plan, BlockDevice, MACHINE).state()
     for _ in range(1000):
-        slice_ = Verifier(plan)
+        slice_ = Verifier(plan, BlockDevice, MACHINE)
         slice_.restore(json.loads(json.dumps(state)))
         result = slice_.run(should_stop=lambda: True)
         state = slice_.state()
@@ -201,7 +202,7 @@ def test_killed_at_any_point_it_counts_the_same(
 def test_a_checkpoint_of_another_plan(image: Image) -> None:
     namespace = NamespacePlan(1, image(bytes(50 * BLOCK)), 50 * BLOCK)
     plan = _plan(FULL, namespace)
-    state = Verifier(plan).state()
+    state = Verifier(plan, BlockDevice, MACHINE).state()
     for other in (
         replace(plan, seed=b"t" * 32),
         replace(plan, namespaces=(replace(namespace, nsid=2),)),
@@ -209,7 +210,7 @@ def test_a_checkpoint_of_another_plan(image: Image) -> None:
         replace(plan, residual=0.01, mode=STATISTICAL, per_random=0),
     ):
         with pytest.raises(BadInputError, match="another's"):
-            Verifier(other).restore(state)
+            Verifier(other, BlockDevice, MACHINE).restore(state)
     wrong: tuple[object, ...] = (
         {},
         [],
@@ -219,7 +220,7 @@ def test_a_checkpoint_of_another_plan(image: Image) -> None:
     )
     for damaged in wrong:
         with pytest.raises(BadInputError, match="checkpoint"):
-            Verifier(plan).restore(damaged)
+            Verifier(plan, BlockDevice, MACHINE).restore(damaged)
 
 
 @pytest.mark.parametrize("mode", [FULL, STATISTICAL])
@@ -239,7 +240,7 @@ def test_unreadable_blocks_are_counted_and_their_probes_are_not_checked(
             super().__init__(path)
             os.truncate(path, 2900 * BLOCK)
 
-    result = Verifier(plan, Shortened).run()
+    result = Verifier(plan, Shortened, MACHINE).run()
     assert result is not None
     [found] = result.namespaces
     assert found.unreadable == (100 if mode is FULL else found.unreadable) > 0
@@ -260,7 +261,7 @@ def test_a_drive_with_too_many_unreadable_blocks_is_given_up(image: Image) -> No
 
     size = BLOCKS * BLOCK
     plan = _plan(FULL, NamespacePlan(1, path, size), unreadable_limit=64)
-    result = Verifier(plan, Gone).run()
+    result = Verifier(plan, Gone, MACHINE).run()
     assert result is not None
     assert "given up after" in result.incomplete
     assert result.namespaces[0].unreadable < 2 * 64
@@ -270,7 +271,7 @@ def test_a_drive_with_too_many_unreadable_blocks_is_given_up(image: Image) -> No
 def test_a_device_of_another_size_than_planned(image: Image) -> None:
     plan = _plan(FULL, NamespacePlan(1, image(bytes(10 * BLOCK)), 9 * BLOCK))
     with pytest.raises(DriveError, match="the layout changed"):
-        Verifier(plan).run()
+        Verifier(plan, BlockDevice, MACHINE).run()
 
 
 def test_progress_never_goes_back(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +279,7 @@ def test_progress_never_goes_back(image: Image, monkeypatch: pytest.MonkeyPatch)
     seen: list[float] = []
     raw = bytes(BLOCKS * BLOCK)
     plan = _plan(FULL, *(NamespacePlan(n, image(raw), len(raw)) for n in (1, 2)))
-    Verifier(plan).run(lambda fraction, _detail: seen.append(fraction))
+    Verifier(plan, BlockDevice, MACHINE).run(lambda fraction, _detail: seen.append(fraction))
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
     assert len(seen) > 10

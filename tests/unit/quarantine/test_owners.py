@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quarantine.errors import ConflictError, UnavailableError
+from quarantine.errors import BadInputError, ConflictError, UnavailableError
 from quarantine.record.states import State
 from quarantine.record.store import Store
 from tests.unit.quarantine.smallcloud import Clock, Cloud, available, open_store, slot_at
@@ -70,3 +70,22 @@ def test_no_step_waits_for_it(
     record = site.store.slot(SLOT)
     assert record is not None
     assert record.state is State.ERASING or record.custody is not None
+
+
+@pytest.mark.parametrize("error", [ConflictError, UnavailableError, BadInputError, RuntimeError])
+def test_the_look_that_learns_it_goes_on_whatever_the_database_says(
+    site: Site, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    asked: list[str] = []
+
+    def fails(_store: Store, uuid: str, *_words: str) -> None:
+        asked.append(uuid)
+        raise error("not now")
+
+    monkeypatch.setattr(Store, "note_server", fails)
+    site.cloud.claim(SLOT, SERVER)
+    site.cloud.burn(SLOT)
+    look = site.loop.look(SLOT)
+    assert asked == [SERVER]
+    assert look is not None
+    assert (look.state, look.consumer) == (State.IN_USE, SERVER)

@@ -24,6 +24,9 @@ LOG = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 10.0
 """Before the record is asked again that did not take a count."""
 
+END_SECONDS: Final = 5.0
+"""For a count that is being written when the process ends."""
+
 
 @contextmanager
 def counting(conf: ConfigOpts) -> Iterator[None]:
@@ -48,6 +51,7 @@ class AlarmCounter(logging.Handler):
         self._heard: Counter[AlarmCode] = Counter()
         self._ended = False
         self._told = False
+        self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Counts it, where it is an alarm."""
@@ -59,13 +63,19 @@ class AlarmCounter(logging.Handler):
     def start(self) -> None:
         """Listens from now on."""
         alarmbook.LOG.addHandler(self)
-        threading.Thread(target=self._run, name="alarms", daemon=True).start()
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Listens no more, and writes nothing: for a process that was forked off meanwhile."""
+        alarmbook.LOG.removeHandler(self)
 
     def end(self) -> None:
         """Listens no more; what was heard and is not written yet is tried once."""
-        alarmbook.LOG.removeHandler(self)
+        self.leave()
         self._ended = True
         self._news.set()
+        # It may be writing now, and would be cut off by the end of the process.
+        self._thread.join(END_SECONDS)
         self.write()
 
     def write(self) -> bool:

@@ -6,6 +6,7 @@ colons between them. What cannot work is said at the start, not with the first r
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ _PLANE = ServingPlane(_FILES)
 _PIPELINE = pipeline.make(_PLANE)
 _LOCK = threading.Lock()
 _counting_in = 0
+_counter: AlarmCounter | None = None
 
 
 def application(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
@@ -33,11 +35,21 @@ def application(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
 def _count_alarms() -> None:
     """Once for each process: a server may have forked since this was loaded, and its threads
     stayed behind."""
-    global _counting_in
+    global _counter, _counting_in
     if _counting_in == os.getpid():
         return
     with _LOCK:
         if _counting_in != os.getpid():
             set_up_logging(_PLANE.conf.run.log_level)
-            AlarmCounter(_PLANE.open_store).start()
+            if _counter is not None:
+                _counter.leave()  # of the process before the fork, which counts for itself
+            _counter = AlarmCounter(_PLANE.open_store)
+            _counter.start()
             _counting_in = os.getpid()
+
+
+@atexit.register
+def _end_counting() -> None:
+    """A worker that is replaced writes what it heard last."""
+    if _counter is not None and _counting_in == os.getpid():
+        _counter.end()

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import logging
 import sys
+from collections.abc import Iterator
 from typing import Final
 
 MAX_LINE: Final = 4000
 """Characters of one logged event: a report's reasons may be megabytes."""
+
+_IDS: contextvars.ContextVar[str] = contextvars.ContextVar("ids", default="")
+
+
+@contextlib.contextmanager
+def named(*ids: str) -> Iterator[None]:
+    """Lines that this thread logs meanwhile begin with these ids; empty ones are left out."""
+    before = _IDS.set(" ".join(filter(None, ids)))
+    try:
+        yield
+    finally:
+        _IDS.reset(before)
 
 
 def clean(words: str) -> str:
@@ -16,11 +31,22 @@ def clean(words: str) -> str:
 
 
 class OneLine(logging.Formatter):
-    """Messages quote drives and hosts: none may begin a line of its own or move a cursor."""
+    """Messages quote drives and hosts: none may begin a line of its own or move a cursor.
+
+    A line of a request has its ids before the message (:func:`named`), as oslo.log writes them.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """The line of the event; a traceback of ours follows as it is."""
-        return clean(super().formatMessage(record))[:MAX_LINE]
+        ids = _IDS.get()
+        if not ids:
+            return clean(super().formatMessage(record))[:MAX_LINE]
+        said = record.message
+        record.message = f"[{ids}] {said}"
+        try:
+            return clean(super().formatMessage(record))[:MAX_LINE]
+        finally:
+            record.message = said  # other handlers have it too
 
 
 def set_up_logging(level: str) -> None:

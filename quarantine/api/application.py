@@ -7,7 +7,7 @@ import re
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import falcon
@@ -18,6 +18,7 @@ from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, tags
 from quarantine.api.policies import Authority, rule
 from quarantine.api.routes import OPERATIONS, PUBLIC, RULES
+from quarantine.logs import named
 from quarantine.operations.plane import ServingPlane
 
 LOG = logging.getLogger(__name__)
@@ -53,19 +54,26 @@ def make(plane: ServingPlane) -> Application:
 
 
 class Envelope:
-    """Ids in and out, one line in the log, and every error in the one format."""
+    """Ids in and out and in each line of the log, and every error in the one format."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
 
     def __call__(self, environ: Environ, start: StartResponse) -> Iterable[bytes]:
-        begun = time.monotonic()
         request_id = f"req-{uuid.uuid4()}"
         environ[REQUEST_ID] = request_id
         given = environ.get("HTTP_X_OPENSTACK_REQUEST_ID", "")
         environ.pop(GLOBAL_REQUEST_ID, None)
         if _ID.fullmatch(given):
             environ[GLOBAL_REQUEST_ID] = given
+        ids = request_id, environ.get(GLOBAL_REQUEST_ID, "")
+        with named(*ids):
+            body = self._answer(environ, start, request_id)
+        # Lines of a stream are made while it is sent.
+        return body if isinstance(body, list | tuple) else _Named(body, ids)
+
+    def _answer(self, environ: Environ, start: StartResponse, request_id: str) -> Iterable[bytes]:
+        begun = time.monotonic()
         environ[ANSWERED] = answered = _Answered()
 
         def started(status: str, headers: list[tuple[str, str]], info: Any = None) -> Any:
@@ -92,15 +100,38 @@ class Envelope:
         except Exception as error:
             body = answer(environ, started, faults.of(error))
         LOG.info(
-            "%s %s %s %r %s %.3f s",
+            "%s %s %r %s %.3f s",
             environ.get("REMOTE_ADDR", "-"),
-            request_id,
             environ.get("REQUEST_METHOD", "-")[:20],
             environ.get("PATH_INFO", "")[:500],
             answered.status,
             time.monotonic() - begun,
         )
         return body
+
+
+class _Named:
+    """A body whose lines in the log have the request's ids too."""
+
+    def __init__(self, body: Iterable[bytes], ids: Sequence[str]) -> None:
+        self._body = body
+        self._ids = ids
+
+    def __iter__(self) -> Iterator[bytes]:
+        parts = iter(self._body)
+        while True:
+            with named(*self._ids):
+                part = next(parts, None)
+            if part is None:
+                return
+            yield part
+
+    def close(self) -> None:
+        """As PEP 3333 has it."""
+        close = getattr(self._body, "close", None)
+        if close is not None:
+            with named(*self._ids):
+                close()
 
 
 class _Answered:

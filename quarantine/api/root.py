@@ -37,7 +37,7 @@ def _version(before: str) -> dict[str, Any]:
 
 def healthcheck(ask: Ask) -> Reply:
     """503 with what is wrong, where something is."""
-    found = health.look(ask.plane)
+    found = health.shared_look(ask.plane)
     checks = [
         {
             "name": one.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -23,6 +24,14 @@ from quarantine.record.reasons import HoldCode
 from quarantine.record.states import WAITING_FOR_PEOPLE, Event, State
 from quarantine.record.store import Store
 from quarantine.rules import holds
+
+LOG = logging.getLogger(__name__)
+
+UNACTED: Final = (
+    "the first look after the decision did not go through, the log says why; the decision stands, "
+    "and the running service acts on it with its next look"
+)
+"""What an error said may name a cloud, an address or a file: that is for the log."""
 
 _TRIES: Final = 5
 """How often a decision is written anew behind somebody who changed nothing that it is about."""
@@ -133,7 +142,8 @@ def _decide(
         try:
             assembly.reconciler.look(record.slot)
         except QuarantineError as error:
-            unacted = str(error)
+            LOG.warning("%s: decided, and not acted on at once: %s", record.slot, error)
+            unacted = UNACTED
         try:
             after = assembly.store.slot(record.slot) or record
             return SlotDecision(closely(assembly, after), unacted, version(after))

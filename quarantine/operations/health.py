@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
+import weakref
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -14,6 +18,12 @@ LOG = logging.getLogger(__name__)
 
 SWEEP: Final = "sweep"
 """The pass that looks at everything (:mod:`quarantine.service.reconciler`)."""
+
+SAME_SECONDS: Final = 1.0
+"""Whoever asks again so soon gets the same answer."""
+
+LOOK_SECONDS: Final = 5.0
+"""For a look: who asks for health, a load balancer say, waits for no longer."""
 
 
 @dataclass(frozen=True)
@@ -58,3 +68,67 @@ def look(plane: Plane) -> Health:
         late = f"the last good one was {age:.0f} s ago, expected one in {last.within:.0f} s"
         sweep = Check(SWEEP, late if age > last.within else "", round(age, 1))
     return Health((Check("database", ""), sweep), now)
+
+
+class SharedLook:
+    """For a process that many ask: one look at a time, whose answer all of them get, in time.
+
+    Else each one's look would wait for a connection of its own to a record that hangs.
+    """
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._lock = threading.Lock()
+        """Never held while something is looked at."""
+        self._running: Future[Health] | None = None
+        self._last: tuple[float, Health] | None = None
+
+    def look(self) -> Health:
+        """As :func:`look`."""
+        now = self._plane.doors.monotonic()
+        with self._lock:
+            if self._last is not None and now - self._last[0] < SAME_SECONDS:
+                return self._last[1]
+            running = self._running
+            if running is None:
+                running = Future()
+                threading.Thread(
+                    target=self._run, args=[running], name="health", daemon=True
+                ).start()
+                self._running = running
+        try:
+            return running.result(LOOK_SECONDS)
+        except TimeoutError:
+            problem = f"did not answer within {LOOK_SECONDS:g} s"
+            checks = Check("database", problem), Check(SWEEP, "not known")
+            return Health(checks, self._plane.doors.now())
+
+    def _run(self, running: Future[Health]) -> None:
+        try:
+            found = look(self._plane)
+        except BaseException as error:
+            with self._lock:
+                self._running = None
+            running.set_exception(error)
+            return
+        with self._lock:
+            self._running = None
+            self._last = self._plane.doors.monotonic(), found
+        running.set_result(found)
+
+
+_SHARED: Final[weakref.WeakKeyDictionary[Plane, tuple[int, SharedLook]]] = (
+    weakref.WeakKeyDictionary()
+)
+_SHARING: Final = threading.Lock()
+
+
+def shared_look(plane: Plane) -> Health:
+    """As :func:`look`, by the one :class:`SharedLook` of this plane in this process."""
+    with _SHARING:
+        process, shared = _SHARED.get(plane, (0, None))
+        if shared is None or process != os.getpid():
+            # Forked off: the thread of a look that was under way stayed behind.
+            shared = SharedLook(plane)
+            _SHARED[plane] = os.getpid(), shared
+    return shared.look()

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import bcrypt
 import pytest
 import sqlalchemy as sa
 
+from quarantine import logs
 from quarantine.api import auth
+from quarantine.api.application import Envelope
 from quarantine.errors import BadInputError, UnavailableError
-from quarantine.operations import servers
+from quarantine.operations import health, servers
 from quarantine.operations import slots as operations
 from quarantine.operations.plane import ServingPlane
 from quarantine.record import engine as door
+from quarantine.record.store import Store
 from tests.unit.quarantine.api.client import ADMIN, NAMES, SERVER, SLOTS, Site, code
 from tests.unit.quarantine.api.test_reads import issue
 
@@ -83,3 +91,105 @@ def test_files_of_names_that_are_refused(tmp_path: Path, mode: int, digest: str,
     file.chmod(mode)
     with pytest.raises(BadInputError, match=said):
         auth.HttpBasic(file, ["ada"], lambda *_: [], lambda *_: [])
+
+
+GIVEN = "req-01234567-89ab-cdef-0123-456789abcdef"
+
+
+class Lines(logging.Handler):
+    """What a process would write on standard error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.setFormatter(logs.OneLine("%(levelname)s %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+def test_each_line_of_a_request_has_its_ids_also_while_an_export_is_sent() -> None:
+    """The one of whoever asked too; and the line behind the request has neither."""
+    log, lines = logging.getLogger("test.of.ids"), Lines()
+    log.addHandler(lines)
+    log.setLevel(logging.INFO)
+    ids: list[str] = []
+
+    def streamed(environ: auth.Environ, start: auth.StartResponse) -> Iterator[bytes]:
+        log.warning("a pool's\nword")
+        start("200 OK", [])
+
+        def body() -> Iterator[bytes]:
+            log.warning("cut off")
+            yield b"x"
+
+        return body()
+
+    def started(_status: str, headers: list[tuple[str, str]], _info: object = None) -> None:
+        ids.append(dict(headers)["X-Openstack-Request-Id"])
+
+    environ = {"REQUEST_METHOD": "GET", "HTTP_X_OPENSTACK_REQUEST_ID": GIVEN}
+    body = Envelope(streamed)(environ, started)
+    log.warning("another one's")
+    assert b"".join(body) == b"x"
+    log.warning("another one's")
+    ours = f"WARNING test.of.ids: [{ids[0]} {GIVEN}] "
+    other = "WARNING test.of.ids: another one's"
+    assert lines.lines == [f"{ours}a pool's\\x0aword", other, f"{ours}cut off", other]
+
+
+def test_many_who_ask_for_health_at_once_make_one_look(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+    real = Store.passes
+
+    def slow(store: Store) -> object:
+        looks.append(time.monotonic())
+        time.sleep(0.2)
+        return real(store)
+
+    monkeypatch.setattr(health, "SAME_SECONDS", 60.0)
+    monkeypatch.setattr(Store, "passes", slow)
+    client = site.client()
+    with ThreadPoolExecutor(20) as many:
+        found = list(many.map(lambda _: client.get("/healthcheck").json, range(20)))
+    assert len(looks) == 1
+    assert len({one["at"] for one in found}) == 1
+
+
+def test_health_is_answered_in_time_where_the_record_hangs(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, looks = threading.Event(), []
+
+    def hangs(_store: Store) -> None:
+        looks.append(1)
+        goes_on.wait(60)
+
+    monkeypatch.setattr(health, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(health, "SAME_SECONDS", 0.0)
+    monkeypatch.setattr(Store, "require_schema", hangs)
+    client, begun = site.client(), time.monotonic()
+    try:
+        for _ in range(3):
+            found = client.get("/healthcheck")
+            assert found.status_code == 503
+            assert "within" in found.json["checks"][0]["problem"]
+        assert looks == [1], "who asks again waits for the same look"
+        assert time.monotonic() - begun < 30
+    finally:
+        goes_on.set()
+
+
+def test_what_was_not_acted_on_is_said_in_our_words(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error names a cloud, an address or a file: that is for the log."""
+    client = site.client().as_user(ADMIN)
+    path = f"/v1/slots/{NAMES[0]}"
+    version = client.get(path).headers["ETag"]
+    done = client.ask("POST", f"{path}/hold", {"reason": "look at it"}, If_Match=version)
+    assert done.status_code == 200
+    assert done.json["unacted"] == operations.UNACTED
+    assert "no-such-cloud" in caplog.text

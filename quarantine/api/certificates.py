@@ -121,6 +121,7 @@ def line(one: CertificateLine) -> dict[str, Any]:
         "server": one.server,
         "owner": one.owner,
         "issued_at": moment(one.created_at),
+        "damaged": slots.damaged(one.damaged),
     }
 
 

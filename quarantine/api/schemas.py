@@ -155,6 +155,11 @@ _SLOT: Final[dict[str, Schema]] = {
     "certificate": maybe({**TEXT, "description": "Under which the drive is, or was, handed out."}),
 }
 
+DAMAGED: Final[Schema] = {
+    **TEXT,
+    "description": "What of its row cannot be read, and what to do. Else empty.",
+}
+
 SLOT_LINE: Final = record(
     {
         **_SLOT,
@@ -163,6 +168,8 @@ SLOT_LINE: Final = record(
         "step": maybe(TEXT),
         "fraction": {"type": "number", "description": "Of the step, 0 to 1."},
         "waits_for": TEXT,
+        "entered_at": maybe(MOMENT),
+        "damaged": DAMAGED,
     }
 )
 
@@ -267,7 +274,8 @@ CERTIFICATE_LINE: Final = record(
         "drive": {**DIGEST, "description": "Digest of the drive's identity."},
         "server": {**maybe(TEXT), "description": "Who had the drive, by Placement."},
         "owner": {**maybe(TEXT), "description": "Who had it, by the host's gate."},
-        "issued_at": MOMENT,
+        "issued_at": maybe(MOMENT),
+        "damaged": DAMAGED,
     }
 )
 CERTIFICATE: Final = record(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from eraser.protocol import codec
@@ -56,8 +57,9 @@ def find(ask: Ask) -> Reply:
         after=None if marker is None else _read_marker(marker, order),
     )
     document: dict[str, Any] = {"slots": [line(one) for one in found]}
-    if len(found) == ask.limit:
-        following = ask.link({"marker": _marker(found[-1], order)})
+    last = next((one for one in reversed(found) if _marks(one, order)), None)
+    if len(found) == ask.limit and last is not None:
+        following = ask.link({"marker": _marker(last, order)})
         document["slots_links"] = [{"rel": "next", "href": following}]
     return Reply(document)
 
@@ -162,7 +164,18 @@ def line(one: SlotLine) -> dict[str, Any]:
         "step": one.step,
         "fraction": one.fraction,
         "waits_for": one.detail,
+        "damaged": damaged(one.damaged),
     }
+
+
+def damaged(columns: Sequence[str]) -> str:
+    """Of a row of a list, what cannot be read of it, and what to do; empty where all can be."""
+    if not columns:
+        return ""
+    return (
+        f"{', '.join(columns)} of this row cannot be read; what it guards stays out of the pool. "
+        "Restore the record from a backup"
+    )
 
 
 def document(view: SlotView) -> dict[str, Any]:
@@ -226,6 +239,12 @@ def _decided(done: SlotDecision) -> Reply:
 
 def _name(one: SlotLine) -> str:
     return f"{one.host}_{one.address.upper()}"
+
+
+def _marks(one: SlotLine, order: SlotOrder) -> bool:
+    """Whether a page can go on behind it: behind a damaged one it may not be known where that is,
+    and then it is told again."""
+    return bool(one.host and one.address) if order is SlotOrder.SLOT else one.entered_at is not None
 
 
 def _marker(last: SlotLine, order: SlotOrder) -> str:

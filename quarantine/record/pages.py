@@ -1,18 +1,21 @@
 """Pages of lists: some light columns, in an order that an index has, of at most so many rows.
 
 No page reads a document or a token, and none is found by counting from the beginning: it goes on
-behind the last row of the one before.
+behind the last row of the one before. A row that cannot be read ends no page: what of it can be
+read is given, and which columns are damaged.
 """
 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy import exc
 
 from eraser.protocol.identity import Slot
 from quarantine.record import models, rows
@@ -23,6 +26,8 @@ from quarantine.record.texts import NAME_LENGTH, storable
 _SLOTS = models.slots
 _HISTORY = models.history
 _CERTIFICATES = models.certificates
+
+L = TypeVar("L", "SlotLine", "CertificateLine")
 
 CHUNK: Final = 500
 """Rows that a walk over all of them has in memory."""
@@ -52,14 +57,18 @@ class SlotQuery:
 
 @dataclass(frozen=True)
 class SlotLine:
-    """A slot in a list. Its texts are as they are stored: a state of another release too."""
+    """A slot in a list. Its texts are as they are stored: a state of another release too.
+
+    What of it is damaged is empty, zero, or None.
+    """
 
     id: int
     host: str
     address: str
     provider: str
     state: str
-    entered_at: datetime
+    entered_at: datetime | None
+    """None where that is damaged."""
     reason: str
     hold_code: str | None
     alarm: str
@@ -73,6 +82,8 @@ class SlotLine:
     fraction: float
     detail: str
     certificate: str | None
+    damaged: tuple[str, ...] = ()
+    """Columns that cannot be read."""
 
     @property
     def slot(self) -> Slot:
@@ -92,7 +103,10 @@ class CertificateLine:
     drive: str
     server: str | None
     owner: str | None
-    created_at: datetime
+    created_at: datetime | None
+    """None where that is damaged."""
+    damaged: tuple[str, ...] = ()
+    """Columns that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +120,15 @@ class HostLine:
     heard_at: datetime | None
 
 
-_LINE: Final = tuple(_SLOTS.c[field.name] for field in fields(SlotLine))
-_CERTIFICATE_LINE: Final = tuple(_CERTIFICATES.c[field.name] for field in fields(CertificateLine))
+_LINE: Final = tuple(_SLOTS.c[field.name] for field in fields(SlotLine)[:-1])
+_CERTIFICATE_LINE: Final = tuple(
+    _CERTIFICATES.c[field.name] for field in fields(CertificateLine)[:-1]
+)
 _HOST_LINE: Final = tuple(models.hosts.c[field.name] for field in fields(HostLine))
+_KINDS: Final[dict[sa.Column[Any], type]] = {
+    column: datetime if isinstance(column.type, models.UtcDateTime) else column.type.python_type
+    for column in (*_LINE, *_CERTIFICATE_LINE)
+}
 
 
 class PageRepository(Repository):
@@ -138,14 +158,20 @@ class PageRepository(Repository):
         else:
             found = found.order_by(first, second)
         with self._reading() as db:
-            return [SlotLine(**row) for row in db.execute(found).mappings()]
+            return _lines(db, SlotLine, found, _SLOTS.c.id, _LINE)
 
     def each_slot(self, query: SlotQuery) -> Iterator[SlotLine]:
         """All that fit, by host and address; each read in its turn, none twice."""
         after: tuple[str, str] | None = None
+        nameless: set[int] = set()
         while page := self.slot_page(query, limit=CHUNK, after=after):
-            yield from page
-            after = page[-1].host, page[-1].address
+            yield from (line for line in page if line.id not in nameless)
+            named = [line for line in page if line.host and line.address]
+            if not named:
+                return
+            # Those behind the last name are read once more with the next ones.
+            nameless |= {line.id for line in page} - {line.id for line in named}
+            after = named[-1].host, named[-1].address
 
     def history_page(
         self, slot: Slot, *, limit: int, after: int = 0
@@ -204,8 +230,8 @@ class PageRepository(Repository):
         if drive is not None:
             query = query.where(table.c.drive == drive)
         with self._reading() as db:
-            found = db.execute(query.order_by(table.c.number).limit(limit)).mappings()
-            return [CertificateLine(**row) for row in found]
+            found = query.order_by(table.c.number).limit(limit)
+            return _lines(db, CertificateLine, found, table.c.number, _CERTIFICATE_LINE)
 
     def certificate_span(
         self, since: datetime | None, until: datetime | None
@@ -239,6 +265,79 @@ class PageRepository(Repository):
                 return
             yield from found
             after = found[-1].number
+
+
+_UNREADABLE: Final = (
+    *(ValueError, TypeError, OverflowError),
+    *(exc.DataError, exc.OperationalError),
+)
+
+
+def _of_the_row(error: Exception) -> bool:
+    """Not of a database that is away; SQLite's driver calls text that is no UTF-8 operational."""
+    return not isinstance(error, exc.OperationalError) or "decode" in str(error.orig)
+
+
+def _lines(
+    db: sa.Connection,
+    cls: type[L],
+    query: sa.Select[Any],
+    key: sa.Column[Any],
+    columns: Sequence[sa.Column[Any]],
+) -> list[L]:
+    """The rows of a page. Where one cannot be read, each is read by itself."""
+    try:
+        found = db.execute(query).mappings().all()
+    except _UNREADABLE as error:
+        if not _of_the_row(error):
+            raise
+        keys = db.execute(query.with_only_columns(key)).scalars().all()
+        return [_piecemeal(db, cls, key == each, columns) for each in keys]
+    lines = []
+    for row in found:
+        damaged = tuple(one.name for one in columns if not _fits(one, row[one.name]))
+        whole = {**row, **{name: _nothing(key.table.c[name]) for name in damaged}}
+        lines.append(cls(**(whole if damaged else row), damaged=damaged))
+    return lines
+
+
+def _piecemeal(
+    db: sa.Connection,
+    cls: type[L],
+    which: sa.ColumnElement[bool],
+    columns: Sequence[sa.Column[Any]],
+) -> L:
+    """One row, column by column."""
+    read: dict[str, Any] = {}
+    damaged: list[str] = []
+    for column in columns:
+        try:
+            value = db.execute(sa.select(column).where(which)).scalar()
+        except _UNREADABLE as error:
+            if not _of_the_row(error):
+                raise
+            value = NotImplemented
+        fits = _fits(column, value)
+        read[column.name] = value if fits else _nothing(column)
+        if not fits:
+            damaged.append(column.name)
+    return cls(**read, damaged=tuple(damaged))
+
+
+def _fits(column: sa.Column[Any], value: Any) -> bool:
+    """SQLite keeps whatever was written, and no JSON has infinity."""
+    if value is None:
+        return bool(column.nullable)
+    kind = _KINDS[column]
+    if kind is float:
+        return isinstance(value, int | float) and math.isfinite(value)
+    return isinstance(value, kind)
+
+
+def _nothing(column: sa.Column[Any]) -> Any:
+    """What stands for a damaged value."""
+    kind = _KINDS[column]
+    return None if column.nullable or kind is datetime else kind()
 
 
 def _between(since: datetime | None, until: datetime | None) -> Iterator[sa.ColumnElement[bool]]:

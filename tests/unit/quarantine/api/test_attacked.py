@@ -21,6 +21,7 @@ from quarantine.operations import health, servers
 from quarantine.operations import slots as operations
 from quarantine.operations.plane import ServingPlane
 from quarantine.record import engine as door
+from quarantine.record import pages
 from quarantine.record.store import Store
 from tests.unit.quarantine.api.client import ADMIN, NAMES, SERVER, SLOTS, Site, code
 from tests.unit.quarantine.api.test_reads import issue
@@ -136,6 +137,66 @@ def test_each_line_of_a_request_has_its_ids_also_while_an_export_is_sent() -> No
     ours = f"WARNING test.of.ids: [{ids[0]} {GIVEN}] "
     other = "WARNING test.of.ids: another one's"
     assert lines.lines == [f"{ours}a pool's\\x0aword", other, f"{ours}cut off", other]
+
+
+def damage(site: Site, table: str, **values: str) -> None:
+    """Columns of the first row, by expressions of SQL."""
+    with door.writing(door.make_engine(f"sqlite:///{site.path}/record.db")) as db:
+        said = ", ".join(f"{name} = {value}" for name, value in values.items())
+        db.execute(sa.text(f"UPDATE {table} SET {said} WHERE rowid = 1"))  # noqa: S608
+
+
+@pytest.mark.parametrize(("column", "value"), [
+    ("entered_at", "'yesterday'"), ("fraction", "'half'"), ("fraction", "9e999"),
+    ("reason", "x'ff'"), ("detail", "CAST(x'ff' AS TEXT)"),
+])  # fmt: skip
+@pytest.mark.parametrize("sort", ["slot", "-slot", "entered_at", "-entered_at"])
+def test_a_damaged_slot_is_named_and_the_others_are_given(
+    site: Site, column: str, value: str, sort: str
+) -> None:
+    damage(site, "slots", **{column: value})
+    client = site.client().as_user(ADMIN)
+    path, found = f"/v1/slots?limit=4&sort={sort}", []
+    while path:
+        page = client.get(path)
+        assert page.status_code == 200
+        found += page.json["slots"]
+        path = next((link["href"] for link in page.json.get("slots_links", ())), "")
+    said = {one["id"].lower(): one["damaged"] for one in found}
+    assert sorted(said) == sorted(name.lower() for name in NAMES)
+    assert column in said[NAMES[0].lower()]
+    assert "backup" in said[NAMES[0].lower()]
+    assert not any(words for name, words in said.items() if name != NAMES[0].lower())
+    lines = client.get("/v1/exports/slots").text.splitlines()
+    assert len(lines) == len(NAMES)
+
+
+@pytest.mark.parametrize(("column", "value"), [("host", "x'ff'"), ("address", "x'ff'")])
+def test_a_slot_whose_very_name_is_damaged_ends_no_list(
+    site: Site, monkeypatch: pytest.MonkeyPatch, column: str, value: str
+) -> None:
+    damage(site, "slots", **{column: value})
+    monkeypatch.setattr(pages, "CHUNK", 2)
+    client = site.client().as_user(ADMIN)
+    lines = client.get("/v1/exports/slots").text.splitlines()
+    assert len(lines) == len(NAMES)
+    path, seen = "/v1/slots?limit=2", set()
+    while path:
+        page = client.get(path).json
+        seen |= {one["id"] for one in page["slots"]}
+        path = next((link["href"] for link in page.get("slots_links", ())), "")
+    assert len(seen) == len(NAMES)
+
+
+def test_a_damaged_certificate_is_named_and_the_others_are_given(site: Site) -> None:
+    made = issue(site)
+    damage(site, "certificates", created_at="'yesterday'")
+    found = site.client().as_user(ADMIN).get("/v1/certificates")
+    assert found.status_code == 200
+    said = {one["digest"]: one["damaged"] for one in found.json["certificates"]}
+    assert list(said) == [one.digest for one in made]
+    assert "created_at" in said[made[0].digest]
+    assert [bool(words) for words in said.values()] == [True] + [False] * (len(made) - 1)
 
 
 def test_many_who_ask_for_health_at_once_make_one_look(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,6 +19,7 @@ from prometheus_client.core import (
 
 from quarantine import VERSION
 from quarantine.doors import Clock
+from quarantine.errors import UnavailableError
 from quarantine.metrics import names
 from quarantine.metrics.durations import EDGES, Durations, Sums
 from quarantine.metrics.limits import MetricsLimits
@@ -33,15 +36,52 @@ LOG = logging.getLogger(__name__)
 HEARD_WITHIN: Final = (60, 90, 120, 300, 600, 1800, 3600, 86400)
 """Seconds; hosts speak about once a minute."""
 
+ANSWER_SECONDS: Final = 8.0
+"""For all of a scrape: Prometheus gives up after 10 by default, and then has no part at all."""
+
 _COMES_BACK: Final = tuple(sorted(CASE_OPEN | {State.RELEASED}))
 _LIMITED: Final = (State.ERASING, State.VERIFYING)
 """States whose length a model's certificates tell."""
 
 
+Ask = Callable[[], Sequence[Metric]]
+
+
+class _Round:
+    """All parts that need the record, asked one after the other in a thread of its own."""
+
+    def __init__(self, store: Store, parts: Mapping[str, Ask]) -> None:
+        self._store = store
+        self._parts = parts
+        self.ended = threading.Event()
+        self.late = False
+        """Nobody waits for the rest any more."""
+        self.found: dict[str, Sequence[Metric] | Exception] = {}
+
+    def run(self) -> None:
+        """A record that is away is asked once, not by each part."""
+        try:
+            try:
+                self._store.answer()
+            except Exception as error:
+                self.found = dict.fromkeys(self._parts, error)
+                return
+            for part, ask in self._parts.items():
+                if self.late:
+                    return
+                try:
+                    self.found[part] = ask()
+                except Exception as error:  # a damaged row of one part hides no other
+                    self.found[part] = error
+        finally:
+            self.ended.set()
+
+
 class Collector:
     """What prometheus-client collects from; for one thread at a time.
 
-    Each part is asked by itself: what cannot be answered is missing, and its ``part_up`` is 0.
+    Each part is asked by itself: what cannot be answered, or not in time, is missing, and its
+    ``part_up`` is 0.
     """
 
     def __init__(
@@ -61,7 +101,8 @@ class Collector:
         self._models = ModelNames()
         self._durations = Durations(self._models)
         self._down: set[str] = set()
-        self._parts: dict[str, Callable[[], Sequence[Metric]]] = {
+        self._round: _Round | None = None
+        self._parts: dict[str, Ask] = {
             # First: the models with most slots get labels of their own.
             "slots": self._slots,
             "certificates": self._certificates,
@@ -73,8 +114,6 @@ class Collector:
         }
         if queues is not None:
             self._parts["queues"] = self._waiting
-        if lateness is not None:
-            self._parts["service"] = self._duties
 
     def describe(self) -> Sequence[Metric]:
         """Nothing is computed when a registry is made."""
@@ -84,13 +123,17 @@ class Collector:
         """Everything, now."""
         yield _gauge("build_info", "The release.", ["version"], {(VERSION,): 1})
         up: dict[tuple[str, ...], float] = {}
-        for part, ask in self._parts.items():
-            try:
-                found = ask()
-            except Exception as error:  # a damaged row of one part hides no other
+        if self._lateness is not None:
+            # First, and from memory: how the service itself is must not wait for its database.
+            yield from self._duties()
+            up["service",] = 1
+        asked = self._asked()
+        for part in self._parts:
+            found = asked.get(part, _TOO_LATE)
+            if isinstance(found, Exception):
                 up[part,] = 0
                 if part not in self._down:
-                    LOG.warning("metrics: no numbers of %s: %s", part, error)
+                    LOG.warning("metrics: no numbers of %s: %s", part, found)
                 self._down.add(part)
                 continue
             up[part,] = 1
@@ -100,11 +143,24 @@ class Collector:
             yield from found
         yield _gauge("part_up", "Whether a part of these metrics could be asked for.", ["part"], up)
 
+    def _asked(self) -> Mapping[str, Sequence[Metric] | Exception]:
+        """What can be answered in time. One round at a time: where the last one still hangs,
+        nobody asks beside it."""
+        end = time.monotonic() + ANSWER_SECONDS
+        if self._round is not None and not self._round.ended.wait(ANSWER_SECONDS):
+            return {}
+        self._round = _Round(self._store, self._parts)
+        threading.Thread(target=self._round.run, name="metrics-round", daemon=True).start()
+        if not self._round.ended.wait(max(0.0, end - time.monotonic())):
+            self._round.late = True
+        return dict(self._round.found)
+
     def _slots(self) -> Sequence[Metric]:
         now = self._clock()
         counts: dict[tuple[str, ...], float] = defaultdict(float)
         oldest: dict[tuple[str, ...], float] = defaultdict(float)
         totals = sorted(self._store.slot_totals(), key=lambda total: -total.slots)
+        self._models.seen(total.model for total in totals)
         for total in totals:
             state, model = names.state(total.state), self._models.label(total.model)
             counts[state, model, names.reason(total.state, total.hold_code)] += total.slots
@@ -327,6 +383,9 @@ class Collector:
                 counts,
             ),
         )
+
+
+_TOO_LATE: Final = UnavailableError("expected an answer in time, found none")
 
 
 def _erase(sums: Sums) -> tuple[Sequence[int], int, float]:

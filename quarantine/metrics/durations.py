@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from quarantine.metrics.names import ModelNames
+from quarantine.metrics.names import OTHER, ModelNames
 from quarantine.record.store import Store
 from quarantine.record.totals import DurationTotal
 from quarantine.rules import pace
@@ -50,6 +50,11 @@ class Durations:
 
     def read(self, store: Store, position: int) -> None:
         """All certificates after those that are known; ``position`` is the chain's end now."""
+        # A model that gave its label to another begins anew, should it come back: for a counter
+        # that is a restart.
+        labels = {self._models.label(model) for model in self._models.known} | {OTHER}
+        self.sums = {label: sums for label, sums in self.sums.items() if label in labels}
+        self.paces = {m: known for m, known in self.paces.items() if m in self._models.known}
         if position < self._position:
             # The record was set back: what comes next has numbers that were counted already.
             self.__init__(self._models)  # type: ignore[misc]

@@ -46,9 +46,8 @@ class Exporter:
 
         self._registry = CollectorRegistry()
         queues = None if lists is None else Queues(lists, doors.monotonic)
-        self._registry.register(
-            Collector(store, limits, clock=doors.now, queues=queues, lateness=lateness)
-        )
+        self.collector = Collector(store, limits, clock=doors.now, queues=queues, lateness=lateness)
+        self._registry.register(self.collector)
         ProcessCollector(registry=self._registry)
         self._monotonic = doors.monotonic
         self._lock = threading.Lock()
@@ -61,7 +60,9 @@ class Exporter:
         with self._lock:
             now = self._monotonic()
             if self._last is None or now - self._last[0] >= SAME_SECONDS:
-                self._last = now, generate_latest(self._registry)
+                answer = generate_latest(self._registry)
+                # As old as its end: whoever waited for it meanwhile begins none of his own.
+                self._last = self._monotonic(), answer
             return self._last[1]
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from quarantine.record.reasons import HoldCode
@@ -22,11 +23,37 @@ KINDS: Final = frozenset({"report", "receipt", "hello", "progress", "bell"})
 
 
 class ModelNames:
-    """Which models have labels: the first ones that were seen, and as long as the process runs."""
+    """Which models have labels: who came first keeps it for as long as a slot has such a drive;
+    of those that none has any more, the one that was seen last keeps it longest."""
 
     def __init__(self, most: int = MODELS) -> None:
         self._most = most
-        self._known: set[str] = set()
+        self._known: dict[str, int] = {}
+        """By model, the reading with which it was seen last."""
+        self._readings = 0
+
+    def seen(self, models: Iterable[str | None]) -> tuple[str, ...]:
+        """These are the models of slots now, the most important ones first. Which have labels."""
+        self._readings += 1
+        wanted = [model for model in dict.fromkeys(models) if model is not None]
+        for model in wanted:
+            if model in self._known:
+                self._known[model] = self._readings
+        for model in wanted:
+            if model not in self._known and self._make_room():
+                self._known[model] = self._readings
+        return self.known
+
+    def _make_room(self) -> bool:
+        """Nobody who was seen just now gives way: else more models than labels would take them
+        from each other with each reading."""
+        if len(self._known) < self._most:
+            return True
+        oldest = min(self._known, key=lambda model: self._known[model])
+        if self._known[oldest] == self._readings:
+            return False
+        del self._known[oldest]
+        return True
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -40,7 +67,7 @@ class ModelNames:
         if model not in self._known:
             if len(self._known) >= self._most:
                 return OTHER
-            self._known.add(model)
+            self._known[model] = 0
         return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in model)
 
 

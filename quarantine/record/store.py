@@ -58,6 +58,11 @@ class Store(
             revision = migrate.current(db)
         migrate.require_current(revision)
 
+    def answer(self) -> None:
+        """Raises :class:`UnavailableError` where the database does not."""
+        with self._reading() as db:
+            db.exec_driver_sql("SELECT 1")
+
     def close(self) -> None:
         """Gives the connections back; the store may be used again all the same."""
         self._engine.dispose()

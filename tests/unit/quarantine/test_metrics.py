@@ -24,7 +24,7 @@ from quarantine.conf import metrics as options
 from quarantine.conf.capacity import SoldFlavor
 from quarantine.doors import MACHINE
 from quarantine.errors import BadInputError, UnavailableError
-from quarantine.metrics import alarmcount, serving
+from quarantine.metrics import alarmcount, collector, serving
 from quarantine.metrics import exposition as text
 from quarantine.metrics.alarmcount import AlarmCounter
 from quarantine.metrics.exposition import Exporter, exposition
@@ -267,6 +267,102 @@ def test_a_model_keeps_its_label() -> None:
     names = ModelNames(2)
     seen = [names.label(model) for model in ("a", "b", "c", None, "a")]
     assert seen == ["a", "b", OTHER, "", "a"]
+
+
+def test_models_that_are_gone_give_their_labels_to_those_that_are_here() -> None:
+    names = ModelNames(3)
+    assert names.seen(["a", "b"]) == ("a", "b")
+    assert names.label("old") == "old", "of a certificate; no slot has it"
+    names.seen(["b", "a"])
+    assert names.seen(["b", "new", "a"]) == ("a", "b", "new")
+    assert names.label("old") == OTHER
+    names.seen(["new", "b"])
+    assert names.seen(["new", "newest"]) == ("b", "new", "newest"), "least recently seen goes"
+    assert names.seen(["1", "2", "3", "newest"]) == ("1", "2", "newest")
+    assert names.seen(["3", "2", "1", "newest"]) == ("1", "2", "newest"), "who is here keeps it"
+    assert names.label("3") == OTHER
+
+
+def test_a_model_that_lost_its_label_is_in_no_series(
+    site: Site, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scrape = Scraper(site)
+    monkeypatch.setattr(scrape.exporter.collector._models, "_most", 1)
+    site.certified("a/0000:01:00.0", erase=50, verify=10)
+    assert of(scrape(), "erase_seconds_count", model="Model A") == 1
+    engine = make_engine(url)
+    with writing(engine) as db:
+        db.execute(sa.update(models.slots).values(model="Model B"))
+    engine.dispose()
+    found = scrape()
+    assert labels_of(found, "model") == {"Model B"}
+
+
+def test_a_record_that_hangs_costs_a_scrape_one_wait(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And says so in time; what needs no record is said all the same."""
+    goes_on, asked = threading.Event(), []
+    lateness = Lateness(lambda: site.now.timestamp())
+    lateness.expect("sweep", lambda: 90.0)
+    scrape = Scraper(site, lateness=lateness)
+
+    def hangs(_store: Store) -> None:
+        asked.append(1)
+        goes_on.wait(60)
+        raise UnavailableError("database: does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(collector, "ANSWER_SECONDS", 0.2)
+        patched.setattr(Store, "answer", hangs)
+        for _ in range(2):
+            found = scrape()
+            assert of(found, "part_up", part="service") == 1
+            assert of(found, "duty_bound_seconds", duty="sweep") == 90
+            parts = ("slots", "certificates", "late", "capacity", "hosts", "refusals", "alarms")
+            assert [of(found, "part_up", part=part) for part in parts] == [0] * len(parts)
+        assert asked == [1], "one question, and nobody asks beside it"
+        goes_on.set()
+    monkeypatch.setattr(collector, "ANSWER_SECONDS", 60)
+    assert of(scrape(), "part_up", part="slots") == 1
+
+
+def test_a_record_that_is_away_is_asked_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_words: object) -> None:
+        raise UnavailableError("database: does not answer")
+
+    def never(*_words: object) -> None:
+        raise AssertionError("expected nobody to ask")
+
+    monkeypatch.setattr(Store, "answer", away)
+    for name in ("slot_totals", "chain_total", "free_totals", "refusal_totals", "alarm_totals"):
+        monkeypatch.setattr(Store, name, never)
+    found = Scraper(site)()
+    assert of(found, "part_up", part="slots") == 0
+    assert of(found, "part_up", part="alarms") == 0
+
+
+def test_who_waited_for_a_slow_scrape_gets_its_answer(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each of them would begin another one when its turn comes."""
+    asked: list[int] = []
+    real = Store.slot_totals
+
+    def slow(store: Store) -> Any:
+        asked.append(1)
+        site.later(10 * text.SAME_SECONDS)
+        time.sleep(0.3)
+        return real(store)
+
+    monkeypatch.setattr(Store, "slot_totals", slow)
+    exporter = Scraper(site).exporter
+    threads = [threading.Thread(target=exporter.exposition) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert asked == [1]
 
 
 def test_states_codes_and_kinds_of_another_release_are_other(site: Site, url: str) -> None:

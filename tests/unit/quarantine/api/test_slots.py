@@ -225,7 +225,7 @@ def test_an_act_is_the_operation_of_the_commands(
 
         monkeypatch.setattr(decisions, name, spy)
     found = act(admin, "hold")
-    assert found.json["unacted"] == slots.UNACTED
+    assert found.json["unacted"] == decisions.UNACTED
     act(admin, "release")
     act(admin, "retire")
     assert seen == ["hold", "release", "retire"]

@@ -47,6 +47,7 @@ def show(ask: Ask) -> Reply:
                 for seen in one.drives
             ],
             "orders": list(one.cases),
+            "maintenance": one.maintenance,
         }
     )
 

@@ -183,8 +183,13 @@ SLOT: Final = record(
         "order": maybe(TEXT),
         "ticket_valid": {"type": "boolean", "description": "By the host's receipt."},
         "created_at": MOMENT,
+        "maintenance": {
+            **TEXT,
+            "description": "Until when its delays, or its host's, call nobody, and why.",
+        },
     },
-    "What people decide on. Its ETag changes when anything of it does.",
+    "What people decide on. Its ETag changes when anything of it does but its maintenance, which "
+    "has a version of its own.",
 )
 
 CASE: Final = record(
@@ -246,6 +251,31 @@ RELEASE: Final = request(
     ("reason",),
 )
 
+BY: Final = record({"user": TEXT, "project": TEXT, "request_id": TEXT})
+MAINTAIN: Final = request(
+    {
+        "reason": REASON,
+        "until": {
+            **MOMENT,
+            "maxLength": 40,
+            "description": "Its end, at most [detection]longest_maintenance seconds from now.",
+        },
+    },
+    ("reason", "until"),
+)
+MAINTENANCE: Final = record(
+    {
+        "host": TEXT,
+        "slot": {**maybe(TEXT), "description": "null: the whole host, with all of its slots."},
+        "version": COUNT,
+        "at": {**MOMENT, "description": "When this was said."},
+        "until": {**maybe(MOMENT), "description": "null: it was ended."},
+        "reason": TEXT,
+        "by": BY,
+    },
+    "Nobody is called because it is silent, absent or late. Nothing else changes by it.",
+)
+
 HOST_LINE: Final = record(
     {
         "name": TEXT,
@@ -262,6 +292,10 @@ HOST: Final = record(
         "version": {**maybe(TEXT), "description": "Of nvme-eraser, by its last hello."},
         "drives": {"type": "array", "items": SEEN_DRIVE},
         "orders": {"type": "array", "items": TEXT, "description": "Of its open cases."},
+        "maintenance": {
+            **TEXT,
+            "description": "Until when its silence calls nobody, and why; else empty.",
+        },
     }
 )
 

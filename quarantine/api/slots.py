@@ -202,6 +202,7 @@ def document(view: SlotView) -> dict[str, Any]:
         "order": view.order_id,
         "ticket_valid": view.ticket_ready,
         "created_at": moment(view.created_at),
+        "maintenance": view.maintenance,
     }
 
 

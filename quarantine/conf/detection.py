@@ -95,6 +95,20 @@ Related: [erase]overdue_after, for hosts on which nothing waits.
 """,
     ),
     cfg.FloatOpt(
+        "longest_maintenance",
+        default=604800.0,
+        min=60.0,
+        max=31536000.0,
+        help="""
+Seconds that a maintenance of a host or a slot may last at most. Until its end, which whoever begins
+it has to name, nobody is called because the host is silent, its slots are absent, or a slot there
+takes no step. Nothing else changes by it.
+
+When to raise it: where hosts wait for parts for longer; what is forgotten there is then seen later.
+Instead, a maintenance can be given another end at any time.
+""",
+    ),
+    cfg.FloatOpt(
         "absent_after",
         default=900.0,
         min=0.0,

@@ -230,13 +230,25 @@ class Collector:
                 late[state.value, self._models.label(model)] += 0
         for (stored, name), count in self._store.late(since, otherwise).items():
             late[names.state(stored), self._models.label(name)] += count
+        quiet = 0
+        if self._store.maintenance_page(limit=1):
+            found = self._store.late(since, otherwise, maintained=True)
+            for (stored, name), count in found.items():
+                late[names.state(stored), self._models.label(name)] -= count
+                quiet += count
         return (
             _gauge(
                 "slots_late",
                 "Slots that are in their state for longer than cases of their model take, or than "
-                "[erase]overdue_after.",
+                "[erase]overdue_after; but for those in maintenance.",
                 ["state", "model"],
                 late,
+            ),
+            _gauge(
+                "slots_late_in_maintenance",
+                "Slots in maintenance that are in their state for so long.",
+                [],
+                {(): quiet},
             ),
             _gauge(
                 "late_after_seconds",
@@ -294,7 +306,9 @@ class Collector:
             (str(edge),): count for edge, count in zip(HEARD_WITHIN, counts, strict=True)
         }
         by_edge["+Inf",] = all_
-        needed = self._store.silent_and_needed(now - timedelta(seconds=after))
+        needed = self._store.silent_and_needed(since[-1])
+        quiet = self._store.silent_in_maintenance(since[-1])
+        subjects = [one.subject for one in self._store.maintenances()]
         return (
             _gauge("hosts", "Registered hosts.", [], {(): all_}),
             _gauge(
@@ -305,15 +319,31 @@ class Collector:
             ),
             _gauge(
                 "hosts_silent",
-                "Hosts that were not heard for [detection]silent_after seconds.",
+                "Hosts that were not heard for [detection]silent_after seconds; but for those in "
+                "maintenance.",
                 [],
-                {(): all_ - heard},
+                {(): max(all_ - heard - quiet, 0)},
             ),
             _gauge(
                 "hosts_silent_needed",
-                "Silent hosts with open cases or with slots on offer.",
+                "Those of them with open cases or with slots on offer.",
                 [],
                 {(): needed},
+            ),
+            _gauge(
+                "hosts_silent_in_maintenance",
+                "Hosts in maintenance that were not heard for so long.",
+                [],
+                {(): quiet},
+            ),
+            _gauge(
+                "maintenances",
+                "Hosts, and single slots, that are in maintenance.",
+                ["of"],
+                {
+                    ("host",): sum(not one.address for one in subjects),
+                    ("slot",): sum(bool(one.address) for one in subjects),
+                },
             ),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -14,9 +14,10 @@ from quarantine.operations.plane import Plane
 from quarantine.record.states import State
 from quarantine.record.store import Store
 from quarantine.record.totals import ComingSlot, StockTotal
-from quarantine.rules import capacity, holds, pace
+from quarantine.rules import capacity, holds, maintenance, pace
 from quarantine.rules.capacity import Capacity as Capacity
 from quarantine.rules.capacity import HostStock
+from quarantine.rules.maintenance import Maintenances
 from quarantine.rules.pace import Pace
 from quarantine.service.parts import Parts
 
@@ -85,15 +86,17 @@ def _stocks(
     store, after = parts.store, parts.conf.detection.silent_after
     heard = store.last_heard()
     coming = _coming(store, host, now)
+    quiet = Maintenances.of(store.maintenances(host))
+    single = Counter(one.host for one in quiet.by_subject if one.address)
     gathered: dict[tuple[str, str], list[StockTotal]] = defaultdict(list)
     for row in rows:
         gathered[row.resource_class, row.host].append(row)
     found: dict[str, list[HostStock]] = defaultdict(list)
     for (resource_class, name), its in sorted(gathered.items()):
         silent = silence(heard.get(name), now, after)
-        found[resource_class].append(
-            _stock(name, its, coming.get((resource_class, name), ()), silent)
-        )
+        stock = _stock(name, its, coming.get((resource_class, name), ()), silent)
+        said = maintenance.words(quiet.of_host(name))
+        found[resource_class].append(replace(stock, maintenance=said, maintained=single[name]))
     return found
 
 

@@ -18,6 +18,8 @@ from quarantine.operations.plane import Plane
 from quarantine.record.facts import HostRecord
 from quarantine.record.pages import HostLine as HostLine
 from quarantine.record.states import FREE_TO_SCHEDULE
+from quarantine.rules import maintenance
+from quarantine.rules.maintenance import Maintenances
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class HostView:
     drives: tuple[SeenDrive, ...]
     cases: tuple[str, ...]
     """Orders of its open cases."""
+    maintenance: str = ""
+    """Until when its silence calls nobody, and why; empty where it does."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,8 @@ class HostRemoval:
 def find(plane: Plane) -> tuple[HostView, ...]:
     """All registered hosts. Raises ``UnavailableError``."""
     with plane.parts() as parts:
-        return tuple(map(_view, parts.store.hosts()))
+        quiet = Maintenances.of(parts.store.maintenances())
+        return tuple(_view(each, quiet) for each in parts.store.hosts())
 
 
 def page(plane: Plane, *, limit: int, after: str = "") -> tuple[HostLine, ...]:
@@ -61,9 +66,9 @@ def show(plane: Plane, host: str) -> HostView:
     """One host and what it sees. Raises ``BadInputError``."""
     with plane.parts() as parts:
         record = parts.store.host(host)
-    if record is None:
-        raise _unknown(host)
-    return _view(record)
+        if record is None:
+            raise _unknown(host)
+        return _view(record, Maintenances.of(parts.store.maintenances(host)))
 
 
 def register(plane: Plane, raw: bytes, where: str, *, replace: bool = False) -> HostView:
@@ -83,7 +88,8 @@ def register(plane: Plane, raw: bytes, where: str, *, replace: bool = False) -> 
             f"found {card.incarnation[:70]!r}"
         )
     with plane.parts() as parts:
-        return _view(parts.store.register_host(card.host, key, card.incarnation, replace=replace))
+        record = parts.store.register_host(card.host, key, card.incarnation, replace=replace)
+        return _view(record, Maintenances.of(parts.store.maintenances(card.host)))
 
 
 def remove(plane: Plane, host: str) -> HostRemoval:
@@ -113,7 +119,7 @@ def _unknown(host: str) -> UnknownError:
     return UnknownError(f"host {host}: expected a registered host, found none")
 
 
-def _view(record: HostRecord) -> HostView:
+def _view(record: HostRecord, quiet: Maintenances) -> HostView:
     hello = record.hello
     return HostView(
         host=record.name,
@@ -124,4 +130,5 @@ def _view(record: HostRecord) -> HostView:
         version=hello.version if hello else None,
         drives=hello.drives if hello else (),
         cases=hello.cases if hello else (),
+        maintenance=maintenance.words(quiet.of_host(record.name)),
     )

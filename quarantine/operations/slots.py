@@ -27,8 +27,9 @@ from quarantine.record.states import Custody
 from quarantine.record.states import State as State
 from quarantine.record.store import Store
 from quarantine.record.texts import NAME_LENGTH, storable
-from quarantine.rules import defences, holds, unsold
+from quarantine.rules import defences, holds, maintenance, unsold
 from quarantine.rules.action import ServiceLimits
+from quarantine.rules.maintenance import Maintenances
 from quarantine.rules.unsold import SaleFacts
 from quarantine.service import host_liveness
 from quarantine.service.parts import Parts
@@ -90,6 +91,8 @@ class SlotView:
     """What is wrong, why it is in its state, and what it waits for, each once."""
     unsold: str
     """Why it cannot be sold now, and what returns it; empty where it can."""
+    maintenance: str = ""
+    """Until when its delays, or its host's, call nobody, and why; empty where they do."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,9 @@ def versioned(plane: Plane, slot: Slot) -> VersionedSlot:
     """One slot for somebody who may decide about it later. Raises ``UnknownError``."""
     with plane.parts() as parts:
         record = known(parts.store, slot)
-        return VersionedSlot(view(record), version(record))
+        quiet = Maintenances.of(parts.store.maintenances(slot.host))
+        maintained = maintenance.words(*quiet.of_slot(record.slot))
+        return VersionedSlot(view(record, maintained=maintained), version(record))
 
 
 def name(slot: Slot) -> str:
@@ -200,9 +205,9 @@ def known(store: Store, slot: Slot) -> SlotRecord:
     return record
 
 
-def view(record: SlotRecord, silence: str = "", why: str = "") -> SlotView:
+def view(record: SlotRecord, silence: str = "", why: str = "", maintained: str = "") -> SlotView:
     """What people see of a record; ``silence`` is what is said of its host's, ``why`` why it cannot
-    be sold."""
+    be sold, ``maintained`` what is said of its maintenance."""
     drive, detail = record.identity, "; ".join(filter(None, (silence, record.detail)))
     alarm = f"ALARM: {record.alarm}" if record.alarm else ""
     return SlotView(
@@ -238,8 +243,11 @@ def view(record: SlotRecord, silence: str = "", why: str = "") -> SlotView:
         resource_class=record.resource_class,
         read_at=record.read_at,
         created_at=record.created_at,
-        remarks="; ".join(dict.fromkeys(filter(None, (alarm, holds.said(record), detail)))),
+        remarks="; ".join(
+            dict.fromkeys(filter(None, (alarm, holds.said(record), maintained, detail)))
+        ),
         unsold=why,
+        maintenance=maintained,
     )
 
 
@@ -272,6 +280,7 @@ def _views(parts: Parts, records: Sequence[SlotRecord], *, closely: bool = False
         parts.conf.detection.silent_after,
         parts.doors.now(),
     )
+    quiet = Maintenances.of(parts.store.maintenances(one[0] if one else None))
     views = []
     for record in records:
         at = heard.get(record.slot.host)
@@ -288,7 +297,8 @@ def _views(parts: Parts, records: Sequence[SlotRecord], *, closely: bool = False
         if closely:
             facts = _closer(parts, record, facts)
         silence = host_liveness.words(record, at, now, after)
-        views.append(view(record, silence, unsold.why(facts, now)))
+        maintained = maintenance.words(*quiet.of_slot(record.slot))
+        views.append(view(record, silence, unsold.why(facts, now), maintained))
     return views
 
 

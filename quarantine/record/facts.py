@@ -170,6 +170,41 @@ class Initiator:
 
 
 @dataclass(frozen=True)
+class Subject:
+    """What is in maintenance: a host with all of its slots, or one slot."""
+
+    host: str
+    address: str = ""
+    """Empty: the whole host."""
+
+    @classmethod
+    def of(cls, slot: Slot) -> Subject:
+        """One slot alone."""
+        return cls(slot.host, slot.address)
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.address}" if self.address else f"host {self.host}"
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """A person's word about a subject's maintenance: the last counts, until its time is over."""
+
+    subject: Subject
+    version: int
+    """Counts these words from 1 on; what compare-and-set compares."""
+    at: datetime
+    until: datetime | None
+    """None: it was ended."""
+    reason: str
+    by: Initiator
+
+    def lasts(self, now: datetime) -> bool:
+        """Whether it is in effect, where it is the last word."""
+        return self.until is not None and now < self.until
+
+
+@dataclass(frozen=True)
 class HistoryRow:
     """One line of a slot's life. ``event`` None is a note without a change of state."""
 

@@ -291,3 +291,25 @@ passes = sa.Table(
     sa.Column("at", UtcDateTime, nullable=False),
     sa.Column("within", sa.Float, nullable=False),
 )
+
+# Each act of beginning, changing or ending one is a row: the last of a subject counts, while its
+# time is not over.
+maintenances = sa.Table(
+    "maintenances",
+    metadata,
+    sa.Column("id", ROW_ID, primary_key=True),
+    sa.Column("host", HOST, nullable=False),
+    # Empty: the whole host.
+    sa.Column("address", ADDRESS, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False),
+    # Null: ended.
+    sa.Column("until", UtcDateTime),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("by_user", sa.String(INITIATOR), nullable=False),
+    sa.Column("by_project", sa.String(INITIATOR), nullable=False),
+    sa.Column("by_request", sa.String(INITIATOR), nullable=False),
+    # Two that decide at once: one of them is told to look again.
+    sa.UniqueConstraint("host", "address", "version"),
+    sa.Index(None, "until", "host", "address", "version"),
+)

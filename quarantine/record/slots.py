@@ -259,18 +259,25 @@ class SlotRepository(Repository):
             by=by,
         )
 
-    def amend(self, record: SlotRecord, changes: SlotChanges, *, note: str = "") -> SlotRecord:
+    def amend(
+        self,
+        record: SlotRecord,
+        changes: SlotChanges,
+        *,
+        note: str = "",
+        by: Initiator | None = None,
+    ) -> SlotRecord:
         """Writes fields without a change of state, by the same compare-and-set.
 
-        ``note`` makes a line of history; progress and looks need none. Raises
-        :class:`ConflictError` when the record moved on.
+        ``note`` makes a line of history, ``by`` with who decided; progress and looks need none.
+        Raises :class:`ConflictError` when the record moved on.
         """
         now = self._clock()
         values = _case_columns(record, None, changes) | rows.columns(changes)
         with self._writing() as db:
             after = _swap(db, record, values)
             if note:
-                self._append(db, after, None, record.state, note, NO_DETAIL)
+                self._append(db, after, None, record.state, note, NO_DETAIL, by=by)
             if after.identity is not None and after.identity != record.identity:
                 drives.note(db, after.identity, after.slot, dirty=False, reason=note, now=now)
             return after
@@ -314,21 +321,46 @@ class SlotRepository(Repository):
         code: HoldCode | None = None,
         by: Initiator | None = None,
     ) -> None:
-        db.execute(
-            sa.insert(_HISTORY).values(
-                slot_id=after.id,
-                revision=after.revision,
-                at=self._clock(),
-                event=None if event is None else event.value,
-                source=None if source is None else source.value,
-                target=after.state.value,
-                generation=after.generation,
-                reason=storable(reason),
-                hold_code=None if code is None else code.value,
-                detail=rows.detail_text(detail),
-                **rows.initiator_columns(by),
-            )
+        _append(db, self._clock(), after, event, source, reason, detail, code, by)
+
+
+def note(db: sa.Connection, slot: Slot, text: str, by: Initiator | None, now: datetime) -> None:
+    """Within a transaction: a line in the history of a slot, where it is enrolled.
+
+    Raises :class:`ConflictError` where somebody else writes to it in this moment.
+    """
+    record = _find(db, slot)
+    if record is not None:
+        after = _swap(db, record, {})
+        _append(db, now, after, None, record.state, text, NO_DETAIL, None, by)
+
+
+def _append(
+    db: sa.Connection,
+    now: datetime,
+    after: SlotRecord,
+    event: Event | None,
+    source: State | None,
+    reason: str,
+    detail: Mapping[str, JSON],
+    code: HoldCode | None,
+    by: Initiator | None,
+) -> None:
+    db.execute(
+        sa.insert(_HISTORY).values(
+            slot_id=after.id,
+            revision=after.revision,
+            at=now,
+            event=None if event is None else event.value,
+            source=None if source is None else source.value,
+            target=after.state.value,
+            generation=after.generation,
+            reason=storable(reason),
+            hold_code=None if code is None else code.value,
+            detail=rows.detail_text(detail),
+            **rows.initiator_columns(by),
         )
+    )
 
 
 def enter_again(db: sa.Connection, host: str, now: datetime) -> None:

@@ -9,6 +9,7 @@ from quarantine.record.certificates import CertificateRepository
 from quarantine.record.documents import DocumentRepository
 from quarantine.record.drives import DriveRepository
 from quarantine.record.hosts import HostRepository
+from quarantine.record.maintenances import MaintenanceRepository
 from quarantine.record.messages import MessageRepository
 from quarantine.record.pages import PageRepository
 from quarantine.record.servers import ServerRepository
@@ -26,6 +27,7 @@ class Store(
     CertificateRepository,
     PageRepository,
     ServerRepository,
+    MaintenanceRepository,
 ):
     """What the control plane remembers. Threads may share one; a forked process opens its own.
 

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from quarantine.record import models
 from quarantine.record.base import Repository
 from quarantine.record.facts import SlotRecord
+from quarantine.record.maintenances import in_effect
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, Event, State
 from quarantine.record.texts import NAME_LENGTH, storable
 
@@ -128,11 +129,16 @@ class TotalsRepository(Repository):
             ]
 
     def late(
-        self, since: Mapping[tuple[State, str], datetime], otherwise: Mapping[State, datetime]
+        self,
+        since: Mapping[tuple[State, str], datetime],
+        otherwise: Mapping[State, datetime],
+        *,
+        maintained: bool = False,
     ) -> dict[tuple[str, str | None], int]:
         """Slots by state and model that came into their state before a time.
 
         ``since`` has the time for a state and a model, ``otherwise`` that of a state's others.
+        ``maintained``: of those in maintenance alone.
         """
         state, model, at = _SLOTS.c.state, _SLOTS.c.model, _SLOTS.c.entered_at
         which = [
@@ -148,6 +154,8 @@ class TotalsRepository(Repository):
         query = (
             sa.select(state, model, sa.func.count()).where(sa.or_(*which)).group_by(state, model)
         )
+        if maintained:
+            query = query.where(in_effect(self._clock(), _SLOTS.c.host, _SLOTS.c.address))
         with self._reading() as db:
             return {(row[0], row[1]): row[2] for row in db.execute(query)}
 
@@ -208,10 +216,21 @@ class TotalsRepository(Repository):
         return [int(count or 0) for count in within], all_
 
     def silent_and_needed(self, heard_after: datetime) -> int:
-        """Hosts not heard since ``heard_after``, on which a case or a slot on offer depends."""
+        """Hosts not heard since ``heard_after``, on which a case or a slot on offer depends; but
+        for those in maintenance."""
         needed = sa.select(_SLOTS.c.host).where(_SLOTS.c.state.in_(_WAITING)).distinct()
         query = sa.select(sa.func.count(_HOSTS.c.name)).where(
-            _heard() < heard_after, _HOSTS.c.name.in_(needed)
+            _heard() < heard_after,
+            _HOSTS.c.name.in_(needed),
+            ~in_effect(self._clock(), _HOSTS.c.name),
+        )
+        with self._reading() as db:
+            return db.execute(query).scalar_one()
+
+    def silent_in_maintenance(self, heard_after: datetime) -> int:
+        """Hosts in maintenance that were not heard since ``heard_after``."""
+        query = sa.select(sa.func.count(_HOSTS.c.name)).where(
+            _heard() < heard_after, in_effect(self._clock(), _HOSTS.c.name)
         )
         with self._reading() as db:
             return db.execute(query).scalar_one()

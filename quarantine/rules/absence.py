@@ -19,6 +19,7 @@ from quarantine.record.facts import SlotRecord
 from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import WAITING_FOR_PEOPLE
 from quarantine.rules.alarmbook import StandingAlarms
+from quarantine.rules.maintenance import Maintenances
 
 _FEW: Final = 3
 
@@ -102,13 +103,23 @@ class Absences:
     """Seconds that a slot is absent before people hear of it."""
     _told: StandingAlarms = field(default_factory=StandingAlarms)
 
-    def tell(self, absence: Absence, records: Iterable[SlotRecord], now: datetime) -> None:
-        """Tells what began and what is over since the last time."""
+    def tell(
+        self,
+        absence: Absence,
+        records: Iterable[SlotRecord],
+        now: datetime,
+        quiet: Maintenances = Maintenances(),  # noqa: B008
+    ) -> None:
+        """Tells what began and what is over since the last time; of what is in maintenance nothing,
+        and what lasts longer is told then."""
         self._tell_doubt(absence)
         if absence.doubted:
             return
-        hosts = Counter(r.slot.host for r in records if self._long(r, now))
+        gone = [r.slot for r in records if self._long(r, now)]
+        hosts = Counter(slot.host for slot in gone if not quiet.of_slot(slot))
         code = AlarmCode.SLOTS_ABSENT
+        silenced = {f"host {slot.host}" for slot in gone if slot.host not in hosts}
+        self._told.hush(silenced, code)
         for host in sorted(hosts):
             self._told.tell(
                 f"host {host}",

@@ -101,6 +101,8 @@ class SlotContext:
     Placement has not been asked yet. Traits move the generation with which a slot is given back."""
     traits: frozenset[str] | None = None
     """All of the slot's traits at the view's generation; None where Placement was not asked."""
+    quiet: bool = False
+    """A person expects delays there: nobody is called for one. No step depends on it."""
     crowded: str = ""
     """Why a slot on offer that moved without a reason stays there for now (:mod:`.brake`)."""
 

@@ -33,6 +33,8 @@ class Alarm:
     severity: Severity
     summary: str
     remedy: str
+    silenced: bool = False
+    """A maintenance of its host or slot silences it: it tells of silence or delay alone."""
 
 
 _BAD, _SOON = Severity.CRITICAL, Severity.WARNING
@@ -107,6 +109,7 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         "Its detail says what for ([waits](#tickets-waits-and-alarms)); without one look into the "
         "log: a role that Placement misses (the reshaper), a broker that is away, a worker that "
         "is down.",
+        silenced=True,
     ),
     AlarmCode.RECORD_UNREADABLE: Alarm(
         _SOON,
@@ -153,6 +156,7 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         "Its worker, or its way to the broker; `host remove` for one that is gone. Its slots on "
         "offer stay on offer: what became of its gate meanwhile is not known. Those of a removed "
         "host are taken back.",
+        silenced=True,
     ),
     AlarmCode.HOSTS_SILENT: Alarm(
         _SOON,
@@ -160,6 +164,7 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         "The broker, the control plane's own worker, or what those hosts share: it is not each of "
         "them. Those whose erases wait are named first; who falls silent later is named by "
         "itself, and when most are back, those that are not are named.",
+        silenced=True,
     ),
     AlarmCode.HOST_DISBELIEVED: Alarm(
         _SOON,
@@ -187,6 +192,7 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
         "Drives absent, not in device_spec, or the compute service was deleted. Nothing is held "
         "for it: what Placement does not show is not on offer, and what comes back goes on or is "
         "erased first. For good: `slot retire` the slots.",
+        silenced=True,
     ),
     AlarmCode.LISTING_DOUBTED: Alarm(
         _SOON,
@@ -224,8 +230,10 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
 
 def table() -> str:
     """All kinds as a Markdown table, for the operators' guide."""
+    quiet = " A [maintenance](#maintenance) silences it."
     rows = (
-        f"| `{code}` | {kind.severity} | {kind.summary} | {kind.remedy} |"
+        f"| `{code}` | {kind.severity} | {kind.summary} | {kind.remedy}"
+        f"{quiet if kind.silenced else ''} |"
         for code, kind in ALARMS.items()
     )
     return "\n".join(("| code | severity | what it says | do |", "|---|---|---|---|", *rows))
@@ -259,6 +267,10 @@ class StandingAlarms:
             self._told.discard((str(subject), code))
             if text:
                 LOG.warning("over: %s %s: %s", code, subject, text)
+
+    def hush(self, subjects: Iterable[object], code: AlarmCode) -> None:
+        """Forgets that people were told: nothing is over, and they are told again later."""
+        self._told -= {(str(subject), code) for subject in subjects}
 
     def end_others(self, present: Iterable[object], code: AlarmCode, text: str) -> None:
         """Ends it for all subjects that are not ``present``."""

@@ -7,9 +7,11 @@ one alarm for one trouble.
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import Final
 
 from eraser.protocol.ticket import DomainSeen
+from quarantine.record.facts import SlotRecord
 from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import WORKING, State
 from quarantine.record.texts import ALARM_LENGTH, storable
@@ -34,11 +36,25 @@ def concern(look: Observation) -> tuple[AlarmCode | None, str]:
         (AlarmCode.RECORD_UNREADABLE, look.context.unknown),
         (AlarmCode.STRANGER_RUNS, intruder(look)),
         (AlarmCode.UNGUARDED, _unguarded(look)),
-        (AlarmCode.OVERDUE, _overdue(look)),
+        (AlarmCode.OVERDUE, "" if look.context.quiet else _overdue(look)),
     ):
         if trouble:
             return code, storable(trouble, ALARM_LENGTH)
     return None, ""
+
+
+def ended(look: Observation) -> str:
+    """What is written where the record's alarm stands no more."""
+    told = look.record.alarm
+    if look.context.quiet and told == storable(_overdue(look), ALARM_LENGTH):
+        return f"silenced by a maintenance: {told}"
+    return f"over: {told}"
+
+
+def may_be_overdue(record: SlotRecord, now: datetime, after: float) -> bool:
+    """Whether somebody has to ask if the slot is in maintenance; else that changes nothing."""
+    limited = record.state in WORKING or record.state in _WAITING
+    return limited and (now - record.entered_at).total_seconds() > after
 
 
 def intruder(look: Observation) -> str:

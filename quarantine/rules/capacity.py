@@ -36,6 +36,10 @@ class HostStock:
     retired: int = 0
     unknown: int = 0
     """In a state that this release does not know."""
+    maintenance: str = ""
+    """What is said of the host's; empty where it is in none."""
+    maintained: int = 0
+    """Slots that are in one by themselves."""
 
     @property
     def speaks(self) -> bool:
@@ -235,6 +239,20 @@ def _rest(stocks: Sequence[HostStock]) -> list[str]:
         found.append(f"{_drives(used)} in use.")
     if unknown:
         found.append(f"{_drives(unknown)} in a state that this release does not know.")
+    return [*found, *_maintenance(stocks)]
+
+
+def _maintenance(stocks: Sequence[HostStock]) -> list[str]:
+    hosts = [stock for stock in stocks if stock.maintenance]
+    found = []
+    if len(stocks) == 1 and hosts:
+        words = " ".join(hosts[0].maintenance.split())
+        found.append(f"{words[:1].upper()}{words[1:]}{'' if words.endswith('.') else '.'}")
+    elif hosts:
+        found.append(f"In maintenance: {_hosts([stock.host for stock in hosts])}.")
+    if slots := sum(stock.maintained for stock in stocks):
+        verb = "is" if slots == 1 else "are"
+        found.append(f"{slots} of the slots {verb} in maintenance ('slot show').")
     return found
 
 

@@ -20,7 +20,7 @@ from quarantine.record.states import CASE_OPEN, WAITING_FOR_PEOPLE, Custody, Eve
 from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import only
-from quarantine.rules.alarms import concern, intruder
+from quarantine.rules.alarms import concern, ended, intruder
 from quarantine.rules.handover import Handover
 from quarantine.rules.mark import Mark
 from quarantine.rules.observation import (
@@ -83,7 +83,7 @@ def decide(
     if action.act in _CALM:
         code, wrong = concern(look)
         if wrong != record.alarm:
-            return amend(wrong or f"over: {record.alarm}", SlotChanges(alarm=wrong), alarm=code)
+            return amend(wrong or ended(look), SlotChanges(alarm=wrong), alarm=code)
     return action
 
 

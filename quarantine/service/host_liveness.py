@@ -21,6 +21,7 @@ from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING
 from quarantine.record.store import Store
 from quarantine.rules.absence import too_many
 from quarantine.rules.alarmbook import alarm
+from quarantine.rules.maintenance import Maintenances
 
 LOG = logging.getLogger(__name__)
 
@@ -87,6 +88,10 @@ class HostLiveness:
         late = {
             name: at for name, at in last.items() if (now - at).total_seconds() > self.silent_after
         }
+        quiet = Maintenances.of(self.store.maintenances()).hosts if late else frozenset()
+        # Nothing is over for them: who is silent when it ends is told of then.
+        self._told -= quiet & late.keys()
+        late = {name: at for name, at in late.items() if name not in quiet}
         for name in sorted(self._told - late.keys()):
             LOG.warning("over: host %s is heard again, or removed", name)
         self._told &= late.keys()

@@ -22,9 +22,11 @@ from quarantine.record.store import Store
 from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
 from quarantine.rules.alarmbook import alarm
+from quarantine.rules.alarms import may_be_overdue
 from quarantine.rules.brake import Brake
 from quarantine.rules.decide import decide
 from quarantine.rules.handover import Handover
+from quarantine.rules.maintenance import Maintenances
 from quarantine.rules.observation import strangers
 from quarantine.service.context import context_of
 from quarantine.service.doubt import Doubts
@@ -170,10 +172,17 @@ class Looks:
         """What else the decision rests on, as far as nobody has to be asked for it."""
         context = replace(context_of(self._store, record, self._limits), burns=None)
         young = self._doubts.is_young(record.slot.host, context.doubtful, context.said)
-        context = replace(context, doubtful=young)
+        context = replace(context, doubtful=young, quiet=self._quiet(record))
         if self._handovers is not None:
             context = replace(context, handover=Handover.UNASKED)
         return context if self._orphan_guests is None else replace(context, ghosts=None)
+
+    def _quiet(self, record: SlotRecord) -> bool:
+        """A person expects delays; asked only where that could be told."""
+        if not may_be_overdue(record, self._clock(), self._limits.overdue_after):
+            return False
+        found = Maintenances.of(self._store.maintenances(record.slot.host))
+        return bool(found.of_slot(record.slot))
 
     def _asked(self, context: SlotContext, record: SlotRecord, view: View | None) -> SlotContext:
         """With Nova's answer to what the state of the slot makes us ask."""

@@ -27,6 +27,7 @@ from quarantine.rules import absence
 from quarantine.rules.absence import Absences
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.brake import Brake
+from quarantine.rules.maintenance import Maintenances
 from quarantine.rules.mark import Mark
 from quarantine.service.doubt import Doubts
 from quarantine.service.executor import Executor, SendsOrders, SendsTickets
@@ -171,7 +172,8 @@ class Reconciler:
             # They are there, without the trait: that is seen slot by slot.
             lacking = replace(lacking, doubted=frozenset())
         self._doubted = lacking.doubted
-        self._absences.tell(lacking, records, self._clock())
+        quiet = Maintenances.of(self._store.maintenances())
+        self._absences.tell(lacking, records, self._clock(), quiet)
         free = {r.slot: r for r in records if r.state in FREE_TO_SCHEDULE}
         self._hold_unburnt([record for record in free.values() if record.provider not in listed])
         wrong |= {slot for slot in free if slot.host not in hosts}

@@ -15,6 +15,7 @@ from quarantine.record.facts import (
     Approved,
     DriveRecord,
     HostRecord,
+    Maintenance,
     NewCertificate,
     Refusal,
     SlotChanges,
@@ -191,6 +192,9 @@ class Store:
             self.note_drive(after.identity, after.slot, False, note)
         self._writes.done()
         return after
+
+    def maintenances(self, _host: str | None = None) -> list[Maintenance]:
+        return []
 
     def drives_seen_in(self, _host: str) -> int:
         return 0

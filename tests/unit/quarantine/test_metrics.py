@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from quarantine.metrics.limits import MetricsLimits
 from quarantine.metrics.names import MODELS, OTHER, ModelNames
 from quarantine.record import models
 from quarantine.record.engine import make_engine, writing
+from quarantine.record.facts import Initiator, Subject
 from quarantine.record.reasons import AlarmCode, HoldCode
 from quarantine.record.store import Store
 from quarantine.rules import holds
@@ -192,6 +194,29 @@ def test_late_by_what_the_model_takes(site: Site) -> None:
     assert of(found, "slots_late", state="erasing", model="Model B") == 0
     site.later(21600)
     assert of(scrape(), "slots_late", state="erasing", model="Model B") == 1
+
+
+def test_what_is_in_maintenance_is_late_and_silent_apart(site: Site) -> None:
+    for host in ("a", "b"):
+        site.store.register_host(host, PrivateKey.generate().public, "incarnation-1")
+        site.erasing(f"{host}/0000:01:00.0")
+    now = site.later(21700)
+    until, by = now + timedelta(hours=1), Initiator("ada")
+    for subject in (Subject("a"), Subject("a", "0000:01:00.0")):
+        site.store.put_maintenance(subject, until=until, reason="fans", by=by)
+    found = Scraper(site)()
+    assert of(found, "maintenances", of="host") == 1
+    assert of(found, "maintenances", of="slot") == 1
+    assert of(found, "slots_late", state="erasing", model="Model A") == 1
+    assert of(found, "slots_late_in_maintenance") == 1
+    assert of(found, "hosts_silent") == of(found, "hosts_silent_needed") == 1
+    assert of(found, "hosts_silent_in_maintenance") == 1
+    site.later(3600)
+    found = Scraper(site)()
+    assert of(found, "maintenances", of="host") == 0
+    assert of(found, "slots_late", state="erasing", model="Model A") == 2
+    assert of(found, "slots_late_in_maintenance") == 0
+    assert of(found, "hosts_silent") == of(found, "hosts_silent_needed") == 2
 
 
 def test_queues_and_a_broker_that_is_away_is_a_number_and_no_error(site: Site) -> None:

@@ -14,7 +14,13 @@ from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.record import models
 from quarantine.record.engine import make_engine, writing
-from quarantine.record.facts import NewCertificate, SlotChanges, SlotRecord
+from quarantine.record.facts import (
+    Initiator,
+    NewCertificate,
+    SlotChanges,
+    SlotRecord,
+    Subject,
+)
 from quarantine.record.reasons import HoldCode
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
@@ -195,6 +201,29 @@ class TotalsSuite:
         site.released("idle/0000:01:00.0")
         assert site.store.silent_and_needed(START) == 0
         assert site.store.silent_and_needed(since) == 2
+
+    def test_what_is_in_maintenance_is_counted_apart(self, site: Site) -> None:
+        for host in ("a", "b", "c"):
+            site.store.register_host(host, PrivateKey.generate().public, "incarnation-1")
+        since = site.later(1)
+        for name in ("a/0000:01:00.0", "b/0000:01:00.0", "b/0000:02:00.0"):
+            site.erasing(name)
+        site.erasing("c/0000:01:00.0", "Model B")
+        now = site.later(100)
+        ask = {State.ERASING: now}
+        until, by = now + timedelta(seconds=50), Initiator("ada")
+        for subject in (Subject("a"), Subject("b", "0000:01:00.0")):
+            site.store.put_maintenance(subject, until=until, reason="x", by=by)
+        assert site.store.late({}, ask) == {("erasing", "Model A"): 3, ("erasing", "Model B"): 1}
+        assert site.store.late({}, ask, maintained=True) == {("erasing", "Model A"): 2}
+        assert site.store.silent_and_needed(since) == 2
+        assert site.store.silent_in_maintenance(since) == 1
+        site.store.put_maintenance(Subject("a"), until=None, reason="x", by=by)
+        assert site.store.late({}, ask, maintained=True) == {("erasing", "Model A"): 1}
+        site.later(50)
+        assert site.store.late({}, ask, maintained=True) == {}
+        assert site.store.silent_and_needed(since) == 3
+        assert site.store.silent_in_maintenance(since) == 0
 
     def test_a_case_that_is_certified_leaves_what_it_took(self, site: Site) -> None:
         site.certified("a/0000:01:00.0", erase=60, verify=20)

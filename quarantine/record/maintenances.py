@@ -1,0 +1,168 @@
+"""Maintenance of hosts and slots: who expects trouble there, until when. It only silences alarms.
+
+Nothing that guards a drive asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from eraser.protocol.identity import Slot
+from quarantine.errors import StaleError
+from quarantine.record import models, rows, slots
+from quarantine.record.base import Repository
+from quarantine.record.facts import Initiator, Maintenance, Subject
+from quarantine.record.rows import Row
+from quarantine.record.texts import storable
+
+_TABLE = models.maintenances
+
+
+class MaintenanceRepository(Repository):
+    """What the store knows about maintenances."""
+
+    def put_maintenance(
+        self,
+        subject: Subject,
+        *,
+        until: datetime | None,
+        reason: str,
+        by: Initiator,
+        behind: Collection[int] | None = None,
+    ) -> Maintenance:
+        """The next word about a subject; ``until`` None ends it. One about a slot is a line of the
+        slot's history too.
+
+        ``behind``: the version in effect now has to be one of these, 0 for none. Raises
+        :class:`StaleError` where it is not, and :class:`ConflictError` where somebody else has the
+        word in this moment.
+        """
+        now = self._clock()
+        with self._writing() as db:
+            last = _last(db, subject)
+            present = last.version if last is not None and last.lasts(now) else 0
+            if behind is not None and present not in behind:
+                raise StaleError(
+                    f"{subject}: expected another maintenance than "
+                    f"{f'version {present}' if present else 'none'}; look at it again"
+                )
+            db.execute(
+                sa.insert(_TABLE).values(
+                    host=subject.host,
+                    address=subject.address,
+                    version=(last.version if last else 0) + 1,
+                    at=now,
+                    until=until,
+                    reason=storable(reason),
+                    **{"by_project": "", "by_request": "", **rows.initiator_columns(by)},
+                )
+            )
+            if subject.address:
+                text = "maintenance ended"
+                if until is not None:
+                    text = f"in maintenance until {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+                text = f"{text}: {reason}"
+                slots.note(db, Slot(subject.host, subject.address), text, by, now)
+            found = _last(db, subject)
+            assert found is not None
+            return found
+
+    def maintenance(self, subject: Subject) -> Maintenance | None:
+        """That of this very subject which is in effect."""
+        with self._reading() as db:
+            found = _last(db, subject)
+        return found if found is not None and found.lasts(self._clock()) else None
+
+    def maintenances(self, host: str | None = None) -> list[Maintenance]:
+        """All that are in effect, or a host's and those of its slots, by host and address."""
+        return self.maintenance_page(host=host)
+
+    def maintenance_page(
+        self,
+        *,
+        host: str | None = None,
+        limit: int | None = None,
+        after: Subject | None = None,
+    ) -> list[Maintenance]:
+        """``limit`` of those in effect at most, those behind ``after``."""
+        later = _TABLE.alias()
+        query = (
+            sa.select(_TABLE)
+            .where(_TABLE.c.until > self._clock())
+            .where(
+                ~sa.exists().where(
+                    later.c.host == _TABLE.c.host,
+                    later.c.address == _TABLE.c.address,
+                    later.c.version > _TABLE.c.version,
+                )
+            )
+            .order_by(_TABLE.c.host, _TABLE.c.address)
+        )
+        if host is not None:
+            query = query.where(_TABLE.c.host == storable(host))
+        if after is not None:
+            query = query.where(
+                _TABLE.c.host >= after.host,
+                sa.or_(_TABLE.c.host > after.host, _TABLE.c.address > after.address),
+            )
+        if limit is not None:
+            query = query.limit(limit)
+        with self._reading() as db:
+            return [_record(row) for row in db.execute(query).mappings()]
+
+    def maintenance_history(
+        self, subject: Subject, *, limit: int, after: int = 0
+    ) -> list[Maintenance]:
+        """All that was ever said of a subject, oldest first, behind the version ``after``."""
+        query = (
+            sa.select(_TABLE)
+            .where(_same(subject), _TABLE.c.version > after)
+            .order_by(_TABLE.c.version)
+            .limit(limit)
+        )
+        with self._reading() as db:
+            return [_record(row) for row in db.execute(query).mappings()]
+
+
+def in_effect(
+    now: datetime, host: sa.ColumnElement[str], address: sa.ColumnElement[str] | None = None
+) -> sa.ColumnElement[bool]:
+    """Within a query: whether that host is in maintenance, or with an address that slot."""
+    table, later = _TABLE.alias(), _TABLE.alias()
+    whole = table.c.address == ""
+    return sa.exists().where(
+        table.c.until > now,
+        table.c.host == host,
+        whole if address is None else sa.or_(whole, table.c.address == address),
+        ~sa.exists().where(
+            later.c.host == table.c.host,
+            later.c.address == table.c.address,
+            later.c.version > table.c.version,
+        ),
+    )
+
+
+def _same(subject: Subject) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        _TABLE.c.host == storable(subject.host), _TABLE.c.address == storable(subject.address)
+    )
+
+
+def _last(db: sa.Connection, subject: Subject) -> Maintenance | None:
+    query = sa.select(_TABLE).where(_same(subject)).order_by(_TABLE.c.version.desc()).limit(1)
+    row = db.execute(query).mappings().first()
+    return None if row is None else _record(row)
+
+
+def _record(row: Row) -> Maintenance:
+    return Maintenance(
+        subject=Subject(row["host"], row["address"]),
+        version=row["version"],
+        at=row["at"],
+        until=row["until"],
+        reason=row["reason"],
+        by=Initiator(row["by_user"], row["by_project"], row["by_request"]),
+    )

@@ -325,6 +325,40 @@ CERTIFICATE: Final = record(
         "certificate": {"type": "object", "description": "As docs/certificates.md describes it."},
     }
 )
+_DRIVE: Final[dict[str, Schema]] = {
+    "digest": {**DIGEST, "description": "Of what its controller calls itself."},
+    "firmware": {**maybe(TEXT), "description": "That ran at its last certificate."},
+    "seen_in": {**TEXT, "description": "The slot that it was seen in, or spoken of, last."},
+    "dirty": {"type": "boolean", "description": "It may hold somebody's data."},
+    "retired": {"type": "boolean", "description": "It is never handed out again."},
+    "reason": {**TEXT, "description": "Why it is dirty, clean or retired."},
+    "changed_at": MOMENT,
+    "certificate": {**maybe(TEXT), "description": "Its last one, though it be dirty since."},
+    "certified_at": maybe(MOMENT),
+}
+DRIVE_LINE: Final = record({**_DRIVE, "model": maybe(TEXT), "serial": maybe(TEXT)})
+DRIVE_LIFE: Final = record(
+    {
+        **_DRIVE,
+        "drive": DRIVE,
+        "slots": {
+            "type": "array",
+            "items": record(
+                {"id": TEXT, "state": TEXT, "entered_at": MOMENT, "server": maybe(TEXT)}
+            ),
+            "description": "That it is expected in now; its server has it, or had it last.",
+        },
+        "certified_in": maybe(TEXT),
+        "dirty_in": {**maybe(TEXT), "description": "Where it last became dirty."},
+        "dirty_at": maybe(MOMENT),
+        "cases": {
+            "type": "array",
+            "items": CERTIFICATE_LINE,
+            "description": "Its newest certificates, at most 100: where it was erased, and after "
+            "which server. /v1/certificates?drive= has all of them.",
+        },
+    }
+)
 TESTIMONY: Final = record(
     {
         "order": {**TEXT, "description": "The signed order, a compact JWS."},

@@ -33,6 +33,8 @@ COMMANDS: Final = {
     "slot hold": "slots:SlotHold",
     "slot retire": "slots:SlotRetire",
     "slot enrol": "enrol:SlotEnrol",
+    "drive list": "drives:DriveList",
+    "drive show": "drives:DriveShow",
     "maintenance begin": "maintenance:MaintenanceBegin",
     "maintenance end": "maintenance:MaintenanceEnd",
     "maintenance list": "maintenance:MaintenanceList",

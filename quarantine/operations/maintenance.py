@@ -17,6 +17,7 @@ from quarantine.record.facts import Initiator as Initiator
 from quarantine.record.facts import Maintenance as Maintenance
 from quarantine.record.facts import Subject as Subject
 from quarantine.record.store import Store
+from quarantine.record.texts import storable
 from quarantine.rules import maintenance
 
 _TRIES: Final = 5
@@ -133,7 +134,8 @@ def _require_known(store: Store, subject: Subject) -> None:
         if store.slot(Slot(subject.host, subject.address)) is not None:
             return
         raise UnknownError(f"{subject}: expected an enrolled slot")
-    if store.host(subject.host) is None and not store.slots(host=subject.host):
+    host = storable(subject.host)
+    if store.host(host) is None and not store.slots(host=host):
         raise UnknownError(
             f"host {codec.shown(subject.host)}: expected a registered host, or one with enrolled "
             "slots, found neither"

@@ -18,7 +18,7 @@ from quarantine.record.base import Repository
 from quarantine.record.facts import DriveRecord, NewCertificate, SlotRecord
 from quarantine.record.rows import Row
 from quarantine.record.states import Event
-from quarantine.record.texts import storable
+from quarantine.record.texts import NAME_LENGTH, storable
 
 _DRIVES = models.drives
 
@@ -92,6 +92,8 @@ def note(
             sa.insert(_DRIVES).values(
                 digest=identity.digest,
                 identity=codec.canonical(identity).decode(),
+                model=storable(identity.model, NAME_LENGTH),
+                serial=storable(identity.serial, NAME_LENGTH),
                 retired=False,
                 **values,
             )
@@ -116,6 +118,8 @@ def after_transition(
         note(db, record.identity, slot, dirty=True, reason=why, now=now)
     if event is Event.RETIRED:
         _update(db, digest, {"retired": True, "reason": record.reason, "changed_at": now})
+    if certificate is not None and certificate.firmware:
+        _update(db, digest, {"firmware": storable(certificate.firmware, NAME_LENGTH)})
     # One that a hold carries says what was erased, not that the drive may go out.
     if certificate is not None and event is Event.CERTIFIED:
         _update(
@@ -177,4 +181,5 @@ def _record(row: Row) -> DriveRecord:
         certified_at=row["certified_at"],
         dirty_slot=_slot(row["dirty_host"], row["dirty_address"]),
         dirty_at=row["dirty_at"],
+        firmware=row["firmware"],
     )

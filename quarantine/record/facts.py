@@ -278,6 +278,8 @@ class DriveRecord:
     dirty_slot: Slot | None
     """Where it last became dirty."""
     dirty_at: datetime | None
+    firmware: str | None = None
+    """The revision that ran at its last certificate."""
 
 
 @dataclass(frozen=True)
@@ -348,6 +350,8 @@ class NewCertificate:
     """Thumbprint of the key that signed it."""
     former: tuple[str, ...] = ()
     """Those of the keys that another one followed without a rotation, by the operator's word."""
+    firmware: str = ""
+    """The drive's revision, by the host's report; empty where it says none."""
     verify_seconds: float | None = None
     """How long the host read back, by its own count; None where nobody says."""
 

@@ -104,6 +104,7 @@ class MaintenanceRepository(Repository):
         if host is not None:
             query = query.where(_TABLE.c.host == storable(host))
         if after is not None:
+            after = Subject(storable(after.host), storable(after.address))
             query = query.where(
                 _TABLE.c.host >= after.host,
                 sa.or_(_TABLE.c.host > after.host, _TABLE.c.address > after.address),

@@ -166,6 +166,13 @@ drives = sa.Table(
     sa.Column("dirty_host", HOST),
     sa.Column("dirty_address", ADDRESS),
     sa.Column("dirty_at", UtcDateTime),
+    # Copies from the identity and from its last certificate, for lists.
+    sa.Column("model", sa.String(NAME_LENGTH)),
+    sa.Column("serial", sa.String(NAME_LENGTH)),
+    sa.Column("firmware", sa.String(NAME_LENGTH)),
+    sa.Index(None, "model", "digest"),
+    sa.Index(None, "serial", "digest"),
+    sa.Index(None, "firmware", "digest"),
 )
 
 nonces = sa.Table(

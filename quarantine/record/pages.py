@@ -120,6 +120,35 @@ class HostLine:
     heard_at: datetime | None
 
 
+@dataclass(frozen=True)
+class DriveQuery:
+    """Which drives. What is None is not asked for."""
+
+    model: str | None = None
+    serial: str | None = None
+    firmware: str | None = None
+
+
+@dataclass(frozen=True)
+class DriveLine:
+    """A drive in a list, by the digest of its identity; where it was seen, or spoken of, last."""
+
+    digest: str
+    model: str | None
+    serial: str | None
+    firmware: str | None
+    """By its last certificate."""
+    host: str
+    address: str
+    dirty: bool
+    retired: bool
+    reason: str
+    changed_at: datetime
+    certificate: str | None
+    certified_at: datetime | None
+
+
+_DRIVE_LINE: Final = tuple(models.drives.c[field.name] for field in fields(DriveLine))
 _LINE: Final = tuple(_SLOTS.c[field.name] for field in fields(SlotLine)[:-1])
 _CERTIFICATE_LINE: Final = tuple(
     _CERTIFICATES.c[field.name] for field in fields(CertificateLine)[:-1]
@@ -197,6 +226,36 @@ class PageRepository(Repository):
         query = sa.select(*_HOST_LINE).where(table.c.name > after).order_by(table.c.name)
         with self._reading() as db:
             return [HostLine(**row) for row in db.execute(query.limit(limit)).mappings()]
+
+    def drive_page(self, query: DriveQuery, *, limit: int, after: str = "") -> list[DriveLine]:
+        """Drives by digest, those behind ``after``."""
+        table = models.drives
+        found = sa.select(*_DRIVE_LINE).where(table.c.digest > storable(after))
+        for column, wanted in (
+            (table.c.model, query.model),
+            (table.c.serial, query.serial),
+            (table.c.firmware, query.firmware),
+        ):
+            if wanted is not None:
+                found = found.where(column == storable(wanted, NAME_LENGTH))
+        with self._reading() as db:
+            rows_found = db.execute(found.order_by(table.c.digest).limit(limit)).mappings()
+            return [DriveLine(**row) for row in rows_found]
+
+    def drive_slots(self, digest: str, *, limit: int) -> list[SlotLine]:
+        """The slots that a drive is expected in: one, unless somebody moved it."""
+        query = sa.select(*_LINE).where(_SLOTS.c.identity_digest == digest)
+        with self._reading() as db:
+            found = db.execute(query.order_by(_SLOTS.c.host, _SLOTS.c.address).limit(limit))
+            return [SlotLine(**row) for row in found.mappings()]
+
+    def drive_certificates(self, digest: str, *, limit: int) -> list[CertificateLine]:
+        """A drive's certificates, the newest first."""
+        table = _CERTIFICATES
+        query = sa.select(*_CERTIFICATE_LINE).where(table.c.drive == digest)
+        with self._reading() as db:
+            found = db.execute(query.order_by(table.c.number.desc()).limit(limit)).mappings()
+            return [CertificateLine(**row) for row in found]
 
     def slots_with_provider(self, uuid: str) -> list[Slot]:
         """The slots whose provider has this uuid; one, unless a provider was replaced."""

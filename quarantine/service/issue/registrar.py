@@ -202,6 +202,7 @@ class Registrar:
             testimony=SignedTestimony(evidence.order_token, report_token, host_key),
             key=signed.key,
             former=self.former,
+            firmware=report.facts_after.firmware if report.facts_after else "",
             verify_seconds=sum(
                 report.seconds.get(step, 0.0) for step in (Step.VERIFY, Step.REPORT)
             ),

@@ -328,7 +328,11 @@ def test_a_slots_word_is_in_its_history(store: Store) -> None:
 
 def test_pages_go_through_all(store: Store, clock: Clock) -> None:
     subjects = sorted(
-        (Subject(f"cmp{host}", address) for host in (1, 2) for address in ("", "a", "b")),
+        (
+            Subject(f"cmp{host}", address)
+            for host in (1, 2)
+            for address in ("", ONE.address, TWO.address)
+        ),
         key=lambda one: (one.host, one.address),
     )
     for one in subjects:

@@ -38,8 +38,7 @@ class AdminQueue:
         """Seconds for one ordinary command."""
         self.records: list[CommandRecord] = []
         """Every admin command, as sent. Reads that repeat the one before them with the same
-        outcome (polls) are not listed again, they are counted in :attr:`repeats`."""
-        self.repeats = 0
+        outcome (polls) are not listed again."""
         self.asker: Asker | None = None
         """By whom reading commands go; None where all go by nvme-cli."""
 
@@ -144,9 +143,7 @@ class AdminQueue:
 
     def _remember(self, record: CommandRecord) -> None:
         last = self.records[-1] if self.records else None
-        if last is not None and record.opcode in READS and _same(record, last):
-            self.repeats += 1
-        else:
+        if last is None or record.opcode not in READS or not _same(record, last):
             self.records.append(record)
 
     def read(

@@ -7,7 +7,6 @@ import errno
 import fcntl
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from eraser.errors import BusyError, DriveError, InUseError
@@ -103,12 +102,7 @@ class SlotLock:
         self.acquire()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.release()
 
 
@@ -185,12 +179,7 @@ class NamespaceHold:
     def __enter__(self) -> Self:
         return self.take()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.drop()
 
 

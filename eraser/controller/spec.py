@@ -72,7 +72,6 @@ class IdentifyController:
     total_bytes: int
     unallocated_bytes: int
     sanicap: int
-    namespaces_max: int
     oncs: int
     fna: int
     vwc: int
@@ -108,7 +107,6 @@ class IdentifyController:
             total_bytes=_number(raw, 280, 16),
             unallocated_bytes=_number(raw, 296, 16),
             sanicap=_number(raw, 328, 4),
-            namespaces_max=nn,
             oncs=_number(raw, 520, 2),
             fna=raw[524],
             vwc=raw[525],
@@ -121,11 +119,6 @@ class IdentifyController:
     def can_sanitize(self) -> bool:
         """Any sanitize operation, hence also log 81h."""
         return bool(self.sanicap & 7)
-
-    @property
-    def no_dealloc_inhibited(self) -> bool:
-        """SANICAP bit 29 (NDI): the controller does not honour NDAS=1."""
-        return bool(self.sanicap >> 29 & 1)
 
     @property
     def can_secure(self) -> bool:
@@ -163,21 +156,6 @@ class IdentifyController:
         return bool(self.oacs & 8)
 
     @property
-    def format_hits_all(self) -> bool:
-        """FNA bit 0: Format applies to all namespaces."""
-        return bool(self.fna & 1)
-
-    @property
-    def erase_hits_all(self) -> bool:
-        """FNA bit 1: Format with a secure erase applies to all namespaces."""
-        return bool(self.fna & 2)
-
-    @property
-    def format_broadcast(self) -> bool:
-        """FNA bit 3 *clear*: Format with NSID FFFFFFFFh is supported (the bit says: not)."""
-        return not self.fna & 8
-
-    @property
     def saves_features(self) -> bool:
         """ONCS bit 4: Save and Select of features."""
         return bool(self.oncs >> 4 & 1)
@@ -186,11 +164,6 @@ class IdentifyController:
     def has_nvm_sets(self) -> bool:
         """CTRATT bit 2."""
         return bool(self.ctratt >> 2 & 1)
-
-    @property
-    def has_write_cache(self) -> bool:
-        """VWC bit 0."""
-        return bool(self.vwc & 1)
 
 
 @dataclass(frozen=True)
@@ -374,14 +347,11 @@ class SmartLog:
     available_spare: int
     spare_threshold: int
     percentage_used: int
-    data_units_read: int
     data_units_written: int
     """Thousands of 512 bytes, rounded up."""
-    host_read_commands: int
     host_write_commands: int
     power_cycles: int
     power_on_hours: int
-    unsafe_shutdowns: int
     media_errors: int
     sensors: tuple[int, ...] = ()
     """Numbers (1 to 8) of the temperature sensors that there are."""
@@ -396,13 +366,10 @@ class SmartLog:
             available_spare=raw[3],
             spare_threshold=raw[4],
             percentage_used=raw[5],
-            data_units_read=_number(raw, 32, 16),
             data_units_written=_number(raw, 48, 16),
-            host_read_commands=_number(raw, 64, 16),
             host_write_commands=_number(raw, 80, 16),
             power_cycles=_number(raw, 112, 16),
             power_on_hours=_number(raw, 128, 16),
-            unsafe_shutdowns=_number(raw, 144, 16),
             media_errors=_number(raw, 160, 16),
             sensors=tuple(n for n in range(1, 9) if _number(raw, 198 + 2 * n, 2)),
         )

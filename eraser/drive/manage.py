@@ -29,8 +29,6 @@ _POWER_LOSS_CLEARS = 0b10 << 30
 OUR_KEY = (0x6E766D65_71756172).to_bytes(8, "little")
 """The reservation key that we register with for a moment. No secret: it only has to be one."""
 
-FEATURE_RESERVATION_PERSISTENCE = 0x83
-
 
 def created(record: CommandRecord) -> int:
     """The NSID that the drive chose (dword 0) for :data:`CREATE`; 0 where it failed."""

@@ -18,8 +18,6 @@ from eraser.media.iocommand import READ, Namespace
 _PAUSE = 0.25
 """Seconds before a drive that says "later" is asked again."""
 
-MEDIA_STATUS = range(0x280, 0x300)
-"""SCT 2: media and data integrity errors."""
 UNWRITTEN = 0x287
 """Deallocated or Unwritten Logical Block (NVM 1.0, figure 20): DULBE is on."""
 

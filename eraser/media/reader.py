@@ -16,7 +16,6 @@ from array import array
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from types import TracebackType
 from typing import Protocol
 
 from eraser.errors import DriveError
@@ -122,12 +121,7 @@ class BlockDevice:
     def __enter__(self) -> BlockDevice:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()
 
     def close(self) -> None:

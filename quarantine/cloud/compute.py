@@ -38,24 +38,8 @@ class Flavor:
     extra_specs: Mapping[str, str]
 
 
-class Compute:
-    """Nova as this project needs it. Not thread safe: one per thread."""
-
-    def __init__(self, connection: Any) -> None:
-        """``connection`` is openstacksdk's; its compute endpoint is looked up on first use."""
-        self._connection = connection
-
-    @classmethod
-    def connect(cls, cloud: str, *, region: str | None = None, timeout: float = 30.0) -> Compute:
-        """Use the cloud of that name in ``clouds.yaml``; ``timeout`` is in seconds per request.
-
-        Nothing is sent yet. Raises ``BadInputError`` when there is no such cloud.
-        """
-        return cls(sdk.connect(cloud, region=region, timeout=timeout))
-
-    def close(self) -> None:
-        """Gives its connections back; they are made anew where they are asked for."""
-        sdk.close(self._connection)
+class Compute(sdk.Service):
+    """Nova as this project needs it."""
 
     def newest_microversion(self) -> tuple[int, int]:
         """``GET /`` of the v2.1 endpoint: the newest that nova-api offers, which dates it."""

@@ -42,24 +42,8 @@ _OWNER: Final = "nvme-quarantine"
 """Project and user of our allocations: Placement wants both, and usages then name us."""
 
 
-class Placement:
-    """Placement as this project needs it. Not thread safe: one per thread."""
-
-    def __init__(self, connection: Any) -> None:
-        """``connection`` is openstacksdk's; its Placement endpoint is looked up on first use."""
-        self._connection = connection
-
-    @classmethod
-    def connect(cls, cloud: str, *, region: str | None = None, timeout: float = 30.0) -> Placement:
-        """Use the cloud of that name in ``clouds.yaml``; ``timeout`` is in seconds per request.
-
-        Nothing is sent yet. Raises ``BadInputError`` when there is no such cloud.
-        """
-        return cls(sdk.connect(cloud, region=region, timeout=timeout))
-
-    def close(self) -> None:
-        """Gives its connections back; they are made anew where they are asked for."""
-        sdk.close(self._connection)
+class Placement(sdk.Service):
+    """Placement as this project needs it."""
 
     def one_time_use(self, host: str | None = None) -> list[Provider]:
         """Every provider with the one-time-use trait that stands for a slot, with generation.

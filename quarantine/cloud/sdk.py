@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from quarantine.errors import BadInputError, ConflictError, QuarantineError, UnavailableError
 
@@ -12,29 +12,35 @@ class NotFoundError(QuarantineError):
     """The service has no such thing."""
 
 
-def connect(cloud: str, *, region: str | None = None, timeout: float = 30.0) -> Any:
-    """openstacksdk's connection to the cloud of that name in ``clouds.yaml``.
+class Service:
+    """A door to one service of a cloud. Not thread safe: one per thread."""
 
-    ``timeout`` is in seconds per request. Nothing is sent yet. Raises ``BadInputError`` when there
-    is no such cloud.
-    """
-    # openstacksdk takes half a second to import: only those who talk to a cloud pay.
-    import openstack
+    def __init__(self, connection: Any) -> None:
+        """``connection`` is openstacksdk's; the service's endpoint is looked up on first use."""
+        self._connection = connection
 
-    try:
-        return openstack.connect(cloud=cloud, region_name=region, api_timeout=timeout)
-    except Exception as error:
-        raise translated("The cloud", error, f"the cloud {cloud!r} of clouds.yaml") from error
+    @classmethod
+    def connect(cls, cloud: str, *, region: str | None = None, timeout: float = 30.0) -> Self:
+        """Use the cloud of that name in ``clouds.yaml``; ``timeout`` is in seconds per request.
 
+        Nothing is sent yet. Raises ``BadInputError`` when there is no such cloud.
+        """
+        # openstacksdk takes half a second to import: only those who talk to a cloud pay.
+        import openstack
 
-def close(connection: Any) -> None:
-    """Gives back what requests were sent by; a later one opens it anew."""
-    try:
-        session = connection.session
-    except Exception:
-        return  # of a configuration that no session can be made of
-    # connection.close() leaves open what its proxies have opened.
-    session.session.close()
+        try:
+            return cls(openstack.connect(cloud=cloud, region_name=region, api_timeout=timeout))
+        except Exception as error:
+            raise translated("The cloud", error, f"the cloud {cloud!r} of clouds.yaml") from error
+
+    def close(self) -> None:
+        """Gives back what requests were sent by; a later one opens it anew."""
+        try:
+            session = self._connection.session
+        except Exception:
+            return  # of a configuration that no session can be made of
+        # connection.close() leaves open what its proxies have opened.
+        session.session.close()
 
 
 def call(

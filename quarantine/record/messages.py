@@ -32,20 +32,6 @@ FURTHER = "more refusals than are kept one by one; the log has each"
 class MessageRepository(Repository):
     """What the store knows about messages."""
 
-    def use_nonce(self, nonce: str, order_id: str, digest: str = "") -> bool:
-        """Spends a nonce; False when it was spent before, whoever did.
-
-        ``digest`` names the message it was spent on, so that its redelivery can be told from
-        another message: see :meth:`nonce`. Better still, hand the nonce to ``transition``: then
-        both happen or neither.
-        """
-        try:
-            with self._writing() as db:
-                spend(db, NonceUse(nonce, order_id, digest, self._clock()), self._clock())
-        except ConflictError:
-            return False
-        return True
-
     def nonce(self, nonce: str) -> NonceUse | None:
         """What a nonce was spent on; None for an unspent one."""
         with self._reading() as db:

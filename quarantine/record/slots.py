@@ -107,12 +107,6 @@ class SlotRepository(Repository):
         with self._reading() as db:
             return _find(db, slot)
 
-    def by_id(self, record_id: int) -> SlotRecord | None:
-        """The record with our own number."""
-        with self._reading() as db:
-            row = db.execute(sa.select(_SLOTS).where(_SLOTS.c.id == record_id)).mappings().first()
-            return None if row is None else rows.slot_record(row)
-
     def slots(
         self,
         *,

@@ -84,20 +84,11 @@ class Custody(enum.StrEnum):
 CASE_OPEN = frozenset({State.QUARANTINED, State.ERASING, State.VERIFYING, State.CERTIFIED})
 """A case with a generation of its own is under way."""
 
-UNDER_CUSTODY = CASE_OPEN
-"""Our consumer must hold the provider in Placement."""
-
 WORKING = frozenset({State.ERASING, State.VERIFYING})
 """An order is out: the host may have its hands on the drive."""
 
 FREE_TO_SCHEDULE = frozenset({State.AVAILABLE})
 """The only state in which Placement may offer the slot to Nova."""
 
-MAYBE_TENANT = frozenset({State.IN_USE, State.AVAILABLE})
-"""A guest has the drive, or may get it at any moment: nothing is ever sent to it."""
-
 WAITING_FOR_PEOPLE = frozenset({State.HELD, State.RETIRED})
 """No automatic step leads out."""
-
-FINAL = frozenset({State.RETIRED})
-"""The end of a drive's life here."""

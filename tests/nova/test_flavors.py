@@ -5,7 +5,6 @@ from __future__ import annotations
 import fixtures
 import pytest
 
-from quarantine.cloud import sdk
 from quarantine.cloud.compute import Compute
 from quarantine.errors import BadInputError, ConflictError
 from quarantine.operations.flavors import SIZES, FlavorFate, FlavorSize, FlavorTerms, create
@@ -22,14 +21,13 @@ class TestFlavors(NovaCase):
             self.directory / "clouds.yaml", self.placement_server.url, self.admin_api.base_url
         )
         self.useFixture(fixtures.EnvironmentVariable("OS_CLIENT_CONFIG_FILE", str(clouds)))
-        connection = sdk.connect(CLOUD, timeout=20.0)
+        self.door = Compute.connect(CLOUD, timeout=20.0)
         # The harness has a middleware of its own in keystone's place.
-        connection.compute.additional_headers |= {
+        self.door._connection.compute.additional_headers |= {
             "X-Auth-User": self.admin_api.auth_user,
             "X-Auth-Project-Id": self.admin_api.project_id,
             "X-Roles": ",".join(self.admin_api.roles),
         }
-        self.door = Compute(connection)
 
     def test_they_are_made_once_and_others_are_refused(self) -> None:
         assert set(create(self.door, FlavorTerms()).values()) == {FlavorFate.CREATED}

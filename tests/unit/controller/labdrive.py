@@ -25,7 +25,7 @@ class LabController(Controller):
         self.bench = bench
         self.address, self.path, self.name = "0000:01:00.0", "/dev/nvme0", "nvme0"
         self.timeout = 30.0
-        self.records, self.repeats, self.asker = [], 0, None
+        self.records, self.asker = [], None
         self._descriptor = None
 
     def admin(

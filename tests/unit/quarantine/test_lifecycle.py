@@ -103,7 +103,7 @@ def test_every_state_can_be_left_and_every_event_happens() -> None:
 def test_the_named_sets_say_what_they_name() -> None:
     assert {State.AVAILABLE} == states.FREE_TO_SCHEDULE
     assert {State.ERASING, State.VERIFYING} == states.WORKING
-    assert not states.UNDER_CUSTODY & (states.MAYBE_TENANT | states.WAITING_FOR_PEOPLE)
+    assert not states.CASE_OPEN & (states.FREE_TO_SCHEDULE | states.WAITING_FOR_PEOPLE)
 
 
 @pytest.mark.parametrize("kind", [State, Event])

@@ -101,6 +101,8 @@ class Format:
         """A Format that outlived its sender (FPI not 0) must end before the next one starts."""
         if self.desk.state.attempts.get(self.place, 0) == 0:
             return
+        # FPI is the one trace of a Format whose sender died; a drive may leave it out, then it
+        # reads 0.
         deadline = self.desk.clock.monotonic() + self.desk.limits.format
         controller = self.desk.controller
         while any(

@@ -149,6 +149,7 @@ def _deallocate(desk: CaseSession, device: BlockDevice, nsid: int, blocks: tuple
     except DriveError as error:
         desk.tell(0.0, str(error))  # they stay as they are
         return
+    # By passthrough: discard of the block layer may be split, and rounded to a granularity.
     travels = Namespace.of(nsid, found, desk.limits.command, desk.host)
     each = BLOCK // travels.block_bytes
     ranges = [(block * each, each) for block in blocks if (block + 1) * BLOCK <= device.size]

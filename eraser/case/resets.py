@@ -145,6 +145,7 @@ def by_subsystem(desk: CaseSession) -> str:
 def _neighbours(desk: CaseSession) -> list[str]:
     """Other functions on the drive's bus, whatever they say that they belong to."""
     address = desk.request.slot.address
+    # A reset of the link reaches every function behind the bridge, of whichever subsystem it is.
     bus = address.rpartition(":")[0] + ":"
     found = desk.host.children("/sys/bus/pci/devices")
     return sorted(name for name in found if name.startswith(bus) and name != address)
@@ -177,6 +178,7 @@ def _find(desk: CaseSession) -> None:
             # Without a link that went down there is nothing that a removal would mend.
             raise
         desk.tell(0.0, str(error))
+        # Forgetting a function pulls it from under whoever has it, a guest as well.
         if function.present:
             desk.prove_idle()
         binding.find_again(desk.host, address, timeout=ready)

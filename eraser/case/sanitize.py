@@ -50,6 +50,8 @@ MAX_OCCUPIED = 4
 
 def adopt(desk: CaseSession) -> None:
     """Adopts a running sanitize that no journal knows of, or waits for a foreign one."""
+    # A running sanitize survives resets and power cycles, so it may be ours of a journal that was
+    # lost with the disk: its command dword 10 is all that is left to know it by.
     state = desk.state
     if state.intent is not None or not desk.controller.identify().can_sanitize:
         return
@@ -192,6 +194,8 @@ class Sanitize:
         unlock.unlock_late(desk)
         probes.plant(desk, self.place)
         desk.recheck()
+        # As late as can be: the log of before is what tells an end of ours from an older one with
+        # the same dword 10.
         raw, _before = desk.sanitize_log()
         intent = Intent(self.place, self._attempts + 1, adopted=False, log_before=_text(raw))
         desk.note(intent)
@@ -254,6 +258,8 @@ class Sanitize:
                     return
                 self.desk.check_time()
                 self.desk.tell(now.fraction, self._eta(now, began))
+            # Another controller of the subsystem, or its management interface, can start one at any
+            # time.
             elif found.standing is SanitizeStanding.FOREIGN:
                 wait_for_another(self.desk, "after our command")
             elif found.changed or self.desk.clock.monotonic() - began >= settle:
@@ -300,6 +306,7 @@ class Sanitize:
 
     def _overwritten(self, raw: bytes, found: Assessment) -> bool:
         """Ours ran and its end is not told any more: nobody's fault, least of all the drive's."""
+        # Log 81h has one place for the last sanitize: another's takes ours out of it.
         seen = self.desk.state.running_seen and found.standing is SanitizeStanding.STALE
         return seen and SanitizeLog.parse(raw).cdw10 != self.command.cdw10
 

@@ -53,6 +53,8 @@ def allocate(desk: CaseSession) -> None:
         desk.recheck()
         try:
             if not begun:
+                # What is there before, in the journal first: what comes on top is ours to delete,
+                # also after a crash between a create and its answer.
                 desk.note(Allocating(desk.controller.allocated_namespaces()))
             problem = _make(desk)
         except CommandError as error:
@@ -124,6 +126,7 @@ def _sizes(free: int) -> Iterator[int]:
     yield free
     if free > _ROUND and free % _ROUND:
         yield free // _ROUND * _ROUND
+    # UNVMCAP is a sum, and says nothing of the largest piece.
     while (free := free * 3 // 4) >= SMALLEST:
         yield free
 

@@ -96,6 +96,7 @@ def _check(
     classes = {address: pci_class(host, address) for address in named}
     needed = rules.needing(named, classes, audit.exemptions(state_dir).addresses)
     if not needed:
+        # A guest without drives starts, whatever is wrong with the book or the locks.
         return StartPassed(starting.name, ())
     clock = host.clock
     ends = clock.monotonic() + seconds
@@ -110,6 +111,7 @@ def _check(
         free = [each for each in needed if each not in locked]
         left = max(0.0, ends - clock.monotonic())
         drives = look(host, free, LOOK_SHARE * left, read_cases)
+        # After the drives were read: a mute one must not keep every other guest from the book.
         with books.opened(state_dir, seconds=max(0.0, ends - clock.monotonic())) as book:
             facts = [
                 facts_of(book.book, address, drives.get(address), cases[address], locked)
@@ -122,6 +124,8 @@ def _check(
                 # What can never be good again is told with the next hello, and erased again.
                 book.write(_voided(book.book, refusals))
                 raise refused(starting, " | ".join(map(str, refusals)))
+            # Before the answer: a crash in between costs this start, and never lets a second guest
+            # in.
             book.write(
                 rules.consume(book.book, admissions, starting, SteadyTime.now(host), clock.utc())
             )
@@ -150,6 +154,7 @@ def locked_slots(host: Host, addresses: tuple[str, ...], run_dir: Path) -> Itera
     held: list[SlotLock] = []
     locked: dict[str, str] = {}
     try:
+        # One order for everybody: two guests that name the same drives would wait for each other.
         for address in sorted(addresses):
             lock = SlotLock(address, run_dir)
             holder = _acquire(host.clock, lock, deadline)

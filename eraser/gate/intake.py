@@ -50,6 +50,8 @@ def take_ticket(book: Book, ticket: Ticket, facts: SlotFacts, at: str) -> Book |
         return book
     found = _never(ticket, facts)
     if not found:
+        # Void is for good, so what may pass by itself (a driver, a lock, a drive that boots) is
+        # none.
         if later := _not_yet(facts):
             return Later(later)
         found = _wrong(ticket, facts)

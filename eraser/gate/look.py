@@ -102,6 +102,7 @@ def read_drive(host: Host, address: str, seconds: float) -> DriveSeen:
     if driver != "nvme":
         return DriveSeen(driver)
     try:
+        # One descriptor for all questions: a drive that is swapped in between answers none of them.
         with hold(host, address, timeout=seconds) as controller:
             reader = AdminReader(host, controller.descriptor, address, COMMAND_SECONDS)
             identify = reader.identify()

@@ -85,6 +85,7 @@ def needing(
 
 def admit(facts: SlotFacts, starting: Starting) -> StartAdmission | StartRefusal:
     """Decides about one drive."""
+    # Ahead of owner, ticket and a person's word: none of them makes a drive whole in mid-erase.
     barred = _barred(facts)
     if barred is not None or facts.drive.identity is None:
         return barred or _refused(facts, "found a drive without identity", "see the kernel's log")
@@ -164,6 +165,7 @@ def _by_owner(facts: SlotFacts, starting: Starting, identity: ControllerIdentity
         return "nobody has it"
     if owner.domain != starting.uuid:
         return f"domain {owner.name!r} ({owner.domain}) has it since {owner.since}"
+    # A host that was installed anew may have other drives at these addresses.
     if owner.incarnation != facts.incarnation:
         return "its record is of an earlier installation of this host"
     if owner.identity is not None and owner.identity != identity:
@@ -183,6 +185,7 @@ def _away(facts: SlotFacts) -> str:
         return owner.left and f"expected a drive that never left its owner, found: {owner.left}"
     if facts.drive.counters is None:
         return "expected the drive's counters (log 02h) as they were at rest, found none"
+    # Nothing of the drive's content is read here: its own counters are the witness.
     if written := since_rest(owner.rest, facts.drive.counters):
         return f"the drive was used while its domain was off: {written}"
     return ""

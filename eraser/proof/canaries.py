@@ -88,6 +88,7 @@ class Canaries:
         void: list[int] = []
         in_a_row, reason = 0, ""
         for done, index in enumerate(self.positions):
+            # Each refused write may cost the whole of the kernel's timeout.
             if in_a_row >= _GIVE_UP_AFTER:
                 void.append(index)
                 continue
@@ -103,6 +104,7 @@ class Canaries:
             if progress and done % 64 == 0:
                 progress(0.9 * done / len(self.positions), f"canary {done}")
         dropped = 0
+        # After all of them: a write that is read back at once is answered from the drive's cache.
         for index, block in device.read_blocks(written):
             if block is None or bytes(block) != self.content(index)[: len(block)]:
                 void.append(index)
@@ -143,6 +145,7 @@ class Canaries:
         if index not in self._at:
             return False
         data, whole = bytes(block), self.content(index)
+        # Any sector: a drive that erases less than a block leaves a piece of a canary.
         return any(
             data[at + _MARK : at + _SECTOR] == whole[at + _MARK : at + _SECTOR]
             for at in range(0, len(data), _SECTOR)

@@ -152,6 +152,8 @@ class Fingerprints:
         self._digests = bytearray(b"".join(old[at : at + 16] for at in range(0, len(old), 32)))
 
     def _digest(self, index: int, block: memoryview | bytes) -> bytes:
+        # Salted by place: the same content in two places must not look like one block that was
+        # moved, and who reads the file learns nothing of which blocks were alike.
         salt = index.to_bytes(8, "big") + self.nsid.to_bytes(4, "big")
         return hashlib.blake2b(block, digest_size=16, key=self._key, salt=salt).digest()
 

@@ -98,6 +98,8 @@ def _word(methods: Sequence[MethodRecord]) -> tuple[Verdict, str]:
     if last.verdict is Verdict.ERASED:
         return Verdict.ERASED, ""
     why = f"{last.method.value}: {last.reason or 'no proof of success from the drive'}"
+    # One that succeeded before the last failed has erased what the tenant left; what the failed one
+    # put in its place is what nobody knows.
     if all(m.verdict is Verdict.NOT_ERASED for m in methods):
         return Verdict.NOT_ERASED, why
     return Verdict.UNKNOWN, why
@@ -147,6 +149,8 @@ class _Group:
 def finding(methods: Sequence[MethodRecord], evidence: Proof) -> Finding:
     """What was read, judged without the drive's own word: verdict, reason, and what bears it."""
     result = evidence.result
+    # Ahead of all that could make it unknown: data that is still there is proof, also where a drive
+    # stops answering in the middle of the reading.
     canaries = sum(n.canaries for n in result.namespaces)
     unchanged = sum(n.unchanged for n in result.namespaces)
     if canaries or unchanged:
@@ -241,6 +245,7 @@ def _kept(
     kept, others = looks.of(promised), looks.total - looks.of(promised)
     if not looks.total:
         return _unknown("no block was read")
+    # No probe is needed: a block that reads as promised holds nothing to be anybody's.
     if not others:
         return _erased(Basis.CONTENT)
     count = (
@@ -252,6 +257,8 @@ def _kept(
     if written.of(promised):
         # The erase did deallocate what was written, so what reads otherwise was passed over.
         return _not_erased(f"{count}, although blocks written before the erase do")
+    # Noise after a change of key is the old ciphertext, read with the new key. A block erase leaves
+    # what flash reads as when it is blank: noise after one was not reached.
     noisy = looks.random and methods and methods[-1].method is Method.SANITIZE_BLOCK
     if kept and not _enough(evidence):
         if noisy:
@@ -279,6 +286,7 @@ def _free(group: _Group, evidence: Proof, promised: BlockClass | None) -> Findin
         silent = "the drive does not say what erased blocks read as"
         why = silent if promised is None else "the drive did not deallocate"
         return _unknown(f"{why}; {_probes_wanted(evidence)}")
+    # A tenant's filler that was passed over here and there would be the second.
     if group.patterns > 1:
         return _unknown("more than one pattern was found; an erase leaves one")
     if written.uniform and looks.random:

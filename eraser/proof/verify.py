@@ -70,6 +70,7 @@ class Verifier:
             0 <= t.cursor <= n.blocks and 0 <= t.sweep <= 2
             for t, n in zip(found.tallies, self.plan.namespaces, strict=False)
         )
+        # A checkpoint of another seed would let a drive off places that it was never asked for.
         if found.plan != self._digest or len(found.tallies) != count or not possible:
             raise BadInputError(
                 "verification checkpoint: expected one of this plan, found another's;"
@@ -151,6 +152,8 @@ class Verifier:
     @contextlib.contextmanager
     def _opened(self, namespace: NamespacePlan) -> Iterator[BlockDevice]:
         with self._open(namespace.path) as device:
+            # The kernel may show another disk under this name since: probes are judged by their
+            # places, and on a smaller one the last of them would be missed without a word.
             if device.size != namespace.size:
                 raise DriveError(
                     f"{namespace.path}: expected {namespace.size} bytes, found {device.size};"
@@ -186,6 +189,8 @@ class Verifier:
                     counter.batch(batch)
                     _took(device, tally)
                     yield
+            # Only here: a process that dies in the middle begins the namespace where its checkpoint
+            # stands.
             tally.sweep, tally.cursor = 2, namespace.blocks
 
     def _again(self, namespace: NamespacePlan, tally: Tally) -> Iterator[None]:

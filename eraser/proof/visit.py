@@ -125,6 +125,8 @@ class Visitor:
         for name, way in _WAYS:
             count = self.counts.setdefault(f"{name}{when}", _Count())
             blocks = self._sample(self.pool)
+            # Within the block is not enough: read ahead of a drive follows the order of its
+            # commands.
             if way is _backwards:
                 blocks.sort(reverse=True)
             for block in blocks:
@@ -149,6 +151,8 @@ class Visitor:
                 if not act(self, block):
                     count.refused += 1
                     continue
+                # A drive that fills up its mapping unit from what lies beneath brings the
+                # neighbours back.
                 for near in (block, block - 1, block + 1):
                     if 0 <= near < whole:
                         self._look(count, near, self._whole(near))
@@ -171,6 +175,7 @@ class Visitor:
             return
         count.done += 1
         kind = classify(found)
+        # Neither a canary nor a fingerprint is uniform, so nothing of ours can be hidden here.
         if kind.uniform:
             return
         if self.canaries and self.canaries.is_canary(block, found):
@@ -193,6 +198,8 @@ class Visitor:
             for at in range(self._each):
                 piece = content[at * size : (at + 1) * size]
                 status = self._transfer(COMPARE, block * self._each + at, piece)
+                # Compare Failure is the honest answer: a drive that compares with its old mapping
+                # says success, although its reads show blanks.
                 count.canaries += status == 0
                 count.done += status in (0, _COMPARE_FAILURE)
                 count.refused += status not in (0, _COMPARE_FAILURE)
@@ -213,6 +220,8 @@ class Visitor:
             raise CutOffError(f"cut off after {SECONDS:g} s")
         while (status := send()) is not None and means_later(status) and self.patience.wait():
             pass
+        # The kernel made that answer up, having given up the command: some such in a row are a
+        # drive that is gone, and each takes the timeout of one command.
         if status is None:
             self._silent += 1
             if self._silent >= SILENT:

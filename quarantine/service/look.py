@@ -121,6 +121,8 @@ class Looks:
         view: View | None = None
         fresh = False
         for _ in range(_STEPS):
+            # Read anew for every step: a worker, a person or another look may write between two of
+            # them.
             record = self._store.slot(slot)
             if record is None:
                 return None

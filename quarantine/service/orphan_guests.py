@@ -60,6 +60,7 @@ def _ghosts(facts: HostFacts, consumer: str | None) -> Iterator[str]:
     service = facts.service
     if service is None:
         yield f"Nova has no compute service for {facts.node}: its guests may run on"
+    # Nova deletes a server's records although its nova-compute is down, and the guest runs on.
     elif not service.up:
         how = "forced down" if service.forced_down else "down"
         yield f"the compute service of {facts.node} is {how}: deleted guests may run on there"
@@ -171,6 +172,7 @@ class OrphanGuestCheck:
         if host is None:
             return HostFacts(node, None, (), (), frozenset(), {}, {})
         service = self._service(host)
+        # Without a node: building, or its instance was never claimed; it may get one at any moment.
         servers = tuple(s for s in self._nova.servers(host) if s.node in (node, None))
         moving = [m for m in self._nova.migrations(host) if m.unfinished]
         # An evacuation counts at the host that it left.

@@ -158,6 +158,8 @@ class Reconciler:
         """
         # Who is on offer without a right to it comes first.
         wrong = self._safety.check().reserved
+        # Before the record: who gives a slot back has written it there by then, so what is listed
+        # here as on offer is in the record that is read next.
         providers = self._placement.one_time_use()
         records, unread = self._store.every_slot()
         self._unread.tell(unread)
@@ -201,6 +203,7 @@ class Reconciler:
         failures = 0
         box = self._box()
         for number, record in enumerate(self._watch.due()):
+            # One at least, or a pass that begins late would read none for ever.
             if number and box.over:
                 break
             if record.slot in self._doubted:
@@ -260,6 +263,7 @@ class Reconciler:
         if started >= self._next_sweep and self._guarded(self.sweep):
             self._next_sweep = started + self._limits.list_interval
             self._lateness.done(SWEEP)
+            # Not by a sweep that failed: who asks from outside has to see that none went through.
             self._guarded(self._note_sweep)
             self._guarded(self.reread)
         else:

@@ -98,6 +98,7 @@ class Safety:
         """One pass. Raises ``UnavailableError`` where the record does not answer."""
         # Placement first: what is given back after this is in the record when we read that.
         offered, failed = self._offered()
+        # One answer for all slots: one query for each would make the bound grow with the fleet.
         rightly = entitled(self._store.claims(), tickets=self._limits.tickets)
         wrong = {
             provider.slot: provider
@@ -166,6 +167,8 @@ class Safety:
     def _reserve_all(self, wrong: dict[Slot, Provider]) -> SafetyResult:
         """Until the time is over: then Placement is asked anew, for those that came meanwhile."""
         reserved: set[Slot] = set()
+        # A Placement that is slow to write must not keep us from asking what else it would hand
+        # out.
         box = TimeBox(max(self._limits.safety_interval, 1.0), self._now)
         failures = settled = 0
         for slot in self._turns.oldest_first(wrong):
@@ -190,6 +193,8 @@ class Safety:
         """Whether we reserved it: nobody else did, and it has no right to be on offer."""
         for _ in range(_TRIES):
             view = self._placement.view(provider.uuid, "")
+            # The list is some seconds old; a server may have taken the drive, and a server's is not
+            # ours.
             if view is None or not view.on_offer or view.provider.slot != slot:
                 return False
             # The record after the view: whoever gave the slot back before the view wrote it there.

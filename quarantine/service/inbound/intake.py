@@ -149,16 +149,19 @@ class Lane:
             alarm(f"host {host}", AlarmCode.QUEUE_ODD, text)
             self.lists.drop(name)
             return
+        # A host may push for ever: nobody else's memory in Redis is its own to fill.
         if length > bound.keep:
             dropped = length - bound.keep
             level = logging.ERROR if kind in URGENT else logging.WARNING
             LOG.log(level, "host %s: too many entries of %s, %d dropped", host, name, dropped)
             self.lists.cut(name, bound.keep, oldest=kind in URGENT)
+        # Each hello says all that the one before said.
         if kind is MessageKind.HELLO and length > 1:
             self.lists.cut(name, 1, oldest=False)
         entry = self.lists.head(name)
         if entry is None:
             return
+        # Removed when it was worked on: a process that dies here takes it once more.
         if self._is_too_long(kind, host, entry) or self._handle(kind, host, entry.decode(*_TEXT)):
             self.lists.remove(name, entry)
         else:

@@ -1,6 +1,6 @@
 """The one table of what may happen to a slot. Everything else about the life cycle is read off it.
 
-``python -m quarantine.record.diagram --format markdown|mermaid`` prints it.
+``tools/samples`` writes it into docs/states.md.
 """
 
 from __future__ import annotations

@@ -28,3 +28,18 @@ CHECKS: Final[tuple[Check, ...]] = (
 def judge(facts: Facts) -> tuple[CheckResult, ...]:
     """Every check in the table's order."""
     return tuple(check.result(facts) for check in CHECKS)
+
+
+def table() -> str:
+    """The checks as docs/upgrade-check.md has them."""
+    return "\n".join(map(_entry, CHECKS)).rstrip("\n")
+
+
+def _entry(check: Check) -> str:
+    leaks = f", leaks {', '.join(map(str, check.leaks))}" if check.leaks else ""
+    return (
+        f"\n### {check.name}\n"
+        f"Expected: {check.title}. ({check.level.name.lower()}{leaks})\n\n"
+        f"{check.why}\n\n"
+        f"{check.do}\n"
+    )

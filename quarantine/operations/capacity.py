@@ -11,14 +11,15 @@ from typing import Final
 from quarantine.conf.capacity import SoldFlavor, sold
 from quarantine.errors import BadInputError
 from quarantine.operations.plane import Plane
-from quarantine.record.states import State
+from quarantine.record.states import WORKING, State
 from quarantine.record.store import Store
 from quarantine.record.totals import ComingSlot, StockTotal
-from quarantine.rules import capacity, holds, maintenance, pace
+from quarantine.rules import capacity, holds, maintenance, pace, unsold
 from quarantine.rules.capacity import Capacity as Capacity
 from quarantine.rules.capacity import HostStock
 from quarantine.rules.maintenance import Maintenances
 from quarantine.rules.pace import Pace
+from quarantine.rules.unsold import SaleFacts
 from quarantine.service.parts import Parts
 
 MODELS: Final = 200
@@ -85,7 +86,7 @@ def _stocks(
     """The hosts' stocks by resource class."""
     store, after = parts.store, parts.conf.detection.silent_after
     heard = store.last_heard()
-    coming = _coming(store, host, now)
+    coming = _coming(store, host)
     quiet = Maintenances.of(store.maintenances(host))
     single = Counter(one.host for one in quiet.by_subject if one.address)
     gathered: dict[tuple[str, str], list[StockTotal]] = defaultdict(list)
@@ -94,9 +95,13 @@ def _stocks(
     found: dict[str, list[HostStock]] = defaultdict(list)
     for (resource_class, name), its in sorted(gathered.items()):
         silent = silence(heard.get(name), now, after)
-        stock = _stock(name, its, coming.get((resource_class, name), ()), silent)
+        slots = coming.get((resource_class, name), ())
+        stock = _stock(name, its, tuple(_due(slot, known, now) for slot, known in slots), silent)
+        longest = _longest(slots, silent, parts.conf.erase.overdue_after, now)
         said = maintenance.words(quiet.of_host(name))
-        found[resource_class].append(replace(stock, maintenance=said, maintained=single[name]))
+        found[resource_class].append(
+            replace(stock, longest=longest, maintenance=said, maintained=single[name])
+        )
     return found
 
 
@@ -110,19 +115,42 @@ def silence(heard: datetime | None, now: datetime, after: float) -> float | None
 
 
 def _coming(
-    store: Store, host: str | None, now: datetime
-) -> Mapping[tuple[str, str], Sequence[datetime | None]]:
+    store: Store, host: str | None
+) -> Mapping[tuple[str, str], Sequence[tuple[ComingSlot, Pace | None]]]:
     slots = store.coming(host)
     models = sorted({slot.model for slot in slots if slot.model is not None})[:MODELS]
     paces = {model: pace_of(store, model) for model in models}
-    found: dict[tuple[str, str], list[datetime | None]] = defaultdict(list)
+    found: dict[tuple[str, str], list[tuple[ComingSlot, Pace | None]]] = defaultdict(list)
     for slot in slots:
-        at = _due(slot, paces.get(slot.model or ""), now)
-        found[slot.resource_class, slot.host].append(at)
+        found[slot.resource_class, slot.host].append((slot, paces.get(slot.model or "")))
     return found
 
 
+def _longest(
+    slots: Sequence[tuple[ComingSlot, Pace | None]],
+    silent: float | None,
+    overdue: float,
+    now: datetime,
+) -> tuple[datetime, str] | None:
+    """As :class:`HostStock` has it."""
+    untimed = [each for each in slots if silent != 0.0 or _due(*each, now) is None]
+    if not untimed:
+        return None
+    slot, known = min(untimed, key=lambda each: each[0].entered_at)
+    facts = SaleFacts(
+        state=State(slot.state),
+        entered_at=slot.entered_at,
+        detail=slot.detail,
+        silent=silent,
+        pace=known,
+        overdue=overdue,
+    )
+    return slot.entered_at, f"{slot.host}/{slot.address} waits longest: {unsold.why(facts, now)}"
+
+
 def _due(slot: ComingSlot, known: Pace | None, now: datetime) -> datetime | None:
+    if slot.detail and slot.state not in WORKING:
+        return None  # something stands in its way, and no figure of its model tells how long
     return pace.due(slot.state, slot.entered_at, now, known)
 
 

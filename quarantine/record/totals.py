@@ -76,6 +76,8 @@ class ComingSlot:
     state: str
     model: str | None
     entered_at: datetime
+    detail: str = ""
+    """What it waits for."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,9 @@ class TotalsRepository(Repository):
     def coming(self, host: str | None = None) -> list[ComingSlot]:
         """Slots whose drives come back by themselves, by host and address."""
         c = _SLOTS.c
-        query = sa.select(c.host, c.address, c.resource_class, c.state, c.model, c.entered_at)
+        query = sa.select(
+            c.host, c.address, c.resource_class, c.state, c.model, c.entered_at, c.detail
+        )
         query = query.where(c.state.in_(_COMING)).order_by(c.host, c.address)
         if host is not None:
             query = query.where(c.host == host)

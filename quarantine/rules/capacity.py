@@ -31,6 +31,9 @@ class HostStock:
     in_use: int = 0
     coming: tuple[datetime | None, ...] = ()
     """When each drive comes back whose case is open; None where nobody can say."""
+    longest: tuple[datetime, str] | None = None
+    """Since when the drive waits that waits longest of those without a time, and its slot and why;
+    None where all have one."""
     held: Mapping[str, int] = field(default_factory=dict)
     """By code."""
     retired: int = 0
@@ -223,10 +226,9 @@ def _rest(stocks: Sequence[HostStock]) -> list[str]:
     used, unknown = sum(s.in_use for s in stocks), sum(s.unknown for s in stocks)
     found = []
     if untimed:
-        found.append(
-            f"{_drives(untimed)} in quarantine for which there is no time: 'slot show' says what "
-            "it waits for."
-        )
+        known = [stock.longest for stock in stocks if stock.longest is not None]
+        why = f". {min(known)[1]}" if known else ": 'slot show' says what it waits for."
+        found.append(f"{_drives(untimed)} in quarantine for which there is no time{why}")
     if held:
         # The most first; the sentence has room for one remedy.
         codes = sorted(held, key=lambda code: (-held[code], code))

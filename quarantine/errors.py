@@ -58,5 +58,11 @@ class UnreadOutcomeError(UnavailableError):
     """A decision is on record, and what came of it could not be read."""
 
 
+class ForbiddenError(QuarantineError):
+    """Of the API: it does not know who asks, or does not let him. Nothing was changed."""
+
+    exit_code = 8
+
+
 class TimeStampError(QuarantineError):
     """A time stamping authority does not answer, or its answer does not hold; ask again later."""

@@ -54,6 +54,7 @@ COMMANDS: Final = {
     "key rotate": "keys:KeyRotate",
     "certificate list": "certificates:CertificateList",
     "certificate show": "certificates:CertificateShow",
+    "certificate save": "certificates:CertificateSave",
     "certificate html": "certificates:CertificateHtml",
     "certificate export": "certificates:CertificateExport",
     "certificate verify": "certificates:CertificateVerify",

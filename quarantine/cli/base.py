@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
@@ -13,13 +13,17 @@ from cliff import command, lister, show
 from cliff.display import DisplayCommandBase
 from cliff.formatters.base import FormatterT, ListFormatter, SingleFormatter
 
+from eraser.protocol.errors import EraserError
 from eraser.protocol.identity import Slot
-from quarantine.cli.output import age, plain, text
-from quarantine.errors import BadInputError
+from quarantine.cli.output import age, plain, text, warn
+from quarantine.cli.source import Columns as Columns
+from quarantine.cli.source import Members as Members
+from quarantine.errors import BadInputError, QuarantineError
 
 if TYPE_CHECKING:
     from stevedore import ExtensionManager
 
+    from quarantine.cli.source import Source
     from quarantine.operations.plane import Plane
 
 EXIT_CODES: Final = """\
@@ -32,6 +36,7 @@ exit codes:
   5    a message was refused
   6    Placement, the broker or the database does not answer
   7    a certificate or the chain of certificates does not hold
+  8    the API does not know who asks, or does not let them
   130  interrupted
 """
 
@@ -42,8 +47,8 @@ MACHINES: Final = frozenset({"json", "yaml"})
 _FORMULAE: Final = ("=", "+", "-", "@", "\t", "\r")
 """Formats that keep numbers, lists and members as such."""
 
-Columns = tuple[Sequence[str], Iterable[Sequence[Any]]]
-Members = tuple[Sequence[str], Sequence[Any]]
+REMOTE_LIMIT: Final = 1000
+"""Entries of a list that comes from an API, where neither a number nor all are asked for."""
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -51,6 +56,14 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise BadInputError(f"{message}; see {self.prog} --help")
+
+
+class EndingParser(argparse.ArgumentParser):
+    """The same in a shell of others: it ends the process, as all parsers do there."""
+
+    def error(self, message: str) -> NoReturn:
+        warn(f"{message}; see {self.prog} --help")
+        self.exit(BadInputError.exit_code)
 
 
 class ControlCommand(command.Command):
@@ -67,7 +80,7 @@ class ControlCommand(command.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The command's own arguments; cliff adds those of its formats."""
-        parser = OneLineParser(
+        parser = (EndingParser if self.remote else OneLineParser)(
             prog=prog_name,
             description=self.get_description(),
             epilog=self.get_epilog(),
@@ -80,6 +93,23 @@ class ControlCommand(command.Command):
         """Adds the command's arguments."""
 
     @property
+    def remote(self) -> bool:
+        """The shell is the ``openstack`` program: what is asked for comes from a cloud's API."""
+        return "client_manager" in vars(self.app)
+
+    @property
+    def source(self) -> Source:
+        """Where what is shown comes from."""
+        if self.remote:
+            manager: Any = vars(self.app)["client_manager"]
+            found: Source = manager.nvme  # see quarantine/osc/plugin.py
+            return found
+        # What it loads takes a while, and the other one needs none of it.
+        from quarantine.cli.store import StoreSource
+
+        return StoreSource(self.plane)
+
+    @property
     def plane(self) -> Plane:
         """The control plane of the shell's configuration; the default one in a shell of others."""
         from quarantine.operations.plane import Plane
@@ -87,7 +117,7 @@ class ControlCommand(command.Command):
         return Plane(getattr(self.app_args, "config_file", ()))
 
 
-class _Formatted(DisplayCommandBase[FormatterT]):
+class _Formatted(DisplayCommandBase[FormatterT], ControlCommand):
     """Values in one of cliff's formats."""
 
     ages: frozenset[str] = frozenset()
@@ -102,7 +132,14 @@ class _Formatted(DisplayCommandBase[FormatterT]):
         return found
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        return super().run(parsed_args) or self.exit_code
+        try:
+            return super().run(parsed_args) or self.exit_code
+        except (QuarantineError, EraserError) as error:
+            if not self.remote:
+                raise
+            # A shell of others ends with 1 for everything.
+            warn(str(error))
+            return error.exit_code
 
     def human(self, name: str, value: Any) -> Any:
         """A value as a table has it, before it is made text."""
@@ -127,7 +164,7 @@ class _Formatted(DisplayCommandBase[FormatterT]):
             raise BadInputError(f"--column: {error}") from error
 
 
-class Lister(_Formatted[ListFormatter], lister.Lister, ControlCommand):
+class Lister(_Formatted[ListFormatter], lister.Lister):
     """A command that lists things."""
 
     table: tuple[str, ...] = ()
@@ -142,20 +179,34 @@ class Lister(_Formatted[ListFormatter], lister.Lister, ControlCommand):
         data: Iterable[Sequence[Any]],
     ) -> int:
         if parsed_args.formatter == "table" and not parsed_args.columns:
-            parsed_args.columns = list(self.table)
-        rows = [
+            # An API says less of some things.
+            parsed_args.columns = [name for name in self.table if name in column_names]
+        # One by one: a long list is printed while it is read, in the formats that can.
+        rows = (
             [self._cell(parsed_args, *pair) for pair in zip(column_names, row, strict=True)]
             for row in self._sorted(parsed_args, column_names, data)
-        ]
+        )
         return super().produce_output(parsed_args, column_names, rows)
+
+    def listed(
+        self, parsed_args: argparse.Namespace, ask: Callable[[int | None], Columns]
+    ) -> Columns:
+        """As much of a list as :func:`list_arguments` asks for. That there is more is said where
+        nobody chose how much."""
+        if parsed_args.limit is not None or parsed_args.all or not self.remote:
+            return ask(parsed_args.limit)
+        names, rows = ask(REMOTE_LIMIT + 1)
+        return names, _begun(rows)
 
     def _sorted(
         self,
         parsed_args: argparse.Namespace,
         column_names: Sequence[str],
         data: Iterable[Sequence[Any]],
-    ) -> list[Sequence[Any]]:
+    ) -> Iterable[Sequence[Any]]:
         """By the columns that are asked for, the first one above all, as cliff does it."""
+        if not parsed_args.sort_columns:
+            return data
         rows, names = list(data), [self._normalize_column_name(name) for name in column_names]
         for wanted in reversed(parsed_args.sort_columns):
             column = self._normalize_column_name(wanted)
@@ -179,7 +230,7 @@ class Lister(_Formatted[ListFormatter], lister.Lister, ControlCommand):
         return 1, 0.0, str(text(found))
 
 
-class ShowOne(_Formatted[SingleFormatter], show.ShowOne, ControlCommand):
+class ShowOne(_Formatted[SingleFormatter], show.ShowOne):
     """A command that shows one thing."""
 
     def produce_output(
@@ -221,3 +272,30 @@ def slot_argument(parser: argparse.ArgumentParser) -> None:
 def file_argument(parser: argparse.ArgumentParser, words: str) -> None:
     """The positional FILE."""
     parser.add_argument("file", type=Path, metavar="FILE", help=words)
+
+
+def _begun(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    for number, row in enumerate(rows):
+        if number == REMOTE_LIMIT:
+            warn(f"these are the first {REMOTE_LIMIT}, and there are more: --limit N, or --all")
+            return
+        yield row
+
+
+def list_arguments(parser: argparse.ArgumentParser) -> None:
+    """How much of a list."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--limit",
+        type=_count,
+        metavar="N",
+        help=f"at most so many; default: all, in the openstack program {REMOTE_LIMIT}",
+    )
+    group.add_argument("--all", action="store_true", help="all, however many they are")
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, found {text}")
+    return count

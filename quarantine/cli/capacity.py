@@ -6,10 +6,8 @@ import argparse
 import textwrap
 from typing import Any, Final
 
-from quarantine.cli.base import Columns, Lister, rows_of
+from quarantine.cli.base import Columns, Lister
 from quarantine.cli.output import Lines, until
-from quarantine.operations import capacity
-from quarantine.operations.capacity import Capacity
 
 WIDTH: Final = 64
 """Characters of a line of the sentence in a table: beside the figures it fits a terminal of 132."""
@@ -37,5 +35,4 @@ class CapacityShow(Lister):
         return "all" if name == "host" and not value else value
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        found = capacity.show(self.plane, flavor=parsed_args.flavor, host=parsed_args.host)
-        return rows_of(Capacity, found)
+        return self.source.capacity(flavor=parsed_args.flavor, host=parsed_args.host)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eraser.protocol.identity import Slot
 from quarantine.cli.base import (
@@ -16,21 +16,18 @@ from quarantine.cli.base import (
     Lister,
     Members,
     ShowOne,
+    list_arguments,
     rows_of,
     slot,
 )
 from quarantine.cli.output import Lines, warn
-from quarantine.errors import BadInputError
+from quarantine.cli.source import CertificateLook, KeyFiles
+from quarantine.errors import BadInputError, QuarantineError
 from quarantine.logs import clean
-from quarantine.operations import certificates
-from quarantine.operations.certificates import (
-    Reference,
-    ServedDrive,
-    ShownCertificate,
-    StoredCertificate,
-    VerifiedFile,
-)
-from quarantine.operations.keys import TrustedKeys
+
+if TYPE_CHECKING:
+    from quarantine.operations.certificates import Reference, ServedDrive
+    from quarantine.operations.keys import TrustedKeys
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +39,7 @@ def key_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PUBLIC.jwk",
         help="the controller's public key; repeatable; default: that of [evidence]signing_key, "
-        "and [evidence]former_keys",
+        "and [evidence]former_keys, in the openstack program none",
     )
     parser.add_argument(
         "--rotations",
@@ -55,8 +52,15 @@ def key_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def trust(args: argparse.Namespace) -> TrustedKeys:
+def key_files(args: argparse.Namespace) -> KeyFiles:
     """As :func:`key_arguments` has it."""
+    return KeyFiles(tuple(args.key), tuple(args.rotations))
+
+
+def trust(args: argparse.Namespace) -> TrustedKeys:
+    """The same for an operation."""
+    from quarantine.operations.keys import TrustedKeys
+
     return TrustedKeys(tuple(args.key), tuple(args.rotations))
 
 
@@ -79,11 +83,14 @@ class CertificateList(Lister):
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--slot", metavar="SLOT", help="only this slot's")
         parser.add_argument("--server", metavar="UUID", help="only drives that this server had")
+        list_arguments(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        place = slot(parsed_args.slot) if parsed_args.slot else None
-        found = certificates.find(self.plane, slot=place, server=parsed_args.server)
-        return rows_of(StoredCertificate, found)
+        place, server = parsed_args.slot or None, parsed_args.server
+        return self.listed(
+            parsed_args,
+            lambda limit: self.source.certificates(slot=place, server=server, limit=limit),
+        )
 
 
 class CertificateShow(ShowOne):
@@ -93,41 +100,89 @@ class CertificateShow(ShowOne):
         _certificate_argument(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
-        shown = certificates.show(self.plane, _name(parsed_args.certificate), trust(parsed_args))
-        signed = shown.signed
+        shown = self.source.certificate(parsed_args.certificate, key_files(parsed_args))
         for line in shown.problems:
             warn(f"a rotation: {line}")
         if shown.broken:
             self.exit_code = EXIT_BROKEN
-            for problem in shown.weighed.problems:
-                warn(f"certificate {signed.digest}: its testimony contradicts it: {problem}")
+            for problem in shown.contradictions:
+                warn(f"certificate {shown.digest}: its testimony contradicts it: {problem}")
         if parsed_args.formatter in MACHINES:
-            return ("certificate", "jws"), (signed.certificate, signed.token)
+            return ("certificate", "jws"), (shown.body, shown.token)
         return self.dict2columns(_summary(shown))
 
 
-def _summary(shown: ShownCertificate) -> dict[str, Any]:
-    body, drive = shown.signed.certificate, shown.signed.certificate.drive.identity
+def _summary(shown: CertificateLook) -> dict[str, Any]:
+    try:
+        return _said_by(shown)
+    except (KeyError, TypeError) as error:
+        raise QuarantineError(
+            f"certificate {shown.digest}: expected all members of one, found another document"
+        ) from error
+
+
+def _said_by(shown: CertificateLook) -> dict[str, Any]:
+    body = shown.body
+    drive, source, done = body["drive"]["identity"], body["source"], body["sanitization"]
     return {
-        "certificate": shown.signed.digest,
-        "position": body.position,
-        "issued": body.issued_at,
-        "drive": f"{drive.model} serial {drive.serial}",
-        "slot": f"{body.source.host}/{body.source.address}",
-        "last_user": body.source.last_user,
-        "not_handed_out": body.withheld,
+        "certificate": shown.digest,
+        "position": body["position"],
+        "issued": body["issued_at"],
+        "drive": f"{drive['model']} serial {drive['serial']}",
+        "slot": f"{source['host']}/{source['address']}",
+        "last_user": source["last_user"],
+        "not_handed_out": body["withheld"],
         "headline": shown.headline,
-        "method": body.sanitization.meaning,
-        "techniques": [f"{t.command}. {t.reported}" for t in body.sanitization.techniques],
-        "verification": body.verification.sentence,
-        "exceptions": body.exceptions,
-        "residues": body.residues,
-        "not_said": body.not_done,
-        "signed_by_key": shown.signed.key,
-        "testimony": shown.weighed.standing,
-        "contradictions": shown.weighed.problems,
-        "remarks": shown.weighed.remarks,
+        "method": done["meaning"],
+        "techniques": [f"{t['command']}. {t['reported']}" for t in done["techniques"]],
+        "verification": body["verification"]["sentence"],
+        "exceptions": body["exceptions"],
+        "residues": body["residues"],
+        "not_said": body["not_done"],
+        "signed_by_key": shown.key,
+        "checked": shown.checked,
+        "testimony": shown.testimony,
+        "contradictions": shown.contradictions,
+        "remarks": shown.remarks,
     }
+
+
+class CertificateSave(Lister):
+    """Write one certificate with what it rests on as files, unchecked: 'certificate verify' does.
+
+    Nobody but their owner can read them, and none is written over without --overwrite.
+    """
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "certificate", metavar="DIGEST|SLOT", help="a certificate, or the newest of a slot"
+        )
+        parser.add_argument(
+            "--directory", type=Path, default=Path(), metavar="DIR", help="default: the current one"
+        )
+        parser.add_argument(
+            "--overwrite", action="store_true", help="write over files that are there"
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        from quarantine.operations import certificates
+
+        found = self.source.papers(parsed_args.certificate)
+        given = None
+        if found.host_key is not None:
+            given = certificates.testimony_given(
+                found.order, found.report, found.host_key, f"testimony of {found.digest}"
+            )
+        else:
+            warn(f"certificate {found.digest}: no testimony of it was kept")
+        written = certificates.save(
+            parsed_args.directory,
+            found.digest,
+            found.token,
+            given,
+            overwrite=parsed_args.overwrite,
+        )
+        return ("file",), [(path,) for path in written]
 
 
 class CertificateHtml(ControlCommand):
@@ -138,6 +193,8 @@ class CertificateHtml(ControlCommand):
         parser.add_argument("--output", type=Path, metavar="FILE", help="default: stdout")
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from quarantine.operations import certificates
+
         name, file = _name(parsed_args.certificate), parsed_args.output
         page = certificates.render(self.plane, name, trust(parsed_args))
         if file is None:
@@ -159,6 +216,8 @@ class CertificateExport(Lister):
         key_arguments(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        from quarantine.operations import certificates
+
         done = certificates.export(self.plane, trust(parsed_args), parsed_args.directory)
         for problem in done.problems:
             self.exit_code = EXIT_BROKEN
@@ -168,6 +227,9 @@ class CertificateExport(Lister):
 
 class CertificateVerify(Lister):
     """Check files offline, with the public key alone."""
+
+    auth_required = False
+    """For the openstack program: nobody is asked."""
 
     table = (
         *("file", "valid", "problem", "digest", "serial", "label", "sentence", "testimony"),
@@ -188,7 +250,12 @@ class CertificateVerify(Lister):
         key_arguments(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        done = certificates.verify(self.plane, parsed_args.file, trust(parsed_args))
+        from quarantine.operations import certificates
+        from quarantine.operations.certificates import VerifiedFile
+
+        # Elsewhere no configuration says which key is believed, and the API's word is none.
+        plane = None if self.remote else self.plane
+        done = certificates.verify(plane, parsed_args.file, trust(parsed_args))
         for line in done.problems:
             warn(f"a rotation: {line}")
         if any(one.broken or (parsed_args.testimony and not one.borne) for one in done.files):
@@ -210,6 +277,8 @@ class CertificateForServer(ShowOne):
         return Lines("\n\n".join(map(_use, value))) if name == "drives" else value
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
+        from quarantine.operations import certificates
+
         done = certificates.for_server(
             self.plane, parsed_args.server, trust(parsed_args), parsed_args.directory
         )

@@ -13,13 +13,11 @@ from quarantine.cli.base import (
     Members,
     ShowOne,
     file_argument,
+    list_arguments,
     members_of,
-    rows_of,
 )
 from quarantine.cli.output import warn
 from quarantine.inputfile import read_file
-from quarantine.operations import hosts
-from quarantine.operations.hosts import HostView
 
 DEFAULT_PASSWORDS = Path("/etc/nvme-quarantine/broker-passwords.json")
 
@@ -30,11 +28,14 @@ class HostList(Lister):
     table = ("host", "incarnation", "heard_at", "version", "drives", "cases")
     ages = frozenset({"heard_at"})
 
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        list_arguments(parser)
+
     def human(self, name: str, value: Any) -> Any:
         return len(value) if name in ("drives", "cases") else super().human(name, value)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        return rows_of(HostView, hosts.find(self.plane))
+        return self.listed(parsed_args, lambda limit: self.source.hosts(limit=limit))
 
 
 class _HostMembers(ShowOne):
@@ -57,7 +58,7 @@ class HostShow(_HostMembers):
         parser.add_argument("host", metavar="HOST")
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
-        return members_of(hosts.show(self.plane, parsed_args.host))
+        return self.source.host(parsed_args.host)
 
 
 class HostRegister(_HostMembers):
@@ -72,6 +73,8 @@ class HostRegister(_HostMembers):
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
+        from quarantine.operations import hosts
+
         raw, where = read_file(parsed_args.file, "host card"), str(parsed_args.file)
         return members_of(hosts.register(self.plane, raw, where, replace=parsed_args.replace))
 
@@ -83,6 +86,8 @@ class HostRemove(ShowOne):
         parser.add_argument("host", metavar="HOST")
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
+        from quarantine.operations import hosts
+
         removed = hosts.remove(self.plane, parsed_args.host)
         for slot in removed.taken_back:
             warn(f"{slot} is on offer: taken back by the running service with its next sweep")
@@ -109,5 +114,7 @@ class BrokerAcl(ControlCommand):
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from quarantine.operations import hosts
+
         others, passwords = parsed_args.host, parsed_args.passwords
         self.app.stdout.write(hosts.accounts(self.plane, passwords, others=others))

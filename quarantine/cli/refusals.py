@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from quarantine.cli.base import Columns, Lister, rows_of
-from quarantine.operations import refusals
-from quarantine.operations.refusals import Refusal
+from quarantine.cli.base import Columns, Lister, list_arguments
 
 
 class RefusalList(Lister):
@@ -16,6 +14,8 @@ class RefusalList(Lister):
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", help="only this host's")
+        list_arguments(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        return rows_of(Refusal, refusals.find(self.plane, host=parsed_args.host))
+        host = parsed_args.host
+        return self.listed(parsed_args, lambda limit: self.source.refusals(host=host, limit=limit))

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import argparse
 import time
-from abc import abstractmethod
+from typing import ClassVar
 
-from eraser.protocol.identity import Slot
 from quarantine.cli.base import (
     Columns,
     Lister,
     Members,
     ShowOne,
-    members_of,
+    list_arguments,
     rows_of,
     slot,
     slot_argument,
 )
 from quarantine.cli.output import warn
+from quarantine.cli.source import Act, SlotAct
 from quarantine.errors import UnavailableError
-from quarantine.operations import decisions, holds, slots
-from quarantine.operations.decisions import SlotDecision, SlotLook
-from quarantine.operations.holds import HeldCount
-from quarantine.operations.slots import HistoryRow, SlotView, State
+from quarantine.operations.names import State
 
 WATCH_SECONDS = 0.5
 
@@ -35,38 +32,47 @@ class SlotList(Lister):
         "remarks",
     )
     ages = frozenset({"entered_at"})
+    _found: Columns | None = None
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", help="only this host's")
         parser.add_argument(
             "--state", action="append", choices=list(State), help="only these; repeatable"
         )
-        parser.add_argument("--watch", action="store_true", help="print again at every change")
+        list_arguments(parser)
+        if not self.remote:  # an API is not asked twice a second
+            parser.add_argument("--watch", action="store_true", help="print again at every change")
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        shown: tuple[SlotView, ...] | None = None
+        if self.remote or not parsed_args.watch:
+            return super().run(parsed_args)
+        shown: Columns | None = None
         while True:
             self._found = self._find(parsed_args)
             if self._found != shown:
                 super().run(parsed_args)
                 self.app.stdout.flush()
-            if not parsed_args.watch:
-                return 0
             shown = self._found
             time.sleep(WATCH_SECONDS)
 
-    def _find(self, parsed_args: argparse.Namespace) -> tuple[SlotView, ...]:
-        states = [State(name) for name in parsed_args.state or ()]
-        return slots.find(self.plane, host=parsed_args.host, states=states)
+    def _find(self, parsed_args: argparse.Namespace) -> Columns:
+        host, states = parsed_args.host, parsed_args.state or ()
+        return self.listed(
+            parsed_args,
+            lambda limit: self.source.slots(host=host, states=states, limit=limit),
+        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        return rows_of(SlotView, self._found)
+        return self._found if self._found is not None else self._find(parsed_args)
 
 
 class SlotHeld(Lister):
     """Count the slots that are held, by the code of their reason."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        from quarantine.operations import holds
+        from quarantine.operations.holds import HeldCount
+
         return rows_of(HeldCount, holds.count(self.plane))
 
 
@@ -79,7 +85,7 @@ class SlotShow(ShowOne):
         slot_argument(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
-        return members_of(slots.show(self.plane, slot(parsed_args.slot)))
+        return self.source.slot(parsed_args.slot)
 
 
 class SlotHistory(Lister):
@@ -89,9 +95,11 @@ class SlotHistory(Lister):
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         slot_argument(parser)
+        list_arguments(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        return rows_of(HistoryRow, slots.history(self.plane, slot(parsed_args.slot)))
+        name = parsed_args.slot
+        return self.listed(parsed_args, lambda limit: self.source.history(name, limit=limit))
 
 
 class SlotReconcile(Lister):
@@ -103,6 +111,9 @@ class SlotReconcile(Lister):
         group.add_argument("--slot", metavar="SLOT", help="only this slot")
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
+        from quarantine.operations import decisions
+        from quarantine.operations.decisions import SlotLook
+
         one = None if parsed_args.slot is None else slot(parsed_args.slot)
         found = decisions.reconcile(self.plane, slot=one, host=parsed_args.host)
         if any(looked.error for looked in found):
@@ -114,26 +125,33 @@ class _Decision(ShowOne):
     """What a person decides of one slot."""
 
     ages = SlotShow.ages
-
-    @abstractmethod
-    def decide(self, place: Slot, args: argparse.Namespace) -> SlotDecision:
-        """Writes it down."""
+    act: ClassVar[Act]
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         slot_argument(parser)
         parser.add_argument(
             "--reason", required=True, help="for the history, and for your successor"
         )
+        parser.add_argument(
+            "--seen",
+            default="",
+            metavar="VERSION",
+            help="only where the slot is still as 'slot show' had it under this version",
+        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
-        done = self.decide(slot(parsed_args.slot), parsed_args)
+        args = parsed_args
+        new_drive = getattr(args, "new_drive", False)
+        done = self.source.act(SlotAct(args.slot, self.act, args.reason, new_drive, args.seen))
         if done.unacted:
             warn(f"recorded; the running service goes on from here ({done.unacted})")
-        return members_of(done.slot)
+        return done.slot
 
 
 class SlotRelease(_Decision):
     """End a hold: the drive goes through quarantine again."""
+
+    act = Act.RELEASE
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         super().arguments(parser)
@@ -144,19 +162,14 @@ class SlotRelease(_Decision):
             "next",
         )
 
-    def decide(self, place: Slot, args: argparse.Namespace) -> SlotDecision:
-        return decisions.release(self.plane, place, reason=args.reason, new_drive=args.new_drive)
-
 
 class SlotHold(_Decision):
     """Keep a slot out of the pool."""
 
-    def decide(self, place: Slot, args: argparse.Namespace) -> SlotDecision:
-        return decisions.hold(self.plane, place, reason=args.reason)
+    act = Act.HOLD
 
 
 class SlotRetire(_Decision):
     """Give a drive up; it is never handed out again."""
 
-    def decide(self, place: Slot, args: argparse.Namespace) -> SlotDecision:
-        return decisions.retire(self.plane, place, reason=args.reason)
+    act = Act.RETIRE

@@ -210,7 +210,25 @@ def verify(token: str, keys: Sequence[PublicKey], what: str) -> SignedCertificat
 
 def document(signed: SignedCertificate) -> bytes:
     """The file form: the certificate for readers, and the JWS that vouches for every word of it."""
-    body = {"certificate": _said(signed.token), "jws": signed.token}
+    return said_document(signed.token)
+
+
+def said_digest(token: str) -> str:
+    """The name of the certificate that a token has, signed or not. Raises ``BadInputError``."""
+    try:
+        return _sha256(_payload(token))
+    except (ValueError, IndexError) as error:
+        raise BadInputError("certificate: expected a compact JWS, found other text") from error
+
+
+def said_document(token: str) -> bytes:
+    """The file form of a token, checked or not. Raises :class:`BadInputError`."""
+    try:
+        body = {"certificate": _said(token), "jws": token}
+    except (BadWireError, ValueError, IndexError) as error:
+        raise BadInputError(
+            "certificate: expected JSON in a compact JWS, found other text"
+        ) from error
     return json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False).encode() + b"\n"
 
 
@@ -269,8 +287,12 @@ def _canonical(value: Any, what: str) -> bytes:
 
 def _said(token: str) -> Any:
     """The payload of a token whose signature was made or verified here, as plain values."""
+    return codec.parse(_payload(token), "certificate")
+
+
+def _payload(token: str) -> bytes:
     part = token.split(".")[1]
-    return codec.parse(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), "certificate")
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.identity import Slot
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, UnknownError, UnreadableError
@@ -155,6 +156,13 @@ def stored(plane: Plane, digest: str) -> StoredCertificate:
     return found
 
 
+def papers(plane: Plane, name: str | Slot) -> tuple[StoredCertificate, SignedTestimony | None]:
+    """One and what it rests on, as they are in the record. Raises as :func:`show`."""
+    with plane.parts() as parts:
+        found = _stored(parts.store, name)
+        return found, parts.store.testimony(found.digest)
+
+
 def testimony_of(plane: Plane, digest: str) -> SignedTestimony:
     """What one rests on. Raises ``UnknownError``, also where none was kept, and
     ``UnreadableError``."""
@@ -190,6 +198,55 @@ def lines(
     return CertificateLines(count, each() if count else iter(()))
 
 
+def look(
+    token: str, given: SignedTestimony | None, trust: TrustedKeys, what: str
+) -> ShownCertificate:
+    """One that somebody handed over, checked with the keys given and against what it rests on.
+
+    Raises ``BadInputError`` for one that does not hold.
+    """
+    keys = trust.alone()
+    signed = certificate.verify(token, keys, what)
+    weighed = TestimonyResult(TestimonyStanding.NOT_GIVEN)
+    if given is not None:
+        weighed = testimony.weigh(signed.certificate, given, keys)
+    return ShownCertificate(signed, weighed, keys.problems)
+
+
+def save(
+    directory: Path, digest: str, token: str, given: SignedTestimony | None, *, overwrite: bool
+) -> tuple[Path, ...]:
+    """Writes one as files for :func:`verify`, unchecked but for its digest, for its owner alone.
+
+    Raises ``BadInputError``, also where one of the files is there and ``overwrite`` is not.
+    """
+    found = certificate.said_digest(token)
+    if found != digest:
+        raise BadInputError(
+            f"certificate {digest[:64]}: expected it, found {found} under its name; nothing was "
+            "written"
+        )
+    try:
+        return files.save_files(directory, digest, token, given, overwrite=overwrite)
+    except FileExistsError as error:
+        raise BadInputError(
+            f"certificate save: expected no file at {error.filename2 or error.filename}, found "
+            "one; --overwrite writes over it"
+        ) from error
+    except OSError as error:
+        raise BadInputError(
+            f"certificate save: expected to write into {directory}: {error.strerror}"
+        ) from error
+
+
+def testimony_given(order: str, report: str, host_key: object, what: str) -> SignedTestimony:
+    """What somebody handed over beside a certificate. Raises ``BadInputError``."""
+    try:
+        return SignedTestimony(order, report, PublicKey.from_jwk(host_key, what))
+    except BadWireError as error:
+        raise BadInputError(str(error)) from error
+
+
 def render(plane: Plane, name: str | Slot, trust: TrustedKeys) -> str:
     """One as a printable page of HTML. Raises as :func:`show`."""
     with plane.parts() as parts:
@@ -214,13 +271,17 @@ def export(plane: Plane, trust: TrustedKeys, directory: Path | None = None) -> E
         return ExportedCertificates(where, tuple(paths), tuple(problems))
 
 
-def verify(plane: Plane, paths: Sequence[Path], trust: TrustedKeys) -> FileVerification:
-    """Checks files, each against the testimony beside it. Offline, where keys are given.
+def verify(plane: Plane | None, paths: Sequence[Path], trust: TrustedKeys) -> FileVerification:
+    """Checks files, each against the testimony beside it. Offline, where keys are given; without a
+    control plane they have to be.
 
     Raises ``BadInputError`` for a key that is none; what is wrong with a file is in its result.
     """
-    with plane.parts() as parts:
-        keys = trust.ring(parts)
+    if plane is None:
+        keys = trust.alone()
+    else:
+        with plane.parts() as parts:
+            keys = trust.ring(parts)
     return FileVerification(tuple(_verified(path, keys) for path in paths), tuple(keys.problems))
 
 

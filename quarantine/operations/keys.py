@@ -12,7 +12,7 @@ from typing import Any
 
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.transport import believed
-from eraser.protocol.transport.signing import PrivateKey
+from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from quarantine.errors import BadInputError
 from quarantine.evidence.keys import keyring, rotation
 from quarantine.evidence.keys.keyring import Keyring
@@ -38,6 +38,20 @@ class TrustedKeys:
             trusted = [read_public_key(file) for file in self.keys]
         else:
             trusted, found = [*parts.certificate_keys], [*found, *parts.rotations]
+        return self._made(trusted, found)
+
+    def alone(self) -> Keyring:
+        """Of these files alone. Raises ``BadInputError``, also where no key is among them."""
+        if not self.keys:
+            raise BadInputError(
+                "--key: expected the control plane's public key, found none; there "
+                "'nvme-quarantine key show' prints it"
+            )
+        trusted = [read_public_key(file) for file in self.keys]
+        return self._made(trusted, list(_rotations(self.rotations)))
+
+    @staticmethod
+    def _made(trusted: list[PublicKey], found: list[Rotation | BadInputError]) -> Keyring:
         made = keyring.ring(trusted, [one for one in found if isinstance(one, Rotation)])
         damaged = (str(one) for one in found if not isinstance(one, Rotation))
         return replace(made, problems=(*damaged, *made.problems))

@@ -129,6 +129,13 @@ def versioned(plane: Plane, slot: Slot) -> VersionedSlot:
         return VersionedSlot(view(record, maintained=maintained), version(record))
 
 
+def versioned_closely(plane: Plane, slot: Slot) -> VersionedSlot:
+    """The same with all that :func:`show` says of it."""
+    with plane.parts() as parts:
+        record = known(parts.store, slot)
+        return VersionedSlot(closely(parts, record), version(record))
+
+
 def name(slot: Slot) -> str:
     """What Placement calls the slot's resource provider."""
     return provider_name(slot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterable
@@ -32,16 +33,35 @@ def write_files(
     certificate says. Raises ``OSError``.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o755)
-    files: dict[str, bytes] = {}
-    if testimony is not None:
-        files[ORDER_SUFFIX] = testimony.order.encode()
-        files[REPORT_SUFFIX] = testimony.report.encode()
-        files[HOST_KEY_SUFFIX] = codec.canonical(testimony.host_key.jwk()) + b"\n"
+    files = _testimony_files(testimony)
     files[".html"] = page.render(signed).encode()
     files[".json"] = certificate.document(signed)
     return tuple(
         _write_whole(directory / f"{signed.digest}{suffix}", data) for suffix, data in files.items()
     )
+
+
+def save_files(
+    directory: Path,
+    digest: str,
+    token: str,
+    testimony: SignedTestimony | None,
+    *,
+    overwrite: bool,
+) -> tuple[Path, ...]:
+    """``DIGEST.json`` and the testimony, for nobody but their owner; the certificate is last.
+
+    Raises ``FileExistsError`` where one is there and ``overwrite`` is not, before it writes any;
+    ``OSError``.
+    """
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    content = _testimony_files(testimony)
+    content[".json"] = certificate.said_document(token)
+    made = {directory / f"{digest}{suffix}": data for suffix, data in content.items()}
+    for path in made:
+        if not overwrite and os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    return tuple(_save_whole(path, data, overwrite=overwrite) for path, data in made.items())
 
 
 def write_rotations(directory: Path, documents: Iterable[str]) -> tuple[Path, ...]:
@@ -57,6 +77,34 @@ def write_rotations(directory: Path, documents: Iterable[str]) -> tuple[Path, ..
         )
         for text in documents
     )
+
+
+def _testimony_files(testimony: SignedTestimony | None) -> dict[str, bytes]:
+    if testimony is None:
+        return {}
+    return {
+        ORDER_SUFFIX: testimony.order.encode(),
+        REPORT_SUFFIX: testimony.report.encode(),
+        HOST_KEY_SUFFIX: codec.canonical(testimony.host_key.jwk()) + b"\n",
+    }
+
+
+def _save_whole(path: Path, data: bytes, *, overwrite: bool) -> Path:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        if overwrite:
+            temporary.replace(path)
+        else:
+            # A link replaces nothing, not even what came up since we looked.
+            path.hardlink_to(temporary)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
 
 
 def _write_whole(path: Path, data: bytes) -> Path:

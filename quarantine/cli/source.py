@@ -1,0 +1,109 @@
+"""Where commands get what they show: the record, or the API of a cloud.
+
+A command has one set of words, columns and formats. What it shows is columns with rows, or members
+with values, named as the results of :mod:`quarantine.operations` are: ``store.py`` has them from
+there, ``quarantine/osc`` from the API, which says less of some things.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+Columns = tuple[Sequence[str], Iterable[Sequence[Any]]]
+Members = tuple[Sequence[str], Sequence[Any]]
+
+
+class Act(enum.StrEnum):
+    """What people decide about a slot."""
+
+    HOLD = "hold"
+    RELEASE = "release"
+    RETIRE = "retire"
+
+
+@dataclass(frozen=True)
+class SlotAct:
+    """A decision as it was typed."""
+
+    slot: str
+    act: Act
+    reason: str
+    new_drive: bool = False
+    seen: str = ""
+    """The version that it is about; empty: as the slot is now."""
+
+
+@dataclass(frozen=True)
+class Acted:
+    """What became of it."""
+
+    slot: Members
+    unacted: str
+    """Why nothing was done about it yet; empty where it was."""
+
+
+@dataclass(frozen=True)
+class KeyFiles:
+    """Whose certificates are believed, as it was typed."""
+
+    keys: tuple[Path, ...] = ()
+    rotations: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class CertificateLook:
+    """One certificate, and who checked it."""
+
+    digest: str
+    token: str
+    body: Mapping[str, Any]
+    """Its members as JSON has them."""
+    headline: str
+    key: str
+    """Thumbprint of the key that signed it."""
+    checked: str
+    """By whom its signature was: here with keys of ours, or elsewhere."""
+    testimony: str
+    contradictions: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Of rotations that could not be followed."""
+    broken: bool = False
+
+
+@dataclass(frozen=True)
+class Papers:
+    """A certificate as it was signed, and what it rests on. Nothing of it is checked."""
+
+    digest: str
+    token: str
+    order: str = ""
+    """Empty, with the two below, where no testimony was kept."""
+    report: str = ""
+    host_key: Mapping[str, Any] | None = None
+
+
+class Source(Protocol):
+    """What commands ask for. Slots are named as they were typed.
+
+    ``limit`` None asks for all. Each raises :class:`quarantine.errors.QuarantineError`; lists also
+    while they are read.
+    """
+
+    def slots(self, *, host: str | None, states: Sequence[str], limit: int | None) -> Columns: ...
+    def slot(self, name: str) -> Members: ...
+    def history(self, name: str, *, limit: int | None) -> Columns: ...
+    def act(self, decision: SlotAct) -> Acted: ...
+    def hosts(self, *, limit: int | None) -> Columns: ...
+    def host(self, name: str) -> Members: ...
+    def capacity(self, *, flavor: str | None, host: str | None) -> Columns: ...
+    def certificates(
+        self, *, slot: str | None, server: str | None, limit: int | None
+    ) -> Columns: ...
+    def certificate(self, name: str, trust: KeyFiles) -> CertificateLook: ...
+    def papers(self, name: str) -> Papers: ...
+    def refusals(self, *, host: str | None, limit: int | None) -> Columns: ...

@@ -1,0 +1,137 @@
+"""What commands show, from the record of this control plane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from quarantine.cli.base import members_of, rows_of, slot
+from quarantine.cli.source import (
+    Act,
+    Acted,
+    CertificateLook,
+    Columns,
+    KeyFiles,
+    Members,
+    Papers,
+    SlotAct,
+)
+from quarantine.operations import capacity, certificates, decisions, hosts, refusals, slots
+from quarantine.operations.capacity import Capacity
+from quarantine.operations.certificates import StoredCertificate
+from quarantine.operations.decisions import Decision
+from quarantine.operations.hosts import HostView
+from quarantine.operations.keys import TrustedKeys
+from quarantine.operations.plane import Plane
+from quarantine.operations.refusals import Refusal
+from quarantine.operations.slots import HistoryRow, SlotView, State
+
+HERE = "here, with the keys that are believed"
+
+
+class StoreSource:
+    """See :class:`quarantine.cli.source.Source`."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    def slots(self, *, host: str | None, states: Sequence[str], limit: int | None) -> Columns:
+        """As the operation has them."""
+        found = slots.find(self._plane, host=host, states=[State(name) for name in states])
+        return _first(SlotView, found, limit)
+
+    def slot(self, name: str) -> Members:
+        """With its version."""
+        found = slots.versioned_closely(self._plane, slot(name))
+        return _versioned(found.slot, found.version)
+
+    def history(self, name: str, *, limit: int | None) -> Columns:
+        """All of it, oldest first."""
+        return _first(HistoryRow, slots.history(self._plane, slot(name)), limit)
+
+    def act(self, decision: SlotAct) -> Acted:
+        """Writes it down and acts on it."""
+        place, reason = slot(decision.slot), decision.reason
+        about = Decision(versions=(decision.seen,) if decision.seen else ())
+        if decision.act is Act.RELEASE:
+            done = decisions.release(
+                self._plane, place, reason=reason, new_drive=decision.new_drive, decision=about
+            )
+        elif decision.act is Act.HOLD:
+            done = decisions.hold(self._plane, place, reason=reason, decision=about)
+        else:
+            done = decisions.retire(self._plane, place, reason=reason, decision=about)
+        return Acted(_versioned(done.slot, done.version), done.unacted)
+
+    def hosts(self, *, limit: int | None) -> Columns:
+        """With what they said last."""
+        return _first(HostView, hosts.find(self._plane), limit)
+
+    def host(self, name: str) -> Members:
+        """One."""
+        return members_of(hosts.show(self._plane, name))
+
+    def capacity(self, *, flavor: str | None, host: str | None) -> Columns:
+        """As the operation has it."""
+        return rows_of(Capacity, capacity.show(self._plane, flavor=flavor, host=host))
+
+    def certificates(self, *, slot: str | None, server: str | None, limit: int | None) -> Columns:
+        """With their texts."""
+        place = None if slot is None else _place(slot)
+        found = certificates.find(self._plane, slot=place, server=server)
+        return _first(StoredCertificate, found, limit)
+
+    def certificate(self, name: str, trust: KeyFiles) -> CertificateLook:
+        """Checked with the keys given, else with the configuration's."""
+        trusted = TrustedKeys(trust.keys, trust.rotations)
+        return look(certificates.show(self._plane, _named(name), trusted))
+
+    def papers(self, name: str) -> Papers:
+        """As they are in the record."""
+        found, testimony = certificates.papers(self._plane, _named(name))
+        if testimony is None:
+            return Papers(found.digest, found.token)
+        key = testimony.host_key.jwk()
+        return Papers(found.digest, found.token, testimony.order, testimony.report, key)
+
+    def refusals(self, *, host: str | None, limit: int | None) -> Columns:
+        """Oldest first."""
+        return _first(Refusal, refusals.find(self._plane, host=host), limit)
+
+
+def look(shown: certificates.ShownCertificate) -> CertificateLook:
+    """What was checked here."""
+    signed, weighed = shown.signed, shown.weighed
+    return CertificateLook(
+        digest=signed.digest,
+        token=signed.token,
+        body=codec.plain(signed.certificate),
+        headline=shown.headline,
+        key=signed.key,
+        checked=HERE,
+        testimony=weighed.standing,
+        contradictions=weighed.problems,
+        remarks=weighed.remarks,
+        problems=shown.problems,
+        broken=shown.broken,
+    )
+
+
+def _first(kind: type[Any], found: Sequence[Any], limit: int | None) -> Columns:
+    some: Iterable[Any] = found if limit is None else found[:limit]
+    return rows_of(kind, some)
+
+
+def _versioned(view: SlotView, version: str) -> Members:
+    names, values = members_of(view)
+    return [*names, "version"], [*values, version]
+
+
+def _named(text: str) -> str | Slot:
+    return slot(text) if "/" in text else text
+
+
+_place = slot
+"""Where an argument has that name."""

@@ -67,6 +67,7 @@ def step(value: float, least: float, most: float, *, log: bool = True) -> int:
     """The colour of a value between the least and the most of its picture."""
     if value <= least or most <= least:
         return 0
+    value = min(value, most)
     if log and least > 0:
         span = math.log(most) - math.log(least)
         share = (math.log(value) - math.log(least)) / span if span > 0 else 0.0

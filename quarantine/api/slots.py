@@ -22,6 +22,13 @@ from quarantine.operations.slots import (
     State,
 )
 
+UNACTED: Final = (
+    "the first look after the decision did not go through, the log says why; the decision stands, "
+    "and the running service acts on it with its next look"
+)
+"""What an error said may name a cloud, an address or a file: that is for the log."""
+
+
 FILTERS: Final[dict[str, Schema]] = {
     "state": {
         "type": "array",
@@ -235,7 +242,10 @@ def _decision(ask: Ask) -> Decision:
 
 
 def _decided(done: SlotDecision) -> Reply:
-    return Reply({"slot": document(done.slot), "unacted": done.unacted}, version=done.version)
+    return Reply(
+        {"slot": document(done.slot), "unacted": UNACTED if done.unacted else ""},
+        version=done.version,
+    )
 
 
 def _name(one: SlotLine) -> str:

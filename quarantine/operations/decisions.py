@@ -27,12 +27,6 @@ from quarantine.rules import holds
 
 LOG = logging.getLogger(__name__)
 
-UNACTED: Final = (
-    "the first look after the decision did not go through, the log says why; the decision stands, "
-    "and the running service acts on it with its next look"
-)
-"""What an error said may name a cloud, an address or a file: that is for the log."""
-
 _TRIES: Final = 5
 """How often a decision is written anew behind somebody who changed nothing that it is about."""
 
@@ -143,7 +137,7 @@ def _decide(
             assembly.reconciler.look(record.slot)
         except QuarantineError as error:
             LOG.warning("%s: decided, and not acted on at once: %s", record.slot, error)
-            unacted = UNACTED
+            unacted = str(error)
         try:
             after = assembly.store.slot(record.slot) or record
             return SlotDecision(closely(assembly, after), unacted, version(after))

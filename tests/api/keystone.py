@@ -77,6 +77,17 @@ class Keystone:
         _said, headers = self.ask("POST", "/v3/auth/tokens", {"auth": auth})
         return headers["X-Subject-Token"]
 
+    def options(self) -> str:
+        """What a service that believes it has in its configuration."""
+        return (
+            "[keystone_authtoken]\nauth_type = password\nusername = admin\n"
+            f"password = {PASSWORD}\nproject_name = admin\nuser_domain_id = default\n"
+            f"project_domain_id = default\nauth_url = {self.url}/v3\n"
+            f"www_authenticate_uri = {self.url}/v3\nhttp_request_max_retries = 0\n"
+            # Else a token counts for five minutes more after it was revoked.
+            "token_cache_time = -1\n"
+        )
+
     def admin(self) -> str:
         """A token of the administrator's."""
         return self.token("admin", PASSWORD, project("admin"))

@@ -40,17 +40,6 @@ class Cloud:
         return Client(self.client.app, {"X-Auth-Token": token, **more})
 
 
-def _options(one: Keystone) -> str:
-    return (
-        "[keystone_authtoken]\nauth_type = password\nusername = admin\n"
-        f"password = {PASSWORD}\nproject_name = admin\nuser_domain_id = default\n"
-        f"project_domain_id = default\nauth_url = {one.url}/v3\n"
-        f"www_authenticate_uri = {one.url}/v3\nhttp_request_max_retries = 0\n"
-        # Else a token counts for five minutes more after it was revoked.
-        "token_cache_time = -1\n"
-    )
-
-
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     one = keystone.start(tmp_path_factory.mktemp("keystone"))
@@ -82,7 +71,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
             one.ask("PUT", f"{place}/users/{users[name]}/roles/{roles[role]}", token=token)
         domain = f"/v3/domains/default/users/{users['rita']}/roles/{roles['reader']}"
         one.ask("PUT", domain, token=token)
-        site = Site(tmp_path_factory.mktemp("site"), options=_options(one), strategy="keystone")
+        site = Site(tmp_path_factory.mktemp("site"), options=one.options(), strategy="keystone")
         with site.store() as store:
             store.note_server(SERVER, projects["p1"], "somebody")
             store.note_server(OTHERS, projects["p2"], "somebody else")

@@ -183,7 +183,7 @@ def test_nothing_is_held_but_by_the_door_that_wants_a_code() -> None:
     assert beside == {
         ("lifecycle.py", "_from"),  # the table of steps
         ("slots.py", "transition"),  # Store.hold itself
-        ("slots.py", "_require_step"),  # says why a person cannot hold a slot as it is
+        ("decisions.py", "_require_step"),  # says why a person cannot hold a slot as it is
         ("check.py", "Decision"),  # check.held itself
         ("observation.py", "move"),  # observation.hold itself
         ("messages.py", "Decision"),  # says of a report that came again what was decided before

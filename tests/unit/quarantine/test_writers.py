@@ -36,6 +36,7 @@ TABLES = {
     "durations": {"record/totals.py"},
     "alarm_counts": {"record/totals.py"},
     "servers": {"record/servers.py"},
+    "maintenances": {"record/maintenances.py"},
     "passes": {"record/servers.py"},
 }
 

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from quarantine import logs
 from quarantine.api import auth
 from quarantine.api.application import Envelope
+from quarantine.api.slots import UNACTED
 from quarantine.errors import BadInputError, UnavailableError
 from quarantine.operations import health, servers
 from quarantine.operations import slots as operations
@@ -252,5 +253,5 @@ def test_what_was_not_acted_on_is_said_in_our_words(
     version = client.get(path).headers["ETag"]
     done = client.ask("POST", f"{path}/hold", {"reason": "look at it"}, If_Match=version)
     assert done.status_code == 200
-    assert done.json["unacted"] == operations.UNACTED
+    assert done.json["unacted"] == UNACTED
     assert "no-such-cloud" in caplog.text

@@ -11,6 +11,7 @@ import pytest
 from falcon import testing
 
 from eraser.protocol.report import Step
+from quarantine.api.slots import UNACTED
 from quarantine.errors import ConflictError
 from quarantine.operations import decisions
 from quarantine.operations.plane import Plane
@@ -225,7 +226,7 @@ def test_an_act_is_the_operation_of_the_commands(
 
         monkeypatch.setattr(decisions, name, spy)
     found = act(admin, "hold")
-    assert found.json["unacted"] == decisions.UNACTED
+    assert found.json["unacted"] == UNACTED
     act(admin, "release")
     act(admin, "retire")
     assert seen == ["hold", "release", "retire"]

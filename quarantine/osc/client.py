@@ -1,0 +1,201 @@
+"""Requests to the API, and what its answers are to a command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from keystoneauth1 import exceptions
+from keystoneauth1.adapter import Adapter
+
+from quarantine import VERSION
+from quarantine.errors import (
+    BadInputError,
+    ConflictError,
+    ForbiddenError,
+    IllegalTransitionError,
+    QuarantineError,
+    StaleError,
+    UnavailableError,
+    UnknownError,
+    UnreadOutcomeError,
+)
+
+SERVICE_TYPE: Final = "nvme-quarantine"
+"""In the catalogue."""
+
+_PREFIX: Final = "nvme-quarantine."
+_CODES: Final[Mapping[str, type[QuarantineError]]] = {
+    "not-now": IllegalTransitionError,
+    "outcome-unread": UnreadOutcomeError,
+}
+"""By what the API calls an error."""
+_STATUSES: Final[Mapping[int, type[QuarantineError]]] = {
+    400: BadInputError,
+    401: ForbiddenError,
+    403: ForbiddenError,
+    404: UnknownError,
+    409: ConflictError,
+    412: StaleError,
+    413: BadInputError,
+    428: BadInputError,
+    502: UnavailableError,
+    503: UnavailableError,
+    504: UnavailableError,
+}
+MAX_SHOWN: Final = 500
+"""Characters of an answer that is none of the API's."""
+
+Words = Sequence[tuple[str, str]]
+"""Behind the question mark."""
+
+
+class AnswerError(QuarantineError):
+    """What answered is not the API that we know."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A document, and the version that it is of."""
+
+    document: Mapping[str, Any]
+    version: str
+
+
+class Api:
+    """One cloud's. No request is repeated, and none follows to another place: the token would."""
+
+    def __init__(
+        self,
+        session: Any,
+        *,
+        endpoint: str | None = None,
+        region: str | None = None,
+        interface: str | None = None,
+    ) -> None:
+        self._http = Adapter(
+            session=session,
+            service_type=SERVICE_TYPE,
+            region_name=region,
+            interface=interface,
+            endpoint_override=endpoint,
+            client_name="nvme-quarantine",
+            client_version=VERSION,
+        )
+
+    def get(self, *path: str, words: Words = ()) -> Answer:
+        """A document. Raises :class:`QuarantineError`."""
+        return _answer(self._ask("GET", path, words))
+
+    def text(self, *path: str) -> str:
+        """A text that is none of JSON. Raises :class:`QuarantineError`."""
+        found: bytes = self._ask("GET", path).content
+        try:
+            return found.decode("ascii")
+        except UnicodeDecodeError as error:
+            raise AnswerError(f"{'/'.join(path)}: expected ASCII of the API") from error
+
+    def act(self, *path: str, body: Mapping[str, Any], version: str) -> Answer:
+        """Changes what is at that version. Raises :class:`QuarantineError`."""
+        if not version or not version.isascii() or '"' in version or not version.isprintable():
+            raise BadInputError(f"--seen: expected a version as it was shown, found {version!r}")
+        headers = {"If-Match": f'"{version}"'}
+        return _answer(self._ask("POST", path, json=dict(body), headers=headers))
+
+    def each(
+        self, *path: str, words: Words = (), limit: int | None = None
+    ) -> Iterator[Mapping[str, Any]]:
+        """Members of a list, page by page, the next one when it is wanted.
+
+        Raises :class:`QuarantineError`, also on the way.
+        """
+        name, left, asked = path[-1], limit, list(words)
+        seen: set[str] = set()
+        while True:
+            some = [] if left is None else [("limit", str(min(left, 1000)))]
+            document = self.get(*path, words=[*asked, *some]).document
+            found = document.get(name)
+            if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+                raise AnswerError(f"{'/'.join(path)}: expected a list of {name}, found another")
+            yield from found if left is None else found[:left]
+            if left is not None and (left := left - len(found)) <= 0:
+                return
+            marker = _marker(document.get(f"{name}_links"))
+            if marker is None:
+                return
+            if marker in seen:
+                raise AnswerError(f"{'/'.join(path)}: the link to the next page leads back")
+            seen.add(marker)
+            asked = [*words, ("marker", marker)]
+
+    def _ask(self, method: str, path: Sequence[str], words: Words = (), **more: Any) -> Any:
+        try:
+            endpoint = self._http.get_endpoint()
+            if not endpoint:
+                raise exceptions.EndpointNotFound
+            found = self._http.request(
+                f"{endpoint.rstrip('/').removesuffix('/v1')}/v1/{_quoted(path)}",
+                method,
+                params=list(words),
+                raise_exc=False,
+                redirect=False,
+                **more,
+            )
+        except (exceptions.EndpointNotFound, exceptions.EmptyCatalog) as error:
+            raise BadInputError(
+                f"expected a service of type {SERVICE_TYPE} in the catalogue, found none; "
+                "--os-nvme-endpoint names its URL"
+            ) from error
+        except (exceptions.Unauthorized, exceptions.Forbidden) as error:
+            raise ForbiddenError(str(error)) from error
+        except exceptions.ClientException as error:
+            raise UnavailableError(str(error)) from error
+        if found.status_code != 200:
+            raise _error(found)
+        return found
+
+
+def _quoted(path: Sequence[str]) -> str:
+    for part in path:
+        # Libraries walk along these, quoted or not.
+        if part in ("", ".", ".."):
+            raise BadInputError(f"expected a name, found {part!r}")
+    return "/".join(quote(part, safe="") for part in path)
+
+
+def _marker(links: Any) -> str | None:
+    """Only this of the next page's link: our questions go where the first one went."""
+    for link in links if isinstance(links, list) else ():
+        if isinstance(link, dict) and link.get("rel") == "next":
+            query = dict(parse_qsl(urlsplit(str(link.get("href"))).query))
+            if "marker" in query:
+                return query["marker"]
+    return None
+
+
+def _answer(found: Any) -> Answer:
+    try:
+        document = found.json()
+    except ValueError as error:
+        raise AnswerError(f"expected JSON of the API, found {_begin(found)!r}") from error
+    if not isinstance(document, dict):
+        raise AnswerError(f"expected a document of the API, found {_begin(found)!r}")
+    return Answer(document, found.headers.get("ETag", "").strip('"'))
+
+
+def _error(found: Any) -> QuarantineError:
+    status: int = found.status_code
+    try:
+        (said,) = found.json()["errors"]
+        code, words = str(said["code"]).removeprefix(_PREFIX), str(said["detail"])
+    except (ValueError, KeyError, TypeError):
+        code, words = "", f"expected an answer of the API, found {_begin(found)!r}"
+    request = found.headers.get("X-Openstack-Request-Id", "")
+    kind = _CODES.get(code) or _STATUSES.get(status, AnswerError)
+    return kind(f"{words} (HTTP {status}{', ' if request else ''}{request})")
+
+
+def _begin(found: Any) -> str:
+    return str(found.text[:MAX_SHOWN])

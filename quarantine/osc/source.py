@@ -1,0 +1,394 @@
+"""What commands show, from the API: its documents, with the names that our own results have."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from eraser.protocol.identity import ControllerIdentity, Slot
+from quarantine.cli.base import slot
+from quarantine.cli.output import warn
+from quarantine.cli.source import (
+    Act,
+    Acted,
+    CertificateLook,
+    Columns,
+    KeyFiles,
+    Members,
+    Papers,
+    SlotAct,
+)
+from quarantine.errors import BadInputError, UnknownError
+from quarantine.osc.client import AnswerError, Api
+
+Document = Mapping[str, Any]
+T = TypeVar("T")
+
+BY_THE_API: Final = "by the API, whose word this is; --key checks it here"
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_PART: Final = re.compile(r"[0-9a-f]+", re.ASCII)
+
+_SLOT_LINE: Final = (
+    *("slot", "state", "entered_at", "reason", "hold_code", "detail", "alarm", "model", "serial"),
+    *("generation", "profile", "policy", "consumer", "step", "fraction", "certificate"),
+    *("provider", "remarks"),
+)
+_HISTORY: Final = (
+    *("at", "event", "source", "target", "generation", "revision", "reason", "detail"),
+    *("hold_code", "by"),
+)
+_HOST_LINE: Final = ("host", "incarnation", "key", "registered_at", "heard_at")
+_HOST: Final = (*_HOST_LINE, "version", "drives", "cases")
+_CERTIFICATE: Final = (
+    *("number", "digest", "slot", "generation", "drive", "server", "created_at", "owner"),
+)
+_CAPACITY: Final = (
+    *("flavor", "host", "drives", "sellable", "free", "missing", "doubtful", "in_use", "coming"),
+    *("held", "retired", "next_at", "says"),
+)
+_REFUSAL: Final = (
+    *("id", "kind", "host", "reason", "digest", "excerpt", "count", "first_at", "last_at"),
+)
+
+
+@dataclass(frozen=True)
+class SeenDrive:
+    """A drive that a host sees, as far as the API says it."""
+
+    address: str
+    driver: str
+    identity: ControllerIdentity | None
+
+
+class ApiSource:
+    """See :class:`quarantine.cli.source.Source`. A slot may also be named as Placement does."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def slots(self, *, host: str | None, states: Sequence[str], limit: int | None) -> Columns:
+        """By host and address."""
+        words = [("state", state) for state in states]
+        words += [("host", host)] if host is not None else []
+        return _rows(_SLOT_LINE, _slot_line, self._api.each("slots", words=words, limit=limit))
+
+    def slot(self, name: str) -> Members:
+        """What is decided about, how far its case is, and the version."""
+        provider = _provider(name)
+        found = self._api.get("slots", provider)
+        case = self._api.get("slots", provider, "case").document
+        return _members(_slot({**case, **found.document}), found.version)
+
+    def history(self, name: str, *, limit: int | None) -> Columns:
+        """Oldest first."""
+        lines = self._api.each("slots", _provider(name), "history", limit=limit)
+        return _rows(_HISTORY, _history, lines)
+
+    def act(self, decision: SlotAct) -> Acted:
+        """Looks, says at what, and decides about just that."""
+        name = _provider(decision.slot)
+        found = self._api.get("slots", name)
+        warn(f"{decision.act}: {_told(found.document)}")
+        body: dict[str, Any] = {"reason": decision.reason}
+        if decision.act is Act.RELEASE and decision.new_drive:
+            body["new_drive"] = True
+        version = decision.seen or found.version
+        done = self._api.act("slots", name, decision.act, body=body, version=version)
+        shown = _read(lambda: (_slot(dict(done.document["slot"])), str(done.document["unacted"])))
+        return Acted(_members(shown[0], done.version), shown[1])
+
+    def hosts(self, *, limit: int | None) -> Columns:
+        """By name, without what they said."""
+        return _rows(_HOST_LINE, _host, self._api.each("hosts", limit=limit))
+
+    def host(self, name: str) -> Members:
+        """With the drives that it sees."""
+        return _one(_HOST, _host, self._api.get("hosts", name).document)
+
+    def capacity(self, *, flavor: str | None, host: str | None) -> Columns:
+        """As the API has it."""
+        words = [(n, value) for n, value in (("flavor", flavor), ("host", host)) if value]
+        found = self._api.each("capacity", words=[*words, ("limit", "1000")])
+        return _rows(_CAPACITY, _capacity, found)
+
+    def certificates(self, *, slot: str | None, server: str | None, limit: int | None) -> Columns:
+        """In the chain's order."""
+        words = [("slot", _provider(slot))] if slot is not None else []
+        words += [("server", server)] if server is not None else []
+        found = self._api.each("certificates", words=words, limit=limit)
+        return _rows(_CERTIFICATE, _certificate, found)
+
+    def certificate(self, name: str, trust: KeyFiles) -> CertificateLook:
+        """With keys checked here, with nothing of the API but the texts; else as it says."""
+        digest = self._digest(name)
+        if trust.keys:
+            return self._checked(digest, trust)
+        found = self._api.get("certificates", digest).document
+        signed = self._api.text("certificates", digest, "signed")
+        return _read(
+            lambda: CertificateLook(
+                digest=digest,
+                token=signed,
+                body=dict(found["certificate"]),
+                headline=str(found["headline"]),
+                key=str(found["key"]),
+                checked=BY_THE_API,
+                testimony=str(found["testimony"]),
+                contradictions=tuple(map(str, found["problems"])),
+                broken=found["testimony"] == "contradicts",
+            )
+        )
+
+    def papers(self, name: str) -> Papers:
+        """As the API hands them over."""
+        digest = self._digest(name)
+        token = self._api.text("certificates", digest, "signed")
+        if _said_digest(token) != digest:
+            raise AnswerError(f"certificate {digest}: expected it, found another under its name")
+        try:
+            found = self._api.get("certificates", digest, "testimony").document
+        except UnknownError:
+            return Papers(digest, token)
+        return _read(
+            lambda: Papers(
+                digest, token, str(found["order"]), str(found["report"]), dict(found["host_key"])
+            )
+        )
+
+    def refusals(self, *, host: str | None, limit: int | None) -> Columns:
+        """Oldest first."""
+        words = [("host", host)] if host is not None else []
+        return _rows(_REFUSAL, _refusal, self._api.each("refusals", words=words, limit=limit))
+
+    def _checked(self, digest: str, trust: KeyFiles) -> CertificateLook:
+        from quarantine.cli.store import look
+        from quarantine.operations import certificates
+        from quarantine.operations.keys import TrustedKeys
+
+        papers, what = self.papers(digest), f"certificate {digest}"
+        given = None
+        if papers.host_key is not None:
+            given = certificates.testimony_given(papers.order, papers.report, papers.host_key, what)
+        trusted = TrustedKeys(trust.keys, trust.rotations)
+        return look(certificates.look(papers.token, given, trusted, what))
+
+    def _digest(self, name: str) -> str:
+        """Of a certificate by its digest, or of the newest of a slot."""
+        if _DIGEST.fullmatch(name):
+            return name
+        if _PART.fullmatch(name):
+            raise BadInputError("certificate: expected its whole digest, 64 hexadecimal digits")
+        found = ""
+        for one in self._api.each("certificates", words=[("slot", _provider(name))]):
+            found = str(one.get("digest"))
+        if not _DIGEST.fullmatch(found):
+            raise UnknownError(f"slot {name}: expected a certificate of it, found none")
+        return found
+
+
+def _provider(words: str) -> str:
+    """A slot's name in the API: HOST/PCI-ADDRESS, or what is typed."""
+    if "/" not in words:
+        return words
+    place = slot(words)
+    return f"{place.host}_{place.address.upper()}"
+
+
+def _rows(
+    names: Sequence[str],
+    read: Callable[[Document], Document],
+    found: Iterable[Document],
+) -> Columns:
+    def rows() -> Iterator[Sequence[Any]]:
+        for one in found:
+            yield _one(names, read, one)[1]
+
+    return names, rows()
+
+
+def _one(names: Sequence[str], read: Callable[[Document], Document], one: Document) -> Members:
+    members = _read(lambda: read(one))
+    return names, [members[name] for name in names]
+
+
+def _members(one: Document, version: str) -> Members:
+    return [*one, "version"], [*one.values(), version]
+
+
+def _read(read: Callable[[], T]) -> T:
+    """A document of the API as ours. Raises :class:`AnswerError` for another one."""
+    try:
+        return read()
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise AnswerError(
+            f"expected a document of the API, found another ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _moment(value: Any) -> datetime | None:
+    return None if value is None else datetime.fromisoformat(value)
+
+
+def _place(host: Any, address: Any) -> Slot | str:
+    """As our own; one that another release may have, as it is."""
+    try:
+        return Slot(host, address)
+    except (TypeError, ValueError):
+        return f"{host}/{address}"
+
+
+def _placed(name: Any) -> Slot | str:
+    """By the name of its provider. Split from the right: a host's name may contain ``_``."""
+    host, _, address = str(name).rpartition("_")
+    return _place(host, address.lower())
+
+
+def _identity(drive: Document | None) -> ControllerIdentity | None:
+    if drive is None:
+        return None
+    return ControllerIdentity(
+        drive["vendor_id"],
+        drive["device_id"],
+        drive["subsystem_vendor_id"],
+        drive["subsystem_device_id"],
+        drive["serial"],
+        drive["model"],
+        drive["subnqn"],
+    )
+
+
+def _slot_line(one: Document) -> Document:
+    alarm = f"ALARM: {one['alarm']}" if one["alarm"] else ""
+    code, reason = one["hold_code"], one["reason"]
+    said = (alarm, f"{code}: {reason}" if code else reason, one["waits_for"])
+    return {
+        **one,
+        "slot": _place(one["host"], one["address"]),
+        "entered_at": _moment(one["entered_at"]),
+        "hold_code": code or "",
+        "detail": one["waits_for"],
+        "model": one["model"] or "",
+        "serial": one["serial"] or "",
+        "consumer": one["server"],
+        "remarks": "; ".join(dict.fromkeys(filter(None, said))),
+    }
+
+
+def _slot(one: Document) -> Document:
+    """With its case, where that was asked for too."""
+    drive = _identity(one["drive"])
+    case = {}
+    if "waits_for" in one:
+        case = {
+            "detail": one["waits_for"],
+            "ordered_at": _moment(one["ordered_at"]),
+            "attempts": one["attempts"],
+            "heard_at": _moment(one["heard_at"]),
+            "step": one["step"],
+            "fraction": one["fraction"],
+            "ticket": one["ticket"],
+            "ticket_at": _moment(one["ticket_at"]),
+            "read_at": _moment(one["read_at"]),
+            "unsold": one["unsold"],
+        }
+    return {
+        "slot": _place(one["host"], one["address"]),
+        "state": one["state"],
+        "entered_at": _moment(one["entered_at"]),
+        "reason": one["reason"],
+        "hold_code": one["hold_code"] or "",
+        "remedy": one["remedy"],
+        "alarm": one["alarm"],
+        "model": drive.model if drive else "",
+        "serial": drive.serial if drive else "",
+        "identity": drive,
+        "generation": one["generation"],
+        "profile": one["profile"],
+        "policy": one["policy"],
+        "consumer": one["server"],
+        "custody_stage": one["custody"],
+        "order_id": one["order"],
+        **case,
+        "certificate": one["certificate"],
+        "ticket_ready": one["ticket_valid"],
+        "provider": one["provider"],
+        "resource_class": one["resource_class"],
+        "created_at": _moment(one["created_at"]),
+    }
+
+
+def _told(one: Document) -> str:
+    """What a decision is about, in one line."""
+
+    def read() -> str:
+        drive, reason = one["drive"], one["reason"]
+        named = f"{drive['model']} serial {drive['serial']}" if drive else "an unknown drive"
+        why = f" ({reason})" if reason else ""
+        server = f", server {one['server']}" if one["server"] else ""
+        place = _place(one["host"], one["address"])
+        return f"{place} is {one['state']}{why} since {one['entered_at']}: {named}{server}"
+
+    return _read(read)
+
+
+def _history(one: Document) -> Document:
+    by = one["by"] and {
+        "user": one["by"]["user"],
+        "project": one["by"]["project"],
+        "request": one["by"]["request_id"],
+    }
+    return {**one, "at": _moment(one["at"]), "by": by}
+
+
+def _host(one: Document) -> Document:
+    said: dict[str, Any] = {}
+    if "drives" in one:
+        said = {
+            "version": one["version"],
+            "drives": tuple(
+                SeenDrive(seen["address"], seen["driver"], _identity(seen["drive"]))
+                for seen in one["drives"]
+            ),
+            "cases": tuple(one["orders"]),
+        }
+    return {
+        **said,
+        "host": one["name"],
+        "incarnation": one["incarnation"],
+        "key": one["key"],
+        "registered_at": _moment(one["registered_at"]),
+        "heard_at": _moment(one["heard_at"]),
+    }
+
+
+def _certificate(one: Document) -> Document:
+    return {
+        **one,
+        "number": one["position"],
+        "slot": _placed(one["slot"]),
+        "created_at": _moment(one["issued_at"]),
+    }
+
+
+def _capacity(one: Document) -> Document:
+    return {**one, "host": one["host"] or "", "next_at": _moment(one["next_at"])}
+
+
+def _refusal(one: Document) -> Document:
+    return {**one, "first_at": _moment(one["first_at"]), "last_at": _moment(one["last_at"])}
+
+
+def _said_digest(token: str) -> str:
+    """The digest of what a token says; empty where it is none."""
+    try:
+        part = token.split(".")[1]
+        raw = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    except (IndexError, ValueError):
+        return ""
+    return hashlib.sha256(raw).hexdigest()

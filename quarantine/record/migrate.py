@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,9 +30,17 @@ def configuration() -> Config:
     return config
 
 
+@functools.cache
+def _revisions() -> tuple[str | None, frozenset[str]]:
+    """The newest one, and all. Read once: to read them compiles every migration, and what is
+    installed under a process that runs is not what that process is of."""
+    scripts = ScriptDirectory.from_config(configuration())
+    return scripts.get_current_head(), frozenset(one.revision for one in scripts.walk_revisions())
+
+
 def head() -> str:
     """The revision that this release works with."""
-    found = ScriptDirectory.from_config(configuration()).get_current_head()
+    found, _all = _revisions()
     if found is None:
         raise UnavailableError(
             f"migrations: expected revisions in {_SCRIPTS}, found none; reinstall nvme-quarantine"
@@ -46,9 +55,7 @@ def current(connection: sa.Connection) -> str | None:
 
 def require_known(revision: str | None) -> None:
     """Raises :class:`UnavailableError` for a schema that a newer release has made."""
-    known = {
-        step.revision for step in ScriptDirectory.from_config(configuration()).walk_revisions()
-    }
+    _head, known = _revisions()
     if revision is not None and revision not in known:
         raise UnavailableError(
             f"database: expected schema {head()} or an older one, found {revision} of a newer "

@@ -6,16 +6,22 @@ import contextlib
 import functools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy import exc
 
 from quarantine.errors import UnavailableError
 
 _SCRIPTS = Path(__file__).with_name("migrations")
+
+_STAMP: sa.Select[Any] = sa.select(
+    sa.table("alembic_version", sa.column("version_num")).c.version_num
+)
 
 _LOCK = 0x6E_76_6D_65  # "nvme"; the databases name a lock by a number or by a text
 _LOCK_SECONDS = 60
@@ -51,6 +57,15 @@ def head() -> str:
 def current(connection: sa.Connection) -> str | None:
     """The revision that the database is at; None for an empty one."""
     return MigrationContext.configure(connection).get_current_revision()
+
+
+def is_current(connection: sa.Connection) -> bool:
+    """Whether the database is at :func:`head`: one plain question, for every request of the API.
+    What else it is, and what is to be done, :func:`require_current` says."""
+    try:
+        return list(connection.execute(_STAMP).scalars()) == [head()]
+    except (exc.ProgrammingError, exc.OperationalError):  # no such table
+        return False
 
 
 def require_known(revision: str | None) -> None:

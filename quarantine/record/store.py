@@ -57,6 +57,9 @@ class Store(
     def require_schema(self) -> None:
         """Raises :class:`UnavailableError` unless the schema is this release's."""
         with self._reading() as db:
+            if migrate.is_current(db):
+                return
+        with self._reading() as db:
             revision = migrate.current(db)
         migrate.require_current(revision)
 

@@ -65,6 +65,11 @@ class Postgresql:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return f"postgresql://{_ROLE}@/{name}?host={self._root}"
 
+    @property
+    def pid(self) -> int:
+        """The server's process; its connections' are its children. Raises ``LabError``."""
+        return self._running().pid
+
     def down(self) -> None:
         """End the server, its clients cut off; its data stay."""
         server = self._running()

@@ -1,0 +1,286 @@
+"""A cloud of some size: in a record whose rows can all be read, and in Placement's database."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from benchmarks.metrics import __main__ as large
+from eraser.protocol import codec
+from eraser.protocol.order import ORDER_TYPE
+from eraser.protocol.report import REPORT_TYPE, Hello, SeenDrive
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine.evidence import certificate
+from quarantine.evidence.certificate import CertificateEvidence, Link
+from quarantine.evidence.sections import HistoryLine, Issuer
+from quarantine.operations import documents, keys
+from quarantine.operations.plane import Plane
+from quarantine.record import models
+from quarantine.record.engine import make_engine, writing
+from tests.unit.quarantine.testimony import IDENTITY, ORDER, POLICY, PROFILE, REPORT
+
+ISSUER = Issuer("Example Cloud", "A. Operator", "Head of storage", "Roubaix", "ops@example.org")
+
+NAMED = 100
+"""Slots, certificates, hosts and servers that are asked for by name, in turn."""
+
+TREE = 100
+"""Providers of a tree in Placement: what a list of one tree has."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What can be asked for by name."""
+
+    slots: tuple[str, ...]
+    drives: tuple[str, ...]
+    digests: tuple[str, ...]
+    hosts: tuple[str, ...]
+    servers: tuple[str, ...]
+
+    def of(self, path: str) -> tuple[str, ...]:
+        """The values of the variable in a path. Raises ``LookupError`` for what is not known."""
+        before, _, behind = path.partition("{")
+        if "{" in behind:
+            raise LookupError(path)
+        return {
+            "/v1/slots/": self.slots,
+            "/v1/drives/": self.drives,
+            "/v1/certificates/": self.digests,
+            "/v1/hosts/": self.hosts,
+            "/v1/servers/": self.servers,
+            "/v1/profiles/": (PROFILE.name,),
+            "/v1/policies/": (POLICY.name,),
+        }[before]
+
+
+def fill(url: str, plane: Plane, slots: int, running: int, certificates: int) -> Names:
+    """Writes the cloud into a migrated record."""
+    key = _key(plane)
+    rows = list(_slots(slots, running))
+    made = _certificates(rows[:NAMED], key)
+    documents.approve_profile(plane, codec.canonical(PROFILE), "profile", by="bench")
+    documents.approve_policy(plane, codec.canonical(POLICY), "policy", by="bench")
+    servers = [
+        {"uuid": row["consumer"], "project": "p" * 32, "user": "u" * 32, "seen_at": large.NOW}
+        for row in rows
+        if row["consumer"]
+    ]
+    engine = make_engine(url)
+    tables: tuple[tuple[sa.Table, list[dict[str, Any]]], ...] = (
+        (models.slots, rows),
+        (models.history, [line for number in range(1, NAMED + 1) for line in _life(number)]),
+        (models.hosts, list(_hosts(-(-slots // large.PER_HOST)))),
+        (models.drives, list(map(_drive, rows))),
+        (models.maintenances, list(_maintenances(rows[:NAMED]))),
+        (models.durations, list(large.cases(slots))),
+        (models.certificates, made),
+        (models.certificates, list(_more(made[-1], NAMED, min(certificates, slots)))),
+        (models.testimonies, [_testimony(row["digest"], key) for row in made]),
+        (models.servers, servers),
+        (models.refusals, list(_refusals(2 * NAMED))),
+        (models.passes, [{"name": "sweep", "at": large.NOW, "within": 1e6}]),
+    )
+    for table, found in tables:
+        with writing(engine) as db:
+            for start in range(0, len(found), 5000):
+                db.execute(sa.insert(table), found[start : start + 5000])
+    engine.dispose()
+    return Names(
+        slots=tuple(f"{row['host']}_{row['address'].upper()}" for row in rows[:NAMED]),
+        drives=tuple(row["identity_digest"] for row in rows[:NAMED]),
+        digests=tuple(row["digest"] for row in made),
+        hosts=tuple(dict.fromkeys(row["host"] for row in rows[:NAMED])),
+        servers=tuple(row["uuid"] for row in servers[:NAMED]),
+    )
+
+
+def fill_placement(database: Path, providers: int) -> tuple[str, ...]:
+    """Writes providers in trees of :data:`TREE`; returns the uuids of some roots."""
+    rows = []
+    for number in range(1, providers + 1):
+        root = (number - 1) // TREE * TREE + 1
+        parent = None if number == root else root
+        name = f"compute-{root:05d}.cloud.example_0000:{number - root:02X}:00.0"
+        rows.append((number, _uuid(number), name, 3, root, parent))
+    with sqlite3.connect(database) as db:
+        db.executemany(
+            "INSERT INTO resource_providers "
+            "(id, uuid, name, generation, root_provider_id, parent_provider_id) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+    db.close()
+    return tuple(_uuid(root) for root in range(1, providers + 1, TREE))[:NAMED]
+
+
+def _uuid(number: int) -> str:
+    return f"00000000-0000-4000-8000-{number:012x}"
+
+
+def _key(plane: Plane) -> PrivateKey:
+    keys.create(plane)
+    with plane.parts() as parts:
+        file = Path(parts.conf.evidence.signing_key)
+    return PrivateKey.from_pem(file.read_bytes(), "key")
+
+
+def _slots(count: int, running: int) -> Iterator[dict[str, Any]]:
+    for number, row in enumerate(large.slots(count, running)):
+        drive = replace(IDENTITY, serial=f"S{number:019d}", model=row["model"])
+        row |= {
+            "provider": _uuid(number + 1),
+            "identity": codec.canonical(drive).decode(),
+            "identity_digest": drive.digest,
+            "serial": drive.serial,
+            "consumer": _uuid(number + 1) if row["state"] == "in_use" else None,
+        }
+        yield row
+
+
+def _drive(slot: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "digest": slot["identity_digest"],
+        "identity": slot["identity"],
+        "host": slot["host"],
+        "address": slot["address"],
+        "dirty": False,
+        "retired": False,
+        "reason": "",
+        "changed_at": large.NOW,
+        "model": slot["model"],
+        "serial": slot["serial"],
+        "firmware": "VDV10131",
+    }
+
+
+def _maintenances(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Of these slots, and of their hosts."""
+    subjects = [(row["host"], row["address"]) for row in rows]
+    for host, address in [*subjects, *dict.fromkeys((row["host"], "") for row in rows)]:
+        yield {
+            "host": host,
+            "address": address,
+            "version": 1,
+            "at": large.NOW,
+            "until": large.NOW + timedelta(days=30),
+            "reason": "a new switch",
+            "by_user": "u" * 32,
+            "by_project": "p" * 32,
+            "by_request": "req-01234567-89ab-cdef-0123-456789abcdef",
+        }
+
+
+def _hosts(count: int) -> Iterator[dict[str, Any]]:
+    """One key for all: a record is asked, and nobody's word is checked."""
+    jwk = json.dumps(PrivateKey.generate().public.jwk())
+    drives = tuple(
+        SeenDrive(f"0000:{bus + 1:02x}:00.0", "vfio-pci", replace(IDENTITY, serial=f"S{bus}"))
+        for bus in range(large.PER_HOST)
+    )
+    name = "compute-00000.cloud.example"
+    hello = codec.canonical(Hello(name, "incarnation-00001", 1, "1.0", drives, ())).decode()
+    for row in large.hosts(count):
+        yield row | {"jwk": jwk, "hello": hello.replace(name, row["name"])}
+
+
+def _life(slot: int) -> Iterator[dict[str, Any]]:
+    for revision in range(1, 21):
+        yield {
+            "slot_id": slot,
+            "revision": revision,
+            "at": large.NOW - timedelta(days=30 - revision),
+            "event": "release_seen",
+            "source": "in_use",
+            "target": "released",
+            "generation": revision,
+            "reason": "its server was deleted",
+            "detail": json.dumps({"placement": "reserved 1 of 1, no allocation"}),
+        }
+
+
+def _certificates(rows: list[dict[str, Any]], key: PrivateKey) -> list[dict[str, Any]]:
+    """Signed ones, the beginning of the chain."""
+    made: list[dict[str, Any]] = []
+    order = key.sign(codec.canonical(ORDER), ORDER_TYPE)
+    report = key.sign(codec.canonical(REPORT), REPORT_TYPE)
+    for number, row in enumerate(rows, start=1):
+        evidence = CertificateEvidence(
+            order=ORDER,
+            order_token=order,
+            report=REPORT,
+            report_token=report,
+            host_key=key.public.thumbprint,
+            provider=row["provider"],
+            last_user=_uuid(number),
+            history=(HistoryLine("2026-11-20T10:59:00Z", "release_seen", "released", "gone"),),
+            withheld=(),
+        )
+        link = Link(made[-1]["digest"], number - 1) if made else Link()
+        body = certificate.build(evidence, ISSUER, link, "2026-11-20T12:00:00Z")
+        signed = certificate.sign(body, key)
+        made.append(
+            {
+                "number": number,
+                "digest": signed.digest,
+                "previous": link.digest,
+                "slot_id": number,
+                "host": row["host"],
+                "address": row["address"],
+                "generation": 1,
+                "drive": row["identity_digest"],
+                "order_id": str(number),
+                "server": _uuid(number),
+                "owner": _uuid(number),
+                "token": signed.token,
+                "created_at": large.NOW,
+            }
+        )
+    return made
+
+
+def _more(last: dict[str, Any], behind: int, until: int) -> Iterator[dict[str, Any]]:
+    """As long as real ones, and read in lists and exports alone."""
+    previous = last["digest"]
+    for number in range(behind + 1, until + 1):
+        digest = f"{number:064x}"
+        yield last | {
+            "number": number,
+            "digest": digest,
+            "previous": previous,
+            "slot_id": number,
+            "server": _uuid(number),
+            "owner": _uuid(number),
+        }
+        previous = digest
+
+
+def _testimony(digest: str, key: PrivateKey) -> dict[str, Any]:
+    return {
+        "certificate": digest,
+        "order_token": key.sign(codec.canonical(ORDER), ORDER_TYPE),
+        "report_token": key.sign(codec.canonical(REPORT), REPORT_TYPE),
+        "host_key": json.dumps(key.public.jwk()),
+    }
+
+
+def _refusals(count: int) -> Iterator[dict[str, Any]]:
+    for number in range(1, count + 1):
+        yield {
+            "fingerprint": f"{number:064x}",
+            "kind": "report",
+            "host": "compute-00001.cloud.example",
+            "reason": "expected another nonce",
+            "digest": f"{number:064x}",
+            "excerpt": "x" * 200,
+            "count": 1,
+            "first_at": large.NOW,
+            "last_at": large.NOW,
+        }

@@ -7,13 +7,14 @@ import re
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import falcon
 
 from quarantine.api import auth, documents, faults
-from quarantine.api.auth import CONTEXT, Application, Environ, StartResponse
+from quarantine.api.auth import CONTEXT, Answer, Application, Environ, StartResponse
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, tags
 from quarantine.api.policies import Authority, rule
@@ -37,27 +38,80 @@ _ALWAYS: Final = (
 _UNKNOWN: Final = "expected a path of the API, found another; /v1/openapi.json has them all"
 
 
-def make(plane: ServingPlane) -> Application:
+@dataclass(frozen=True)
+class Mount:
+    """Another skin over the same operations, in the same process, behind the same guard."""
+
+    prefix: str
+    """Its paths are this one, and those below it."""
+    public: str
+    """What is below this is answered to everybody."""
+    make: Callable[[ServingPlane, Authority], Application]
+    answer: Answer
+    """Says a fault as its callers read it."""
+
+    def has(self, environ: Environ) -> bool:
+        """Whether a request is for it."""
+        path = environ.get("PATH_INFO") or "/"
+        return bool(path == self.prefix or path.startswith(f"{self.prefix}/"))
+
+
+def make(plane: ServingPlane, mount: Mount | None = None) -> Application:
     """The application. Raises ``BadInputError`` for a configuration that cannot work."""
     conf = plane.conf
     authority = Authority(conf, RULES)
     inner: Application = _router(plane, authority)
-    guarded = auth.without_claims(auth.guarded(conf, inner, answer))
+    if mount is None:
+        say: Answer = answer
+    else:
+        inner, say = _mounted(inner, mount.make(plane, authority), mount)
+    guarded = auth.without_claims(auth.guarded(conf, inner, say))
     open_to_all = auth.without_claims(inner)
 
     def application(environ: Environ, start: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO") or "/"
         environ["PATH_INFO"] = path
-        return (open_to_all if path in PUBLIC else guarded)(environ, start)
+        public = path in PUBLIC or (mount is not None and path.startswith(mount.public))
+        return (open_to_all if public else guarded)(environ, start)
 
-    return Envelope(application)
+    return Envelope(application, say)
+
+
+def _mounted(inner: Application, other: Application, mount: Mount) -> tuple[Application, Answer]:
+    def dispatched(environ: Environ, start: StartResponse) -> Iterable[bytes]:
+        if mount.has(environ):
+            _mark(environ)
+            return other(environ, start)
+        reads = environ.get("REQUEST_METHOD") in ("GET", "HEAD")
+        if reads and environ.get("PATH_INFO") == "/" and _is_browser(environ):
+            _mark(environ)
+            where = environ.get("SCRIPT_NAME", "") + mount.prefix
+            kind = ("Content-Type", "text/html; charset=utf-8")
+            start("303 See Other", [("Location", where), ("Content-Length", "0"), kind])
+            return []
+        return inner(environ, start)
+
+    def say(environ: Environ, start: StartResponse, fault: Fault) -> Iterable[bytes]:
+        if mount.has(environ):
+            _mark(environ)
+            return mount.answer(environ, start, fault)
+        return answer(environ, start, fault)
+
+    return dispatched, say
+
+
+def _is_browser(environ: Environ) -> bool:
+    """It names HTML before anything else; programs that take whatever comes get JSON."""
+    first = environ.get("HTTP_ACCEPT", "").partition(",")[0]
+    return bool(first.partition(";")[0].strip().lower() == "text/html")
 
 
 class Envelope:
     """Ids in and out and in each line of the log, and every error in the one format."""
 
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: Application, say: Answer | None = None) -> None:
         self._application = application
+        self._say = say or answer
 
     def __call__(self, environ: Environ, start: StartResponse) -> Iterable[bytes]:
         request_id = f"req-{uuid.uuid4()}"
@@ -96,9 +150,9 @@ class Envelope:
                 close = getattr(body, "close", None)
                 if close is not None:
                     close()
-                body = answer(environ, started, answered.fault())
+                body = self._say(environ, started, answered.fault())
         except Exception as error:
-            body = answer(environ, started, faults.of(error))
+            body = self._say(environ, started, faults.of(error))
         LOG.info(
             "%s %s %r %s %.3f s",
             environ.get("REMOTE_ADDR", "-"),

@@ -61,12 +61,12 @@ def find(ask: Ask) -> Reply:
         limit=ask.limit,
         order=order,
         descending=descending,
-        after=None if marker is None else _read_marker(marker, order),
+        after=None if marker is None else read_marker(marker, order),
     )
     document: dict[str, Any] = {"slots": [line(one) for one in found]}
-    last = next((one for one in reversed(found) if _marks(one, order)), None)
+    last = next((one for one in reversed(found) if marks(one, order)), None)
     if len(found) == ask.limit and last is not None:
-        following = ask.link({"marker": _marker(last, order)})
+        following = ask.link({"marker": marker_of(last, order)})
         document["slots_links"] = [{"rel": "next", "href": following}]
     return Reply(document)
 
@@ -252,19 +252,21 @@ def _name(one: SlotLine) -> str:
     return f"{one.host}_{one.address.upper()}"
 
 
-def _marks(one: SlotLine, order: SlotOrder) -> bool:
+def marks(one: SlotLine, order: SlotOrder) -> bool:
     """Whether a page can go on behind it: behind a damaged one it may not be known where that is,
     and then it is told again."""
     return bool(one.host and one.address) if order is SlotOrder.SLOT else one.entered_at is not None
 
 
-def _marker(last: SlotLine, order: SlotOrder) -> str:
+def marker_of(last: SlotLine, order: SlotOrder) -> str:
+    """Where the page behind this one goes on."""
     if order is SlotOrder.SLOT:
         return _name(last)
     return f"{moment(last.entered_at)}~{last.id}"
 
 
-def _read_marker(text: str, order: SlotOrder) -> tuple[Any, Any]:
+def read_marker(text: str, order: SlotOrder) -> tuple[Any, Any]:
+    """Raises :class:`Fault`."""
     wrong = Fault(400, "schema", "query.marker: expected it as a link to the next page has it")
     if order is SlotOrder.SLOT:
         host, _, address = text.rpartition("_")

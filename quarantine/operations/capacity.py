@@ -17,6 +17,7 @@ from quarantine.record.totals import ComingSlot, StockTotal
 from quarantine.rules import capacity, holds, maintenance, pace, unsold
 from quarantine.rules.capacity import Capacity as Capacity
 from quarantine.rules.capacity import HostStock
+from quarantine.rules.capacity import minutes as minutes
 from quarantine.rules.maintenance import Maintenances
 from quarantine.rules.pace import Pace
 from quarantine.rules.unsold import SaleFacts
@@ -39,11 +40,11 @@ def show(
         stock = parts.store.stock(host)
         if host is not None and not stock:
             raise BadInputError(f"host {host}: expected a host with enrolled slots, found none")
-        asked = _asked(parts, flavor, {row.resource_class for row in stock})
-        stocks = _stocks(parts, stock, host, now)
+        flavors = asked(parts, flavor, {row.resource_class for row in stock})
+        by_class = stocks(parts, stock, host, now)
     found: list[Capacity] = []
-    for one in asked:
-        its = stocks.get(one.resource_class, ())
+    for one in flavors:
+        its = by_class.get(one.resource_class, ())
         if host is None:
             found.append(capacity.of_all(one, its, now))
         if host is not None or flavor is not None:
@@ -57,7 +58,8 @@ def pace_of(store: Store, model: str) -> Pace | None:
     return pace.pace([(case.erase, case.verify) for case in newest])
 
 
-def _asked(parts: Parts, name: str | None, classes: set[str]) -> list[SoldFlavor]:
+def asked(parts: Parts, name: str | None, classes: set[str]) -> list[SoldFlavor]:
+    """The flavor of this name, or all, each with its class. Raises ``BadInputError``."""
     flavors = sold(parts.conf.capacity.flavors)
     chosen = [each for each in flavors if name in (None, each.name)]
     if not chosen:
@@ -80,7 +82,7 @@ def only(classes: Iterable[str]) -> str:
     return found[0] if found else ""
 
 
-def _stocks(
+def stocks(
     parts: Parts, rows: Sequence[StockTotal], host: str | None, now: datetime
 ) -> dict[str, list[HostStock]]:
     """The hosts' stocks by resource class."""

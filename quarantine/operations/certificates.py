@@ -14,6 +14,7 @@ from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, UnknownError, UnreadableError
 from quarantine.evidence import certificate, consistency, served, testimony
 from quarantine.evidence.certificate import SignedCertificate
+from quarantine.evidence.human import printable as printable
 from quarantine.evidence.keys import keyring
 from quarantine.evidence.served import Account
 from quarantine.evidence.served import Reference as Reference

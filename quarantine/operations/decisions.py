@@ -171,6 +171,12 @@ def _decided(
     raise AssertionError("unreachable")
 
 
+def possible(state: State) -> frozenset[str]:
+    """What a person can decide about a slot in this state: hold, release, retire."""
+    decisions = {Event.HELD: "hold", Event.RELEASED_BY_OPERATOR: "release", Event.RETIRED: "retire"}
+    return frozenset(decisions[event] for event in lifecycle.events(state) if event in decisions)
+
+
 def _require_step(record: SlotRecord, event: Event) -> None:
     if event not in lifecycle.events(record.state):
         raise IllegalTransitionError(f"{record.slot}: {_why_not(record)}")

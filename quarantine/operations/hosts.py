@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.hostcard import HostCard
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import SeenDrive
+from eraser.protocol.ticket import DefenceSeen
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations.documents import load
@@ -18,7 +19,9 @@ from quarantine.operations.plane import Plane
 from quarantine.record.facts import HostRecord
 from quarantine.record.pages import HostLine as HostLine
 from quarantine.record.states import FREE_TO_SCHEDULE
+from quarantine.rules import defences as rules
 from quarantine.rules import maintenance
+from quarantine.rules.action import ServiceLimits
 from quarantine.rules.maintenance import Maintenances
 
 
@@ -69,6 +72,30 @@ def show(plane: Plane, host: str) -> HostView:
         if record is None:
             raise _unknown(host)
         return _view(record, Maintenances.of(parts.store.maintenances(host)))
+
+
+@dataclass(frozen=True)
+class HostDefences:
+    """How what keeps guests from an unerased drive stands on a host, by its own word."""
+
+    seen: tuple[DefenceSeen, ...]
+    """Of those that ``[gate]required_defences`` asks for."""
+    lacking: str
+    """In words; empty where nothing is."""
+
+
+def defences(plane: Plane, names: Iterable[str]) -> Mapping[str, HostDefences]:
+    """Of each of these hosts that is registered, and was heard. Raises ``UnavailableError``."""
+    found = {}
+    with plane.parts() as parts:
+        limits = ServiceLimits.from_conf(parts.conf)
+        for name in names:
+            record = parts.store.host(name)
+            if record is not None and record.hello is not None:
+                found[name] = HostDefences(
+                    rules.stand(record, limits), rules.lacking(record, limits)
+                )
+    return found
 
 
 def register(plane: Plane, raw: bytes, where: str, *, replace: bool = False) -> HostView:

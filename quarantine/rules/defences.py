@@ -91,6 +91,17 @@ def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple
             )
 
 
+def stand(host: HostRecord, limits: ServiceLimits) -> tuple[DefenceSeen, ...]:
+    """How each defence that is required of a host stands; none where it never said so."""
+    gate = host.hello.gate if host.hello else None
+    return tuple(_required(gate, limits)) if gate and limits.tickets else ()
+
+
+def lacking(host: HostRecord, limits: ServiceLimits) -> str:
+    """What it lacks of them, in words; empty where it lacks nothing, or never said anything."""
+    return _unguarded(host.hello, limits) if host.hello and limits.tickets else ""
+
+
 def _unguarded(hello: Hello, limits: ServiceLimits) -> str:
     if not limits.defences:
         return ""

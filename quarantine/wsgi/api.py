@@ -17,17 +17,19 @@ from quarantine.api import application as pipeline
 from quarantine.logs import set_up_logging
 from quarantine.metrics.alarmcount import AlarmCounter
 from quarantine.operations.plane import ServingPlane
+from quarantine.page.application import MOUNT
 
 _FILES = [Path(file) for file in os.environ.get("NVME_QUARANTINE_CONFIG", "").split(":") if file]
 _PLANE = ServingPlane(_FILES)
-_PIPELINE = pipeline.make(_PLANE)
+_PIPELINE = pipeline.make(_PLANE, MOUNT)
 _LOCK = threading.Lock()
 _counting_in = 0
 _counter: AlarmCounter | None = None
 
 
 def application(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
-    """The API. What a decision finds out may call people: they are counted as the service's are."""
+    """The API and its page. What a decision finds out may call people: they are counted as those
+    of the service are."""
     _count_alarms()
     return _PIPELINE(environ, start)
 

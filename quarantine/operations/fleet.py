@@ -1,0 +1,261 @@
+"""The whole fleet at one moment: what needs a person, what can be sold where; and slots in lists,
+each with why it cannot be sold."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from eraser.protocol.identity import Slot
+from quarantine.conf.capacity import SoldFlavor
+from quarantine.errors import BadInputError
+from quarantine.operations import capacity
+from quarantine.operations.holds import HeldCount
+from quarantine.operations.plane import Plane
+from quarantine.record.pages import SlotLine, SlotOrder, SlotQuery
+from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING, State
+from quarantine.record.store import Store
+from quarantine.record.totals import StockTotal
+from quarantine.rules import capacity as rules
+from quarantine.rules import holds, pace, unsold
+from quarantine.rules.capacity import Capacity, HostStock
+from quarantine.rules.maintenance import Maintenances
+from quarantine.rules.pace import Pace
+from quarantine.rules.unsold import SaleFacts
+from quarantine.service.parts import Parts
+
+OLDEST: Final = 500
+"""Among so many of the slots that are in their states longest, late ones are looked for."""
+
+_COMES_BACK: Final = tuple(sorted(CASE_OPEN | {State.RELEASED}))
+_STATES: Final = frozenset(State)
+
+
+@dataclass(frozen=True)
+class SlotOutlook:
+    """A slot in a list, and what comes of it."""
+
+    line: SlotLine
+    why: str
+    """Why it cannot be sold now, and what returns it; empty where it can."""
+    due_at: datetime | None
+    """When it can be expected back; None where nobody can say."""
+    late: bool
+    """It is in its state for longer than is usual."""
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A registered host of which nothing is heard, and slots that wait for its word."""
+
+    host: str
+    heard_at: datetime
+    waiting: int
+
+
+@dataclass(frozen=True)
+class HostRow:
+    """A host's slots, and each flavor on it."""
+
+    host: str
+    drives: int
+    held: int
+    silent: float | None
+    """As :class:`quarantine.rules.capacity.HostStock` has it."""
+    lacks_person: bool
+    """Something of it comes back only when a person does something."""
+    flavors: tuple[Capacity, ...]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Counted by the database, at ``at``."""
+
+    at: datetime
+    slots: int
+    states: Mapping[str, int]
+    held: tuple[HeldCount, ...]
+    """The most first."""
+    late: int
+    silent: tuple[Silent, ...]
+    """The longest first."""
+    flavors: tuple[Capacity, ...]
+    """Each on all hosts."""
+    problem: str
+    """Why flavors cannot be counted; empty where they are."""
+    stocks: Sequence[tuple[HostStock, Sequence[SoldFlavor]]]
+    """Each host, those that need a person first."""
+
+    def rows(self, start: int, count: int) -> tuple[HostRow, ...]:
+        """Some hosts, in that order."""
+        return tuple(
+            HostRow(
+                host=stock.host,
+                drives=_drives(stock),
+                held=sum(stock.held.values()),
+                silent=stock.silent,
+                lacks_person=_needy(stock),
+                flavors=tuple(rules.of_host(flavor, stock, self.at) for flavor in flavors),
+            )
+            for stock, flavors in self.stocks[start : start + count]
+        )
+
+
+def look(plane: Plane) -> Fleet:
+    """Everything at once. Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        now = parts.doors.now()
+        rows = parts.store.stock()
+        states: Counter[str] = Counter()
+        for row in rows:
+            states[row.state] += row.slots
+        held = {code: count for code, count in parts.store.held_by_code().items() if count}
+        flavors, problem = _flavors(parts, rows)
+        by_class = capacity.stocks(parts, rows, None, now)
+        return Fleet(
+            at=now,
+            slots=states.total(),
+            states=states,
+            held=tuple(_kind(code, count) for code, count in holds.counted(held).items()),
+            late=_late(parts, now),
+            silent=_silent(parts, rows, now),
+            flavors=tuple(
+                rules.of_all(one, by_class.get(one.resource_class, ()), now) for one in flavors
+            ),
+            problem=problem,
+            stocks=_ordered(by_class, flavors),
+        )
+
+
+def slots(
+    plane: Plane,
+    query: SlotQuery,
+    *,
+    limit: int,
+    order: SlotOrder = SlotOrder.SLOT,
+    descending: bool = False,
+    after: tuple[Any, Any] | None = None,
+) -> tuple[SlotOutlook, ...]:
+    """A page of slots, each with why it cannot be sold. Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        lines = parts.store.slot_page(
+            query, limit=limit, order=order, descending=descending, after=after
+        )
+        return _outlooks(parts, lines)
+
+
+def late(plane: Plane, *, limit: int) -> tuple[SlotOutlook, ...]:
+    """Slots that are late, the longest first, of those that are in their states longest."""
+    with plane.parts() as parts:
+        query = SlotQuery(states=_COMES_BACK)
+        lines = parts.store.slot_page(query, limit=OLDEST, order=SlotOrder.ENTERED_AT)
+        quiet = Maintenances.of(parts.store.maintenances())
+        found = (one for one in _outlooks(parts, lines) if one.late)
+        return tuple(one for one in found if not quiet.of_slot(one.line.slot))[:limit]
+
+
+def _outlooks(parts: Parts, lines: Sequence[SlotLine]) -> tuple[SlotOutlook, ...]:
+    now, silent_after = parts.doors.now(), parts.conf.detection.silent_after
+    overdue = parts.conf.erase.overdue_after
+    heard = parts.store.last_heard({line.host for line in lines})
+    models = (line.model for line in lines if line.state in _COMES_BACK)
+    paces = _paces(parts.store, models)
+    found = []
+    for line in lines:
+        if line.damaged or line.entered_at is None:
+            words = f"Its row of the record is damaged ({', '.join(line.damaged) or 'entered_at'})."
+            found.append(SlotOutlook(line, words, None, late=False))
+            continue
+        if line.state not in _STATES:
+            words = f"In state {line.state}, which this release does not know."
+            found.append(SlotOutlook(line, words, None, late=False))
+            continue
+        state, known = State(line.state), paces.get(line.model or "")
+        silent = capacity.silence(heard.get(line.host), now, silent_after)
+        facts = SaleFacts(
+            state=state,
+            entered_at=line.entered_at,
+            reason=line.reason,
+            hold_code=line.hold_code,
+            consumer=line.consumer,
+            detail=line.detail,
+            silent=silent,
+            pace=known,
+            overdue=overdue,
+        )
+        age = (now - line.entered_at).total_seconds()
+        is_late = state in _COMES_BACK and age > pace.late_after(state, known, overdue)
+        due = None if is_late or silent != 0.0 else pace.due(state, line.entered_at, now, known)
+        found.append(SlotOutlook(line, unsold.why(facts, now), due, is_late))
+    return tuple(found)
+
+
+def _paces(store: Store, models: Iterable[str | None]) -> Mapping[str, Pace | None]:
+    names = sorted({model for model in models if model is not None})[: capacity.MODELS]
+    return {name: capacity.pace_of(store, name) for name in names}
+
+
+def _late(parts: Parts, now: datetime) -> int:
+    coming = parts.store.coming()
+    paces = _paces(parts.store, (one.model for one in coming if one.state in WORKING))
+    overdue = parts.conf.erase.overdue_after
+    # Nobody is called for what is in maintenance, here neither.
+    quiet = Maintenances.of(parts.store.maintenances())
+    return sum(
+        (now - one.entered_at).total_seconds()
+        > pace.late_after(State(one.state), paces.get(one.model or ""), overdue)
+        for one in coming
+        if not quiet.of_slot(Slot(one.host, one.address))
+    )
+
+
+def _silent(parts: Parts, rows: Sequence[StockTotal], now: datetime) -> tuple[Silent, ...]:
+    """Only those on whose word something waits, and that are not in maintenance: people are called
+    for no other."""
+    quiet = Maintenances.of(parts.store.maintenances()).hosts
+    waiting: Counter[str] = Counter()
+    for row in rows:
+        if row.state in CASE_OPEN | FREE_TO_SCHEDULE:
+            waiting[row.host] += row.slots
+    after = parts.conf.detection.silent_after
+    found = [
+        Silent(name, at, waiting[name])
+        for name, at in parts.store.last_heard().items()
+        if waiting[name] and name not in quiet and (now - at).total_seconds() > after
+    ]
+    return tuple(sorted(found, key=lambda one: (one.heard_at, one.host)))
+
+
+def _flavors(parts: Parts, rows: Sequence[StockTotal]) -> tuple[list[SoldFlavor], str]:
+    """Those that can be counted. A flavor whose class nobody knows hides no slot."""
+    try:
+        return capacity.asked(parts, None, {row.resource_class for row in rows}), ""
+    except BadInputError as error:
+        return [], str(error)
+
+
+def _ordered(
+    by_class: Mapping[str, Sequence[HostStock]], flavors: Sequence[SoldFlavor]
+) -> list[tuple[HostStock, Sequence[SoldFlavor]]]:
+    its: dict[str, list[SoldFlavor]] = defaultdict(list)
+    for one in flavors:
+        its[one.resource_class].append(one)
+    found = [(stock, its[name]) for name, stocks in by_class.items() for stock in stocks]
+    return sorted(found, key=lambda each: (not _needy(each[0]), each[0].host))
+
+
+def _needy(stock: HostStock) -> bool:
+    return bool(stock.held) or (not stock.speaks and bool(stock.free or stock.coming))
+
+
+def _drives(stock: HostStock) -> int:
+    known = stock.free + stock.in_use + len(stock.coming) + sum(stock.held.values())
+    return known + stock.retired + stock.unknown
+
+
+def _kind(code: str, slots: int) -> HeldCount:
+    kind = holds.meaning(code)
+    return HeldCount(code, slots, kind.why, kind.remedy)

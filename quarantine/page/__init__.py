@@ -1,0 +1,1 @@
+"""The web page: a skin over operations for people, in the API's process."""

@@ -1,0 +1,232 @@
+"""The page's place in the API's process: routes, headers of every answer, and errors in words."""
+
+from __future__ import annotations
+
+import json
+import logging
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import falcon
+
+from quarantine.api import faults
+from quarantine.api.application import REQUEST_ID, Mount
+from quarantine.api.auth import CONTEXT, Application, Environ, StartResponse, unknown_caller
+from quarantine.api.faults import Fault
+from quarantine.api.policies import Authority, rule
+from quarantine.operations.plane import ServingPlane
+from quarantine.page import render
+from quarantine.page.policy import HEADERS
+from quarantine.page.routes import VIEWS
+from quarantine.page.snapshot import Snapshots
+from quarantine.page.view import Shown, View, Visit
+
+LOG = logging.getLogger(__name__)
+
+PREFIX: Final = "/page"
+PUBLIC: Final = f"{PREFIX}/static/"
+
+_TITLES: Final = {
+    400: "That was not understood",
+    401: "Who are you?",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Not like that",
+    409: "Not as it is now",
+    412: "It has changed since you looked",
+    500: "An error of ours",
+    503: "Something does not answer",
+}
+
+_HTML: Final = "text/html; charset=utf-8"
+
+
+def make(plane: ServingPlane, authority: Authority) -> Application:
+    """The page's own application, behind the API's guard."""
+    app: falcon.App[Any, Any] = falcon.App(media_type=_HTML)
+    app.req_options.auto_parse_form_urlencoded = False
+    app.req_options.keep_blank_qs_values = True
+    app.add_error_handler(Exception, _failed)
+    app.set_error_serializer(_serialize)
+    snapshots = Snapshots(plane)
+    by_path: dict[str, list[View]] = defaultdict(list)
+    for view in VIEWS:
+        by_path[view.path].append(view)
+    for path, views in by_path.items():
+        app.add_route(f"{PREFIX}{path}", _Resource(plane, authority, snapshots, views))
+    app.add_route(f"{PUBLIC}{{name}}", _Static())
+    found: Application = app
+    return found
+
+
+def answer(environ: Environ, start: StartResponse, fault: Fault) -> Iterable[bytes]:
+    """A fault as a whole page."""
+    raw = _fault_page(environ, fault)
+    headers = {**HEADERS, **fault.headers, "Content-Type": _HTML, "Content-Length": str(len(raw))}
+    start(falcon.code_to_http_status(fault.status), list(headers.items()))
+    return [] if environ.get("REQUEST_METHOD") == "HEAD" else [raw]
+
+
+MOUNT: Final = Mount(PREFIX, PUBLIC, make, answer)
+
+
+class _Static:
+    """Style, script, icon: the same for everybody."""
+
+    def on_get(self, req: falcon.Request, resp: falcon.Response, name: str) -> None:
+        if name not in render.STATIC:
+            raise Fault(404, "unknown", "expected a file of the page, found none")
+        _dress(resp)
+        resp.content_type = render.TYPES[name]
+        resp.data = render.STATIC[name]
+        if req.get_param("v") == render.MARKS[name]:
+            resp.set_header("Cache-Control", "public, max-age=31536000, immutable")
+
+    on_head = on_get
+
+
+class _Resource:
+    """A path."""
+
+    def __init__(
+        self,
+        plane: ServingPlane,
+        authority: Authority,
+        snapshots: Snapshots,
+        views: Iterable[View],
+    ) -> None:
+        self._plane = plane
+        self._authority = authority
+        self._snapshots = snapshots
+        for view in views:
+            setattr(self, f"on_{view.method.lower()}", self._responder(view))
+            if view.method == "GET":
+                setattr(self, "on_head", self._responder(view))  # noqa: B010
+
+    def _responder(self, view: View) -> Any:
+        def respond(req: falcon.Request, resp: falcon.Response, **names: str) -> None:
+            context = req.env.get(CONTEXT)
+            if context is None:
+                raise unknown_caller()
+
+            def allows(name: str) -> bool:
+                return self._authority.allows(context, name, {})
+
+            if not allows(view.rule):
+                raise Fault(403, "forbidden", f"expected a caller with the rule {rule(view.rule)}")
+            visit = Visit(
+                self._plane,
+                self._snapshots,
+                req,
+                names,
+                view.read_query(req),
+                context,
+                allows,
+                req.root_path,
+            )
+            _send(visit, resp, view.show(visit))
+
+        return respond
+
+
+def _send(visit: Visit, resp: falcon.Response, shown: Shown) -> None:
+    resp.status = shown.status
+    _dress(resp)
+    for name, value in shown.headers.items():
+        if name == "Set-Cookie":
+            resp.append_header(name, value)
+        else:
+            resp.set_header(name, value)
+    if shown.elsewhere:
+        resp.status = 303
+        resp.set_header("Location", shown.elsewhere)
+    elif shown.raw is not None:
+        resp.content_type, resp.data = shown.media_type, shown.raw
+    elif visit.query.get("part") and shown.live is not None:
+        _send_part(visit.req, resp, shown)
+    else:
+        words = {"live": shown.live.by_id() if shown.live else {}, **shown.words}
+        resp.content_type = _HTML
+        resp.data = render.page(shown.template, {**_common(visit), **words})
+
+
+def _send_part(req: falcon.Request, resp: falcon.Response, shown: Shown) -> None:
+    assert shown.live is not None
+    raw = json.dumps(shown.live.plain(), separators=(",", ":")).encode()
+    tag = f'"{zlib.crc32(raw):08x}-{len(raw)}"'
+    resp.set_header("ETag", tag)
+    if req.get_header("If-None-Match") == tag:
+        resp.status = 304
+        return
+    resp.content_type = "application/json"
+    resp.data = raw
+
+
+def _common(visit: Visit) -> dict[str, Any]:
+    places = (
+        ("Triage", "", "slots:list"),
+        ("Slots", "/slots", "slots:list"),
+        ("Fleet", "/fleet", "capacity:get"),
+        ("Hosts", "/hosts", "hosts:list"),
+        ("Certificates", "/certificates", "certificates:list"),
+    )
+    return {
+        "url": visit.url,
+        "user": visit.context.user_name or visit.user,
+        "now": visit.now,
+        "places": [(words, visit.url(path)) for words, path, name in places if visit.allows(name)],
+        "here": visit.root + visit.req.path,
+        "again": visit.req.relative_uri,
+    }
+
+
+def _dress(resp: falcon.Response) -> None:
+    for name, value in HEADERS.items():
+        resp.set_header(name, value)
+
+
+def _failed(
+    req: falcon.Request, resp: falcon.Response, error: Exception, _names: Mapping[str, Any]
+) -> None:
+    _write(req, resp, faults.of(error))
+
+
+def _serialize(req: falcon.Request, resp: falcon.Response, error: falcon.HTTPError) -> None:
+    """Falcon's own."""
+    status = error.status_code
+    words = {404: "expected a page of this site, found none", 405: "expected another method"}
+    default = str(error.description or error.title or "")
+    _write(req, resp, Fault(status, "refused", words.get(status, default)))
+
+
+def _write(req: falcon.Request, resp: falcon.Response, fault: Fault) -> None:
+    resp.status = fault.status
+    _dress(resp)
+    for name, value in fault.headers.items():
+        resp.set_header(name, value)
+    resp.content_type = _HTML
+    resp.data = _fault_page(req.env, fault)
+
+
+def _fault_page(environ: Environ, fault: Fault) -> bytes:
+    root = environ.get("SCRIPT_NAME", "")
+    try:
+        phrase = HTTPStatus(fault.status).phrase
+    except ValueError:
+        phrase = "Error"
+    words = {
+        "url": lambda path, _words=None: f"{root}{PREFIX}{path}",
+        "user": "",
+        "places": [],
+        "here": "",
+        "again": f"{root}{PREFIX}",
+        "live": {},
+        "title": _TITLES.get(fault.status, phrase),
+        "status": fault.status,
+        "detail": fault.detail[: faults.MAX_DETAIL],
+        "request_id": environ.get(REQUEST_ID, ""),
+    }
+    return render.page("fault.html", words)

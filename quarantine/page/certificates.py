@@ -1,0 +1,147 @@
+"""Certificates: lists, one checked, its sheet to print; and a drive's life, one after the other."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from typing import Any, Final
+
+from quarantine.api import schemas
+from quarantine.api.faults import Fault
+from quarantine.errors import BadInputError, UnknownError
+from quarantine.operations import certificates, slots
+from quarantine.operations.keys import TrustedKeys
+from quarantine.operations.slots import SlotQuery
+from quarantine.page.policy import POLICY
+from quarantine.page.view import Shown, View, Visit
+
+PAGE: Final = 100
+LIFE: Final = 500
+"""Certificates of one drive on one page."""
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_STYLE: Final = re.compile(r"<style>(.*?)</style>", re.DOTALL)
+
+
+def find(visit: Visit) -> Shown:
+    """A page of a list, in the chain's order."""
+    words = visit.query
+    slot = words.get("slot")
+    found = certificates.page(
+        visit.plane,
+        limit=PAGE,
+        after=words.get("marker", 0),
+        slot=None if slot is None else slots.named(visit.plane, slot),
+        server=words.get("server"),
+        drive=words.get("drive"),
+    )
+    kept = {name: value for name, value in words.items() if name != "marker"}
+    following = ""
+    if len(found) == PAGE:
+        following = visit.url("/certificates", {**kept, "marker": found[-1].number})
+    first = visit.url("/certificates", kept) if words.get("marker") else ""
+    said = {"rows": found, "words": words, "following": following, "first": first}
+    return Shown("certificates.html", said)
+
+
+def show(visit: Visit) -> Shown:
+    """One, checked as the API and the command check it."""
+    digest = _digest(visit)
+    stored = certificates.stored(visit.plane, digest)
+    shown, problem = None, ""
+    try:
+        shown = certificates.show(visit.plane, digest, TrustedKeys())
+    except UnknownError:
+        raise
+    except BadInputError as error:
+        problem = str(error)
+    words = {
+        "stored": stored,
+        "shown": shown,
+        "body": shown.signed.certificate if shown else None,
+        "problem": problem,
+        "problems": [*shown.weighed.problems, *shown.problems] if shown else [],
+    }
+    return Shown("certificate.html", words, status=409 if problem else 200)
+
+
+def sheet(visit: Visit) -> Shown:
+    """Its printable sheet, whose one style is let in by its digest."""
+    try:
+        text = certificates.render(visit.plane, _digest(visit), TrustedKeys())
+    except UnknownError:
+        raise
+    except BadInputError as error:
+        raise Fault(409, "does-not-hold", f"nothing to print: {error}") from error
+    found = _STYLE.search(text)
+    digest = hashlib.sha256((found[1] if found else "").encode()).digest()
+    style = f"style-src 'sha256-{base64.b64encode(digest).decode()}'"
+    return Shown(
+        raw=text.encode("utf-8", "backslashreplace"),
+        media_type="text/html; charset=utf-8",
+        headers={"Content-Security-Policy": POLICY.replace("style-src 'self'", style)},
+    )
+
+
+def drive(visit: Visit) -> Shown:
+    """Its life: who had it, and how it was erased each time."""
+    digest = visit.names["digest"]
+    if not _DIGEST.fullmatch(digest):
+        raise UnknownError("drive: expected the digest of its identity, 64 hexadecimal digits")
+    after = visit.query.get("marker", 0)
+    found = certificates.page(visit.plane, limit=LIFE, after=after, drive=digest)
+    identity, problem = _identity(visit, found)
+    places: tuple[Any, ...] = ()
+    if identity is not None and visit.allows("slots:list"):
+        query = SlotQuery(serial=identity.serial, model=identity.model)
+        places = slots.page(visit.plane, query, limit=20)
+    words = {
+        "digest": digest,
+        "identity": identity,
+        "problem": problem,
+        "rows": found,
+        "places": places,
+        "following": visit.url(f"/drives/{digest}", {"marker": found[-1].number})
+        if len(found) == LIFE
+        else "",
+    }
+    return Shown("drive.html", words)
+
+
+def _identity(visit: Visit, found: tuple[Any, ...]) -> tuple[Any, str]:
+    """What its last certificate calls it."""
+    if not found or not visit.allows("certificates:get"):
+        return None, ""
+    try:
+        shown = certificates.show(visit.plane, found[-1].digest, TrustedKeys())
+    except BadInputError as error:
+        return None, str(error)
+    return shown.signed.certificate.drive.identity, ""
+
+
+def _digest(visit: Visit) -> str:
+    digest = visit.names["digest"]
+    if not _DIGEST.fullmatch(digest):
+        raise UnknownError("certificate: expected its whole digest, 64 hexadecimal digits")
+    return digest
+
+
+_MARKER: Final = {"type": "integer", "minimum": 0, "maximum": 2**62}
+
+VIEWS: Final = (
+    View(
+        "/certificates",
+        "certificates:list",
+        find,
+        query={
+            "slot": schemas.NAME,
+            "server": schemas.UUID,
+            "drive": schemas.DIGEST,
+            "marker": _MARKER,
+        },
+    ),
+    View("/certificates/{digest}", "certificates:get", show),
+    View("/certificates/{digest}/sheet", "certificates:get", sheet),
+    View("/drives/{digest}", "certificates:list", drive, query={"marker": _MARKER}),
+)

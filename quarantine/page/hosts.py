@@ -1,0 +1,50 @@
+"""Hosts: when each was heard, what its defences miss, and what it sees."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quarantine.operations import hosts
+from quarantine.page.view import Shown, View, Visit
+
+PAGE: Final = 50
+"""Hosts of one page: the hello of each is read."""
+
+
+def find(visit: Visit) -> Shown:
+    """A page of a list."""
+    after = visit.query.get("marker", "")
+    found = hosts.page(visit.plane, limit=PAGE, after=after)
+    following = ""
+    if len(found) == PAGE:
+        following = visit.url("/hosts", {"marker": found[-1].name})
+    words = {
+        "rows": found,
+        "defences": hosts.defences(visit.plane, [one.name for one in found]),
+        "silent_after": visit.conf.detection.silent_after,
+        "following": following,
+        "first": visit.url("/hosts") if after else "",
+    }
+    return Shown("hosts.html", words)
+
+
+def show(visit: Visit) -> Shown:
+    """One."""
+    host = hosts.show(visit.plane, visit.names["host"])
+    words = {
+        "host": host,
+        "defences": hosts.defences(visit.plane, [host.host]).get(host.host),
+        "silent_after": visit.conf.detection.silent_after,
+    }
+    return Shown("host.html", words)
+
+
+VIEWS: Final = (
+    View(
+        "/hosts",
+        "hosts:list",
+        find,
+        query={"marker": {"type": "string", "maxLength": 255}},
+    ),
+    View("/hosts/{host}", "hosts:get", show),
+)

@@ -1,0 +1,16 @@
+"""The table of everything that can be looked at and done."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quarantine.page import acts, certificates, hosts, slots, triage
+from quarantine.page.view import View
+
+VIEWS: Final[tuple[View, ...]] = (
+    *triage.VIEWS,
+    *slots.VIEWS,
+    *acts.VIEWS,
+    *hosts.VIEWS,
+    *certificates.VIEWS,
+)

@@ -1,0 +1,234 @@
+"""Slots: lists with filters, and one with all that is known of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from quarantine.api.slots import FILTERS, SORTS, marker_of, marks, read_marker
+from quarantine.operations import certificates, decisions, fleet, slots
+from quarantine.operations.fleet import SlotOutlook
+from quarantine.operations.slots import HistoryRow, SlotLine, SlotQuery, SlotView, State
+from quarantine.page import forms, texts
+from quarantine.page.render import Live, Piece, piece
+from quarantine.page.view import Shown, View, Visit
+
+SIZES: Final = (100, 500, 2000)
+"""Slots of one page."""
+
+HISTORY: Final = 200
+"""Lines of a slot's life, the newest."""
+_ALL_HISTORY: Final = 10_000
+_CERTIFICATES: Final = 100
+
+CASE_STATES: Final = ("quarantined", "erasing", "verifying", "certified")
+
+
+def find(visit: Visit) -> Shown:
+    """A page of a list."""
+    words = visit.query
+    sort, size = words.get("sort", "slot"), words.get("limit", SIZES[0])
+    order, descending = SORTS[sort]
+    marker = words.get("marker")
+    found = fleet.slots(
+        visit.plane,
+        SlotQuery(
+            states=tuple(words.get("state", ())),
+            **{
+                name: words.get(name) for name in ("host", "model", "serial", "hold_code", "server")
+            },
+        ),
+        limit=size,
+        order=order,
+        descending=descending,
+        after=None if marker is None else read_marker(marker, order),
+    )
+    now = visit.now
+    rows = [_row(visit, one, now) for one in found]
+    kept = {name: value for name, value in words.items() if name not in ("marker", "part")}
+    following = ""
+    last = next((one.line for one in reversed(found) if marks(one.line, order)), None)
+    if len(found) == size and last is not None:
+        following = visit.url("/slots", {**kept, "marker": marker_of(last, order)})
+    said = {
+        "rows": rows,
+        "words": words,
+        "states": [state.value for state in State],
+        "sorts": tuple(SORTS),
+        "sizes": SIZES,
+        "following": following,
+        "first": visit.url("/slots", kept) if marker is not None else "",
+        "every": 5 if len(rows) <= 200 else 10,
+    }
+    return Shown("slots.html", said, Live(rows, {"rows": [one.id for one in rows]}))
+
+
+def show(visit: Visit) -> Shown:
+    """One slot."""
+    return slot_page(visit, status=200)
+
+
+def slot_page(
+    visit: Visit,
+    *,
+    status: int,
+    said: str = "",
+    detail: str = "",
+    fields: dict[str, str] | None = None,
+    act: str = "",
+) -> Shown:
+    """A slot's view; after an act that was not done with what is wrong, and what was typed."""
+    slot = slots.named(visit.plane, visit.names["slot"])
+    seen = slots.versioned_closely(visit.plane, slot)
+    view, now = seen.slot, visit.now
+    path = f"/slots/{quote(slots.name(view.slot), safe=':')}"
+    lines: list[HistoryRow] = []
+    if visit.allows("slots:history"):
+        found, _more = slots.history_page(visit.plane, view.slot, limit=_ALL_HISTORY)
+        lines = list(found)
+    siblings: tuple[SlotOutlook, ...] = ()
+    if visit.allows("slots:list") and view.state.value in CASE_STATES:
+        query = SlotQuery(host=view.slot.host, states=CASE_STATES)
+        siblings = fleet.slots(visit.plane, query, limit=SIZES[0])
+    issued: tuple[Any, ...] = ()
+    if visit.allows("certificates:list"):
+        issued = certificates.page(visit.plane, limit=_CERTIFICATES, slot=view.slot)
+    pieces = [
+        piece("now", "slot_pieces.html", "now", view, _case(view, siblings), visit.url, now),
+        piece("facts", "slot_pieces.html", "facts", view, visit.url, now),
+        piece("life", "slot_pieces.html", "life", lines[-HISTORY:][::-1], len(lines), now),
+    ]
+    allowed = [
+        name
+        for name in ("hold", "release", "retire")
+        if name in decisions.possible(view.state) and visit.allows(f"slots:{name}")
+    ]
+    headers: dict[str, str] = {}
+    token = ""
+    if allowed:
+        secret = forms.secret_of(visit.req)
+        if not secret:
+            secret = forms.new_secret()
+            headers["Set-Cookie"] = forms.set_cookie(secret)
+        token = forms.token(secret, visit.user)
+    since = _number((fields or {}).get("seen"))
+    done = visit.query.get("done")
+    words = {
+        "view": view,
+        "name": slots.name(view.slot),
+        "path": visit.url(path),
+        "version": seen.version,
+        "revision": view.revision,
+        "token": token,
+        "acts": [_act(view, name) for name in allowed],
+        "confirm": confirmation(view),
+        "issued": issued,
+        "said": said,
+        "detail": detail,
+        "fields": fields or {},
+        "tried": act,
+        # What happened since the caller looked, where a decision came too late.
+        "since": [line for line in lines if since is not None and line.revision > since]
+        if status == 412
+        else [],
+        "done": next((line for line in lines if line.revision == done), None),
+        "unacted": bool(visit.query.get("unacted")),
+    }
+    return Shown("slot.html", words, Live(pieces, {}, seen.version), status, headers)
+
+
+def where(line: SlotLine) -> str:
+    """A slot in a path."""
+    return quote(f"{line.host}_{line.address.upper()}", safe=":")
+
+
+def confirmation(view: SlotView) -> tuple[str, str]:
+    """What has to be typed for what cannot be undone: its serial; without one its address."""
+    serial = texts.visible(view.serial).strip()
+    return ("serial number", serial) if serial else ("address", view.slot.address)
+
+
+_WHAT: Final = {
+    "hold": (
+        "Hold",
+        "Keep the drive out of the pool until a person releases it.",
+        False,
+    ),
+    "release": (
+        "Release: erase again",
+        "End the hold. The drive is erased again, checked, and only then goes back to the pool.",
+        True,
+    ),
+    "retire": (
+        "Retire for good",
+        "Give the drive up. It is never handed out again, in whatever slot it turns up.",
+        True,
+    ),
+}
+
+
+def _act(view: SlotView, name: str) -> dict[str, Any]:
+    title, what, final = _WHAT[name]
+    place = texts.quoted(str(view.slot))
+    return {
+        "name": name,
+        "title": title,
+        "what": what,
+        "final": final,
+        "command": f"nvme-quarantine slot {name} {place} --reason",
+    }
+
+
+def _case(view: SlotView, siblings: tuple[SlotOutlook, ...]) -> dict[str, Any]:
+    """How far the case is: when it is due, and what its host has before it."""
+    own = next((one for one in siblings if one.line.address == view.slot.address), None)
+    waiting = sorted(siblings, key=_began)
+    place = next(
+        (number for number, one in enumerate(waiting) if one.line.address == view.slot.address),
+        None,
+    )
+    return {
+        "due_at": own.due_at if own else None,
+        "late": bool(own and own.late),
+        "place": place,
+        "open": len(waiting),
+        "before": [one.line for one in waiting[:place]] if place else [],
+    }
+
+
+def _began(one: SlotOutlook) -> tuple[bool, datetime | None, int]:
+    return one.line.entered_at is None, one.line.entered_at, one.line.id
+
+
+def _row(visit: Visit, one: SlotOutlook, now: datetime) -> Piece:
+    link = visit.url(f"/slots/{where(one.line)}")
+    return piece(f"s{one.line.id}", "slot_pieces.html", "row", one, link, now)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+VIEWS: Final = (
+    View(
+        "/slots",
+        "slots:list",
+        find,
+        query={
+            **FILTERS,
+            "sort": {"enum": list(SORTS)},
+            "limit": {"type": "integer", "enum": list(SIZES)},
+            "marker": {"type": "string", "maxLength": 300},
+        },
+    ),
+    View(
+        "/slots/{slot}",
+        "slots:get",
+        show,
+        query={
+            "done": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
+            "unacted": {"enum": ["1"]},
+        },
+    ),
+)

@@ -1,0 +1,116 @@
+"""The first view: what needs a person, then what can be sold where."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from quarantine.operations import fleet, health
+from quarantine.operations.fleet import Fleet, SlotOutlook
+from quarantine.operations.slots import SlotOrder, SlotQuery, State
+from quarantine.page.render import Live, Piece, piece
+from quarantine.page.slots import where
+from quarantine.page.view import Shown, View, Visit
+
+KINDS: Final = 8
+"""Codes of holds that are spelt out."""
+EACH: Final = 3
+"""Slots of one code."""
+MOST: Final = 15
+"""Late slots, and silent hosts."""
+HOSTS: Final = 50
+"""Of the fleet's table."""
+
+
+def home(visit: Visit) -> Shown:
+    """Triage and fleet."""
+    now = visit.snapshots.fleet()
+    pieces = [_summary(visit, now), _held(visit, now), _late(visit, now)]
+    if visit.allows("hosts:list"):
+        pieces.append(_silent(visit, now))
+    if visit.allows("capacity:get"):
+        pieces.append(_flavors(visit, now))
+        pieces.append(hosts_piece(visit, now, 0))
+    return Shown("home.html", {"fleet": now}, Live(pieces, {}))
+
+
+def table(visit: Visit) -> Shown:
+    """The fleet by host and flavor."""
+    now = visit.snapshots.fleet()
+    start = visit.query.get("from", 0)
+    pieces = [_flavors(visit, now), hosts_piece(visit, now, start)]
+    words = {"fleet": now, "start": start, "step": HOSTS}
+    return Shown("fleet.html", words, Live(pieces, {}))
+
+
+def hosts_piece(visit: Visit, now: Fleet, start: int) -> Piece:
+    """Some hosts of the fleet, each with its flavors."""
+    words = {
+        "rows": now.rows(start, HOSTS),
+        "flavors": now.flavors,
+        "hosts": len(now.stocks),
+        "start": start,
+        "step": HOSTS,
+    }
+    return _piece(visit, "hosts", words, now)
+
+
+def _summary(visit: Visit, now: Fleet) -> Piece:
+    order = (State.HELD, *(state for state in State if state is not State.HELD))
+    states = {state.value: now.states.get(state.value, 0) for state in order}
+    others = sum(count for name, count in now.states.items() if name not in states)
+    problems = [f"{one.name}: {one.problem}" for one in health.look(visit.plane).checks]
+    words = {
+        "states": states,
+        "others": others,
+        "problems": [line for line in problems if not line.endswith(": ")],
+    }
+    return _piece(visit, "summary", words, now)
+
+
+def _held(visit: Visit, now: Fleet) -> Piece:
+    """By code: its remedy once, then the slots that wait longest."""
+    kinds = []
+    for kind in now.held[:KINDS]:
+        # Slots of a release without codes have none to be asked by.
+        code = None if kind.code == "older" else kind.code
+        query = SlotQuery(states=("held",), hold_code=code)
+        count = EACH if code else 50
+        lines = fleet.slots(visit.plane, query, limit=count, order=SlotOrder.ENTERED_AT)
+        if code is None:
+            lines = tuple(one for one in lines if one.line.hold_code is None)[:EACH]
+        kinds.append((kind, _rows(visit, lines)))
+    count = sum(kind.slots for kind in now.held)
+    more = sum(kind.slots for kind in now.held[KINDS:])
+    return _piece(visit, "held", {"kinds": kinds, "count": count, "more": more}, now)
+
+
+def _late(visit: Visit, now: Fleet) -> Piece:
+    late = fleet.late(visit.plane, limit=MOST) if now.late else ()
+    return _piece(visit, "late", {"rows": _rows(visit, late), "count": now.late}, now)
+
+
+def _silent(visit: Visit, now: Fleet) -> Piece:
+    return _piece(visit, "silent", {"rows": now.silent[:MOST], "count": len(now.silent)}, now)
+
+
+def _flavors(visit: Visit, now: Fleet) -> Piece:
+    return _piece(visit, "flavors", {"flavors": now.flavors, "problem": now.problem}, now)
+
+
+def _rows(visit: Visit, found: tuple[SlotOutlook, ...]) -> list[tuple[SlotOutlook, str]]:
+    return [(one, visit.url(f"/slots/{where(one.line)}")) for one in found]
+
+
+def _piece(visit: Visit, name: str, words: dict[str, Any], now: Fleet) -> Piece:
+    return piece(name, "triage_pieces.html", name, words, visit.url, now.at)
+
+
+VIEWS: Final = (
+    View("", "slots:list", home),
+    View(
+        "/fleet",
+        "capacity:get",
+        table,
+        query={"from": {"type": "integer", "minimum": 0, "maximum": 10**6}},
+    ),
+)

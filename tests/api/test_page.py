@@ -1,0 +1,171 @@
+"""The page in a real Chromium, by keyboard, and what axe-core says of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("selenium", reason="tox env api has it")
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from quarantine.record.facts import SlotChanges
+from quarantine.record.reasons import HoldCode
+from quarantine.rules import holds
+from tests.api.browser import chromium, look, serving, violations
+from tests.unit.quarantine.api.client import NAMES, SLOTS, Site
+from tests.unit.quarantine.api.test_reads import issue
+
+pytestmark = pytest.mark.api
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    made = Site(tmp_path_factory.mktemp("site"), strategy="noauth")
+    issue(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def address(site: Site) -> Iterator[str]:
+    with serving(site.file) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    with chromium() as driver:
+        yield driver
+
+
+def held(site: Site, number: int, reason: str) -> None:
+    with site.store() as store:
+        record = store.slot(SLOTS[number])
+        assert record is not None
+        store.hold(record, holds.because(HoldCode.BY_PERSON, reason))
+
+
+def until(true: Any, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "expected it by now"
+        time.sleep(0.1)
+
+
+def tab_to(browser: webdriver.Chrome, wanted: str) -> Any:
+    """Presses Tab until what has the focus reads so."""
+    for _ in range(120):
+        one = browser.switch_to.active_element
+        reads = one.tag_name in ("a", "summary", "button") and wanted in one.text
+        if reads or wanted == one.get_attribute("name"):
+            return one
+        one.send_keys(Keys.TAB)
+    raise AssertionError(f"{wanted!r} is not reached by Tab")
+
+
+def text(browser: webdriver.Chrome) -> str:
+    return str(browser.find_element(By.TAG_NAME, "main").text)
+
+
+def test_from_triage_to_a_release_by_keyboard_alone(
+    site: Site, address: str, browser: webdriver.Chrome
+) -> None:
+    held(site, 0, "ticket 4711")
+    look(browser)
+    browser.get(address)
+    assert browser.switch_to.active_element.tag_name == "body"
+    first = tab_to(browser, "Skip to the content")
+    first.send_keys(Keys.ENTER)
+    tab_to(browser, "cmp1 0000:01:00.0").send_keys(Keys.ENTER)
+    until(lambda: NAMES[0] in browser.title)
+    assert "ticket 4711" in text(browser)
+    # One thing can be done as well: the other stays shut until it is opened.
+    tab_to(browser, "Release: erase again").send_keys(Keys.ENTER)
+    tab_to(browser, "reason").send_keys("fan isn't loud any more")
+    command = browser.find_element(By.ID, "command-release").text
+    assert command == (
+        "nvme-quarantine slot release cmp1/0000:01:00.0 --reason 'fan isn'\\''t loud any more'"
+    )
+    tab_to(browser, "confirm").send_keys("S1", Keys.ENTER)
+    until(lambda: "On record since" in text(browser))
+    assert "released by operator by noauth: fan isn't loud any more" in text(browser)
+
+
+def test_progress_comes_by_itself_and_moves_no_focus(
+    site: Site, address: str, browser: webdriver.Chrome
+) -> None:
+    look(browser)
+    browser.get(f"{address}/slots/{NAMES[3]}")
+    link = browser.find_element(By.CSS_SELECTOR, "#facts a")
+    browser.execute_script("arguments[0].focus()", link)
+    href = link.get_attribute("href")
+    with site.store() as store:
+        record = store.slot(SLOTS[3])
+        assert record is not None
+        store.amend(record, SlotChanges(detail="waits for its turn", policy="other"))
+    until(lambda: "waits for its turn" in text(browser))
+    assert browser.switch_to.active_element.get_attribute("href") == href
+    assert not browser.find_element(By.ID, "moved").is_displayed() or "changed since" in text(
+        browser
+    )
+
+
+def test_who_decides_late_is_told_before_he_sends(
+    site: Site, address: str, browser: webdriver.Chrome
+) -> None:
+    look(browser)
+    browser.get(f"{address}/slots/{NAMES[4]}")
+    moved = browser.find_element(By.ID, "moved")
+    assert not moved.is_displayed()
+    held(site, 4, "somebody else was quicker")
+    until(moved.is_displayed)
+    assert "has changed since you opened it" in moved.text
+
+
+def test_where_nothing_answers_the_page_says_since_when(
+    site: Site, address: str, browser: webdriver.Chrome
+) -> None:
+    look(browser)
+    with serving(site.file) as other:
+        browser.get(f"{other}/slots/{NAMES[5]}")
+    fresh = browser.find_element(By.ID, "fresh")
+    until(lambda: "no answer since" in fresh.text)
+    assert "0000:03:00.0" in text(browser)
+
+
+VIEWS = (
+    *("", "/slots", "/slots?state=held", "/fleet", "/hosts", "/certificates", "/nothing"),
+    f"/slots/{NAMES[1]}",
+)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(
+    site: Site, address: str, browser: webdriver.Chrome, width: int, dark: bool
+) -> None:
+    """In no view, neither on a screen nor on a phone; and nothing is wider than the phone."""
+    assert os.environ.get("NVME_QUARANTINE_AXE"), "expected axe-core, as tox -e api installs it"
+    look(browser, width=width, dark=dark)
+    browser.get(f"{address}/certificates")
+    links = browser.find_elements(By.CSS_SELECTOR, "tbody a")
+    more = {one.get_attribute("href") for one in links[:3]}
+    problems: list[str] = []
+    for where in (*(f"{address}{view}" for view in VIEWS), *sorted(filter(None, more))):
+        browser.get(where)
+        problems += [f"{where}: {line}" for line in violations(browser)]
+        wide = browser.execute_script("return document.documentElement.scrollWidth")
+        if wide > width:
+            problems.append(f"{where}: {wide} pixels wide on {width}")
+        problems += [
+            f"{where}: {entry['message']}"
+            for entry in browser.get_log("browser")
+            if "status of 404" not in entry["message"] and "ERR_CONN" not in entry["message"]
+        ]
+    assert not problems, "\n".join(problems)

@@ -245,17 +245,17 @@ class PageRepository(Repository):
     def drive_slots(self, digest: str, *, limit: int) -> list[SlotLine]:
         """The slots that a drive is expected in: one, unless somebody moved it."""
         query = sa.select(*_LINE).where(_SLOTS.c.identity_digest == digest)
+        query = query.order_by(_SLOTS.c.host, _SLOTS.c.address).limit(limit)
         with self._reading() as db:
-            found = db.execute(query.order_by(_SLOTS.c.host, _SLOTS.c.address).limit(limit))
-            return [SlotLine(**row) for row in found.mappings()]
+            return _lines(db, SlotLine, query, _SLOTS.c.id, _LINE)
 
     def drive_certificates(self, digest: str, *, limit: int) -> list[CertificateLine]:
         """A drive's certificates, the newest first."""
         table = _CERTIFICATES
         query = sa.select(*_CERTIFICATE_LINE).where(table.c.drive == digest)
+        query = query.order_by(table.c.number.desc()).limit(limit)
         with self._reading() as db:
-            found = db.execute(query.order_by(table.c.number.desc()).limit(limit)).mappings()
-            return [CertificateLine(**row) for row in found]
+            return _lines(db, CertificateLine, query, table.c.number, _CERTIFICATE_LINE)
 
     def slots_with_provider(self, uuid: str) -> list[Slot]:
         """The slots whose provider has this uuid; one, unless a provider was replaced."""

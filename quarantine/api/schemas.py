@@ -153,6 +153,10 @@ _SLOT: Final[dict[str, Schema]] = {
     "policy": TEXT,
     "server": maybe({**TEXT, "description": "Who has the drive, or had it last."}),
     "certificate": maybe({**TEXT, "description": "Under which the drive is, or was, handed out."}),
+    "next_hold": {
+        **maybe(TEXT),
+        "description": "Why it is to be held when its server lets go of the drive.",
+    },
 }
 
 DAMAGED: Final[Schema] = {
@@ -239,6 +243,16 @@ DECIDED: Final = record(
 )
 
 DECISION: Final = request({"reason": REASON}, ("reason",))
+HOLD: Final = request(
+    {
+        "reason": REASON,
+        "at_next_release": {
+            "type": "boolean",
+            "description": "Where a server has the drive: when it lets go of it. Else now.",
+        },
+    },
+    ("reason",),
+)
 RELEASE: Final = request(
     {
         "reason": REASON,

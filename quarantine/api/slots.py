@@ -125,7 +125,13 @@ def history(ask: Ask) -> Reply:
 
 def hold(ask: Ask) -> Reply:
     """Keeps it out of the pool."""
-    done = decisions.hold(ask.plane, _slot(ask), reason=ask.body["reason"], decision=_decision(ask))
+    done = decisions.hold(
+        ask.plane,
+        _slot(ask),
+        reason=ask.body["reason"],
+        at_next_release=ask.body.get("at_next_release", False),
+        decision=_decision(ask),
+    )
     return _decided(done)
 
 
@@ -166,6 +172,7 @@ def line(one: SlotLine) -> dict[str, Any]:
         "policy": one.policy,
         "server": one.consumer,
         "certificate": one.certificate,
+        "next_hold": one.next_hold,
         "model": one.model,
         "serial": one.serial,
         "step": one.step,
@@ -209,6 +216,7 @@ def document(view: SlotView) -> dict[str, Any]:
         "order": view.order_id,
         "ticket_valid": view.ticket_ready,
         "created_at": moment(view.created_at),
+        "next_hold": view.next_hold or None,
         "maintenance": view.maintenance,
     }
 
@@ -325,17 +333,17 @@ OPERATIONS: Final = (
     Operation(
         "POST",
         f"{_ONE}/hold",
-        "Keep a slot out of the pool",
+        "Keep a slot out of the pool, now or from its next release on",
         hold,
         "slots:hold",
-        body=schemas.DECISION,
+        body=schemas.HOLD,
         response=schemas.DECIDED,
         **_ACT,
     ),
     Operation(
         "POST",
         f"{_ONE}/release",
-        "End a hold: the drive is erased again",
+        "End a hold: the drive is erased again; or take back one at the next release",
         release,
         "slots:release",
         body=schemas.RELEASE,

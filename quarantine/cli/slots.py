@@ -142,14 +142,16 @@ class _Decision(ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
         args = parsed_args
         new_drive = getattr(args, "new_drive", False)
-        done = self.source.act(SlotAct(args.slot, self.act, args.reason, new_drive, args.seen))
+        later = getattr(args, "at_next_release", False)
+        decided = SlotAct(args.slot, self.act, args.reason, new_drive, args.seen, later)
+        done = self.source.act(decided)
         if done.unacted:
             warn(f"recorded; the running service goes on from here ({done.unacted})")
         return done.slot
 
 
 class SlotRelease(_Decision):
-    """End a hold: the drive goes through quarantine again."""
+    """End a hold: the drive goes through quarantine again. Or take back one at the next release."""
 
     act = Act.RELEASE
 
@@ -167,6 +169,14 @@ class SlotHold(_Decision):
     """Keep a slot out of the pool."""
 
     act = Act.HOLD
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        super().arguments(parser)
+        parser.add_argument(
+            "--at-next-release",
+            action="store_true",
+            help="where a server has the drive: hold the slot when it lets go of it, not now",
+        )
 
 
 class SlotRetire(_Decision):

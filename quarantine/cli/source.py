@@ -35,6 +35,8 @@ class SlotAct:
     new_drive: bool = False
     seen: str = ""
     """The version that it is about; empty: as the slot is now."""
+    at_next_release: bool = False
+    """Of a hold: where a server has the drive, when it lets go of it."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,10 @@ class StoreSource:
                 self._plane, place, reason=reason, new_drive=decision.new_drive, decision=about
             )
         elif decision.act is Act.HOLD:
-            done = decisions.hold(self._plane, place, reason=reason, decision=about)
+            later = decision.at_next_release
+            done = decisions.hold(
+                self._plane, place, reason=reason, at_next_release=later, decision=about
+            )
         else:
             done = decisions.retire(self._plane, place, reason=reason, decision=about)
         return Acted(_versioned(done.slot, done.version), done.unacted)

@@ -19,7 +19,7 @@ from quarantine.errors import (
 from quarantine.operations.plane import Plane
 from quarantine.operations.slots import SlotView, closely, known, version
 from quarantine.record import lifecycle
-from quarantine.record.facts import Initiator, SlotChanges, SlotRecord
+from quarantine.record.facts import Initiator, NextHold, SlotChanges, SlotRecord
 from quarantine.record.reasons import HoldCode
 from quarantine.record.states import WAITING_FOR_PEOPLE, Event, State
 from quarantine.record.store import Store
@@ -64,14 +64,24 @@ ANYHOW: Final = Decision()
 """As somebody decides who looks at the slot while typing."""
 
 
-def hold(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW) -> SlotDecision:
+def hold(
+    plane: Plane,
+    slot: Slot,
+    *,
+    reason: str,
+    at_next_release: bool = False,
+    decision: Decision = ANYHOW,
+) -> SlotDecision:
     """Keeps a slot out of the pool.
 
-    Raises ``UnknownError``, ``IllegalTransitionError``, ``StaleError``.
+    With ``at_next_release`` a slot whose drive a server has is held when that lets go of it;
+    another one now. Raises ``UnknownError``, ``IllegalTransitionError``, ``StaleError``.
     """
     why = holds.because(HoldCode.BY_PERSON, reason)
 
     def kept(store: Store, record: SlotRecord) -> SlotRecord:
+        if at_next_release and record.state is State.IN_USE:
+            return _held_later(store, record, reason, decision.by)
         _require_step(record, Event.HELD)
         return store.hold(record, why, by=decision.by)
 
@@ -96,7 +106,8 @@ def release(
     new_drive: bool = False,
     decision: Decision = ANYHOW,
 ) -> SlotDecision:
-    """Ends a hold: the drive goes through quarantine again.
+    """Ends a hold: the drive goes through quarantine again. Or takes back that the slot is to be
+    held at its next release: then it is erased as ever.
 
     With ``new_drive`` the one that the host names next is accepted in the slot. Raises as
     :func:`hold`.
@@ -187,17 +198,36 @@ def _why_not(record: SlotRecord) -> str:
     if record.state is State.IN_USE:
         return (
             f"server {record.consumer or 'unknown'} has the drive, and nothing is taken from a "
-            "server; it is erased when the server lets go of it: decide then"
+            "server; it is erased when the server lets go of it: decide then, or have it held at "
+            "its next release"
         )
     if record.state in WAITING_FOR_PEOPLE:
         return f"it is {record.state} already ({record.reason})"
     return f"it is {record.state}: hold it first, then retire it"
 
 
+def _held_later(store: Store, record: SlotRecord, reason: str, by: Initiator | None) -> SlotRecord:
+    if not reason.strip():
+        raise IllegalTransitionError(f"{record.slot}: expected a reason for a hold, found none")
+    changes = SlotChanges(next_hold=NextHold(reason, by))
+    note = f"to be held at its next release: {reason}"
+    return store.amend(record, changes, note=note, by=by)
+
+
 def _released(
     store: Store, record: SlotRecord, reason: str, new_drive: bool, by: Initiator | None
 ) -> SlotRecord:
     changes = SlotChanges()
+    if record.next_hold is not None and not new_drive:
+        if not reason.strip():
+            raise IllegalTransitionError(f"{record.slot}: expected a reason, found none")
+        note = f"not to be held at its next release any more: {reason}"
+        return store.amend(record, SlotChanges(next_hold=None), note=note, by=by)
+    if not new_drive and record.state is not State.HELD:
+        raise IllegalTransitionError(
+            f"{record.slot}: expected a held slot, or one that is to be held at its next release, "
+            f"found it {record.state}: there is no hold to end"
+        )
     if new_drive:
         if record.state is not State.HELD:
             raise IllegalTransitionError(

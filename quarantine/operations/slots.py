@@ -37,7 +37,7 @@ from quarantine.service.parts import Parts
 DECIDED_ON: Final = (
     *("id", "slot", "state", "entered_at", "reason", "hold_code", "alarm", "identity"),
     *("generation", "profile", "policy", "consumer", "custody", "custody_stage", "order_id"),
-    *("certificate", "ticket_ready", "provider", "resource_class"),
+    *("certificate", "ticket_ready", "provider", "resource_class", "next_hold"),
 )
 """What a slot's version is of."""
 
@@ -91,6 +91,8 @@ class SlotView:
     """What is wrong, why it is in its state, and what it waits for, each once."""
     unsold: str
     """Why it cannot be sold now, and what returns it; empty where it can."""
+    next_hold: str = ""
+    """Why it is to be held when its server lets go of the drive; empty where it is not."""
     maintenance: str = ""
     """Until when its delays, or its host's, call nobody, and why; empty where they do."""
 
@@ -217,6 +219,7 @@ def view(record: SlotRecord, silence: str = "", why: str = "", maintained: str =
     be sold, ``maintained`` what is said of its maintenance."""
     drive, detail = record.identity, "; ".join(filter(None, (silence, record.detail)))
     alarm = f"ALARM: {record.alarm}" if record.alarm else ""
+    later = f"to be held at its next release: {record.next_hold.reason}" if record.next_hold else ""
     return SlotView(
         slot=record.slot,
         state=record.state,
@@ -251,9 +254,10 @@ def view(record: SlotRecord, silence: str = "", why: str = "", maintained: str =
         read_at=record.read_at,
         created_at=record.created_at,
         remarks="; ".join(
-            dict.fromkeys(filter(None, (alarm, holds.said(record), maintained, detail)))
+            dict.fromkeys(filter(None, (alarm, holds.said(record), later, maintained, detail)))
         ),
         unsold=why,
+        next_hold=record.next_hold.reason if record.next_hold else "",
         maintenance=maintained,
     )
 
@@ -298,6 +302,7 @@ def _views(parts: Parts, records: Sequence[SlotRecord], *, closely: bool = False
             hold_code=record.hold_code,
             consumer=record.consumer,
             detail=record.detail,
+            next_hold=record.next_hold.reason if record.next_hold else "",
             silent=capacity.silence(at, now, after),
             overdue=parts.conf.erase.overdue_after,
         )

@@ -98,6 +98,8 @@ class ApiSource:
         body: dict[str, Any] = {"reason": decision.reason}
         if decision.act is Act.RELEASE and decision.new_drive:
             body["new_drive"] = True
+        if decision.act is Act.HOLD and decision.at_next_release:
+            body["at_next_release"] = True
         version = decision.seen or found.version
         done = self._api.act("slots", name, decision.act, body=body, version=version)
         shown = _read(lambda: (_slot(dict(done.document["slot"])), str(done.document["unacted"])))

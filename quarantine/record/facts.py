@@ -29,6 +29,25 @@ UNSET = Unset.UNSET
 
 
 @dataclass(frozen=True)
+class Initiator:
+    """Who decided something, as the way that it came in tells."""
+
+    user: str
+    """A uuid of Keystone's, or a name."""
+    project: str = ""
+    request: str = ""
+    """The request's id, which is in the log of the API too."""
+
+
+@dataclass(frozen=True)
+class NextHold:
+    """A person's word that a slot is to be held when its server lets go of the drive."""
+
+    reason: str
+    by: Initiator | None = None
+
+
+@dataclass(frozen=True)
 class SlotRecord:
     """All that we know about one slot at one revision. Times are UTC on our own clock."""
 
@@ -89,6 +108,8 @@ class SlotRecord:
     hold_code: str | None = None
     """With ``held``: a :class:`quarantine.record.reasons.HoldCode`, or one of another release; None
     where that had no codes. It says why, and decides nothing."""
+    next_hold: NextHold | None = None
+    """A server has the drive, and a person wants the slot held when it lets go."""
 
 
 @dataclass(frozen=True)
@@ -151,22 +172,12 @@ class SlotChanges:
     provider_generation: int | Unset | None = UNSET
     offered_as: str | Unset | None = UNSET
     read_at: datetime | Unset | None = UNSET
+    next_hold: NextHold | Unset | None = UNSET
     new_case: bool = False
     """Generation + 1 and an empty case: every order and report given so far becomes void.
     ``custody_taken`` does this by itself; ask for it when a hold must end a case for good."""
     above: int = 0
     """With a new case: its generation is greater than this one too."""
-
-
-@dataclass(frozen=True)
-class Initiator:
-    """Who decided something, as the way that it came in tells."""
-
-    user: str
-    """A uuid of Keystone's, or a name."""
-    project: str = ""
-    request: str = ""
-    """The request's id, which is in the log of the API too."""
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,11 @@ slots = sa.Table(
     sa.Column("read_at", UtcDateTime),
     sa.Column("entered_at", UtcDateTime, nullable=False),
     sa.Column("created_at", UtcDateTime, nullable=False),
+    # Why, and by whose word, the slot is to be held when its server lets go of the drive.
+    sa.Column("next_hold", sa.Text),
+    sa.Column("next_hold_user", sa.String(INITIATOR)),
+    sa.Column("next_hold_project", sa.String(INITIATOR)),
+    sa.Column("next_hold_request", sa.String(INITIATOR)),
     sa.UniqueConstraint("host", "address"),
     # One for each filter of a list, in the list's order: a page reads what is on it.
     sa.Index(None, "state", "host", "address"),

@@ -82,6 +82,8 @@ class SlotLine:
     fraction: float
     detail: str
     certificate: str | None
+    next_hold: str | None = None
+    """Why it is to be held at its next release."""
     damaged: tuple[str, ...] = ()
     """Columns that cannot be read."""
 

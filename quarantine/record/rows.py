@@ -17,6 +17,7 @@ from quarantine.record.facts import (
     JSON,
     HistoryRow,
     Initiator,
+    NextHold,
     OfferClaim,
     SlotChanges,
     SlotRecord,
@@ -61,7 +62,7 @@ EMPTY_CASE: Mapping[str, Any] = {
 _PLAIN = tuple(
     field.name
     for field in dataclasses.fields(SlotRecord)
-    if field.name not in ("slot", "state", "identity", "step", "custody_stage")
+    if field.name not in ("slot", "state", "identity", "step", "custody_stage", "next_hold")
 )
 
 
@@ -76,6 +77,7 @@ def slot_record(row: Row) -> SlotRecord:
                 State(row["state"]), row["custody"], ready=row["custody_ready"]
             ),
             step=None if row["step"] is None else Step(row["step"]),
+            next_hold=_next_hold(row),
             **{name: row[name] for name in _PLAIN},
         )
     except ValueError as error:
@@ -195,11 +197,30 @@ def columns(changes: SlotChanges) -> dict[str, Any]:
             found[field.name] = storable(value)
         elif field.name == "custody_stage":
             found["custody_ready"] = value is Custody.HELD
+        elif field.name == "next_hold":
+            found.update(next_hold_columns(value))
         elif field.name == "alarm":
             found[field.name] = storable(value, ALARM_LENGTH)
         else:
             found[field.name] = value
     return found
+
+
+def next_hold_columns(value: NextHold | None) -> dict[str, Any]:
+    """Why and by whose word a slot is to be held at its next release; None: it is not."""
+    said = initiator_columns(value.by if value else None)
+    return {
+        "next_hold": None if value is None else storable(value.reason),
+        **{f"next_hold_{name}": said.get(f"by_{name}") for name in ("user", "project", "request")},
+    }
+
+
+def _next_hold(row: Row) -> NextHold | None:
+    if row["next_hold"] is None:
+        return None
+    user = row["next_hold_user"]
+    words = row["next_hold_project"] or "", row["next_hold_request"] or ""
+    return NextHold(row["next_hold"], None if user is None else Initiator(user, *words))
 
 
 def identity_columns(value: ControllerIdentity | None) -> dict[str, Any]:

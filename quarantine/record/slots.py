@@ -69,6 +69,7 @@ class SlotRepository(Repository):
             "custody": None,
             "custody_ready": False,
             **rows.NO_CERTIFICATE,
+            **rows.next_hold_columns(None),
             "alarm": "",
             "provider_generation": None,
             "read_at": None,
@@ -210,6 +211,8 @@ class SlotRepository(Repository):
         _require(record, event, reason, certificate)
         now = self._clock()
         values = _case_columns(record, event, changes)
+        if event in (Event.HELD, Event.RETIRED):
+            values |= rows.next_hold_columns(None)  # whoever asked for it has it
         # What was wrong was so in the state that it leaves: what still is comes again.
         values |= {"alarm": ""} | rows.columns(changes)
         values |= {"state": state.value, "reason": storable(reason), "entered_at": now}

@@ -9,7 +9,7 @@ from typing import Final
 from oslo_config.cfg import ConfigOpts
 
 from eraser.protocol.ticket import Defence, DomainSeen
-from quarantine.record.facts import SlotChanges
+from quarantine.record.facts import Initiator, SlotChanges
 from quarantine.record.reasons import AlarmCode, HoldReason
 from quarantine.record.states import Event
 from quarantine.rules.handover import Handover
@@ -62,6 +62,8 @@ class Action:
     changes: SlotChanges = NO_CHANGES
     alarm: AlarmCode | None = None
     hold: HoldReason | None = None
+    by: Initiator | None = None
+    """Whose word a hold carries out."""
 
 
 @dataclass(frozen=True)

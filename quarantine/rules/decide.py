@@ -28,6 +28,7 @@ from quarantine.rules.observation import (
     amend,
     handed_over,
     hold,
+    hold_as_asked,
     move,
     reserve,
     strangers,
@@ -155,13 +156,15 @@ def _released(look: Observation) -> Action:
             SlotChanges(consumer=look.others[0]),
             alarm=AlarmCode.CLAIMED_UNERASED,
         )
-    if look.ours is None:
-        if not look.locked:
+    if not look.locked:
+        if look.ours is None:
             text = "free without a certificate; reserved first"
             return reserve(text, alarm=AlarmCode.ON_OFFER)
-        return Action(ActionKind.TAKE, "custody")
-    if not look.locked:
         return Action(ActionKind.ENSURE, "custody was half taken")
+    if look.record.next_hold is not None:
+        return hold_as_asked(look.record.next_hold)
+    if look.ours is None:
+        return Action(ActionKind.TAKE, "custody")
     return move(
         Event.CUSTODY_TAKEN, changes=SlotChanges(custody=look.ours, custody_stage=Custody.HELD)
     )

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from quarantine.cloud.facts import View
-from quarantine.record.facts import SlotChanges, SlotRecord
+from quarantine.record.facts import NextHold, SlotChanges, SlotRecord
 from quarantine.record.reasons import AlarmCode, HoldCode
 from quarantine.record.states import Custody, Event
 from quarantine.rules.action import NO_CHANGES, Action, ActionKind, ServiceLimits, SlotContext
@@ -114,6 +114,12 @@ def hold(code: HoldCode, text: str, changes: SlotChanges | None = None) -> Actio
     """Held, and the case is over for good: no report or order of it counts any more."""
     changes = replace(changes or NO_CHANGES, new_case=True)
     return replace(move(Event.HELD, text, changes, alarm=AlarmCode.HELD), hold=because(code, text))
+
+
+def hold_as_asked(wish: NextHold) -> Action:
+    """What a person wanted while a server had the drive. Nobody is called: it was asked for."""
+    why = because(HoldCode.BY_PERSON, wish.reason)
+    return replace(move(Event.HELD, wish.reason), hold=why, by=wish.by)
 
 
 def strangers(others: Iterable[str], context: SlotContext) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ class SaleFacts:
     consumer: str | None = None
     detail: str = ""
     """What it waits for."""
+    next_hold: str = ""
+    """Why it is to be held at its next release; empty where it is not."""
     silent: float | None = 0.0
     """As :class:`quarantine.rules.capacity.HostStock` has it."""
     unguarded: str = ""
@@ -37,6 +39,9 @@ def why(facts: SaleFacts, now: datetime) -> str:
     match facts.state:
         case State.AVAILABLE:
             return _offered(facts)
+        case State.IN_USE if facts.next_hold:
+            what = f"{_server(facts)} has the drive: it is held when the server lets go of it"
+            return _sentence(f"{what} ({' '.join(facts.next_hold.split())})")
         case State.IN_USE:
             return f"{_server(facts)} has the drive: it is erased when the server lets go of it."
         case State.HELD:

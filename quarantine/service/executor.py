@@ -103,7 +103,7 @@ class Executor:
     ) -> tuple[View | None, bool]:
         seen = {"placement": custody.describe(view) if view else "no provider"}
         if action.hold is not None:
-            self._store.hold(record, action.hold, detail=seen, changes=action.changes)
+            self._store.hold(record, action.hold, detail=seen, changes=action.changes, by=action.by)
             return view, _same_class(action)
         if action.act is ActionKind.TRANSITION and action.event is not None:
             self._store.transition(

@@ -165,6 +165,7 @@ class Store:
         certificate: NewCertificate | None = None,
         nonce: object = None,
         code: object = None,
+        by: object = None,
     ) -> SlotRecord:
         state = lifecycle.target(record.state, event)
         if isinstance(record, Glimpse):

@@ -25,7 +25,14 @@ from quarantine.errors import (
 )
 from quarantine.record import messages, models
 from quarantine.record.engine import make_engine
-from quarantine.record.facts import NewCertificate, NonceUse, SlotChanges, SlotRecord
+from quarantine.record.facts import (
+    Initiator,
+    NewCertificate,
+    NextHold,
+    NonceUse,
+    SlotChanges,
+    SlotRecord,
+)
 from quarantine.record.states import Custody, Event, State
 from quarantine.record.store import Store
 from tests.unit.quarantine import store_racers
@@ -287,6 +294,7 @@ class StoreSuite(TotalsSuite):
             provider_generation=12,
             offered_as="17 a b",
             read_at=moment,
+            next_hold=NextHold("odd", Initiator("ada", "ops", "req-1")),
         )
         written = store.amend(enrol(store), changes)
         for field in dataclasses.fields(changes):
@@ -296,8 +304,10 @@ class StoreSuite(TotalsSuite):
         assert written.read_at.tzinfo is UTC
         same = store.amend(written, SlotChanges())
         assert dataclasses.replace(same, revision=written.revision) == written
-        cleared = store.amend(same, SlotChanges(custody=None, read_at=None, step=None))
+        none = SlotChanges(custody=None, read_at=None, step=None, next_hold=None)
+        cleared = store.amend(same, none)
         assert (cleared.custody, cleared.read_at, cleared.step) == (None, None, None)
+        assert cleared.next_hold is None
         assert cleared.order_token == written.order_token
 
     @pytest.mark.parametrize("event", [Event.RELEASE_SEEN, Event.RECALLED, Event.HELD])

@@ -1,4 +1,4 @@
-"""Maintenance of hosts and slots; what drives are looked for by."""
+"""Maintenance of hosts and slots; what drives are looked for by; holds at the next release."""
 
 from __future__ import annotations
 
@@ -46,6 +46,9 @@ def upgrade() -> None:
         "maintenances",
         ["until", "host", "address", "version"],
     )
+    op.add_column("slots", sa.Column("next_hold", sa.Text()))
+    for name in ("user", "project", "request"):
+        op.add_column("slots", sa.Column(f"next_hold_{name}", sa.String(255)))
     for name in ("model", "serial", "firmware"):
         op.add_column("drives", sa.Column(name, sa.String(NAME_LENGTH)))
         op.create_index(f"ix_drives_{name}_digest", "drives", [name, "digest"])

@@ -17,6 +17,7 @@ from quarantine.operations import decisions
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import SlotChanges
 from quarantine.record.reasons import HoldCode
+from quarantine.record.states import Event
 from quarantine.record.store import Store
 from quarantine.rules import holds
 from tests.unit.quarantine.api.client import (
@@ -255,3 +256,24 @@ def test_the_version_is_of_all_that_is_shown(site: Site, admin: Client) -> None:
             after = admin.get(ONE)
             assert after.json != before.json, one
             assert after.headers["ETag"] != before.headers["ETag"], one
+
+
+def test_a_slot_in_use_is_held_at_its_next_release(site: Site, admin: Client) -> None:
+    with site.store() as store:
+        record = store.slot(SLOTS[0])
+        assert record is not None
+        store.transition(record, Event.CLAIM_SEEN)
+    now = act(admin, "hold")
+    assert (now.status_code, code(now)) == (409, "not-now")
+    before = admin.get(ONE).headers["ETag"]
+    later = act(admin, "hold", at_next_release=True)
+    assert (later.json["slot"]["state"], later.json["slot"]["next_hold"]) == ("in_use", "why")
+    assert later.headers["ETag"] != before
+    assert code(act(admin, "hold", before, at_next_release=True)) == "stale"
+    (line,) = (x for x in admin.get("/v1/slots?state=in_use").json["slots"])
+    assert line["next_hold"] == "why"
+    for odd in ("yes", 1, None):
+        assert act(admin, "hold", at_next_release=odd).status_code == 400
+    back = act(admin, "release")
+    assert back.json["slot"]["next_hold"] is None
+    assert admin.get(f"{ONE}/history").json["history"][-1]["by"]["user"] == "ada"

@@ -49,9 +49,13 @@ _PATHS: Final[dict[str, Schema]] = {
         "examples": ["cmp1_0000:01:00.0"],
     },
     "host": {**schemas.TEXT, "description": "As Nova's list of hypervisors has it."},
-    "digest": {**schemas.DIGEST, "description": "Of the certificate, whole."},
+    "digest": {
+        **schemas.DIGEST,
+        "description": "Of the certificate, or of the drive's identity; whole.",
+    },
     "server": {**schemas.UUID, "description": "Of Nova's."},
     "name": {**schemas.TEXT, "description": "Of the document."},
+    "campaign": {**schemas.TEXT, "description": "As whoever began it named it."},
 }
 
 _ERRORS: Final = {

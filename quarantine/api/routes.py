@@ -7,6 +7,7 @@ from typing import Final
 
 from quarantine.api import (
     approved,
+    campaigns,
     capacity,
     certificates,
     drives,
@@ -27,6 +28,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *hosts.OPERATIONS,
     *drives.OPERATIONS,
     *maintenances.OPERATIONS,
+    *campaigns.OPERATIONS,
     *certificates.OPERATIONS,
     *servers.OPERATIONS,
     *approved.OPERATIONS,

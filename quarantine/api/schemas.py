@@ -454,3 +454,89 @@ CAPACITY: Final = record(
         "says": {**TEXT, "description": "All of it that matters, for people."},
     }
 )
+
+CAMPAIGN_WORDS: Final[dict[str, Schema]] = {
+    "model": NAME,
+    "firmware": {**NAME, "description": "That ran at the drive's last certificate."},
+    "host": NAME,
+    "hold_code": {
+        **NAME,
+        "description": "Of held slots; without it those are left to people.",
+    },
+    "certified_before": {**MOMENT, "maxLength": 40},
+}
+_CAMPAIGN_QUERY: Final = {
+    **request(CAMPAIGN_WORDS),
+    "minProperties": 1,
+    "description": "All of it has to fit.",
+}
+_KEEP: Final[Schema] = {
+    "type": "number",
+    "minimum": 0,
+    "maximum": 1,
+    "description": "This share of the drives that would be on offer without it stays there; 0.9.",
+}
+CAMPAIGN_WISH: Final = request(
+    {"query": _CAMPAIGN_QUERY, "keep": _KEEP, "reason": REASON}, ("query", "reason")
+)
+CAMPAIGN_PREVIEWED: Final = record(
+    {
+        "slots": COUNT,
+        "in_use": {**COUNT, "description": "Taken at their next release."},
+        "free": {**COUNT, "description": "On offer: taken as the pool can spare them."},
+        "held": {**COUNT, "description": "Left to people, unless the query names their code."},
+        "in_quarantine": COUNT,
+        "at_a_time": {**COUNT, "description": "So many the pool can spare."},
+        "drive_seconds": maybe({"type": "number"}),
+        "pool_seconds": {
+            **maybe({"type": "number"}),
+            "description": "Until all that are free now are back; null: nobody can say.",
+        },
+        "which": {"type": "array", "items": SLOT_LINE, "description": "The first of them."},
+    }
+)
+CAMPAIGN: Final = record(
+    {
+        "id": TEXT,
+        "version": COUNT,
+        "state": TEXT,
+        "query": {**TEXT, "description": "As it was asked for, JSON."},
+        "reason": TEXT,
+        "keep": {"type": "number"},
+        "by": BY,
+        "created_at": MOMENT,
+        "changed_at": MOMENT,
+    }
+)
+CAMPAIGN_FULL: Final = record(
+    {
+        **CAMPAIGN["properties"],
+        "slots": {
+            "type": "object",
+            "additionalProperties": COUNT,
+            "description": "How many are waiting, asked, erasing, done, skipped or failed.",
+        },
+        "acts": {
+            "type": "array",
+            "items": record(
+                {
+                    "version": COUNT,
+                    "at": MOMENT,
+                    "state": TEXT,
+                    "reason": TEXT,
+                    "by": maybe(BY),
+                }
+            ),
+            "description": "Who decided what of it, the oldest first; null: the service.",
+        },
+    }
+)
+CAMPAIGN_SLOT: Final = record(
+    {
+        "slot": TEXT,
+        "step": TEXT,
+        "result": TEXT,
+        "certificate": maybe(TEXT),
+        "changed_at": MOMENT,
+    }
+)

@@ -52,7 +52,7 @@ class MaintenanceBegin(_Subject):
         if parsed_args.hours is not None:
             until = maintenance.ends_in(parsed_args.hours * 3600, self.plane)
         else:
-            until = _time(parsed_args.until)
+            until = a_time(parsed_args.until, "--until")
         found = maintenance.begin(
             self.plane,
             _subject(parsed_args.subject),
@@ -102,14 +102,15 @@ def _subject(words: str) -> Subject:
     return Subject(place.host, place.address)
 
 
-def _time(words: str) -> datetime:
+def a_time(words: str, option: str) -> datetime:
+    """A time with its zone. Raises :class:`BadInputError`."""
     try:
         found = datetime.fromisoformat(words)
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
         raise BadInputError(
-            f"--until: expected a time with its zone, as in 2026-11-24T18:00:00Z, found "
+            f"{option}: expected a time with its zone, as in 2026-11-24T18:00:00Z, found "
             f"{words[:40]!r}"
         )
     return found

@@ -325,3 +325,55 @@ maintenances = sa.Table(
     sa.UniqueConstraint("host", "address", "version"),
     sa.Index(None, "until", "host", "address", "version"),
 )
+
+# Many slots, erased again by one person's word; each has a line below with what became of it.
+campaigns = sa.Table(
+    "campaigns",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False, index=True),
+    # As it was asked for, in canonical JSON: the same again is the same campaign.
+    sa.Column("query", DOCUMENT, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("keep", sa.Float, nullable=False),
+    sa.Column("by_user", sa.String(INITIATOR), nullable=False),
+    sa.Column("by_project", sa.String(INITIATOR), nullable=False),
+    sa.Column("by_request", sa.String(INITIATOR), nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("changed_at", UtcDateTime, nullable=False),
+    # Until when one process works on it; another one waits so long, and goes on if that one died.
+    sa.Column("leased_until", UtcDateTime),
+)
+
+campaign_slots = sa.Table(
+    "campaign_slots",
+    metadata,
+    sa.Column("campaign", sa.String(64), sa.ForeignKey("campaigns.id"), primary_key=True),
+    sa.Column("host", HOST, primary_key=True),
+    sa.Column("address", ADDRESS, primary_key=True),
+    sa.Column("step", sa.String(16), nullable=False),
+    sa.Column("drive", DIGEST),
+    # Certificates of this case, and of later ones, are of an erase that the campaign wanted.
+    sa.Column("generation", sa.Integer, nullable=False),
+    # It was on offer when it was taken: so many drives the pool lacks.
+    sa.Column("was_free", sa.Boolean, nullable=False),
+    sa.Column("result", sa.Text, nullable=False),
+    sa.Column("certificate", DIGEST),
+    sa.Column("changed_at", UtcDateTime, nullable=False),
+    sa.Index(None, "campaign", "step", "host", "address"),
+)
+
+# Who decided what of a campaign: each of its versions has a line.
+campaign_acts = sa.Table(
+    "campaign_acts",
+    metadata,
+    sa.Column("campaign", sa.String(64), sa.ForeignKey("campaigns.id"), primary_key=True),
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("by_user", sa.String(INITIATOR)),
+    sa.Column("by_project", sa.String(INITIATOR)),
+    sa.Column("by_request", sa.String(INITIATOR)),
+)

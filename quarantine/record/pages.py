@@ -21,6 +21,7 @@ from eraser.protocol.identity import Slot
 from quarantine.record import models, rows
 from quarantine.record.base import Repository
 from quarantine.record.facts import HistoryRow, StoredCertificate
+from quarantine.record.states import State
 from quarantine.record.texts import NAME_LENGTH, storable
 
 _SLOTS = models.slots
@@ -162,6 +163,19 @@ _KINDS: Final[dict[sa.Column[Any], type]] = {
 }
 
 
+@dataclass(frozen=True)
+class CampaignQuery:
+    """Which slots are to be erased again. What is None is not asked for."""
+
+    model: str | None = None
+    firmware: str | None = None
+    """That ran at the drive's last certificate."""
+    host: str | None = None
+    hold_code: str | None = None
+    """Slots that are held for this; without it held slots are left to people."""
+    certified_before: datetime | None = None
+
+
 class PageRepository(Repository):
     """What the store knows, in pages."""
 
@@ -190,6 +204,32 @@ class PageRepository(Repository):
             found = found.order_by(first, second)
         with self._reading() as db:
             return _lines(db, SlotLine, found, _SLOTS.c.id, _LINE)
+
+    def campaign_page(
+        self, query: CampaignQuery, *, limit: int, after: tuple[str, str] | None = None
+    ) -> list[tuple[SlotLine, str | None, str]]:
+        """Slots that a campaign is about by host and address, each with its drive's digest and its
+        resource class; but for retired ones."""
+        drives = models.drives
+        found = sa.select(_SLOTS.c.id, _SLOTS.c.identity_digest, _SLOTS.c.resource_class).where(
+            _SLOTS.c.state != State.RETIRED.value,
+            *_conditions(SlotQuery(host=query.host, model=query.model, hold_code=query.hold_code)),
+        )
+        if query.firmware is not None or query.certified_before is not None:
+            found = found.join(drives, drives.c.digest == _SLOTS.c.identity_digest)
+        if query.firmware is not None:
+            found = found.where(drives.c.firmware == storable(query.firmware, NAME_LENGTH))
+        if query.certified_before is not None:
+            found = found.where(drives.c.certified_at < query.certified_before)
+        if after is not None:
+            found = found.where(_behind(_SLOTS.c.host, _SLOTS.c.address, after, False))
+        found = found.order_by(_SLOTS.c.host, _SLOTS.c.address).limit(limit)
+        with self._reading() as db:
+            which = {row.id: (row.identity_digest, row.resource_class) for row in db.execute(found)}
+            query_of = sa.select(*_LINE).where(_SLOTS.c.id.in_(which))
+            query_of = query_of.order_by(_SLOTS.c.host, _SLOTS.c.address)
+            lines = _lines(db, SlotLine, query_of, _SLOTS.c.id, _LINE)
+        return [(line, *which[line.id]) for line in lines if line.host and line.address]
 
     def each_slot(self, query: SlotQuery) -> Iterator[SlotLine]:
         """All that fit, by host and address; each read in its turn, none twice."""

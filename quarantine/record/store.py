@@ -5,6 +5,7 @@ from __future__ import annotations
 from quarantine.doors import Clock, utc_now
 from quarantine.record import engine as door
 from quarantine.record import migrate
+from quarantine.record.campaigns import CampaignRepository
 from quarantine.record.certificates import CertificateRepository
 from quarantine.record.documents import DocumentRepository
 from quarantine.record.drives import DriveRepository
@@ -28,6 +29,7 @@ class Store(
     PageRepository,
     ServerRepository,
     MaintenanceRepository,
+    CampaignRepository,
 ):
     """What the control plane remembers. Threads may share one; a forked process opens its own.
 

@@ -29,6 +29,7 @@ from quarantine.rules.action import ServiceLimits
 from quarantine.rules.brake import Brake
 from quarantine.rules.maintenance import Maintenances
 from quarantine.rules.mark import Mark
+from quarantine.service.campaigns import CampaignWork
 from quarantine.service.doubt import Doubts
 from quarantine.service.executor import Executor, SendsOrders, SendsTickets
 from quarantine.service.host_liveness import HostLiveness
@@ -134,6 +135,7 @@ class Reconciler:
             watch=self._watch,
             turns=self._turns,
         )
+        self._campaigns = CampaignWork(store, self._looks.look)
 
     def look(self, slot: Slot) -> SlotRecord | None:
         """Do for one slot all that can be done now, as :meth:`Looks.look`."""
@@ -253,6 +255,11 @@ class Reconciler:
         self._silence.check()
         return []
 
+    def campaigns(self) -> list[LookResult]:
+        """A turn of each campaign that runs."""
+        self._campaigns.advance_all()
+        return []
+
     def _note_sweep(self) -> list[LookResult]:
         self._store.note_pass(SWEEP, sweep_bound(self._limits))
         return []
@@ -271,6 +278,7 @@ class Reconciler:
             self._guarded(self.tend)
         self._guarded(self.listen)
         self._lateness.check()
+        self._guarded(self.campaigns)
 
     def run_forever(self, stop: threading.Event) -> None:
         """Round after round until ``stop`` is set; nothing but ``stop`` ends it."""

@@ -1,4 +1,5 @@
-"""Maintenance of hosts and slots; what drives are looked for by; holds at the next release."""
+"""Maintenance of hosts and slots; what drives are looked for by; holds at the next release;
+campaigns."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ depends_on = None
 
 ROW_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 NAME_LENGTH = 64
+DOCUMENT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 CHUNK = 1000
 MOMENT = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 
@@ -46,6 +48,8 @@ def upgrade() -> None:
         "maintenances",
         ["until", "host", "address", "version"],
     )
+    _campaigns()
+    _acts()
     op.add_column("slots", sa.Column("next_hold", sa.Text()))
     for name in ("user", "project", "request"):
         op.add_column("slots", sa.Column(f"next_hold_{name}", sa.String(255)))
@@ -53,6 +57,62 @@ def upgrade() -> None:
         op.add_column("drives", sa.Column(name, sa.String(NAME_LENGTH)))
         op.create_index(f"ix_drives_{name}_digest", "drives", [name, "digest"])
     _name_drives(op.get_bind())
+
+
+def _campaigns() -> None:
+    op.create_table(
+        "campaigns",
+        sa.Column("id", sa.String(64), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("query", DOCUMENT, nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("keep", sa.Float(), nullable=False),
+        sa.Column("by_user", sa.String(255), nullable=False),
+        sa.Column("by_project", sa.String(255), nullable=False),
+        sa.Column("by_request", sa.String(255), nullable=False),
+        sa.Column("created_at", MOMENT, nullable=False),
+        sa.Column("changed_at", MOMENT, nullable=False),
+        sa.Column("leased_until", MOMENT),
+        sa.PrimaryKeyConstraint("id", name="pk_campaigns"),
+    )
+    op.create_index("ix_campaigns_state", "campaigns", ["state"])
+    op.create_table(
+        "campaign_slots",
+        sa.Column("campaign", sa.String(64), nullable=False),
+        sa.Column("host", sa.String(253), nullable=False),
+        sa.Column("address", sa.String(16), nullable=False),
+        sa.Column("step", sa.String(16), nullable=False),
+        sa.Column("drive", sa.String(64)),
+        sa.Column("generation", sa.Integer(), nullable=False),
+        sa.Column("was_free", sa.Boolean(), nullable=False),
+        sa.Column("result", sa.Text(), nullable=False),
+        sa.Column("certificate", sa.String(64)),
+        sa.Column("changed_at", MOMENT, nullable=False),
+        sa.PrimaryKeyConstraint("campaign", "host", "address", name="pk_campaign_slots"),
+        sa.ForeignKeyConstraint(["campaign"], ["campaigns.id"], name="fk_campaign_slots_campaign"),
+    )
+    op.create_index(
+        "ix_campaign_slots_campaign_step_host_address",
+        "campaign_slots",
+        ["campaign", "step", "host", "address"],
+    )
+
+
+def _acts() -> None:
+    op.create_table(
+        "campaign_acts",
+        sa.Column("campaign", sa.String(64), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False, autoincrement=False),
+        sa.Column("at", MOMENT, nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("by_user", sa.String(255)),
+        sa.Column("by_project", sa.String(255)),
+        sa.Column("by_request", sa.String(255)),
+        sa.PrimaryKeyConstraint("campaign", "version", name="pk_campaign_acts"),
+        sa.ForeignKeyConstraint(["campaign"], ["campaigns.id"], name="fk_campaign_acts_campaign"),
+    )
 
 
 def _name_drives(db: sa.Connection) -> None:

@@ -1,0 +1,251 @@
+"""Campaigns: many slots erased again by one word, with a preview, and a result for each.
+
+A slot on offer is held and then released, as by hand, as long as the pool keeps its share; one that
+a server has is held at its next release. The running service works it off, a little in each round;
+:func:`advance` does it too. The same id again does nothing twice.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from eraser.protocol import codec
+from quarantine.errors import BadInputError, UnknownError
+from quarantine.operations.capacity import pace_of
+from quarantine.operations.plane import Plane
+from quarantine.record.campaign_facts import Campaign as Campaign
+from quarantine.record.campaign_facts import CampaignActLine as CampaignActLine
+from quarantine.record.campaign_facts import CampaignSlot as CampaignSlot
+from quarantine.record.campaign_facts import CampaignState as CampaignState
+from quarantine.record.facts import Initiator as Initiator
+from quarantine.record.pages import CampaignQuery as CampaignQuery
+from quarantine.record.pages import SlotLine
+from quarantine.record.states import State
+from quarantine.record.store import Store
+
+KEEP: Final = 0.9
+"""The share of the pool that stays on offer where none is named."""
+
+MOST: Final = 20_000
+"""Slots of one campaign."""
+
+_CHUNK: Final = 500
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class CampaignPreview:
+    """What a campaign would be about, as it is now. Nothing was changed."""
+
+    slots: int
+    in_use: int
+    """Taken at their next release."""
+    free: int
+    """On offer: held and released in turn, as the pool can spare them."""
+    held: int
+    """Left to people, unless the query names the code that they are held for."""
+    in_quarantine: int
+    """Their erases are due or run; those that run are taken when they are over."""
+    which: tuple[SlotLine, ...]
+    """The first of them."""
+    drive_seconds: float | None
+    """For how long the pool misses one drive: the longest of the models; None where no case of one
+    is known."""
+    pool_seconds: float | None
+    """Until all that are free now are back: so many at a time as the pool can spare."""
+    at_a_time: int
+    """So many."""
+
+
+@dataclass(frozen=True)
+class CampaignView:
+    """A campaign, and how many of its slots are at which step."""
+
+    campaign: Campaign
+    slots: dict[str, int]
+    acts: tuple[CampaignActLine, ...]
+    """Who decided what of it, the oldest first."""
+
+
+def preview(
+    plane: Plane, query: CampaignQuery, *, keep: float = KEEP, limit: int
+) -> CampaignPreview:
+    """What it would come to; changes nothing. Raises ``BadInputError``, ``UnavailableError``."""
+    _require(query, keep)
+    with plane.parts() as parts:
+        store = parts.store
+        counts: Counter[str] = Counter()
+        free: Counter[tuple[str, str | None]] = Counter()
+        which: list[SlotLine] = []
+        for line, _drive, of in _each(store, query):
+            counts[line.state] += 1
+            if line.state == State.AVAILABLE:
+                free[of, line.model] += 1
+            if len(which) < limit:
+                which.append(line)
+        paces = {model: pace_of(store, model) for _of, model in free if model is not None}
+        pool = Counter[str]()
+        for row in store.stock():
+            if row.state == State.AVAILABLE:
+                pool[row.resource_class] += row.slots
+    longest: float | None = 0.0
+    for _of, model in free:
+        known = paces.get(model or "")
+        if known is None or longest is None:
+            longest = None
+        else:
+            longest = max(longest, known.erase + known.verify)
+    of_class = Counter[str]()
+    for (of, _model), count in free.items():
+        of_class[of] += count
+    at_a_time = {of: math.floor((1 - keep) * pool[of] + 1e-9) for of in of_class}
+    stuck = any(not at_a_time[of] for of in of_class)
+    turns = (
+        0 if stuck else max((math.ceil(of_class[of] / at_a_time[of]) for of in of_class), default=0)
+    )
+    return CampaignPreview(
+        slots=counts.total(),
+        in_use=counts[State.IN_USE],
+        free=counts[State.AVAILABLE],
+        held=counts[State.HELD],
+        in_quarantine=counts.total()
+        - counts[State.IN_USE]
+        - counts[State.AVAILABLE]
+        - counts[State.HELD],
+        which=tuple(which),
+        drive_seconds=longest if free else 0.0,
+        pool_seconds=None if longest is None or stuck else turns * longest,
+        at_a_time=sum(at_a_time.values()),
+    )
+
+
+def begin(
+    plane: Plane,
+    name: str,
+    query: CampaignQuery,
+    *,
+    reason: str,
+    by: Initiator,
+    keep: float = KEEP,
+) -> CampaignView:
+    """Begins one, under the id that the caller names; nothing is done twice when it is repeated.
+
+    Raises ``BadInputError``, ``StaleError`` where the id is another campaign's, ``ConflictError``,
+    ``UnavailableError``.
+    """
+    _require(query, keep)
+    if not _NAME.fullmatch(name):
+        raise BadInputError(
+            f"campaign: expected an id of 1 to 64 letters, digits, dots, hyphens and underscores, "
+            f"found {codec.shown(name)}"
+        )
+    _require_words(reason, by)
+    said = codec.canonical(_plain(query)).decode()
+    with plane.parts() as parts:
+        slots = [(line.host, line.address, drive) for line, drive, _ in _each(parts.store, query)]
+        made = parts.store.begin_campaign(
+            name, query=said, reason=reason, keep=keep, by=by, slots=slots
+        )
+        return _view(parts.store, made)
+
+
+def show(plane: Plane, name: str) -> CampaignView:
+    """One. Raises ``UnknownError``."""
+    with plane.parts() as parts:
+        return _view(parts.store, _known(parts.store, name))
+
+
+def page(plane: Plane, *, limit: int, after: str = "") -> tuple[Campaign, ...]:
+    """Campaigns by id, those behind ``after``."""
+    with plane.parts() as parts:
+        return tuple(parts.store.campaign_list(limit=limit, after=after))
+
+
+def lines(
+    plane: Plane, name: str, *, limit: int, after: tuple[str, str] = ("", "")
+) -> tuple[CampaignSlot, ...]:
+    """A campaign's slots, each with its result, by host and address. Raises ``UnknownError``."""
+    with plane.parts() as parts:
+        known = _known(parts.store, name)
+        return tuple(parts.store.campaign_slots(known.id, limit=limit, after=after))
+
+
+def put(
+    plane: Plane,
+    name: str,
+    state: CampaignState,
+    *,
+    reason: str,
+    by: Initiator,
+    behind: Collection[int] = (),
+) -> CampaignView:
+    """Pauses one, has it go on, or stops it for good. What was taken is finished as ever.
+
+    Raises ``UnknownError``, ``StaleError`` where it is over, or not at one of these versions.
+    """
+    _require_words(reason, by)
+    with plane.parts() as parts:
+        found = parts.store.set_campaign(name, state, behind, reason=reason, by=by)
+        return _view(parts.store, found)
+
+
+def advance(plane: Plane, name: str) -> int:
+    """A turn, as the running service takes one in each round; how many slots were acted on."""
+    from quarantine.service.campaigns import CampaignWork
+
+    with plane.assembly() as assembly:
+        _known(assembly.store, name)
+        return CampaignWork(assembly.store, assembly.reconciler.look).advance(name)
+
+
+def _each(store: Store, query: CampaignQuery) -> Iterator[tuple[SlotLine, str | None, str]]:
+    after, count = None, 0
+    while page := store.campaign_page(query, limit=_CHUNK, after=after):
+        yield from page
+        count += len(page)
+        if count > MOST:
+            raise BadInputError(
+                f"campaign: expected {MOST} slots at most, found more: name a host or a model too"
+            )
+        after = page[-1][0].host, page[-1][0].address
+
+
+def _require(query: CampaignQuery, keep: float) -> None:
+    if query == CampaignQuery():
+        raise BadInputError("campaign: expected a model, firmware, host, code or date, found none")
+    if not 0 <= keep <= 1:
+        raise BadInputError(f"keep: expected a share of the pool, 0 to 1, found {keep}")
+
+
+def _require_words(reason: str, by: Initiator) -> None:
+    if not reason.strip() or not by.user.strip():
+        raise BadInputError("campaign: expected a reason and the name of who decides, found none")
+
+
+def _known(store: Store, name: str) -> Campaign:
+    found = store.campaign(name)
+    if found is None:
+        raise UnknownError(f"campaign {codec.shown(name)}: expected one of this id, found none")
+    return found
+
+
+def _view(store: Store, campaign: Campaign) -> CampaignView:
+    counts, acts = store.campaign_counts(campaign.id), store.campaign_acts(campaign.id)
+    return CampaignView(campaign, counts, tuple(acts))
+
+
+def _plain(query: CampaignQuery) -> dict[str, str]:
+    at = query.certified_before
+    said = {
+        "model": query.model,
+        "firmware": query.firmware,
+        "host": query.host,
+        "hold_code": query.hold_code,
+        "certified_before": None if at is None else at.isoformat(),
+    }
+    return {name: value for name, value in said.items() if value is not None}

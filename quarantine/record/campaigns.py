@@ -1,0 +1,292 @@
+"""Campaigns: which slots are to be erased again, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from quarantine.errors import ConflictError, StaleError, UnknownError
+from quarantine.record import models, rows
+from quarantine.record.base import Repository
+from quarantine.record.campaign_facts import (
+    Campaign,
+    CampaignActLine,
+    CampaignSlot,
+    CampaignState,
+    CampaignStep,
+)
+from quarantine.record.facts import Initiator
+from quarantine.record.rows import Row
+from quarantine.record.states import State
+from quarantine.record.texts import storable
+
+_TABLE, _SLOTS, _ACTS = models.campaigns, models.campaign_slots, models.campaign_acts
+_CHUNK = 500
+
+_BACK = (State.AVAILABLE.value, State.IN_USE.value)
+"""States of a drive that the pool has again."""
+
+
+class CampaignRepository(Repository):
+    """What the store knows about campaigns."""
+
+    def begin_campaign(
+        self,
+        name: str,
+        *,
+        query: str,
+        reason: str,
+        keep: float,
+        by: Initiator,
+        slots: Iterable[tuple[str, str, str | None]],
+    ) -> Campaign:
+        """A new one, of slots by host, address and drive; or the one of this very id, where that
+        was asked for in the same words.
+
+        Raises :class:`StaleError` where the id is of another one.
+        """
+        now = self._clock()
+        with self._writing() as db:
+            known = _find(db, name)
+            if known is not None:
+                if (known.query, known.keep, known.reason) == (query, keep, storable(reason)):
+                    return known
+                raise StaleError(
+                    f"campaign {name}: expected an id that is new, or the campaign of this id in "
+                    "the same words, found another one"
+                )
+            db.execute(
+                sa.insert(_TABLE).values(
+                    id=name,
+                    version=1,
+                    state=CampaignState.RUNNING.value,
+                    query=query,
+                    reason=storable(reason),
+                    keep=keep,
+                    created_at=now,
+                    changed_at=now,
+                    **{"by_project": "", "by_request": "", **rows.initiator_columns(by)},
+                )
+            )
+            lines = [
+                {
+                    "campaign": name,
+                    "host": host,
+                    "address": address,
+                    "step": CampaignStep.WAITING.value,
+                    "drive": drive,
+                    "generation": 0,
+                    "was_free": False,
+                    "result": "",
+                    "certificate": None,
+                    "changed_at": now,
+                }
+                for host, address, drive in slots
+            ]
+            for at in range(0, len(lines), _CHUNK):
+                db.execute(sa.insert(_SLOTS), lines[at : at + _CHUNK])
+            made = _find(db, name)
+            assert made is not None
+            _note(db, made, reason, by)
+            return made
+
+    def campaign(self, name: str) -> Campaign | None:
+        """By its id."""
+        with self._reading() as db:
+            return _find(db, storable(name))
+
+    def campaign_list(self, *, limit: int, after: str = "") -> list[Campaign]:
+        """By id, those behind ``after``."""
+        query = sa.select(_TABLE).where(_TABLE.c.id > storable(after)).order_by(_TABLE.c.id)
+        with self._reading() as db:
+            return [_record(row) for row in db.execute(query.limit(limit)).mappings()]
+
+    def running_campaigns(self) -> list[str]:
+        """Ids of those that somebody has to work on."""
+        query = sa.select(_TABLE.c.id).where(_TABLE.c.state == CampaignState.RUNNING.value)
+        with self._reading() as db:
+            return list(db.execute(query.order_by(_TABLE.c.id)).scalars())
+
+    def campaign_counts(self, name: str) -> dict[str, int]:
+        """Its slots by step."""
+        step = _SLOTS.c.step
+        query = sa.select(step, sa.func.count()).where(_SLOTS.c.campaign == name).group_by(step)
+        with self._reading() as db:
+            return {row[0]: row[1] for row in db.execute(query)}
+
+    def campaign_slots(
+        self,
+        name: str,
+        *,
+        limit: int,
+        after: tuple[str, str] = ("", ""),
+        steps: Collection[CampaignStep] = (),
+    ) -> list[CampaignSlot]:
+        """Its slots by host and address, those behind ``after``; of all steps, or of some."""
+        query = sa.select(_SLOTS).where(
+            _SLOTS.c.campaign == name,
+            _SLOTS.c.host >= after[0],
+            sa.or_(_SLOTS.c.host > after[0], _SLOTS.c.address > after[1]),
+        )
+        if steps:
+            query = query.where(_SLOTS.c.step.in_([step.value for step in steps]))
+        query = query.order_by(_SLOTS.c.host, _SLOTS.c.address).limit(limit)
+        with self._reading() as db:
+            return [_slot(row) for row in db.execute(query).mappings()]
+
+    def taken_from_the_pool(self, name: str) -> dict[str, int]:
+        """How many drives a campaign has taken that were on offer, and are not back, by class; one
+        that is held now, or whose host takes no ticket, is not."""
+        slots = models.slots
+        of = slots.c.resource_class
+        query = (
+            sa.select(of, sa.func.count())
+            .select_from(
+                _SLOTS.join(
+                    slots,
+                    sa.and_(slots.c.host == _SLOTS.c.host, slots.c.address == _SLOTS.c.address),
+                )
+            )
+            .where(
+                _SLOTS.c.campaign == name,
+                _SLOTS.c.was_free,
+                _SLOTS.c.step != CampaignStep.SKIPPED.value,
+                slots.c.state.not_in(_BACK),
+            )
+            .group_by(of)
+        )
+        with self._reading() as db:
+            return {row[0]: row[1] for row in db.execute(query)}
+
+    def write_campaign_slot(self, old: CampaignSlot, new: CampaignSlot) -> CampaignSlot:
+        """The line, if it is still at ``old``'s step. Raises :class:`ConflictError`."""
+        now = self._clock()
+        with self._writing() as db:
+            done = db.execute(
+                sa.update(_SLOTS)
+                .where(
+                    _SLOTS.c.campaign == old.campaign,
+                    _SLOTS.c.host == old.host,
+                    _SLOTS.c.address == old.address,
+                    _SLOTS.c.step == old.step.value,
+                )
+                .values(
+                    step=new.step.value,
+                    generation=new.generation,
+                    was_free=new.was_free,
+                    result=storable(new.result),
+                    certificate=new.certificate,
+                    changed_at=now,
+                )
+            )
+            if done.rowcount != 1:
+                raise ConflictError(
+                    f"campaign {old.campaign}: {old.host}/{old.address} is not {old.step} any more"
+                )
+        return replace(new, changed_at=now)
+
+    def set_campaign(
+        self,
+        name: str,
+        state: CampaignState,
+        behind: Collection[int] = (),
+        *,
+        reason: str,
+        by: Initiator | None = None,
+    ) -> Campaign:
+        """Another state, from one that is not over. ``behind``: its version has to be one of these.
+
+        Raises :class:`UnknownError`, :class:`StaleError`, :class:`ConflictError`.
+        """
+        over = (CampaignState.DONE, CampaignState.STOPPED)
+        name = storable(name)
+        with self._writing() as db:
+            known = _find(db, name)
+            if known is None:
+                raise UnknownError(f"campaign {name}: expected one of this id, found none")
+            if behind and known.version not in behind:
+                raise StaleError(f"campaign {name}: it has changed; look at it again")
+            if known.state is state:
+                return known
+            if known.state in over:
+                raise StaleError(f"campaign {name}: it is {known.state}, for good")
+            done = db.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.id == name, _TABLE.c.version == known.version)
+                .values(state=state.value, version=known.version + 1, changed_at=self._clock())
+            )
+            if done.rowcount != 1:
+                raise ConflictError(f"campaign {name}: it has changed; look at it again")
+            found = _find(db, name)
+            assert found is not None
+            _note(db, found, reason, by)
+            return found
+
+    def campaign_acts(self, name: str) -> list[CampaignActLine]:
+        """Who decided what of it, the newest hundred, the oldest first."""
+        query = sa.select(_ACTS).where(_ACTS.c.campaign == name)
+        with self._reading() as db:
+            found = db.execute(query.order_by(_ACTS.c.version.desc()).limit(100)).mappings().all()
+        return [_act(row) for row in reversed(found)]
+
+    def lease_campaign(self, name: str, seconds: float) -> bool:
+        """Whether the caller alone works on it for so long, or until it gives it back."""
+        now = self._clock()
+        until = now + timedelta(seconds=seconds)
+        free = sa.or_(
+            _TABLE.c.leased_until.is_(None),
+            _TABLE.c.leased_until < now,
+            # Written before our clock was set back.
+            _TABLE.c.leased_until > now + timedelta(seconds=10 * seconds),
+        )
+        with self._writing() as db:
+            done = db.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.id == name, _TABLE.c.state == CampaignState.RUNNING.value, free)
+                .values(leased_until=until)
+            )
+            return bool(done.rowcount == 1)
+
+    def unlease_campaign(self, name: str) -> None:
+        """Somebody else may go on at once."""
+        with self._writing() as db:
+            db.execute(sa.update(_TABLE).where(_TABLE.c.id == name).values(leased_until=None))
+
+
+def _find(db: sa.Connection, name: str) -> Campaign | None:
+    row = db.execute(sa.select(_TABLE).where(_TABLE.c.id == name)).mappings().first()
+    return None if row is None else _record(row)
+
+
+def _note(db: sa.Connection, now: Campaign, reason: str, by: Initiator | None) -> None:
+    said = {"campaign": now.id, "version": now.version, "at": now.changed_at}
+    said |= {"state": now.state.value, "reason": storable(reason)}
+    db.execute(sa.insert(_ACTS).values(**said, **rows.initiator_columns(by)))
+
+
+def _act(row: Row) -> CampaignActLine:
+    by = None
+    if row["by_user"] is not None:
+        by = Initiator(row["by_user"], row["by_project"] or "", row["by_request"] or "")
+    return CampaignActLine(row["version"], row["at"], row["state"], row["reason"], by)
+
+
+def _record(row: Row) -> Campaign:
+    return Campaign(
+        id=row["id"],
+        version=row["version"],
+        state=CampaignState(row["state"]),
+        query=row["query"],
+        reason=row["reason"],
+        keep=row["keep"],
+        by=Initiator(row["by_user"], row["by_project"], row["by_request"]),
+        created_at=row["created_at"],
+        changed_at=row["changed_at"],
+    )
+
+
+def _slot(row: Row) -> CampaignSlot:
+    return CampaignSlot(**{**row, "step": CampaignStep(row["step"])})

@@ -1,0 +1,127 @@
+"""A slot of a campaign: what is to be done with it next, by its line and its record. Pure.
+
+A campaign does what a person may do by hand, and nothing else: it holds a slot, now or at its next
+release, and ends its own hold; what follows, the slot's own life does. A slot that somebody else
+decides about is left to that person.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from quarantine.record.campaign_facts import CampaignSlot, CampaignStep
+from quarantine.record.facts import SlotRecord
+from quarantine.record.states import State
+from quarantine.rules import holds
+
+
+class CampaignAct(enum.Enum):
+    """What to do to a slot."""
+
+    NOTHING = "nothing"
+    ASK = "ask"
+    """Have it held at its next release."""
+    HOLD = "hold"
+    """It is on offer: hold it, where the pool can spare it."""
+    RELEASE = "release"
+    """End the hold: the drive is erased again."""
+    END = "end"
+    """Write the line; nothing is done to the slot."""
+
+
+@dataclass(frozen=True)
+class CampaignMove:
+    """An act, and the line's next step with it."""
+
+    act: CampaignAct
+    step: CampaignStep
+    result: str = ""
+    generation: int = 0
+    certificate: str | None = None
+
+
+def next_move(
+    line: CampaignSlot, record: SlotRecord | None, reason: str, hold_code: str | None = None
+) -> CampaignMove:
+    """``reason``: with which the campaign holds; ``hold_code``: whose holds it ends."""
+    if record is None or record.state is State.RETIRED:
+        return _skipped("the slot is enrolled no more" if record is None else "it is retired")
+    digest = None if record.identity is None else record.identity.digest
+    if line.step is CampaignStep.ERASING:
+        return _erasing(line, record, reason, hold_code)
+    if digest != line.drive:
+        return _skipped("another drive is in the slot than when the campaign began")
+    if line.step is CampaignStep.ASKED and record.state is State.IN_USE:
+        if record.next_hold is None or record.next_hold.reason != reason:
+            return _skipped("a person took back, or changed, that it is held at its next release")
+        return _wait(line)
+    return _waiting(line, record, reason, hold_code)
+
+
+def _waiting(
+    line: CampaignSlot, record: SlotRecord, reason: str, hold_code: str | None
+) -> CampaignMove:
+    match record.state:
+        case State.IN_USE if record.next_hold is None:
+            return CampaignMove(CampaignAct.ASK, CampaignStep.ASKED, "held at its next release")
+        case State.IN_USE if record.next_hold is not None and record.next_hold.reason == reason:
+            return CampaignMove(CampaignAct.END, CampaignStep.ASKED, "held at its next release")
+        case State.IN_USE:
+            return _skipped("a person has it held at its next release, for another reason")
+        case State.AVAILABLE:
+            return CampaignMove(CampaignAct.HOLD, CampaignStep.WAITING)
+        case State.HELD if _ours(record, reason, hold_code):
+            return CampaignMove(
+                CampaignAct.RELEASE, CampaignStep.ERASING, "released", record.generation + 1
+            )
+        case State.HELD:
+            return _skipped(f"held ({holds.shown(record)}): {record.reason}")
+        case State.RELEASED if record.next_hold is None:
+            return _on_its_way(record.generation + 1)
+        case State.QUARANTINED:
+            return _on_its_way(record.generation)
+        case _:
+            # Its erase began before: when that is over, it is taken.
+            return _wait(line)
+
+
+def _ours(record: SlotRecord, reason: str, hold_code: str | None) -> bool:
+    wanted = hold_code is not None and holds.shown(record) == hold_code
+    return record.reason == reason or wanted
+
+
+def _erasing(
+    line: CampaignSlot, record: SlotRecord, reason: str, hold_code: str | None
+) -> CampaignMove:
+    begun = record.generation >= line.generation
+    if record.state is State.HELD and not begun and _ours(record, reason, hold_code):
+        # The line was written, and then the process died.
+        return CampaignMove(CampaignAct.RELEASE, line.step, line.result, line.generation)
+    if record.certificate is not None and begun:
+        certificate = record.certificate
+        return CampaignMove(
+            CampaignAct.END, CampaignStep.DONE, "erased", line.generation, certificate
+        )
+    if record.state is State.HELD:
+        words = f"held ({holds.shown(record)}): {record.reason}"
+        return CampaignMove(CampaignAct.END, CampaignStep.FAILED, words, line.generation)
+    return _wait(line)
+
+
+def _on_its_way(generation: int) -> CampaignMove:
+    return CampaignMove(CampaignAct.END, CampaignStep.ERASING, "its erase is due", generation)
+
+
+def _skipped(why: str) -> CampaignMove:
+    return CampaignMove(CampaignAct.END, CampaignStep.SKIPPED, why)
+
+
+def _wait(line: CampaignSlot) -> CampaignMove:
+    return CampaignMove(CampaignAct.NOTHING, line.step, line.result, line.generation)
+
+
+def spare(free: int, taken: int, keep: float) -> bool:
+    """Whether one more drive may be taken: of ``free`` and ``taken`` together, the share ``keep``
+    stays on offer."""
+    return free > 0 and free - 1 >= keep * (free + taken)

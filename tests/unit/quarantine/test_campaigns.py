@@ -1,0 +1,378 @@
+"""A campaign erases its slots again, each once, and leaves to people what people decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eraser.protocol.identity import Slot
+from quarantine.errors import (
+    BadInputError,
+    ConflictError,
+    StaleError,
+    UnavailableError,
+    UnknownError,
+)
+from quarantine.operations import campaigns, keys
+from quarantine.operations.campaigns import CampaignQuery, CampaignState, Initiator
+from quarantine.operations.plane import Plane
+from quarantine.record.campaign_facts import CampaignSlot, CampaignStep
+from quarantine.record.facts import NewCertificate, NextHold, SlotChanges
+from quarantine.record.reasons import HoldCode
+from quarantine.record.states import Event, State
+from quarantine.rules import holds
+from quarantine.rules.campaign import CampaignAct, next_move, spare
+from quarantine.service.campaigns import CampaignWork
+from tests.unit.quarantine import test_decide as a
+from tests.unit.quarantine.smallcloud import Clock, Cloud, available, enrolled, open_store, slot_at
+from tests.unit.quarantine.store_suite import digest_of
+from tests.unit.quarantine.test_burn_grace import Site
+
+ADA = Initiator("ada", "ops", "req-1")
+WHY = "campaign fw1: it lies"
+QUERY = CampaignQuery(host="cmp1")
+WORDS: dict[str, Any] = {"reason": "why", "by": ADA}
+
+
+def line(step: CampaignStep, generation: int = 0, **named: Any) -> CampaignSlot:
+    return CampaignSlot(
+        "fw1", "cmp_1", a.SLOT.address, step, None, generation, False, "", None, a.NOW, **named
+    )
+
+
+OURS, THEIRS = NextHold(WHY), NextHold("odd")
+BY_US = {"reason": WHY, "hold_code": "by-person"}
+BY_THEM = {"reason": "odd", "hold_code": "data-left"}
+NO_PAPER: dict[str, Any] = {"certificate": None}
+
+
+@pytest.mark.parametrize(
+    ("step", "since", "state", "more", "act", "then"),
+    [
+        ("waiting", 0, "available", {}, "hold", "waiting"),
+        ("waiting", 0, "in_use", {}, "ask", "asked"),
+        ("waiting", 0, "in_use", {"next_hold": OURS}, "end", "asked"),
+        ("waiting", 0, "in_use", {"next_hold": THEIRS}, "end", "skipped"),
+        ("waiting", 0, "held", BY_US, "release", "erasing"),
+        ("waiting", 0, "held", BY_THEM, "end", "skipped"),
+        ("waiting", 0, "released", {}, "end", "erasing"),
+        ("waiting", 0, "released", {"next_hold": OURS}, "nothing", "waiting"),
+        ("waiting", 0, "quarantined", {}, "end", "erasing"),
+        ("waiting", 0, "erasing", {}, "nothing", "waiting"),
+        ("waiting", 0, "verifying", {}, "nothing", "waiting"),
+        ("waiting", 0, "certified", {}, "nothing", "waiting"),
+        ("waiting", 0, "retired", {}, "end", "skipped"),
+        ("asked", 0, "in_use", {"next_hold": OURS}, "nothing", "asked"),
+        ("asked", 0, "in_use", {}, "end", "skipped"),
+        ("asked", 0, "in_use", {"next_hold": THEIRS}, "end", "skipped"),
+        ("asked", 0, "released", {"next_hold": OURS}, "nothing", "asked"),
+        ("asked", 0, "held", BY_US, "release", "erasing"),
+        ("erasing", 8, "held", BY_US, "release", "erasing"),
+        ("erasing", 7, "held", {**BY_THEM, **NO_PAPER}, "end", "failed"),
+        ("erasing", 8, "held", {**BY_THEM, **NO_PAPER}, "end", "failed"),
+        ("erasing", 8, "available", {}, "nothing", "erasing"),
+        ("erasing", 7, "quarantined", NO_PAPER, "nothing", "erasing"),
+        ("erasing", 7, "certified", {}, "end", "done"),
+        ("erasing", 7, "available", {}, "end", "done"),
+        ("erasing", 7, "in_use", {}, "end", "done"),
+        ("erasing", 7, "retired", {}, "end", "skipped"),
+    ],
+)
+def test_moves(
+    step: str, since: int, state: str, more: dict[str, Any], act: str, then: str
+) -> None:
+    """The record is of generation 7."""
+    record = replace(a.RECORD, **{"state": State(state), "next_hold": None, **more})
+    found = next_move(line(CampaignStep(step), since), record, WHY)
+    assert (found.act, found.step) == (CampaignAct(act), CampaignStep(then))
+    if then == "done":
+        assert found.certificate == record.certificate
+
+
+def test_who_is_named_by_its_code_is_released() -> None:
+    record = replace(a.RECORD, state=State.HELD, **BY_THEM)
+    asked = line(CampaignStep.WAITING)
+    assert next_move(asked, record, WHY, "data-left").act is CampaignAct.RELEASE
+    assert next_move(asked, record, WHY, "health").step is CampaignStep.SKIPPED
+    assert next_move(asked, None, WHY).step is CampaignStep.SKIPPED
+    another = replace(asked, drive="another")
+    assert next_move(another, replace(record, state=State.AVAILABLE), WHY).step is (
+        CampaignStep.SKIPPED
+    )
+
+
+@pytest.mark.parametrize(
+    ("free", "taken", "keep", "expected"),
+    [
+        (10, 0, 0.9, True),
+        (9, 1, 0.9, False),
+        (10, 0, 1.0, False),
+        (1, 5, 0.0, True),
+        (0, 5, 0.0, False),
+        (1, 0, 0.5, False),
+    ],
+)
+def test_the_pool_keeps_its_share(free: int, taken: int, keep: float, expected: bool) -> None:
+    assert spare(free, taken, keep) is expected
+
+
+# The work.
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    clock = Clock()
+    with open_store(tmp_path, clock) as store:
+        yield Site(store, Cloud(clock))
+
+
+@pytest.fixture
+def plane(tmp_path: Path, site: Site) -> Plane:
+    file = tmp_path / "nvme-quarantine.conf"
+    file.write_text(
+        f"[database]\nurl = sqlite:///{tmp_path}/record.db\n"
+        f"[evidence]\nsigning_key = {tmp_path}/controller.pem\n"
+        f"certificates_dir = {tmp_path}/certificates\nheads_dir = {tmp_path}/heads\n"
+        "[placement]\ncloud = no-such-cloud\n"
+    )
+    keys.create(Plane([file]))
+    return Plane([file])
+
+
+def begin(plane: Plane, **named: Any) -> campaigns.CampaignView:
+    words: dict[str, Any] = {"reason": "it lies", "by": ADA, "keep": 0.0, **named}
+    return campaigns.begin(plane, "fw1", QUERY, **words)
+
+
+def state(site: Site, slot: Slot) -> State:
+    record = site.store.slot(slot)
+    assert record is not None
+    return record.state
+
+
+def work(site: Site) -> CampaignWork:
+    return CampaignWork(site.store, site.loop.look)
+
+
+def erase(site: Site, slot: Slot) -> None:
+    """What host and registrar do, as far as the record shows it."""
+    record = site.store.slot(slot)
+    assert record is not None
+
+    last = site.store.last_certificate()
+    digest = digest_of(f"{slot} {record.generation}")
+    paper = NewCertificate("token", digest, last.digest if last else "")
+    site.store.transition(record, Event.CERTIFIED, certificate=paper)
+
+
+FREE = [slot_at(number) for number in (1, 2, 3)]
+USED = slot_at(4)
+
+
+def filled(site: Site) -> None:
+    for slot in FREE:
+        available(site.store, site.cloud, slot)
+    enrolled(site.store, site.cloud, USED, server="server")
+
+
+def test_a_whole_campaign(site: Site, plane: Plane) -> None:
+    filled(site)
+    begun = begin(plane)
+    assert begun.slots == {"waiting": 4}
+    for _ in range(3):
+        work(site).advance("fw1")
+    assert {state(site, slot) for slot in FREE} == {State.ERASING}
+    assert campaigns.show(plane, "fw1").slots == {"asked": 1, "erasing": 3}
+    assert begin(plane) == campaigns.show(plane, "fw1"), "the same again does nothing"
+    for slot in FREE:
+        erase(site, slot)
+    work(site).advance("fw1")
+    assert campaigns.show(plane, "fw1").slots == {"asked": 1, "done": 3}
+    site.cloud.delete(USED)
+    site.go_on(600)
+    assert state(site, USED) is State.ERASING
+    erase(site, USED)
+    work(site).advance("fw1")
+    found = campaigns.show(plane, "fw1")
+    assert (found.campaign.state, found.slots) == (CampaignState.DONE, {"done": 4})
+    assert [(one.state, one.by) for one in found.acts] == [("running", ADA), ("done", None)]
+    lines = campaigns.lines(plane, "fw1", limit=10)
+    assert [one.result for one in lines] == ["erased"] * 4
+    assert all(one.certificate for one in lines)
+    released = [row for row in site.store.history(FREE[0]) if row.reason == WHY]
+    assert [row.event for row in released] == [Event.HELD, Event.RELEASED_BY_OPERATOR]
+    assert {row.by for row in released} == {ADA}
+
+
+def test_one_drive_at_a_time_where_the_pool_spares_no_more(site: Site, plane: Plane) -> None:
+    filled(site)
+    begin(plane, keep=0.5)
+    for _ in range(4):
+        work(site).advance("fw1")
+    assert sum(state(site, slot) is State.AVAILABLE for slot in FREE) == 2
+    first = next(slot for slot in FREE if state(site, slot) is not State.AVAILABLE)
+    erase(site, first)
+    for _ in range(4):
+        work(site).advance("fw1")
+    assert campaigns.show(plane, "fw1").slots["done"] == 1
+    # Erased, but not back: a host that takes no ticket must not empty the pool.
+    assert sum(state(site, slot) is State.AVAILABLE for slot in FREE) == 2
+
+
+class Died(BaseException):
+    """The process ended."""
+
+
+@pytest.mark.parametrize("dies_at", range(1, 12))
+def test_a_death_in_the_midst_erases_no_slot_twice_and_none_less(
+    site: Site, plane: Plane, dies_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After each write of the record in turn, and before the next."""
+    filled(site)
+    begin(plane)
+    count = 0
+    store = site.store
+
+    def dying(name: str) -> None:
+        real = getattr(type(store), name)
+
+        def call(self: Any, *words: Any, **named: Any) -> Any:
+            nonlocal count
+            found = real(self, *words, **named)
+            count += 1
+            if count == dies_at:
+                raise Died
+            return found
+
+        monkeypatch.setattr(store, name, call.__get__(store))
+
+    for name in ("hold", "transition", "write_campaign_slot"):
+        dying(name)
+    try:
+        for _ in range(4):
+            work(site).advance("fw1")
+    except Died:
+        pass
+    monkeypatch.undo()
+    site.clock.forward(61)
+    site.restart()
+    for _ in range(6):
+        work(site).advance("fw1")
+        site.go_on(30)
+    for slot in FREE:
+        assert state(site, slot) is State.ERASING, slot
+        erase(site, slot)
+    work(site).advance("fw1")
+    assert campaigns.show(plane, "fw1").slots == {"asked": 1, "done": 3}
+    for slot in FREE:
+        orders = [row for row in site.store.history(slot) if row.event is Event.ORDERED]
+        assert len(orders) == 2, "the one that made it available, and the campaign's"
+
+
+def test_a_person_has_the_last_word(site: Site, plane: Plane) -> None:
+    filled(site)
+    held = site.store.slot(FREE[0])
+    assert held is not None
+    site.store.hold(held, holds.because(HoldCode.DATA_LEFT, "old"))
+    begin(plane)
+    work(site).advance("fw1")
+    used = site.store.slot(USED)
+    assert used is not None
+    site.store.amend(used, SlotChanges(next_hold=None))
+    work(site).advance("fw1")
+    found = {one.address: one.step for one in campaigns.lines(plane, "fw1", limit=9)}
+    assert found[FREE[0].address] is found[USED.address] is CampaignStep.SKIPPED
+    assert state(site, FREE[0]) is State.HELD
+
+
+@pytest.mark.parametrize("put", [CampaignState.PAUSED, CampaignState.STOPPED])
+def test_one_that_does_not_run_does_nothing(site: Site, plane: Plane, put: CampaignState) -> None:
+    filled(site)
+    version = begin(plane).campaign.version
+    campaigns.put(plane, "fw1", put, behind=(version,), **WORDS)
+    with pytest.raises(StaleError):
+        campaigns.put(plane, "fw1", CampaignState.RUNNING, behind=(version,), **WORDS)
+    site.go_on(60)
+    assert {state(site, slot) for slot in FREE} == {State.AVAILABLE}
+    if put is CampaignState.STOPPED:
+        with pytest.raises(StaleError, match="for good"):
+            campaigns.put(plane, "fw1", CampaignState.RUNNING, **WORDS)
+    else:
+        campaigns.put(plane, "fw1", CampaignState.RUNNING, **WORDS)
+        site.go_on(60)
+        assert State.AVAILABLE not in {state(site, slot) for slot in FREE}
+
+
+def test_one_works_at_a_time(site: Site, plane: Plane) -> None:
+    filled(site)
+    begin(plane)
+    assert site.store.lease_campaign("fw1", 60)
+    assert work(site).advance("fw1") == 0
+    site.clock.forward(61)
+    assert work(site).advance("fw1") > 0
+
+
+def test_of_two_at_once_one_begins(site: Site, plane: Plane) -> None:
+    filled(site)
+
+    def start(_: int) -> str:
+        try:
+            return begin(plane).campaign.id
+        except ConflictError:
+            return "again"
+
+    with ThreadPoolExecutor(4) as pool:
+        assert "fw1" in set(pool.map(start, range(4)))
+    assert campaigns.show(plane, "fw1").slots == {"waiting": 4}
+    with pytest.raises(StaleError):
+        begin(plane, keep=0.5)
+
+
+@pytest.mark.parametrize("name", ["", "-x", "a b", "x" * 65, "a/b", "\ud800", "x\n"])
+def test_bad_ids(plane: Plane, name: str) -> None:
+    with pytest.raises(BadInputError):
+        campaigns.begin(plane, name, QUERY, reason="x", by=ADA)
+    with pytest.raises(UnknownError):
+        campaigns.show(plane, name)
+
+
+def test_bad_words(plane: Plane) -> None:
+    for bad in ({"keep": -0.1}, {"keep": 1.1}, {"keep": float("nan")}, {"reason": " "}):
+        with pytest.raises(BadInputError):
+            begin(plane, **bad)
+    with pytest.raises(BadInputError):
+        campaigns.preview(plane, CampaignQuery(), limit=1)
+
+
+def test_a_preview_changes_nothing(site: Site, plane: Plane) -> None:
+    filled(site)
+    before = [site.store.slot(slot) for slot in (*FREE, USED)]
+    found = campaigns.preview(plane, QUERY, keep=0.5, limit=2)
+    assert (found.slots, found.free, found.in_use, found.held) == (4, 3, 1, 0)
+    assert (found.at_a_time, found.drive_seconds, found.pool_seconds) == (1, None, None)
+    assert len(found.which) == 2
+    assert [site.store.slot(slot) for slot in (*FREE, USED)] == before
+    late = site.clock() - timedelta(days=1)
+    assert campaigns.preview(plane, CampaignQuery(certified_before=late), limit=2).slots == 0
+    later = site.clock() + timedelta(days=1)
+    assert campaigns.preview(plane, CampaignQuery(certified_before=later), limit=2).slots == 3
+    assert campaigns.preview(plane, CampaignQuery(firmware="FW"), limit=2).slots == 0
+
+
+def test_a_placement_that_is_away_releases_nothing(site: Site, plane: Plane) -> None:
+    filled(site)
+    begin(plane)
+    for slot in FREE:
+        site.cloud.broken[f"rp-{slot}"] = UnavailableError("away")
+    with pytest.raises(UnavailableError):
+        work(site).advance("fw1")
+    assert State.RELEASED not in {state(site, slot) for slot in FREE}
+    site.cloud.broken.clear()
+    site.go_on(120)
+    assert {state(site, slot) for slot in FREE} == {State.ERASING}

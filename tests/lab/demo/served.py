@@ -87,6 +87,7 @@ class Served:
                 stack.callback(each.stop)
                 each.start()
             self.addresses = {
+                "the page": f"{api.url}/page",
                 "API": f"{api.url}/v1/slots",
                 "its description": f"{api.url}/v1/openapi.json",
                 "metrics": f"http://{metrics}/metrics",

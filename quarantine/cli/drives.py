@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from datetime import datetime
+from typing import Any
 
-from quarantine.cli.base import Columns, Lister, Members, ShowOne, members_of, rows_of
-from quarantine.operations import drives
-from quarantine.operations.drives import DriveLine, DriveQuery
-
-CHUNK: Final = 500
-"""Drives that are read at a time."""
+from quarantine.cli.base import Columns, Lister, Members, ShowOne, list_arguments
 
 
 class DriveList(Lister):
@@ -24,15 +20,16 @@ class DriveList(Lister):
         parser.add_argument(
             "--firmware", help="only those that ran this revision at their last certificate"
         )
+        list_arguments(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        query = DriveQuery(parsed_args.model, parsed_args.serial, parsed_args.firmware)
-        found: list[DriveLine] = []
-        while more := drives.page(
-            self.plane, query, limit=CHUNK, after=found[-1].digest if found else ""
-        ):
-            found += more
-        return rows_of(DriveLine, found)
+        args = parsed_args
+        return self.listed(
+            args,
+            lambda limit: self.source.drives(
+                model=args.model, serial=args.serial, firmware=args.firmware, limit=limit
+            ),
+        )
 
 
 class DriveShow(ShowOne):
@@ -48,11 +45,16 @@ class DriveShow(ShowOne):
             return tuple(f"{one.host}/{one.address} {one.state}" for one in value)
         if name == "cases":
             return tuple(
-                f"{one.created_at:%Y-%m-%d %H:%M} {one.host}/{one.address} after "
+                f"{_minute(one.created_at)} {one.host}/{one.address} after "
                 f"{one.server or one.owner or 'nobody known'}: {one.digest}"
                 for one in value
             )
         return super().human(name, value)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
-        return members_of(drives.show(self.plane, parsed_args.digest))
+        return self.source.drive(parsed_args.digest)
+
+
+def _minute(at: datetime | None) -> str:
+    """None stands for a time in a damaged row."""
+    return "unknown" if at is None else f"{at:%Y-%m-%d %H:%M}"

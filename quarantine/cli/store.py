@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
@@ -18,17 +18,21 @@ from quarantine.cli.source import (
     Papers,
     SlotAct,
 )
-from quarantine.operations import capacity, certificates, decisions, hosts, refusals, slots
+from quarantine.operations import capacity, certificates, decisions, drives, hosts, refusals, slots
 from quarantine.operations.capacity import Capacity
 from quarantine.operations.certificates import StoredCertificate
 from quarantine.operations.decisions import Decision
+from quarantine.operations.drives import DriveLine, DriveQuery
 from quarantine.operations.hosts import HostView
 from quarantine.operations.keys import TrustedKeys
 from quarantine.operations.plane import Plane
 from quarantine.operations.refusals import Refusal
 from quarantine.operations.slots import HistoryRow, SlotView, State
 
-HERE = "here, with the keys that are believed"
+CHUNK: Final = 500
+"""Drives that are read at a time."""
+
+HERE: Final = "here, with the keys that are believed"
 
 
 class StoreSource:
@@ -98,6 +102,29 @@ class StoreSource:
             return Papers(found.digest, found.token)
         key = testimony.host_key.jwk()
         return Papers(found.digest, found.token, testimony.order, testimony.report, key)
+
+    def drives(
+        self,
+        *,
+        model: str | None,
+        serial: str | None,
+        firmware: str | None,
+        limit: int | None,
+    ) -> Columns:
+        """By the digest of their identity."""
+        query = DriveQuery(model, serial, firmware)
+        found: list[DriveLine] = []
+        while limit is None or len(found) < limit:
+            most = CHUNK if limit is None else min(CHUNK, limit - len(found))
+            after = found[-1].digest if found else ""
+            if not (more := drives.page(self._plane, query, limit=most, after=after)):
+                break
+            found += more
+        return rows_of(DriveLine, found)
+
+    def drive(self, digest: str) -> Members:
+        """Its life."""
+        return members_of(drives.show(self._plane, digest))
 
     def refusals(self, *, host: str | None, limit: int | None) -> Columns:
         """Oldest first."""

@@ -44,13 +44,22 @@ _HISTORY: Final = (
     *("hold_code", "by"),
 )
 _HOST_LINE: Final = ("host", "incarnation", "key", "registered_at", "heard_at")
-_HOST: Final = (*_HOST_LINE, "version", "drives", "cases")
+_HOST: Final = (*_HOST_LINE, "version", "drives", "cases", "maintenance")
 _CERTIFICATE: Final = (
     *("number", "digest", "slot", "generation", "drive", "server", "created_at", "owner"),
 )
 _CAPACITY: Final = (
     *("flavor", "host", "drives", "sellable", "free", "missing", "doubtful", "in_use", "coming"),
     *("held", "retired", "next_at", "says"),
+)
+_DRIVE_LINE: Final = (
+    *("digest", "model", "serial", "firmware", "host", "address", "dirty", "retired", "reason"),
+    *("changed_at", "certificate", "certified_at"),
+)
+_DRIVE: Final = (
+    *("digest", "identity", "firmware", "seen_in", "slots", "dirty", "retired", "reason"),
+    *("changed_at", "certificate", "certified_in", "certified_at", "dirty_in", "dirty_at"),
+    "cases",
 )
 _REFUSAL: Final = (
     *("id", "kind", "host", "reason", "digest", "excerpt", "count", "first_at", "last_at"),
@@ -64,6 +73,32 @@ class SeenDrive:
     address: str
     driver: str
     identity: ControllerIdentity | None
+
+
+@dataclass(frozen=True)
+class DrivesSlot:
+    """A slot that a drive is expected in."""
+
+    host: str
+    address: str
+    state: str
+    entered_at: datetime | None
+    consumer: str | None
+
+
+@dataclass(frozen=True)
+class DrivesCase:
+    """A certificate of a drive."""
+
+    number: int
+    digest: str
+    host: str
+    address: str
+    generation: int
+    drive: str
+    server: str | None
+    owner: str | None
+    created_at: datetime | None
 
 
 class ApiSource:
@@ -163,6 +198,23 @@ class ApiSource:
             )
         )
 
+    def drives(
+        self,
+        *,
+        model: str | None,
+        serial: str | None,
+        firmware: str | None,
+        limit: int | None,
+    ) -> Columns:
+        """By the digest of their identity."""
+        given = (("model", model), ("serial", serial), ("firmware", firmware))
+        words = [(name, value) for name, value in given if value is not None]
+        return _rows(_DRIVE_LINE, _drive_line, self._api.each("drives", words=words, limit=limit))
+
+    def drive(self, digest: str) -> Members:
+        """Its life."""
+        return _one(_DRIVE, _drive, self._api.get("drives", digest).document)
+
     def refusals(self, *, host: str | None, limit: int | None) -> Columns:
         """Oldest first."""
         words = [("host", host)] if host is not None else []
@@ -246,9 +298,18 @@ def _place(host: Any, address: Any) -> Slot | str:
 
 
 def _placed(name: Any) -> Slot | str:
-    """By the name of its provider. Split from the right: a host's name may contain ``_``."""
+    """By the name of its provider."""
+    return _place(*_parts(name))
+
+
+def _maybe_placed(name: Any) -> Slot | str | None:
+    return None if name is None else _placed(name)
+
+
+def _parts(name: Any) -> tuple[str, str]:
+    """Split from the right: a host's name may contain ``_``."""
     host, _, address = str(name).rpartition("_")
-    return _place(host, address.lower())
+    return host, address.lower()
 
 
 def _identity(drive: Document | None) -> ControllerIdentity | None:
@@ -268,7 +329,7 @@ def _identity(drive: Document | None) -> ControllerIdentity | None:
 def _slot_line(one: Document) -> Document:
     alarm = f"ALARM: {one['alarm']}" if one["alarm"] else ""
     code, reason = one["hold_code"], one["reason"]
-    said = (alarm, f"{code}: {reason}" if code else reason, one["waits_for"])
+    said = (alarm, f"{code}: {reason}" if code else reason, one["waits_for"], one["damaged"])
     return {
         **one,
         "slot": _place(one["host"], one["address"]),
@@ -319,6 +380,7 @@ def _slot(one: Document) -> Document:
         **case,
         "certificate": one["certificate"],
         "ticket_ready": one["ticket_valid"],
+        "maintenance": one["maintenance"],
         "provider": one["provider"],
         "resource_class": one["resource_class"],
         "created_at": _moment(one["created_at"]),
@@ -358,6 +420,7 @@ def _host(one: Document) -> Document:
                 for seen in one["drives"]
             ),
             "cases": tuple(one["orders"]),
+            "maintenance": one["maintenance"],
         }
     return {
         **said,
@@ -375,6 +438,49 @@ def _certificate(one: Document) -> Document:
         "number": one["position"],
         "slot": _placed(one["slot"]),
         "created_at": _moment(one["issued_at"]),
+    }
+
+
+def _drive_line(one: Document) -> Document:
+    host, address = _parts(one["seen_in"])
+    return {
+        **one,
+        "host": host,
+        "address": address,
+        "changed_at": _moment(one["changed_at"]),
+        "certified_at": _moment(one["certified_at"]),
+    }
+
+
+def _drive(one: Document) -> Document:
+    return {
+        **one,
+        "identity": _identity(one["drive"]),
+        "seen_in": _placed(one["seen_in"]),
+        "slots": tuple(
+            DrivesSlot(
+                *_parts(each["id"]), each["state"], _moment(each["entered_at"]), each["server"]
+            )
+            for each in one["slots"]
+        ),
+        "changed_at": _moment(one["changed_at"]),
+        "certified_in": _maybe_placed(one["certified_in"]),
+        "certified_at": _moment(one["certified_at"]),
+        "dirty_in": _maybe_placed(one["dirty_in"]),
+        "dirty_at": _moment(one["dirty_at"]),
+        "cases": tuple(
+            DrivesCase(
+                each["position"],
+                each["digest"],
+                *_parts(each["slot"]),
+                each["generation"],
+                each["drive"],
+                each["server"],
+                each["owner"],
+                _moment(each["issued_at"]),
+            )
+            for each in one["cases"]
+        ),
     }
 
 

@@ -12,9 +12,10 @@ import sqlalchemy as sa
 from alembic import command
 
 from eraser.protocol.identity import Slot
+from quarantine.cli.drives import DriveShow
 from quarantine.errors import UnknownError
 from quarantine.operations import drives
-from quarantine.operations.drives import DriveQuery
+from quarantine.operations.drives import CertificateLine, DriveQuery
 from quarantine.operations.plane import Plane
 from quarantine.record import engine as door
 from quarantine.record import migrate, models
@@ -208,3 +209,12 @@ def _paper(number: int, token: str) -> dict[str, object]:
 
 def _slot() -> dict[str, object]:
     return {"id": 1, **_row(0, None)}
+
+
+def test_a_case_whose_row_is_damaged_is_shown() -> None:
+    """A time that cannot be read was the end of the command."""
+    case = CertificateLine(
+        1, "d" * 64, "cmp1", ONE.address, 1, "e", None, None, None, ("created_at",)
+    )
+    (line,) = object.__new__(DriveShow).human("cases", (case,))
+    assert line.startswith("unknown cmp1/0000:01:00.0 after nobody known: d")

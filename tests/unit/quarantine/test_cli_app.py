@@ -260,6 +260,25 @@ def test_completion_knows_every_command(ready: Cli) -> None:
     assert "--new-drive" in out
 
 
+def test_a_shell_completes_what_is_typed(ready: Cli, tmp_path: Path) -> None:
+    """As bash does it; of its own helpers the script needs one."""
+    script = tmp_path / "completion"
+    script.write_text(ready("complete", "--name", "nvme-quarantine")[1])
+    code = (
+        "_get_comp_words_by_ref() { words=(${COMP_WORDS[@]}); cur=${words[COMP_CWORD]}; }; "
+        '. "$0"; COMP_WORDS=($1); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _nvme_quarantine; '
+        'echo "${COMPREPLY[@]}"'
+    )
+    for line, expected in (
+        ("nvme-quarantine slot h", {"held", "history", "hold"}),
+        ("nvme-quarantine certificate s", {"save", "show"}),
+        ("nvme-quarantine slot hold --s", {"--seen"}),
+    ):
+        argv = ["bash", "-c", code, str(script), line]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+        assert set(done.stdout.split()) == expected
+
+
 def test_a_reader_that_went_away_is_worth_no_word(conf: Path) -> None:
     read, write = os.pipe()
     os.close(read)

@@ -270,11 +270,11 @@ def test_a_shell_completes_what_is_typed(ready: Cli, tmp_path: Path) -> None:
         'echo "${COMPREPLY[@]}"'
     )
     for line, expected in (
-        ("nvme-quarantine slot h", {"held", "history", "hold"}),
-        ("nvme-quarantine certificate s", {"save", "show"}),
-        ("nvme-quarantine slot hold --s", {"--seen"}),
+        ("slot h", {"held", "history", "hold"}),
+        ("certificate s", {"save", "show"}),
+        ("slot hold --s", {"--seen"}),
     ):
-        argv = ["bash", "-c", code, str(script), line]
+        argv = ["bash", "-c", code, str(script), f"nvme-quarantine {line}"]
         done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
         assert set(done.stdout.split()) == expected
 

@@ -168,7 +168,8 @@ def test_capacity_by_flavor_and_by_host(plane: Plane) -> None:
     assert (everywhere.flavor, everywhere.host, everywhere.coming) == ("i1-45", "", len(SLOTS))
     assert everywhere.says == (
         "No drive is free. Nothing is heard of cmp1. 8 drives in quarantine for which there is no "
-        "time: 'slot show' says what it waits for."
+        "time. cmp1/0000:01:00.0 waits longest: The drive was let go and waits to be taken into "
+        "quarantine; its host is not registered."
     )
     site = Site(Store.open(url), utc_now())
     site.store.register_host("cmp2", PrivateKey.generate().public, "incarnation-0001")

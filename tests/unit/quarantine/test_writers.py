@@ -37,6 +37,9 @@ TABLES = {
     "alarm_counts": {"record/totals.py"},
     "servers": {"record/servers.py"},
     "maintenances": {"record/maintenances.py"},
+    "campaigns": {"record/campaigns.py"},
+    "campaign_slots": {"record/campaigns.py"},
+    "campaign_acts": {"record/campaigns.py"},
     "passes": {"record/servers.py"},
 }
 
@@ -74,6 +77,8 @@ MEMBERS = {
         "service/inbound/messages.py",
     },
     "alarm": {DECIDE},
+    # A person's word for later, or that of a campaign that a person began.
+    "next_hold": {"operations/decisions.py", "service/campaigns.py"},
     "provider_generation": {"service/look.py"},
     "read_at": {"service/look.py"},
     "offered_as": {DECIDE},

@@ -14,8 +14,9 @@ wanted_packages() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$top/tools/packages
 # Installs the packages of tools/packages.txt that are missing. Needs root for that only.
 install_packages() {
     local missing=()
-    local package
-    while read -r package; do
+    local package program
+    while read -r package program; do
+        [ -n "$program" ] && command -v "$program" >/dev/null && continue
         dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
             missing+=("$package")
     done < <(wanted_packages)

@@ -176,7 +176,7 @@ def _act(view: SlotView, name: str) -> dict[str, Any]:
         "title": title,
         "what": what,
         "final": final,
-        "command": " ".join(("nvme-quarantine slot", name, place, "--reason")),
+        "command": " ".join(("nvme-quarantine", "slot", name, place, "--reason")),
     }
 
 

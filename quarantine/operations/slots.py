@@ -198,6 +198,12 @@ def history_page(
         return tuple(lines), more
 
 
+def newest_history(plane: Plane, slot: Slot, limit: int) -> tuple[HistoryRow, ...]:
+    """The last ``limit`` lines of a slot's life, oldest first. Raises ``UnknownError``."""
+    with plane.parts() as parts:
+        return tuple(parts.store.newest_history(known(parts.store, slot).slot, limit))
+
+
 def each(plane: Plane, query: SlotQuery) -> Iterator[SlotLine]:
     """All slots that fit, some read at a time. Raises ``UnavailableError``, also on the way."""
     with plane.parts() as parts:

@@ -87,7 +87,7 @@ def _stale(again: Any) -> Shown:
 
 def _line(visit: Visit, slot: Any) -> int | None:
     """The line of history that this request wrote."""
-    lines, _more = slots.history_page(visit.plane, slot, limit=10_000)
+    lines = slots.newest_history(visit.plane, slot, 1_000)
     own = (one.revision for one in reversed(lines) if one.by and one.by.request == visit.by.request)
     return next(own, None)
 

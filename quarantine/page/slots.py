@@ -19,7 +19,6 @@ SIZES: Final = (100, 500, 2000)
 
 HISTORY: Final = 200
 """Lines of a slot's life, the newest."""
-_ALL_HISTORY: Final = 10_000
 _CERTIFICATES: Final = 100
 
 CASE_STATES: Final = ("quarantined", "erasing", "verifying", "certified")
@@ -85,8 +84,8 @@ def slot_page(
     path = f"/slots/{quote(slots.name(view.slot), safe=':')}"
     lines: list[HistoryRow] = []
     if visit.allows("slots:history"):
-        found, _more = slots.history_page(visit.plane, view.slot, limit=_ALL_HISTORY)
-        lines = list(found)
+        lines = list(slots.newest_history(visit.plane, view.slot, HISTORY + 1))
+    older = len(lines) > HISTORY
     siblings: tuple[SlotOutlook, ...] = ()
     if visit.allows("slots:list") and view.state.value in CASE_STATES:
         query = SlotQuery(host=view.slot.host, states=CASE_STATES)
@@ -97,7 +96,7 @@ def slot_page(
     pieces = [
         piece("now", "slot_pieces.html", "now", view, _case(view, siblings), visit.url, now),
         piece("facts", "slot_pieces.html", "facts", view, visit.url, now),
-        piece("life", "slot_pieces.html", "life", lines[-HISTORY:][::-1], len(lines), now),
+        piece("life", "slot_pieces.html", "life", lines[-HISTORY:][::-1], older, now),
     ]
     allowed = [
         name

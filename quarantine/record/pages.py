@@ -262,6 +262,19 @@ class PageRepository(Repository):
         more = found[-1]["revision"] if len(found) == limit else None
         return rows.history_rows(found), more
 
+    def newest_history(self, slot: Slot, limit: int) -> list[HistoryRow]:
+        """The last lines of a slot's life, oldest first: what somebody looks at again and again."""
+        query = (
+            sa.select(_HISTORY, _SLOTS.c.host, _SLOTS.c.address)
+            .join(_SLOTS, _SLOTS.c.id == _HISTORY.c.slot_id)
+            .where(_SLOTS.c.host == slot.host, _SLOTS.c.address == slot.address)
+            .order_by(_HISTORY.c.revision.desc())
+            .limit(limit)
+        )
+        with self._reading() as db:
+            found = db.execute(query).mappings().all()
+        return rows.history_rows(found[::-1])
+
     def host_page(self, *, limit: int, after: str = "") -> list[HostLine]:
         """Hosts by name, those behind ``after``."""
         table = models.hosts

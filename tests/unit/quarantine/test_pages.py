@@ -137,6 +137,7 @@ def test_who_decided_is_in_the_history(store: Store) -> None:
     lines = [*page, *rest]
     assert end is None
     assert lines == store.history(SLOTS[0])
+    assert store.newest_history(SLOTS[0], 2) == lines[-2:]
     held = next(line for line in lines if line.target is State.HELD)
     assert held.by is not None
     assert (len(held.by.user), held.by.project, held.by.request) == (255, "pr\\x00ject", "req-1")

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -21,9 +22,11 @@ from quarantine.errors import (
     BadInputError,
     ConflictError,
     IllegalTransitionError,
+    StaleError,
     UnavailableError,
 )
 from quarantine.record import messages, models
+from quarantine.record.campaign_facts import CampaignState, CampaignStep
 from quarantine.record.engine import make_engine
 from quarantine.record.facts import (
     Initiator,
@@ -32,7 +35,9 @@ from quarantine.record.facts import (
     NonceUse,
     SlotChanges,
     SlotRecord,
+    Subject,
 )
+from quarantine.record.pages import CampaignQuery, DriveQuery
 from quarantine.record.states import Custody, Event, State
 from quarantine.record.store import Store
 from tests.unit.quarantine import store_racers
@@ -863,3 +868,56 @@ class StoreSuite(TotalsSuite):
         links = store.certificates()
         assert [link.number for link in links] == list(range(1, 3 * store_racers.PROCESSES + 1))
         assert [link.previous for link in links] == ["", *(link.digest for link in links[:-1])]
+
+    # What people do with hosts, drives and many slots at once
+
+    def test_a_maintenance_is_put_found_and_over(self, store: Store) -> None:
+        certified(store)
+        until, by = store._clock() + timedelta(hours=1), Initiator("ada")
+        word = store.put_maintenance(
+            Subject.of(SLOT), until=until, reason="x\0", by=by, behind=(0,)
+        )
+        assert (word.version, word.until, word.reason) == (1, until, "x\\x00")
+        assert store.maintenances(SLOT.host) == store.maintenances() == [word]
+        assert store.maintenance_page(limit=3, after=Subject("a\0", "")) == [word]
+        assert store.history(SLOT)[-1].by == by
+        with pytest.raises(StaleError):
+            store.put_maintenance(Subject.of(SLOT), until=until, reason="x", by=by, behind=(0,))
+        store.put_maintenance(Subject.of(SLOT), until=None, reason="x", by=by)
+        assert store.maintenances() == []
+
+    def test_a_drive_is_found_by_its_names(self, store: Store) -> None:
+        record = erasing(store)
+        paper = dataclasses.replace(next_certificate(store), firmware="FW1\0")
+        store.transition(record, Event.CERTIFIED, certificate=paper)
+        (line,) = store.drive_page(DriveQuery(firmware="FW1\0"), limit=3, after="\0")
+        assert (line.digest, line.serial, line.dirty) == (DRIVE.digest, DRIVE.serial, False)
+        assert store.drive_page(DriveQuery(serial="FW1"), limit=3) == []
+        assert [one.host for one in store.drive_slots(line.digest, limit=2)] == [SLOT.host]
+        assert [one.drive for one in store.drive_certificates(line.digest, limit=2)] == [
+            DRIVE.digest
+        ]
+
+    def test_a_campaign_is_begun_once_and_one_works_on_it(self, store: Store) -> None:
+        certified(store)
+        by, later = Initiator("ada"), store._clock() + timedelta(days=1)
+        query = CampaignQuery(model=DRIVE.model, certified_before=later)
+        ((line, drive, _class),) = store.campaign_page(query, limit=5)
+        assert drive == DRIVE.digest
+        words: dict[str, Any] = {"query": "{}", "reason": "r", "keep": 0.5, "by": by}
+        begun = store.begin_campaign("c", **words, slots=[(line.host, line.address, drive)])
+        assert store.begin_campaign("c", **words, slots=[]) == begun
+        (one,) = store.campaign_slots("c", limit=2)
+        taken = dataclasses.replace(one, step=CampaignStep.ERASING, was_free=True)
+        store.write_campaign_slot(one, taken)
+        with pytest.raises(ConflictError):
+            store.write_campaign_slot(one, taken)
+        assert list(store.taken_from_the_pool("c").values()) == [1]
+        assert store.campaign_counts("c") == {"erasing": 1}
+        assert [store.lease_campaign("c", 60) for _ in range(2)] == [True, False]
+        store.unlease_campaign("c")
+        assert store.lease_campaign("c", 60)
+        paused = store.set_campaign("c", CampaignState.PAUSED, (1,), reason="x", by=by)
+        assert (paused.version, store.running_campaigns()) == (2, [])
+        assert [act.by for act in store.campaign_acts("c")] == [by, by]
+        assert store.campaign_list(limit=2) == [paused]

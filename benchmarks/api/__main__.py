@@ -149,7 +149,9 @@ def _size(slots: int, top: Path, arguments: argparse.Namespace, unasked: set[str
 
 def _paths(operation: Operation, names: cloud.Names) -> tuple[str, ...]:
     """What is asked for. Raises ``LookupError`` for a variable that this does not know yet."""
-    query = f"?limit={PAGE}" if "limit" in operation.query else ""
+    words = [f"limit={PAGE}"] if "limit" in operation.query else []
+    words += cloud.ASKED_FOR.get(operation.path, ())
+    query = "?" * bool(words) + "&".join(words)
     start, brace, rest = operation.path.partition("{")
     if not brace:
         return (operation.path + query,)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -23,6 +23,7 @@ from quarantine.evidence.sections import HistoryLine, Issuer
 from quarantine.operations import documents, keys
 from quarantine.operations.plane import Plane
 from quarantine.record import models
+from quarantine.record.campaign_facts import CampaignState, CampaignStep
 from quarantine.record.engine import make_engine, writing
 from tests.unit.quarantine.testimony import IDENTITY, ORDER, POLICY, PROFILE, REPORT
 
@@ -33,6 +34,19 @@ NAMED = 100
 
 TREE = 100
 """Providers of a tree in Placement: what a list of one tree has."""
+
+
+FIRMWARE: Final = "VDV10131"
+ASKED_FOR: Final = {"/v1/campaign-previews": (f"firmware={FIRMWARE}",)}
+"""Words that a path needs behind ``?``."""
+
+CAMPAIGNS: Final = tuple(f"firmware-{number}" for number in range(10))
+
+_BY: Final = {
+    "by_user": "u" * 32,
+    "by_project": "p" * 32,
+    "by_request": "req-01234567-89ab-cdef-0123-456789abcdef",
+}
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,7 @@ class Names:
             "/v1/servers/": self.servers,
             "/v1/profiles/": (PROFILE.name,),
             "/v1/policies/": (POLICY.name,),
+            "/v1/campaigns/": CAMPAIGNS,
         }[before]
 
 
@@ -81,6 +96,9 @@ def fill(url: str, plane: Plane, slots: int, running: int, certificates: int) ->
         (models.drives, list(map(_drive, rows))),
         (models.maintenances, list(_maintenances(rows[:NAMED]))),
         (models.durations, list(large.cases(slots))),
+        (models.campaigns, list(_campaigns())),
+        (models.campaign_slots, list(_campaign_slots(rows))),
+        (models.campaign_acts, list(_campaign_acts())),
         (models.certificates, made),
         (models.certificates, list(_more(made[-1], NAMED, min(certificates, slots)))),
         (models.testimonies, [_testimony(row["digest"], key) for row in made]),
@@ -157,7 +175,7 @@ def _drive(slot: dict[str, Any]) -> dict[str, Any]:
         "changed_at": large.NOW,
         "model": slot["model"],
         "serial": slot["serial"],
-        "firmware": "VDV10131",
+        "firmware": FIRMWARE,
     }
 
 
@@ -172,10 +190,54 @@ def _maintenances(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             "at": large.NOW,
             "until": large.NOW + timedelta(days=30),
             "reason": "a new switch",
-            "by_user": "u" * 32,
-            "by_project": "p" * 32,
-            "by_request": "req-01234567-89ab-cdef-0123-456789abcdef",
+            **_BY,
         }
+
+
+def _campaigns() -> Iterator[dict[str, Any]]:
+    """Paused, of slots of the whole cloud."""
+    for campaign in CAMPAIGNS:
+        yield {
+            "id": campaign,
+            "version": 2,
+            "state": str(CampaignState.PAUSED),
+            "query": codec.canonical({"firmware": FIRMWARE}).decode(),
+            "reason": "this firmware lies",
+            "keep": 0.9,
+            **_BY,
+            "created_at": large.NOW,
+            "changed_at": large.NOW,
+        }
+
+
+def _campaign_slots(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A tenth of the cloud in each."""
+    for number, row in enumerate(rows):
+        yield {
+            "campaign": CAMPAIGNS[number % len(CAMPAIGNS)],
+            "host": row["host"],
+            "address": row["address"],
+            "step": str(CampaignStep.DONE if number % 3 else CampaignStep.WAITING),
+            "drive": row["identity_digest"],
+            "generation": 1,
+            "was_free": bool(number % 2),
+            "result": "certified since" if number % 3 else "",
+            "certificate": None,
+            "changed_at": large.NOW,
+        }
+
+
+def _campaign_acts() -> Iterator[dict[str, Any]]:
+    for campaign in CAMPAIGNS:
+        for version, state in enumerate((CampaignState.RUNNING, CampaignState.PAUSED), start=1):
+            yield {
+                "campaign": campaign,
+                "version": version,
+                "at": large.NOW,
+                "state": str(state),
+                "reason": "a busy weekend",
+                **_BY,
+            }
 
 
 def _hosts(count: int) -> Iterator[dict[str, Any]]:

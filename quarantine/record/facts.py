@@ -11,6 +11,7 @@ from typing import Generic, TypeAlias, TypeVar
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Hello, Step
 from eraser.protocol.transport.signing import PublicKey
+from quarantine.record.clock import CLOCKS_APART
 from quarantine.record.states import Custody, Event, State
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
@@ -211,8 +212,9 @@ class Maintenance:
     by: Initiator
 
     def lasts(self, now: datetime) -> bool:
-        """Whether it is in effect, where it is the last word."""
-        return self.until is not None and now < self.until
+        """Whether it is in effect, where it is the last word; not where a clock said it that was
+        ahead: it would last until that clock's time comes."""
+        return self.until is not None and self.at <= now + CLOCKS_APART and now < self.until
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ Nothing that guards a drive asks for it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from datetime import UTC, datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,9 +16,13 @@ from eraser.protocol.identity import Slot
 from quarantine.errors import StaleError
 from quarantine.record import models, rows, slots
 from quarantine.record.base import Repository
+from quarantine.record.clock import CLOCKS_APART
 from quarantine.record.facts import Initiator, Maintenance, Subject
+from quarantine.record.pages import UNREADABLE, of_the_row
 from quarantine.record.rows import Row
 from quarantine.record.texts import storable
+
+LOG = logging.getLogger(__name__)
 
 _TABLE = models.maintenances
 
@@ -87,11 +93,12 @@ class MaintenanceRepository(Repository):
         limit: int | None = None,
         after: Subject | None = None,
     ) -> list[Maintenance]:
-        """``limit`` of those in effect at most, those behind ``after``."""
+        """``limit`` of those in effect at most, those behind ``after``. What cannot be read is left
+        out: every sweep asks for them, and silences nothing then."""
         later = _TABLE.alias()
         query = (
             sa.select(_TABLE)
-            .where(_TABLE.c.until > self._clock())
+            .where(*_lasts(_TABLE, self._clock()))
             .where(
                 ~sa.exists().where(
                     later.c.host == _TABLE.c.host,
@@ -112,7 +119,7 @@ class MaintenanceRepository(Repository):
         if limit is not None:
             query = query.limit(limit)
         with self._reading() as db:
-            return [_record(row) for row in db.execute(query).mappings()]
+            return _readable(db, query)
 
     def maintenance_history(
         self, subject: Subject, *, limit: int, after: int = 0
@@ -135,7 +142,7 @@ def in_effect(
     table, later = _TABLE.alias(), _TABLE.alias()
     whole = table.c.address == ""
     return sa.exists().where(
-        table.c.until > now,
+        *_lasts(table, now),
         table.c.host == host,
         whole if address is None else sa.or_(whole, table.c.address == address),
         ~sa.exists().where(
@@ -144,6 +151,11 @@ def in_effect(
             later.c.version > table.c.version,
         ),
     )
+
+
+def _lasts(table: sa.FromClause, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
+    """As :meth:`Maintenance.lasts`."""
+    return table.c.until > now, table.c.at <= now + CLOCKS_APART
 
 
 def _same(subject: Subject) -> sa.ColumnElement[bool]:
@@ -156,6 +168,24 @@ def _last(db: sa.Connection, subject: Subject) -> Maintenance | None:
     query = sa.select(_TABLE).where(_same(subject)).order_by(_TABLE.c.version.desc()).limit(1)
     row = db.execute(query).mappings().first()
     return None if row is None else _record(row)
+
+
+def _readable(db: sa.Connection, query: sa.Select[Any]) -> list[Maintenance]:
+    try:
+        return [_record(row) for row in db.execute(query).mappings()]
+    except UNREADABLE as error:
+        if not of_the_row(error):
+            raise
+    found = []
+    for each in db.execute(query.with_only_columns(_TABLE.c.id)).scalars().all():
+        try:
+            row = db.execute(sa.select(_TABLE).where(_TABLE.c.id == each)).mappings().one()
+            found.append(_record(row))
+        except UNREADABLE as error:
+            if not of_the_row(error):
+                raise
+            LOG.warning("maintenances: row %s cannot be read, it silences nothing: %s", each, error)
+    return found
 
 
 def _record(row: Row) -> Maintenance:

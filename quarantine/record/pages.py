@@ -381,13 +381,14 @@ class PageRepository(Repository):
             after = found[-1].number
 
 
-_UNREADABLE: Final = (
+UNREADABLE: Final = (
     *(ValueError, TypeError, OverflowError),
     *(exc.DataError, exc.OperationalError),
 )
+"""What a damaged row raises; a database that is away too, see :func:`of_the_row`."""
 
 
-def _of_the_row(error: Exception) -> bool:
+def of_the_row(error: Exception) -> bool:
     """Not of a database that is away; SQLite's driver calls text that is no UTF-8 operational."""
     return not isinstance(error, exc.OperationalError) or "decode" in str(error.orig)
 
@@ -402,8 +403,8 @@ def _lines(
     """The rows of a page. Where one cannot be read, each is read by itself."""
     try:
         found = db.execute(query).mappings().all()
-    except _UNREADABLE as error:
-        if not _of_the_row(error):
+    except UNREADABLE as error:
+        if not of_the_row(error):
             raise
         keys = db.execute(query.with_only_columns(key)).scalars().all()
         return [_piecemeal(db, cls, key == each, columns) for each in keys]
@@ -427,8 +428,8 @@ def _piecemeal(
     for column in columns:
         try:
             value = db.execute(sa.select(column).where(which)).scalar()
-        except _UNREADABLE as error:
-            if not _of_the_row(error):
+        except UNREADABLE as error:
+            if not of_the_row(error):
                 raise
             value = NotImplemented
         fits = _fits(column, value)

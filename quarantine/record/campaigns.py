@@ -12,6 +12,7 @@ from quarantine.errors import ConflictError, StaleError, UnknownError
 from quarantine.record import models, rows
 from quarantine.record.base import Repository
 from quarantine.record.campaign_facts import (
+    OPEN,
     Campaign,
     CampaignActLine,
     CampaignSlot,
@@ -104,9 +105,18 @@ class CampaignRepository(Repository):
         with self._reading() as db:
             return [_record(row) for row in db.execute(query.limit(limit)).mappings()]
 
-    def running_campaigns(self) -> list[str]:
-        """Ids of those that somebody has to work on."""
-        query = sa.select(_TABLE.c.id).where(_TABLE.c.state == CampaignState.RUNNING.value)
+    def open_campaigns(self) -> list[str]:
+        """Ids of those that somebody has to work on: they run, or have slots without a result."""
+        waits = sa.exists().where(
+            _SLOTS.c.campaign == _TABLE.c.id, _SLOTS.c.step.in_([step.value for step in OPEN])
+        )
+        query = sa.select(_TABLE.c.id).where(
+            sa.or_(
+                _TABLE.c.state == CampaignState.RUNNING.value,
+                _TABLE.c.state.in_([CampaignState.PAUSED.value, CampaignState.STOPPED.value])
+                & waits,
+            )
+        )
         with self._reading() as db:
             return list(db.execute(query.order_by(_TABLE.c.id)).scalars())
 
@@ -154,6 +164,11 @@ class CampaignRepository(Repository):
                 _SLOTS.c.campaign == name,
                 _SLOTS.c.was_free,
                 _SLOTS.c.step != CampaignStep.SKIPPED.value,
+                # Back, and let go of by another server since: the pool lacks it without us too.
+                sa.or_(
+                    _SLOTS.c.step != CampaignStep.DONE.value,
+                    slots.c.certificate == _SLOTS.c.certificate,
+                ),
                 slots.c.state.not_in(_BACK),
             )
             .group_by(of)
@@ -245,7 +260,7 @@ class CampaignRepository(Repository):
         with self._writing() as db:
             done = db.execute(
                 sa.update(_TABLE)
-                .where(_TABLE.c.id == name, _TABLE.c.state == CampaignState.RUNNING.value, free)
+                .where(_TABLE.c.id == name, _TABLE.c.state != CampaignState.DONE.value, free)
                 .values(leased_until=until)
             )
             return bool(done.rowcount == 1)

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
 
-from quarantine.record.campaign_facts import CampaignSlot, CampaignStep
+from quarantine.record.campaign_facts import CampaignSlot, CampaignState, CampaignStep
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
 from quarantine.rules import holds
+
+_ANOTHER: Final = "another drive is in the slot than when the campaign began"
 
 
 class CampaignAct(enum.Enum):
@@ -24,6 +28,8 @@ class CampaignAct(enum.Enum):
     """Have it held at its next release."""
     HOLD = "hold"
     """It is on offer: hold it, where the pool can spare it."""
+    TAKE_BACK = "take back"
+    """It is not to be held at its next release any more."""
     RELEASE = "release"
     """End the hold: the drive is erased again."""
     END = "end"
@@ -41,37 +47,68 @@ class CampaignMove:
     certificate: str | None = None
 
 
-def next_move(
-    line: CampaignSlot, record: SlotRecord | None, reason: str, hold_code: str | None = None
-) -> CampaignMove:
-    """``reason``: with which the campaign holds; ``hold_code``: whose holds it ends."""
+@dataclass(frozen=True)
+class CampaignTerms:
+    """What of a campaign a move depends on."""
+
+    reason: str
+    """With which it holds."""
+    hold_code: str | None = None
+    """Whose holds it ends too: those that stood when it began."""
+    begun_at: datetime | None = None
+    state: CampaignState = CampaignState.RUNNING
+
+
+def next_move(line: CampaignSlot, record: SlotRecord | None, terms: CampaignTerms) -> CampaignMove:
+    """What is taken is finished whatever state the campaign is in: a hold of its own that nobody
+    ends would keep an honest drive for ever."""
     if record is None or record.state is State.RETIRED:
         return _skipped("the slot is enrolled no more" if record is None else "it is retired")
     digest = None if record.identity is None else record.identity.digest
+    another = digest != line.drive
     if line.step is CampaignStep.ERASING:
-        return _erasing(line, record, reason, hold_code)
-    if digest != line.drive:
-        return _skipped("another drive is in the slot than when the campaign began")
+        return _erasing(line, record, terms, another)
+    if another:
+        return _without(_ANOTHER, record, terms)
     if line.step is CampaignStep.ASKED and record.state is State.IN_USE:
-        if record.next_hold is None or record.next_hold.reason != reason:
+        if record.next_hold is None or record.next_hold.reason != terms.reason:
             return _skipped("a person took back, or changed, that it is held at its next release")
-        return _wait(line)
-    return _waiting(line, record, reason, hold_code)
+        return _wait(line) if terms.state is not CampaignState.STOPPED else _stopped(record, terms)
+    if terms.state is CampaignState.RUNNING or _taken(line, record, terms):
+        return _waiting(line, record, terms)
+    return _wait(line) if terms.state is CampaignState.PAUSED else _stopped(record, terms)
 
 
-def _waiting(
-    line: CampaignSlot, record: SlotRecord, reason: str, hold_code: str | None
-) -> CampaignMove:
+def _taken(line: CampaignSlot, record: SlotRecord, terms: CampaignTerms) -> bool:
+    if record.state is State.HELD:
+        return record.reason == terms.reason
+    asked = line.step is CampaignStep.ASKED and record.state is not State.AVAILABLE
+    wished = record.next_hold is not None and record.next_hold.reason == terms.reason
+    return asked or (wished and record.state is not State.IN_USE)
+
+
+def _stopped(record: SlotRecord, terms: CampaignTerms) -> CampaignMove:
+    return _without("the campaign was stopped before it was taken", record, terms)
+
+
+def _without(why: str, record: SlotRecord, terms: CampaignTerms) -> CampaignMove:
+    """Skipped, and nothing of the campaign's is left at the slot."""
+    if record.next_hold is not None and record.next_hold.reason == terms.reason:
+        return CampaignMove(CampaignAct.TAKE_BACK, CampaignStep.SKIPPED, why)
+    return _skipped(why)
+
+
+def _waiting(line: CampaignSlot, record: SlotRecord, terms: CampaignTerms) -> CampaignMove:
     match record.state:
         case State.IN_USE if record.next_hold is None:
             return CampaignMove(CampaignAct.ASK, CampaignStep.ASKED, "held at its next release")
-        case State.IN_USE if record.next_hold is not None and record.next_hold.reason == reason:
+        case State.IN_USE if record.next_hold.reason == terms.reason:
             return CampaignMove(CampaignAct.END, CampaignStep.ASKED, "held at its next release")
         case State.IN_USE:
             return _skipped("a person has it held at its next release, for another reason")
         case State.AVAILABLE:
             return CampaignMove(CampaignAct.HOLD, CampaignStep.WAITING)
-        case State.HELD if _ours(record, reason, hold_code):
+        case State.HELD if _ours(record, terms):
             return CampaignMove(
                 CampaignAct.RELEASE, CampaignStep.ERASING, "released", record.generation + 1
             )
@@ -86,19 +123,24 @@ def _waiting(
             return _wait(line)
 
 
-def _ours(record: SlotRecord, reason: str, hold_code: str | None) -> bool:
-    wanted = hold_code is not None and holds.shown(record) == hold_code
-    return record.reason == reason or wanted
+def _ours(record: SlotRecord, terms: CampaignTerms) -> bool:
+    """Its own hold, or one of those that it was begun for: who holds a slot later, though for the
+    same code, knows of something that the campaign does not."""
+    stood = terms.begun_at is None or record.entered_at <= terms.begun_at
+    wanted = terms.hold_code is not None and holds.shown(record) == terms.hold_code
+    return record.reason == terms.reason or (wanted and stood)
 
 
 def _erasing(
-    line: CampaignSlot, record: SlotRecord, reason: str, hold_code: str | None
+    line: CampaignSlot, record: SlotRecord, terms: CampaignTerms, another: bool
 ) -> CampaignMove:
     begun = record.generation >= line.generation
-    if record.state is State.HELD and not begun and _ours(record, reason, hold_code):
+    if record.state is State.HELD and not begun and _ours(record, terms):
         # The line was written, and then the process died.
         return CampaignMove(CampaignAct.RELEASE, line.step, line.result, line.generation)
     if record.certificate is not None and begun:
+        if another:
+            return _skipped(_ANOTHER)
         certificate = record.certificate
         return CampaignMove(
             CampaignAct.END, CampaignStep.DONE, "erased", line.generation, certificate

@@ -7,6 +7,8 @@ own reason, so whoever comes next ends it.
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -14,13 +16,18 @@ from typing import Any, Final
 from eraser.protocol import codec
 from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.identity import Slot
-from quarantine.errors import ConflictError, IllegalTransitionError
+from quarantine.errors import (
+    ConflictError,
+    IllegalTransitionError,
+    QuarantineError,
+    UnavailableError,
+)
 from quarantine.record.campaign_facts import (
     ENDED,
+    OPEN,
     Campaign,
     CampaignSlot,
     CampaignState,
-    CampaignStep,
 )
 from quarantine.record.facts import NextHold, SlotChanges, SlotRecord
 from quarantine.record.reasons import HoldCode
@@ -28,7 +35,8 @@ from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from quarantine.record.texts import storable
 from quarantine.rules import holds
-from quarantine.rules.campaign import CampaignAct, CampaignMove, next_move, spare
+from quarantine.rules.campaign import CampaignAct, CampaignMove, CampaignTerms, next_move, spare
+from quarantine.service.turns import TimeBox
 
 LOG = logging.getLogger(__name__)
 
@@ -39,7 +47,8 @@ STEPS: Final = 20
 _CHUNK: Final = 200
 """Lines that are looked at in one."""
 
-_OPEN: Final = tuple(step for step in CampaignStep if step not in ENDED)
+_PATIENCE: Final = 3
+"""Slots in a row that Placement may fail before the turn ends: each may cost a timeout."""
 
 
 def held_because(campaign: Campaign) -> str:
@@ -50,68 +59,120 @@ def held_because(campaign: Campaign) -> str:
 class CampaignWork:
     """One process's hands; several may work, each campaign is one's at a time."""
 
-    def __init__(self, store: Store, look: Callable[[Slot], SlotRecord | None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        look: Callable[[Slot], SlotRecord | None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
         self._look = look
+        self._now = monotonic
         self._after: dict[str, tuple[str, str]] = {}
+        self._last = ""
 
-    def advance_all(self, steps: int = STEPS) -> int:
-        """A turn of each that runs; how many slots were acted on. Raises ``UnavailableError``."""
-        return sum(self.advance(name, steps) for name in self._store.running_campaigns())
+    def advance_all(self, steps: int = STEPS, *, seconds: float = math.inf) -> int:
+        """A turn of each that has something to do, for so long: whom it does not reach is first in
+        the next. How many slots were acted on. Raises ``UnavailableError`` for a record that does
+        not answer; what breaks one campaign stops no other."""
+        found = self._store.open_campaigns()
+        box, done = TimeBox(seconds, self._now), 0
+        for name in [n for n in found if n > self._last] + [n for n in found if n <= self._last]:
+            self._last = name
+            try:
+                done += self.advance(name, steps, box)
+            except QuarantineError as error:
+                LOG.warning("campaign %s: %s", name, error)
+            except Exception:
+                LOG.exception("campaign %s: unexpected", name)
+            if box.over:
+                break
+        return done
 
-    def advance(self, name: str, steps: int = STEPS) -> int:
+    def advance(self, name: str, steps: int = STEPS, box: TimeBox | None = None) -> int:
         """A turn of one; 0 where it does not run, or somebody else works on it."""
         if not self._store.lease_campaign(name, LEASE_SECONDS):
             return 0
         try:
-            return self._turn(name, steps)
+            return self._turn(name, steps, box)
         finally:
             self._store.unlease_campaign(name)
 
-    def _turn(self, name: str, steps: int) -> int:
+    def _turn(self, name: str, steps: int, box: TimeBox | None) -> int:
         """Some lines, from where the last turn ended: there may be thousands that wait."""
         campaign = self._store.campaign(name)
         if campaign is None:
             return 0
-        done, after = 0, self._after.pop(name, ("", ""))
-        page = self._store.campaign_slots(name, limit=_CHUNK, after=after, steps=_OPEN)
+        done = failures = 0
+        page = self._store.campaign_slots(
+            name, limit=_CHUNK, after=self._after.get(name, ("", "")), steps=OPEN
+        )
+        full: set[str] = set()
         for line in page:
-            if done >= steps:
-                break
-            done += self._one(campaign, line)
-            after = line.host, line.address
-        if (page and after != (page[-1].host, page[-1].address)) or len(page) == _CHUNK:
-            self._after[name] = after
-        if not self._store.campaign_counts(name).keys() - set(ENDED):
+            self._after[name] = line.host, line.address
             try:
-                self._store.set_campaign(
-                    name,
-                    CampaignState.DONE,
-                    (campaign.version,),
-                    reason="each of its slots has its result",
-                )
-            except ConflictError as error:
-                LOG.info("%s", error)
+                done += self._one(campaign, line, full)
+                failures = 0
+            except UnavailableError as error:
+                LOG.warning("campaign %s: %s/%s: %s", name, line.host, line.address, error)
+                failures += 1
+                if failures >= _PATIENCE:
+                    raise
+            except QuarantineError as error:
+                # A row that cannot be read: the sweep tells of it.
+                LOG.warning("campaign %s: %s/%s: %s", name, line.host, line.address, error)
+            except Exception:
+                LOG.exception("campaign %s: %s/%s: unexpected", name, line.host, line.address)
+            if done >= steps or (box is not None and box.over):
+                break
+        else:
+            if len(page) < _CHUNK:
+                self._after.pop(name, None)
+        if campaign.state is not CampaignState.STOPPED:
+            self._end(campaign)
         return done
 
-    def _one(self, campaign: Campaign, line: CampaignSlot) -> bool:
-        """Whether something was done."""
+    def _end(self, campaign: Campaign) -> None:
+        if self._store.campaign_counts(campaign.id).keys() - set(ENDED):
+            return
+        self._after.pop(campaign.id, None)
+        try:
+            self._store.set_campaign(
+                campaign.id,
+                CampaignState.DONE,
+                (campaign.version,),
+                reason="each of its slots has its result",
+            )
+        except ConflictError as error:
+            LOG.info("%s", error)
+
+    def _one(self, campaign: Campaign, line: CampaignSlot, full: set[str]) -> bool:
+        """Whether something was done. ``full``: classes of which the pool spares no more."""
         slot = Slot(line.host, line.address)
-        reason, code = held_because(campaign), _hold_code(campaign)
         try:
             record = self._store.slot(slot)
-            move = next_move(line, record, reason, code)
-            if record is not None and move.act is CampaignAct.HOLD:
-                if not self._can_spare(campaign, record):
+            move = next_move(line, record, _terms(campaign))
+            if move.act in (CampaignAct.NOTHING, CampaignAct.END):
+                return self._carry_out(campaign, line, record, move)
+            if move.act is CampaignAct.HOLD and record is not None:
+                if record.resource_class in full:
                     return False
-                why = holds.because(HoldCode.BY_PERSON, reason)
+                if not self._can_spare(campaign, record):
+                    full.add(record.resource_class)
+                    return False
+            # A person may have stopped it since the turn began.
+            campaign = self._store.campaign(campaign.id) or campaign
+            if move.act in (CampaignAct.HOLD, CampaignAct.RELEASE):
+                # A server may have it since the record was written; and before a hold ends,
+                # Placement has it reserved.
+                record = self._look(slot)
+            move = next_move(line, record, _terms(campaign))
+            if record is not None and move.act is CampaignAct.HOLD:
+                why = holds.because(HoldCode.BY_PERSON, held_because(campaign))
                 self._store.hold(record, why, by=campaign.by)
                 line = self._write(line, replace(move, result="held"), was_free=True)
-                move = replace(move, act=CampaignAct.RELEASE)
-            if move.act is CampaignAct.RELEASE:
-                # Placement has it reserved before the hold ends.
                 record = self._look(slot)
-                move = next_move(line, record, reason, code)
+                move = next_move(line, record, _terms(campaign))
             return self._carry_out(campaign, line, record, move)
         except (ConflictError, IllegalTransitionError) as error:
             # It moved on: the next turn sees where to.
@@ -130,6 +191,9 @@ class CampaignWork:
             changes = SlotChanges(next_hold=NextHold(reason, by))
             note = f"to be held at its next release: {reason}"
             self._store.amend(record, changes, note=note, by=by)
+        elif move.act is CampaignAct.TAKE_BACK and record is not None:
+            note = f"not to be held at its next release any more: {move.result}"
+            self._store.amend(record, SlotChanges(next_hold=None), note=note, by=by)
         elif move.act not in (CampaignAct.END, CampaignAct.RELEASE):
             return False
         # The line before the release: who dies in between leaves a hold that the next turn ends,
@@ -164,6 +228,12 @@ class CampaignWork:
         )
         taken = self._store.taken_from_the_pool(campaign.id).get(of, 0)
         return spare(free, taken, campaign.keep)
+
+
+def _terms(campaign: Campaign) -> CampaignTerms:
+    return CampaignTerms(
+        held_because(campaign), _hold_code(campaign), campaign.created_at, campaign.state
+    )
 
 
 def _hold_code(campaign: Campaign) -> str | None:

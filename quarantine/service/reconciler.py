@@ -46,7 +46,8 @@ _PATIENCE: Final = 3
 """Slots in a row that Placement may fail before the pass is put off: each may cost a timeout."""
 
 _SHARE: Final = 1 / 3
-"""Of ``sweep_interval``, for each pass of a round: what waits, the slots in use, the open cases."""
+"""Of ``sweep_interval``, for each pass of a round: what waits, the slots in use, the open cases.
+And for campaigns after them."""
 
 SWEEP: Final = "sweep"
 """What is late where no sweep went through within :func:`sweep_bound`."""
@@ -135,7 +136,7 @@ class Reconciler:
             watch=self._watch,
             turns=self._turns,
         )
-        self._campaigns = CampaignWork(store, self._looks.look)
+        self._campaigns = CampaignWork(store, self._looks.look, monotonic)
 
     def look(self, slot: Slot) -> SlotRecord | None:
         """Do for one slot all that can be done now, as :meth:`Looks.look`."""
@@ -256,8 +257,8 @@ class Reconciler:
         return []
 
     def campaigns(self) -> list[LookResult]:
-        """A turn of each campaign that runs."""
-        self._campaigns.advance_all()
+        """A turn of each campaign that runs: they are in no hurry, and the next round is."""
+        self._campaigns.advance_all(seconds=self._limits.sweep_interval * _SHARE)
         return []
 
     def _note_sweep(self) -> list[LookResult]:

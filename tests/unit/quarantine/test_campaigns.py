@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from quarantine.errors import (
     BadInputError,
@@ -22,15 +25,24 @@ from quarantine.errors import (
 from quarantine.operations import campaigns, keys
 from quarantine.operations.campaigns import CampaignQuery, CampaignState, Initiator
 from quarantine.operations.plane import Plane
+from quarantine.record import models
 from quarantine.record.campaign_facts import CampaignSlot, CampaignStep
-from quarantine.record.facts import NewCertificate, NextHold, SlotChanges
+from quarantine.record.facts import NewCertificate, NextHold, SlotChanges, SlotRecord
 from quarantine.record.reasons import HoldCode
 from quarantine.record.states import Event, State
 from quarantine.rules import holds
-from quarantine.rules.campaign import CampaignAct, next_move, spare
+from quarantine.rules.campaign import CampaignAct, CampaignTerms, next_move, spare
 from quarantine.service.campaigns import CampaignWork
 from tests.unit.quarantine import test_decide as a
-from tests.unit.quarantine.smallcloud import Clock, Cloud, available, enrolled, open_store, slot_at
+from tests.unit.quarantine.smallcloud import (
+    Clock,
+    Cloud,
+    available,
+    drive_in,
+    enrolled,
+    open_store,
+    slot_at,
+)
 from tests.unit.quarantine.store_suite import digest_of
 from tests.unit.quarantine.test_burn_grace import Site
 
@@ -89,7 +101,7 @@ def test_moves(
 ) -> None:
     """The record is of generation 7."""
     record = replace(a.RECORD, **{"state": State(state), "next_hold": None, **more})
-    found = next_move(line(CampaignStep(step), since), record, WHY)
+    found = next_move(line(CampaignStep(step), since), record, CampaignTerms(WHY))
     assert (found.act, found.step) == (CampaignAct(act), CampaignStep(then))
     if then == "done":
         assert found.certificate == record.certificate
@@ -98,11 +110,11 @@ def test_moves(
 def test_who_is_named_by_its_code_is_released() -> None:
     record = replace(a.RECORD, state=State.HELD, **BY_THEM)
     asked = line(CampaignStep.WAITING)
-    assert next_move(asked, record, WHY, "data-left").act is CampaignAct.RELEASE
-    assert next_move(asked, record, WHY, "health").step is CampaignStep.SKIPPED
-    assert next_move(asked, None, WHY).step is CampaignStep.SKIPPED
+    assert next_move(asked, record, CampaignTerms(WHY, "data-left")).act is CampaignAct.RELEASE
+    assert next_move(asked, record, CampaignTerms(WHY, "health")).step is CampaignStep.SKIPPED
+    assert next_move(asked, None, CampaignTerms(WHY)).step is CampaignStep.SKIPPED
     another = replace(asked, drive="another")
-    assert next_move(another, replace(record, state=State.AVAILABLE), WHY).step is (
+    assert next_move(another, replace(record, state=State.AVAILABLE), CampaignTerms(WHY)).step is (
         CampaignStep.SKIPPED
     )
 
@@ -143,6 +155,12 @@ def plane(tmp_path: Path, site: Site) -> Plane:
     )
     keys.create(Plane([file]))
     return Plane([file])
+
+
+def damage(site: Site, slot: Slot) -> None:
+    with site.store._writing() as db:
+        which = sa.and_(models.slots.c.host == slot.host, models.slots.c.address == slot.address)
+        db.execute(sa.update(models.slots).where(which).values(state="of-a-newer-release"))
 
 
 def begin(plane: Plane, **named: Any) -> campaigns.CampaignView:
@@ -376,3 +394,186 @@ def test_a_placement_that_is_away_releases_nothing(site: Site, plane: Plane) -> 
     site.cloud.broken.clear()
     site.go_on(120)
     assert {state(site, slot) for slot in FREE} == {State.ERASING}
+
+
+# What a hostile reviewer found.
+
+
+def next_hold(site: Site, slot: Slot) -> NextHold | None:
+    record = site.store.slot(slot)
+    assert record is not None
+    return record.next_hold
+
+
+def test_a_stopped_one_leaves_no_drive_to_be_held(site: Site, plane: Plane) -> None:
+    """Nobody would release it: who stopped the campaign is done with it."""
+    filled(site)
+    begin(plane, keep=1.0)
+    work(site).advance("fw1")
+    assert next_hold(site, USED) == NextHold(WHY, ADA)
+    campaigns.put(plane, "fw1", CampaignState.STOPPED, **WORDS)
+    site.go_on(60)
+    assert next_hold(site, USED) is None
+    assert campaigns.show(plane, "fw1").slots == {"skipped": 4}
+    site.cloud.delete(USED)
+    site.go_on(600)
+    assert state(site, USED) is State.ERASING
+    assert {state(site, slot) for slot in FREE} == {State.AVAILABLE}
+
+
+@pytest.mark.parametrize("put", [CampaignState.PAUSED, CampaignState.STOPPED])
+def test_what_was_taken_is_finished_though_it_does_not_run(
+    site: Site, plane: Plane, put: CampaignState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was held, the process died, and then a person put it."""
+    filled(site)
+    begin(plane, keep=0.5)
+
+    def died(*_words: Any, **_named: Any) -> None:
+        raise Died
+
+    monkeypatch.setattr(CampaignWork, "_write", died)
+    with pytest.raises(Died):
+        work(site).advance("fw1")
+    monkeypatch.undo()
+    assert state(site, FREE[0]) is State.HELD
+    campaigns.put(plane, "fw1", put, **WORDS)
+    site.go_on(120)
+    assert state(site, FREE[0]) is State.ERASING
+    assert {state(site, slot) for slot in FREE[1:]} == {State.AVAILABLE}
+    assert next_hold(site, USED) is None
+    erase(site, FREE[0])
+    work(site).advance("fw1")
+    rest = "waiting" if put is CampaignState.PAUSED else "skipped"
+    assert campaigns.show(plane, "fw1").slots == {"done": 1, rest: 3}
+    assert campaigns.show(plane, "fw1").campaign.state is put
+
+
+def test_who_is_let_go_of_while_it_is_paused_is_not_left_held(site: Site, plane: Plane) -> None:
+    filled(site)
+    begin(plane, keep=1.0)
+    work(site).advance("fw1")
+    campaigns.put(plane, "fw1", CampaignState.PAUSED, **WORDS)
+    site.cloud.delete(USED)
+    site.go_on(600)
+    assert state(site, USED) is State.ERASING
+
+
+def test_it_stops_at_the_next_slot(
+    site: Site, plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(site)
+    begin(plane)
+    hold = site.store.hold
+
+    def stopped(*words: Any, **named: Any) -> Any:
+        campaigns.put(plane, "fw1", CampaignState.STOPPED, **WORDS)
+        return hold(*words, **named)
+
+    monkeypatch.setattr(site.store, "hold", stopped)
+    work(site).advance("fw1")
+    assert sum(state(site, slot) is State.AVAILABLE for slot in FREE) == 2
+
+
+def test_who_is_held_by_a_person_in_the_midst_is_left_to_that_person(site: Site) -> None:
+    """Though the campaign names the code: it named those that were held then."""
+    filled(site)
+    for slot in FREE[:2]:
+        record = site.store.slot(slot)
+        assert record is not None
+        site.store.hold(record, holds.because(HoldCode.BY_PERSON, "an old story"))
+        site.clock.forward(1)
+    lines = [(one.host, one.address, drive_in(one).digest) for one in FREE[:2]]
+    query = codec.canonical({"hold_code": "by-person"}).decode()
+    site.store.begin_campaign("fw1", query=query, reason="x", keep=0.0, by=ADA, slots=lines)
+    site.clock.forward(1)
+    record = site.store.slot(FREE[0])
+    assert record is not None
+    released = site.store.transition(record, Event.RELEASED_BY_OPERATOR, reason="looked at")
+    site.store.hold(released, holds.because(HoldCode.BY_PERSON, "evidence: do not touch"))
+    for _ in range(3):
+        work(site).advance("fw1")
+    assert state(site, FREE[0]) is State.HELD
+    assert state(site, FREE[1]) is State.ERASING
+    assert site.store.campaign_counts("fw1") == {"erasing": 1, "skipped": 1}
+
+
+def test_another_drive_s_certificate_is_no_result(site: Site, plane: Plane) -> None:
+    """It was exchanged after its release."""
+    filled(site)
+    begin(plane)
+    work(site).advance("fw1")
+    for slot in FREE:
+        record = site.store.slot(slot)
+        assert record is not None
+        if slot == FREE[0]:
+            other = replace(drive_in(slot), serial="OTHER")
+            site.store.amend(record, SlotChanges(identity=other))
+        erase(site, slot)
+    work(site).advance("fw1")
+    found = {one.address: one for one in campaigns.lines(plane, "fw1", limit=9)}
+    assert found[FREE[0].address].step is CampaignStep.SKIPPED
+    assert "another drive" in found[FREE[0].address].result
+    assert found[FREE[0].address].certificate is None
+    assert found[FREE[1].address].step is CampaignStep.DONE
+
+
+def test_a_server_that_was_quicker_keeps_its_drive(
+    site: Site, plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The record still has it on offer."""
+    filled(site)
+    begin(plane)
+    site.cloud.claim(FREE[0], "tenant")
+    site.cloud.burn(FREE[0])
+    with caplog.at_level(logging.WARNING):
+        work(site).advance("fw1")
+        work(site).advance("fw1")
+    assert state(site, FREE[0]) is State.IN_USE
+    assert next_hold(site, FREE[0]) == NextHold(WHY, ADA)
+    assert not [row for row in site.store.history(FREE[0]) if row.event is Event.HELD]
+    assert "claimed-unerased" not in caplog.text
+    assert "used-again" not in caplog.text
+
+
+def test_one_slot_that_cannot_be_read_stops_no_other(site: Site, plane: Plane) -> None:
+    filled(site)
+    begin(plane)
+    damage(site, FREE[0])
+    for _ in range(3):
+        work(site).advance_all()
+    assert {state(site, slot) for slot in FREE[1:]} == {State.ERASING}
+    assert next_hold(site, USED) is not None
+    assert campaigns.show(plane, "fw1").slots["waiting"] == 1
+
+
+def test_one_campaign_that_cannot_be_read_stops_no_other(site: Site, plane: Plane) -> None:
+    filled(site)
+    begin(plane)
+    campaigns.begin(plane, "a-damaged-one", QUERY, **WORDS)
+    with site.store._writing() as db:
+        broken = sa.update(models.campaigns).where(models.campaigns.c.id == "a-damaged-one")
+        db.execute(broken.values(created_at=sa.literal_column("'garbage'")))
+    site.go_on(120)
+    assert {state(site, slot) for slot in FREE} == {State.ERASING}
+
+
+def test_a_slow_placement_keeps_the_loop_from_nothing_for_long(site: Site, plane: Plane) -> None:
+    """Safety has a thread of its own; releases that nobody rang for are seen by this loop."""
+    filled(site)
+    begin(plane)
+    campaigns.begin(plane, "fw2", QUERY, **WORDS)
+    looked: list[Slot] = []
+
+    def slow(slot: Slot) -> SlotRecord | None:
+        looked.append(slot)
+        site.clock.forward(30)
+        return site.store.slot(slot)
+
+    busy = CampaignWork(site.store, slow, site.clock.monotonic)
+    before = site.clock.monotonic()
+    busy.advance_all(seconds=10)
+    assert site.clock.monotonic() - before <= 3 * 30
+    for _ in range(20):
+        busy.advance_all(seconds=10)
+    assert set(looked) >= set(FREE), "each comes to its turn"

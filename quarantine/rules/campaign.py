@@ -71,7 +71,7 @@ def next_move(line: CampaignSlot, record: SlotRecord | None, terms: CampaignTerm
     if another:
         return _without(_ANOTHER, record, terms)
     if line.step is CampaignStep.ASKED and record.state is State.IN_USE:
-        if record.next_hold is None or record.next_hold.reason != terms.reason:
+        if not _wished(record, terms):
             return _skipped("a person took back, or changed, that it is held at its next release")
         return _wait(line) if terms.state is not CampaignState.STOPPED else _stopped(record, terms)
     if terms.state is CampaignState.RUNNING or _taken(line, record, terms):
@@ -83,8 +83,11 @@ def _taken(line: CampaignSlot, record: SlotRecord, terms: CampaignTerms) -> bool
     if record.state is State.HELD:
         return record.reason == terms.reason
     asked = line.step is CampaignStep.ASKED and record.state is not State.AVAILABLE
-    wished = record.next_hold is not None and record.next_hold.reason == terms.reason
-    return asked or (wished and record.state is not State.IN_USE)
+    return asked or (_wished(record, terms) and record.state is not State.IN_USE)
+
+
+def _wished(record: SlotRecord, terms: CampaignTerms) -> bool:
+    return record.next_hold is not None and record.next_hold.reason == terms.reason
 
 
 def _stopped(record: SlotRecord, terms: CampaignTerms) -> CampaignMove:
@@ -93,7 +96,7 @@ def _stopped(record: SlotRecord, terms: CampaignTerms) -> CampaignMove:
 
 def _without(why: str, record: SlotRecord, terms: CampaignTerms) -> CampaignMove:
     """Skipped, and nothing of the campaign's is left at the slot."""
-    if record.next_hold is not None and record.next_hold.reason == terms.reason:
+    if _wished(record, terms):
         return CampaignMove(CampaignAct.TAKE_BACK, CampaignStep.SKIPPED, why)
     return _skipped(why)
 
@@ -102,7 +105,7 @@ def _waiting(line: CampaignSlot, record: SlotRecord, terms: CampaignTerms) -> Ca
     match record.state:
         case State.IN_USE if record.next_hold is None:
             return CampaignMove(CampaignAct.ASK, CampaignStep.ASKED, "held at its next release")
-        case State.IN_USE if record.next_hold.reason == terms.reason:
+        case State.IN_USE if _wished(record, terms):
             return CampaignMove(CampaignAct.END, CampaignStep.ASKED, "held at its next release")
         case State.IN_USE:
             return _skipped("a person has it held at its next release, for another reason")

@@ -111,6 +111,7 @@ def slot_page(
             secret = forms.new_secret()
             headers["Set-Cookie"] = forms.set_cookie(secret)
         token = forms.token(secret, visit.user)
+        headers["Cache-Control"] = "no-store, private"  # not for a disk, nor for who comes after
     since = _number((fields or {}).get("seen"))
     done = visit.query.get("done")
     words = {

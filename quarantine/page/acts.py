@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
+from urllib.parse import quote
 
 from quarantine.api import documents, faults
 from quarantine.api.operation import Operation
 from quarantine.api.routes import OPERATIONS
-from quarantine.errors import ConflictError, IllegalTransitionError, StaleError
+from quarantine.errors import (
+    ConflictError,
+    IllegalTransitionError,
+    QuarantineError,
+    StaleError,
+)
 from quarantine.operations import decisions, slots
 from quarantine.operations.decisions import Decision
 from quarantine.page import forms
 from quarantine.page.slots import confirmation, slot_page
 from quarantine.page.view import Shown, View, Visit
+
+LOG = logging.getLogger(__name__)
 
 _ACTS: Final = {"hold": decisions.hold, "release": decisions.release, "retire": decisions.retire}
 _FINAL: Final = frozenset({"release", "retire"})
@@ -73,7 +82,7 @@ def decide(visit: Visit, name: str) -> Shown:
     finally:
         visit.snapshots.forget()
     words = {"done": _line(visit, done.slot.slot), "unacted": "1" if done.unacted else None}
-    return Shown(elsewhere=visit.url(f"/slots/{visit.names['slot']}", words))
+    return Shown(elsewhere=visit.url(_path(visit), words))
 
 
 def _stale(again: Any) -> Shown:
@@ -86,15 +95,25 @@ def _stale(again: Any) -> Shown:
 
 
 def _line(visit: Visit, slot: Any) -> int | None:
-    """The line of history that this request wrote."""
-    lines = slots.newest_history(visit.plane, slot, 1_000)
+    """The line of history that this request wrote; None also where it cannot be read now: what
+    was decided stays decided."""
+    try:
+        lines = slots.newest_history(visit.plane, slot, 1_000)
+    except QuarantineError as error:
+        LOG.warning("slot %s: decided; its history: %s", slot, error)
+        return None
     own = (one.revision for one in reversed(lines) if one.by and one.by.request == visit.by.request)
     return next(own, None)
 
 
 def _back(visit: Visit) -> Shown:
     """Who loads the address of a decision again looks at the slot."""
-    return Shown(elsewhere=visit.url(f"/slots/{visit.names['slot']}"))
+    return Shown(elsewhere=visit.url(_path(visit)))
+
+
+def _path(visit: Visit) -> str:
+    """Quoted: it goes into a header."""
+    return f"/slots/{quote(visit.names['slot'], safe=':')}"
 
 
 def _views(name: str) -> tuple[View, View]:

@@ -1,0 +1,97 @@
+"""What a hostile review of the page did, and what comes of it now."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from quarantine.errors import UnavailableError, UnreadOutcomeError
+from quarantine.operations import fleet
+from quarantine.operations.plane import ServingPlane
+from quarantine.page import acts
+from quarantine.page.snapshot import Snapshots
+from tests.unit.quarantine.api.client import NAMES, Site
+from tests.unit.quarantine.page.visitor import Visitor
+
+ONE = f"/page/slots/{NAMES[0]}"
+
+
+@pytest.mark.parametrize("name", ["x%0d%0aSet-Cookie:%20a=b", "x%00", "%e2%86%92_0000:01:00.0"])
+def test_no_name_of_a_slot_writes_headers(site: Site, admin: Visitor, name: str) -> None:
+    """Anybody's link: a server of WSGI that looks at no header would have sent the cookie."""
+    found = admin.get(f"/page/slots/{name}/hold")
+    assert found.status_code == 303, "the test's own server refuses such a header with an error"
+    where = found.headers["Location"]
+    assert where.isascii()
+    assert where.isprintable(), where
+    assert "Set-Cookie" not in found.headers
+
+
+@pytest.mark.parametrize(
+    "other", ['a={"x":1}', "a=b c", "a=[1]; b", "a", "=x", "ü=1", 'a="b', "a=1; a(b)=2"]
+)
+def test_cookies_of_others_hide_ours_from_nobody(site: Site, admin: Visitor, other: str) -> None:
+    """The proxy that logs people in sets its own, and applications beside us set theirs."""
+    fields = {**admin.page(ONE).forms[f"{ONE}/hold"], "reason": "x"}
+    found = admin.send(f"{ONE}/hold", fields, Cookie=f"{other}; {admin.cookie}")
+    assert found.status_code == 303
+
+
+def test_a_decision_on_record_is_never_called_none(
+    site: Site, admin: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unread(*_words: object, **_named: object) -> None:
+        raise UnreadOutcomeError("away")
+
+    monkeypatch.setitem(acts._ACTS, "hold", unread)
+    found = admin.act(ONE, "hold", reason="x")
+    assert found.status_code == 503
+    assert "on record" in found.text
+    assert "Nothing was decided" not in found.text
+
+
+def test_a_record_that_goes_away_behind_a_decision_undoes_none(
+    site: Site, admin: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_words: object, **_named: object) -> None:
+        raise UnavailableError("away")
+
+    fields = {**admin.page(ONE).forms[f"{ONE}/hold"], "reason": "x"}
+    monkeypatch.setattr(acts.slots, "newest_history", away)
+    found = admin.send(f"{ONE}/hold", fields)
+    with site.store() as store:
+        assert next(one.state.value for one in store.slots()) == "held"
+    assert found.status_code == 303, found.text
+
+
+def test_pages_with_a_token_are_kept_by_no_browser(admin: Visitor) -> None:
+    assert "no-store" in admin.get(ONE).headers["Cache-Control"]
+
+
+def test_a_record_that_hangs_costs_all_who_wait_one_look(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other they would have kept every thread of the process, and the API's."""
+    looks = []
+
+    def hangs(_plane: object) -> None:
+        looks.append(1)
+        time.sleep(0.3)
+        raise UnavailableError("no answer")
+
+    monkeypatch.setattr(fleet, "look", hangs)
+    shots = Snapshots(ServingPlane([site.file]))
+    gate = threading.Barrier(8)
+
+    def ask(_number: int) -> str:
+        gate.wait(30)
+        with pytest.raises(UnavailableError) as raised:
+            shots.fleet()
+        return str(raised.value)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(ask, range(8))) == ["no answer"] * 8
+    assert len(looks) == 1

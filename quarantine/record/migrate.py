@@ -55,8 +55,17 @@ def head() -> str:
 
 
 def current(connection: sa.Connection) -> str | None:
-    """The revision that the database is at; None for an empty one."""
-    return MigrationContext.configure(connection).get_current_revision()
+    """The revision that the database is at; None for an empty one.
+
+    Raises :class:`UnavailableError` for one that says several.
+    """
+    found = MigrationContext.configure(connection).get_current_heads()
+    if len(found) > 1:
+        raise UnavailableError(
+            f"database: expected one schema, found several ({', '.join(map(str, found))}) in "
+            "alembic_version; restore a backup, the database was not touched"
+        )
+    return found[0] if found else None
 
 
 def is_current(connection: sa.Connection) -> bool:

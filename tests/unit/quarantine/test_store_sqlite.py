@@ -247,3 +247,18 @@ def test_counts_read_no_row(url: str) -> None:
             line for line in reads if wanted not in line and not any(each in line for each in few)
         ]
         assert rest == [], words
+
+
+def test_a_record_that_says_two_schemas_is_no_error_of_ours(tmp_path: Path) -> None:
+    """Two upgrades at once, or a restore over what stood: every request was answered with 500."""
+    url = migrated_file(tmp_path / "record.db")
+    engine = sa.create_engine(url)
+    with engine.begin() as db:
+        db.exec_driver_sql("INSERT INTO alembic_version VALUES ('0001')")
+    store = Store.open(url)
+    with pytest.raises(UnavailableError, match="found several"):
+        store.require_schema()
+    with pytest.raises(UnavailableError, match="found several"):
+        store.migrate()
+    store.close()
+    engine.dispose()

@@ -13,8 +13,10 @@ from quarantine.operations import fleet
 from quarantine.operations.plane import ServingPlane
 from quarantine.page import acts
 from quarantine.page.snapshot import Snapshots
-from tests.unit.quarantine.api.client import NAMES, Site
-from tests.unit.quarantine.page.visitor import Visitor
+from tests.unit.quarantine.api.client import ADMIN, NAMES, Site
+from tests.unit.quarantine.api.test_attacked import damage
+from tests.unit.quarantine.api.test_reads import issue
+from tests.unit.quarantine.page.visitor import Visitor, visitor
 
 ONE = f"/page/slots/{NAMES[0]}"
 
@@ -95,3 +97,20 @@ def test_a_record_that_hangs_costs_all_who_wait_one_look(
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(ask, range(8))) == ["no answer"] * 8
     assert len(looks) == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("created_at", "'yesterday'"), ("host", "x'ff'"), ("owner", "x'ff'")]
+)
+def test_a_damaged_certificate_ends_no_page_and_is_named(
+    site: Site, column: str, value: str
+) -> None:
+    """The list called its time "never", and its drive's life was an error of ours."""
+    issue(site)
+    damage(site, "certificates", **{column: value})
+    admin = visitor(site).as_user(ADMIN)
+    found = admin.page("/page/certificates")
+    assert f"damaged: {column}" in found.text
+    assert "never" not in found.text
+    lives = {link for link in found.links if link.startswith("/page/drives/")}
+    assert any(f"damaged: {column}" in admin.page(link).text for link in lives)

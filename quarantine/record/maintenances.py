@@ -17,8 +17,8 @@ from quarantine.errors import StaleError
 from quarantine.record import models, rows, slots
 from quarantine.record.base import Repository
 from quarantine.record.clock import CLOCKS_APART
+from quarantine.record.damaged import UNREADABLE, of_the_row
 from quarantine.record.facts import Initiator, Maintenance, Subject
-from quarantine.record.pages import UNREADABLE, of_the_row
 from quarantine.record.rows import Row
 from quarantine.record.texts import storable
 

@@ -8,18 +8,17 @@ read is given, and which columns are damaged.
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import exc
 
 from eraser.protocol.identity import Slot
 from quarantine.record import models, rows
 from quarantine.record.base import Repository
+from quarantine.record.damaged import UNREADABLE, fits, kind, of_the_row
 from quarantine.record.facts import HistoryRow, StoredCertificate
 from quarantine.record.states import State
 from quarantine.record.texts import NAME_LENGTH, storable
@@ -157,10 +156,6 @@ _CERTIFICATE_LINE: Final = tuple(
     _CERTIFICATES.c[field.name] for field in fields(CertificateLine)[:-1]
 )
 _HOST_LINE: Final = tuple(models.hosts.c[field.name] for field in fields(HostLine))
-_KINDS: Final[dict[sa.Column[Any], type]] = {
-    column: datetime if isinstance(column.type, models.UtcDateTime) else column.type.python_type
-    for column in (*_LINE, *_CERTIFICATE_LINE)
-}
 
 
 @dataclass(frozen=True)
@@ -381,18 +376,6 @@ class PageRepository(Repository):
             after = found[-1].number
 
 
-UNREADABLE: Final = (
-    *(ValueError, TypeError, OverflowError),
-    *(exc.DataError, exc.OperationalError),
-)
-"""What a damaged row raises; a database that is away too, see :func:`of_the_row`."""
-
-
-def of_the_row(error: Exception) -> bool:
-    """Not of a database that is away; SQLite's driver calls text that is no UTF-8 operational."""
-    return not isinstance(error, exc.OperationalError) or "decode" in str(error.orig)
-
-
 def _lines(
     db: sa.Connection,
     cls: type[L],
@@ -410,7 +393,7 @@ def _lines(
         return [_piecemeal(db, cls, key == each, columns) for each in keys]
     lines = []
     for row in found:
-        damaged = tuple(one.name for one in columns if not _fits(one, row[one.name]))
+        damaged = tuple(one.name for one in columns if not fits(one, row[one.name]))
         whole = {**row, **{name: _nothing(key.table.c[name]) for name in damaged}}
         lines.append(cls(**(whole if damaged else row), damaged=damaged))
     return lines
@@ -432,27 +415,17 @@ def _piecemeal(
             if not of_the_row(error):
                 raise
             value = NotImplemented
-        fits = _fits(column, value)
-        read[column.name] = value if fits else _nothing(column)
-        if not fits:
+        whole = fits(column, value)
+        read[column.name] = value if whole else _nothing(column)
+        if not whole:
             damaged.append(column.name)
     return cls(**read, damaged=tuple(damaged))
 
 
-def _fits(column: sa.Column[Any], value: Any) -> bool:
-    """SQLite keeps whatever was written, and no JSON has infinity."""
-    if value is None:
-        return bool(column.nullable)
-    kind = _KINDS[column]
-    if kind is float:
-        return isinstance(value, int | float) and math.isfinite(value)
-    return isinstance(value, kind)
-
-
 def _nothing(column: sa.Column[Any]) -> Any:
     """What stands for a damaged value."""
-    kind = _KINDS[column]
-    return None if column.nullable or kind is datetime else kind()
+    made = kind(column)
+    return None if column.nullable or made is datetime else made()
 
 
 def _between(since: datetime | None, until: datetime | None) -> Iterator[sa.ColumnElement[bool]]:

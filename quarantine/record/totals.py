@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from quarantine.record import models
 from quarantine.record.base import Repository
+from quarantine.record.damaged import fits, readable
 from quarantine.record.facts import SlotRecord
 from quarantine.record.maintenances import in_effect
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, Event, State
@@ -191,19 +192,18 @@ class TotalsRepository(Repository):
             plain, coded = (q.where(_SLOTS.c.host == host) for q in (plain, coded))
         with self._reading() as db:
             rows = [*db.execute(plain.group_by(*by[:3])), *db.execute(coded.group_by(*by))]
-        return [StockTotal(*row) for row in rows]
+        return [StockTotal(*row) for row in rows if all(map(fits, by, row))]
 
     def coming(self, host: str | None = None) -> list[ComingSlot]:
         """Slots whose drives come back by themselves, by host and address."""
         c = _SLOTS.c
-        query = sa.select(
-            c.host, c.address, c.resource_class, c.state, c.model, c.entered_at, c.detail
-        )
+        columns = (c.host, c.address, c.resource_class, c.state, c.model, c.entered_at, c.detail)
+        query = sa.select(*columns)
         query = query.where(c.state.in_(_COMING)).order_by(c.host, c.address)
         if host is not None:
             query = query.where(c.host == host)
         with self._reading() as db:
-            return [ComingSlot(*row) for row in db.execute(query)]
+            return [ComingSlot(*row) for row in readable(db, query, columns, c.id)]
 
     def ordered_hosts(self) -> list[str]:
         """Hosts with an order out that they have not been heard to end."""

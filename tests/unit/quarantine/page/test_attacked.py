@@ -114,3 +114,16 @@ def test_a_damaged_certificate_ends_no_page_and_is_named(
     assert "never" not in found.text
     lives = {link for link in found.links if link.startswith("/page/drives/")}
     assert any(f"damaged: {column}" in admin.page(link).text for link in lives)
+
+
+@pytest.mark.parametrize(("column", "value"), [
+    ("entered_at", "'yesterday'"), ("host", "x'ff'"), ("address", "x'ff'"),
+    ("detail", "CAST(x'ff' AS TEXT)"), ("resource_class", "x'ff'"), ("model", "x'ff'"),
+])  # fmt: skip
+def test_a_damaged_slot_ends_no_count_of_all(
+    site: Site, admin: Visitor, column: str, value: str
+) -> None:
+    """Triage, the fleet and what can be sold are where somebody looks whom it concerns."""
+    damage(site, "slots", **{column: value})
+    for path in ("/v1/capacity", "/page", "/page/fleet"):
+        assert admin.get(path).status_code == 200, path

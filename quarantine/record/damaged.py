@@ -1,0 +1,69 @@
+"""Rows that cannot be read: one of them ends no list and no count of the others.
+
+SQLite keeps whatever was written into a column, an older driver or a hand on the file too.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from quarantine.record import models
+
+LOG = logging.getLogger(__name__)
+
+UNREADABLE: Final = (
+    *(ValueError, TypeError, OverflowError),
+    *(exc.DataError, exc.OperationalError),
+)
+"""What a damaged row raises; a database that is away too, see :func:`of_the_row`."""
+
+
+def of_the_row(error: Exception) -> bool:
+    """Not of a database that is away; SQLite's driver calls text that is no UTF-8 operational."""
+    return not isinstance(error, exc.OperationalError) or "decode" in str(error.orig)
+
+
+@functools.cache
+def kind(column: sa.Column[Any]) -> type:
+    """What a value of a column is in Python."""
+    return datetime if isinstance(column.type, models.UtcDateTime) else column.type.python_type
+
+
+def fits(column: sa.Column[Any], value: Any) -> bool:
+    """Whether a value is what its column says; no JSON has infinity."""
+    if value is None:
+        return bool(column.nullable)
+    if kind(column) is float:
+        return isinstance(value, int | float) and math.isfinite(value)
+    return isinstance(value, kind(column))
+
+
+def readable(
+    db: sa.Connection,
+    query: sa.Select[Any],
+    columns: Sequence[sa.Column[Any]],
+    key: sa.Column[Any],
+) -> list[tuple[Any, ...]]:
+    """The rows of a query of ``columns``, but for damaged ones; ``key`` tells its rows apart."""
+    try:
+        found = [tuple(row) for row in db.execute(query)]
+    except UNREADABLE as error:
+        if not of_the_row(error):
+            raise
+        found = []
+        for each in db.execute(query.with_only_columns(key)).scalars().all():
+            try:
+                found += [tuple(row) for row in db.execute(query.where(key == each))]
+            except UNREADABLE as why:
+                if not of_the_row(why):
+                    raise
+                LOG.warning("%s: row %s cannot be read or counted: %s", key.table, each, why)
+    return [row for row in found if all(map(fits, columns, row))]

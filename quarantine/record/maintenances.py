@@ -16,9 +16,9 @@ from eraser.protocol.identity import Slot
 from quarantine.errors import StaleError
 from quarantine.record import models, rows, slots
 from quarantine.record.base import Repository
-from quarantine.record.clock import CLOCKS_APART
 from quarantine.record.damaged import UNREADABLE, of_the_row
 from quarantine.record.facts import Initiator, Maintenance, Subject
+from quarantine.record.maintained import lasts
 from quarantine.record.rows import Row
 from quarantine.record.texts import storable
 
@@ -98,7 +98,7 @@ class MaintenanceRepository(Repository):
         later = _TABLE.alias()
         query = (
             sa.select(_TABLE)
-            .where(*_lasts(_TABLE, self._clock()))
+            .where(*lasts(_TABLE, self._clock()))
             .where(
                 ~sa.exists().where(
                     later.c.host == _TABLE.c.host,
@@ -133,29 +133,6 @@ class MaintenanceRepository(Repository):
         )
         with self._reading() as db:
             return [_record(row) for row in db.execute(query).mappings()]
-
-
-def in_effect(
-    now: datetime, host: sa.ColumnElement[str], address: sa.ColumnElement[str] | None = None
-) -> sa.ColumnElement[bool]:
-    """Within a query: whether that host is in maintenance, or with an address that slot."""
-    table, later = _TABLE.alias(), _TABLE.alias()
-    whole = table.c.address == ""
-    return sa.exists().where(
-        *_lasts(table, now),
-        table.c.host == host,
-        whole if address is None else sa.or_(whole, table.c.address == address),
-        ~sa.exists().where(
-            later.c.host == table.c.host,
-            later.c.address == table.c.address,
-            later.c.version > table.c.version,
-        ),
-    )
-
-
-def _lasts(table: sa.FromClause, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
-    """As :meth:`Maintenance.lasts`."""
-    return table.c.until > now, table.c.at <= now + CLOCKS_APART
 
 
 def _same(subject: Subject) -> sa.ColumnElement[bool]:

@@ -17,7 +17,7 @@ from quarantine.record import models
 from quarantine.record.base import Repository
 from quarantine.record.damaged import fits, readable
 from quarantine.record.facts import SlotRecord
-from quarantine.record.maintenances import in_effect
+from quarantine.record.maintained import in_effect
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, Event, State
 from quarantine.record.texts import NAME_LENGTH, storable
 

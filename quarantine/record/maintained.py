@@ -1,0 +1,33 @@
+"""Within a query: what is in maintenance. Counts over all slots ask it, so it stands below them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from quarantine.record import models
+from quarantine.record.clock import CLOCKS_APART
+
+
+def in_effect(
+    now: datetime, host: sa.ColumnElement[str], address: sa.ColumnElement[str] | None = None
+) -> sa.ColumnElement[bool]:
+    """Within a query: whether that host is in maintenance, or with an address that slot."""
+    table, later = models.maintenances.alias(), models.maintenances.alias()
+    whole = table.c.address == ""
+    return sa.exists().where(
+        *lasts(table, now),
+        table.c.host == host,
+        whole if address is None else sa.or_(whole, table.c.address == address),
+        ~sa.exists().where(
+            later.c.host == table.c.host,
+            later.c.address == table.c.address,
+            later.c.version > table.c.version,
+        ),
+    )
+
+
+def lasts(table: sa.FromClause, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
+    """As :meth:`Maintenance.lasts`."""
+    return table.c.until > now, table.c.at <= now + CLOCKS_APART

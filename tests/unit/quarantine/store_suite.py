@@ -918,6 +918,6 @@ class StoreSuite(TotalsSuite):
         store.unlease_campaign("c")
         assert store.lease_campaign("c", 60)
         paused = store.set_campaign("c", CampaignState.PAUSED, (1,), reason="x", by=by)
-        assert (paused.version, store.running_campaigns()) == (2, [])
+        assert (paused.version, store.open_campaigns()) == (2, ["c"])
         assert [act.by for act in store.campaign_acts("c")] == [by, by]
         assert store.campaign_list(limit=2) == [paused]

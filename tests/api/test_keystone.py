@@ -11,8 +11,7 @@ import pytest
 
 pytest.importorskip("keystone", reason="tox env api has it")
 
-from tests.api import keystone
-from tests.api.keystone import DOMAIN, PASSWORD, SYSTEM, Keystone, project
+from tests.lab.services.keystone import DOMAIN, PASSWORD, SYSTEM, Keystone, project
 from tests.unit.quarantine.api.client import NAMES, SERVER, Client, Site, code
 
 pytestmark = pytest.mark.api
@@ -42,19 +41,14 @@ class Cloud:
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    one = keystone.start(tmp_path_factory.mktemp("keystone"))
-    try:
+    with Keystone(tmp_path_factory.mktemp("keystone")) as one:
         token = one.admin()
-        roles = {
-            role["name"]: role["id"]
-            for role in one.ask("GET", "/v3/roles", token=token)[0]["roles"]
-        }
-        made = one.ask("POST", "/v3/roles", {"role": {"name": "nvme_reader"}}, token)[0]
-        roles["nvme_reader"] = made["role"]["id"]
-        projects, users = {}, {}
-        for name in ("p1", "p2"):
-            said = {"project": {"name": name, "domain_id": "default"}}
-            projects[name] = one.ask("POST", "/v3/projects", said, token)[0]["project"]["id"]
+        roles = one.roles()
+        for name in ("nvme_reader", "nvme_none"):
+            made = one.ask("POST", "/v3/roles", {"role": {"name": name}}, token)[0]
+            roles[name] = made["role"]["id"]
+        projects = {name: one.add_project(name) for name in ("p1", "p2")}
+        users = {}
         for name, where, role in (
             ("rita", "p1", "reader"),
             ("mia", "p2", "member"),
@@ -62,22 +56,15 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
             ("auditor", "", "reader"),
             ("nobody", "p1", "nvme_none"),
         ):
-            user = {"name": name, "password": f"word-of-{name}", "domain_id": "default"}
-            users[name] = one.ask("POST", "/v3/users", {"user": user}, token)[0]["user"]["id"]
-            if role == "nvme_none":
-                made = one.ask("POST", "/v3/roles", {"role": {"name": role}}, token)[0]
-                roles[role] = made["role"]["id"]
-            place = f"/v3/projects/{projects[where]}" if where else "/v3/system"
-            one.ask("PUT", f"{place}/users/{users[name]}/roles/{roles[role]}", token=token)
-        domain = f"/v3/domains/default/users/{users['rita']}/roles/{roles['reader']}"
-        one.ask("PUT", domain, token=token)
+            users[name] = one.add_user(name, f"word-of-{name}")
+            place = f"projects/{projects[where]}" if where else "system"
+            one.grant(place, users[name], roles[role])
+        one.grant("domains/default", users["rita"], roles["reader"])
         site = Site(tmp_path_factory.mktemp("site"), options=one.options(), strategy="keystone")
         with site.store() as store:
             store.note_server(SERVER, projects["p1"], "somebody")
             store.note_server(OTHERS, projects["p2"], "somebody else")
         yield Cloud(one, site.client(), projects, users)
-    finally:
-        one.stop()
 
 
 def test_no_token_and_none_that_counts(cloud: Cloud) -> None:

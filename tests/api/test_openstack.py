@@ -20,8 +20,7 @@ import pytest
 pytest.importorskip("keystone", reason="tox env api has it")
 pytest.importorskip("openstackclient", reason="tox env api has it")
 
-from tests.api import keystone
-from tests.api.keystone import PASSWORD, Keystone
+from tests.lab.services.keystone import PASSWORD, Keystone
 from tests.unit.quarantine.api.client import SLOTS, Site
 
 pytestmark = pytest.mark.api
@@ -78,27 +77,20 @@ def _in_catalogue(one: Keystone, token: str, url: str) -> None:
         one.ask("POST", "/v3/endpoints", {"endpoint": place}, token)
 
 
-def _reader(one: Keystone, token: str) -> None:
+def _reader(one: Keystone) -> None:
     """Rita, who reads in her project."""
-    roles = one.ask("GET", "/v3/roles?name=reader", token=token)[0]["roles"]
-    project = {"project": {"name": "p1", "domain_id": "default"}}
-    where = one.ask("POST", "/v3/projects", project, token)[0]["project"]["id"]
-    user = {"user": {"name": "rita", "password": "word-of-rita", "domain_id": "default"}}
-    who = one.ask("POST", "/v3/users", user, token)[0]["user"]["id"]
-    place = f"/v3/projects/{where}/users/{who}/roles/{roles[0]['id']}"
-    one.ask("PUT", place, token=token)
+    rita = one.add_user("rita", "word-of-rita")
+    one.grant(f"projects/{one.add_project('p1')}", rita, one.roles()["reader"])
 
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    one = keystone.start(tmp_path_factory.mktemp("keystone"))
-    try:
+    with Keystone(tmp_path_factory.mktemp("keystone")) as one:
         site = Site(tmp_path_factory.mktemp("site"), options=one.options(), strategy="keystone")
         server = make_server("127.0.0.1", 0, site.client().app, handler_class=_Quiet)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        token = one.admin()
-        _in_catalogue(one, token, f"http://127.0.0.1:{server.server_port}")
-        _reader(one, token)
+        _in_catalogue(one, one.admin(), f"http://127.0.0.1:{server.server_port}")
+        _reader(one)
         home = tmp_path_factory.mktemp("home")
         lent = _lent(tmp_path_factory.mktemp("lent") / "site")
         yield Cloud(
@@ -118,8 +110,6 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
             }
         )
         server.shutdown()
-    finally:
-        one.stop()
 
 
 def test_the_program_has_the_commands(cloud: Cloud) -> None:

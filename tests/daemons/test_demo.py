@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -21,5 +22,8 @@ def test_the_demo_with_the_real_nova(tmp_path: Path) -> None:
     assert all(slot.certificate for slot in result.slots)
     for slot in result.slots:
         assert State.IN_USE in {state for state, _at in slot.states}
+    assert result.told is not None
+    assert result.told.drives == (State.IN_USE,) * 2
+    assert result.told.neighbour == HTTPStatus.NOT_FOUND
     rung = (tmp_path / "site" / BELLS).read_text()
     assert all(slot.slot.replace("/", " ") in rung for slot in result.slots)

@@ -14,7 +14,7 @@ from eraser.protocol.policy import Limits, Policy, Verification
 from eraser.protocol.report import EraseReport
 from quarantine.record.states import Event, State
 from tests.lab.demo.board import Board
-from tests.lab.demo.novasite import WHAT_IS_REAL, Nova, NovaSite
+from tests.lab.demo.novasite import WHAT_IS_REAL, Nova, NovaSite, Told
 from tests.lab.demo.result import DemoResult, SlotResult, command_rows, last
 from tests.lab.demo.tenants import FILES, build_and_write, search
 from tests.lab.nvme.presetkind import Event as DriveEvent
@@ -54,6 +54,7 @@ class Demo:
         self.nova = nova
         self._seconds: dict[str, float] = {}
         self._slot_of: world.Slot | None = None
+        self._told: Told | None = None
 
     def run(self) -> DemoResult:
         """All acts. Raises ``LabError`` where the rack or the product does not do its part."""
@@ -146,6 +147,12 @@ class Demo:
             f"  mdadm RAID 0 over {len(usable)} drive(s), XFS, {FILES} files, {mebibytes} MiB"
         )
         site.wait(usable, (State.IN_USE,), seconds=PATIENCE)
+        if isinstance(site, NovaSite):
+            self._told = site.told(server)
+            self.board.say(
+                f"  the API says to its tenant: drives {', '.join(self._told.drives)}; "
+                f"to a neighbour: {self._told.neighbour}"
+            )
         rack.delete(tenant)
         known = [drive.fingerprints() for drive in usable]
         blocks = sum(map(len, known))
@@ -255,6 +262,7 @@ class Demo:
             commands={drive.serial: command_rows(drive.commands()) for drive in drives},
             seconds=self._seconds,
             directory=self.directory,
+            told=self._told,
         )
 
     def _slot(self, site: Site, drive: RackDrive) -> SlotResult:

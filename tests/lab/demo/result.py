@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +11,7 @@ from typing import Any
 
 from quarantine.record.facts import HistoryRow
 from quarantine.record.states import Event, State
+from tests.lab.demo.novasite import Told
 from tests.lab.nvme.commandlog import LoggedCommand
 
 
@@ -43,6 +45,8 @@ class DemoResult:
     commands: dict[str, list[dict[str, Any]]]
     seconds: dict[str, float]
     directory: Path
+    told: Told | None = None
+    """What the API said of the first tenant's server; with the real Nova alone."""
 
     def plain(self) -> dict[str, Any]:
         """The one JSON object of ``tools/demo -f json``."""
@@ -54,6 +58,7 @@ class DemoResult:
             "commands": self.commands,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "directory": str(self.directory),
+            "told": dataclasses.asdict(self.told) if self.told else None,
         }
 
 

@@ -1,5 +1,7 @@
 """Paste filter of nova-api in place of Keystone: whoever has a token is the admin it names.
 
+A token is ``USER`` or ``USER:PROJECT``; without a project, the user's name is the project's too.
+
 Nova 34 has no such filter of its own any more.
 """
 
@@ -21,11 +23,17 @@ def filter_factory(_global_conf: dict[str, str], **_local: str) -> Callable[[Any
     def wrap(application: Any) -> Any:
         @webob.dec.wsgify  # type: ignore[untyped-decorator]
         def middleware(request: Any) -> Any:
-            name = request.headers.get("X-Auth-Token")
-            if not name:
+            token = request.headers.get("X-Auth-Token")
+            if not token:
                 return webob.Response(status=401)
+            user, _, project = token.partition(":")
             request.environ["nova.context"] = context.RequestContext(
-                name, name, is_admin=True, roles=ROLES, auth_token=name, service_catalog=[]
+                user,
+                project or user,
+                is_admin=True,
+                roles=ROLES,
+                auth_token=token,
+                service_catalog=[],
             )
             return application
 

@@ -9,21 +9,35 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from tests.lab.services.keystone import Keystone
 from tests.lab.services.process import ServiceProcess, free_port
 
 _CONF: Final = """\
 [api]
-auth_strategy = noauth
-"""
+auth_strategy = {strategy}
+{more}"""
 
 
 class ApiServer(ServiceProcess):
-    """Asks nobody who he is: it listens on loopback, and what it decides about is a lab's."""
+    """One on loopback.
 
-    def __init__(self, directory: Path, config: Path, env: Mapping[str, str]) -> None:
+    Without a Keystone it asks nobody who he is: what it decides about is a lab's.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        config: Path,
+        env: Mapping[str, str],
+        keystone: Keystone | None = None,
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         conf = directory / "api.conf"
-        conf.write_text(_CONF)
+        conf.write_text(
+            _CONF.format(strategy="keystone", more=keystone.options())
+            if keystone
+            else _CONF.format(strategy="noauth", more="")
+        )
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         super().__init__(

@@ -22,6 +22,8 @@ class NovaApi:
     def __init__(self, url: str) -> None:
         """``url`` ends with ``/v2.1``."""
         parts = urlsplit(url)
+        self.token = "admin"
+        """Whose act each call is (:mod:`tests.lab.nova.noauth`)."""
         self._netloc, self._path = parts.netloc, parts.path
 
     def call(
@@ -30,7 +32,7 @@ class NovaApi:
         """Status and decoded body. Raises ``OSError`` when nobody answers."""
         connection = http.client.HTTPConnection(self._netloc, timeout=60)
         headers = {
-            "X-Auth-Token": "admin",
+            "X-Auth-Token": self.token,
             "Content-Type": "application/json",
             "OpenStack-API-Version": f"compute {version}",
         }

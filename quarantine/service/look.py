@@ -152,11 +152,16 @@ class Looks:
 
     def _last(self, record: SlotRecord, action: Action) -> SlotRecord:
         """The step after which there is nothing more to do now; the record after it."""
+        if action.act is ActionKind.NOTHING:
+            return record
         if action.act is ActionKind.WAIT:
             return self.hands.wait(record, action.reason)
-        if action.act is ActionKind.TICKET:
-            return self.hands.send_ticket(record)
-        return record if action.act is ActionKind.NOTHING else self.hands.send(record)
+        send = self.hands.send_ticket if action.act is ActionKind.TICKET else self.hands.send
+        after = send(record)
+        if (after.ordered_at, after.ticket_at) != (record.ordered_at, record.ticket_at):
+            # What waits for its host was not sent; whoever had to wait has said so, once.
+            LOG.info("%s (%s): %s %s", record.slot, record.state, action.act, action.reason)
+        return after
 
     def view(self, record: SlotRecord) -> View | None:
         """What Placement says of the slot now."""
@@ -257,12 +262,13 @@ def _settled(record: SlotRecord, view: View, context: SlotContext) -> bool:
 @contextlib.contextmanager
 def _told(record: SlotRecord, action: Action) -> Iterator[None]:
     """Tells of a step as it begins, and of an alarm once it was more than a look at an old record.
+    Of a look's last step its own code tells, once it is known whether it changed anything.
 
     Looks run side by side: one that read the record before another one's step, and Placement after
     it, finds what nobody did. Its first write is refused then, and the next look decides again.
     """
     if not action.alarm:
-        if action.act not in (ActionKind.NOTHING, ActionKind.WAIT):
+        if action.act not in _LAST:
             what = action.event or action.act
             LOG.info("%s (%s): %s %s", record.slot, record.state, what, action.reason)
         yield

@@ -50,7 +50,7 @@ def test_a_served_site_has_tenants_a_liar_and_somebody_who_looks(tmp_path: Path)
 
     def ended() -> bool:
         listed = get(served.addresses["API"])["slots"]
-        slots.update({each["slot"].rpartition("/")[2]: each["state"] for each in listed})
+        slots.update({each["address"]: each["state"] for each in listed})
         prometheus = served.addresses["Prometheus"].removesuffix("/alerts")
         found = get(f"{prometheus}/api/v1/query?query=nvme_quarantine_slots")["data"]["result"]
         firing[:] = found

@@ -1,0 +1,66 @@
+"""What a look writes into the log: each thing that it does, and nothing again while it waits."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine.rules.action import ServiceLimits
+from quarantine.service.issue.dispatch import Dispatcher
+from quarantine.service.reconciler import Reconciler
+from tests.unit.quarantine.smallcloud import (
+    Clock,
+    Cloud,
+    NoTickets,
+    enrolled,
+    greet,
+    open_store,
+    slot_at,
+)
+
+HOST = "cmp9"
+
+
+def test_an_order_that_waits_for_its_host_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Clock()
+    posted: list[Any] = []
+    with open_store(tmp_path, clock) as store:
+        cloud = Cloud(clock)
+        slot = slot_at(1, HOST)
+        enrolled(store, cloud, slot)
+        loop = Reconciler(
+            store,
+            cloud,
+            Dispatcher(
+                store,
+                PrivateKey.generate(),
+                lambda *sent: posted.append(sent),
+                clock=clock,
+            ),
+            ServiceLimits(),
+            clock,
+            tickets=NoTickets(),
+            monotonic=clock.monotonic,
+        )
+
+        def looked(times: int) -> list[str]:
+            caplog.clear()
+            for _ in range(times):
+                loop.look(slot)
+                clock.forward(1)
+            return [record.getMessage() for record in caplog.records]
+
+        assert any("waiting for host" in line for line in looked(3))
+        assert looked(5) == []
+        greet(store, HOST)
+        assert any("waiting for profile" in line for line in looked(3))
+        assert looked(5) == []
+        assert "order erase" not in caplog.text
+    assert posted == []

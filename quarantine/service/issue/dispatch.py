@@ -142,7 +142,7 @@ class Dispatcher:
         )
 
     def _stuck(self, model: str, policy: Policy, host: HostRecord) -> float:
-        if host.hello is None or not host.hello.reads_stuck:
+        if not _reads_stuck(host):
             return 0.0  # a host of a former release refuses an order with what it does not know
         newest = self.store.last_erases(model, pace.SAMPLES)
         return min(pace.stuck_after(newest, policy.limits.stuck), MAX_LIMIT)
@@ -151,7 +151,8 @@ class Dispatcher:
         """The case's order where it still holds: hosts take one order per generation.
 
         A host that lost its state is another incarnation; it gets a new order, and the old one's
-        nonce is never asked for again.
+        nonce is never asked for again. So does a host that was set back to a release which cannot
+        read the order, unless it took it before.
         """
         if record.order_token is None:
             return None
@@ -169,6 +170,7 @@ class Dispatcher:
             and order.generation == record.generation
             and order.identity == record.identity
             and order.incarnation == host.incarnation
+            and (not order.stuck or _reads_stuck(host) or _accepted(order, host))
         )
         return order if same else None
 
@@ -205,3 +207,13 @@ class Dispatcher:
             return self.store.slot(record.slot) or record
         LOG.info("%s: order %s sent", record.slot, record.order_id)
         return record
+
+
+def _reads_stuck(host: HostRecord) -> bool:
+    """Whether the host's release knows an order's member ``stuck``."""
+    return host.hello is not None and host.hello.reads_stuck
+
+
+def _accepted(order: EraseOrder, host: HostRecord) -> bool:
+    taken = host.hello.accepted if host.hello is not None else ()
+    return any(each.order_id == order.order_id for each in taken)

@@ -638,6 +638,27 @@ def test_an_order_says_of_a_slow_model_what_its_certificates_say(
     assert plane.order() == order, "an order that is out stays as it is"
 
 
+@pytest.mark.parametrize("taken", [False, True], ids=["never taken", "taken"])
+def test_a_host_set_back_to_a_former_release_gets_an_order_that_it_can_read(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    monkeypatch.setattr(plane.store, "last_erases", lambda *_: [("cmp2", 700.0), ("cmp3", 800.0)])
+    new = Hello("cmp1", INCARNATION, 1, "0.2.0", (), (), reads_stuck=True)
+    plane.inbox.hello(plane.signed(new, HELLO_TYPE))
+    first = plane.ordered()
+    assert first.stuck > 0
+    accepted = AcceptedOrder(SLOT.address, first.order_id, first.generation)
+    back = Hello("cmp1", INCARNATION, 2, "0.1.0", (), (), accepted=(accepted,) if taken else ())
+    plane.inbox.hello(plane.signed(back, HELLO_TYPE))
+    plane.dispatcher.order(plane.record())
+    after = plane.order()
+    if taken:
+        assert after == first, "it has the case: nothing is begun twice"
+    else:
+        assert (after.stuck, after.generation) == (0, first.generation)
+        assert after.order_id != first.order_id
+
+
 @pytest.mark.parametrize(
     ("drive", "word"),
     [

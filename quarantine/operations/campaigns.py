@@ -149,7 +149,13 @@ def begin(
     with plane.parts() as parts:
         slots = [(line.host, line.address, drive) for line, drive, _ in _each(parts.store, query)]
         made = parts.store.begin_campaign(
-            name, query=said, reason=reason, keep=keep, by=by, slots=slots
+            # Digits that every database gives back as they were: a repetition says the same.
+            name,
+            query=said,
+            reason=reason,
+            keep=round(keep, 4),
+            by=by,
+            slots=slots,
         )
         return _view(parts.store, made)
 

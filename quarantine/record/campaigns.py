@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import timedelta
 
 import sqlalchemy as sa
 
-from quarantine.errors import ConflictError, StaleError, UnknownError
+from quarantine.errors import ConflictError, StaleError, UnknownError, UnreadableError
 from quarantine.record import models, rows
 from quarantine.record.base import Repository
 from quarantine.record.campaign_facts import (
@@ -19,10 +20,13 @@ from quarantine.record.campaign_facts import (
     CampaignState,
     CampaignStep,
 )
+from quarantine.record.damaged import UNREADABLE, of_the_row
 from quarantine.record.facts import Initiator
 from quarantine.record.rows import Row
 from quarantine.record.states import State
 from quarantine.record.texts import storable
+
+LOG = logging.getLogger(__name__)
 
 _TABLE, _SLOTS, _ACTS = models.campaigns, models.campaign_slots, models.campaign_acts
 _CHUNK = 500
@@ -95,15 +99,26 @@ class CampaignRepository(Repository):
             return made
 
     def campaign(self, name: str) -> Campaign | None:
-        """By its id."""
+        """By its id. Raises :class:`UnreadableError`."""
         with self._reading() as db:
             return _find(db, storable(name))
 
     def campaign_list(self, *, limit: int, after: str = "") -> list[Campaign]:
-        """By id, those behind ``after``."""
-        query = sa.select(_TABLE).where(_TABLE.c.id > storable(after)).order_by(_TABLE.c.id)
+        """By id, those behind ``after``; the log names each that cannot be read."""
+        found: list[Campaign] = []
         with self._reading() as db:
-            return [_record(row) for row in db.execute(query.limit(limit)).mappings()]
+            while len(found) < limit:
+                query = sa.select(_TABLE.c.id).where(_TABLE.c.id > storable(after))
+                ids = db.execute(query.order_by(_TABLE.c.id).limit(limit - len(found))).scalars()
+                for after in (page := ids.all()):
+                    try:
+                        if (known := _find(db, after)) is not None:
+                            found.append(known)
+                    except UnreadableError as error:
+                        LOG.warning("%s", error)
+                if not page:
+                    break
+        return found
 
     def open_campaigns(self) -> list[str]:
         """Ids of those that somebody has to work on: they run, or have slots without a result."""
@@ -272,8 +287,13 @@ class CampaignRepository(Repository):
 
 
 def _find(db: sa.Connection, name: str) -> Campaign | None:
-    row = db.execute(sa.select(_TABLE).where(_TABLE.c.id == name)).mappings().first()
-    return None if row is None else _record(row)
+    try:
+        row = db.execute(sa.select(_TABLE).where(_TABLE.c.id == name)).mappings().first()
+        return None if row is None else _record(row)
+    except UNREADABLE as error:
+        if not of_the_row(error):
+            raise
+        raise UnreadableError(f"campaign {name}: it cannot be read: {error}") from error
 
 
 def _note(db: sa.Connection, now: Campaign, reason: str, by: Initiator | None) -> None:

@@ -21,6 +21,7 @@ from quarantine.errors import (
     StaleError,
     UnavailableError,
     UnknownError,
+    UnreadableError,
 )
 from quarantine.operations import campaigns, keys
 from quarantine.operations.campaigns import CampaignQuery, CampaignState, Initiator
@@ -556,6 +557,35 @@ def test_one_campaign_that_cannot_be_read_stops_no_other(site: Site, plane: Plan
         db.execute(broken.values(created_at=sa.literal_column("'garbage'")))
     site.go_on(120)
     assert {state(site, slot) for slot in FREE} == {State.ERASING}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"created_at": sa.literal_column("'garbage'")}, {"state": "of-a-newer-release"}],
+    ids=["date", "state"],
+)
+def test_one_campaign_that_cannot_be_read_ends_no_list(
+    site: Site, plane: Plane, broken: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(site)
+    for name in ("a", "b", "c", "d"):
+        campaigns.begin(plane, name, QUERY, **WORDS)
+    with site.store._writing() as db:
+        which = models.campaigns.c.id.in_(["b", "c"])
+        db.execute(sa.update(models.campaigns).where(which).values(**broken))
+    assert [one.id for one in campaigns.page(plane, limit=2)] == ["a", "d"]
+    assert "campaign b: it cannot be read" in caplog.text
+    assert campaigns.page(plane, limit=9, after="d") == ()
+    with pytest.raises(UnreadableError, match="campaign b: it cannot be read"):
+        campaigns.show(plane, "b")
+
+
+def test_the_share_is_kept_as_every_database_can_say_it(site: Site, plane: Plane) -> None:
+    """MariaDB shows six digits of a FLOAT; the same words again would be another campaign."""
+    filled(site)
+    made = begin(plane, keep=1 / 3)
+    assert made.campaign.keep == 0.3333
+    assert begin(plane, keep=1 / 3).campaign == made.campaign
 
 
 def test_a_slow_placement_keeps_the_loop_from_nothing_for_long(site: Site, plane: Plane) -> None:

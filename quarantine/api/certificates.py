@@ -10,7 +10,7 @@ from typing import Any, Final
 from eraser.protocol import codec
 from quarantine.api import documents, policies, schemas, slots
 from quarantine.api.faults import Fault
-from quarantine.api.operation import Ask, Operation, Reply, Schema, moment, read_moment
+from quarantine.api.operation import Ask, Operation, Reply, moment, read_moment
 from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations import certificates, ledger
 from quarantine.operations import slots as slot_operations
@@ -160,7 +160,6 @@ def _told(lines: Iterator[bytes]) -> Iterator[bytes]:
 
 _ONE: Final = "/v1/certificates/{digest}"
 _READ: Final[dict[str, Any]] = {"default": policies.READER}
-_TIME: Final[Schema] = {"type": "string", "maxLength": 40, "format": "date-time"}
 
 OPERATIONS: Final = (
     Operation(
@@ -213,8 +212,8 @@ OPERATIONS: Final = (
         export,
         "certificates:export",
         query={
-            "since": {**_TIME, "description": "Issued then or later."},
-            "until": {**_TIME, "description": "Issued before."},
+            "since": {**schemas.TIME, "description": "Issued then or later."},
+            "until": {**schemas.TIME, "description": "Issued before."},
         },
         media_type=documents.LINES,
         **_READ,

@@ -35,6 +35,7 @@ _COMPONENTS: Final[dict[str, Schema]] = {
     "Document": schemas.DOCUMENT,
     "Content": schemas.CONTENT,
     "Refusal": schemas.REFUSAL,
+    "Alarm": schemas.ALARM,
     "Health": schemas.HEALTH,
     "Version": schemas.VERSION,
 }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from quarantine.api import (
+    alarms,
     approved,
     campaigns,
     capacity,
@@ -32,6 +33,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *certificates.OPERATIONS,
     *servers.OPERATIONS,
     *approved.OPERATIONS,
+    *alarms.OPERATIONS,
     *refusals.OPERATIONS,
 )
 

@@ -18,6 +18,8 @@ MAX_NAME: Final = 255
 TEXT: Final[Schema] = {"type": "string"}
 COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 MOMENT: Final[Schema] = {"type": "string", "format": "date-time"}
+TIME: Final[Schema] = {"type": "string", "maxLength": 40, "format": "date-time"}
+"""Of a request."""
 DIGEST: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 UUID: Final[Schema] = {
     "type": "string",
@@ -393,6 +395,22 @@ REFUSAL: Final = record(
         "count": COUNT,
         "first_at": MOMENT,
         "last_at": MOMENT,
+    }
+)
+
+ALARM: Final = record(
+    {
+        "id": COUNT,
+        "code": {**TEXT, "description": "Of its kind; the runbook is found by it."},
+        "subject": {**TEXT, "description": "A slot as host/address, 'host NAME', or a part of us."},
+        "text": {**TEXT, "description": "Of the last call."},
+        "count": COUNT,
+        "first_at": MOMENT,
+        "last_at": MOMENT,
+        "over_at": maybe(MOMENT),
+        "severity": maybe({"enum": ["critical", "warning"]}),
+        "summary": maybe(TEXT),
+        "remedy": maybe({**TEXT, "description": "What to do, in Markdown."}),
     }
 )
 

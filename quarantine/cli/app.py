@@ -71,6 +71,7 @@ COMMANDS: Final = {
     "ledger verify": "ledger:LedgerVerify",
     "ledger export": "ledger:LedgerExport",
     "ledger head": "ledger:LedgerHead",
+    "alarm list": "alarms:AlarmList",
     "refusal list": "refusals:RefusalList",
     "upgrade check": "upgrades:UpgradeCheck",
     "upgrade check list": "upgrades:UpgradeCheckList",

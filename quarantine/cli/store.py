@@ -18,7 +18,17 @@ from quarantine.cli.source import (
     Papers,
     SlotAct,
 )
-from quarantine.operations import capacity, certificates, decisions, drives, hosts, refusals, slots
+from quarantine.operations import (
+    alarms,
+    capacity,
+    certificates,
+    decisions,
+    drives,
+    hosts,
+    refusals,
+    slots,
+)
+from quarantine.operations.alarms import AlarmLine
 from quarantine.operations.capacity import Capacity
 from quarantine.operations.certificates import StoredCertificate
 from quarantine.operations.decisions import Decision
@@ -125,6 +135,23 @@ class StoreSource:
     def drive(self, digest: str) -> Members:
         """Its life."""
         return members_of(drives.show(self._plane, digest))
+
+    def alarms(
+        self, *, host: str | None, code: str | None, is_open: bool, limit: int | None
+    ) -> Columns:
+        """In the order of their first calls."""
+        over = False if is_open else None
+        found: list[AlarmLine] = []
+        while limit is None or len(found) < limit:
+            most = CHUNK if limit is None else min(CHUNK, limit - len(found))
+            after = found[-1].id if found else 0
+            more = alarms.page(
+                self._plane, limit=most, after=after, code=code, host=host, is_over=over
+            )
+            if not more:
+                break
+            found += more
+        return rows_of(AlarmLine, found)
 
     def refusals(self, *, host: str | None, limit: int | None) -> Columns:
         """Oldest first."""

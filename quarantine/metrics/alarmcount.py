@@ -1,6 +1,6 @@
-"""How often people were called, by the code of the alarm, whichever process called them.
+"""What people were called for and how often, whichever process called them.
 
-Counted in the record: the worker calls people too, and serves no metrics.
+Noted in the record: the worker calls people too, and serves no metrics.
 """
 
 from __future__ import annotations
@@ -10,19 +10,26 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final
 
 from oslo_config.cfg import ConfigOpts
 
 from quarantine.errors import QuarantineError
+from quarantine.record.alarms import AlarmCall
 from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
 from quarantine.rules import alarmbook
+from quarantine.rules.alarmbook import SlotInState
 
 LOG = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 10.0
 """Before the record is asked again that did not take a count."""
+
+MOST: Final = 10_000
+"""Subjects that are remembered while the record is away; of more only the counts are."""
 
 END_SECONDS: Final = 5.0
 """For a count that is being written when the process ends."""
@@ -44,21 +51,31 @@ class AlarmCounter(logging.Handler):
     its own: whoever calls people waits for no database."""
 
     def __init__(self, opened: Callable[[], Store]) -> None:
-        super().__init__(logging.ERROR)
+        super().__init__(logging.WARNING)
         self._opened = opened
         self._store: Store | None = None
         self._news = threading.Event()
-        self._heard: Counter[AlarmCode] = Counter()
+        self._heard: Counter[str] = Counter()
+        self._calls: dict[tuple[str, str], AlarmCall] = {}
+        """By code and subject."""
         self._ended = False
         self._told = False
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Counts it, where it is an alarm."""
-        code = record.args[0] if isinstance(record.args, tuple) and record.args else None
-        if isinstance(code, AlarmCode):
-            self._heard[code] += 1  # the handler's own lock is held
-            self._news.set()
+        """Takes it down, where it is an alarm or the end of one. The handler's own lock is held."""
+        words = record.args if isinstance(record.args, tuple) else ()
+        if len(words) != 3 or not isinstance(words[0], AlarmCode):
+            return
+        code, about, text = words[0].value, words[1], str(words[2])
+        subject = str(about.slot if isinstance(about, SlotInState) else about)
+        at = datetime.fromtimestamp(record.created, UTC)
+        if record.msg == alarmbook.CALLED:
+            self._heard[code] += 1
+            self._note(AlarmCall(code, subject, text, at, at, 1))
+        else:
+            self._note(AlarmCall(code, subject, text, at, at, 0, at))
+        self._news.set()
 
     def start(self) -> None:
         """Listens from now on."""
@@ -83,16 +100,20 @@ class AlarmCounter(logging.Handler):
         self.acquire()
         try:
             heard, self._heard = self._heard, Counter()
+            calls, self._calls = self._calls, {}
         finally:
             self.release()
-        if not heard:
+        if not calls and not heard:
             return True
         try:
             self._store = self._store or self._opened()
-            self._store.count_alarms({code.value: count for code, count in heard.items()})
+            self._store.note_alarms(heard, calls.values())
         except QuarantineError as error:
             self.acquire()
             self._heard.update(heard)
+            newer, self._calls = self._calls, calls
+            for call in newer.values():
+                self._note(call)
             self.release()
             if not self._told:
                 LOG.warning("alarms are not counted for now, and counted later: %s", error)
@@ -100,6 +121,18 @@ class AlarmCounter(logging.Handler):
             return False
         self._told = False
         return True
+
+    def _note(self, call: AlarmCall) -> None:
+        """Adds it to what was heard of the same before."""
+        key = call.code, call.subject
+        before = self._calls.get(key)
+        if before is None and len(self._calls) >= MOST:
+            return
+        if before is not None and before.times:
+            newest = call if call.times else replace(before, over_at=call.over_at)
+            times = before.times + call.times
+            call = replace(newest, first_at=before.first_at, times=times)
+        self._calls[key] = call
 
     def _run(self) -> None:
         while not self._ended:

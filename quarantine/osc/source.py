@@ -64,6 +64,7 @@ _DRIVE: Final = (
 _REFUSAL: Final = (
     *("id", "kind", "host", "reason", "digest", "excerpt", "count", "first_at", "last_at"),
 )
+_ALARM: Final = ("id", "code", "subject", "text", "count", "first_at", "last_at", "over_at")
 
 
 @dataclass(frozen=True)
@@ -214,6 +215,14 @@ class ApiSource:
     def drive(self, digest: str) -> Members:
         """Its life."""
         return _one(_DRIVE, _drive, self._api.get("drives", digest).document)
+
+    def alarms(
+        self, *, host: str | None, code: str | None, is_open: bool, limit: int | None
+    ) -> Columns:
+        """In the order of their first calls."""
+        given = {"host": host, "code": code, "over": "false" if is_open else None}
+        words = [(name, word) for name, word in given.items() if word is not None]
+        return _rows(_ALARM, _alarm, self._api.each("alarms", words=words, limit=limit))
 
     def refusals(self, *, host: str | None, limit: int | None) -> Columns:
         """Oldest first."""
@@ -486,6 +495,10 @@ def _drive(one: Document) -> Document:
 
 def _capacity(one: Document) -> Document:
     return {**one, "host": one["host"] or "", "next_at": _moment(one["next_at"])}
+
+
+def _alarm(one: Document) -> Document:
+    return {**one, **{name: _moment(one[name]) for name in ("first_at", "last_at", "over_at")}}
 
 
 def _refusal(one: Document) -> Document:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 from quarantine.record.reasons import CODE_LENGTH
-from quarantine.record.texts import NAME_LENGTH
+from quarantine.record.texts import NAME_LENGTH, SUBJECT_LENGTH
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -258,6 +258,24 @@ alarm_counts = sa.Table(
     metadata,
     sa.Column("code", sa.String(CODE_LENGTH), primary_key=True),
     sa.Column("count", sa.Integer, nullable=False),
+)
+
+# What people were called for: one row for a subject and a code, however often.
+alarms = sa.Table(
+    "alarms",
+    metadata,
+    sa.Column("id", ROW_ID, primary_key=True),
+    sa.Column("code", sa.String(CODE_LENGTH), nullable=False),
+    # A slot, a host, or a part of the service.
+    sa.Column("subject", sa.String(SUBJECT_LENGTH), nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("count", sa.Integer, nullable=False),
+    sa.Column("first_at", UtcDateTime, nullable=False),
+    sa.Column("last_at", UtcDateTime, nullable=False, index=True),
+    # NULL: nobody said that it is over.
+    sa.Column("over_at", UtcDateTime),
+    sa.UniqueConstraint("subject", "code"),
+    sa.Index(None, "code", "id"),
 )
 
 # Each has all that a count of quarantine.record.totals needs: a row of these tables is kilobytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quarantine.doors import Clock, utc_now
 from quarantine.record import engine as door
 from quarantine.record import migrate
+from quarantine.record.alarms import AlarmRepository
 from quarantine.record.campaigns import CampaignRepository
 from quarantine.record.certificates import CertificateRepository
 from quarantine.record.documents import DocumentRepository
@@ -30,6 +31,7 @@ class Store(
     ServerRepository,
     MaintenanceRepository,
     CampaignRepository,
+    AlarmRepository,
 ):
     """What the control plane remembers. Threads may share one; a forked process opens its own.
 

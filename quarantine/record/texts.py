@@ -7,6 +7,9 @@ from typing import Final
 ALARM_LENGTH: Final = 1000
 """Characters of an alarm in a slot's row."""
 
+SUBJECT_LENGTH: Final = 300
+"""Characters of what an alarm is about."""
+
 NAME_LENGTH: Final = 64
 """Characters of a drive's model or serial in a slot's row; whoever looks for one cuts it alike."""
 

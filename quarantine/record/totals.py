@@ -26,7 +26,6 @@ MAX_SECONDS: Final = 30 * 86400.0
 
 _SLOTS, _HOSTS, _HISTORY = models.slots, models.hosts, models.history
 _TIMES, _LINKS, _REFUSALS = models.durations, models.certificates, models.refusals
-_ALARMS = models.alarm_counts
 
 _COMING: Final = tuple(sorted(CASE_OPEN | {State.RELEASED}))
 """States from which a drive comes back by itself."""
@@ -293,26 +292,6 @@ class TotalsRepository(Repository):
         query = sa.select(_REFUSALS.c.kind, sa.func.sum(_REFUSALS.c.count))
         with self._reading() as db:
             return {row[0]: int(row[1]) for row in db.execute(query.group_by(_REFUSALS.c.kind))}
-
-    def count_alarms(self, more: Mapping[str, int]) -> None:
-        """People were called so many times more, by code.
-
-        Raises :class:`ConflictError` where another process counts the same code for the first time
-        just now: again.
-        """
-        code, count = _ALARMS.c.code, _ALARMS.c.count
-        with self._writing() as db:
-            for each, times in sorted(more.items()):
-                grown = sa.update(_ALARMS).where(code == each).values(count=count + times)
-                if not db.execute(grown).rowcount:
-                    db.execute(sa.insert(_ALARMS).values(code=each, count=times))
-
-    def alarm_totals(self) -> dict[str, int]:
-        """How often people were called, by code."""
-        with self._reading() as db:
-            return {
-                row[0]: row[1] for row in db.execute(sa.select(_ALARMS.c.code, _ALARMS.c.count))
-            }
 
     def chain_total(self) -> ChainTotal:
         """How long the chain is."""

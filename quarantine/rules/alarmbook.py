@@ -16,6 +16,21 @@ from quarantine.record.reasons import AlarmCode
 
 LOG = logging.getLogger(__name__)
 
+CALLED: Final = "ALARM %s %s: %s"
+OVER: Final = "over: %s %s: %s"
+"""The two lines. Their first two arguments are the code and the subject."""
+
+
+@dataclass(frozen=True)
+class SlotInState:
+    """A slot as an alarm's subject, with the state in which it was found."""
+
+    slot: object
+    state: object
+
+    def __str__(self) -> str:
+        return f"{self.slot} ({self.state})"
+
 
 class Severity(enum.StrEnum):
     """How soon somebody has to look."""
@@ -241,7 +256,7 @@ def table() -> str:
 
 def alarm(subject: object, code: AlarmCode, text: str) -> None:
     """Calls people. ``subject``: a slot, ``host NAME``, or a part of the service."""
-    LOG.error("ALARM %s %s: %s", code, subject, text)
+    LOG.error(CALLED, code, subject, text)
 
 
 def only(code: AlarmCode, when: object) -> AlarmCode | None:
@@ -261,12 +276,11 @@ class StandingAlarms:
             self._told.add((str(subject), code))
             alarm(subject, code, text)
 
-    def end(self, subject: object, code: AlarmCode, text: str = "") -> None:
-        """Says that it is over, where it was told and ``text`` says how."""
+    def end(self, subject: object, code: AlarmCode, text: str) -> None:
+        """Says that it is over, and how, where it was told."""
         if (str(subject), code) in self._told:
             self._told.discard((str(subject), code))
-            if text:
-                LOG.warning("over: %s %s: %s", code, subject, text)
+            LOG.warning(OVER, code, subject, text)
 
     def hush(self, subjects: Iterable[object], code: AlarmCode) -> None:
         """Forgets that people were told: nothing is over, and they are told again later."""

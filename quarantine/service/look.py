@@ -21,7 +21,7 @@ from quarantine.record.states import State
 from quarantine.record.store import Store
 from quarantine.rules import absence
 from quarantine.rules.action import Action, ActionKind, ServiceLimits, SlotContext
-from quarantine.rules.alarmbook import alarm
+from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.rules.alarms import may_be_overdue
 from quarantine.rules.brake import Brake
 from quarantine.rules.decide import decide
@@ -285,4 +285,4 @@ def _told(record: SlotRecord, action: Action) -> Iterator[None]:
 
 def _alarm(record: SlotRecord, action: Action) -> None:
     assert action.alarm is not None
-    alarm(f"{record.slot} ({record.state})", action.alarm, action.reason)
+    alarm(SlotInState(record.slot, record.state), action.alarm, action.reason)

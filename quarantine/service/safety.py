@@ -23,7 +23,7 @@ from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
-from quarantine.rules.alarmbook import alarm
+from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.rules.rights import entitled
 from quarantine.service.lateness import Lateness
 from quarantine.service.turns import TimeBox, Turns
@@ -233,7 +233,7 @@ class Safety:
     def _told(self, record: SlotRecord) -> bool:
         """Whether it went into the record."""
         reason = f"on offer while {record.state}, without a right to it; reserved"
-        alarm(f"{record.slot} ({record.state})", AlarmCode.ON_OFFER, reason)
+        alarm(SlotInState(record.slot, record.state), AlarmCode.ON_OFFER, reason)
         try:
             self._store.amend(record, SlotChanges(), note=reason)
         except QuarantineError as error:

@@ -171,7 +171,7 @@ class Lane:
         """No honest host's; people hear of it once, until the host says something shorter."""
         most, name = LONGEST.get(kind), key(kind, host)
         if most is None or len(entry) <= most:
-            self._long.end(name, AlarmCode.MESSAGE_TOO_LONG)
+            self._long.end(name, AlarmCode.MESSAGE_TOO_LONG, "the host sends shorter ones again")
             return False
         self._long.tell(
             name,

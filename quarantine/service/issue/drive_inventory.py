@@ -20,7 +20,7 @@ from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.reasons import AlarmCode, HoldCode, HoldReason
 from quarantine.record.states import WORKING, Event, State
 from quarantine.record.store import Store
-from quarantine.rules.alarmbook import alarm
+from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.rules.alarms import is_round
 from quarantine.rules.holds import because
 
@@ -244,7 +244,7 @@ def _hold(store: Store, record: SlotRecord, why: HoldReason) -> bool:
     if Event.HELD not in lifecycle.events(record.state):
         said = store.record_refusal("drive", record.slot.host, f"{record.slot}: {why.text}", "", "")
         if is_round(said.count):
-            alarm(f"{record.slot} ({record.state})", AlarmCode.DRIVE_ODD, why.text)
+            alarm(SlotInState(record.slot, record.state), AlarmCode.DRIVE_ODD, why.text)
         return False
     store.hold(record, why)
     alarm(record.slot, AlarmCode.HELD, f"held: {why.code}: {why.text}")

@@ -7,7 +7,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -32,12 +32,13 @@ from quarantine.metrics.exposition import Exporter, exposition
 from quarantine.metrics.limits import MetricsLimits
 from quarantine.metrics.names import MODELS, OTHER, ModelNames
 from quarantine.record import models
+from quarantine.record.alarms import AlarmCall
 from quarantine.record.engine import make_engine, writing
 from quarantine.record.facts import Initiator, Subject
 from quarantine.record.reasons import AlarmCode, HoldCode
 from quarantine.record.store import Store
-from quarantine.rules import holds
-from quarantine.rules.alarmbook import alarm
+from quarantine.rules import alarmbook, holds
+from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.service.lateness import Lateness
 from tests.lab.record import migrated_file
 from tests.unit.quarantine.totals_suite import Site
@@ -451,27 +452,40 @@ def test_an_alarm_is_counted_when_the_record_is_back(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(alarmcount, "RETRY_SECONDS", 0.01)
-    counts, tries = site.store.count_alarms, []
+    note, tries = site.store.note_alarms, []
 
-    def away(more: Mapping[str, int]) -> None:
+    def away(more: Mapping[str, int], calls: Iterable[AlarmCall] = ()) -> None:
         tries.append(dict(more))
         if len(tries) < 3:
             raise UnavailableError("database: away")
-        counts(more)
+        note(more, calls)
 
-    site.store.count_alarms = away  # type: ignore[method-assign]
+    site.store.note_alarms = away  # type: ignore[method-assign]
     counter = AlarmCounter(lambda: site.store)
     counter.start()
     try:
+        standing = alarmbook.StandingAlarms()
         alarm("cmp1", AlarmCode.LATE, "a")
         alarm("cmp1", AlarmCode.LATE, "b")
+        standing.tell("host cmp1", AlarmCode.HOST_SILENT, "silent")
+        standing.end("host cmp1", AlarmCode.HOST_SILENT, "heard again")
+        alarm(SlotInState("cmp1/0000:01:00.0", "in_use"), AlarmCode.ON_OFFER, "reserved")
         end = time.monotonic() + 60
-        while site.store.alarm_totals() != {"late": 2}:
+        while site.store.alarm_totals() != {"late": 2, "host-silent": 1, "on-offer": 1}:
             assert time.monotonic() < end, tries
             time.sleep(0.01)
     finally:
         counter.end()
     assert caplog.text.count("not counted for now") == 1
+    assert caplog.text.count("(in_use)") == 1
+    found = {one.subject: one for one in site.store.alarm_page(limit=9)}
+    assert (found["cmp1"].text, found["cmp1"].count) == ("b", 2)
+    assert found["cmp1"].over_at is None
+    silent = found["host cmp1"]
+    assert silent.text == "silent"
+    assert silent.over_at is not None
+    assert silent.over_at >= silent.first_at
+    assert found["cmp1/0000:01:00.0"].code == "on-offer"
 
 
 def test_who_asks_again_at_once_makes_no_work(site: Site) -> None:

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.record import models
+from quarantine.record import alarms, models
+from quarantine.record.alarms import AlarmCall
 from quarantine.record.engine import make_engine, writing
 from quarantine.record.facts import (
     Initiator,
@@ -287,10 +288,58 @@ class TotalsSuite:
 
     def test_alarms_are_counted_by_code(self, site: Site) -> None:
         assert site.store.alarm_totals() == {}
-        site.store.count_alarms({"late": 2, "on-offer": 1})
-        site.store.count_alarms({"late": 3})
-        site.store.count_alarms({})
+        site.store.note_alarms({"late": 1, "on-offer": 1})
+        site.store.note_alarms({"late": 4})
         assert site.store.alarm_totals() == {"late": 5, "on-offer": 1}
+
+    def test_a_subject_has_one_line_for_each_code(self, site: Site) -> None:
+        first, again = site.now, site.later(60)
+        slot, other = "cmp1/0000:01:00.0", "cmp10/0000:01:00.0"
+        odd = "host cmp1\0 \ud800" + "x" * 400
+        site.store.note_alarms(
+            {},
+            [
+                AlarmCall("held", slot, "held: a", first, first, 1),
+                AlarmCall("held", other, "held: b", first, first, 2),
+                AlarmCall("host-silent", "host cmp1", "silent", first, first, 1),
+                AlarmCall("message-refused", odd, "\0" + "y" * 9000, first, first, 1),
+            ],
+        )
+        site.store.note_alarms(
+            {},
+            [
+                AlarmCall("held", slot, "held: c", again, again, 3),
+                AlarmCall("host-silent", "host cmp1", "back", again, again, 0, again),
+                AlarmCall("late", "nobody called", "over", again, again, 0, again),
+            ],
+        )
+        lines = {(one.subject[:20], one.code): one for one in site.store.alarm_page(limit=9)}
+        assert len(lines) == 4
+        line = lines[slot, "held"]
+        assert (line.text, line.count, line.first_at, line.last_at) == ("held: c", 4, first, again)
+        assert line.over_at is None
+        silent = lines["host cmp1", "host-silent"]
+        assert (silent.text, silent.count, silent.over_at) == ("silent", 1, again)
+        named = site.store.alarm_page(limit=9, host="cmp1")
+        assert {one.subject for one in named} == {slot, "host cmp1"}
+        assert [one.subject for one in site.store.alarm_page(limit=9, code="held", host="cmp10")]
+        assert [one.text for one in site.store.alarm_page(limit=9, since=again)] == ["held: c"]
+        assert [one.id for one in site.store.alarm_page(limit=9, is_over=True)] == [silent.id]
+        assert len(site.store.alarm_page(limit=9, is_over=False)) == 3
+        everyone = site.store.alarm_page(limit=9)
+        assert site.store.alarm_page(limit=2, after=everyone[1].id) == everyone[2:]
+        site.store.note_alarms({}, [AlarmCall("host-silent", "host cmp1", "x", again, again, 1)])
+        assert site.store.alarm_page(limit=9, code="host-silent")[0].over_at is None
+
+    def test_the_oldest_alarms_make_way(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(alarms, "MOST", 3)
+        for number in range(5):
+            at = site.later(1)
+            site.store.note_alarms({}, [AlarmCall("held", f"s{number}", "x", at, at, 1)])
+            if number == 2:
+                at = site.later(1)
+                site.store.note_alarms({}, [AlarmCall("held", "s0", "again", at, at, 1)])
+        assert [one.subject for one in site.store.alarm_page(limit=9)] == ["s0", "s3", "s4"]
 
     def test_how_long_the_chain_is(self, site: Site) -> None:
         empty = site.store.chain_total()

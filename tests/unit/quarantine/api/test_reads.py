@@ -23,6 +23,7 @@ from quarantine.operations.ledger import LedgerQuestion
 from quarantine.operations.plane import Plane
 from quarantine.record import engine as door
 from quarantine.record import models, pages
+from quarantine.record.alarms import AlarmCall
 from quarantine.record.store import Store
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, SERVER, SLOTS, Client, Site, code
 from tests.unit.quarantine.test_certificate import ISSUER
@@ -272,6 +273,45 @@ def test_refusals(site: Site, admin: Client) -> None:
     rest = admin.get(page["refusals_links"][0]["href"]).json
     assert [one["reason"] for one in rest["refusals"]] == ["bad 2"]
     assert len(admin.get("/v1/refusals").json["refusals"]) == 4
+
+
+def test_alarms(site: Site, admin: Client) -> None:
+    at = FIRST + timedelta(hours=1)
+    with site.store() as store:
+        store.note_alarms(
+            {},
+            [
+                AlarmCall("on-offer", "cmp1/0000:01:00.0", "free\x1b[2J", FIRST, FIRST, 2),
+                AlarmCall("host-silent", "host cmp2", "silent", FIRST, at, 1, at),
+                AlarmCall("of-a-newer-release", "cmp1/0000:02:00.0", "?", FIRST, at, 1),
+            ],
+        )
+    page = admin.get("/v1/alarms?limit=2").json
+    rest = admin.get(page["alarms_links"][0]["href"]).json["alarms"]
+    found = {one["code"]: one for one in [*page["alarms"], *rest]}
+    assert found["on-offer"]["severity"] == "critical"
+    assert (found["on-offer"]["count"], found["on-offer"]["over_at"]) == (2, None)
+    assert found["on-offer"]["remedy"]
+    assert found["host-silent"]["over_at"] == "2026-11-20T13:00:00.000000Z"
+    assert found["of-a-newer-release"]["severity"] is None
+
+    def codes(words: str) -> set[str]:
+        return {one["code"] for one in admin.get(f"/v1/alarms?{words}").json["alarms"]}
+
+    assert codes("host=cmp1") == {"on-offer", "of-a-newer-release"}
+    assert codes("host=cmp") == codes("host=cmp%25") == codes("host=cmp_") == set()
+    assert codes("over=true") == {"host-silent"}
+    assert codes("over=false&code=on-offer") == {"on-offer"}
+    assert codes("since=2026-11-20T12:30:00Z") == {"host-silent", "of-a-newer-release"}
+    for bad in (
+        "code=x",
+        "over=1",
+        "since=noon",
+        "since=2026-11-20T12:30:00",
+        "marker=x",
+        "sort=a",
+    ):
+        assert admin.get(f"/v1/alarms?{bad}").status_code == 400, bad
 
 
 def approve(client: Client, content: Any, name: str = "purge", **headers: str) -> Any:

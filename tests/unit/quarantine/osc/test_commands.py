@@ -20,9 +20,10 @@ from quarantine.cli import base
 from quarantine.cli.app import COMMANDS, Commands
 from quarantine.record import engine as door
 from quarantine.record import models
+from quarantine.record.alarms import AlarmCall
 from quarantine.record.facts import SlotChanges
 from tests.unit.quarantine.api.client import ADMIN, DRIVE, READER, SLOTS, Site
-from tests.unit.quarantine.api.test_reads import issue
+from tests.unit.quarantine.api.test_reads import FIRST, issue
 from tests.unit.quarantine.osc.shell import URL, Program, answer
 
 TOP = Path(__file__).parents[4]
@@ -78,6 +79,7 @@ def _lived(site: Site) -> None:
         db.execute(sa.update(models.certificates).values(drive=MOVED.digest))
     with site.store() as store:
         store.record_refusal("report", "cmp1", "bad\x1b[2J", "d", "x")
+        store.note_alarms({}, [AlarmCall("late", "sweep", "bad\x1b[2J", FIRST, FIRST, 1)])
         key, life = PrivateKey.generate(), "incarnation-00001"
         store.register_host("cmp1", key.public, life, replace=False)
         store.amend(store.slots()[1], SlotChanges(alarm="smoke"))
@@ -93,6 +95,7 @@ QUESTIONS = [
     ("slot", "show", str(ONE)), ("slot", "show", str(SLOTS[4])), ("slot", "history", str(ONE)),
     ("host", "list"), ("host", "show", "cmp1"), ("certificate", "list"),
     ("certificate", "list", "--slot", str(ONE)), ("capacity", "show"), ("refusal", "list"),
+    ("alarm", "list"), ("alarm", "list", "--open", "--code", "late"),
     ("drive", "show", MOVED.digest), ("drive", "list"), ("drive", "list", "--limit", "1"),
     ("drive", "list", "--model", "m"),
 ]  # fmt: skip

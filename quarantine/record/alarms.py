@@ -1,0 +1,152 @@
+"""What people were called for, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import sqlalchemy as sa
+
+from quarantine.record import models
+from quarantine.record.base import Repository
+from quarantine.record.damaged import readable
+from quarantine.record.reasons import CODE_LENGTH
+from quarantine.record.texts import SUBJECT_LENGTH, storable
+
+_COUNTS, _ALARMS = models.alarm_counts, models.alarms
+
+MOST: Final = 100_000
+"""Rows; those that were called longest ago make way."""
+
+TEXT_LENGTH: Final = 4000
+
+
+@dataclass(frozen=True)
+class AlarmCall:
+    """People were called, and may have been told that it is over."""
+
+    code: str
+    subject: str
+    text: str
+    first_at: datetime
+    last_at: datetime
+    times: int
+    """0: only the end of former calls."""
+    over_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class AlarmLine:
+    """All calls for one subject and code."""
+
+    id: int
+    code: str
+    subject: str
+    """A slot, ``host NAME``, or a part of the service."""
+    text: str
+    """Of the last one."""
+    count: int
+    first_at: datetime
+    last_at: datetime
+    over_at: datetime | None
+    """None: nobody said that it is over. Of what happened in a moment nobody does."""
+
+
+class AlarmRepository(Repository):
+    """What the store knows about alarms."""
+
+    def note_alarms(self, counts: Mapping[str, int], calls: Iterable[AlarmCall] = ()) -> None:
+        """People were called so many times more, by code; and for what.
+
+        Raises :class:`ConflictError` where another process notes the same for the first time just
+        now: again.
+        """
+        code, count = _COUNTS.c.code, _COUNTS.c.count
+        with self._writing() as db:
+            for each, times in sorted(counts.items()):
+                grown = sa.update(_COUNTS).where(code == each).values(count=count + times)
+                if not db.execute(grown).rowcount:
+                    db.execute(sa.insert(_COUNTS).values(code=each, count=times))
+            # In one order for all processes: two that write the same rows wait, and do not meet.
+            added = sum(_note(db, call) for call in sorted(calls, key=_key))
+            if added:
+                _make_way(db)
+
+    def alarm_totals(self) -> dict[str, int]:
+        """How often people were called, by code."""
+        with self._reading() as db:
+            return {
+                row[0]: row[1] for row in db.execute(sa.select(_COUNTS.c.code, _COUNTS.c.count))
+            }
+
+    def alarm_page(
+        self,
+        *,
+        limit: int,
+        after: int = 0,
+        code: str | None = None,
+        host: str | None = None,
+        since: datetime | None = None,
+        is_over: bool | None = None,
+    ) -> list[AlarmLine]:
+        """Those behind the id ``after``; of a code, of a host and its slots, called since then."""
+        columns = list(_ALARMS.c)
+        query = sa.select(*columns).order_by(_ALARMS.c.id)
+        if code is not None:
+            query = query.where(_ALARMS.c.code == storable(code, CODE_LENGTH))
+        if host is not None:
+            name = storable(host, 253)
+            of_slots = _ALARMS.c.subject.startswith(f"{name}/", autoescape=True)
+            query = query.where(sa.or_(_ALARMS.c.subject == f"host {name}", of_slots))
+        if since is not None:
+            query = query.where(_ALARMS.c.last_at >= since)
+        if is_over is not None:
+            ended = _ALARMS.c.over_at.is_not(None)
+            query = query.where(ended if is_over else sa.not_(ended))
+        found: list[AlarmLine] = []
+        with self._reading() as db:
+            while len(found) < limit:
+                ids = db.execute(
+                    query.with_only_columns(_ALARMS.c.id)
+                    .where(_ALARMS.c.id > after)
+                    .limit(limit - len(found))
+                )
+                page = ids.scalars().all()
+                if not page:
+                    break
+                after = page[-1]
+                whole = sa.select(*columns).where(_ALARMS.c.id.in_(page)).order_by(_ALARMS.c.id)
+                found += [AlarmLine(*row) for row in readable(db, whole, columns, _ALARMS.c.id)]
+        return found
+
+
+def _key(call: AlarmCall) -> tuple[str, str]:
+    return call.subject, call.code
+
+
+def _note(db: sa.Connection, call: AlarmCall) -> int:
+    """Writes one; 1 where it is a new row."""
+    code, subject = storable(call.code, CODE_LENGTH), storable(call.subject, SUBJECT_LENGTH)
+    one = sa.update(_ALARMS).where(_ALARMS.c.subject == subject, _ALARMS.c.code == code)
+    if not call.times:
+        db.execute(one.values(over_at=call.over_at))
+        return 0
+    text = storable(call.text, TEXT_LENGTH)
+    said = {"text": text, "last_at": call.last_at, "over_at": call.over_at}
+    if db.execute(one.values(**said, count=_ALARMS.c.count + call.times)).rowcount:
+        return 0
+    new = {"code": code, "subject": subject, "count": call.times, "first_at": call.first_at}
+    db.execute(sa.insert(_ALARMS).values(**said, **new))
+    return 1
+
+
+def _make_way(db: sa.Connection) -> None:
+    there = db.execute(sa.select(sa.func.count()).select_from(_ALARMS)).scalar_one()
+    if there <= MOST:
+        return
+    oldest = sa.select(_ALARMS.c.id).order_by(_ALARMS.c.last_at, _ALARMS.c.id).limit(there - MOST)
+    # Apart: MariaDB takes no limit in a subquery.
+    for each in db.execute(oldest).scalars().all():
+        db.execute(sa.delete(_ALARMS).where(_ALARMS.c.id == each))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from quarantine.cli.base import Columns, Lister, list_arguments
-from quarantine.record.reasons import AlarmCode
 
 
 class AlarmList(Lister):
@@ -15,9 +14,7 @@ class AlarmList(Lister):
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", help="only of this host and its slots")
-        parser.add_argument(
-            "--code", metavar="CODE", choices=sorted(AlarmCode), help="only this kind's"
-        )
+        parser.add_argument("--code", help="only this kind's, as in on-offer")
         parser.add_argument(
             "--open", action="store_true", help="only those of which nobody said that they are over"
         )

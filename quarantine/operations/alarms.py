@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
+from eraser.protocol import codec
+from quarantine.errors import BadInputError
 from quarantine.operations.plane import Plane
 from quarantine.record.alarms import AlarmLine as AlarmLine
 from quarantine.rules.alarmbook import ALARMS, Alarm
@@ -27,8 +29,12 @@ def page(
     """Those behind the id ``after``, in the order of their first calls.
 
     Of a code; of a host and its slots; called since then; over, or not said to be. Raises
-    ``UnavailableError``.
+    ``BadInputError`` for a code that there is not, ``UnavailableError``.
     """
+    if code is not None and code not in KINDS:
+        raise BadInputError(
+            f"code: expected one of {', '.join(sorted(KINDS))}, found {codec.shown(code)}"
+        )
     with plane.parts() as parts:
         found = parts.store.alarm_page(
             limit=limit, after=after, code=code, host=host, since=since, is_over=is_over

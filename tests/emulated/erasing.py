@@ -78,10 +78,10 @@ class Bench:
         done = self.compute.run(self.argv(*more), check=False, timeout=240)
         return Erased(done.returncode, done.stdout, done.stderr)
 
-    def ask(self, verb: str, *more: str) -> Any:
-        """What another verb prints as JSON."""
-        argv = ["nvme-eraser", verb, "--state-dir", STATE, "-f", "json", *more]
-        return json.loads(self.compute.run(argv).stdout)
+    def plan(self) -> Any:
+        """What would be done to the drive under the policy that was written last."""
+        argv = ["nvme-eraser", "plan", "--pci", self.drive.address, "--policy", POLICY]
+        return json.loads(self.compute.run([*argv, "-f", "json"]).stdout)
 
     def report(self, erased: Erased) -> dict[str, Any]:
         """The whole report that the erase left."""

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.emulated.erasing import CLEAR, POLICY, PROFILE, QUICK, STATE, VISITED, bench
+from tests.emulated.erasing import CLEAR, PROFILE, QUICK, STATE, VISITED, bench
 from tests.lab.nvme.faults import EraseFault, Faults
 from tests.lab.rack import Rack
 
@@ -229,7 +229,7 @@ def test_purge_without_sanitize_is_refused_and_nothing_is_sent(rack: Rack) -> No
     assert "allow_clear" in erased.reasons[0]
     assert made.destructive() == []
     made.policy(CLEAR)
-    plan = made.ask("plan", "--pci", made.drive.address, "--policy", POLICY)
+    plan = made.plan()
     assert [(c["method"], c["cdw10"]) for c in plan["commands"]] == [("format-user-data", 0x200)]
     assert (plan["downgraded"], made.destructive()) == (True, [])
     erased = made.erase()

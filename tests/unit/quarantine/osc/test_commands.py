@@ -323,3 +323,9 @@ def test_an_endpoint_with_or_without_its_version(program: Program, end: str) -> 
     program.endpoint = URL + end
     assert program("host", "list")[0] == 0
     assert program.wire.carried[0].startswith(f"GET {URL}/v1/hosts?")
+
+
+def test_an_alarm_of_no_kind(site: Site, program: Program, capsys: Any) -> None:
+    assert cli.main(["--config-file", str(site.file), "alarm", "list", "--code", "x\x1b"]) == 2
+    assert "expected one of chain-cut, " in capsys.readouterr().err
+    failed(program("alarm", "list", "--code", "x\x1b"), 2, "code")

@@ -267,6 +267,38 @@ RELEASE: Final = request(
     ("reason",),
 )
 
+ENROLMENT_WORDS: Final[dict[str, Schema]] = {
+    "profile": {**NAME, "description": "An approved one, by which the drives are told. Needed."},
+    "policy": {**NAME, "description": "An approved one; else that of [erase]policy."},
+    "address": {**NAME, "description": "One slot, as in 0000:01:00.0; a retired one only so."},
+    "resource_class": {**NAME, "description": "Only slots of this class."},
+}
+ENROL: Final = request({**ENROLMENT_WORDS, "reason": REASON}, ("profile", "reason"))
+ENROLMENT: Final = record(
+    {
+        "slots": {
+            "type": "array",
+            "items": record(
+                {
+                    "slot": TEXT,
+                    "fate": {
+                        "enum": ["free", "in_use", "known", "refused"],
+                        "description": "Erased first; looked at alone; left as it is; not to be "
+                        "taken as it stands.",
+                    },
+                    "reason": TEXT,
+                    "server": maybe(TEXT),
+                    "resource_class": TEXT,
+                }
+            ),
+        },
+        "unacted": {
+            **TEXT,
+            "description": "Why none was looked at yet: the service does. Or empty.",
+        },
+    }
+)
+
 BY: Final = record({"user": TEXT, "project": TEXT, "request_id": TEXT})
 MAINTAIN: Final = request(
     {

@@ -6,17 +6,18 @@ what is free is unknown and therefore erased first. Doing it again changes nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
+from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import SeenDrive
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE, Provider, View, provider_name
-from quarantine.errors import BadInputError, ConflictError, QuarantineError
-from quarantine.record.facts import DriveRecord, SlotRecord
+from quarantine.errors import BadInputError, ConflictError, QuarantineError, StaleError
+from quarantine.record.facts import DriveRecord, Initiator, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
 from quarantine.service import owners
@@ -93,6 +94,8 @@ class EnrolmentResult:
     """What was done, or would be."""
 
     slots: tuple[SlotPlan, ...]
+    version: str = ""
+    """Of a plan: it is another one where a slot's fate, its server, profile or policy is."""
     unacted: str = ""
     """Why one slot was not looked at at once: the running service does. Empty where it was."""
 
@@ -159,6 +162,16 @@ def _trouble(view: View, seen: SeenDrive | None, *, one_time_use: bool, used: bo
     return ""
 
 
+@dataclass(frozen=True)
+class EnrolmentTerms:
+    """How slots are taken: by what they are erased, and who decided it, for their histories."""
+
+    profile: str
+    policy: str
+    reason: str = ""
+    by: Initiator | None = None
+
+
 def take(plane: Plane, wish: EnrolmentRequest, *, plan: bool = False) -> EnrolmentResult:
     """Takes slots into care; a free one is erased first, a used one is not touched.
 
@@ -166,10 +179,49 @@ def take(plane: Plane, wish: EnrolmentRequest, *, plan: bool = False) -> Enrolme
     :func:`survey`, and ``BadInputError`` where profile or policy is not approved.
     """
     with plane.assembly() as assembly:
-        return _take(assembly, wish, plan)
+        terms = _terms(assembly, wish)
+        if plan or wish.host is None or wish.address is None:
+            return _take(assembly, wish, terms, plan=plan)
+        slot = Slot(wish.host, wish.address)
+        record = enrol(assembly.store, assembly.placement, slot, terms)
+        fate = EnrolmentFate.IN_USE if record.state is State.IN_USE else EnrolmentFate.FREE
+        one = SlotPlan(record.slot, fate, "", record.consumer, record.resource_class)
+        return EnrolmentResult((one,), unacted=_unacted(assembly, record.slot))
 
 
-def _take(assembly: Assembly, wish: EnrolmentRequest, plan: bool) -> EnrolmentResult:
+def take_as_planned(
+    plane: Plane,
+    wish: EnrolmentRequest,
+    behind: Collection[str],
+    *,
+    reason: str,
+    by: Initiator,
+) -> EnrolmentResult:
+    """Takes slots into care as a plan said, whose version is one of these.
+
+    Raises as :func:`take`, ``StaleError`` where the plan would be another one now, and
+    ``BadInputError`` without a reason.
+    """
+    if not reason.strip():
+        raise BadInputError("enrol: expected a reason, found none")
+    with plane.assembly() as assembly:
+        terms = replace(_terms(assembly, wish), reason=reason, by=by)
+        done = _take(assembly, wish, terms, behind=behind)
+        taken = [one.slot for one in done.slots if one.fate is EnrolmentFate.FREE]
+        # One, so that whoever looks on sees it begin; the running service has the others.
+        return replace(done, unacted=_unacted(assembly, taken[0]) if taken else "")
+
+
+def _unacted(assembly: Assembly, slot: Slot) -> str:
+    try:
+        assembly.reconciler.look(slot)
+    except QuarantineError as error:
+        return str(error)
+    return ""
+
+
+def _terms(assembly: Assembly, wish: EnrolmentRequest) -> EnrolmentTerms:
+    """Raises ``BadInputError`` where profile or policy is not approved."""
     store = assembly.store
     if store.profile(wish.profile) is None:
         raise BadInputError(
@@ -179,27 +231,40 @@ def _take(assembly: Assembly, wish: EnrolmentRequest, plan: bool) -> EnrolmentRe
     policy = wish.policy or assembly.conf.erase.policy
     if assembly.dispatcher.policy(policy) is None:
         raise BadInputError(f"enrol: expected an approved policy {policy!r}, found none")
-    placement, terms = assembly.placement, {"profile": wish.profile, "policy": policy}
-    host, address = wish.host, wish.address
-    if host is not None and address is not None and not plan:
-        record = enrol(store, placement, Slot(host, address), **terms)
-        fate = EnrolmentFate.IN_USE if record.state is State.IN_USE else EnrolmentFate.FREE
-        one = SlotPlan(record.slot, fate, "", record.consumer, record.resource_class)
-        try:
-            assembly.reconciler.look(record.slot)
-        except QuarantineError as error:
-            return EnrolmentResult((one,), str(error))
-        return EnrolmentResult((one,))
-    planned = survey(store, placement, host=host, resource_class=wish.resource_class)
-    if address is not None:
-        planned = tuple(one for one in planned if one.slot.address == address)
-        if not planned:
-            raise BadInputError(f"enrol: expected {host}/{address} in Placement, found none")
-    return EnrolmentResult(planned if plan else enrol_all(store, placement, planned, **terms))
+    return EnrolmentTerms(wish.profile, policy)
+
+
+def _take(
+    assembly: Assembly,
+    wish: EnrolmentRequest,
+    terms: EnrolmentTerms,
+    *,
+    plan: bool = False,
+    behind: Collection[str] = (),
+) -> EnrolmentResult:
+    store, placement = assembly.store, assembly.placement
+    planned = survey(
+        store,
+        placement,
+        host=wish.host,
+        resource_class=wish.resource_class,
+        address=wish.address,
+    )
+    version = plan_version(planned, terms)
+    if behind and version not in behind:
+        raise StaleError("enrol: the plan would be another one now; look at it again")
+    done = planned if plan else carry_out(store, placement, planned, terms)
+    return EnrolmentResult(done, version)
+
+
+def plan_version(planned: Iterable[SlotPlan], terms: EnrolmentTerms) -> str:
+    """What a plan says, as a digest."""
+    slots = [[str(one.slot), one.fate, one.consumer, one.resource_class] for one in planned]
+    return codec.digest([terms.profile, terms.policy, slots])[:32]
 
 
 def enrol(
-    store: Store, placement: EnrolmentPlacement, slot: Slot, *, profile: str, policy: str
+    store: Store, placement: EnrolmentPlacement, slot: Slot, terms: EnrolmentTerms
 ) -> SlotRecord:
     """A new record: ``in_use`` where somebody holds the drive, else ``released`` and reserved.
 
@@ -232,7 +297,7 @@ def enrol(
             raise BadInputError(planned.reason)
         return planned
 
-    return _record(store, _reserved(placement, look(), look), profile, policy)
+    return _record(store, _reserved(placement, look(), look), terms)
 
 
 def survey(
@@ -241,10 +306,12 @@ def survey(
     *,
     host: str | None = None,
     resource_class: str | None = None,
+    address: str | None = None,
 ) -> tuple[SlotPlan, ...]:
     """The fate of every slot of a host, of a resource class, or of the cloud. Changes nothing.
 
-    Raises ``BadInputError`` where Placement has no such slot, ``UnavailableError``.
+    A retired slot is left as it is, unless it is named: ``address``, of the host. Raises
+    ``BadInputError`` where Placement has no such slot, ``UnavailableError``.
     """
     burnt = {p.uuid: p for p in placement.one_time_use(host)}
     found = dict(burnt)
@@ -253,8 +320,17 @@ def survey(
     if resource_class is not None:
         offered = placement.offered(resource_class)
         found |= {p.uuid: p for p in offered if host in (None, p.host)}
-    slots = sorted((p.slot, p.uuid) for p in found.values() if p.slot is not None)
-    looks = (_look(store, placement, slot, uuid, uuid in burnt) for slot, uuid in slots)
+    slots = sorted(
+        (p.slot, p.uuid)
+        for p in found.values()
+        if p.slot is not None and address in (None, p.slot.address)
+    )
+    if address is not None and not slots:
+        raise BadInputError(f"enrol: expected {host}/{address} in Placement, found none")
+    looks = (
+        _look(store, placement, slot, uuid, uuid in burnt, is_named=address is not None)
+        for slot, uuid in slots
+    )
     planned = tuple(
         one for one in looks if one is not None and resource_class in (None, one.resource_class)
     )
@@ -269,13 +345,11 @@ def survey(
     return planned
 
 
-def enrol_all(
+def carry_out(
     store: Store,
     placement: EnrolmentPlacement,
     planned: Iterable[SlotPlan],
-    *,
-    profile: str,
-    policy: str,
+    terms: EnrolmentTerms,
 ) -> tuple[SlotPlan, ...]:
     """Carries a survey out: every free slot is reserved before the first record is written.
 
@@ -287,7 +361,7 @@ def enrol_all(
     for one in reserved:
         if one.fate in (EnrolmentFate.FREE, EnrolmentFate.IN_USE):
             try:
-                _record(store, one, profile, policy)
+                _record(store, one, terms)
             except ConflictError:
                 one = replace(
                     one, fate=EnrolmentFate.KNOWN, reason="enrolled by somebody else just now"
@@ -336,12 +410,20 @@ def _again(
 
 
 def _look(
-    store: Store, placement: EnrolmentPlacement, slot: Slot, uuid: str, one_time_use: bool
+    store: Store,
+    placement: EnrolmentPlacement,
+    slot: Slot,
+    uuid: str,
+    one_time_use: bool,
+    *,
+    is_named: bool = False,
 ) -> SlotPlan | None:
     view = placement.view(uuid, "")
     if view is None:
         return None
     record, seen = store.slot(slot), _seen(store, slot)
+    if is_named and record is not None and record.state is State.RETIRED:
+        record = None  # taken anew, with another drive in it
     drive = _known_drive(store, seen)
     return decide(slot, record, view, seen, one_time_use=one_time_use, drive=drive)
 
@@ -358,7 +440,7 @@ def _known_drive(store: Store, seen: SeenDrive | None) -> DriveRecord | None:
     return store.drive(seen.identity.digest)
 
 
-def _record(store: Store, planned: SlotPlan, profile: str, policy: str) -> SlotRecord:
+def _record(store: Store, planned: SlotPlan, terms: EnrolmentTerms) -> SlotRecord:
     assert planned.view is not None
     owners.learn(store, planned.view, planned.consumer)
     return store.enrol(
@@ -366,7 +448,9 @@ def _record(store: Store, planned: SlotPlan, profile: str, policy: str) -> SlotR
         provider=planned.view.provider.uuid,
         resource_class=planned.resource_class,
         in_use=planned.fate is EnrolmentFate.IN_USE,
-        profile=profile,
-        policy=policy,
+        profile=terms.profile,
+        policy=terms.policy,
         consumer=planned.consumer,
+        reason=terms.reason,
+        by=terms.by,
     )

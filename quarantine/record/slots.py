@@ -50,8 +50,11 @@ class SlotRepository(Repository):
         profile: str,
         policy: str,
         consumer: str | None = None,
+        reason: str = "",
+        by: Initiator | None = None,
     ) -> SlotRecord:
-        """A new record: ``in_use`` where a tenant has the drive, else ``released``.
+        """A new record: ``in_use`` where a tenant has the drive, else ``released``; history says
+        who took it into care, and why.
 
         A retired slot may be enrolled again; its generation goes on, because hosts refuse smaller
         ones. Raises :class:`ConflictError` when the slot is enrolled already.
@@ -100,7 +103,7 @@ class SlotRepository(Repository):
                 record = _read(db, row_id[0])
             else:
                 record = _swap(db, old, values)
-            self._append(db, record, event, old.state if old else None, "", NO_DETAIL)
+            self._append(db, record, event, old.state if old else None, reason, NO_DETAIL, by=by)
             return record
 
     def slot(self, slot: Slot) -> SlotRecord | None:

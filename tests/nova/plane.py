@@ -21,7 +21,7 @@ from quarantine.cloud.compute import Compute
 from quarantine.cloud.placement import Placement
 from quarantine.errors import RefusedError
 from quarantine.evidence.sections import Issuer
-from quarantine.operations.enrol import enrol
+from quarantine.operations.enrol import EnrolmentTerms, enrol
 from quarantine.record.facts import SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
@@ -129,7 +129,7 @@ class Plane:
     def enrol(self, *slots: Slot) -> None:
         """Takes slots into care: free ones are reserved at once."""
         for slot in slots:
-            enrol(self.store, self.placement, slot, profile=PROFILE.name, policy="purge")
+            enrol(self.store, self.placement, slot, EnrolmentTerms(PROFILE.name, "purge"))
 
     def record(self, slot: Slot) -> SlotRecord:
         """The slot's record now."""

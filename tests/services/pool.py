@@ -20,7 +20,7 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cloud.facts import View, slot_of
 from quarantine.cloud.placement import Placement
 from quarantine.errors import UnavailableError
-from quarantine.operations.enrol import enrol
+from quarantine.operations.enrol import EnrolmentTerms, enrol
 from quarantine.record.facts import NewCertificate, SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
@@ -172,7 +172,7 @@ class Pool:
     def enrol(self, *, drive: bool = True) -> SlotRecord:
         """nova-compute starts, an operator enrols the slot, its drive becomes known."""
         self.nova.start_compute(self.slot.host, [self.slot.address])
-        record = enrol(self.store, self.placement, self.slot, profile="p", policy="q")
+        record = enrol(self.store, self.placement, self.slot, EnrolmentTerms("p", "q"))
         return self.store.amend(record, SlotChanges(identity=self.identity)) if drive else record
 
     @property

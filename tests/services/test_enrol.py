@@ -14,12 +14,26 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
+from quarantine.api import application
+from quarantine.cloud.facts import provider_name
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
-from quarantine.operations.enrol import EnrolmentFate, enrol, enrol_all, survey
+from quarantine.operations.enrol import (
+    EnrolmentFate,
+    EnrolmentTerms,
+    carry_out,
+    enrol,
+    survey,
+)
+from quarantine.operations.plane import ServingPlane
+from quarantine.record.reasons import HoldCode
 from quarantine.record.states import Event, State
+from quarantine.rules import holds
 from tests.lab.services.faults import Fault, Kind
 from tests.services.pool import ADDRESS, Pool
+from tests.unit.quarantine.api.client import Client
 from tests.unit.quarantine.testimony import PROFILE
+
+TERMS = EnrolmentTerms("p", "q")
 
 pytestmark = pytest.mark.services
 
@@ -38,7 +52,7 @@ def running(pool: Pool) -> tuple[Slot, ...]:
 def take(pool: Pool, **where: str) -> dict[Slot, EnrolmentFate]:
     """Survey and enrolment, as the command does them."""
     planned = survey(pool.store, pool.placement, **where)
-    done = enrol_all(pool.store, pool.placement, planned, profile="p", policy="q")
+    done = carry_out(pool.store, pool.placement, planned, TERMS)
     return {one.slot: one.fate for one in done}
 
 
@@ -84,7 +98,7 @@ def test_one_slot_again_takes_nothing_from_the_pool(pool: Pool) -> None:
     pool.make_available()
     before = len(pool.proxy.changes())
     with pytest.raises(ConflictError, match="found it available"):
-        enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+        enrol(pool.store, pool.placement, pool.slot, TERMS)
     assert len(pool.proxy.changes()) == before
     assert pool.on_offer
 
@@ -110,7 +124,7 @@ def test_every_free_slot_is_reserved_before_the_first_record(pool: Pool) -> None
         seen.append(len(pool.store.slots()))
 
     pool.proxy.inject(Fault(Kind.CALL, "PUT", "/resource_providers/.*/inventories", call=note))
-    enrol_all(pool.store, pool.placement, planned, profile="p", policy="q")
+    carry_out(pool.store, pool.placement, planned, TERMS)
     assert seen == [0, 0]
     assert pool.store.slot(used) is not None
 
@@ -123,7 +137,7 @@ def test_a_death_half_way_leaves_everything_reserved_and_is_taken_up_again(pool:
     path = f"/resource_providers/{last.provider.uuid}/inventories"
     pool.proxy.inject(Fault(Kind.STATUS, "PUT", path, status=503))
     with pytest.raises(UnavailableError):
-        enrol_all(pool.store, pool.placement, planned, profile="p", policy="q")
+        carry_out(pool.store, pool.placement, planned, TERMS)
     assert pool.store.slots() == []
     pool.proxy.heal()
     assert len(on_offer(pool)) == 1
@@ -141,7 +155,7 @@ def test_a_slot_that_never_stands_still_keeps_no_other_out(pool: Pool) -> None:
     assert restless.view is not None
     path = f"/resource_providers/{restless.view.provider.uuid}/inventories"
     pool.proxy.inject(Fault(Kind.STATUS, "PUT", path, status=409))
-    done = enrol_all(pool.store, pool.placement, planned, profile="p", policy="q")
+    done = carry_out(pool.store, pool.placement, planned, TERMS)
     fates = {one.slot: one.fate for one in done}
     assert (fates[restless.slot], fates[other.slot]) == (EnrolmentFate.REFUSED, EnrolmentFate.FREE)
     assert pool.store.slot(restless.slot) is None
@@ -152,7 +166,7 @@ def test_a_slot_that_is_claimed_under_us_is_in_use(pool: Pool) -> None:
     pool.nova.start_compute(pool.slot.host, [ADDRESS])
     planned = survey(pool.store, pool.placement, host=pool.slot.host)
     server = pool.nova.boot()
-    (done,) = enrol_all(pool.store, pool.placement, planned, profile="p", policy="q")
+    (done,) = carry_out(pool.store, pool.placement, planned, TERMS)
     assert (done.fate, done.consumer) == (EnrolmentFate.IN_USE, server.uuid)
     assert pool.record.state is State.IN_USE
 
@@ -175,7 +189,7 @@ def test_a_retired_slot_is_not_taken_again_by_the_way(pool: Pool) -> None:
     pool.store.transition(pool.record, Event.RETIRED, reason="worn")
     assert set(take(pool, host=pool.slot.host).values()) == {EnrolmentFate.KNOWN}
     assert pool.record.state is State.RETIRED
-    record = enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+    record = enrol(pool.store, pool.placement, pool.slot, TERMS)
     assert record.state is State.RELEASED
 
 
@@ -187,7 +201,7 @@ def test_a_retired_drive_is_refused_before_anything_is_written(pool: Pool) -> No
     tell(pool, SeenDrive(ADDRESS, "nvme", old, group=(), system=False))
     before = len(pool.proxy.changes())
     with pytest.raises(BadInputError, match=r"retired \(worn\): pull it"):
-        enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+        enrol(pool.store, pool.placement, pool.slot, TERMS)
     assert pool.record.state is State.RETIRED
     # The same drive in a slot that nobody has enrolled yet.
     other = "0000:82:00.0"
@@ -214,7 +228,7 @@ def test_a_retired_slot_takes_another_drive(pool: Pool) -> None:
         pool,
         SeenDrive(ADDRESS, "nvme", replace(pool.identity, serial="NEW"), group=(), system=False),
     )
-    record = enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+    record = enrol(pool.store, pool.placement, pool.slot, TERMS)
     assert record.state is State.RELEASED
 
 
@@ -245,7 +259,7 @@ def test_what_its_host_says_is_wrong_is_refused_and_stays_as_it_is(
     assert planned.fate is EnrolmentFate.REFUSED
     assert words in planned.reason
     with pytest.raises(BadInputError, match=words):
-        enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+        enrol(pool.store, pool.placement, pool.slot, TERMS)
     take(pool, host=pool.slot.host)
     assert pool.proxy.changes() == []
     assert pool.store.slots() == []
@@ -260,25 +274,122 @@ def test_a_tenant_s_drive_is_rightly_on_vfio(pool: Pool) -> None:
     assert set(take(pool, host=pool.slot.host).values()) == {EnrolmentFate.IN_USE}
 
 
+@pytest.fixture
+def conf(pool: Pool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A configuration with a key, an approved profile, and a broker that is away."""
+    conf = tmp_path / "control.conf"
+    conf.write_text(
+        f"[database]\nurl = {pool.database}\n[placement]\ncloud = lab\n"
+        f"[evidence]\nsigning_key = {tmp_path}/controller.pem\n"
+        "[broker]\nurl = redis://127.0.0.1:1/0\ntimeout = 0.5\n"
+        "[api]\nauth_strategy = noauth\n"
+    )
+    profile = tmp_path / "profile.json"
+    profile.write_bytes(codec.canonical(PROFILE))
+    head = ["--config-file", str(conf)]
+    assert cli.main([*head, "key", "create"]) == 0
+    assert cli.main([*head, "profile", "approve", str(profile), "--by", "Ada"]) == 0
+    capsys.readouterr()
+    return conf
+
+
+class TestApi:
+    """A plan, and then what it said."""
+
+    @pytest.fixture
+    def client(self, conf: Path) -> Client:
+        return Client(application.make(ServingPlane([conf])))
+
+    def path(self, pool: Pool, **words: str) -> str:
+        query = "&".join(f"{name}={word}" for name, word in words.items())
+        return f"/v1/hosts/{pool.slot.host}/enrolment?{query}".rstrip("?")
+
+    def test_as_planned(self, pool: Pool, client: Client) -> None:
+        used, one, two = running(pool)
+        plan = client.get(self.path(pool, profile=PROFILE.name))
+        assert plan.status_code == 200
+        fates = {each["slot"]: each["fate"] for each in plan.json["slots"]}
+        assert sorted(fates.values()) == ["free", "free", "in_use"]
+        assert pool.store.slots() == []
+        again = client.get(self.path(pool, profile=PROFILE.name))
+        assert again.headers["ETag"] == plan.headers["ETag"]
+        said = {"profile": PROFILE.name, "reason": "rack 7"}
+        tag = plan.headers["ETag"]
+        assert client.ask("POST", self.path(pool), said).status_code == 428
+        done = client.ask("POST", self.path(pool), said, If_Match=tag)
+        assert done.status_code == 200, done.json
+        assert {each["slot"]: each["fate"] for each in done.json["slots"]} == fates
+        assert done.json["unacted"] == ""
+        assert {each.slot for each in pool.store.slots()} == {used, one, two}
+        line = client.get(f"/v1/slots/{provider_name(one)}/history").json["history"][0]
+        assert line["reason"] == "rack 7"
+        assert line["by"]["request_id"] == done.headers["X-Openstack-Request-Id"]
+        # Done twice: by the old plan not, by a new one nothing.
+        assert client.ask("POST", self.path(pool), said, If_Match=tag).status_code == 412
+        tag = client.get(self.path(pool, profile=PROFILE.name)).headers["ETag"]
+        known = client.ask("POST", self.path(pool), said, If_Match=tag)
+        assert {each["fate"] for each in known.json["slots"]} == {"known"}
+
+    def test_a_claim_in_between_is_another_plan(self, pool: Pool, client: Client) -> None:
+        running(pool)
+        plan = client.get(self.path(pool, profile=PROFILE.name))
+        pool.nova.boot()
+        said = {"profile": PROFILE.name, "reason": "x"}
+        found = client.ask("POST", self.path(pool), said, If_Match=plan.headers["ETag"])
+        assert (found.status_code, pool.store.slots()) == (412, [])
+        other = {**said, "resource_class": "CUSTOM_NOT_THERE"}
+        assert client.ask("POST", self.path(pool), other, If_Match='"x"').status_code == 400
+
+    def test_a_slot_whose_drive_was_replaced(self, pool: Pool, client: Client) -> None:
+        """A retired slot is taken anew where it is named, and only there."""
+        _used, one, _two = running(pool)
+        free = enrol(pool.store, pool.placement, one, TERMS)
+        held = pool.store.hold(free, holds.because(HoldCode.BY_PERSON, "smoke"))
+        pool.store.transition(held, Event.RETIRED, reason="smoke")
+        words = {"profile": PROFILE.name, "address": free.slot.address}
+        of_all = client.get(self.path(pool, profile=PROFILE.name)).json["slots"]
+        assert {each["slot"]: each["fate"] for each in of_all}[provider_name(free.slot)] == "known"
+        plan = client.get(self.path(pool, **words))
+        assert [each["fate"] for each in plan.json["slots"]] == ["free"]
+        said = {**words, "reason": "new drive"}
+        done = client.ask("POST", self.path(pool), said, If_Match=plan.headers["ETag"])
+        assert done.status_code == 200, done.json
+        after = pool.store.slot(free.slot)
+        assert after is not None
+        assert after.state in (State.RELEASED, State.QUARANTINED)
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            {},
+            {"profile": "not-approved"},
+            {"profile": PROFILE.name, "address": "x"},
+            {"profile": PROFILE.name, "address": "0000:99:00.0"},
+            {"profile": PROFILE.name, "policy": "none"},
+            {"profile": PROFILE.name, "all": "true"},
+        ],
+    )
+    def test_malformed(self, pool: Pool, client: Client, words: dict[str, str]) -> None:
+        running(pool)
+        assert client.get(self.path(pool, **words)).status_code == 400
+        said = {**words, "reason": "x"}
+        assert client.ask("POST", self.path(pool), said, If_Match='"x"').status_code == 400
+        assert pool.store.slots() == []
+
+    def test_a_host_that_is_none(self, pool: Pool, client: Client) -> None:
+        for host in ("nobody", "a%20b", "..%2fx"):
+            found = client.get(f"/v1/hosts/{host}/enrolment?profile={PROFILE.name}")
+            assert found.status_code in (400, 404), host
+
+
 class TestCommand:
     """The verb."""
 
     @pytest.fixture
     def run(
-        self, pool: Pool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, conf: Path, capsys: pytest.CaptureFixture[str]
     ) -> Callable[..., tuple[int, str, str]]:
-        conf = tmp_path / "control.conf"
-        conf.write_text(
-            f"[database]\nurl = {pool.database}\n[placement]\ncloud = lab\n"
-            f"[evidence]\nsigning_key = {tmp_path}/controller.pem\n"
-            "[broker]\nurl = redis://127.0.0.1:1/0\ntimeout = 0.5\n"
-        )
-        profile = tmp_path / "profile.json"
-        profile.write_bytes(codec.canonical(PROFILE))
         head = ["--config-file", str(conf)]
-        assert cli.main([*head, "key", "create"]) == 0
-        assert cli.main([*head, "profile", "approve", str(profile), "--by", "Ada"]) == 0
-        capsys.readouterr()
 
         def call(*words: str) -> tuple[int, str, str]:
             code = cli.main([*head, "slot", "enrol", "--profile", PROFILE.name, *words])

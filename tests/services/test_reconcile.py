@@ -16,7 +16,7 @@ from quarantine.cloud.facts import CONSUMER_TYPE, Provider, View
 from quarantine.cloud.placement import Placement
 from quarantine.doors import new_uuid
 from quarantine.errors import BadInputError, ConflictError, UnavailableError
-from quarantine.operations.enrol import enrol
+from quarantine.operations.enrol import EnrolmentTerms, enrol
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import Event, State
 from quarantine.rules.action import ServiceLimits
@@ -54,7 +54,7 @@ def test_an_enrolled_free_slot_is_reserved_first_and_erased_before_anyone_gets_i
 def test_a_slot_enrolled_while_a_tenant_has_it_is_never_touched(pool: Pool) -> None:
     pool.nova.start_compute(pool.slot.host, [ADDRESS])
     server = pool.nova.boot()
-    record = enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+    record = enrol(pool.store, pool.placement, pool.slot, EnrolmentTerms("p", "q"))
     assert (record.state, record.consumer) == (State.IN_USE, server.uuid)
     pool.reconciler.sweep()
     assert pool.record.state is State.IN_USE
@@ -64,10 +64,10 @@ def test_a_slot_enrolled_while_a_tenant_has_it_is_never_touched(pool: Pool) -> N
 
 def test_a_slot_is_not_enrolled_twice_nor_without_a_device(pool: Pool) -> None:
     with pytest.raises(BadInputError, match="device_spec"):
-        enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+        enrol(pool.store, pool.placement, pool.slot, EnrolmentTerms("p", "q"))
     pool.enrol()
     with pytest.raises(ConflictError):
-        enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+        enrol(pool.store, pool.placement, pool.slot, EnrolmentTerms("p", "q"))
 
 
 def test_the_whole_cycle_from_tenant_to_tenant(pool: Pool) -> None:
@@ -620,7 +620,7 @@ def test_a_trait_that_goes_between_the_check_and_the_write_is_seen(
 def test_a_device_that_nova_would_not_burn_is_not_enrolled(pool: Pool) -> None:
     pool.nova.start_compute(pool.slot.host, [ADDRESS], one_time_use=False)
     with pytest.raises(BadInputError, match="one_time_use"):
-        enrol(pool.store, pool.placement, pool.slot, profile="p", policy="q")
+        enrol(pool.store, pool.placement, pool.slot, EnrolmentTerms("p", "q"))
     assert pool.store.slots() == []
     assert pool.proxy.changes() == []
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import CONSUMER_TYPE
 from quarantine.errors import QuarantineError
-from quarantine.operations.enrol import enrol_all, survey
+from quarantine.operations.enrol import EnrolmentTerms, carry_out, survey
 from quarantine.record import models
 from quarantine.record.states import Event, State
 from tests.site.broker import Broker
@@ -123,7 +123,8 @@ class Site:
         for host in self.hosts.values():
             assembly.store.register_host(host.name, host.key.public, host.life)
         planned = survey(assembly.store, assembly.placement, resource_class=RESOURCE_CLASS)
-        enrol_all(assembly.store, assembly.placement, planned, profile=PROFILE.name, policy="purge")
+        terms = EnrolmentTerms(PROFILE.name, "purge")
+        carry_out(assembly.store, assembly.placement, planned, terms)
         self.store = assembly.store
         self.observer.watch()
         for host in self.hosts.values():

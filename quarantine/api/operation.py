@@ -152,7 +152,15 @@ def tags(header: str | None) -> tuple[str, ...]:
     if not found or rest:
         raise Fault(400, "bad-input", 'expected If-Match: "ETAG" as it was given, found another')
     # A weak one is no promise that it is the same (RFC 9110, 13.1.1).
-    return tuple(one[2] for one in found if not one[1]) or ("-",)
+    strong = tuple(one[2] for one in found if not one[1])
+    if not strong:
+        raise Fault(
+            412,
+            "stale",
+            'expected If-Match: "ETAG", found weak ones alone (W/"ETAG"), which never match; a '
+            "proxy that compresses makes them: ask without Accept-Encoding, or leave W/ away",
+        )
+    return strong
 
 
 def moment(value: datetime | None) -> str | None:

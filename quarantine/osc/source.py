@@ -164,6 +164,11 @@ class ApiSource:
 
     def certificate(self, name: str, trust: KeyFiles) -> CertificateLook:
         """With keys checked here, with nothing of the API but the texts; else as it says."""
+        if trust.rotations and not trust.keys:
+            raise BadInputError(
+                "--rotations: expected --key with it, for they lead from a key that is believed to "
+                "others; here no configuration names one"
+            )
         digest = self._digest(name)
         if trust.keys:
             return self._checked(digest, trust)

@@ -154,6 +154,7 @@ def test_a_decision_says_about_what(admin: Client, what: str) -> None:
     for tag in ('"abc"', f"W/{good}", '"a", "b"'):
         found = act(admin, what, tag)
         assert (found.status_code, code(found)) == (412, "stale")
+        assert ("found weak ones alone" in found.text) == tag.startswith("W/")
     assert admin.get(ONE).json == before
     assert act(admin, "hold", f'"other", {good}').status_code == 200
 

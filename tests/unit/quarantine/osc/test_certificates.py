@@ -118,3 +118,16 @@ def test_no_file_is_named_by_a_stranger(program: Program, digest: str, tmp_path:
     assert (code, out) == (2, "")
     assert err.strip().isprintable()
     assert not (tmp_path / "saved").exists()
+
+
+@pytest.mark.parametrize("command", ["show", "verify"])
+def test_rotations_lead_nowhere_without_a_key(
+    program: Program, made: list[SignedCertificate], tmp_path: Path, command: str
+) -> None:
+    """What was asked for is a check here: the API's word in its place would pass for one."""
+    file = tmp_path / "certificate.json"
+    file.write_text(made[0].token)
+    what = made[0].digest if command == "show" else file
+    code, out, err = program("certificate", command, what, "--rotations", tmp_path)
+    assert (code, out) == (2, "")
+    assert "--key" in err

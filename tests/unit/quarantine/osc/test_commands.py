@@ -24,7 +24,7 @@ from quarantine.record.alarms import AlarmCall
 from quarantine.record.facts import SlotChanges
 from tests.unit.quarantine.api.client import ADMIN, DRIVE, READER, SLOTS, Site
 from tests.unit.quarantine.api.test_reads import FIRST, issue
-from tests.unit.quarantine.osc.shell import URL, Program, answer
+from tests.unit.quarantine.osc.shell import URL, Program, Wire, answer
 
 TOP = Path(__file__).parents[4]
 ONE = SLOTS[0]
@@ -227,6 +227,22 @@ def test_who_was_quicker(site: Site, program: Program) -> None:
         assert store.slots()[0].state == "released"
     for wrong in ('"', "\n", "\x7f", "é"):
         assert program("slot", "hold", ONE, "--reason", "x", "--seen", wrong)[0] == 2
+
+
+def test_a_proxy_that_compresses(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It makes tags weak: the bytes are others, the version is the same."""
+    real = Wire.send
+
+    def send(wire: Wire, request: Any, *words: Any, **more: Any) -> Any:
+        found = real(wire, request, *words, **more)
+        if "ETag" in found.headers:
+            found.headers["ETag"] = f"W/{found.headers['ETag']}"
+        return found
+
+    monkeypatch.setattr(Wire, "send", send)
+    seen = json.loads(program("slot", "show", ONE, "-f", "json")[1])["version"]
+    assert program("slot", "hold", ONE, "--reason", "noises", "--seen", seen)[0] == 0
+    assert program("slot", "release", ONE, "--reason", "good again")[0] == 0
 
 
 def test_who_may_not(program: Program) -> None:

@@ -246,6 +246,16 @@ def said_line(token: str) -> bytes:
         return " ".join(token.split()).encode() + b"\n"
 
 
+def damaged_line(number: int) -> bytes:
+    """What stands in a ledger for one that cannot be read: a line that no check takes for one."""
+    return _canonical({"damaged": damaged(number)}, "certificate") + b"\n"
+
+
+def damaged(number: int) -> str:
+    """What is said of one that cannot be read."""
+    return f"certificate {number} of the record: it cannot be read; restore it from a backup"
+
+
 def read_document(raw: bytes, keys: Sequence[PublicKey], what: str) -> SignedCertificate:
     """Verifies a file: its signature, and that the readable part is the signed one.
 

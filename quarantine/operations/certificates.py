@@ -28,6 +28,7 @@ from quarantine.operations.plane import Plane
 from quarantine.record.facts import SignedTestimony as SignedTestimony
 from quarantine.record.facts import StoredCertificate as StoredCertificate
 from quarantine.record.pages import CertificateLine as CertificateLine
+from quarantine.record.pages import CertificateText
 from quarantine.record.store import Store
 from quarantine.service.parts import Parts
 
@@ -187,16 +188,24 @@ def lines(
     plane: Plane, since: datetime | None = None, until: datetime | None = None
 ) -> CertificateLines:
     """Those that were issued from ``since`` to before ``until``, and are there by now, as 'ledger
-    export' writes them. Some are in memory at a time. Raises ``UnavailableError``."""
+    export' writes them. Some are in memory at a time; one that cannot be read is a line that says
+    so. Raises ``UnavailableError``."""
     with plane.parts() as parts:
         first, last, count = parts.store.certificate_span(since, until)
 
     def each() -> Iterator[bytes]:
         with plane.parts() as parts:
             for row in parts.store.each_certificate((first, last), since, until):
-                yield certificate.said_line(row.token)
+                yield line_of(row)
 
     return CertificateLines(count, each() if count else iter(()))
+
+
+def line_of(text: CertificateText) -> bytes:
+    """One in the form of a ledger's file; of one that cannot be read, which it is."""
+    if text.token is None:
+        return certificate.damaged_line(text.number)
+    return certificate.said_line(text.token)
 
 
 def look(
@@ -261,7 +270,9 @@ def export(plane: Plane, trust: TrustedKeys, directory: Path | None = None) -> E
     """
     with plane.parts() as parts:
         where, keys = directory or parts.certificates_dir, trust.ring(parts)
-        paths, problems = _write(parts, parts.store.certificates(), keys, where)
+        first, last, _count = parts.store.certificate_span(None, None)
+        every = parts.store.each_certificate((first, last), None, None)
+        paths, problems = _write(parts, every, keys, where)
         for turned in parts.store.rotations():
             try:
                 paths += files.write_rotations(where, [turned.document])
@@ -321,7 +332,7 @@ def _of(store: Store, found: Account) -> Iterator[StoredCertificate]:
 
 def _write(
     parts: Parts,
-    stored: Iterator[StoredCertificate] | list[StoredCertificate],
+    stored: Iterator[StoredCertificate] | Iterator[CertificateText],
     keys: Sequence[PublicKey],
     directory: Path,
 ) -> tuple[list[Path], list[str]]:
@@ -359,7 +370,11 @@ def _stored(store: Store, name: str | Slot) -> StoredCertificate:
     return found[0]
 
 
-def _signed(stored: StoredCertificate, keys: Sequence[PublicKey]) -> SignedCertificate:
+def _signed(
+    stored: StoredCertificate | CertificateText, keys: Sequence[PublicKey]
+) -> SignedCertificate:
+    if stored.token is None:
+        raise BadInputError(certificate.damaged(stored.number))
     signed = certificate.verify(stored.token, keys, f"certificate {stored.digest}")
     if signed.digest != stored.digest:
         raise BadInputError(

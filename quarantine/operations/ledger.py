@@ -17,8 +17,10 @@ from quarantine.evidence.chain import head, ledger, stamps
 from quarantine.evidence.chain.head import Head
 from quarantine.evidence.chain.ledger import ChainFinding, Document
 from quarantine.inputfile import MAX_FILE_BYTES, read_file, read_found
+from quarantine.operations.certificates import line_of
 from quarantine.operations.keys import TrustedKeys
 from quarantine.operations.plane import Plane
+from quarantine.record.pages import CertificateText
 from quarantine.service.issue.heads import stamp_of
 
 LEDGER_SUFFIX = ".jsonl"
@@ -89,8 +91,9 @@ def verify(plane: Plane, paths: Sequence[Path], question: LedgerQuestion) -> Led
             given = _from_paths(paths)
             ordered = [path.suffix == LEDGER_SUFFIX for path in paths] == [True]
         else:
-            rows = parts.store.certificates()
-            given, ordered = ((row.digest, row.token.encode()) for row in rows), True
+            first, last, _count = parts.store.certificate_span(None, None)
+            given = map(_document, parts.store.each_certificate((first, last), None, None))
+            ordered = True
         found = ledger.audit(
             given,
             keys,
@@ -114,8 +117,9 @@ def export(plane: Plane, path: Path) -> None:
     temporary = path.with_name(f".{path.name}.part")
     try:
         with plane.parts() as parts, temporary.open("wb") as handle:
-            for row in parts.store.certificates():
-                handle.write(certificate.said_line(row.token))
+            first, last, _count = parts.store.certificate_span(None, None)
+            for row in parts.store.each_certificate((first, last), None, None):
+                handle.write(line_of(row))
         temporary.replace(path)
     except OSError as error:
         raise BadInputError(f"ledger: expected to write {path}: {error.strerror}") from error
@@ -143,6 +147,13 @@ def write_head(plane: Plane) -> NewestHead:
         keys = TrustedKeys().ring(assembly)
         said = head.read(read_file(newest, "head"), keys, str(newest))
         return NewestHead(newest, said, complete, keys.problems)
+
+
+def _document(text: CertificateText) -> Document:
+    name = text.digest or f"certificate {text.number}"
+    if text.token is None:
+        return name, BadInputError(certificate.damaged(text.number))
+    return name, text.token.encode()
 
 
 def _lines(handle: BinaryIO) -> Iterator[bytes]:

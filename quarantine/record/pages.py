@@ -8,6 +8,7 @@ read is given, and which columns are damaged.
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -19,9 +20,11 @@ from eraser.protocol.identity import Slot
 from quarantine.record import models, rows
 from quarantine.record.base import Repository
 from quarantine.record.damaged import UNREADABLE, fits, kind, of_the_row
-from quarantine.record.facts import HistoryRow, StoredCertificate
+from quarantine.record.facts import HistoryRow
 from quarantine.record.states import State
 from quarantine.record.texts import NAME_LENGTH, storable
+
+LOG = logging.getLogger(__name__)
 
 _SLOTS = models.slots
 _HISTORY = models.history
@@ -112,6 +115,17 @@ class CertificateLine:
 
 
 @dataclass(frozen=True)
+class CertificateText:
+    """A certificate as it is handed on."""
+
+    number: int
+    digest: str
+    """Empty where that is damaged."""
+    token: str | None
+    """None where it cannot be read."""
+
+
+@dataclass(frozen=True)
 class HostLine:
     """A host in a list, without what it said."""
 
@@ -155,6 +169,7 @@ _LINE: Final = tuple(_SLOTS.c[field.name] for field in fields(SlotLine)[:-1])
 _CERTIFICATE_LINE: Final = tuple(
     _CERTIFICATES.c[field.name] for field in fields(CertificateLine)[:-1]
 )
+_CERTIFICATE_TEXT: Final = tuple(_CERTIFICATES.c[one.name] for one in fields(CertificateText))
 _HOST_LINE: Final = tuple(models.hosts.c[field.name] for field in fields(HostLine))
 
 
@@ -357,23 +372,57 @@ class PageRepository(Repository):
 
     def each_certificate(
         self, span: tuple[int, int], since: datetime | None, until: datetime | None
-    ) -> Iterator[StoredCertificate]:
-        """Those of a span with their tokens, in the chain's order, some at a time."""
+    ) -> Iterator[CertificateText]:
+        """Those of a span, in the chain's order, some at a time; the log names each that cannot be
+        read."""
         table = _CERTIFICATES
         after, last = span[0] - 1, span[1]
         while True:
             query = (
-                sa.select(table)
+                sa.select(*_CERTIFICATE_TEXT)
                 .where(table.c.number > after, table.c.number <= last, *_between(since, until))
                 .order_by(table.c.number)
                 .limit(CHUNK)
             )
             with self._reading() as db:
-                found = [rows.certificate(row) for row in db.execute(query).mappings()]
+                found = _texts(db, query)
             if not found:
                 return
             yield from found
             after = found[-1].number
+
+
+def _texts(db: sa.Connection, query: sa.Select[Any]) -> list[CertificateText]:
+    """The certificates of a question. Where one cannot be read, each is read by itself."""
+    number = _CERTIFICATES.c.number
+    try:
+        found = [tuple(row) for row in db.execute(query)]
+    except UNREADABLE as error:
+        if not of_the_row(error):
+            raise
+        found = []
+        for each in db.execute(query.with_only_columns(number)).scalars().all():
+            read: list[Any] = [each]
+            for column in _CERTIFICATE_TEXT[1:]:
+                try:
+                    read.append(db.execute(sa.select(column).where(number == each)).scalar())
+                except UNREADABLE as why:
+                    if not of_the_row(why):
+                        raise
+                    read.append(None)
+            found.append(tuple(read))
+    made = []
+    for place, digest, token in found:
+        if not isinstance(token, str):
+            LOG.warning("certificate %s: it cannot be read", place)
+        made.append(
+            CertificateText(
+                place,
+                digest if isinstance(digest, str) else "",
+                token if isinstance(token, str) else None,
+            )
+        )
+    return made
 
 
 def _lines(

@@ -19,6 +19,7 @@ from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
 from quarantine.evidence.sections import HistoryLine
 from quarantine.operations import certificates, ledger
+from quarantine.operations.keys import TrustedKeys
 from quarantine.operations.ledger import LedgerQuestion
 from quarantine.operations.plane import Plane
 from quarantine.record import engine as door
@@ -175,6 +176,41 @@ def test_an_export_is_a_ledger(chain: Any, tmp_path: Path, monkeypatch: Any) -> 
     written = tmp_path / "by-command.jsonl"
     ledger.export(plane, written)
     assert written.read_bytes() == found.content
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"token": sa.literal_column("CAST(X'ff' AS TEXT)")},
+        {"token": sa.literal_column("X'41'")},
+    ],
+    ids=["no text", "bytes"],
+)
+def test_one_certificate_that_cannot_be_read_ends_no_export(
+    site: Site, tmp_path: Path, broken: dict[str, Any]
+) -> None:
+    made = issue(site)
+    with site.store() as store, door.writing(store._engine) as db:
+        which = models.certificates.c.number
+        db.execute(sa.update(models.certificates).where(which == 2).values(**broken))
+        when = {"created_at": sa.literal_column("'garbage'")}
+        db.execute(sa.update(models.certificates).where(which == 3).values(**when))
+    found = site.client().as_user(READER).get("/v1/exports/certificates")
+    lines = [json.loads(line) for line in found.content.splitlines()]
+    assert found.headers["X-Total-Count"] == str(len(lines)) == str(len(made))
+    assert "certificate 2 of the record: it cannot be read" in lines[1]["damaged"]
+    good = [line["jws"] for number, line in enumerate(lines) if number != 1]
+    assert good == [one.token for number, one in enumerate(made) if number != 1]
+    plane, file = Plane([site.file]), tmp_path / "chain.jsonl"
+    ledger.export(plane, file)
+    assert file.read_bytes() == found.content
+    for files in ([], [file]):
+        checked = ledger.verify(plane, files, LedgerQuestion(end=made[-1].digest))
+        assert not checked.intact
+        assert checked.last == made[-1].digest
+    written = certificates.export(plane, TrustedKeys(), tmp_path / "files")
+    assert [problem for problem in written.problems if "certificate 2 of the record" in problem]
+    assert (tmp_path / "files" / f"{made[2].digest}.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def preview(ask: Ask) -> Reply:
     """What one would come to."""
     percent = ask.query.get("keep_percent")
     keep = campaigns.KEEP if percent is None else percent / 100
-    query = _query(ask.query, "query")
+    query = query_of(ask.query, "query")
     found = campaigns.preview(ask.plane, query, keep=keep, limit=ask.limit)
     return Reply(
         {
@@ -61,7 +61,7 @@ def begin(ask: Ask) -> Reply:
     found = campaigns.begin(
         ask.plane,
         ask.names["campaign"],
-        _query(ask.body["query"], "body.query"),
+        query_of(ask.body["query"], "body.query"),
         reason=ask.body["reason"],
         by=ask.by,
         keep=ask.body.get("keep", campaigns.KEEP),
@@ -108,7 +108,8 @@ def _put(ask: Ask, state: CampaignState) -> Reply:
     return _one(found)
 
 
-def _query(words: Mapping[str, Any], where: str) -> CampaignQuery:
+def query_of(words: Mapping[str, Any], where: str) -> CampaignQuery:
+    """What a campaign is about. Raises :class:`Fault`."""
     before = words.get("certified_before")
     return CampaignQuery(
         model=words.get("model"),

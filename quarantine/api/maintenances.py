@@ -18,7 +18,7 @@ def find(ask: Ask) -> Reply:
         ask.plane,
         limit=ask.limit,
         host=ask.query.get("host"),
-        after=None if marker is None else _read_marker(marker),
+        after=None if marker is None else read_marker(marker),
     )
     said: dict[str, Any] = {"maintenances": [document(one) for one in found]}
     if len(found) == ask.limit:
@@ -102,7 +102,8 @@ def _behind(ask: Ask) -> tuple[int, ...]:
     return tuple(number for number in numbers if 0 < number < 2**31) or (-1,)
 
 
-def _read_marker(text: str) -> Subject:
+def read_marker(text: str) -> Subject:
+    """Where a page goes on. Raises :class:`Fault`."""
     host, sign, address = text.rpartition("_")
     if not sign or not text.isascii():
         raise Fault(400, "schema", "query.marker: expected it as a link to the next page has it")

@@ -18,10 +18,12 @@ from eraser.protocol import codec
 from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations.capacity import pace_of
 from quarantine.operations.plane import Plane
+from quarantine.record.campaign_facts import ENDED as ENDED
 from quarantine.record.campaign_facts import Campaign as Campaign
 from quarantine.record.campaign_facts import CampaignActLine as CampaignActLine
 from quarantine.record.campaign_facts import CampaignSlot as CampaignSlot
 from quarantine.record.campaign_facts import CampaignState as CampaignState
+from quarantine.record.campaign_facts import CampaignStep as CampaignStep
 from quarantine.record.facts import Initiator as Initiator
 from quarantine.record.pages import CampaignQuery as CampaignQuery
 from quarantine.record.pages import SlotLine
@@ -33,6 +35,9 @@ KEEP: Final = 0.9
 
 MOST: Final = 20_000
 """Slots of one campaign."""
+
+MOST_LISTED: Final = 5_000
+"""Campaigns of one list."""
 
 _CHUNK: Final = 500
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -179,6 +184,27 @@ def lines(
     with plane.parts() as parts:
         known = _known(parts.store, name)
         return tuple(parts.store.campaign_slots(known.id, limit=limit, after=after))
+
+
+def missing(plane: Plane, name: str) -> int:
+    """How many drives the pool misses now because of a campaign: taken while they were on offer,
+    and not back yet. Raises ``UnknownError``."""
+    with plane.parts() as parts:
+        return sum(parts.store.taken_from_the_pool(_known(parts.store, name).id).values())
+
+
+def each(plane: Plane) -> tuple[Campaign, ...]:
+    """All of them, those that are not over first, then the newest change first; at most
+    :data:`MOST_LISTED`, by id."""
+    found: list[Campaign] = []
+    while len(found) < MOST_LISTED:
+        more = page(plane, limit=_CHUNK, after=found[-1].id if found else "")
+        found += more
+        if len(more) < _CHUNK:
+            break
+    found.sort(key=lambda one: one.changed_at, reverse=True)
+    found.sort(key=lambda one: one.state in (CampaignState.STOPPED, CampaignState.DONE))
+    return tuple(found[:MOST_LISTED])
 
 
 def put(

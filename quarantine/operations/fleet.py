@@ -182,6 +182,7 @@ def _outlooks(parts: Parts, lines: Sequence[SlotLine]) -> tuple[SlotOutlook, ...
             hold_code=line.hold_code,
             consumer=line.consumer,
             detail=line.detail,
+            next_hold=line.next_hold or "",
             silent=silent,
             pace=known,
             overdue=overdue,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote
 
-from quarantine.api import documents, faults
-from quarantine.api.operation import Operation
-from quarantine.api.routes import OPERATIONS
 from quarantine.errors import (
     ConflictError,
     IllegalTransitionError,
@@ -16,35 +15,29 @@ from quarantine.errors import (
     StaleError,
 )
 from quarantine.operations import decisions, slots
-from quarantine.operations.decisions import Decision
-from quarantine.page import forms
+from quarantine.operations.decisions import Decision, SlotDecision
+from quarantine.page import wishes
+from quarantine.page.choices import CHOICES, HOLD_LATER, TAKE_BACK
 from quarantine.page.slots import confirmation, slot_page
-from quarantine.page.view import Shown, View, Visit
+from quarantine.page.view import Shown, Visit
 
 LOG = logging.getLogger(__name__)
 
-_ACTS: Final = {"hold": decisions.hold, "release": decisions.release, "retire": decisions.retire}
-_FINAL: Final = frozenset({"release", "retire"})
-"""What was on the drive is gone afterwards, or the drive is: its serial number is typed."""
-
-
-def _operation(name: str) -> Operation:
-    return next(
-        one
-        for one in OPERATIONS
-        if one.method == "POST" and one.path == f"/v1/slots/{{slot}}/{name}"
-    )
-
-
-_SAME: Final = {name: _operation(name) for name in _ACTS}
-"""What the API takes for it: whatever it would refuse is refused here."""
+_ACTS: Final[dict[str, Callable[..., SlotDecision]]] = {
+    "hold": decisions.hold,
+    HOLD_LATER: functools.partial(decisions.hold, at_next_release=True),
+    TAKE_BACK: decisions.release,
+    "release": decisions.release,
+    "retire": decisions.retire,
+}
+_SAME: Final = {
+    name: wishes.same("POST", f"/v1/slots/{{slot}}/{one.verb}") for name, one in CHOICES.items()
+}
 
 
 def decide(visit: Visit, name: str) -> Shown:
     """One decision. What is wrong with it is said beside the form, with what was typed kept."""
-    fields = forms.read(visit.req)
-    named = visit.conf.api.auth_strategy != "noauth"
-    forms.check(visit.req, fields, visit.user, named=named)
+    fields = visit.sent()
     slot = slots.named(visit.plane, visit.names["slot"])
     seen = slots.versioned(visit.plane, slot)
 
@@ -52,19 +45,18 @@ def decide(visit: Visit, name: str) -> Shown:
         return slot_page(visit, status=status, said=said, detail=detail, fields=fields, act=name)
 
     body: dict[str, Any] = {"reason": fields.get("reason", "").strip()}
-    if fields.get("new_drive"):
+    if name == "release" and fields.get("new_drive"):
         body["new_drive"] = True
-    if not body["reason"]:
-        return again(400, "Nothing was done: say why.", "The history keeps it for your successor.")
-    try:
-        documents.check(body, _SAME[name].body_validator, "form")
-    except faults.Fault as fault:
-        return again(fault.status, "Nothing was done.", fault.detail)
+    if wrong := wishes.refused(body, _SAME[name]):
+        return again(wrong.status, wrong.said, wrong.detail)
     if seen.version != fields.get("version", ""):
-        return _stale(again)
-    if name in _FINAL:
+        return again(412, *wishes.STALE)
+    if name == TAKE_BACK and not seen.slot.next_hold:
+        # Else it would be a release, for which more has to be typed.
+        return again(409, "Nothing was done.", "It is not to be held at its next release.")
+    if CHOICES[name].final:
         what, expected = confirmation(seen.slot)
-        if " ".join(fields.get("confirm", "").split()) != " ".join(expected.split()):
+        if not wishes.typed(fields.get("confirm", ""), expected):
             return again(400, f"Nothing was done: what was typed is not the {what}.")
     more = {"new_drive": True} if body.get("new_drive") else {}
     try:
@@ -76,22 +68,13 @@ def decide(visit: Visit, name: str) -> Shown:
             **more,
         )
     except StaleError:
-        return _stale(again)
+        return again(412, *wishes.STALE)
     except (ConflictError, IllegalTransitionError) as error:
         return again(409, "Nothing was done.", str(error))
     finally:
         visit.snapshots.forget()
     words = {"done": _line(visit, done.slot.slot), "unacted": "1" if done.unacted else None}
     return Shown(elsewhere=visit.url(_path(visit), words))
-
-
-def _stale(again: Any) -> Shown:
-    shown: Shown = again(
-        412,
-        "It has changed since you looked, and nothing was done.",
-        "The form below is of the slot as it is now.",
-    )
-    return shown
 
 
 def _line(visit: Visit, slot: Any) -> int | None:
@@ -106,22 +89,19 @@ def _line(visit: Visit, slot: Any) -> int | None:
     return next(own, None)
 
 
-def _back(visit: Visit) -> Shown:
-    """Who loads the address of a decision again looks at the slot."""
-    return Shown(elsewhere=visit.url(_path(visit)))
-
-
 def _path(visit: Visit) -> str:
     """Quoted: it goes into a header."""
     return f"/slots/{quote(visit.names['slot'], safe=':')}"
 
 
-def _views(name: str) -> tuple[View, View]:
-    def act(visit: Visit) -> Shown:
-        return decide(visit, name)
-
-    path = f"/slots/{{slot}}/{name}"
-    return View(path, f"slots:{name}", act, "POST"), View(path, "slots:get", _back)
-
-
-VIEWS: Final = tuple(view for name in _ACTS for view in _views(name))
+VIEWS: Final = tuple(
+    view
+    for name, one in CHOICES.items()
+    for view in wishes.views(
+        f"/slots/{{slot}}/{name}",
+        one.rule,
+        functools.partial(decide, name=name),
+        _path,
+        "slots:get",
+    )
+)

@@ -171,6 +171,8 @@ def _common(visit: Visit) -> dict[str, Any]:
         ("Slots", "/slots", "slots:list"),
         ("Fleet", "/fleet", "capacity:get"),
         ("Hosts", "/hosts", "hosts:list"),
+        ("Campaigns", "/campaigns", "campaigns:list"),
+        ("Maintenance", "/maintenances", "maintenances:list"),
         ("Certificates", "/certificates", "certificates:list"),
     )
     return {

@@ -12,6 +12,7 @@ import hmac
 import ipaddress
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -54,6 +55,29 @@ def set_cookie(secret: str) -> str:
 def token(secret: str, user: str) -> str:
     """What the form carries: of this session, and of this caller."""
     return hmac.new(secret.encode(), f"act\0{user}".encode(), hashlib.sha256).hexdigest()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a page with forms carries: the token of each, and headers of the page's answer."""
+
+    token: str
+    headers: Mapping[str, str]
+
+
+NOTHING: Final = Opened("", {})
+"""Of a page on which the caller can decide nothing."""
+
+
+def opened(req: falcon.Request, user: str) -> Opened:
+    """For a page on which this caller may decide something."""
+    # Not for a disk, nor for who comes after.
+    headers = {"Cache-Control": "no-store, private"}
+    secret = secret_of(req)
+    if not secret:
+        secret = new_secret()
+        headers["Set-Cookie"] = set_cookie(secret)
+    return Opened(token(secret, user), headers)
 
 
 def read(req: falcon.Request) -> dict[str, str]:
@@ -123,4 +147,4 @@ def _literal(host: str) -> bool:
 
 
 def _refused(why: str) -> Fault:
-    return Fault(403, "forged", f"nothing was done: {why}. Open the slot again and decide there.")
+    return Fault(403, "forged", f"nothing was done: {why}. Open the page again and decide there.")

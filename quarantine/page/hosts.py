@@ -35,6 +35,7 @@ def show(visit: Visit) -> Shown:
         "host": host,
         "defences": hosts.defences(visit.plane, [host.host]).get(host.host),
         "silent_after": visit.conf.detection.silent_after,
+        "maintains": visit.allows("maintenances:get"),
     }
     return Shown("host.html", words)
 

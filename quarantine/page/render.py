@@ -83,7 +83,10 @@ def _environment() -> Environment:
     )
     for one in (texts.marked, texts.short, texts.state, texts.sign, texts.moment, texts.iso):
         made.filters[one.__name__] = one
-    for other in (texts.ago, texts.age, texts.until, texts.quoted):
+    for other in (
+        *(texts.ago, texts.age, texts.until, texts.quoted, texts.span),
+        *(texts.step, texts.step_sign, texts.step_class),
+    ):
         made.filters[other.__name__] = other
     made.globals["marks"] = MARKS
     return made

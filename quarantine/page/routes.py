@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quarantine.page import acts, certificates, hosts, slots, triage
+from quarantine.page import acts, campaigns, certificates, hosts, maintenances, slots, triage
 from quarantine.page.view import View
 
 VIEWS: Final[tuple[View, ...]] = (
@@ -12,5 +12,7 @@ VIEWS: Final[tuple[View, ...]] = (
     *slots.VIEWS,
     *acts.VIEWS,
     *hosts.VIEWS,
+    *campaigns.VIEWS,
+    *maintenances.VIEWS,
     *certificates.VIEWS,
 )

@@ -7,10 +7,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from quarantine.api.slots import FILTERS, SORTS, marker_of, marks, read_marker
-from quarantine.operations import certificates, decisions, fleet, slots
+from quarantine.operations import certificates, fleet, slots
 from quarantine.operations.fleet import SlotOutlook
 from quarantine.operations.slots import HistoryRow, SlotLine, SlotQuery, SlotView, State
-from quarantine.page import forms, texts
+from quarantine.page import choices, forms, texts
 from quarantine.page.render import Live, Piece, piece
 from quarantine.page.view import Shown, View, Visit
 
@@ -98,20 +98,8 @@ def slot_page(
         piece("facts", "slot_pieces.html", "facts", view, visit.url, now),
         piece("life", "slot_pieces.html", "life", lines[-HISTORY:][::-1], older, now),
     ]
-    allowed = [
-        name
-        for name in ("hold", "release", "retire")
-        if name in decisions.possible(view.state) and visit.allows(f"slots:{name}")
-    ]
-    headers: dict[str, str] = {}
-    token = ""
-    if allowed:
-        secret = forms.secret_of(visit.req)
-        if not secret:
-            secret = forms.new_secret()
-            headers["Set-Cookie"] = forms.set_cookie(secret)
-        token = forms.token(secret, visit.user)
-        headers["Cache-Control"] = "no-store, private"  # not for a disk, nor for who comes after
+    possible = choices.possible(view, visit.allows)
+    opened = forms.opened(visit.req, visit.user) if possible else forms.NOTHING
     since = _number((fields or {}).get("seen"))
     done = visit.query.get("done")
     words = {
@@ -120,8 +108,8 @@ def slot_page(
         "path": visit.url(path),
         "version": seen.version,
         "revision": view.revision,
-        "token": token,
-        "acts": [_act(view, name) for name in allowed],
+        "token": opened.token,
+        "acts": possible,
         "confirm": confirmation(view),
         "issued": issued,
         "said": said,
@@ -133,9 +121,10 @@ def slot_page(
         if status == 412
         else [],
         "done": next((line for line in lines if line.revision == done), None),
+        "maintains": visit.allows("maintenances:get"),
         "unacted": bool(visit.query.get("unacted")),
     }
-    return Shown("slot.html", words, Live(pieces, {}, seen.version), status, headers)
+    return Shown("slot.html", words, Live(pieces, {}, seen.version), status, opened.headers)
 
 
 def where(line: SlotLine) -> str:
@@ -147,37 +136,6 @@ def confirmation(view: SlotView) -> tuple[str, str]:
     """What has to be typed for what cannot be undone: its serial; without one its address."""
     serial = texts.visible(view.serial).strip()
     return ("serial number", serial) if serial else ("address", view.slot.address)
-
-
-_WHAT: Final = {
-    "hold": (
-        "Hold",
-        "Keep the drive out of the pool until a person releases it.",
-        False,
-    ),
-    "release": (
-        "Release: erase again",
-        "End the hold. The drive is erased again, checked, and only then goes back to the pool.",
-        True,
-    ),
-    "retire": (
-        "Retire for good",
-        "Give the drive up. It is never handed out again, in whatever slot it turns up.",
-        True,
-    ),
-}
-
-
-def _act(view: SlotView, name: str) -> dict[str, Any]:
-    title, what, final = _WHAT[name]
-    place = texts.quoted(str(view.slot))
-    return {
-        "name": name,
-        "title": title,
-        "what": what,
-        "final": final,
-        "command": " ".join(("nvme-quarantine", "slot", name, place, "--reason")),
-    }
 
 
 def _case(view: SlotView, siblings: tuple[SlotOutlook, ...]) -> dict[str, Any]:

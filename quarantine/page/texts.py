@@ -6,6 +6,7 @@ import re
 import shlex
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
@@ -115,6 +116,62 @@ def until(at: datetime | None, now: datetime) -> str:
     return "in a minute" if seconds < 60 else f"in {minutes(seconds)}"
 
 
+STEPS: Final = {
+    "waiting": "waiting",
+    "asked": "with a server until it lets go",
+    "erasing": "being erased again",
+    "done": "certified since",
+    "skipped": "left alone",
+    "failed": "held after the erase",
+}
+"""How far a slot of a campaign is, as people say it."""
+
+STEP_SIGNS: Final = {
+    "waiting": ("◇", "quiet"),
+    "asked": ("■", "quiet"),
+    "erasing": ("◔", "erasing"),
+    "done": ("●", "available"),
+    "skipped": ("○", "quiet"),
+    "failed": ("▲", "held"),
+}
+"""The shape and the class of each."""
+
+
+def step(name: str) -> str:
+    """A step in words; one of another release as it is."""
+    return STEPS.get(name, name)
+
+
+def step_sign(name: str) -> str:
+    """Its shape."""
+    return STEP_SIGNS.get(name, ("?", ""))[0]
+
+
+def step_class(name: str) -> str:
+    """Its class."""
+    return STEP_SIGNS.get(name, ("", "quiet"))[1]
+
+
+def span(seconds: float | None) -> str:
+    """So long; empty where nobody can say."""
+    return "" if seconds is None else minutes(seconds) if seconds else "no time"
+
+
 def quoted(words: str) -> str:
     """One word of a shell, whatever is in it."""
     return shlex.quote(visible(words))
+
+
+def in_path(name: str) -> str:
+    """A name as a part of a path, also of one in a header."""
+    return quote(name, safe=":")
+
+
+def read_time(words: str) -> datetime | None:
+    """What a browser's field for a time sends; in UTC where no zone is named. None where it is
+    no time."""
+    try:
+        found = datetime.fromisoformat(words.strip())
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

@@ -17,6 +17,7 @@ from quarantine.api import documents
 from quarantine.api.operation import Operation
 from quarantine.operations.plane import ServingPlane
 from quarantine.operations.slots import Initiator
+from quarantine.page import forms
 from quarantine.page.render import Live
 from quarantine.page.snapshot import Snapshots
 
@@ -57,6 +58,18 @@ class Visit:
         """Who decides, for the history."""
         context = self.context
         return Initiator(self.user, context.project_id or "", context.request_id or "")
+
+    def sent(self) -> dict[str, str]:
+        """The fields of a form that this very caller was shown. Raises
+        :class:`quarantine.api.faults.Fault`."""
+        fields = forms.read(self.req)
+        named = self.conf.api.auth_strategy != "noauth"
+        forms.check(self.req, fields, self.user, named=named)
+        return fields
+
+    def most(self, size: int) -> int:
+        """Entries of a page that has so many, or fewer where the API gives no more at once."""
+        return min(size, int(self.conf.api.max_limit))
 
     def url(self, path: str, words: Mapping[str, Any] | None = None) -> str:
         """Of another view."""

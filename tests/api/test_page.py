@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 pytest.importorskip("selenium", reason="tox env api has it")
 
@@ -15,6 +17,12 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from quarantine.operations import campaigns, maintenance
+from quarantine.operations.campaigns import CampaignQuery, Initiator
+from quarantine.operations.maintenance import Subject
+from quarantine.operations.plane import Plane
+from quarantine.record import engine as door
+from quarantine.record import models
 from quarantine.record.facts import SlotChanges
 from quarantine.record.reasons import HoldCode
 from quarantine.rules import holds
@@ -29,7 +37,20 @@ pytestmark = pytest.mark.api
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     made = Site(tmp_path_factory.mktemp("site"), strategy="noauth")
     issue(made)
+    busy(made)
     return made
+
+
+def busy(site: Site) -> None:
+    """A campaign, a maintenance, and a slot that is to be held at its next release."""
+    plane, by = Plane([site.file]), Initiator("ada", "", "")
+    with site.store() as store, door.writing(store._engine) as db:
+        third = sa.and_(models.slots.c.host == "cmp1", models.slots.c.address == SLOTS[2].address)
+        db.execute(sa.update(models.slots).where(third).values(state="in_use"))
+    why = "its firmware loses a write now and then"
+    campaigns.begin(plane, "fw1", CampaignQuery(host="cmp2"), reason=why, by=by)
+    until = datetime.now(UTC) + timedelta(hours=3)
+    maintenance.begin(plane, Subject("cmp1"), until=until, reason="new fans", by=by)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +162,9 @@ def test_where_nothing_answers_the_page_says_since_when(
 
 VIEWS = (
     *("", "/slots", "/slots?state=held", "/fleet", "/hosts", "/certificates", "/nothing"),
-    f"/slots/{NAMES[1]}",
+    *(f"/slots/{NAMES[1]}", f"/slots/{NAMES[2]}", "/campaigns", "/campaigns/fw1"),
+    *("/campaign-preview", "/campaign-preview?host=cmp2", "/campaign-preview?host=none"),
+    *("/maintenances", "/hosts/cmp1/maintenance", f"/slots/{NAMES[1]}/maintenance"),
 )
 
 
@@ -169,3 +192,39 @@ def test_axe_finds_nothing(
             if "status of 404" not in entry["message"] and "ERR_CONN" not in entry["message"]
         ]
     assert not problems, "\n".join(problems)
+
+
+def test_a_campaign_is_begun_paused_and_its_command_is_what_was_typed(
+    address: str, browser: webdriver.Chrome
+) -> None:
+    look(browser)
+    browser.get(f"{address}/campaign-preview?host=cmp1&keep_percent=80")
+    tab_to(browser, "id").send_keys("fans")
+    tab_to(browser, "reason").send_keys("fan isn't loud")
+    assert browser.find_element(By.ID, "command-begin").text == (
+        "nvme-quarantine campaign begin --host cmp1 --keep 0.8 --by noauth "
+        "--reason 'fan isn'\\''t loud' 'fans'"
+    )
+    tab_to(browser, "confirm").send_keys("3", Keys.ENTER)
+    until(lambda: "Campaign fans" in text(browser))
+    assert "3 slots have their result" in text(browser)
+    tab_to(browser, "Pause").send_keys(Keys.ENTER)
+    tab_to(browser, "reason").send_keys("a rush")
+    tab_to(browser, "Pause").send_keys(Keys.ENTER)
+    until(lambda: "paused" in text(browser))
+
+
+def test_a_maintenance_is_begun_for_a_time_that_is_chosen(
+    address: str, browser: webdriver.Chrome
+) -> None:
+    look(browser)
+    browser.get(f"{address}/slots/{NAMES[5]}/maintenance")
+    tab_to(browser, "reason").send_keys("its cable")
+    command = browser.find_element(By.ID, "command-begin").text
+    ends = browser.find_element(By.ID, "until").get_attribute("value")
+    assert command == (
+        "nvme-quarantine maintenance begin cmp2/0000:03:00.0 --by noauth "
+        f"--reason 'its cable' --until '{ends}Z'"
+    )
+    browser.find_element(By.CSS_SELECTOR, "form button").click()
+    until(lambda: "On record: in maintenance." in text(browser))

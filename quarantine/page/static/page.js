@@ -10,13 +10,18 @@
   const quoted = (words) => "'" + words.replaceAll("'", "'\\''") + "'";
   for (const area of document.querySelectorAll("textarea[data-command]")) {
     const code = document.getElementById("command-" + area.dataset.command);
-    const flag = area.form.querySelector("[data-flag]");
+    const said = (one) => {
+      if (one.dataset.flag) return one.checked ? " " + one.dataset.flag : "";
+      if (one.dataset.option === undefined) return "";
+      if (!one.value) return one.dataset.empty ? " " + one.dataset.empty : "";
+      const option = one.dataset.option ? one.dataset.option + " " : "";
+      return " " + option + quoted(one.value + (one.dataset.end || ""));
+    };
     const write = () => {
-      const more = flag && flag.checked ? " " + flag.dataset.flag : "";
+      const more = [...area.form.elements].map(said).join("");
       code.textContent = code.dataset.start + " " + quoted(area.value || "…") + more;
     };
-    area.addEventListener("input", write);
-    if (flag) flag.addEventListener("change", write);
+    area.form.addEventListener("input", write);
     write();
   }
   const alert = document.getElementById("alert");

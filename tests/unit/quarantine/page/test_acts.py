@@ -12,6 +12,7 @@ from quarantine.errors import StaleError
 from quarantine.operations import decisions, slots
 from quarantine.page import forms
 from tests.unit.quarantine.api.client import ADMIN, DRIVE, NAMES, READER, SLOTS, Site
+from tests.unit.quarantine.page.test_views import change
 from tests.unit.quarantine.page.visitor import Page, Visitor, visitor
 
 ONE = f"/page/slots/{NAMES[0]}"
@@ -230,3 +231,45 @@ def test_a_decision_of_a_slot_that_cannot_be_decided(site: Site, admin: Visitor)
     assert found.status_code == 409
     assert "Nothing was done." in found.text
     assert decisions.possible(slots.State.IN_USE) == frozenset()
+
+
+def lend(site: Site) -> None:
+    """A server has the first slot's drive."""
+    change(site, state="in_use")
+
+
+def test_a_slot_is_held_at_its_next_release_and_that_is_taken_back(
+    site: Site, admin: Visitor
+) -> None:
+    lend(site)
+    page = admin.page(ONE)
+    assert set(page.forms) == {f"{ONE}/hold-at-next-release"}
+    assert "slot hold cmp1/0000:01:00.0 --at-next-release --reason" in page.text
+    done = admin.act(ONE, "hold-at-next-release", reason="odd <b>noises</b>")
+    assert done.status_code == 303
+    shown = admin.page(done.headers["Location"])
+    assert "it is held when the server lets go of it (odd <b>noises</b>)" in shown.text
+    assert "to be held at its next release: odd <b>noises</b>" in shown.text
+    assert "it is held when the server lets go of it" in admin.page("/page/slots").text
+    assert set(shown.forms) == {f"{ONE}/take-back"}
+    assert "confirm" not in shown.forms[f"{ONE}/take-back"]  # nothing is lost by it
+    stale = shown.forms[f"{ONE}/take-back"]
+    assert admin.act(ONE, "take-back", reason="it was the rack").status_code == 303
+    assert "it is erased when the server lets go of it" in admin.page(ONE).text
+    assert admin.send(f"{ONE}/take-back", {**stale, "reason": "again"}).status_code == 412
+    assert state(site) == "in_use"
+
+
+def test_taking_back_is_no_way_around_what_a_release_asks_for(site: Site, admin: Visitor) -> None:
+    assert admin.act(ONE, "hold", reason="odd").status_code == 303
+    fields = admin.page(ONE).forms[f"{ONE}/release"]
+    found = admin.send(f"{ONE}/take-back", {**fields, "reason": "x"})
+    assert found.status_code == 409
+    assert state(site) == "held"
+
+
+def test_a_slot_that_was_let_go_of_still_says_it(site: Site, admin: Visitor) -> None:
+    change(site, next_hold="firmware lies")
+    page = admin.page(ONE)
+    assert "To be held at its next release: firmware lies" in page.text
+    assert f"{ONE}/take-back" in page.forms

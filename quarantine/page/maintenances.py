@@ -1,0 +1,212 @@
+"""Maintenance of hosts and slots: a list, one's, and beginning, changing and ending it."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+from typing import Any, Final
+from urllib.parse import quote
+
+from eraser.protocol.identity import Slot
+from quarantine.api import schemas
+from quarantine.api.maintenances import read_marker
+from quarantine.errors import BadInputError, ConflictError, StaleError, UnknownError
+from quarantine.operations import maintenance, slots
+from quarantine.operations.maintenance import Maintenance, Subject
+from quarantine.page import forms, texts, wishes
+from quarantine.page.view import Shown, View, Visit
+
+PAGE: Final = 100
+HISTORY: Final = 200
+"""Words about one subject: the newest."""
+USUAL: Final = timedelta(hours=2)
+"""What a form proposes."""
+
+_SAME: Final = {
+    "begin": wishes.same("PUT", "/v1/hosts/{host}/maintenance"),
+    "end": wishes.same("POST", "/v1/hosts/{host}/maintenance/end"),
+}
+
+
+def find(visit: Visit) -> Shown:
+    """Those that are in effect; or with a name typed the place of what is called so."""
+    if subject := visit.query.get("subject", "").strip():
+        return Shown(elsewhere=visit.url(_path(_called(visit, subject))))
+    marker, size = visit.query.get("marker"), visit.most(PAGE)
+    after = None if marker is None else read_marker(marker)
+    found = maintenance.page(visit.plane, limit=size, after=after)
+    following = ""
+    if len(found) == size:
+        last = found[-1].subject
+        following = visit.url("/maintenances", {"marker": f"{last.host}_{last.address}"})
+    words = {
+        "rows": [(one, visit.url(_path(one.subject))) for one in found],
+        "following": following,
+        "first": visit.url("/maintenances") if marker is not None else "",
+        "sets": visit.allows("maintenances:set"),
+    }
+    return Shown("maintenances.html", words)
+
+
+def show(visit: Visit) -> Shown:
+    """That of one host or slot, what was said of it before, and forms."""
+    return _subject_page(visit)
+
+
+def begin(visit: Visit) -> Shown:
+    """Begins one, or gives it another end and reason."""
+    fields = visit.sent()
+    subject, reason = _subject(visit), fields.get("reason", "").strip()
+    until = texts.read_time(fields.get("until", ""))
+    if until is None:
+        said = "Nothing was done: when does it end?", "As in 2026-11-24 18:00, in UTC."
+        return _subject_page(visit, wishes.Refused(400, *said), fields, "begin")
+    wrong = wishes.refused({"reason": reason, "until": texts.iso(until)}, _SAME["begin"])
+    if wrong:
+        return _subject_page(visit, wrong, fields, "begin")
+    try:
+        maintenance.begin(
+            visit.plane,
+            subject,
+            until=until,
+            reason=reason,
+            by=visit.by,
+            behind=_behind(fields),
+        )
+    except (BadInputError, ConflictError) as error:
+        return _subject_page(visit, _why(error), fields, "begin")
+    return _done(visit, subject)
+
+
+def end(visit: Visit) -> Shown:
+    """Ends one before its time."""
+    fields = visit.sent()
+    subject, reason = _subject(visit), fields.get("reason", "").strip()
+    wrong = wishes.refused({"reason": reason}, _SAME["end"])
+    if wrong:
+        return _subject_page(visit, wrong, fields, "end")
+    try:
+        maintenance.end(visit.plane, subject, reason=reason, by=visit.by, behind=_behind(fields))
+    except (BadInputError, ConflictError) as error:
+        return _subject_page(visit, _why(error), fields, "end")
+    return _done(visit, subject)
+
+
+def _subject_page(
+    visit: Visit,
+    wrong: wishes.Refused | None = None,
+    fields: dict[str, str] | None = None,
+    act: str = "",
+) -> Shown:
+    subject = _subject(visit)
+    before = _history(visit, subject)
+    try:
+        present: Maintenance | None = maintenance.show(visit.plane, subject)
+    except UnknownError:
+        present = None
+    sets = visit.allows("maintenances:set")
+    opened = forms.opened(visit.req, visit.user) if sets else forms.NOTHING
+    proposed = present.until if present and present.until else visit.now + USUAL
+    words = {
+        "subject": subject,
+        "path": visit.url(_path(subject)),
+        "above": visit.url(_path(subject).removesuffix("/maintenance")),
+        "host": visit.url(_path(Subject(subject.host))) if subject.address else "",
+        "present": present,
+        "before": before[-HISTORY:][::-1],
+        "older": len(before) > HISTORY,
+        "sets": sets,
+        "token": opened.token,
+        "version": present.version if present else 0,
+        "until": f"{proposed.astimezone(UTC):%Y-%m-%dT%H:%M}",
+        "command": texts.quoted(str(subject).removeprefix("host ")),
+        "by": texts.quoted(visit.context.user_name or visit.user),
+        "wrong": wrong,
+        "fields": fields or {},
+        "tried": act,
+        "done": bool(visit.query.get("done")),
+    }
+    status = wrong.status if wrong else 200
+    return Shown("maintenance.html", words, status=status, headers=opened.headers)
+
+
+def _history(visit: Visit, subject: Subject) -> list[Maintenance]:
+    """One more than are shown, where there are, oldest first."""
+    found: list[Maintenance] = []
+    while True:
+        after = found[-1].version if found else 0
+        more = maintenance.history(visit.plane, subject, limit=HISTORY, after=after)
+        found = [*found, *more][-HISTORY - 1 :]
+        if len(more) < HISTORY:
+            return found
+
+
+def _why(error: Exception) -> wishes.Refused:
+    if isinstance(error, StaleError):
+        return wishes.Refused(412, *wishes.STALE)
+    if isinstance(error, ConflictError):
+        return wishes.Refused(409, "Nothing was done.", str(error))
+    return wishes.Refused(400, "Nothing was done.", str(error))
+
+
+def _done(visit: Visit, subject: Subject) -> Shown:
+    visit.snapshots.forget()  # what is late and silent is another count now
+    return Shown(elsewhere=visit.url(_path(subject), {"done": "1"}))
+
+
+def _behind(fields: dict[str, str]) -> tuple[int, ...]:
+    given = fields.get("version", "")
+    # A version that there never is: what was looked at is none.
+    return (int(given),) if given.isascii() and given.isdigit() and len(given) < 10 else (-1,)
+
+
+def _subject(visit: Visit) -> Subject:
+    if "host" in visit.names:
+        return Subject(visit.names["host"])
+    return Subject.of(slots.named(visit.plane, visit.names["slot"]))
+
+
+def _called(visit: Visit, words: str) -> Subject:
+    """A host, or a slot as it is called anywhere."""
+    if ":" not in words:
+        return Subject(words)
+    return Subject.of(slots.named(visit.plane, words.replace("/", "_")))
+
+
+def _path(subject: Subject) -> str:
+    """Quoted: it goes into a header."""
+    if not subject.address:
+        return f"/hosts/{quote(subject.host, safe='')}/maintenance"
+    return f"/slots/{quote(slots.name(Slot(subject.host, subject.address)), safe=':')}/maintenance"
+
+
+def _back(visit: Visit) -> str:
+    if "host" in visit.names:
+        return f"/hosts/{quote(visit.names['host'], safe='')}/maintenance"
+    return f"/slots/{quote(visit.names['slot'], safe=':')}/maintenance"
+
+
+_QUERY: Final[dict[str, Any]] = {"done": {"enum": ["1"]}}
+_ACTS: Final = (("begin", begin), ("end", end))
+
+VIEWS: Final = (
+    View(
+        "/maintenances",
+        "maintenances:list",
+        find,
+        query={"marker": schemas.MARKER, "subject": schemas.NAME},
+    ),
+    *(
+        view
+        for path in ("/hosts/{host}/maintenance", "/slots/{slot}/maintenance")
+        for view in (
+            View(path, "maintenances:get", show, query=_QUERY),
+            *(
+                one
+                for name, act in _ACTS
+                for one in wishes.views(
+                    f"{path}/{name}", "maintenances:set", act, _back, "maintenances:get"
+                )
+            ),
+        )
+    ),
+)

@@ -1,0 +1,172 @@
+"""Campaigns on the page: looked at before, begun with the number typed, stopped with the id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from quarantine.record import engine as door
+from quarantine.record import models
+from quarantine.record.campaign_facts import CampaignStep
+from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, Site
+from tests.unit.quarantine.page.visitor import Page, Visitor, visitor
+
+LOOK = "/page/campaign-preview?host=cmp1&keep_percent=50"
+BEGIN = "/page/campaign-preview/begin"
+ONE = "/page/campaigns/fw1"
+
+
+def offer(site: Site) -> None:
+    """The first host's slots, and a pace."""
+    with site.store() as store, door.writing(store._engine) as db:
+        on_host = models.slots.c.host == "cmp1"
+        db.execute(sa.update(models.slots).where(on_host).values(state="available", model="m"))
+        for number in range(5):
+            db.execute(
+                sa.insert(models.durations).values(
+                    number=number + 1, model="m", erase_seconds=600.0, verify_seconds=120.0
+                )
+            )
+
+
+def begin(visitor: Visitor, **typed: str) -> int:
+    fields = visitor.page(LOOK).forms[BEGIN]
+    said = {"id": "fw1", "reason": "<b>it lies</b>", "confirm": "3", **typed}
+    return visitor.send(BEGIN, {**fields, **said}).status_code
+
+
+def test_what_it_comes_to_is_said_before(site: Site, admin: Visitor) -> None:
+    offer(site)
+    text = admin.page(LOOK).text
+    assert "3 slots: on host cmp1" in text
+    assert "3 ● on offer: taken in turn" in text
+    assert "1 drive at a time, each for 12 min" in text
+    assert "in 36 min" in text
+    assert "Type the number of slots 3" in text
+    assert "campaign begin --host cmp1 --keep 0.5 --by ada --reason" in text
+    assert "stuck" in admin.page(LOOK.replace("50", "90")).text
+    nothing = admin.page("/page/campaign-preview?host=cmp9")
+    assert "No slot is like that." in nothing.text
+    assert BEGIN not in nothing.forms
+    assert BEGIN not in admin.page("/page/campaign-preview").forms
+    assert admin.page("/page/campaign-preview?certified_before=soon", 400)
+    dated = admin.page(f"{LOOK}&certified_before=2099-01-01T00:00").text
+    assert "0 slots: on host cmp1, certified before 2099-01-01T00:00:00Z" in dated  # none has one
+
+
+def test_a_life(site: Site, admin: Visitor) -> None:
+    offer(site)
+    assert begin(admin) == 303
+    page = admin.page(f"{ONE}?done=1")
+    assert "On record since" in page.text
+    assert "running by ada: <b>it lies</b>" in page.text
+    assert "0 of 3 slots have their result" in page.text
+    assert "50 % of what would be on offer without it stays there" in page.text
+    assert f"/page/slots/{NAMES[0]}" in page.links
+    assert set(page.forms) == {f"{ONE}/pause", f"{ONE}/stop"}
+    assert admin.act(ONE, "pause", reason="a rush").status_code == 303
+    assert set(admin.page(ONE).forms) == {f"{ONE}/resume", f"{ONE}/stop"}
+    assert admin.act(ONE, "resume", reason="calm again").status_code == 303
+    assert "what was typed is not its id" in admin.act(ONE, "stop", reason="x", confirm="fw2").text
+    assert admin.act(ONE, "stop", reason="another way", confirm="fw1").status_code == 303
+    over = admin.page(ONE)
+    assert over.forms == {}
+    assert over.text.count("by ada") >= 4
+    listed = admin.page("/page/campaigns").text
+    assert "Ended, the newest first" in listed
+    assert "None is under way." in listed
+
+
+def test_each_slot_has_its_result_and_the_pool_its_price(site: Site, admin: Visitor) -> None:
+    offer(site)
+    assert begin(admin) == 303
+    with site.store() as store, door.writing(store._engine) as db:
+        table = models.campaign_slots
+        first = table.c.address == "0000:01:00.0"
+        done = {"step": CampaignStep.SKIPPED.value, "result": "a person <i>held</i> it"}
+        db.execute(sa.update(table).where(first).values(**done))
+        second = table.c.address == "0000:02:00.0"
+        taken = {"step": CampaignStep.ERASING.value, "was_free": True}
+        db.execute(sa.update(table).where(second).values(**taken))
+        slot = models.slots.c.address == "0000:02:00.0"
+        db.execute(sa.update(models.slots).where(slot).values(state="erasing"))
+    text = admin.page(ONE).text
+    assert "a person <i>held</i> it" in text
+    assert "1 of 3 slots have their result" in text
+    assert "1 drive is missing" in text
+    listed = admin.page("/page/campaigns").text
+    assert "1 waiting, 1 being erased again, 1 left alone" in listed
+    assert "1 drive is missing" in listed
+    live = admin.get(f"{ONE}?part=live").json
+    assert live["lists"] == {"rows": ["c0", "c1", "c2"]}
+    assert live["version"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("typed", "status", "said"),
+    [
+        ({"confirm": ""}, 400, "is not the number of slots"),
+        ({"confirm": "4"}, 400, "is not the number of slots"),
+        ({"reason": " "}, 400, "say why"),
+        ({"reason": "x" * 1001}, 400, "Nothing was done"),
+        ({"id": "-x"}, 400, "expected an id of 1 to 64 letters"),
+        ({"seen": "2", "confirm": "2"}, 412, "another number of slots than when you looked"),
+        ({"keep_percent": "101"}, 400, "expected 0 to 100"),
+        ({"host": "", "model": ""}, 400, "Nothing was done"),
+    ],
+)
+def test_what_is_not_as_it_was_looked_at_begins_nothing(
+    taken_in: tuple[Site, Visitor], typed: dict[str, str], status: int, said: str
+) -> None:
+    site, admin = taken_in
+    fields = admin.page(LOOK).forms[BEGIN]
+    words = {"id": "fw1", "reason": "why", "confirm": "3", **typed}
+    found = admin.send(BEGIN, {**fields, **words})
+    assert found.status_code == status
+    assert said in Page(found.text).text
+    with site.store() as store:
+        assert store.campaign_list(limit=1) == []
+
+
+@pytest.fixture(scope="module")
+def taken_in(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Visitor]:
+    site = Site(tmp_path_factory.mktemp("begins"))
+    return site, visitor(site).as_user(ADMIN)
+
+
+def test_who_comes_second_is_told(site: Site, admin: Visitor) -> None:
+    assert begin(admin) == 303
+    assert begin(admin, reason="another") == 412  # the id is that one's
+    fields = admin.page(ONE).forms[f"{ONE}/pause"]
+    assert admin.act(ONE, "pause", reason="quicker").status_code == 303
+    late = admin.send(f"{ONE}/pause", {**fields, "reason": "mine"})
+    assert late.status_code == 412
+    assert "It has changed since you looked" in late.text
+    assert admin.send(f"{ONE}/stop", {"reason": "x"}).status_code == 403
+    assert admin.get(f"{ONE}/stop").headers["Location"] == ONE
+    assert admin.page("/page/campaigns/none", 404)
+
+
+def test_a_reader_looks_and_begins_nothing(site: Site, admin: Visitor) -> None:
+    reader = visitor(site).as_user(READER)
+    page = reader.page(LOOK)
+    assert "3 slots" in page.text
+    assert BEGIN not in page.forms
+    assert reader.send(BEGIN, {"host": "cmp1"}).status_code == 403
+    assert begin(admin) == 303
+    assert reader.page(ONE).forms == {}
+    assert reader.send(f"{ONE}/stop", {"reason": "x", "confirm": "fw1"}).status_code == 403
+
+
+def test_counts_are_for_who_may_see_one(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text('"nvme_quarantine:campaigns:get": "!"\n')
+    site = Site(tmp_path, options=f"[oslo_policy]\npolicy_file = {policy}\n")
+    admin = visitor(site).as_user(ADMIN)
+    assert begin(admin) == 303
+    text = admin.page("/page/campaigns").text
+    assert "fw1" in text
+    assert "3 waiting" not in text
+    assert admin.page(ONE, 403)

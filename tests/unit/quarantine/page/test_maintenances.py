@@ -1,0 +1,111 @@
+"""Maintenance on the page: begun and ended for a host or a slot, and seen where it is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from eraser.protocol.transport.signing import PrivateKey
+from tests.unit.quarantine.api.client import NAMES, READER, Site
+from tests.unit.quarantine.page.visitor import Visitor, visitor
+
+HOST = "/page/hosts/cmp1/maintenance"
+SLOT = f"/page/slots/{NAMES[0]}/maintenance"
+
+
+def soon(hours: float = 1) -> str:
+    """As a browser's field for a time sends it."""
+    return f"{datetime.now(UTC) + timedelta(hours=hours):%Y-%m-%dT%H:%M}"
+
+
+def test_a_life(site: Site, admin: Visitor) -> None:
+    with site.store() as store:
+        store.register_host("cmp1", PrivateKey.generate().public, "incarnation-0123456789")
+    assert "Nothing is in maintenance." in admin.page("/page/maintenances").text
+    assert "begin one" in admin.page("/page/hosts/cmp1").text
+    begun = admin.act(HOST, "begin", reason="new <b>fans</b>", until=soon())
+    assert (begun.status_code, begun.headers["Location"]) == (303, f"{HOST}?done=1")
+    shown = admin.page(begun.headers["Location"])
+    assert "On record: in maintenance." in shown.text
+    assert "Of the host, with all of its slots." in shown.text
+    assert "maintenance end cmp1 --by ada --reason" in shown.text
+    for path in ("/page/hosts/cmp1", f"/page/slots/{NAMES[0]}", "/page/maintenances"):
+        assert "new <b>fans</b>" in admin.page(path).text, path
+    slot = admin.act(SLOT, "begin", reason="its cable", until=soon(2))
+    assert slot.status_code == 303
+    assert "2 in effect" in admin.page("/page/maintenances").text
+    assert admin.act(HOST, "begin", reason="takes longer", until=soon(3)).status_code == 303
+    assert admin.act(HOST, "end", reason="fans are in").status_code == 303
+    over = admin.page(HOST)
+    assert f"{HOST}/end" not in over.forms
+    text = over.text
+    assert text.index("fans are in") < text.index("takes longer") < text.index("new <b>fans</b>")
+    assert "1 in effect" in admin.page("/page/maintenances").text
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ({"until": ""}, "when does it end?"),
+        ({"until": "tomorrow"}, "when does it end?"),
+        ({"until": "2020-01-01T00:00"}, "expected a time to come"),
+        ({"until": "2099-01-01T00:00"}, "at most"),
+        ({"reason": ""}, "say why"),
+        ({"reason": "x" * 1001}, "Nothing was done."),
+    ],
+)
+def test_what_is_wrong_is_said_beside_the_form(
+    still_admin: Visitor, typed: dict[str, str], said: str
+) -> None:
+    words = {"reason": "my reason", "until": soon(), **typed}
+    found = still_admin.act(SLOT, "begin", **words)
+    assert found.status_code == 400
+    assert said in found.text
+    assert words["reason"] in found.text
+
+
+def test_a_word_about_something_else_is_void(site: Site, admin: Visitor) -> None:
+    fields = admin.page(HOST).forms[f"{HOST}/begin"]
+    assert admin.act(HOST, "begin", reason="quicker", until=soon()).status_code == 303
+    late = admin.send(f"{HOST}/begin", {**fields, "reason": "mine", "until": soon()})
+    assert late.status_code == 412
+    assert "It has changed since you looked" in late.text
+    forged = admin.send(f"{HOST}/end", {"reason": "x"})
+    assert forged.status_code == 403
+    assert admin.get(f"{HOST}/end").headers["Location"] == HOST
+
+
+def test_a_name_leads_to_its_place(still_admin: Visitor) -> None:
+    def place(words: str) -> str:
+        found = still_admin.get(f"/page/maintenances?subject={words}")
+        return found.headers.get("Location", str(found.status_code))
+
+    assert place("cmp1") == HOST
+    assert place("my_host") == "/page/hosts/my_host/maintenance"
+    assert place("cmp1/0000:01:00.0") == place(NAMES[0]) == SLOT
+    assert place("cmp9/0000:01:00.0") == "404"
+    for evil in ("//evil.example/", "%0d%0aSet-Cookie:x", "..%2f..", "https:%2f%2fevil.example"):
+        where = place(evil)
+        assert where == "404" or where.startswith("/page/hosts/"), where
+        assert where.isprintable()
+
+
+def test_a_host_that_nobody_knows(still_admin: Visitor) -> None:
+    other = "/page/hosts/cmp9/maintenance"
+    found = still_admin.act(other, "begin", reason="x", until=soon())
+    assert found.status_code == 400
+    assert "expected a registered host, or one with enrolled slots" in found.text
+
+
+def test_a_reader_sees_it_and_sets_none(still_admin: Visitor) -> None:
+    reader = Visitor(still_admin.app).as_user(READER)
+    assert reader.page(HOST).forms == {}
+    assert reader.send(f"{HOST}/begin", {"reason": "x", "until": soon()}).status_code == 403
+
+
+@pytest.fixture(scope="module")
+def still_admin(tmp_path_factory: pytest.TempPathFactory) -> Visitor:
+    from tests.unit.quarantine.api.client import ADMIN
+
+    return visitor(Site(tmp_path_factory.mktemp("site"))).as_user(ADMIN)

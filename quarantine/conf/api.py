@@ -61,7 +61,8 @@ When to change: add those who decide about drives; leave monitoring out.
         min=1,
         max=10000,
         help="""
-Most entries in one page of a list; without 'limit' a page has 100, or this where it is less.
+Most entries in one page of a list, of the API and on the web page; without 'limit' a page has 100,
+or this where it is less.
 
 When to lower it: when many clients read at once and memory is short. When to raise it: hardly ever;
 for everything at once there are the exports, which stream.

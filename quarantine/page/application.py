@@ -49,6 +49,7 @@ def make(plane: ServingPlane, authority: Authority) -> Application:
     app: falcon.App[Any, Any] = falcon.App(media_type=_HTML)
     app.req_options.auto_parse_form_urlencoded = False
     app.req_options.keep_blank_qs_values = True
+    app.req_options.strip_url_path_trailing_slash = True
     app.add_error_handler(Exception, _failed)
     app.set_error_serializer(_serialize)
     snapshots = Snapshots(plane)

@@ -10,9 +10,9 @@ from typing import Any, Final
 from quarantine.api import schemas
 from quarantine.api.faults import Fault
 from quarantine.errors import BadInputError, UnknownError
-from quarantine.operations import certificates, slots
+from quarantine.operations import certificates, drives, slots
+from quarantine.operations.drives import DriveView
 from quarantine.operations.keys import TrustedKeys
-from quarantine.operations.slots import SlotQuery
 from quarantine.page.policy import POLICY
 from quarantine.page.view import Shown, View, Visit
 
@@ -28,9 +28,10 @@ def find(visit: Visit) -> Shown:
     """A page of a list, in the chain's order."""
     words = visit.query
     slot = words.get("slot")
+    size = visit.most(PAGE)
     found = certificates.page(
         visit.plane,
-        limit=PAGE,
+        limit=size,
         after=words.get("marker", 0),
         slot=None if slot is None else slots.named(visit.plane, slot),
         server=words.get("server"),
@@ -38,7 +39,7 @@ def find(visit: Visit) -> Shown:
     )
     kept = {name: value for name, value in words.items() if name != "marker"}
     following = ""
-    if len(found) == PAGE:
+    if len(found) == size:
         following = visit.url("/certificates", {**kept, "marker": found[-1].number})
     first = visit.url("/certificates", kept) if words.get("marker") else ""
     said = {"rows": found, "words": words, "following": following, "first": first}
@@ -89,29 +90,35 @@ def drive(visit: Visit) -> Shown:
     digest = visit.names["digest"]
     if not _DIGEST.fullmatch(digest):
         raise UnknownError("drive: expected the digest of its identity, 64 hexadecimal digits")
-    after = visit.query.get("marker", 0)
-    found = certificates.page(visit.plane, limit=LIFE, after=after, drive=digest)
-    identity, problem = _identity(visit, found)
-    places: tuple[Any, ...] = ()
-    if identity is not None and visit.allows("slots:list"):
-        query = SlotQuery(serial=identity.serial, model=identity.model)
-        places = slots.page(visit.plane, query, limit=20)
+    after, size = visit.query.get("marker", 0), visit.most(LIFE)
+    found = certificates.page(visit.plane, limit=size, after=after, drive=digest)
+    known, problem = _known(visit, digest), ""
+    identity = known.identity if known else None
+    if known is None and found:
+        identity, problem = _identity(visit, found)
     words = {
         "digest": digest,
+        "known": known,
         "identity": identity,
         "problem": problem,
         "rows": found,
-        "places": places,
         "following": visit.url(f"/drives/{digest}", {"marker": found[-1].number})
-        if len(found) == LIFE
+        if len(found) == size
         else "",
     }
     return Shown("drive.html", words)
 
 
+def _known(visit: Visit, digest: str) -> DriveView | None:
+    try:
+        return drives.show(visit.plane, digest)
+    except UnknownError:
+        return None
+
+
 def _identity(visit: Visit, found: tuple[Any, ...]) -> tuple[Any, str]:
     """What its last certificate calls it."""
-    if not found or not visit.allows("certificates:get"):
+    if not visit.allows("certificates:get"):
         return None, ""
     try:
         shown = certificates.show(visit.plane, found[-1].digest, TrustedKeys())
@@ -143,5 +150,5 @@ VIEWS: Final = (
     ),
     View("/certificates/{digest}", "certificates:get", show),
     View("/certificates/{digest}/sheet", "certificates:get", sheet),
-    View("/drives/{digest}", "certificates:list", drive, query={"marker": _MARKER}),
+    View("/drives/{digest}", "drives:get", drive, query={"marker": _MARKER}),
 )

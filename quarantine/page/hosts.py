@@ -13,10 +13,10 @@ PAGE: Final = 50
 
 def find(visit: Visit) -> Shown:
     """A page of a list."""
-    after = visit.query.get("marker", "")
-    found = hosts.page(visit.plane, limit=PAGE, after=after)
+    after, size = visit.query.get("marker", ""), visit.most(PAGE)
+    found = hosts.page(visit.plane, limit=size, after=after)
     following = ""
-    if len(found) == PAGE:
+    if len(found) == size:
         following = visit.url("/hosts", {"marker": found[-1].name})
     words = {
         "rows": found,

@@ -112,8 +112,8 @@ def _subject_page(
         "above": visit.url(_path(subject).removesuffix("/maintenance")),
         "host": visit.url(_path(Subject(subject.host))) if subject.address else "",
         "present": present,
-        "before": before[-HISTORY:][::-1],
-        "older": len(before) > HISTORY,
+        "before": before[-visit.most(HISTORY) :][::-1],
+        "older": len(before) > visit.most(HISTORY),
         "sets": sets,
         "token": opened.token,
         "version": present.version if present else 0,
@@ -132,11 +132,12 @@ def _subject_page(
 def _history(visit: Visit, subject: Subject) -> list[Maintenance]:
     """One more than are shown, where there are, oldest first."""
     found: list[Maintenance] = []
+    size = visit.most(HISTORY)
     while True:
         after = found[-1].version if found else 0
-        more = maintenance.history(visit.plane, subject, limit=HISTORY, after=after)
-        found = [*found, *more][-HISTORY - 1 :]
-        if len(more) < HISTORY:
+        more = maintenance.history(visit.plane, subject, limit=size, after=after)
+        found = [*found, *more][-size - 1 :]
+        if len(more) < size:
             return found
 
 

@@ -15,7 +15,7 @@ from quarantine.page.render import Live, Piece, piece
 from quarantine.page.view import Shown, View, Visit
 
 SIZES: Final = (100, 500, 2000)
-"""Slots of one page."""
+"""Slots of one page, where ``[api]max_limit`` allows as many."""
 
 HISTORY: Final = 200
 """Lines of a slot's life, the newest."""
@@ -27,7 +27,7 @@ CASE_STATES: Final = ("quarantined", "erasing", "verifying", "certified")
 def find(visit: Visit) -> Shown:
     """A page of a list."""
     words = visit.query
-    sort, size = words.get("sort", "slot"), words.get("limit", SIZES[0])
+    sort, size = words.get("sort", "slot"), visit.most(words.get("limit", SIZES[0]))
     order, descending = SORTS[sort]
     marker = words.get("marker")
     found = fleet.slots(
@@ -55,7 +55,8 @@ def find(visit: Visit) -> Shown:
         "words": words,
         "states": [state.value for state in State],
         "sorts": tuple(SORTS),
-        "sizes": SIZES,
+        "size": size,
+        "sizes": sorted({visit.most(one) for one in SIZES}),
         "following": following,
         "first": visit.url("/slots", kept) if marker is not None else "",
         "every": 5 if len(rows) <= 200 else 10,
@@ -82,21 +83,21 @@ def slot_page(
     seen = slots.versioned_closely(visit.plane, slot)
     view, now = seen.slot, visit.now
     path = f"/slots/{quote(slots.name(view.slot), safe=':')}"
-    lines: list[HistoryRow] = []
+    lines, most = list[HistoryRow](), visit.most(HISTORY)
     if visit.allows("slots:history"):
-        lines = list(slots.newest_history(visit.plane, view.slot, HISTORY + 1))
-    older = len(lines) > HISTORY
+        lines = list(slots.newest_history(visit.plane, view.slot, most + 1))
+    older = len(lines) > most
     siblings: tuple[SlotOutlook, ...] = ()
     if visit.allows("slots:list") and view.state.value in CASE_STATES:
         query = SlotQuery(host=view.slot.host, states=CASE_STATES)
-        siblings = fleet.slots(visit.plane, query, limit=SIZES[0])
+        siblings = fleet.slots(visit.plane, query, limit=visit.most(SIZES[0]))
     issued: tuple[Any, ...] = ()
     if visit.allows("certificates:list"):
-        issued = certificates.page(visit.plane, limit=_CERTIFICATES, slot=view.slot)
+        issued = certificates.page(visit.plane, limit=visit.most(_CERTIFICATES), slot=view.slot)
     pieces = [
         piece("now", "slot_pieces.html", "now", view, _case(view, siblings), visit.url, now),
         piece("facts", "slot_pieces.html", "facts", view, visit.url, now),
-        piece("life", "slot_pieces.html", "life", lines[-HISTORY:][::-1], older, now),
+        piece("life", "slot_pieces.html", "life", lines[-most:][::-1], older, now),
     ]
     possible = choices.possible(view, visit.allows)
     opened = forms.opened(visit.req, visit.user) if possible else forms.NOTHING
@@ -176,7 +177,7 @@ VIEWS: Final = (
         query={
             **FILTERS,
             "sort": {"enum": list(SORTS)},
-            "limit": {"type": "integer", "enum": list(SIZES)},
+            "limit": {"type": "integer", "minimum": 1, "maximum": SIZES[-1]},
             "marker": {"type": "string", "maxLength": 300},
         },
     ),

@@ -38,18 +38,19 @@ def table(visit: Visit) -> Shown:
     now = visit.snapshots.fleet()
     start = visit.query.get("from", 0)
     pieces = [_flavors(visit, now), hosts_piece(visit, now, start)]
-    words = {"fleet": now, "start": start, "step": HOSTS}
-    return Shown("fleet.html", words, Live(pieces, {}))
+    return Shown("fleet.html", {"fleet": now}, Live(pieces, {}))
 
 
 def hosts_piece(visit: Visit, now: Fleet, start: int) -> Piece:
     """Some hosts of the fleet, each with its flavors."""
+    step = visit.most(HOSTS)
     words = {
-        "rows": now.rows(start, HOSTS),
+        "rows": now.rows(start, step),
         "flavors": now.flavors,
         "hosts": len(now.stocks),
         "start": start,
-        "step": HOSTS,
+        "step": step,
+        "hears": visit.allows("hosts:list"),
     }
     return _piece(visit, "hosts", words, now)
 
@@ -58,7 +59,7 @@ def _summary(visit: Visit, now: Fleet) -> Piece:
     order = (State.HELD, *(state for state in State if state is not State.HELD))
     states = {state.value: now.states.get(state.value, 0) for state in order}
     others = sum(count for name, count in now.states.items() if name not in states)
-    problems = [f"{one.name}: {one.problem}" for one in health.look(visit.plane).checks]
+    problems = [f"{one.name}: {one.problem}" for one in health.shared_look(visit.plane).checks]
     words = {
         "states": states,
         "others": others,

@@ -5,14 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from quarantine.api.routes import RULES
 from quarantine.errors import UnavailableError, UnreadOutcomeError
-from quarantine.operations import fleet
-from quarantine.operations.plane import ServingPlane
+from quarantine.operations import fleet, health
+from quarantine.operations.health import Health
+from quarantine.operations.plane import Plane, ServingPlane
 from quarantine.page import acts
+from quarantine.page.routes import VIEWS
 from quarantine.page.snapshot import Snapshots
+from quarantine.page.view import View
 from tests.unit.quarantine.api.client import ADMIN, NAMES, Site
 from tests.unit.quarantine.api.test_attacked import damage
 from tests.unit.quarantine.api.test_reads import issue
@@ -127,3 +132,84 @@ def test_a_damaged_slot_ends_no_count_of_all(
     damage(site, "slots", **{column: value})
     for path in ("/v1/capacity", "/page", "/page/fleet"):
         assert admin.get(path).status_code == 200, path
+
+
+def resource(path: str) -> str:
+    """What a view is about, as the API calls it."""
+    if path.startswith(("/hosts/", "/slots/")) and "/maintenance" in path:
+        return "maintenances"
+    known = {"": "slots", "fleet": "capacity", "campaign-preview": "campaigns"}
+    first = path.strip("/").partition("/")[0]
+    return known.get(first, first)
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: f"{view.method}{view.path}")
+def test_a_view_is_under_the_rule_of_its_own_resource(view: View) -> None:
+    """A drive's life was under the rule of certificates."""
+    assert view.rule in RULES
+    assert view.rule.partition(":")[0] == resource(view.path)
+
+
+def test_who_may_not_ask_for_hosts_reads_of_no_silence(tmp_path: Path) -> None:
+    """The fleet by host is capacity's; which host is silent, or not registered, is not."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text('"nvme_quarantine:hosts:list": "!"\n')
+    site = Site(tmp_path, options=f"[oslo_policy]\npolicy_file = {policy}\n")
+    for path in ("/page", "/page/fleet"):
+        text = visitor(site).as_user(ADMIN).page(path).text
+        assert "cmp1" in text
+        assert "◌ not registered" not in text
+
+
+@pytest.mark.parametrize("path", ["/page/", "/page/slots/", f"{ONE}/", "/page/campaigns/"])
+def test_a_slash_at_the_end_is_no_other_place(site: Site, admin: Visitor, path: str) -> None:
+    assert admin.get(path).status_code == 200
+
+
+def test_a_slots_damaged_certificate_is_called_so(site: Site) -> None:
+    """Its time was said to be "never"."""
+    issue(site)
+    damage(site, "certificates", created_at="'yesterday'")
+    text = visitor(site).as_user(ADMIN).page(ONE).text
+    issued = text[text.index("Certificates of this slot") :]
+    issued = issued[: issued.index("What happened")]
+    assert "damaged: created_at" in issued
+    assert "never" not in issued
+
+
+def test_all_who_look_at_triage_share_one_look_at_health(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each would wait for a connection of its own to a record that hangs."""
+    looks = []
+    real = health.look
+
+    def slow(plane: Plane) -> Health:
+        looks.append(1)
+        time.sleep(0.3)
+        return real(plane)
+
+    monkeypatch.setattr(health, "look", slow)
+    admin = visitor(site).as_user(ADMIN)
+    gate = threading.Barrier(6)
+
+    def ask(_number: int) -> int:
+        gate.wait(30)
+        return Visitor(admin.app, admin.headers).get("/page").status_code
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(ask, range(6))) == [200] * 6
+    assert len(looks) == 1
+
+
+def test_no_list_is_longer_than_the_api_gives(tmp_path: Path) -> None:
+    """The page gave 2,000 slots where [api]max_limit is 1,000."""
+    site = Site(tmp_path, options="max_limit = 2\n")
+    admin = visitor(site).as_user(ADMIN)
+    for asked in ("", "?limit=100", "?limit=2000"):
+        assert "2 slots on this page" in admin.page(f"/page/slots{asked}").text
+    page = admin.page("/page/slots?limit=2000")
+    following = next(link for link in page.links if "marker=" in link)
+    assert "2 slots on this page" in admin.page(following).text
+    issue(site)
+    assert "2 certificates on this page" in admin.page("/page/certificates").text

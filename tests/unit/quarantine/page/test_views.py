@@ -277,7 +277,7 @@ def test_nobody_sees_anything(still: Visitor, path: str) -> None:
         ("hosts:list", "/page", 200),
         ("slots:history", ONE, 200),
         ("certificates:list", "/page/certificates", 403),
-        ("certificates:list", f"/page/drives/{'0' * 64}", 403),
+        ("drives:get", f"/page/drives/{'0' * 64}", 403),
         ("certificates:get", f"/page/certificates/{'0' * 64}", 403),
     ],
 )

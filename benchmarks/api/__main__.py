@@ -109,6 +109,7 @@ def _size(slots: int, top: Path, arguments: argparse.Namespace, unasked: set[str
         conf = top / "nvme-quarantine.conf"
         conf.write_text(
             f"[database]\nurl = {url}\n[api]\nauth_strategy = noauth\n"
+            "allowed_hosts = falconframework.org\n"
             f"[evidence]\nsigning_key = {top}/controller.pem\n"
             f"certificates_dir = {top}/certificates\nheads_dir = {top}/heads\n"
             "[capacity]\nflavors = i1-45:1, i1-90:2, i1-180:4\n"

@@ -118,7 +118,7 @@ def configuration(directory: Path, url: str) -> Path:
     file = directory / "nvme-quarantine.conf"
     file.write_text(
         f"[database]\nurl = {url}\n[evidence]\nsigning_key = {directory}/none.pem\n"
-        "[api]\nauth_strategy = noauth\nmax_limit = 2000\n"
+        "[api]\nauth_strategy = noauth\nallowed_hosts = falconframework.org\nmax_limit = 2000\n"
     )
     return file
 

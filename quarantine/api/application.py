@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import falcon
+from oslo_config import cfg
 
-from quarantine.api import auth, documents, faults
+from quarantine.api import auth, documents, faults, hostnames
 from quarantine.api.auth import CONTEXT, Answer, Application, Environ, StartResponse
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, tags
@@ -44,11 +45,14 @@ class Mount:
 
     prefix: str
     """Its paths are this one, and those below it."""
-    public: str
-    """What is below this is answered to everybody."""
+    is_public: Callable[[str], bool]
+    """Whether a path of it is answered to everybody."""
     make: Callable[[ServingPlane, Authority], Application]
     answer: Answer
     """Says a fault as its callers read it."""
+    enter: Callable[[cfg.ConfigOpts, Environ], None]
+    """Whoever its callers are, before the guard asks: what a browser keeps of that is for this skin
+    alone."""
 
     def has(self, environ: Environ) -> bool:
         """Whether a request is for it."""
@@ -69,12 +73,24 @@ def make(plane: ServingPlane, mount: Mount | None = None) -> Application:
     open_to_all = auth.without_claims(inner)
 
     def application(environ: Environ, start: StartResponse) -> Iterable[bytes]:
-        path = environ.get("PATH_INFO") or "/"
-        environ["PATH_INFO"] = path
-        public = path in PUBLIC or (mount is not None and path.startswith(mount.public))
+        path = environ["PATH_INFO"]
+        public = path in PUBLIC
+        if mount is not None and mount.has(environ):
+            mount.enter(conf, environ)
+            public = mount.is_public(path)
         return (open_to_all if public else guarded)(environ, start)
 
-    return Envelope(application, say)
+    return Envelope(_asked_by_name(conf, application, say), say)
+
+
+def _asked_by_name(conf: cfg.ConfigOpts, application: Application, say: Answer) -> Application:
+    known = hostnames.guarded(conf, application, say, PUBLIC)
+
+    def asked(environ: Environ, start: StartResponse) -> Iterable[bytes]:
+        environ["PATH_INFO"] = environ.get("PATH_INFO") or "/"
+        return known(environ, start)
+
+    return asked
 
 
 def _mounted(inner: Application, other: Application, mount: Mount) -> tuple[Application, Answer]:

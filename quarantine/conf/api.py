@@ -55,6 +55,32 @@ everything and change nothing (role nvme_reader).
 When to change: add those who decide about drives; leave monitoring out.
 """,
     ),
+    cfg.ListOpt(
+        "allowed_hosts",
+        default=[],
+        help="""
+Names by which the API and its page may be asked (the header Host, without a port), besides every
+address and localhost. Others are refused: a site of somebody else whose name leads to this machine
+(DNS rebinding) would act as the operator whose browser opened it. With auth_strategy = keystone and
+no name here every name is taken: no such site has a token.
+
+When to change: with http_basic or noauth, to the names in the addresses that people and programs
+use, and to those that a proxy passes on as Host. With keystone: to be stricter.
+
+Related: auth_strategy.
+""",
+    ),
+    cfg.BoolOpt(
+        "login_form",
+        default=True,
+        help="""
+With auth_strategy = keystone: the web page asks who is unknown for name, password, domain and
+project, and gets a token for them from [keystone_authtoken]auth_url.
+
+When to turn off: where a proxy before the page logs people in and sends X-Auth-Token, and where
+nobody has a password in Keystone.
+""",
+    ),
     cfg.IntOpt(
         "max_limit",
         default=1000,

@@ -16,9 +16,10 @@ from quarantine.api import faults
 from quarantine.api.application import REQUEST_ID, Mount
 from quarantine.api.auth import CONTEXT, Application, Environ, StartResponse, unknown_caller
 from quarantine.api.faults import Fault
+from quarantine.api.keystone import Keystone
 from quarantine.api.policies import Authority, rule
 from quarantine.operations.plane import ServingPlane
-from quarantine.page import render
+from quarantine.page import login, render
 from quarantine.page.policy import HEADERS
 from quarantine.page.routes import VIEWS
 from quarantine.page.snapshot import Snapshots
@@ -37,6 +38,7 @@ _TITLES: Final = {
     405: "Not like that",
     409: "Not as it is now",
     412: "It has changed since you looked",
+    429: "Too often",
     500: "An error of ours",
     503: "Something does not answer",
 }
@@ -59,19 +61,33 @@ def make(plane: ServingPlane, authority: Authority) -> Application:
     for path, views in by_path.items():
         app.add_route(f"{PREFIX}{path}", _Resource(plane, authority, snapshots, views))
     app.add_route(f"{PUBLIC}{{name}}", _Static())
+    if login.offered(plane.conf):
+        keystone = Keystone(plane.conf)
+        app.add_route(login.LOGIN, login.LoginPlace(plane, keystone))
+        app.add_route(login.LOGOUT, login.LogoutPlace(keystone))
     found: Application = app
     return found
 
 
 def answer(environ: Environ, start: StartResponse, fault: Fault) -> Iterable[bytes]:
     """A fault as a whole page."""
-    raw = _fault_page(environ, fault)
-    headers = {**HEADERS, **fault.headers, "Content-Type": _HTML, "Content-Length": str(len(raw))}
-    start(falcon.code_to_http_status(fault.status), list(headers.items()))
+    headers, cookies = {**HEADERS, **fault.headers}, list[str]()
+    if fault.status == 401 and environ.get(login.OFFERED):
+        raw, cookies = login.unknown_caller(environ)
+        headers["Cache-Control"] = "no-store, private"
+    else:
+        raw = _fault_page(environ, fault)
+    headers |= {"Content-Type": _HTML, "Content-Length": str(len(raw))}
+    said = [*headers.items(), *(("Set-Cookie", cookie) for cookie in cookies)]
+    start(falcon.code_to_http_status(fault.status), said)
     return [] if environ.get("REQUEST_METHOD") == "HEAD" else [raw]
 
 
-MOUNT: Final = Mount(PREFIX, PUBLIC, make, answer)
+def _is_public(path: str) -> bool:
+    return path.startswith(PUBLIC) or path in (login.LOGIN, login.LOGOUT)
+
+
+MOUNT: Final = Mount(PREFIX, _is_public, make, answer, login.enter)
 
 
 class _Static:
@@ -136,6 +152,9 @@ class _Resource:
 def _send(visit: Visit, resp: falcon.Response, shown: Shown) -> None:
     resp.status = shown.status
     _dress(resp)
+    if visit.req.env.get(login.BY_COOKIE):
+        # Nothing of it is there for who comes after the logout.
+        resp.set_header("Cache-Control", "no-store, private")
     for name, value in shown.headers.items():
         if name == "Set-Cookie":
             resp.append_header(name, value)
@@ -177,6 +196,7 @@ def _common(visit: Visit) -> dict[str, Any]:
         ("Certificates", "/certificates", "certificates:list"),
     )
     return {
+        **login.words(visit.req),
         "url": visit.url,
         "user": visit.context.user_name or visit.user,
         "now": visit.now,
@@ -221,12 +241,8 @@ def _fault_page(environ: Environ, fault: Fault) -> bytes:
     except ValueError:
         phrase = "Error"
     words = {
-        "url": lambda path, _words=None: f"{root}{PREFIX}{path}",
-        "user": "",
-        "places": [],
-        "here": "",
+        **render.nobody(root),
         "again": f"{root}{PREFIX}",
-        "live": {},
         "title": _TITLES.get(fault.status, phrase),
         "status": fault.status,
         "detail": fault.detail[: faults.MAX_DETAIL],

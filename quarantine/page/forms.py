@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,12 +31,17 @@ _SECRET: Final = 32
 """Bytes."""
 
 
+def cookie_of(environ: Mapping[str, str], name: str) -> str:
+    """What the caller's cookie of this name says; empty where there is none, or several."""
+    # Cookies of others may be written in any way: each stands for itself.
+    pairs = (one.strip(" \t").partition("=") for one in environ.get("HTTP_COOKIE", "").split(";"))
+    found = [value for called, _, value in pairs if called == name]
+    return found[0] if len(found) == 1 else ""
+
+
 def secret_of(req: falcon.Request) -> str:
     """Of the caller's cookie; empty where there is none."""
-    # Cookies of others may be written in any way: each stands for itself.
-    pairs = (one.strip(" \t").partition("=") for one in req.env.get("HTTP_COOKIE", "").split(";"))
-    found = [value for name, _, value in pairs if name == COOKIE]
-    given = found[0] if len(found) == 1 else ""
+    given = cookie_of(req.env, COOKIE)
     whole = len(given) == 2 * _SECRET and given.isascii() and given.isalnum()
     return given if whole else ""
 
@@ -105,14 +109,12 @@ def read(req: falcon.Request) -> dict[str, str]:
     return {name: value.replace("\r\n", "\n") for name, value in pairs}
 
 
-def check(req: falcon.Request, fields: Mapping[str, str], user: str, *, named: bool) -> None:
-    """Whether a decision is this caller's own. ``named``: callers show who they are.
+def check(req: falcon.Request, fields: Mapping[str, str], user: str) -> None:
+    """Whether a decision is this caller's own; ``user`` is empty before a login. That our origin is
+    nobody else's is seen to before (:mod:`quarantine.api.hostnames`).
 
     Raises :class:`Fault`.
     """
-    if not named and not _literal(req.host):
-        # A site whose name leads here would be of our origin, and everybody is an administrator.
-        raise _refused("without authentication, open this page by the machine's address")
     if not _same_origin(req):
         raise _refused("the browser says that it did not come from a page of this site")
     secret, given = secret_of(req), fields.get("token", "")
@@ -134,16 +136,6 @@ def _same_origin(req: falcon.Request) -> bool:
         return bool(origin) and urlsplit(origin).netloc.lower() == req.netloc.lower()
     except ValueError:
         return False
-
-
-def _literal(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True
 
 
 def _refused(why: str) -> Fault:

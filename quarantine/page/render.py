@@ -100,6 +100,18 @@ def page(name: str, words: Mapping[str, Any]) -> bytes:
     return _TEMPLATES.get_template(name).render(words).encode("utf-8", "backslashreplace")
 
 
+def nobody(root: str) -> dict[str, Any]:
+    """What each page says at its head where nobody is known; ``root`` stands before us all."""
+    return {
+        "url": lambda path, _words=None: f"{root}/page{path}",
+        "user": "",
+        "places": [],
+        "here": "",
+        "live": {},
+        "logout": None,
+    }
+
+
 def piece(name: str, template: str, macro: str, *words: Any) -> Piece:
     """What a macro of a template makes."""
     return Piece(name, Markup(getattr(_module(template), macro)(*words)))  # noqa: S704  escaped there

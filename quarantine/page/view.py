@@ -63,8 +63,7 @@ class Visit:
         """The fields of a form that this very caller was shown. Raises
         :class:`quarantine.api.faults.Fault`."""
         fields = forms.read(self.req)
-        named = self.conf.api.auth_strategy != "noauth"
-        forms.check(self.req, fields, self.user, named=named)
+        forms.check(self.req, fields, self.user)
         return fields
 
     def most(self, size: int) -> int:

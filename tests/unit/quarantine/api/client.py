@@ -62,7 +62,7 @@ class Site:
             f"certificates_dir = {path}/certificates\nheads_dir = {path}/heads\n"
             "[placement]\ncloud = no-such-cloud\n"
             f"[api]\nauth_strategy = {self.strategy}\nhttp_basic_file = {users}\n"
-            f"http_basic_admins = ada\n{self.options}"
+            f"http_basic_admins = ada\nallowed_hosts = falconframework.org\n{self.options}"
         )
         keys.create(Plane([self.file]))
         with self.store() as store:

@@ -14,6 +14,7 @@ from falcon import testing
 
 from quarantine.api import application
 from quarantine.operations.plane import ServingPlane
+from quarantine.page import forms
 from quarantine.page.application import MOUNT
 from tests.unit.quarantine.api.client import Site
 
@@ -83,9 +84,11 @@ class Visitor:
         found = testing.simulate_request(
             self.app, method, where, query_string=query, headers=said, body=body
         )
-        if set_cookie := found.headers.get("Set-Cookie"):
-            assert set_cookie.endswith("; Path=/; Secure; HttpOnly; SameSite=Strict")
-            self.cookie = set_cookie.partition(";")[0]
+        for name, one in found.cookies.items():
+            assert (one.path, one.secure, one.http_only) == ("/", True, True)
+            assert (one.same_site, one.domain) == ("Strict", None)
+            if name == forms.COOKIE:
+                self.cookie = f"{name}={one.value}"
         _check(found)
         return found
 

@@ -1,0 +1,64 @@
+"""How fast passwords can be tried here: some at a time, each name the slower the more fail."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Final
+
+AT_ONCE: Final = 4
+"""Logins. Others are told to come back: the threads of the process are the API's too."""
+FREE: Final = 5
+"""Tries of a name before it has to wait."""
+LONGEST: Final = 60.0
+"""Seconds between two tries of a name, at most: who knows the password gets in all the same."""
+FORGOTTEN: Final = 900.0
+"""Seconds after a name's last try."""
+NAMES: Final = 10_000
+"""That are remembered."""
+
+
+class Patience:
+    """Of one process."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._now = monotonic
+        self._lock = threading.Lock()
+        self._turns = threading.BoundedSemaphore(AT_ONCE)
+        self._tries: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        """By name: how many, and when the last was. The longest ago first."""
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[bool]:
+        """Whether there is one now."""
+        got = self._turns.acquire(blocking=False)
+        try:
+            yield got
+        finally:
+            if got:
+                self._turns.release()
+
+    def tried(self, name: str) -> float:
+        """Counts a try; seconds that the name has to wait for it, 0 where it may go on. One that
+        has to wait counts for nothing."""
+        now = self._now()
+        with self._lock:
+            count, last = self._tries.get(name, (0, now))
+            if now - last > FORGOTTEN:
+                count = 0
+            pause = min(LONGEST, 2.0 ** (count - FREE)) if count >= FREE else 0.0
+            left = last + pause - now
+            if pause and left > 0:
+                return left
+            self._tries[name] = count + 1, now
+            self._tries.move_to_end(name)
+            while len(self._tries) > NAMES:
+                self._tries.popitem(last=False)
+            return 0.0
+
+    def forget(self, name: str) -> None:
+        """It was right, or nobody said that it was wrong."""
+        with self._lock:
+            self._tries.pop(name, None)

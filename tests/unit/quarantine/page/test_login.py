@@ -1,0 +1,294 @@
+"""The login: what the form takes, where it leads, how fast it can be tried, and what is kept."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from falcon import testing
+
+from quarantine.api.faults import Fault
+from quarantine.api.keystone import LONGEST, Keystone, Login, is_token, unknown
+from quarantine.page import login, patience
+from quarantine.page.patience import Patience
+from tests.unit.quarantine.api.client import ADMIN, NAMES, Site
+from tests.unit.quarantine.page.visitor import Page, Visitor, visitor
+
+FORM = "/page/login"
+TYPED = {"user": "ada", "password": "secret of ada", "domain": "Default", "project": "ops"}
+TOKEN = "gAAAAAB-token_of.ada="
+NOWHERE = (
+    "[keystone_authtoken]\nauth_type = password\nauth_url = http://127.0.0.1:9/v3\n"
+    "username = nvme\npassword = x\nproject_name = service\nuser_domain_id = default\n"
+    "project_domain_id = default\nwww_authenticate_uri = http://127.0.0.1:9/v3\n"
+)
+
+
+@dataclass
+class Played:
+    """A Keystone that knows one password."""
+
+    asked: list[Login] = field(default_factory=list)
+    revoked: list[str] = field(default_factory=list)
+    away: bool = False
+    hook: Callable[[], None] = lambda: None
+
+    def token(self, _self: Keystone, asked: Login) -> str:
+        self.asked.append(asked)
+        self.hook()
+        if self.away:
+            raise Fault(503, "unavailable", "Keystone does not answer")
+        if asked.password != TYPED["password"]:
+            raise unknown()
+        return TOKEN
+
+    def revoke(self, _self: Keystone, token: str) -> bool:
+        self.revoked.append(token)
+        return not self.away
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Played:
+    made = Played()
+    monkeypatch.setattr(Keystone, "token", lambda own, asked: made.token(own, asked))
+    monkeypatch.setattr(Keystone, "revoke", lambda own, token: made.revoke(own, token))
+    monkeypatch.setattr(login, "REFUSED_SECONDS", 0.0)
+    return made
+
+
+@pytest.fixture(scope="module")
+def cloudy(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """A site whose Keystone is nowhere."""
+    return Site(tmp_path_factory.mktemp("site"), strategy="keystone", options=NOWHERE)
+
+
+@pytest.fixture
+def guest(cloudy: Site) -> Visitor:
+    return visitor(cloudy)
+
+
+def enter(guest: Visitor, **typed: str) -> testing.Result:
+    page = guest.get(FORM)
+    return guest.send(FORM, {**Page(page.text).forms[FORM], **TYPED, **typed})
+
+
+def cookies(found: testing.Result) -> dict[str, str]:
+    return {name: one.value for name, one in found.cookies.items()}
+
+
+def test_who_is_unknown_is_shown_the_form_and_led_back(guest: Visitor, played: Played) -> None:
+    where = f"/page/slots/{NAMES[0]}?done=1"
+    found = guest.get(where)
+    assert found.status_code == 401
+    assert "no-store" in found.headers["Cache-Control"]
+    fields = Page(found.text).forms[FORM]
+    assert fields["back"] == where
+    assert fields["domain"] == "Default"
+    done = guest.send(FORM, {**fields, **TYPED})
+    assert (done.status_code, done.headers["Location"]) == (303, where)
+    assert cookies(done)[login.COOKIE] == TOKEN
+    assert played.asked == [Login("ada", "secret of ada", "Default", "ops")]
+
+
+def test_the_cookie_is_for_this_host_alone_and_for_no_script(
+    guest: Visitor, played: Played
+) -> None:
+    before = guest.get(FORM) and guest.cookie
+    done = enter(guest)
+    said = [value for name, value in done.headers.items() if name.lower() == "set-cookie"]
+    for one in [*done.cookies.values()]:
+        assert (one.path, one.secure, one.http_only, one.same_site) == ("/", True, True, "Strict")
+        assert not one.domain
+        assert one.max_age is None  # the browser forgets it when it ends
+    assert len(done.cookies) == 2
+    assert said
+    # The forms of before the login are void after it.
+    assert before.partition("=")[2] not in cookies(done).values()
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        *("https://evil.example/", "//evil.example", "/\\evil.example", "/pagex", "javascript:x"),
+        *("/page\\..\\x", "/page/x\r\nSet-Cookie: a=b", "/page\n", "/page@evil.example", ""),
+        *("/v1/slots", FORM, "/page/logout", "page", "/page#x", "/page/\u2192"),
+    ],
+)
+def test_it_leads_to_the_page_and_nowhere_else(back: str) -> None:
+    assert login.inside(back) == "/page"
+
+
+def test_what_leads_back_may_have_words() -> None:
+    for back in ("/page", "/page/", "/page?x=1", f"/page/slots/{NAMES[0]}?done=1&a=%20b"):
+        assert login.inside(back) == back
+
+
+@pytest.mark.parametrize("typed", [{"password": "wrong"}, {"user": "nobody", "password": "wrong"}])
+def test_a_refused_login_says_nothing_of_why(
+    guest: Visitor, played: Played, typed: dict[str, str]
+) -> None:
+    found = enter(guest, **typed)
+    assert found.status_code == 401
+    page = Page(found.text)
+    assert "lets nobody in by this name, password, domain and project" in page.text
+    assert page.forms[FORM]["project"] == "ops"  # nothing is typed twice
+    assert page.forms[FORM]["password"] == ""
+    assert "wrong" not in found.text
+    assert login.COOKIE not in cookies(found)
+
+
+@pytest.mark.parametrize("name", ["user", "password", "domain"])
+def test_what_is_missing_or_endless_asks_keystone_nothing(
+    guest: Visitor, played: Played, name: str
+) -> None:
+    for value in ("", "x" * 256):
+        assert enter(guest, **{name: value}).status_code == 400
+    assert played.asked == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "", "Referer": "https://evil.example"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Cookie": "other=1"},
+    ],
+)
+def test_nobody_is_logged_in_or_out_from_elsewhere(
+    guest: Visitor, played: Played, headers: dict[str, str]
+) -> None:
+    fields = guest.page(FORM).forms[FORM]
+    for place in (FORM, "/page/logout"):
+        assert guest.send(place, {**fields, **TYPED}, **headers).status_code == 403
+        assert guest.send(place, {**TYPED, "token": "0" * 64}).status_code == 403
+    assert played.asked == []
+    assert played.revoked == []
+
+
+def test_a_logout_ends_the_token(guest: Visitor, played: Played) -> None:
+    fields = guest.page("/page/logout").forms["/page/logout"]
+    own = f"{guest.cookie}; {login.COOKIE}={TOKEN}"
+    out = guest.send("/page/logout", fields, Cookie=own)
+    assert (out.status_code, out.headers["Location"]) == (303, f"{FORM}?out=1")
+    assert played.revoked == [TOKEN]
+    gone = out.cookies[login.COOKIE]
+    assert (gone.value, gone.max_age) == ("", 0)
+    assert "You are logged out." in guest.page(f"{FORM}?out=1").text
+    played.away = True
+    fields = guest.page("/page/logout").forms["/page/logout"]
+    out = guest.send("/page/logout", fields, Cookie=f"{guest.cookie}; {login.COOKIE}={TOKEN}")
+    assert "it counts until its time" in guest.page(out.headers["Location"]).text
+
+
+def test_a_name_is_tried_the_slower_the_more_fail(guest: Visitor, played: Played) -> None:
+    tries = [enter(guest, password="wrong").status_code for _ in range(patience.FREE + 1)]
+    assert tries == [401] * patience.FREE + [429]
+    late = enter(guest)
+    assert late.status_code == 429
+    assert int(late.headers["Retry-After"]) >= 1
+    assert enter(guest, user="grace").status_code == 303
+    assert len(played.asked) == patience.FREE + 1
+
+
+def test_a_keystone_that_is_away_costs_nobody_a_try(guest: Visitor, played: Played) -> None:
+    played.away = True
+    tries = [enter(guest).status_code for _ in range(patience.FREE + 3)]
+    assert set(tries) == {503}
+    played.away = False
+    assert enter(guest).status_code == 303
+
+
+def test_only_some_log_in_at_a_time(cloudy: Site, played: Played) -> None:
+    """The threads of the process are the API's too."""
+    app = visitor(cloudy).app
+    gate, go = threading.Barrier(patience.AT_ONCE + 1), threading.Event()
+
+    def waits() -> None:
+        gate.wait(30)
+        go.wait(30)
+
+    played.hook = waits
+    with ThreadPoolExecutor(patience.AT_ONCE) as pool:
+        several = [pool.submit(enter, Visitor(app)) for _ in range(patience.AT_ONCE)]
+        gate.wait(30)
+        assert enter(Visitor(app)).status_code == 429
+        go.set()
+        assert [one.result(30).status_code for one in several] == [303] * patience.AT_ONCE
+
+
+def test_patience() -> None:
+    now = [0.0]
+    counts = Patience(lambda: now[0])
+    assert [counts.tried("a") for _ in range(patience.FREE)] == [0.0] * patience.FREE
+    assert counts.tried("a") == 1.0
+    assert counts.tried("b") == 0.0
+    now[0] += 1.0
+    assert counts.tried("a") == 0.0
+    assert counts.tried("a") == 2.0
+    for _ in range(20):
+        now[0] += patience.LONGEST
+        assert counts.tried("a") == 0.0
+    assert counts.tried("a") == patience.LONGEST
+    counts.forget("a")
+    assert counts.tried("a") == 0.0
+    now[0] += patience.FORGOTTEN + 1
+    assert [counts.tried("a") for _ in range(patience.FREE)] == [0.0] * patience.FREE
+    for number in range(patience.NAMES + 10):
+        counts.tried(f"n{number}")
+    assert len(counts._tries) == patience.NAMES
+
+
+def test_a_cookie_is_who_somebody_is_for_the_page_alone(guest: Visitor, cloudy: Site) -> None:
+    """Else any site's request to the API would carry it."""
+    from quarantine.operations.plane import ServingPlane
+
+    conf = ServingPlane([cloudy.file]).conf
+    found = {"HTTP_COOKIE": f"{login.COOKIE}={TOKEN}"}
+    login.enter(conf, found)
+    assert found["HTTP_X_AUTH_TOKEN"] == TOKEN
+    header = {**found, "HTTP_X_AUTH_TOKEN": "of a proxy"}
+    login.enter(conf, header)
+    assert header["HTTP_X_AUTH_TOKEN"] == "of a proxy"
+    assert login.BY_COOKIE not in header
+    for twice in (f"{login.COOKIE}=a; {login.COOKIE}=b", f"{login.COOKIE}=a b", f"{login.COOKIE}="):
+        odd = {"HTTP_COOKIE": twice}
+        login.enter(conf, odd)
+        assert "HTTP_X_AUTH_TOKEN" not in odd
+    api = testing.simulate_get(guest.app, "/v1/slots", headers={"Cookie": f"{login.COOKIE}=x"})
+    assert api.status_code == 401  # and no Keystone was asked: it is nowhere
+    page = guest.get("/page", Cookie=f"{login.COOKIE}=x")
+    assert page.status_code == 503
+
+
+@pytest.mark.parametrize("strategy", ["http_basic", "noauth"])
+def test_without_keystone_there_is_no_form(tmp_path: Path, strategy: str) -> None:
+    site = Site(tmp_path, strategy=strategy)
+    one = visitor(site).as_user(ADMIN)
+    for place in (FORM, "/page/logout"):
+        assert one.get(place).status_code == 404
+        assert one.send(place, TYPED).status_code == 404
+    assert "Log out" not in one.page("/page").text
+    assert FORM not in Page(visitor(site).get("/page").text).forms
+
+
+def test_a_proxy_that_logs_people_in_needs_no_form(tmp_path: Path) -> None:
+    site = Site(tmp_path, strategy="keystone", options=f"login_form = false\n{NOWHERE}")
+    found = visitor(site).get("/page")
+    assert found.status_code == 401
+    assert "come through the proxy" in found.text
+    assert visitor(site).get(FORM).status_code == 404
+
+
+def test_what_fits_in_a_cookie() -> None:
+    assert is_token("x" * LONGEST)
+    for token in ("", "x" * (LONGEST + 1), "a;b", "a b", 'a"', "a\n", "ü"):
+        assert not is_token(token)
+
+
+def test_a_password_is_in_no_word_about_it() -> None:
+    assert "secret" not in repr(Login(**TYPED))

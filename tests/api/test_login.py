@@ -20,9 +20,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from quarantine.page import login
-from tests.api import keystone
 from tests.api.browser import chromium, look, serving, violations
-from tests.api.keystone import PASSWORD, Keystone
+from tests.lab.services.keystone import PASSWORD, Keystone
 from tests.unit.quarantine.api.client import NAMES, Site
 from tests.unit.quarantine.page.visitor import Page, Visitor, visitor
 
@@ -61,12 +60,9 @@ class Cloud:
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    one = keystone.start(tmp_path_factory.mktemp("keystone"))
-    try:
+    with Keystone(tmp_path_factory.mktemp("keystone")) as one:
         site = Site(tmp_path_factory.mktemp("site"), options=one.options(), strategy="keystone")
         yield Cloud(one, site)
-    finally:
-        one.stop()
 
 
 @pytest.fixture(scope="module")

@@ -288,7 +288,8 @@ class PageRepository(Repository):
     def host_page(self, *, limit: int, after: str = "") -> list[HostLine]:
         """Hosts by name, those behind ``after``."""
         table = models.hosts
-        query = sa.select(*_HOST_LINE).where(table.c.name > after).order_by(table.c.name)
+        query = sa.select(*_HOST_LINE).where(table.c.name > storable(after))
+        query = query.order_by(table.c.name)
         with self._reading() as db:
             return [HostLine(**row) for row in db.execute(query.limit(limit)).mappings()]
 
@@ -348,11 +349,12 @@ class PageRepository(Repository):
             )
             query = query.where(table.c.slot_id == ids.scalar_subquery())
         if server is not None:
+            server = storable(server)
             query = query.where(sa.or_(table.c.server == server, table.c.owner == server))
         if user is not None:
-            query = query.where(table.c.server == user)
+            query = query.where(table.c.server == storable(user))
         if drive is not None:
-            query = query.where(table.c.drive == drive)
+            query = query.where(table.c.drive == storable(drive))
         with self._reading() as db:
             found = query.order_by(table.c.number).limit(limit)
             return _lines(db, CertificateLine, found, table.c.number, _CERTIFICATE_LINE)
@@ -505,7 +507,7 @@ def _behind(
     first: sa.Column[Any], second: sa.Column[Any], after: Sequence[Any], descending: bool
 ) -> sa.ColumnElement[bool]:
     """Rows behind a pair. Not as a comparison of pairs, for which MariaDB uses no index."""
-    one, two = after
+    one, two = (storable(word) if isinstance(word, str) else word for word in after)
     if descending:
         return sa.and_(first <= one, sa.or_(first < one, second < two))
     return sa.and_(first >= one, sa.or_(first > one, second > two))

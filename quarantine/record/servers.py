@@ -40,9 +40,10 @@ class ServerRepository(Repository):
         self, *, project: str | None = None, limit: int, after: str = ""
     ) -> list[ServerOwner]:
         """Servers by their uuids, those behind ``after``; of a project, or of all."""
-        query = sa.select(_SERVERS).where(_SERVERS.c.uuid > after).order_by(_SERVERS.c.uuid)
+        query = sa.select(_SERVERS).where(_SERVERS.c.uuid > storable(after))
+        query = query.order_by(_SERVERS.c.uuid)
         if project is not None:
-            query = query.where(_SERVERS.c.project == project)
+            query = query.where(_SERVERS.c.project == storable(project))
         with self._reading() as db:
             found = db.execute(query.limit(limit)).mappings()
             return [ServerOwner(**row) for row in found]

@@ -41,6 +41,7 @@ from quarantine.record.pages import CampaignQuery, DriveQuery
 from quarantine.record.states import Custody, Event, State
 from quarantine.record.store import Store
 from tests.unit.quarantine import store_racers
+from tests.unit.quarantine.pages_suite import PagesSuite
 from tests.unit.quarantine.store_racers import identity
 from tests.unit.quarantine.totals_suite import TotalsSuite
 
@@ -113,7 +114,7 @@ def hello(sequence: int, incarnation: str = INCARNATION) -> Hello:
 PROFILE = Profile("model-x", 1, 2, "Model", ("FW1",), (NamespaceLayout(1, 1000, 512, 0),))
 
 
-class StoreSuite(TotalsSuite):
+class StoreSuite(TotalsSuite, PagesSuite):
     """Give it two fixtures: ``url``, a migrated record without rows; ``bare_url``, an empty one."""
 
     @pytest.fixture

@@ -1,0 +1,248 @@
+"""What every database must list: all filters, orders and markers of the record's pages."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine.record.alarms import AlarmCall
+from quarantine.record.facts import Initiator, NewCertificate, SlotChanges
+from quarantine.record.pages import CampaignQuery, DriveQuery, SlotOrder, SlotQuery
+from quarantine.record.reasons import HoldCode
+from quarantine.record.states import Event
+from quarantine.record.store import Store
+from quarantine.rules import holds
+
+START = datetime(2026, 11, 24, 12, tzinfo=UTC)
+PLACES = [Slot(f"cmp{host}", f"0000:0{bus}:00.0") for host in (1, 2) for bus in (1, 2, 3)]
+NAMES = [str(place) for place in PLACES]
+STRANGE = [
+    "\0",
+    "\ud800",
+    "' OR 1=1 --",
+    "cmp%",
+    "%",
+    "_",
+    "CMP1",
+    "cmp1 ",
+    "\U0001f600",
+    "x" * 999,
+]
+"""Words of strangers: none of them is in the record, and none is an error of a list."""
+
+
+def drive(number: int) -> ControllerIdentity:
+    name = f"MODEL {PLACES[number].host}"
+    return ControllerIdentity(0x144D, 0xA80A, 0x144D, 0xA801, f"S{number}", name, "nqn.2014.test:1")
+
+
+class PagesSuite:
+    """Give it a fixture ``url``: a migrated record without rows."""
+
+    @pytest.fixture
+    def listed(self, url: str) -> Iterator[Store]:
+        """Six certified slots, the last one first, the third one held; hosts, servers, alarms."""
+        moments = itertools.count()
+        store = Store.open(url, clock=lambda: START + timedelta(seconds=next(moments)))
+        for number in reversed(range(6)):
+            place = PLACES[number]
+            record = store.enrol(
+                place,
+                provider=f"00000000-0000-0000-0000-00000000000{number}",
+                resource_class="CUSTOM_A",
+                in_use=False,
+                profile="x",
+                policy="y",
+            )
+            changes = SlotChanges(identity=drive(number), consumer=f"server-{place.host}")
+            record = store.amend(record, changes)
+            record = store.transition(
+                record, Event.CUSTODY_TAKEN, changes=SlotChanges(custody="ours")
+            )
+            sent = SlotChanges(
+                order_id=f"order-{number}", nonce=f"nonce-{number}", order_token="jws"
+            )
+            record = store.transition(record, Event.ORDERED, changes=sent)
+            last = store.last_certificate()
+            paper = NewCertificate(
+                f"token {number}",
+                f"{number:064}",
+                last.digest if last else "",
+                f"server-{place.host}",
+                firmware=f"FW{number % 2}",
+            )
+            store.transition(record, Event.CERTIFIED, certificate=paper)
+        held = store.slot(PLACES[2])
+        assert held is not None
+        store.hold(held, holds.because(HoldCode.BY_PERSON, "looked at"))
+        for name in ("cmp2", "cmp1", "cmp3"):
+            store.register_host(name, PrivateKey.generate().public, f"incarnation-{name}")
+            store.record_refusal("report", name, "no", "0" * 64, "x")
+            store.note_server(f"server-{name}", f"project-{name}", "ada")
+        calls = [
+            AlarmCall("on-offer", "cmp1/0000:01:00.0", "a", START, START, 1),
+            AlarmCall("silent-host", "host cmp1", "b", START, START + timedelta(hours=1), 2, START),
+            AlarmCall("silent-host", "host cmp10", "c", START, START + timedelta(hours=2), 1),
+        ]
+        store.note_alarms({}, calls)
+        yield store
+        store.close()
+
+    @pytest.mark.parametrize("order", SlotOrder)
+    @pytest.mark.parametrize("descending", [False, True])
+    def test_pages_of_slots_in_each_order(
+        self, listed: Store, order: SlotOrder, descending: bool
+    ) -> None:
+        found: list[str] = []
+        after: Any = None
+        while page := listed.slot_page(
+            SlotQuery(), limit=4, order=order, descending=descending, after=after
+        ):
+            found += [str(line.slot) for line in page]
+            last, of_place = page[-1], order is SlotOrder.SLOT
+            after = (last.host, last.address) if of_place else (last.entered_at, last.id)
+        in_time = [*NAMES[:2:-1], NAMES[1], NAMES[0], NAMES[2]]
+        expected = NAMES if order is SlotOrder.SLOT else in_time
+        assert found == (expected[::-1] if descending else expected)
+
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            (SlotQuery(host="cmp1"), NAMES[:3]),
+            (SlotQuery(model="MODEL cmp2"), NAMES[3:]),
+            (SlotQuery(serial="S4"), [NAMES[4]]),
+            (SlotQuery(server="server-cmp2", serial="S5"), [NAMES[5]]),
+            (SlotQuery(states=("held",)), [NAMES[2]]),
+            (SlotQuery(states=("held", "certified"), host="cmp1"), NAMES[:3]),
+            (SlotQuery(hold_code="by-person"), [NAMES[2]]),
+        ],
+        ids=str,
+    )
+    def test_slots_by_each_filter(
+        self, listed: Store, query: SlotQuery, expected: list[str]
+    ) -> None:
+        assert [str(one.slot) for one in listed.slot_page(query, limit=9)] == expected
+        assert [str(one.slot) for one in listed.each_slot(query)] == expected
+
+    def test_strange_words_and_markers_are_no_error(self, listed: Store) -> None:
+        for word in STRANGE:
+            for name in ("host", "model", "serial", "server", "hold_code"):
+                assert listed.slot_page(SlotQuery(**{name: word}), limit=9) == [], (name, word)
+            listed.slot_page(SlotQuery(), limit=9, after=(word, word))
+            listed.campaign_page(CampaignQuery(), limit=9, after=(word, word))
+            listed.host_page(limit=9, after=word)
+            listed.server_page(limit=9, after=word)
+            listed.drive_page(DriveQuery(), limit=9, after=word)
+            listed.campaign_list(limit=9, after=word)
+
+    def test_certificates_by_each_filter(self, listed: Store) -> None:
+        def numbers(**words: Any) -> list[int]:
+            return [one.number for one in listed.certificate_page(**{"limit": 9, **words})]
+
+        assert numbers() == [1, 2, 3, 4, 5, 6]
+        assert numbers(after=2, limit=2) == [3, 4]
+        assert numbers(slot=PLACES[5]) == [1]
+        assert numbers(server="server-cmp1") == numbers(user="server-cmp1") == [4, 5, 6]
+        assert numbers(drive=drive(4).digest) == [2]
+        for word in STRANGE:
+            for name in ("server", "user", "drive"):
+                assert numbers(**{name: word}) == [], (name, word)
+
+    def test_an_export_of_certificates_by_time(self, listed: Store) -> None:
+        moments = [one.created_at for one in listed.certificate_page(limit=9)]
+        for since, until, expected in (
+            (None, None, [1, 2, 3, 4, 5, 6]),
+            (moments[2], None, [3, 4, 5, 6]),
+            (None, moments[2], [1, 2]),
+            (moments[2], moments[4], [3, 4]),
+        ):
+            first, last, count = listed.certificate_span(since, until)
+            found = list(listed.each_certificate((first, last), since, until))
+            assert [one.number for one in found] == expected
+            assert (first, last, count) == (expected[0], expected[-1], len(expected))
+            assert found[0].token == f"token {6 - expected[0]}"
+        assert listed.certificate_span(START + timedelta(days=1), None) == (0, 0, 0)
+
+    def test_hosts_servers_and_refusals(self, listed: Store) -> None:
+        assert [one.name for one in listed.host_page(limit=2)] == ["cmp1", "cmp2"]
+        assert [one.name for one in listed.host_page(limit=2, after="cmp2")] == ["cmp3"]
+        assert [one.uuid for one in listed.server_page(limit=2, after="server-cmp1")] == [
+            "server-cmp2",
+            "server-cmp3",
+        ]
+        (one,) = listed.server_page(limit=9, project="project-cmp2")
+        assert one.uuid == "server-cmp2"
+        refused = listed.refusal_page(limit=9)
+        assert [one.host for one in refused] == ["cmp2", "cmp1", "cmp3"]
+        assert listed.refusal_page(limit=9, after=refused[0].id, host="cmp1") == [refused[1]]
+        for word in STRANGE:
+            assert listed.server_page(limit=9, project=word) == []
+            assert listed.refusal_page(limit=9, host=word) == []
+
+    def test_drives_by_each_filter(self, listed: Store) -> None:
+        def serials(**words: str) -> set[str | None]:
+            return {one.serial for one in listed.drive_page(DriveQuery(**words), limit=9)}
+
+        assert serials() == {f"S{number}" for number in range(6)}
+        assert serials(model="MODEL cmp1") == {"S0", "S1", "S2"}
+        assert serials(firmware="FW1", model="MODEL cmp1") == {"S1"}
+        assert serials(serial="S3") == {"S3"}
+        first, *rest = listed.drive_page(DriveQuery(), limit=9)
+        assert listed.drive_page(DriveQuery(), limit=9, after=first.digest) == rest
+        for word in STRANGE:
+            for name in ("model", "serial", "firmware"):
+                assert serials(**{name: word}) == set(), (name, word)
+
+    def test_what_a_campaign_is_about_by_each_filter(self, listed: Store) -> None:
+        def about(**words: Any) -> list[str]:
+            found = listed.campaign_page(CampaignQuery(**words), limit=9)
+            return [str(line.slot) for line, _drive, _class in found]
+
+        assert about() == NAMES
+        assert about(host="cmp2", firmware="FW1") == [NAMES[3], NAMES[5]]
+        assert about(model="MODEL cmp1", hold_code="by-person") == [NAMES[2]]
+        third = listed.certificate_page(limit=9)[2].created_at
+        assert about(certified_before=third) == NAMES[4:]
+        behind = listed.campaign_page(CampaignQuery(), limit=2, after=("cmp1", PLACES[2].address))
+        assert [str(line.slot) for line, _drive, _class in behind] == NAMES[3:5]
+        for word in STRANGE:
+            for name in ("model", "firmware", "host", "hold_code"):
+                assert about(**{name: word}) == [], (name, word)
+
+    def test_alarms_by_each_filter(self, listed: Store) -> None:
+        def texts(**words: Any) -> list[str]:
+            return [one.text for one in listed.alarm_page(**{"limit": 9, **words})]
+
+        assert texts() == ["a", "b", "c"]
+        assert texts(host="cmp1") == ["a", "b"]
+        assert texts(code="silent-host") == ["b", "c"]
+        assert texts(is_over=True) == ["b"]
+        assert texts(is_over=False) == ["a", "c"]
+        assert texts(since=START + timedelta(hours=1)) == ["b", "c"]
+        assert texts(limit=1, after=listed.alarm_page(limit=1)[0].id) == ["b"]
+        for word in STRANGE:
+            assert texts(host=word) == texts(code=word) == [], word
+
+    def test_history_by_pages(self, listed: Store) -> None:
+        lines, more = listed.history_page(PLACES[0], limit=2)
+        assert more is not None
+        rest, end = listed.history_page(PLACES[0], limit=9, after=more)
+        assert end is None
+        assert [*lines, *rest] == listed.history(PLACES[0])
+        assert listed.newest_history(PLACES[0], 2) == [*lines, *rest][-2:]
+
+    @pytest.mark.parametrize("keep", [0.0, 0.3333, 0.6667, 0.1234, 0.9999])
+    def test_the_share_of_a_campaign_is_read_as_it_was_said(
+        self, listed: Store, keep: float
+    ) -> None:
+        """MariaDB shows six digits of a FLOAT: 'operations' rounds to fewer."""
+        words: dict[str, Any] = {"query": "{}", "reason": "r", "by": Initiator("ada")}
+        made = listed.begin_campaign("c", **words, keep=keep, slots=[])
+        assert made.keep == keep
+        assert listed.campaign("c") == made

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -107,11 +108,11 @@ class CampaignWork:
         page = self._store.campaign_slots(
             name, limit=_CHUNK, after=self._after.get(name, ("", "")), steps=OPEN
         )
-        full: set[str] = set()
+        pool = _Pool(self._store, campaign)
         for line in page:
             self._after[name] = line.host, line.address
             try:
-                done += self._one(campaign, line, full)
+                done += self._one(campaign, line, pool)
                 failures = 0
             except UnavailableError as error:
                 LOG.warning("campaign %s: %s/%s: %s", name, line.host, line.address, error)
@@ -146,20 +147,16 @@ class CampaignWork:
         except ConflictError as error:
             LOG.info("%s", error)
 
-    def _one(self, campaign: Campaign, line: CampaignSlot, full: set[str]) -> bool:
-        """Whether something was done. ``full``: classes of which the pool spares no more."""
+    def _one(self, campaign: Campaign, line: CampaignSlot, pool: _Pool) -> bool:
+        """Whether something was done."""
         slot = Slot(line.host, line.address)
         try:
             record = self._store.slot(slot)
             move = next_move(line, record, _terms(campaign))
             if move.act in (CampaignAct.NOTHING, CampaignAct.END):
                 return self._carry_out(campaign, line, record, move)
-            if move.act is CampaignAct.HOLD and record is not None:
-                if record.resource_class in full:
-                    return False
-                if not self._can_spare(campaign, record):
-                    full.add(record.resource_class)
-                    return False
+            if move.act is CampaignAct.HOLD and record is not None and not pool.spares(record):
+                return False
             # A person may have stopped it since the turn began.
             campaign = self._store.campaign(campaign.id) or campaign
             if move.act in (CampaignAct.HOLD, CampaignAct.RELEASE):
@@ -170,6 +167,7 @@ class CampaignWork:
             if record is not None and move.act is CampaignAct.HOLD:
                 why = holds.because(HoldCode.BY_PERSON, held_because(campaign))
                 self._store.hold(record, why, by=campaign.by)
+                pool.took(record)
                 line = self._write(line, replace(move, result="held"), was_free=True)
                 record = self._look(slot)
                 move = next_move(line, record, _terms(campaign))
@@ -218,16 +216,33 @@ class CampaignWork:
         )
         return self._store.write_campaign_slot(line, new)
 
-    def _can_spare(self, campaign: Campaign, record: SlotRecord) -> bool:
-        stock = self._store.stock()
+
+class _Pool:
+    """What a turn may take, by class, counted once in it: a count reads every slot, and one for
+    each slot would make a campaign grow with the square."""
+
+    def __init__(self, store: Store, campaign: Campaign) -> None:
+        self._store = store
+        self._campaign = campaign
+        self._free: Counter[str] | None = None
+        self._taken: Counter[str] = Counter()
+
+    def spares(self, record: SlotRecord) -> bool:
+        """Whether one more of its class may go."""
+        if self._free is None:
+            self._free = Counter()
+            for row in self._store.stock():
+                if row.state == State.AVAILABLE.value:
+                    self._free[row.resource_class] += row.slots
+            self._taken.update(self._store.taken_from_the_pool(self._campaign.id))
         of = record.resource_class
-        free = sum(
-            row.slots
-            for row in stock
-            if row.resource_class == of and row.state == State.AVAILABLE.value
-        )
-        taken = self._store.taken_from_the_pool(campaign.id).get(of, 0)
-        return spare(free, taken, campaign.keep)
+        return spare(self._free[of], self._taken[of], self._campaign.keep)
+
+    def took(self, record: SlotRecord) -> None:
+        """One of its class was taken."""
+        if self._free is not None:
+            self._free[record.resource_class] -= 1
+            self._taken[record.resource_class] += 1
 
 
 def _terms(campaign: Campaign) -> CampaignTerms:

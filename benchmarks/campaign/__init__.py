@@ -1,0 +1,1 @@
+"""What a campaign's turn costs by the number of its slots."""

@@ -98,7 +98,8 @@ class AlarmRepository(Repository):
             query = query.where(_ALARMS.c.code == storable(code, CODE_LENGTH))
         if host is not None:
             name = storable(host, 253)
-            of_slots = _ALARMS.c.subject.startswith(f"{name}/", autoescape=True)
+            # No LIKE: SQLite's takes a for A.
+            of_slots = sa.func.substr(_ALARMS.c.subject, 1, len(name) + 1) == f"{name}/"
             query = query.where(sa.or_(_ALARMS.c.subject == f"host {name}", of_slots))
         if since is not None:
             query = query.where(_ALARMS.c.last_at >= since)

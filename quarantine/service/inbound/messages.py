@@ -48,6 +48,9 @@ from quarantine.service.issue.registrar import Registrar
 
 LOG = logging.getLogger(__name__)
 
+_TOLD = 3
+"""News of one hello that an alarm has in full."""
+
 TRIES = 8
 """Rounds of read, decide, compare-and-set; each lost one means that somebody else got on."""
 
@@ -205,11 +208,17 @@ class Inbox:
         return True
 
     def _tell(self, host: HostRecord, hello: Hello) -> None:
-        """What the host says of its last gate for the first time."""
+        """What the host says of its last gate for the first time: people hear of it once, and each
+        slot's history has its own."""
         old = host.hello.gate if host.hello else None
-        for address, text in defences.news(old, hello.gate):
-            where = f"host {host.name}" + (f"/{address}" if address else "")
-            alarm(where, AlarmCode.GATE_NEWS, text)
+        news = list(defences.news(old, hello.gate))
+        if not news:
+            return
+        said = [f"{address}: {text}" if address else text for address, text in news[:_TOLD]]
+        if len(news) > _TOLD:
+            said.append(f"and {len(news) - _TOLD} more, in the histories of their slots")
+        alarm(f"host {host.name}", AlarmCode.GATE_NEWS, "; ".join(said))
+        for address, text in news:
             record = self.store.slot(Slot(host.name, address)) if address else None
             if record is not None:
                 try:

@@ -1232,7 +1232,25 @@ def test_a_guest_let_in_by_a_persons_word_is_in_the_slots_history_once(
     notes = [row.reason for row in plane.store.history(SLOT) if "ada" in row.reason]
     assert len(notes) == 1
     assert "3 a.m." in notes[0]
-    assert caplog.text.count("ALARM gate-news host cmp1/0000:01:00.0: ada let") == 1
+    assert caplog.text.count("ALARM gate-news host cmp1: 0000:01:00.0: ada let") == 1
+
+
+def test_many_guests_let_in_at_once_are_one_alarm(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A host whose guests were all let in past the gate calls people once."""
+    on_offer(plane)
+    used = [
+        AllowanceUsed(
+            f"0000:{bus:02x}:00.0", "uuid-1", "ada", f"reason {bus}", "2026-11-20T03:00:00Z"
+        )
+        for bus in range(1, 9)
+    ]
+    told(plane, 1, replace(ALL_WELL, allowances=tuple(used)))
+    assert caplog.text.count("ALARM gate-news host cmp1: ") == 1
+    assert "reason 3; and 5 more" in caplog.text
+    assert "reason 4" not in caplog.text
+    assert any("reason 1" in row.reason for row in plane.store.history(SLOT))
 
 
 def test_a_hello_that_says_the_same_again_is_not_compared_with_every_drive(

@@ -21,7 +21,7 @@ LONGEST: Final = 3500
 
 _GROUP: Final = "keystone_authtoken"
 _TOKEN: Final = re.compile(rf"[A-Za-z0-9_.~+/=-]{{1,{LONGEST}}}", re.ASCII)
-_AWAY: Final = "Keystone does not answer as expected; nobody was logged in"
+_AWAY: Final = "Keystone does not answer as expected"
 
 
 @dataclass(frozen=True)

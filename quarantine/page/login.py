@@ -62,6 +62,7 @@ def enter(conf: cfg.ConfigOpts, environ: Environ) -> None:
 def form(
     environ: Environ,
     *,
+    well: str = "",
     said: str = "",
     detail: str = "",
     fields: Mapping[str, str] | None = None,
@@ -75,6 +76,7 @@ def form(
     words = {
         **render.nobody(root),
         "token": opened.token,
+        "well": well,
         "said": said,
         "detail": detail,
         "fields": fields or {"domain": "Default"},
@@ -119,8 +121,10 @@ class LoginPlace:
 
     def on_get(self, req: falcon.Request, resp: falcon.Response) -> None:
         back = req.get_param("back") or ""
-        said = {"1": "You are logged out.", "2": _NOT_REVOKED}.get(req.get_param("out") or "", "")
-        _send(resp, 200, *form(req.env, said=said, back=back))
+        out = req.get_param("out")
+        well = "You are logged out." if out == "1" else ""
+        said = _NOT_REVOKED if out == "2" else ""
+        _send(resp, 200, *form(req.env, well=well, said=said, back=back))
 
     on_head = on_get
 

@@ -274,6 +274,14 @@ def file_argument(parser: argparse.ArgumentParser, words: str) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help=words)
 
 
+def by_argument(parser: argparse.ArgumentParser, *, remote: bool) -> None:
+    """``--by``, where nobody else says who decides: an API knows who asks."""
+    if remote:
+        parser.set_defaults(by="")
+    else:
+        parser.add_argument("--by", required=True, metavar="NAME", help="who decides")
+
+
 def _begun(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
     for number, row in enumerate(rows):
         if number == REMOTE_LIMIT:

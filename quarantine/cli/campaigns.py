@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from quarantine.cli.base import Columns, Lister, Members, ShowOne, members_of, rows_of
-from quarantine.cli.maintenance import a_time
-from quarantine.operations import campaigns
-from quarantine.operations.campaigns import (
-    KEEP,
-    CampaignQuery,
-    CampaignSlot,
-    CampaignState,
-    CampaignView,
-    Initiator,
+from quarantine.cli.base import (
+    Columns,
+    Lister,
+    Members,
+    ShowOne,
+    by_argument,
+    list_arguments,
 )
-
-CHUNK: Final = 500
-"""Lines that are read at a time."""
+from quarantine.cli.maintenance import a_time
+from quarantine.cli.source import CampaignAct, CampaignWish, CampaignWord
+from quarantine.operations.names import KEEP
 
 FIRST: Final = 20
 """Slots that a preview names."""
-
-_LIST: Final = ("id", "state", "query", "keep", "reason", "by", "created_at", "changed_at")
 
 
 def _query_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,21 +31,29 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--keep",
-        type=float,
+        type=_share,
         default=KEEP,
         metavar="SHARE",
         help="of the drives that would be on offer stay there (default: %(default)s)",
     )
 
 
-def _query(args: argparse.Namespace) -> CampaignQuery:
+def _share(words: str) -> float:
+    share = float(words)
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"expected a share of the pool, 0 to 1, found {words}")
+    return share
+
+
+def _wish(args: argparse.Namespace) -> CampaignWish:
     before = args.certified_before
-    return CampaignQuery(
+    return CampaignWish(
         model=args.model,
         firmware=args.firmware,
         host=args.host,
         hold_code=args.hold_code,
         certified_before=None if before is None else a_time(before, "--certified-before"),
+        keep=args.keep,
     )
 
 
@@ -63,11 +66,6 @@ class _One(ShowOne):
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         _name_argument(parser)
-
-    def members(self, found: CampaignView) -> Members:
-        """A campaign in lines."""
-        names, values = members_of(found.campaign)
-        return (*names, "slots", "acts"), (*values, found.slots, found.acts)
 
     def human(self, name: str, value: Any) -> Any:
         if name == "slots":
@@ -93,9 +91,7 @@ class CampaignPreview(ShowOne):
         return super().human(name, value)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
-        query, keep = _query(parsed_args), parsed_args.keep
-        found = campaigns.preview(self.plane, query, keep=keep, limit=FIRST)
-        return members_of(found)
+        return self.source.campaigns.preview(_wish(parsed_args), first=FIRST)
 
 
 class CampaignBegin(_One):
@@ -107,69 +103,68 @@ class CampaignBegin(_One):
         parser.add_argument(
             "--reason", required=True, help="for the history, and for your successor"
         )
-        parser.add_argument("--by", required=True, metavar="NAME", help="who decides")
+        by_argument(parser, remote=self.remote)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
-        found = campaigns.begin(
-            self.plane,
-            parsed_args.id,
-            _query(parsed_args),
-            reason=parsed_args.reason,
-            by=Initiator(parsed_args.by),
-            keep=parsed_args.keep,
-        )
-        return self.members(found)
+        args, wish = parsed_args, _wish(parsed_args)
+        return self.source.campaigns.begin(args.id, wish, reason=args.reason, by=args.by)
 
 
 class CampaignShow(_One):
     """Show a campaign, and how many of its slots are how far."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
-        return self.members(campaigns.show(self.plane, parsed_args.id))
+        return self.source.campaigns.one(parsed_args.id)
 
 
 class _Put(_One):
     """What a person decides of a campaign."""
 
-    state: CampaignState
+    act: ClassVar[CampaignAct]
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         super().arguments(parser)
         parser.add_argument("--reason", required=True, help="for the history")
-        parser.add_argument("--by", required=True, metavar="NAME", help="who decides")
+        parser.add_argument(
+            "--seen",
+            type=int,
+            metavar="VERSION",
+            help="only where the campaign is still as 'campaign show' had it under this version",
+        )
+        by_argument(parser, remote=self.remote)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
-        return self.members(self._put(parsed_args))
-
-    def _put(self, args: argparse.Namespace) -> CampaignView:
-        by = Initiator(args.by)
-        return campaigns.put(self.plane, args.id, self.state, reason=args.reason, by=by)
+        args = parsed_args
+        word = CampaignWord(args.id, self.act, args.reason, args.by, args.seen)
+        return self.source.campaigns.put(word)
 
 
 class CampaignPause(_Put):
     """Have a campaign take no further slot; what was taken is finished."""
 
-    state = CampaignState.PAUSED
+    act = CampaignAct.PAUSE
 
 
 class CampaignResume(_Put):
     """Have a paused campaign go on."""
 
-    state = CampaignState.RUNNING
+    act = CampaignAct.RESUME
 
 
 class CampaignStop(_Put):
     """End a campaign for good; what was taken is finished."""
 
-    state = CampaignState.STOPPED
+    act = CampaignAct.STOP
 
 
 class CampaignAdvance(_One):
     """Take a turn of a campaign now, as the running service does in each round."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
+        from quarantine.operations import campaigns
+
         campaigns.advance(self.plane, parsed_args.id)
-        return self.members(campaigns.show(self.plane, parsed_args.id))
+        return self.source.campaigns.one(parsed_args.id)
 
 
 class CampaignList(Lister):
@@ -177,12 +172,15 @@ class CampaignList(Lister):
 
     ages = frozenset({"created_at", "changed_at"})
 
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        list_arguments(parser)
+
     def human(self, name: str, value: Any) -> Any:
         return value.user if name == "by" else super().human(name, value)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        found = campaigns.page(self.plane, limit=CHUNK)
-        return _LIST, [[getattr(one, name) for name in _LIST] for one in found]
+        found = self.source.campaigns
+        return self.listed(parsed_args, lambda limit: found.each(limit=limit))
 
 
 class CampaignSlots(Lister):
@@ -193,11 +191,8 @@ class CampaignSlots(Lister):
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         _name_argument(parser)
+        list_arguments(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        found: list[CampaignSlot] = []
-        after = ("", "")
-        while page := campaigns.lines(self.plane, parsed_args.id, limit=CHUNK, after=after):
-            found += page
-            after = page[-1].host, page[-1].address
-        return rows_of(CampaignSlot, found)
+        name, found = parsed_args.id, self.source.campaigns
+        return self.listed(parsed_args, lambda limit: found.slots(name, limit=limit))

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from datetime import datetime
-from typing import Final
+from datetime import datetime, timedelta
 
-from quarantine.cli.base import Columns, Lister, Members, ShowOne, slot
+from quarantine.cli.base import Columns, Lister, Members, ShowOne, by_argument, list_arguments
+from quarantine.cli.source import MaintenanceWord
+from quarantine.doors import MACHINE
 from quarantine.errors import BadInputError
-from quarantine.operations import maintenance
-from quarantine.operations.maintenance import Initiator, Maintenance, Subject
-
-MOST: Final = 1000
-"""Entries that are listed."""
-
-_NAMES: Final = ("subject", "until", "reason", "by", "at", "version")
-
-
-def _said(one: Maintenance) -> list[object]:
-    return [str(one.subject), one.until, one.reason, one.by.user, one.at, one.version]
 
 
 class _Subject(ShowOne):
@@ -31,7 +21,17 @@ class _Subject(ShowOne):
         parser.add_argument(
             "--reason", required=True, help="for the history, and for your successor"
         )
-        parser.add_argument("--by", required=True, metavar="NAME", help="who decides")
+        parser.add_argument(
+            "--seen",
+            type=int,
+            metavar="VERSION",
+            help="only where 'maintenance list' still has this version; 0: none is in effect",
+        )
+        by_argument(parser, remote=self.remote)
+
+    def word(self, args: argparse.Namespace, until: datetime | None = None) -> MaintenanceWord:
+        """As it was typed."""
+        return MaintenanceWord(args.subject, args.reason, args.by, until, args.seen)
 
 
 class MaintenanceBegin(_Subject):
@@ -49,31 +49,19 @@ class MaintenanceBegin(_Subject):
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
-        if parsed_args.hours is not None:
-            until = maintenance.ends_in(parsed_args.hours * 3600, self.plane)
-        else:
+        if parsed_args.hours is None:
             until = a_time(parsed_args.until, "--until")
-        found = maintenance.begin(
-            self.plane,
-            _subject(parsed_args.subject),
-            until=until,
-            reason=parsed_args.reason,
-            by=Initiator(parsed_args.by),
-        )
-        return _NAMES, _said(found)
+        else:
+            now = MACHINE.now() if self.remote else self.plane.doors.now()
+            until = ends_in(parsed_args.hours, now)
+        return self.source.maintenances.begin(self.word(parsed_args, until))
 
 
 class MaintenanceEnd(_Subject):
     """End the maintenance of a host or a slot before its time."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
-        found = maintenance.end(
-            self.plane,
-            _subject(parsed_args.subject),
-            reason=parsed_args.reason,
-            by=Initiator(parsed_args.by),
-        )
-        return _NAMES, _said(found)
+        return self.source.maintenances.end(self.word(parsed_args))
 
 
 class MaintenanceList(Lister):
@@ -85,21 +73,21 @@ class MaintenanceList(Lister):
         parser.add_argument(
             "--history", metavar="HOST|SLOT", help="who said what of this one, oldest first"
         )
+        list_arguments(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        if parsed_args.history is not None:
-            subject = _subject(parsed_args.history)
-            found = maintenance.history(self.plane, subject, limit=MOST)
-        else:
-            found = maintenance.page(self.plane, limit=MOST)
-        return _NAMES, [_said(one) for one in found]
+        found, subject = self.source.maintenances, parsed_args.history
+        if subject is None:
+            return self.listed(parsed_args, lambda limit: found.each(limit=limit))
+        return self.listed(parsed_args, lambda limit: found.history(subject, limit=limit))
 
 
-def _subject(words: str) -> Subject:
-    if "/" not in words:
-        return Subject(words)
-    place = slot(words)
-    return Subject(place.host, place.address)
+def ends_in(hours: float, now: datetime) -> datetime:
+    """The time that is so far away. Raises :class:`BadInputError`."""
+    try:
+        return now + timedelta(hours=hours)
+    except (OverflowError, ValueError) as error:
+        raise BadInputError(f"--hours: expected a number of them, found {hours:g}") from error
 
 
 def a_time(words: str, option: str) -> datetime:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+from quarantine.operations.names import KEEP
 
 Columns = tuple[Sequence[str], Iterable[Sequence[Any]]]
 Members = tuple[Sequence[str], Sequence[Any]]
@@ -89,6 +92,88 @@ class Papers:
     host_key: Mapping[str, Any] | None = None
 
 
+MAINTENANCE: Final = ("subject", "until", "reason", "by", "at", "version")
+"""What is shown of one."""
+
+
+@dataclass(frozen=True)
+class MaintenanceWord:
+    """What somebody says of a host's or a slot's maintenance, as it was typed."""
+
+    subject: str
+    """A host, or HOST/PCI-ADDRESS."""
+    reason: str
+    by: str
+    """Who says it; an API knows, and is not told."""
+    until: datetime | None = None
+    """None: it ends."""
+    seen: int | None = None
+    """The version that it is about, 0 for none; None: as it is now."""
+
+
+class MaintenanceSource(Protocol):
+    """Maintenances, likewise."""
+
+    def each(self, *, limit: int | None) -> Columns: ...
+    def history(self, subject: str, *, limit: int | None) -> Columns: ...
+    def begin(self, word: MaintenanceWord) -> Members: ...
+    def end(self, word: MaintenanceWord) -> Members: ...
+
+
+CAMPAIGN: Final = ("id", "state", "query", "keep", "reason", "by", "created_at", "changed_at")
+"""What a list shows of one."""
+
+
+class CampaignAct(enum.StrEnum):
+    """What people decide about a campaign."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+
+    @property
+    def state(self) -> str:
+        """What it is then."""
+        return {"pause": "paused", "resume": "running", "stop": "stopped"}[self.value]
+
+
+@dataclass(frozen=True)
+class CampaignWish:
+    """Which slots a campaign is to be about, as it was typed."""
+
+    model: str | None = None
+    firmware: str | None = None
+    host: str | None = None
+    hold_code: str | None = None
+    certified_before: datetime | None = None
+    keep: float = KEEP
+    """This share of the pool stays on offer."""
+
+
+@dataclass(frozen=True)
+class CampaignWord:
+    """A decision about a campaign, as it was typed."""
+
+    campaign: str
+    act: CampaignAct
+    reason: str
+    by: str
+    """Who decides; an API knows, and is not told."""
+    seen: int | None = None
+    """The version that it is about; None: as it is now."""
+
+
+class CampaignSource(Protocol):
+    """Campaigns, likewise."""
+
+    def each(self, *, limit: int | None) -> Columns: ...
+    def one(self, name: str) -> Members: ...
+    def slots(self, name: str, *, limit: int | None) -> Columns: ...
+    def preview(self, wish: CampaignWish, *, first: int) -> Members: ...
+    def begin(self, name: str, wish: CampaignWish, *, reason: str, by: str) -> Members: ...
+    def put(self, word: CampaignWord) -> Members: ...
+
+
 class Source(Protocol):
     """What commands ask for. Slots are named as they were typed.
 
@@ -121,3 +206,7 @@ class Source(Protocol):
         self, *, host: str | None, code: str | None, is_open: bool, limit: int | None
     ) -> Columns: ...
     def refusals(self, *, host: str | None, limit: int | None) -> Columns: ...
+    @property
+    def maintenances(self) -> MaintenanceSource: ...
+    @property
+    def campaigns(self) -> CampaignSource: ...

@@ -8,6 +8,7 @@ from typing import Any, Final
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from quarantine.cli.base import members_of, rows_of, slot
+from quarantine.cli.chunks import chunked
 from quarantine.cli.source import (
     Act,
     Acted,
@@ -18,6 +19,8 @@ from quarantine.cli.source import (
     Papers,
     SlotAct,
 )
+from quarantine.cli.store_campaigns import StoreCampaigns
+from quarantine.cli.store_maintenances import StoreMaintenances
 from quarantine.operations import (
     alarms,
     capacity,
@@ -38,9 +41,6 @@ from quarantine.operations.keys import TrustedKeys
 from quarantine.operations.plane import Plane
 from quarantine.operations.refusals import Refusal
 from quarantine.operations.slots import HistoryRow, SlotView, State
-
-CHUNK: Final = 500
-"""Drives that are read at a time."""
 
 HERE: Final = "here, with the keys that are believed"
 
@@ -123,14 +123,11 @@ class StoreSource:
     ) -> Columns:
         """By the digest of their identity."""
         query = DriveQuery(model, serial, firmware)
-        found: list[DriveLine] = []
-        while limit is None or len(found) < limit:
-            most = CHUNK if limit is None else min(CHUNK, limit - len(found))
-            after = found[-1].digest if found else ""
-            if not (more := drives.page(self._plane, query, limit=most, after=after)):
-                break
-            found += more
-        return rows_of(DriveLine, found)
+
+        def page(most: int, last: DriveLine | None) -> Sequence[DriveLine]:
+            return drives.page(self._plane, query, limit=most, after=last.digest if last else "")
+
+        return rows_of(DriveLine, chunked(limit, page))
 
     def drive(self, digest: str) -> Members:
         """Its life."""
@@ -141,21 +138,28 @@ class StoreSource:
     ) -> Columns:
         """In the order of their first calls."""
         over = False if is_open else None
-        found: list[AlarmLine] = []
-        while limit is None or len(found) < limit:
-            most = CHUNK if limit is None else min(CHUNK, limit - len(found))
-            after = found[-1].id if found else 0
-            more = alarms.page(
+
+        def page(most: int, last: AlarmLine | None) -> Sequence[AlarmLine]:
+            after = last.id if last else 0
+            return alarms.page(
                 self._plane, limit=most, after=after, code=code, host=host, is_over=over
             )
-            if not more:
-                break
-            found += more
-        return rows_of(AlarmLine, found)
+
+        return rows_of(AlarmLine, chunked(limit, page))
 
     def refusals(self, *, host: str | None, limit: int | None) -> Columns:
         """Oldest first."""
         return _first(Refusal, refusals.find(self._plane, host=host), limit)
+
+    @property
+    def maintenances(self) -> StoreMaintenances:
+        """Of hosts and slots."""
+        return StoreMaintenances(self._plane)
+
+    @property
+    def campaigns(self) -> StoreCampaigns:
+        """Of many slots."""
+        return StoreCampaigns(self._plane)
 
 
 def look(shown: certificates.ShownCertificate) -> CertificateLook:

@@ -17,6 +17,7 @@ from typing import Final
 from eraser.protocol import codec
 from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations.capacity import pace_of
+from quarantine.operations.names import KEEP as KEEP
 from quarantine.operations.plane import Plane
 from quarantine.record.campaign_facts import ENDED as ENDED
 from quarantine.record.campaign_facts import Campaign as Campaign
@@ -29,9 +30,6 @@ from quarantine.record.pages import CampaignQuery as CampaignQuery
 from quarantine.record.pages import SlotLine
 from quarantine.record.states import State
 from quarantine.record.store import Store
-
-KEEP: Final = 0.9
-"""The share of the pool that stays on offer where none is named."""
 
 MOST: Final = 20_000
 """Slots of one campaign."""

@@ -6,7 +6,7 @@ Nothing else changes by it: no step of a slot, no gate, no right to be on offer.
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from eraser.protocol import codec
@@ -144,13 +144,3 @@ def _require_known(store: Store, subject: Subject) -> None:
 
 def _none(subject: Subject) -> UnknownError:
     return UnknownError(f"{subject}: expected it in maintenance, found that it is not")
-
-
-def ends_in(seconds: float, plane: Plane) -> datetime:
-    """The time that is so far away, on the control plane's clock. Raises ``BadInputError``."""
-    try:
-        return plane.doors.now() + timedelta(seconds=seconds)
-    except (OverflowError, ValueError) as error:
-        raise BadInputError(
-            f"hours: expected a number of them, found {seconds / 3600:g}"
-        ) from error

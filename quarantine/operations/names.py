@@ -2,4 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from quarantine.record.states import State as State
+
+KEEP: Final = 0.9
+"""The share of the pool that stays on offer during a campaign where none is named."""

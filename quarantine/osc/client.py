@@ -97,21 +97,29 @@ class Api:
         except UnicodeDecodeError as error:
             raise AnswerError(f"{'/'.join(path)}: expected ASCII of the API") from error
 
-    def act(self, *path: str, body: Mapping[str, Any], version: str) -> Answer:
+    def act(
+        self, *path: str, body: Mapping[str, Any], version: str, method: str = "POST"
+    ) -> Answer:
         """Changes what is at that version. Raises :class:`QuarantineError`."""
         if not version or not version.isascii() or '"' in version or not version.isprintable():
             raise BadInputError(f"--seen: expected a version as it was shown, found {version!r}")
         headers = {"If-Match": f'"{version}"'}
-        return _answer(self._ask("POST", path, json=dict(body), headers=headers))
+        return _answer(self._ask(method, path, json=dict(body), headers=headers))
+
+    def make(self, *path: str, body: Mapping[str, Any]) -> Answer:
+        """Makes what is not there yet. Raises :class:`QuarantineError`."""
+        headers = {"If-None-Match": "*"}
+        return _answer(self._ask("PUT", path, json=dict(body), headers=headers))
 
     def each(
-        self, *path: str, words: Words = (), limit: int | None = None
+        self, *path: str, words: Words = (), limit: int | None = None, name: str = ""
     ) -> Iterator[Mapping[str, Any]]:
-        """Members of a list, page by page, the next one when it is wanted.
+        """Members of a list, page by page, the next one when it is wanted. Its name is the path's
+        last, if none is given.
 
         Raises :class:`QuarantineError`, also on the way.
         """
-        name, left, asked = path[-1], limit, list(words)
+        name, left, asked = name or path[-1], limit, list(words)
         seen: set[str] = set()
         while True:
             some = [] if left is None else [("limit", str(min(left, 1000)))]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from eraser.protocol.identity import ControllerIdentity, Slot
-from quarantine.cli.base import slot
+from eraser.protocol.identity import ControllerIdentity
 from quarantine.cli.output import warn
 from quarantine.cli.source import (
     Act,
@@ -24,10 +23,11 @@ from quarantine.cli.source import (
     SlotAct,
 )
 from quarantine.errors import BadInputError, UnknownError
+from quarantine.osc import documents
+from quarantine.osc.campaigns import ApiCampaigns
 from quarantine.osc.client import AnswerError, Api
-
-Document = Mapping[str, Any]
-T = TypeVar("T")
+from quarantine.osc.documents import Document
+from quarantine.osc.maintenances import ApiMaintenances
 
 BY_THE_API: Final = "by the API, whose word this is; --key checks it here"
 
@@ -112,23 +112,25 @@ class ApiSource:
         """By host and address."""
         words = [("state", state) for state in states]
         words += [("host", host)] if host is not None else []
-        return _rows(_SLOT_LINE, _slot_line, self._api.each("slots", words=words, limit=limit))
+        return documents.rows_of(
+            _SLOT_LINE, _slot_line, self._api.each("slots", words=words, limit=limit)
+        )
 
     def slot(self, name: str) -> Members:
         """What is decided about, how far its case is, and the version."""
-        provider = _provider(name)
+        provider = documents.provider(name)
         found = self._api.get("slots", provider)
         case = self._api.get("slots", provider, "case").document
-        return _members(_slot({**case, **found.document}), found.version)
+        return documents.versioned(_slot({**case, **found.document}), found.version)
 
     def history(self, name: str, *, limit: int | None) -> Columns:
         """Oldest first."""
-        lines = self._api.each("slots", _provider(name), "history", limit=limit)
-        return _rows(_HISTORY, _history, lines)
+        lines = self._api.each("slots", documents.provider(name), "history", limit=limit)
+        return documents.rows_of(_HISTORY, _history, lines)
 
     def act(self, decision: SlotAct) -> Acted:
         """Looks, says at what, and decides about just that."""
-        name = _provider(decision.slot)
+        name = documents.provider(decision.slot)
         found = self._api.get("slots", name)
         warn(f"{decision.act}: {_told(found.document)}")
         body: dict[str, Any] = {"reason": decision.reason}
@@ -138,29 +140,31 @@ class ApiSource:
             body["at_next_release"] = True
         version = decision.seen or found.version
         done = self._api.act("slots", name, decision.act, body=body, version=version)
-        shown = _read(lambda: (_slot(dict(done.document["slot"])), str(done.document["unacted"])))
-        return Acted(_members(shown[0], done.version), shown[1])
+        shown = documents.understood(
+            lambda: (_slot(dict(done.document["slot"])), str(done.document["unacted"]))
+        )
+        return Acted(documents.versioned(shown[0], done.version), shown[1])
 
     def hosts(self, *, limit: int | None) -> Columns:
         """By name, without what they said."""
-        return _rows(_HOST_LINE, _host, self._api.each("hosts", limit=limit))
+        return documents.rows_of(_HOST_LINE, _host, self._api.each("hosts", limit=limit))
 
     def host(self, name: str) -> Members:
         """With the drives that it sees."""
-        return _one(_HOST, _host, self._api.get("hosts", name).document)
+        return documents.members_of(_HOST, _host, self._api.get("hosts", name).document)
 
     def capacity(self, *, flavor: str | None, host: str | None) -> Columns:
         """As the API has it."""
         words = [(n, value) for n, value in (("flavor", flavor), ("host", host)) if value]
         found = self._api.each("capacity", words=[*words, ("limit", "1000")])
-        return _rows(_CAPACITY, _capacity, found)
+        return documents.rows_of(_CAPACITY, _capacity, found)
 
     def certificates(self, *, slot: str | None, server: str | None, limit: int | None) -> Columns:
         """In the chain's order."""
-        words = [("slot", _provider(slot))] if slot is not None else []
+        words = [("slot", documents.provider(slot))] if slot is not None else []
         words += [("server", server)] if server is not None else []
         found = self._api.each("certificates", words=words, limit=limit)
-        return _rows(_CERTIFICATE, _certificate, found)
+        return documents.rows_of(_CERTIFICATE, _certificate, found)
 
     def certificate(self, name: str, trust: KeyFiles) -> CertificateLook:
         """With keys checked here, with nothing of the API but the texts; else as it says."""
@@ -174,7 +178,7 @@ class ApiSource:
             return self._checked(digest, trust)
         found = self._api.get("certificates", digest).document
         signed = self._api.text("certificates", digest, "signed")
-        return _read(
+        return documents.understood(
             lambda: CertificateLook(
                 digest=digest,
                 token=signed,
@@ -198,7 +202,7 @@ class ApiSource:
             found = self._api.get("certificates", digest, "testimony").document
         except UnknownError:
             return Papers(digest, token)
-        return _read(
+        return documents.understood(
             lambda: Papers(
                 digest, token, str(found["order"]), str(found["report"]), dict(found["host_key"])
             )
@@ -215,11 +219,13 @@ class ApiSource:
         """By the digest of their identity."""
         given = (("model", model), ("serial", serial), ("firmware", firmware))
         words = [(name, value) for name, value in given if value is not None]
-        return _rows(_DRIVE_LINE, _drive_line, self._api.each("drives", words=words, limit=limit))
+        return documents.rows_of(
+            _DRIVE_LINE, _drive_line, self._api.each("drives", words=words, limit=limit)
+        )
 
     def drive(self, digest: str) -> Members:
         """Its life."""
-        return _one(_DRIVE, _drive, self._api.get("drives", digest).document)
+        return documents.members_of(_DRIVE, _drive, self._api.get("drives", digest).document)
 
     def alarms(
         self, *, host: str | None, code: str | None, is_open: bool, limit: int | None
@@ -227,12 +233,24 @@ class ApiSource:
         """In the order of their first calls."""
         given = {"host": host, "code": code, "over": "false" if is_open else None}
         words = [(name, word) for name, word in given.items() if word is not None]
-        return _rows(_ALARM, _alarm, self._api.each("alarms", words=words, limit=limit))
+        return documents.rows_of(_ALARM, _alarm, self._api.each("alarms", words=words, limit=limit))
 
     def refusals(self, *, host: str | None, limit: int | None) -> Columns:
         """Oldest first."""
         words = [("host", host)] if host is not None else []
-        return _rows(_REFUSAL, _refusal, self._api.each("refusals", words=words, limit=limit))
+        return documents.rows_of(
+            _REFUSAL, _refusal, self._api.each("refusals", words=words, limit=limit)
+        )
+
+    @property
+    def maintenances(self) -> ApiMaintenances:
+        """Of hosts and slots."""
+        return ApiMaintenances(self._api)
+
+    @property
+    def campaigns(self) -> ApiCampaigns:
+        """Of many slots."""
+        return ApiCampaigns(self._api)
 
     def _checked(self, digest: str, trust: KeyFiles) -> CertificateLook:
         from quarantine.cli.store import look
@@ -253,77 +271,11 @@ class ApiSource:
         if _PART.fullmatch(name):
             raise BadInputError("certificate: expected its whole digest, 64 hexadecimal digits")
         found = ""
-        for one in self._api.each("certificates", words=[("slot", _provider(name))]):
+        for one in self._api.each("certificates", words=[("slot", documents.provider(name))]):
             found = str(one.get("digest"))
         if not _DIGEST.fullmatch(found):
             raise UnknownError(f"slot {name}: expected a certificate of it, found none")
         return found
-
-
-def _provider(words: str) -> str:
-    """A slot's name in the API: HOST/PCI-ADDRESS, or what is typed."""
-    if "/" not in words:
-        return words
-    place = slot(words)
-    return f"{place.host}_{place.address.upper()}"
-
-
-def _rows(
-    names: Sequence[str],
-    read: Callable[[Document], Document],
-    found: Iterable[Document],
-) -> Columns:
-    def rows() -> Iterator[Sequence[Any]]:
-        for one in found:
-            yield _one(names, read, one)[1]
-
-    return names, rows()
-
-
-def _one(names: Sequence[str], read: Callable[[Document], Document], one: Document) -> Members:
-    members = _read(lambda: read(one))
-    return names, [members[name] for name in names]
-
-
-def _members(one: Document, version: str) -> Members:
-    return [*one, "version"], [*one.values(), version]
-
-
-def _read(read: Callable[[], T]) -> T:
-    """A document of the API as ours. Raises :class:`AnswerError` for another one."""
-    try:
-        return read()
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise AnswerError(
-            f"expected a document of the API, found another ({type(error).__name__}: {error})"
-        ) from error
-
-
-def _moment(value: Any) -> datetime | None:
-    return None if value is None else datetime.fromisoformat(value)
-
-
-def _place(host: Any, address: Any) -> Slot | str:
-    """As our own; one that another release may have, as it is."""
-    try:
-        return Slot(host, address)
-    except (TypeError, ValueError):
-        return f"{host}/{address}"
-
-
-def _placed(name: Any) -> Slot | str:
-    """By the name of its provider."""
-    return _place(*_parts(name))
-
-
-def _maybe_placed(name: Any) -> Slot | str | None:
-    return None if name is None else _placed(name)
-
-
-def _parts(name: Any) -> tuple[str, str]:
-    """Split from the right: a host's name may contain ``_``."""
-    host, _, address = str(name).rpartition("_")
-    return host, address.lower()
 
 
 def _identity(drive: Document | None) -> ControllerIdentity | None:
@@ -346,8 +298,8 @@ def _slot_line(one: Document) -> Document:
     said = (alarm, f"{code}: {reason}" if code else reason, one["waits_for"], one["damaged"])
     return {
         **one,
-        "slot": _place(one["host"], one["address"]),
-        "entered_at": _moment(one["entered_at"]),
+        "slot": documents.place(one["host"], one["address"]),
+        "entered_at": documents.moment(one["entered_at"]),
         "hold_code": code or "",
         "detail": one["waits_for"],
         "model": one["model"] or "",
@@ -364,20 +316,20 @@ def _slot(one: Document) -> Document:
     if "waits_for" in one:
         case = {
             "detail": one["waits_for"],
-            "ordered_at": _moment(one["ordered_at"]),
+            "ordered_at": documents.moment(one["ordered_at"]),
             "attempts": one["attempts"],
-            "heard_at": _moment(one["heard_at"]),
+            "heard_at": documents.moment(one["heard_at"]),
             "step": one["step"],
             "fraction": one["fraction"],
             "ticket": one["ticket"],
-            "ticket_at": _moment(one["ticket_at"]),
-            "read_at": _moment(one["read_at"]),
+            "ticket_at": documents.moment(one["ticket_at"]),
+            "read_at": documents.moment(one["read_at"]),
             "unsold": one["unsold"],
         }
     return {
-        "slot": _place(one["host"], one["address"]),
+        "slot": documents.place(one["host"], one["address"]),
         "state": one["state"],
-        "entered_at": _moment(one["entered_at"]),
+        "entered_at": documents.moment(one["entered_at"]),
         "reason": one["reason"],
         "hold_code": one["hold_code"] or "",
         "remedy": one["remedy"],
@@ -397,7 +349,7 @@ def _slot(one: Document) -> Document:
         "maintenance": one["maintenance"],
         "provider": one["provider"],
         "resource_class": one["resource_class"],
-        "created_at": _moment(one["created_at"]),
+        "created_at": documents.moment(one["created_at"]),
     }
 
 
@@ -409,10 +361,10 @@ def _told(one: Document) -> str:
         named = f"{drive['model']} serial {drive['serial']}" if drive else "an unknown drive"
         why = f" ({reason})" if reason else ""
         server = f", server {one['server']}" if one["server"] else ""
-        place = _place(one["host"], one["address"])
+        place = documents.place(one["host"], one["address"])
         return f"{place} is {one['state']}{why} since {one['entered_at']}: {named}{server}"
 
-    return _read(read)
+    return documents.understood(read)
 
 
 def _history(one: Document) -> Document:
@@ -421,7 +373,7 @@ def _history(one: Document) -> Document:
         "project": one["by"]["project"],
         "request": one["by"]["request_id"],
     }
-    return {**one, "at": _moment(one["at"]), "by": by}
+    return {**one, "at": documents.moment(one["at"]), "by": by}
 
 
 def _host(one: Document) -> Document:
@@ -441,8 +393,8 @@ def _host(one: Document) -> Document:
         "host": one["name"],
         "incarnation": one["incarnation"],
         "key": one["key"],
-        "registered_at": _moment(one["registered_at"]),
-        "heard_at": _moment(one["heard_at"]),
+        "registered_at": documents.moment(one["registered_at"]),
+        "heard_at": documents.moment(one["heard_at"]),
     }
 
 
@@ -450,19 +402,19 @@ def _certificate(one: Document) -> Document:
     return {
         **one,
         "number": one["position"],
-        "slot": _placed(one["slot"]),
-        "created_at": _moment(one["issued_at"]),
+        "slot": documents.placed(one["slot"]),
+        "created_at": documents.moment(one["issued_at"]),
     }
 
 
 def _drive_line(one: Document) -> Document:
-    host, address = _parts(one["seen_in"])
+    host, address = documents.parts(one["seen_in"])
     return {
         **one,
         "host": host,
         "address": address,
-        "changed_at": _moment(one["changed_at"]),
-        "certified_at": _moment(one["certified_at"]),
+        "changed_at": documents.moment(one["changed_at"]),
+        "certified_at": documents.moment(one["certified_at"]),
     }
 
 
@@ -470,28 +422,31 @@ def _drive(one: Document) -> Document:
     return {
         **one,
         "identity": _identity(one["drive"]),
-        "seen_in": _placed(one["seen_in"]),
+        "seen_in": documents.placed(one["seen_in"]),
         "slots": tuple(
             DrivesSlot(
-                *_parts(each["id"]), each["state"], _moment(each["entered_at"]), each["server"]
+                *documents.parts(each["id"]),
+                each["state"],
+                documents.moment(each["entered_at"]),
+                each["server"],
             )
             for each in one["slots"]
         ),
-        "changed_at": _moment(one["changed_at"]),
-        "certified_in": _maybe_placed(one["certified_in"]),
-        "certified_at": _moment(one["certified_at"]),
-        "dirty_in": _maybe_placed(one["dirty_in"]),
-        "dirty_at": _moment(one["dirty_at"]),
+        "changed_at": documents.moment(one["changed_at"]),
+        "certified_in": documents.maybe_placed(one["certified_in"]),
+        "certified_at": documents.moment(one["certified_at"]),
+        "dirty_in": documents.maybe_placed(one["dirty_in"]),
+        "dirty_at": documents.moment(one["dirty_at"]),
         "cases": tuple(
             DrivesCase(
                 each["position"],
                 each["digest"],
-                *_parts(each["slot"]),
+                *documents.parts(each["slot"]),
                 each["generation"],
                 each["drive"],
                 each["server"],
                 each["owner"],
-                _moment(each["issued_at"]),
+                documents.moment(each["issued_at"]),
             )
             for each in one["cases"]
         ),
@@ -499,15 +454,22 @@ def _drive(one: Document) -> Document:
 
 
 def _capacity(one: Document) -> Document:
-    return {**one, "host": one["host"] or "", "next_at": _moment(one["next_at"])}
+    return {**one, "host": one["host"] or "", "next_at": documents.moment(one["next_at"])}
 
 
 def _alarm(one: Document) -> Document:
-    return {**one, **{name: _moment(one[name]) for name in ("first_at", "last_at", "over_at")}}
+    return {
+        **one,
+        **{name: documents.moment(one[name]) for name in ("first_at", "last_at", "over_at")},
+    }
 
 
 def _refusal(one: Document) -> Document:
-    return {**one, "first_at": _moment(one["first_at"]), "last_at": _moment(one["last_at"])}
+    return {
+        **one,
+        "first_at": documents.moment(one["first_at"]),
+        "last_at": documents.moment(one["last_at"]),
+    }
 
 
 def _said_digest(token: str) -> str:

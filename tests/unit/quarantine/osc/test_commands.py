@@ -99,6 +99,12 @@ QUESTIONS = [
     ("drive", "show", MOVED.digest), ("drive", "list"), ("drive", "list", "--limit", "1"),
     ("drive", "list", "--model", "m"),
 ]  # fmt: skip
+DECIDED = [
+    ("maintenance", "list"), ("maintenance", "list", "--limit", "1"),
+    ("maintenance", "list", "--history", "cmp1"), ("maintenance", "list", "--history", str(ONE)),
+    ("campaign", "list"), ("campaign", "list", "--limit", "1"), ("campaign", "show", "c1"),
+    ("campaign", "slots", "c1"), ("campaign", "slots", "c1", "--limit", "1"),
+]  # fmt: skip
 
 
 def _part(whole: Any, of: Any) -> Any:
@@ -110,32 +116,50 @@ def _part(whole: Any, of: Any) -> Any:
     return whole
 
 
-def test_what_the_record_says(
-    site: Site, program: Program, capsys: pytest.CaptureFixture[str]
-) -> None:
+def _same(site: Site, program: Program, words: tuple[str, ...]) -> None:
     """For every member that the API has, and every column of a table but what hosts said."""
+    capsys = program.capsys
+    assert cli.main(["--config-file", str(site.file), *words, "-f", "json"]) == 0
+    here = json.loads(capsys.readouterr().out)
+    code, out, err = program(*words, "-f", "json")
+    assert (code, err) == (0, ""), words
+    there = json.loads(out)
+    heres, theres = ([here], [there]) if isinstance(here, dict) else (here, there)
+    assert len(heres) == len(theres) > 0, words
+    for mine, theirs in zip(heres, theres, strict=True):
+        assert theirs.keys() <= mine.keys()
+        assert theirs == _part(mine, theirs), words
+    made = Commands().find_command(list(words))[0]
+    table = set(getattr(made, "table", ()))
+    lost = {"version", "drives", "cases"} if words == ("host", "list") else set()
+    assert table - lost <= theres[0].keys()
+    for form in ("table", "csv", "value"):
+        if (form, isinstance(here, dict)) != ("csv", True):
+            code, out, _err = program(*words, "-f", form)
+            assert code == 0
+            assert all(line.isprintable() for line in out.splitlines())
+
+
+def test_what_the_record_says(site: Site, program: Program) -> None:
     _lived(site)
-    capsys.readouterr()
+    program.capsys.readouterr()
     for words in QUESTIONS:
-        assert cli.main(["--config-file", str(site.file), *words, "-f", "json"]) == 0
-        here = json.loads(capsys.readouterr().out)
-        code, out, err = program(*words, "-f", "json")
-        assert (code, err) == (0, ""), words
-        there = json.loads(out)
-        heres, theres = ([here], [there]) if isinstance(here, dict) else (here, there)
-        assert len(heres) == len(theres) > 0, words
-        for mine, theirs in zip(heres, theres, strict=True):
-            assert theirs.keys() <= mine.keys()
-            assert theirs == _part(mine, theirs), words
-        made = Commands().find_command(list(words))[0]
-        table = set(getattr(made, "table", ()))
-        lost = {"version", "drives", "cases"} if words == ("host", "list") else set()
-        assert table - lost <= theres[0].keys()
-        for form in ("table", "csv", "value"):
-            if (form, isinstance(here, dict)) != ("csv", True):
-                code, out, _err = program(*words, "-f", form)
-                assert code == 0
-                assert all(line.isprintable() for line in out.splitlines())
+        _same(site, program, words)
+
+
+def test_what_people_decided(site: Site, program: Program) -> None:
+    why = ("--reason", "bad\x1b[2J", "--by", "ada")
+    for words in (
+        ("maintenance", "begin", "cmp1", "--hours", "1", *why),
+        ("maintenance", "begin", str(ONE), "--hours", "1", *why),
+        ("campaign", "begin", "c1", "--host", "cmp1", *why),
+        ("campaign", "begin", "c2", "--host", "cmp2", "--keep", "0.5", *why),
+        ("campaign", "pause", "c1", *why),
+    ):
+        assert cli.main(["--config-file", str(site.file), *words]) == 0, words
+    program.capsys.readouterr()
+    for words in DECIDED:
+        _same(site, program, words)
 
 
 @pytest.mark.parametrize(

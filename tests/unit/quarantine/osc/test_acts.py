@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from quarantine import cli
+from quarantine.cli import chunks
 from quarantine.operations import campaigns, maintenance
 from quarantine.operations.maintenance import Subject
 from quarantine.operations.plane import Plane
@@ -195,3 +196,30 @@ def test_whoever_answers_is_not_the_api(program: Program, content: bytes) -> Non
     failed(program("campaign", "show", "fw1"), 1, "expected")
     failed(program("campaign", "stop", "fw1", *WHY), 1, "expected")
     failed(program(*BEGIN), 1, "expected")
+
+
+def test_a_list_on_the_record_goes_on_to_its_end(
+    site: Site, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They ended after the first part that was read, and did not say so."""
+    monkeypatch.setattr(chunks, "CHUNK", 2)
+
+    def here(*words: str) -> Any:
+        assert cli.main(["--config-file", str(site.file), *words, "-f", "json"]) == 0
+        return json.loads(program.capsys.readouterr().out)
+
+    for name in ("a", "b", "c"):
+        here("campaign", "begin", name, "--host", "cmp1", *WHY, "--by", "ada")
+    for slot in SLOTS[:3]:
+        here("maintenance", "begin", str(slot), "--hours", "1", *WHY, "--by", "ada")
+        here("maintenance", "begin", "cmp1", "--hours", "1", *WHY, "--by", "ada")
+    for words, count in (
+        (("campaign", "list"), 3),
+        (("campaign", "slots", "a"), 3),
+        (("maintenance", "list"), 4),
+        (("maintenance", "list", "--history", "cmp1"), 3),
+    ):
+        whole = here(*words)
+        assert len(whole) == count, words
+        assert here(*words, "--limit", "3") == whole[:3]
+        assert here(*words, "--limit", "1") == whole[:1]

@@ -3,6 +3,8 @@
 ``python -m benchmarks.page``: CPU seconds of the server for each view with 2,000 and with 80,000
 slots, SQLite in the same process; then 2,000 rows at once in Debian's Chromium, whose cases go on
 while it is watched: when the first words are seen, and how long its frames take.
+
+``python -m benchmarks.page --pictures docs/images`` makes the pictures of docs instead.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from falcon import testing
 
 from benchmarks.page import record
 from quarantine.api import application
-from quarantine.operations.plane import ServingPlane
+from quarantine.operations import campaigns
+from quarantine.operations.campaigns import CampaignQuery, Initiator
+from quarantine.operations.plane import Plane, ServingPlane
 from quarantine.page.application import MOUNT
 
 VIEWS = (
@@ -99,12 +103,38 @@ def frames(url: str, conf: Path, seconds: int) -> None:
         )
 
 
+def pictures(conf: Path, directory: Path) -> None:
+    """As docs show it: a fleet of 2,000 slots with a campaign under way."""
+    from tests.api.browser import chromium, look, serving
+
+    with Plane([conf]).parts() as parts:
+        parts.store.note_pass("sweep", 3600.0)
+    by = Initiator("ada", "storage", "")
+    query = CampaignQuery(model="Micron_7450_MTFDKCC3T8TFR")
+    why = "firmware E2MU200 was found lying"
+    campaigns.begin(Plane([conf]), "micron-e2mu200", query, reason=why, by=by)
+    held = testing.simulate_get(
+        application.make(ServingPlane([conf]), MOUNT), "/v1/slots", query_string="state=held"
+    ).json["slots"][0]["id"]
+    with serving(conf) as address, chromium() as driver:
+        for name, view, width, height, dark in (
+            ("page-triage", "", 1280, 860, False),
+            ("page-fleet-dark", "/fleet", 1280, 640, True),
+            ("page-slot-phone", f"/slots/{held}", 390, 844, False),
+            ("page-campaign", "/campaigns/micron-e2mu200", 1280, 720, False),
+        ):
+            look(driver, width=width, height=height, dark=dark)
+            driver.get(f"{address}{view}")
+            driver.save_screenshot(str(directory / f"{name}.png"))
+
+
 def main() -> int:
     """Prints a line for each figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=60, help="of watching in Chromium")
     parser.add_argument("--no-browser", action="store_true", help="CPU alone")
+    parser.add_argument("--pictures", type=Path, metavar="DIR", help="make docs' pictures there")
     parser.add_argument("--directory", type=Path, help="where records are, or are made and kept")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
@@ -117,6 +147,9 @@ def main() -> int:
                 print("filling a record", file=sys.stderr)
                 url = record.write(where / "record.db", count, running)
             conf = record.configuration(where, url)
+            if arguments.pictures:
+                pictures(conf, arguments.pictures)
+                return 0
             print(f"{count} slots")
             cpu(conf, arguments.rounds)
             if count == 2000 and not arguments.no_browser:

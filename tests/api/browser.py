@@ -63,11 +63,13 @@ def chromium() -> Iterator[webdriver.Chrome]:
         driver.quit()
 
 
-def look(driver: webdriver.Chrome, *, width: int = 1280, dark: bool = False) -> None:
-    """As this wide a screen, in light or dark."""
+def look(
+    driver: webdriver.Chrome, *, width: int = 1280, height: int = 900, dark: bool = False
+) -> None:
+    """As a screen of this size, in light or dark."""
     driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
+        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
     )
     features = [
         {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},

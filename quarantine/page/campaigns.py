@@ -55,6 +55,11 @@ _ACTS: Final = {
 }
 """What each leads to, from where, and its words."""
 
+_COMMANDS: Final = {
+    "pause": "nvme-quarantine campaign pause",
+    "resume": "nvme-quarantine campaign resume",
+    "stop": "nvme-quarantine campaign stop",
+}
 _FINAL: Final = frozenset({"stop"})
 _SAME: Final = {
     "begin": wishes.same("PUT", "/v1/campaigns/{campaign}"),
@@ -298,7 +303,7 @@ def _act(visit: Visit, one: Campaign, name: str) -> dict[str, Any]:
         "title": title,
         "what": what,
         "final": name in _FINAL,
-        "command": f"nvme-quarantine campaign {name} {texts.quoted(one.id)} --by {by} --reason",
+        "command": f"{_COMMANDS[name]} {texts.quoted(one.id)} --by {by} --reason",
     }
 
 

@@ -30,7 +30,11 @@ QUIET_SECONDS: Final = 3600.0
 """After which a refusal is a new trouble."""
 
 _MOST: Final = 10_000
-"""Hosts and kinds that are remembered; strangers make names up."""
+"""Hosts and kinds that are remembered."""
+
+STRANGERS: Final = "unknown senders"
+"""The one subject of all whose name is not registered, or cannot be read: they make names up, and
+each would be a line of its own in the list of alarms."""
 
 Message = TypeVar("Message", EraseReport, Progress, Hello, TicketReceipt)
 
@@ -66,7 +70,7 @@ class Authenticator:
             self.refuse(kind, name, str(error), seen or repr(token)[:EXCERPT].encode())
         host = self._store.host(name)
         if host is None:
-            self.refuse(kind, name, f"{name}: expected a registered host", seen)
+            self.refuse(kind, name, f"{name}: expected a registered host", seen, known=False)
         try:
             # The same part of the token that was read: it is not read twice.
             raw = signing.verify(token, host.key, typ, kind)
@@ -82,14 +86,20 @@ class Authenticator:
             )
         return host, message, raw
 
-    def refuse(self, kind: str, host: str, reason: str, raw: bytes) -> NoReturn:
-        """Records what was refused, with an alarm. Raises :class:`RefusedError`, always."""
+    def refuse(
+        self, kind: str, host: str, reason: str, raw: bytes, *, known: bool = True
+    ) -> NoReturn:
+        """Records what was refused, with an alarm; ``known``: the host is registered.
+
+        Raises :class:`RefusedError`, always.
+        """
         excerpt = raw[:EXCERPT].decode("utf-8", "backslashreplace")
         self._store.record_refusal(kind, host, reason, hashlib.sha256(raw).hexdigest(), excerpt)
-        times = self._counted(kind, host)
+        times = self._counted(kind, host if known else "")
         if is_round(times):
             text = f"{kind} refused ({times} times): {reason}"
-            alarm(f"host {host!r}", AlarmCode.MESSAGE_REFUSED, text)
+            subject = f"host {host}" if known and host else STRANGERS
+            alarm(subject, AlarmCode.MESSAGE_REFUSED, text)
         else:
             LOG.warning("%s of host %r refused: %s", kind, host, reason)
         raise RefusedError(f"{kind} refused: {reason}")

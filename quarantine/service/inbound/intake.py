@@ -98,6 +98,8 @@ class Lane:
     _put_off: dict[str, float] = field(default_factory=dict)
     """When a list's first entry is tried again."""
     _long: StandingAlarms = field(default_factory=StandingAlarms)
+    """Hosts that have such a list."""
+    _too_long: set[str] = field(default_factory=set)
     """Lists whose last entry was too long to be read."""
     _ringing: dict[tuple[str, str], float] = field(default_factory=dict)
     """Bells that want to be rung once more, and when: see ``bells``."""
@@ -170,16 +172,21 @@ class Lane:
     def _is_too_long(self, kind: MessageKind, host: str, entry: bytes) -> bool:
         """No honest host's; people hear of it once, until the host says something shorter."""
         most, name = LONGEST.get(kind), key(kind, host)
-        if most is None or len(entry) <= most:
-            self._long.end(name, AlarmCode.MESSAGE_TOO_LONG, "the host sends shorter ones again")
-            return False
-        self._long.tell(
-            name,
-            AlarmCode.MESSAGE_TOO_LONG,
-            f"host {host}: expected at most {most} bytes in a {kind}, found {len(entry)}: dropped, "
-            "as are all that follow; look at the host",
-        )
-        return True
+        subject, code = f"host {host}", AlarmCode.MESSAGE_TOO_LONG
+        if most is not None and len(entry) > most:
+            self._too_long.add(name)
+            self._long.tell(
+                subject,
+                code,
+                f"expected at most {most} bytes in a {kind}, found {len(entry)}: dropped, as are "
+                "all that follow; look at the host",
+            )
+            return True
+        if name in self._too_long:
+            self._too_long.discard(name)
+            if not any(key(other, host) in self._too_long for other in self.kinds):
+                self._long.end(subject, code, "the host sends shorter ones again")
+        return False
 
     def _handle(self, kind: MessageKind, host: str, text: str) -> bool:
         """Runs one message; whether it is done with. A refused one is: it is on record."""

@@ -214,17 +214,25 @@ class Inbox:
         news = list(defences.news(old, hello.gate))
         if not news:
             return
-        said = [f"{address}: {text}" if address else text for address, text in news[:_TOLD]]
+        # Whatever it calls an address is part of the text: each would be a subject.
+        said = [f"{codec.shown(at)}: {text}" if at else text for at, text in news[:_TOLD]]
         if len(news) > _TOLD:
             said.append(f"and {len(news) - _TOLD} more, in the histories of their slots")
         alarm(f"host {host.name}", AlarmCode.GATE_NEWS, "; ".join(said))
         for address, text in news:
-            record = self.store.slot(Slot(host.name, address)) if address else None
+            record = self._named(host.name, address) if address else None
             if record is not None:
                 try:
                     self.store.amend(record, SlotChanges(), note=text)
                 except ConflictError as error:
                     LOG.warning("not in the slot's history: %s", error)
+
+    def _named(self, host: str, address: str) -> SlotRecord | None:
+        """The slot that a host calls so, where it is one that we have."""
+        try:
+            return self.store.slot(Slot(host, address))
+        except ValueError:
+            return None
 
     def bell(self, host: str, address: str | None = None) -> float:
         """Somebody says that something happened: unsigned, so it only makes us look.

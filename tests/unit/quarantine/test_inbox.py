@@ -702,7 +702,7 @@ def test_a_host_that_was_installed_anew_does_not_hide_all_other_alarms(
         with pytest.raises(RefusedError):
             plane.inbox.hello(plane.signed(message, HELLO_TYPE))
     assert caplog.text.count("ALARM") == 7
-    assert "ALARM message-refused host 'cmp1': hello refused (64 times)" in caplog.text
+    assert "ALARM message-refused host cmp1: hello refused (64 times)" in caplog.text
     with pytest.raises(RefusedError):
         plane.inbox.report(plane.report(nonce="another-nonce-0000"))
     assert caplog.text.count("ALARM") == 8
@@ -1232,7 +1232,7 @@ def test_a_guest_let_in_by_a_persons_word_is_in_the_slots_history_once(
     notes = [row.reason for row in plane.store.history(SLOT) if "ada" in row.reason]
     assert len(notes) == 1
     assert "3 a.m." in notes[0]
-    assert caplog.text.count("ALARM gate-news host cmp1: 0000:01:00.0: ada let") == 1
+    assert caplog.text.count("ALARM gate-news host cmp1: '0000:01:00.0': ada let") == 1
 
 
 def test_many_guests_let_in_at_once_are_one_alarm(
@@ -1251,6 +1251,40 @@ def test_many_guests_let_in_at_once_are_one_alarm(
     assert "reason 3; and 5 more" in caplog.text
     assert "reason 4" not in caplog.text
     assert any("reason 1" in row.reason for row in plane.store.history(SLOT))
+
+
+def test_addresses_that_a_host_makes_up_are_no_subjects_of_alarms(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One host would fill the list of alarms with them, and the other hosts' would make way."""
+    on_offer(plane)
+    used = [
+        AllowanceUsed(address, "uuid-1", "ada", "3 a.m.", f"2026-11-20T03:00:{number:02}Z")
+        for number, address in enumerate(
+            [
+                "x\nALARM on-offer cmp2",
+                "0000:77:00.0",
+                "0000:AA:00.0",
+                *(f"y{n}" for n in range(20)),
+            ]
+        )
+    ]
+    told(plane, 1, replace(ALL_WELL, allowances=tuple(used)))
+    subjects = [str(one.args[1]) for one in caplog.records if str(one.msg).startswith("ALARM")]
+    assert subjects == ["host cmp1"]
+    assert "\nALARM on-offer" not in caplog.text
+
+
+def test_senders_that_nobody_knows_are_one_subject_of_alarms(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever can push a message can make up a name in it, each time another one."""
+    for number in range(64):
+        made_up = Hello(f"nobody{number}", INCARNATION, 1, "1", (), ())
+        with pytest.raises(RefusedError, match="registered"):
+            plane.inbox.hello(plane.signed(made_up, HELLO_TYPE))
+    subjects = [str(one.args[1]) for one in caplog.records if str(one.msg).startswith("ALARM")]
+    assert subjects == ["unknown senders"] * 7
 
 
 def test_a_hello_that_says_the_same_again_is_not_compared_with_every_drive(

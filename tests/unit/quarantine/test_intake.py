@@ -141,12 +141,26 @@ def test_what_is_longer_than_any_honest_word_is_not_read(
         rest.lists.push(kind, "b", "0000:01:00.0")
         assert [heard[1] for heard in rest.turn()] in (["b"], ["0000:01:00.0"])
         assert rest.left(kind, "a") == []
-    assert caplog.text.count("ALARM message-too-long") == 1
+    assert caplog.text.count("ALARM message-too-long host a: ") == 1
     rest.lists.push(kind, "a", "0000:01:00.0")
     assert len(rest.turn()) == 1
     rest.lists.push(kind, "a", "x" * (400 << 10))
     rest.turn()
-    assert caplog.text.count("ALARM message-too-long") == 2
+    assert caplog.text.count("ALARM message-too-long host a: ") == 2
+
+
+def test_a_host_s_long_messages_are_over_when_none_of_its_kinds_has_one(
+    rest: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    rest.lists.push(MessageKind.HELLO, "a", "x" * ((400 << 10) + 1))
+    rest.lists.push(MessageKind.PROGRESS, "a", "x" * ((400 << 10) + 1))
+    rest.turn()
+    for kind in (MessageKind.HELLO, MessageKind.PROGRESS):
+        assert "over: message-too-long" not in caplog.text
+        rest.lists.push(kind, "a", "short")
+        rest.turn()
+    assert caplog.text.count("ALARM message-too-long host a: ") == 1
+    assert caplog.text.count("over: message-too-long host a: ") == 1
 
 
 def test_each_host_has_its_turn_whatever_the_others_pushed(urgent: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +19,8 @@ from quarantine.record.texts import SUBJECT_LENGTH, storable
 _COUNTS, _ALARMS = models.alarm_counts, models.alarms
 
 MOST: Final = 100_000
-"""Rows; those that were called longest ago make way."""
+"""Rows; of the code that has the most, those that were called longest ago make way: what comes by
+the thousand hides nothing else."""
 
 TEXT_LENGTH: Final = 4000
 
@@ -147,7 +149,22 @@ def _make_way(db: sa.Connection) -> None:
     there = db.execute(sa.select(sa.func.count()).select_from(_ALARMS)).scalar_one()
     if there <= MOST:
         return
-    oldest = sa.select(_ALARMS.c.id).order_by(_ALARMS.c.last_at, _ALARMS.c.id).limit(there - MOST)
-    # Apart: MariaDB takes no limit in a subquery.
-    for each in db.execute(oldest).scalars().all():
-        db.execute(sa.delete(_ALARMS).where(_ALARMS.c.id == each))
+    count = sa.func.count()
+    found = db.execute(sa.select(_ALARMS.c.code, count).group_by(_ALARMS.c.code)).all()
+    sizes = {row[0]: row[1] for row in found}
+    for code, many in _shares(sizes, there - MOST).items():
+        oldest = sa.select(_ALARMS.c.id).where(_ALARMS.c.code == code)
+        oldest = oldest.order_by(_ALARMS.c.last_at, _ALARMS.c.id).limit(many)
+        # Apart: MariaDB takes no limit in a subquery.
+        for each in db.execute(oldest).scalars().all():
+            db.execute(sa.delete(_ALARMS).where(_ALARMS.c.id == each))
+
+
+def _shares(sizes: Mapping[str, int], more: int) -> dict[str, int]:
+    """How many of each code make way, so that none is cut below another that is as long."""
+    left, cut = dict(sizes), Counter[str]()
+    for _ in range(more):
+        longest = max(sorted(left), key=left.__getitem__)
+        left[longest] -= 1
+        cut[longest] += 1
+    return cut

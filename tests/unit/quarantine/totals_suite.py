@@ -341,6 +341,23 @@ class TotalsSuite:
                 site.store.note_alarms({}, [AlarmCall("held", "s0", "again", at, at, 1)])
         assert [one.subject for one in site.store.alarm_page(limit=9)] == ["s0", "s3", "s4"]
 
+    def test_what_comes_by_the_thousand_pushes_nothing_else_out(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(alarms, "MOST", 6)
+        first = site.now
+        site.store.note_alarms({}, [AlarmCall("on-offer", "cmp1", "x", first, first, 1)])
+        for number in range(3):
+            at = site.later(1)
+            site.store.note_alarms({}, [AlarmCall("held", f"s{number}", "x", at, at, 1)])
+        at = site.later(1)
+        flood = [AlarmCall("gate-news", f"n{number}", "x", at, at, 1) for number in range(20)]
+        site.store.note_alarms({}, flood)
+        kept = [one.subject for one in site.store.alarm_page(limit=9)]
+        assert kept[:1] == ["cmp1"]
+        assert {"s1", "s2"} <= set(kept)
+        assert len(kept) == 6
+
     def test_how_long_the_chain_is(self, site: Site) -> None:
         empty = site.store.chain_total()
         assert (empty.certificates, empty.position, empty.last_at) == (0, 0, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from typing import Final
 
 from oslo_config.cfg import ConfigOpts
 
-from quarantine.errors import QuarantineError
+from quarantine.errors import ConflictError, QuarantineError
 from quarantine.record.alarms import AlarmCall
 from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
@@ -27,6 +27,9 @@ LOG = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 10.0
 """Before the record is asked again that did not take a count."""
+
+AT_ONCE: Final = 5
+"""Tries without a pause where another process writes the same: an ending one has no other time."""
 
 MOST: Final = 10_000
 """Subjects that are remembered while the record is away; of more only the counts are."""
@@ -106,21 +109,44 @@ class AlarmCounter(logging.Handler):
         if not calls and not heard:
             return True
         try:
-            self._store = self._store or self._opened()
-            self._store.note_alarms(heard, calls.values())
+            self._put(heard, calls)
         except QuarantineError as error:
-            self.acquire()
-            self._heard.update(heard)
-            newer, self._calls = self._calls, calls
-            for call in newer.values():
-                self._note(call)
-            self.release()
+            self._keep(heard, calls)
             if not self._told:
                 LOG.warning("alarms are not counted for now, and counted later: %s", error)
             self._told = True
             return False
+        except Exception:
+            # Ours to mend, or a driver's: this thread is the only one, and nobody starts another.
+            self._keep(heard, calls)
+            if not self._told:
+                LOG.exception("alarms are not counted for now, and counted later")
+            self._told = True
+            return False
         self._told = False
         return True
+
+    def _put(self, heard: Mapping[str, int], calls: Mapping[tuple[str, str], AlarmCall]) -> None:
+        """Raises :class:`QuarantineError`."""
+        self._store = self._store or self._opened()
+        for tries_left in reversed(range(AT_ONCE)):
+            try:
+                return self._store.note_alarms(heard, calls.values())
+            except ConflictError:
+                # Another process called people for the same, just now.
+                if not tries_left:
+                    raise
+
+    def _keep(self, heard: Mapping[str, int], calls: dict[tuple[str, str], AlarmCall]) -> None:
+        """What was not written stands before what was heard meanwhile."""
+        self.acquire()
+        try:
+            self._heard.update(heard)
+            newer, self._calls = self._calls, calls
+            for call in newer.values():
+                self._note(call)
+        finally:
+            self.release()
 
     def _note(self, call: AlarmCall) -> None:
         """Adds it to what was heard of the same before."""

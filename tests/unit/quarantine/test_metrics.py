@@ -24,7 +24,7 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.conf import metrics as options
 from quarantine.conf.capacity import SoldFlavor
 from quarantine.doors import MACHINE
-from quarantine.errors import BadInputError, UnavailableError
+from quarantine.errors import BadInputError, ConflictError, UnavailableError
 from quarantine.metrics import alarmcount, collector, serving
 from quarantine.metrics import exposition as text
 from quarantine.metrics.alarmcount import AlarmCounter
@@ -486,6 +486,56 @@ def test_an_alarm_is_counted_when_the_record_is_back(
     assert silent.over_at is not None
     assert silent.over_at >= silent.first_at
     assert found["cmp1/0000:01:00.0"].code == "on-offer"
+
+
+def test_an_error_of_ours_ends_no_counting(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A driver raises what it likes while it connects; the thread has to live on."""
+    monkeypatch.setattr(alarmcount, "RETRY_SECONDS", 0.01)
+    note, tries = site.store.note_alarms, []
+
+    def breaks(more: Mapping[str, int], calls: Iterable[AlarmCall] = ()) -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            raise OSError("transport endpoint is not connected")
+        note(more, calls)
+
+    site.store.note_alarms = breaks  # type: ignore[method-assign]
+    counter = AlarmCounter(lambda: site.store)
+    counter.start()
+    try:
+        alarm("cmp1", AlarmCode.LATE, "a")
+        end = time.monotonic() + 10
+        while site.store.alarm_totals() != {"late": 1} and time.monotonic() < end:
+            time.sleep(0.01)
+        assert site.store.alarm_totals() == {"late": 1}
+    finally:
+        counter.end()
+    assert "not connected" in caplog.text
+
+
+def test_a_process_that_ends_tries_again_where_another_was_quicker(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deadlock of two that write alarms: the one that lost has no later time for it."""
+    note, tries = site.store.note_alarms, []
+
+    def late(more: Mapping[str, int], calls: Iterable[AlarmCall] = ()) -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise ConflictError("database: deadlock")
+        note(more, calls)
+
+    site.store.note_alarms = late  # type: ignore[method-assign]
+    counter = AlarmCounter(lambda: site.store)
+    counter.emit(
+        logging.makeLogRecord(
+            {"msg": alarmbook.CALLED, "args": (AlarmCode.LATE, "cmp1", "a"), "created": time.time()}
+        )
+    )
+    assert counter.write()
+    assert site.store.alarm_totals() == {"late": 1}
 
 
 def test_who_asks_again_at_once_makes_no_work(site: Site) -> None:

@@ -3,7 +3,6 @@ reads, and that counts for the page alone."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +16,7 @@ from quarantine.api.faults import Fault
 from quarantine.api.keystone import Keystone, Login, is_token
 from quarantine.operations.plane import ServingPlane
 from quarantine.page import forms, render
-from quarantine.page.patience import Patience
+from quarantine.page.patience import Patience, key
 from quarantine.page.policy import HEADERS
 
 COOKIE: Final = "__Host-nvme-quarantine-token"
@@ -153,8 +152,7 @@ class LoginPlace:
             raise Fault(400, "bad-input", "expected a name, its domain and its password")
         if max(map(len, (password, *typed.values()))) > _MAX:
             raise Fault(400, "bad-input", f"expected at most {_MAX} characters of each")
-        said = "\0".join((typed["domain"].casefold(), typed["user"].casefold()))
-        name = hashlib.sha256(said.encode()).hexdigest()
+        name = key(typed["domain"], typed["user"])
         with self._patience.turn() as got:
             if not got:
                 raise _later("others are logging in", 2)
@@ -167,7 +165,7 @@ class LoginPlace:
                 if fault.status == 401:
                     self._sleep(max(0.0, REFUSED_SECONDS - (self._now() - begun)))
                 else:
-                    self._patience.forget(name)
+                    self._patience.give_back(name)
                 raise
             self._patience.forget(name)
             return token

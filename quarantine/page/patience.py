@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import threading
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -18,6 +20,17 @@ FORGOTTEN: Final = 900.0
 """Seconds after a name's last try."""
 NAMES: Final = 10_000
 """That are remembered."""
+
+
+def key(domain: str, user: str) -> str:
+    """What counts as one name: more than Keystone takes for one, whatever its database is. The
+    collations of MySQL tell neither case nor accents apart, and skip what has no width."""
+    return hashlib.sha256(f"{_plain(domain)}\0{_plain(user)}".encode()).hexdigest()
+
+
+def _plain(text: str) -> str:
+    spelt = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(sign for sign in spelt if sign.isalnum()) or text
 
 
 class Patience:
@@ -58,7 +71,17 @@ class Patience:
                 self._tries.popitem(last=False)
             return 0.0
 
+    def give_back(self, name: str) -> None:
+        """Nobody said whether the last try was right. Those before it stay: who can make Keystone
+        fail would else begin anew."""
+        with self._lock:
+            count, last = self._tries.get(name, (0, 0.0))
+            if count > 1:
+                self._tries[name] = count - 1, last
+            else:
+                self._tries.pop(name, None)
+
     def forget(self, name: str) -> None:
-        """It was right, or nobody said that it was wrong."""
+        """It was right."""
         with self._lock:
             self._tries.pop(name, None)

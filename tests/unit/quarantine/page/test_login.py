@@ -203,6 +203,30 @@ def test_a_keystone_that_is_away_costs_nobody_a_try(guest: Visitor, played: Play
     assert enter(guest).status_code == 303
 
 
+def test_an_error_of_keystone_gives_no_name_new_tries(guest: Visitor, played: Played) -> None:
+    """Who can make Keystone fail, by a project that its database chokes on, tries for nothing."""
+    tries = []
+    for _ in range(patience.FREE + 1):
+        played.away = True
+        tries.append(enter(guest, password="wrong").status_code)
+        played.away = False
+        tries.append(enter(guest, password="wrong").status_code)
+    assert tries == [503, 401] * patience.FREE + [429, 429]
+
+
+@pytest.mark.parametrize(
+    "other", ["ADA", "\u00e1da", "a\u0301da", "a\u200bda", "\uff41da", "ad\u00c5"]
+)
+def test_what_keystone_may_take_for_one_name_is_one(
+    guest: Visitor, played: Played, other: str
+) -> None:
+    """MySQL's collations tell neither case nor accents apart, and skip what has no width."""
+    for _ in range(patience.FREE):
+        assert enter(guest, password="wrong").status_code == 401
+    assert enter(guest, user=other, password="wrong").status_code == 429
+    assert enter(guest, user=other, domain="D\u00e9fault", password="wrong").status_code == 429
+
+
 def test_only_some_log_in_at_a_time(cloudy: Site, played: Played) -> None:
     """The threads of the process are the API's too."""
     app = visitor(cloudy).app
@@ -241,6 +265,19 @@ def test_patience() -> None:
     for number in range(patience.NAMES + 10):
         counts.tried(f"n{number}")
     assert len(counts._tries) == patience.NAMES
+    names = ["..", "\u2014", "\u65e5\u672c", "\u65e5", "ada"]
+    assert len({patience.key("", name) for name in names}) == len(names)
+    assert patience.key("a", "b") != patience.key("", "ab")
+
+
+def test_a_try_that_is_given_back_is_one_less() -> None:
+    counts = Patience(lambda: 0.0)
+    for _ in range(patience.FREE):
+        counts.tried("a")
+    counts.give_back("a")
+    assert counts.tried("a") == 0.0
+    assert counts.tried("a") == 1.0
+    counts.give_back("nobody")
 
 
 def test_a_cookie_is_who_somebody_is_for_the_page_alone(guest: Visitor, cloudy: Site) -> None:

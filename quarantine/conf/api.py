@@ -77,7 +77,7 @@ Related: auth_strategy.
 With auth_strategy = keystone: the web page asks who is unknown for name, password, domain and
 project, and gets a token for them from [keystone_authtoken]auth_url.
 
-When to turn off: where a proxy before the page logs people in and sends X-Auth-Token, and where
+When to switch off: where a proxy before the page logs people in and sends X-Auth-Token, and where
 nobody has a password in Keystone.
 """,
     ),

@@ -282,7 +282,7 @@ def conf(pool: Pool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path
         f"[database]\nurl = {pool.database}\n[placement]\ncloud = lab\n"
         f"[evidence]\nsigning_key = {tmp_path}/controller.pem\n"
         "[broker]\nurl = redis://127.0.0.1:1/0\ntimeout = 0.5\n"
-        "[api]\nauth_strategy = noauth\n"
+        "[api]\nauth_strategy = noauth\nallowed_hosts = falconframework.org\n"
     )
     profile = tmp_path / "profile.json"
     profile.write_bytes(codec.canonical(PROFILE))

@@ -172,7 +172,7 @@ def test_a_bell_names_a_host_or_one_slot_and_nothing_else_is_read(pool: Pool) ->
     second = Slot(pool.slot.host, "0000:82:00.0")
     pool.nova.start_compute(pool.slot.host, [ADDRESS, second.address])
     for slot in (pool.slot, second):
-        enrol(pool.store, pool.placement, slot, profile="p", policy="q")
+        enrol(pool.store, pool.placement, slot, EnrolmentTerms("p", "q"))
     assert pool.reconciler.bell("another-host") == []
     outcomes = pool.reconciler.bell(pool.slot.host, second.address)
     assert [(o.slot, o.state, o.error) for o in outcomes] == [(second, State.ERASING, "")]
@@ -436,7 +436,7 @@ def test_a_drive_that_is_away_for_one_boot_is_held_by_nothing(
     pool.make_available()
     pool.nova.start_compute(pool.slot.host, [ADDRESS, *addresses])
     for slot in there:
-        enrol(pool.store, pool.placement, slot, profile="p", policy="q")
+        enrol(pool.store, pool.placement, slot, EnrolmentTerms("p", "q"))
     pool.reconciler.sweep()
     old = pool.record
     caplog.clear()
@@ -464,7 +464,7 @@ def test_a_compute_service_that_stays_deleted_is_told_once_for_all_its_slots(
     slots = [Slot(other, f"0000:{n}:00.0") for n in range(10, 16)]
     pool.nova.start_compute(other, [slot.address for slot in slots])
     for slot in slots:
-        enrol(pool.store, pool.placement, slot, profile="p", policy="q")
+        enrol(pool.store, pool.placement, slot, EnrolmentTerms("p", "q"))
     pool.make_available()
     pool.nova.start_compute(pool.slot.host, [])
     for _ in range(20):
@@ -496,7 +496,7 @@ def test_providers_whose_names_are_swapped_stand_for_each_other_s_drives(pool: P
     second = Slot(pool.slot.host, "0000:82:00.0")
     pool.make_available()
     pool.nova.start_compute(pool.slot.host, [ADDRESS, second.address])
-    enrol(pool.store, pool.placement, second, profile="p", policy="q")
+    enrol(pool.store, pool.placement, second, EnrolmentTerms("p", "q"))
     pool.reconciler.sweep()
     clean, dirty = (pool.placement.by_slot(slot) for slot in (pool.slot, second))
     assert clean is not None
@@ -700,7 +700,7 @@ def test_one_broken_slot_stops_no_other(pool: Pool) -> None:
     second = Slot(pool.slot.host, "0000:82:00.0")
     pool.nova.start_compute(pool.slot.host, [ADDRESS, second.address])
     for slot in (pool.slot, second):
-        enrol(pool.store, pool.placement, slot, profile="p", policy="q")
+        enrol(pool.store, pool.placement, slot, EnrolmentTerms("p", "q"))
     pool.proxy.inject(Fault(Kind.STATUS, path=pool.record.provider, status=500))
     outcomes = {o.slot: o for o in pool.reconciler.sweep()}
     assert "500" in outcomes[pool.slot].error

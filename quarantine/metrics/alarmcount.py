@@ -90,7 +90,7 @@ class AlarmCounter(logging.Handler):
         alarmbook.LOG.removeHandler(self)
 
     def end(self) -> None:
-        """Listens no more; what was heard and is not written yet is tried once."""
+        """Listens no more; what was heard and is not written yet is tried now, or lost."""
         self.leave()
         self._ended = True
         self._news.set()

@@ -240,7 +240,7 @@ def _take(
     terms: EnrolmentTerms,
     *,
     plan: bool = False,
-    behind: Collection[str] = (),
+    behind: Collection[str] | None = None,
 ) -> EnrolmentResult:
     store, placement = assembly.store, assembly.placement
     planned = survey(
@@ -251,7 +251,7 @@ def _take(
         address=wish.address,
     )
     version = plan_version(planned, terms)
-    if behind and version not in behind:
+    if behind is not None and version not in behind:
         raise StaleError("enrol: the plan would be another one now; look at it again")
     done = planned if plan else carry_out(store, placement, planned, terms)
     return EnrolmentResult(done, version)

@@ -16,15 +16,18 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
 from quarantine.api import application
 from quarantine.cloud.facts import provider_name
-from quarantine.errors import BadInputError, ConflictError, UnavailableError
+from quarantine.errors import BadInputError, ConflictError, StaleError, UnavailableError
 from quarantine.operations.enrol import (
     EnrolmentFate,
+    EnrolmentRequest,
     EnrolmentTerms,
     carry_out,
     enrol,
     survey,
+    take_as_planned,
 )
-from quarantine.operations.plane import ServingPlane
+from quarantine.operations.plane import Plane, ServingPlane
+from quarantine.record.facts import Initiator
 from quarantine.record.reasons import HoldCode
 from quarantine.record.states import Event, State
 from quarantine.rules import holds
@@ -330,13 +333,19 @@ class TestApi:
         known = client.ask("POST", self.path(pool), said, If_Match=tag)
         assert {each["fate"] for each in known.json["slots"]} == {"known"}
 
-    def test_a_claim_in_between_is_another_plan(self, pool: Pool, client: Client) -> None:
+    def test_a_claim_in_between_is_another_plan(
+        self, pool: Pool, client: Client, conf: Path
+    ) -> None:
         running(pool)
         plan = client.get(self.path(pool, profile=PROFILE.name))
         pool.nova.boot()
         said = {"profile": PROFILE.name, "reason": "x"}
         found = client.ask("POST", self.path(pool), said, If_Match=plan.headers["ETag"])
         assert (found.status_code, pool.store.slots()) == (412, [])
+        words = EnrolmentRequest(PROFILE.name, host=pool.slot.host)
+        with pytest.raises(StaleError):
+            take_as_planned(Plane([conf]), words, (), reason="x", by=Initiator("ada"))
+        assert pool.store.slots() == [], "who names no plan has seen none"
         other = {**said, "resource_class": "CUSTOM_NOT_THERE"}
         assert client.ask("POST", self.path(pool), other, If_Match='"x"').status_code == 400
 

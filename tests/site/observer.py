@@ -7,7 +7,6 @@ concerned, and every few seconds at the clock; the first finding ends a run.
 from __future__ import annotations
 
 import logging
-import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -43,7 +42,7 @@ class Finding:
 
 @dataclass
 class Exposure:
-    """Since when a dirty drive is without a lock."""
+    """Since when something stands open, or has happened."""
 
     since: float
     excused: float
@@ -89,9 +88,9 @@ class Observer:
     _kept: set[Slot] = field(default_factory=set)
     """Slots under custody when last looked at."""
     _unburnt: set[str] = field(default_factory=set)
-    _claimed: dict[str, float] = field(default_factory=dict)
+    _claimed: dict[str, Exposure] = field(default_factory=dict)
     """When each server claimed its drives."""
-    freed: dict[Slot, float] = field(default_factory=dict)
+    _freed: dict[Slot, Exposure] = field(default_factory=dict)
     """When a person took each slot from us last."""
 
     def watch(self) -> None:
@@ -162,8 +161,7 @@ class Observer:
             # Nova never locked it, its tenant was quick, and no gate stands here: within the bound.
             self.counts["leaks within the bound"] += 1
             return
-        taken = self._claimed.get(server, self.world.now) - self.freed.get(slot, -math.inf)
-        if not self.gate and 0.0 <= taken <= self._bound(slot):
+        if not self.gate and self._is_taken_by_hand(server, slot):
             # A person put it on offer, and a tenant was quicker than the next safety pass.
             self.counts["leaks within the bound"] += 1
             return
@@ -171,9 +169,13 @@ class Observer:
 
     def claimed(self, server: str, *, burns: bool) -> None:
         """A server has its drives; ``burns`` False: Nova was made to forget its burn."""
-        self._claimed.setdefault(server, self.world.now)
+        self._claimed.setdefault(server, self._now())
         if not burns:
             self._unburnt.add(server)
+
+    def freed(self, slot: Slot) -> None:
+        """A person takes a slot from us."""
+        self._freed[slot] = self._now()
 
     def erased(self, slot: Slot, drive: Drive) -> None:
         """A host erases a drive."""
@@ -234,12 +236,23 @@ class Observer:
         unseen = drive is not None and drive.blocks in self._unburnt
         return self.promised(self.latency, unseen=unseen) + 2 * TICK_SECONDS
 
+    def _is_taken_by_hand(self, server: str, slot: Slot) -> bool:
+        """Whether it claimed the slot so soon after a person freed it."""
+        freed = self._freed.get(slot)
+        if freed is None:
+            return False
+        claimed = self._claimed.get(server) or self._now()
+        return claimed.since >= freed.since and _between(freed, claimed) <= self._bound(slot)
+
+    def _now(self) -> Exposure:
+        return Exposure(self.world.now, self._excused)
+
     def _age(self, exposure: Exposure) -> float:
-        return self.world.now - exposure.since - (self._excused - exposure.excused)
+        return _between(exposure, self._now())
 
     def _note(self, noted: dict[Slot, Exposure], slot: Slot, is_so: bool) -> None:
         if is_so:
-            noted.setdefault(slot, Exposure(self.world.now, self._excused))
+            noted.setdefault(slot, self._now())
         elif slot in noted:
             age = self._age(noted.pop(slot))
             if noted is self._offered:
@@ -256,6 +269,11 @@ class Observer:
         custody = any(consumer.type == CONSUMER_TYPE for consumer in held.values())
         burns = OTU_TRAIT in provider.traits
         return not held and not reserved, reserved or custody, burns, custody
+
+
+def _between(first: Exposure, last: Exposure) -> float:
+    """Seconds that count against a bound."""
+    return last.since - first.since - (last.excused - first.excused)
 
 
 class AlarmHandler(logging.Handler):

@@ -442,7 +442,7 @@ class Site:
             if held.type != CONSUMER_TYPE:
                 return
             self.placement("DELETE", f"/allocations/{consumer}", "1.39", None)
-        self.observer.freed[slot] = self.world.now
+        self.observer.freed(slot)
         self._put_reserved(deed, 0)
 
     def _put_reserved(self, deed: Deed, reserved: int) -> None:

@@ -101,6 +101,19 @@ def test_a_use_that_left_nothing_but_a_generation_is_erased() -> None:
     assert result.counts["erases"] > result.counts["erases of drives without data"] == 0
 
 
+def test_who_takes_a_drive_by_hand_while_placement_answers_us_nothing_leaks_it_himself() -> None:
+    """No release could see it: the absence is not counted against the bound (swarm, seed 12)."""
+    boots = tuple(Deed(at, "boot", (1.0, 60.0, 1.0)) for at in (400.0, 840.0))
+    # No order reaches the host, so that its drive stays as the first tenant left it.
+    away = Deed(420.0, "broker_down", (0.0, 600.0)), Deed(780.0, "placement_503", (0.0, 130.0))
+    deeds = (*boots, *away, Deed(790.0, "freed", (0.0,)))
+    script = replace(short(4, "swarm"), used=0.0, hosts=1, slots=1, gate=False, deeds=deeds)
+    script = replace(script, patched=True, busy=1000.0, end=1200.0)
+    result = run(script, frozenset({"leak"}))
+    assert not result.findings, shown(result)
+    assert result.counts["leaks within the bound"] == 1, "\n".join(result.history)
+
+
 def test_the_observer_sees_a_leak_and_a_shrunk_run_still_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

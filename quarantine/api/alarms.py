@@ -5,27 +5,47 @@ from __future__ import annotations
 from typing import Any, Final
 
 from quarantine.api import policies, schemas
+from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, moment, read_moment
-from quarantine.operations import alarms
-from quarantine.operations.alarms import KINDS, AlarmLine
+from quarantine.operations import alarms, slots
+from quarantine.operations.alarms import KINDS, SEVERITIES, AlarmLine, AlarmMark
 
 
 def find(ask: Ask) -> Reply:
     """A page."""
-    since, over = ask.query.get("since"), ask.query.get("over")
+    words, newest = ask.query, ask.query.get("sort") == "-last_at"
+    since, over, marker = words.get("since"), words.get("over"), words.get("marker")
+    slot = words.get("slot")
     found = alarms.page(
         ask.plane,
         limit=ask.limit,
-        after=ask.query.get("marker", 0),
-        code=ask.query.get("code"),
-        host=ask.query.get("host"),
+        newest=newest,
+        after=None if marker is None else read_marker(marker),
+        code=words.get("code"),
+        severity=words.get("severity"),
+        host=words.get("host"),
+        slot=None if slot is None else slots.named(ask.plane, slot),
         since=None if since is None else read_moment(since, "query.since"),
         is_over=None if over is None else over == "true",
     )
     said: dict[str, Any] = {"alarms": [document(one) for one in found]}
     if len(found) == ask.limit:
-        said["alarms_links"] = [{"rel": "next", "href": ask.link({"marker": found[-1].id})}]
+        following = ask.link({"marker": marker_of(found[-1])})
+        said["alarms_links"] = [{"rel": "next", "href": following}]
     return Reply(said)
+
+
+def marker_of(last: AlarmLine) -> str:
+    """Where the page behind this one goes on."""
+    return f"{moment(last.last_at)}~{last.id}"
+
+
+def read_marker(text: str) -> AlarmMark:
+    """Raises :class:`Fault`."""
+    at, _, number = text.partition("~")
+    if not (number.isascii() and number.isdigit() and len(number) <= 18):
+        raise Fault(400, "schema", "query.marker: expected it as a link to the next page has it")
+    return AlarmMark(int(number), read_moment(at, "query.marker"))
 
 
 def document(one: AlarmLine) -> dict[str, Any]:
@@ -46,13 +66,15 @@ OPERATIONS: Final = (
     Operation(
         "GET",
         "/v1/alarms",
-        "List what people were called for, in the order of the first calls",
+        "List what people were called for",
         find,
         "alarms:list",
         policies.READER,
         query={
             "code": {"enum": sorted(KINDS)},
+            "severity": {"enum": list(SEVERITIES)},
             "host": {**schemas.NAME, "description": "Of it and of its slots."},
+            "slot": schemas.NAME,
             "since": {**schemas.TIME, "description": "Called then or later."},
             "over": {
                 "enum": ["true", "false"],
@@ -60,7 +82,11 @@ OPERATIONS: Final = (
                 "nobody says so.",
             },
             "limit": schemas.LIMIT,
-            "marker": {"type": "integer", "minimum": 0, "maximum": 2**62},
+            "sort": {
+                "enum": ["first_at", "-last_at"],
+                "description": "By the first calls, or the last call first.",
+            },
+            "marker": schemas.MARKER,
         },
         response=schemas.page("alarms", schemas.ALARM),
     ),

@@ -52,6 +52,20 @@ class Acted:
 
 
 @dataclass(frozen=True)
+class AlarmsWanted:
+    """Which alarms, and in which order, as it was typed."""
+
+    host: str | None = None
+    """Of it and of its slots."""
+    slot: str | None = None
+    code: str | None = None
+    severity: str | None = None
+    is_open: bool = False
+    newest: bool = False
+    """The last call first."""
+
+
+@dataclass(frozen=True)
 class KeyFiles:
     """Whose certificates are believed, as it was typed."""
 
@@ -202,9 +216,7 @@ class Source(Protocol):
         limit: int | None,
     ) -> Columns: ...
     def drive(self, digest: str) -> Members: ...
-    def alarms(
-        self, *, host: str | None, code: str | None, is_open: bool, limit: int | None
-    ) -> Columns: ...
+    def alarms(self, wanted: AlarmsWanted, limit: int | None) -> Columns: ...
     def refusals(self, *, host: str | None, limit: int | None) -> Columns: ...
     @property
     def maintenances(self) -> MaintenanceSource: ...

@@ -12,6 +12,7 @@ from quarantine.cli.chunks import chunked
 from quarantine.cli.source import (
     Act,
     Acted,
+    AlarmsWanted,
     CertificateLook,
     Columns,
     KeyFiles,
@@ -133,16 +134,21 @@ class StoreSource:
         """Its life."""
         return members_of(drives.show(self._plane, digest))
 
-    def alarms(
-        self, *, host: str | None, code: str | None, is_open: bool, limit: int | None
-    ) -> Columns:
-        """In the order of their first calls."""
-        over = False if is_open else None
+    def alarms(self, wanted: AlarmsWanted, limit: int | None) -> Columns:
+        """What people were called for."""
+        place = None if wanted.slot is None else _place(wanted.slot)
 
         def page(most: int, last: AlarmLine | None) -> Sequence[AlarmLine]:
-            after = last.id if last else 0
             return alarms.page(
-                self._plane, limit=most, after=after, code=code, host=host, is_over=over
+                self._plane,
+                limit=most,
+                newest=wanted.newest,
+                after=last.mark if last else None,
+                code=wanted.code,
+                severity=wanted.severity,
+                host=wanted.host,
+                slot=place,
+                is_over=False if wanted.is_open else None,
             )
 
         return rows_of(AlarmLine, chunked(limit, page))

@@ -15,6 +15,7 @@ from quarantine.cli.output import warn
 from quarantine.cli.source import (
     Act,
     Acted,
+    AlarmsWanted,
     CertificateLook,
     Columns,
     KeyFiles,
@@ -227,11 +228,16 @@ class ApiSource:
         """Its life."""
         return documents.members_of(_DRIVE, _drive, self._api.get("drives", digest).document)
 
-    def alarms(
-        self, *, host: str | None, code: str | None, is_open: bool, limit: int | None
-    ) -> Columns:
-        """In the order of their first calls."""
-        given = {"host": host, "code": code, "over": "false" if is_open else None}
+    def alarms(self, wanted: AlarmsWanted, limit: int | None) -> Columns:
+        """What people were called for."""
+        given = {
+            "host": wanted.host,
+            "slot": wanted.slot and documents.provider(wanted.slot),
+            "code": wanted.code,
+            "severity": wanted.severity,
+            "over": "false" if wanted.is_open else None,
+            "sort": "-last_at" if wanted.newest else None,
+        }
         words = [(name, word) for name, word in given.items() if word is not None]
         return documents.rows_of(_ALARM, _alarm, self._api.each("alarms", words=words, limit=limit))
 

@@ -191,6 +191,7 @@ def _common(visit: Visit) -> dict[str, Any]:
         ("Slots", "/slots", "slots:list"),
         ("Fleet", "/fleet", "capacity:get"),
         ("Hosts", "/hosts", "hosts:list"),
+        ("Alarms", "/alarms", "alarms:list"),
         ("Campaigns", "/campaigns", "campaigns:list"),
         ("Maintenance", "/maintenances", "maintenances:list"),
         ("Certificates", "/certificates", "certificates:list"),

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from quarantine.page import acts, campaigns, certificates, hosts, maintenances, slots, triage
+from quarantine.page import (
+    acts,
+    alarms,
+    campaigns,
+    certificates,
+    hosts,
+    maintenances,
+    slots,
+    triage,
+)
 from quarantine.page.view import View
 
 VIEWS: Final[tuple[View, ...]] = (
@@ -12,6 +21,7 @@ VIEWS: Final[tuple[View, ...]] = (
     *slots.VIEWS,
     *acts.VIEWS,
     *hosts.VIEWS,
+    *alarms.VIEWS,
     *campaigns.VIEWS,
     *maintenances.VIEWS,
     *certificates.VIEWS,

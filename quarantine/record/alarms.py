@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 import sqlalchemy as sa
 
+from eraser.protocol.identity import Slot
 from quarantine.record import models
 from quarantine.record.base import Repository
 from quarantine.record.damaged import readable
@@ -55,6 +56,19 @@ class AlarmLine:
     over_at: datetime | None
     """None: nobody said that it is over. Of what happened in a moment nobody does."""
 
+    @property
+    def mark(self) -> AlarmMark:
+        """Its place in a list."""
+        return AlarmMark(self.id, self.last_at)
+
+
+@dataclass(frozen=True)
+class AlarmMark:
+    """A place in a list, which stays where it is when people are called again."""
+
+    id: int
+    last_at: datetime
+
 
 class AlarmRepository(Repository):
     """What the store knows about alarms."""
@@ -87,42 +101,60 @@ class AlarmRepository(Repository):
         self,
         *,
         limit: int,
-        after: int = 0,
-        code: str | None = None,
+        newest: bool = False,
+        after: AlarmMark | None = None,
+        codes: Collection[str] | None = None,
         host: str | None = None,
+        slot: Slot | None = None,
         since: datetime | None = None,
         is_over: bool | None = None,
     ) -> list[AlarmLine]:
-        """Those behind the id ``after``; of a code, of a host and its slots, called since then."""
-        columns = list(_ALARMS.c)
-        query = sa.select(*columns).order_by(_ALARMS.c.id)
-        if code is not None:
-            query = query.where(_ALARMS.c.code == storable(code, CODE_LENGTH))
+        """Those behind ``after``, by their first calls; ``newest``: the last call first.
+
+        Of these codes; of a host and its slots; of a slot; called since then.
+        """
+        columns, key = list(_ALARMS.c), _ALARMS.c.id
+        order = (_ALARMS.c.last_at.desc(), key.desc()) if newest else (key,)
+        query = sa.select(*columns).order_by(*order)
+        if codes is not None:
+            query = query.where(_ALARMS.c.code.in_([storable(one, CODE_LENGTH) for one in codes]))
         if host is not None:
             name = storable(host, 253)
             # No LIKE: SQLite's takes a for A.
             of_slots = sa.func.substr(_ALARMS.c.subject, 1, len(name) + 1) == f"{name}/"
             query = query.where(sa.or_(_ALARMS.c.subject == f"host {name}", of_slots))
+        if slot is not None:
+            query = query.where(_ALARMS.c.subject == storable(str(slot), SUBJECT_LENGTH))
         if since is not None:
             query = query.where(_ALARMS.c.last_at >= since)
         if is_over is not None:
             ended = _ALARMS.c.over_at.is_not(None)
             query = query.where(ended if is_over else sa.not_(ended))
+        if after is not None:
+            query = query.where(_behind(after.id, sa.literal(after.last_at), newest=newest))
         found: list[AlarmLine] = []
         with self._reading() as db:
             while len(found) < limit:
-                ids = db.execute(
-                    query.with_only_columns(_ALARMS.c.id)
-                    .where(_ALARMS.c.id > after)
-                    .limit(limit - len(found))
-                )
-                page = ids.scalars().all()
+                ids = query.with_only_columns(key).limit(limit - len(found))
+                page = db.execute(ids).scalars().all()
                 if not page:
                     break
-                after = page[-1]
-                whole = sa.select(*columns).where(_ALARMS.c.id.in_(page)).order_by(_ALARMS.c.id)
-                found += [AlarmLine(*row) for row in readable(db, whole, columns, _ALARMS.c.id)]
+                whole = sa.select(*columns).where(key.in_(page)).order_by(*order)
+                found += [AlarmLine(*row) for row in readable(db, whole, columns, key)]
+                # Its time is not read here: it may be what is damaged.
+                its = sa.select(_ALARMS.c.last_at).where(key == page[-1]).scalar_subquery()
+                query = query.where(_behind(page[-1], its, newest=newest))
         return found
+
+
+def _behind(
+    last: int, last_at: sa.ColumnElement[datetime], *, newest: bool
+) -> sa.ColumnElement[bool]:
+    """What comes after that row."""
+    if not newest:
+        return _ALARMS.c.id > last
+    older, as_old = _ALARMS.c.last_at < last_at, _ALARMS.c.last_at == last_at
+    return sa.or_(older, sa.and_(as_old, _ALARMS.c.id < last))
 
 
 def _key(call: AlarmCall) -> tuple[str, str]:

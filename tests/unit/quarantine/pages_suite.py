@@ -221,13 +221,35 @@ class PagesSuite:
 
         assert texts() == ["a", "b", "c"]
         assert texts(host="cmp1") == ["a", "b"]
-        assert texts(code="silent-host") == ["b", "c"]
+        assert texts(codes=["silent-host"]) == ["b", "c"]
         assert texts(is_over=True) == ["b"]
         assert texts(is_over=False) == ["a", "c"]
         assert texts(since=START + timedelta(hours=1)) == ["b", "c"]
-        assert texts(limit=1, after=listed.alarm_page(limit=1)[0].id) == ["b"]
+        assert texts(codes=[]) == []
+        assert texts(slot=PLACES[0]) == ["a"]
+        assert texts(slot=PLACES[1]) == []
+        assert texts(limit=1, after=listed.alarm_page(limit=1)[0].mark) == ["b"]
         for word in STRANGE:
-            assert texts(host=word) == texts(code=word) == [], word
+            assert texts(host=word) == texts(codes=[word]) == [], word
+
+    def test_alarms_with_the_last_call_first(self, listed: Store) -> None:
+        """Two that were called in one moment stay apart; who is called again moves no mark."""
+        same = [
+            AlarmCall("late", f"part {n}", f"{n}", START, START + timedelta(hours=2), 1)
+            for n in range(3)
+        ]
+        listed.note_alarms({}, same)
+        every = listed.alarm_page(limit=9, newest=True)
+        assert [one.text for one in every][:3] == ["2", "1", "0"]
+        assert [one.last_at for one in every] == sorted((o.last_at for o in every), reverse=True)
+        found: list[str] = []
+        mark = None
+        while page := listed.alarm_page(limit=2, newest=True, after=mark):
+            found += [one.text for one in page]
+            mark = page[-1].mark
+            later = START + timedelta(hours=3, seconds=len(found))
+            listed.note_alarms({}, [AlarmCall("late", page[-1].subject, "again", later, later, 1)])
+        assert found == [one.text for one in every]
 
     def test_history_by_pages(self, listed: Store) -> None:
         lines, more = listed.history_page(PLACES[0], limit=2)

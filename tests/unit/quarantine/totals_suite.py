@@ -322,14 +322,14 @@ class TotalsSuite:
         assert (silent.text, silent.count, silent.over_at) == ("silent", 1, again)
         named = site.store.alarm_page(limit=9, host="cmp1")
         assert {one.subject for one in named} == {slot, "host cmp1"}
-        assert [one.subject for one in site.store.alarm_page(limit=9, code="held", host="cmp10")]
+        assert [one.subject for one in site.store.alarm_page(limit=9, codes=["held"], host="cmp10")]
         assert [one.text for one in site.store.alarm_page(limit=9, since=again)] == ["held: c"]
         assert [one.id for one in site.store.alarm_page(limit=9, is_over=True)] == [silent.id]
         assert len(site.store.alarm_page(limit=9, is_over=False)) == 3
         everyone = site.store.alarm_page(limit=9)
-        assert site.store.alarm_page(limit=2, after=everyone[1].id) == everyone[2:]
+        assert site.store.alarm_page(limit=2, after=everyone[1].mark) == everyone[2:]
         site.store.note_alarms({}, [AlarmCall("host-silent", "host cmp1", "x", again, again, 1)])
-        assert site.store.alarm_page(limit=9, code="host-silent")[0].over_at is None
+        assert site.store.alarm_page(limit=9, codes=["host-silent"])[0].over_at is None
 
     def test_the_oldest_alarms_make_way(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(alarms, "MOST", 3)

@@ -339,12 +339,27 @@ def test_alarms(site: Site, admin: Client) -> None:
     assert codes("over=true") == {"host-silent"}
     assert codes("over=false&code=on-offer") == {"on-offer"}
     assert codes("since=2026-11-20T12:30:00Z") == {"host-silent", "of-a-newer-release"}
+    assert codes("severity=critical") == {"on-offer"}
+    assert codes("severity=critical&code=host-silent") == set()
+    assert codes(f"slot={NAMES[0]}") == {"on-offer"}
+    assert admin.get("/v1/alarms?slot=cmp9_0000:01:00.0").status_code == 404
+    walked = list[str]()
+    href = "/v1/alarms?limit=1&sort=-last_at"
+    while href:
+        page = admin.get(href).json
+        walked += [one["code"] for one in page["alarms"]]
+        href = next((one["href"] for one in page.get("alarms_links", ())), "")
+    assert walked == ["host-silent", "of-a-newer-release", "on-offer"]
     for bad in (
         "code=x",
         "over=1",
         "since=noon",
         "since=2026-11-20T12:30:00",
         "marker=x",
+        "marker=3",
+        "marker=2026-11-20T12:30:00Z~",
+        "marker=2026-11-20T12:30:00Z~-1",
+        "severity=worst",
         "sort=a",
     ):
         assert admin.get(f"/v1/alarms?{bad}").status_code == 400, bad

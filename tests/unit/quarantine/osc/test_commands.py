@@ -79,7 +79,12 @@ def _lived(site: Site) -> None:
         db.execute(sa.update(models.certificates).values(drive=MOVED.digest))
     with site.store() as store:
         store.record_refusal("report", "cmp1", "bad\x1b[2J", "d", "x")
-        store.note_alarms({}, [AlarmCall("late", "sweep", "bad\x1b[2J", FIRST, FIRST, 1)])
+        calls = [
+            AlarmCall("late", "sweep", "bad\x1b[2J", FIRST, FIRST, 1),
+            AlarmCall("on-offer", str(SLOTS[0]), "free", FIRST, FIRST, 1),
+            AlarmCall("host-silent", "host cmp1", "silent", FIRST, FIRST, 1),
+        ]
+        store.note_alarms({}, calls)
         key, life = PrivateKey.generate(), "incarnation-00001"
         store.register_host("cmp1", key.public, life, replace=False)
         store.amend(store.slots()[1], SlotChanges(alarm="smoke"))
@@ -96,6 +101,8 @@ QUESTIONS = [
     ("host", "list"), ("host", "show", "cmp1"), ("certificate", "list"),
     ("certificate", "list", "--slot", str(ONE)), ("capacity", "show"), ("refusal", "list"),
     ("alarm", "list"), ("alarm", "list", "--open", "--code", "late"),
+    ("alarm", "list", "--newest", "--severity", "critical", "--slot", str(SLOTS[0])),
+    ("alarm", "list", "--newest", "--severity", "warning"),
     ("drive", "show", MOVED.digest), ("drive", "list"), ("drive", "list", "--limit", "1"),
     ("drive", "list", "--model", "m"),
 ]  # fmt: skip

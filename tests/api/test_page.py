@@ -23,6 +23,7 @@ from quarantine.operations.maintenance import Subject
 from quarantine.operations.plane import Plane
 from quarantine.record import engine as door
 from quarantine.record import models
+from quarantine.record.alarms import AlarmCall
 from quarantine.record.facts import SlotChanges
 from quarantine.record.reasons import HoldCode
 from quarantine.rules import holds
@@ -42,11 +43,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 def busy(site: Site) -> None:
-    """A campaign, a maintenance, and a slot that is to be held at its next release."""
+    """A campaign, a maintenance, alarms, and a slot that is to be held at its next release."""
     plane, by = Plane([site.file]), Initiator("ada", "", "")
     with site.store() as store, door.writing(store._engine) as db:
         third = sa.and_(models.slots.c.host == "cmp1", models.slots.c.address == SLOTS[2].address)
         db.execute(sa.update(models.slots).where(third).values(state="in_use"))
+    at = datetime.now(UTC)
+    calls = [
+        AlarmCall("on-offer", str(SLOTS[0]), "it is on offer without a certificate", at, at, 2),
+        AlarmCall("host-silent", "host cmp2", "silent for 9 min", at, at, 1, at),
+        AlarmCall("of-a-newer-release", "a part that we do not know", "?", at, at, 1),
+    ]
+    with site.store() as store:
+        store.note_alarms({}, calls)
     why = "its firmware loses a write now and then"
     campaigns.begin(plane, "fw1", CampaignQuery(host="cmp2"), reason=why, by=by)
     until = datetime.now(UTC) + timedelta(hours=3)
@@ -161,8 +170,8 @@ def test_where_nothing_answers_the_page_says_since_when(
 
 
 VIEWS = (
-    *("", "/slots", "/slots?state=held", "/fleet", "/hosts", "/certificates", "/nothing"),
-    *(f"/slots/{NAMES[1]}", f"/slots/{NAMES[2]}", "/campaigns", "/campaigns/fw1"),
+    *("", "/slots", "/slots?state=held", "/fleet", "/hosts", "/alarms", "/certificates"),
+    *("/nothing", f"/slots/{NAMES[1]}", f"/slots/{NAMES[2]}", "/campaigns", "/campaigns/fw1"),
     *("/campaign-preview", "/campaign-preview?host=cmp2", "/campaign-preview?host=none"),
     *("/maintenances", "/hosts/cmp1/maintenance", f"/slots/{NAMES[1]}/maintenance"),
 )

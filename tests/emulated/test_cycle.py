@@ -323,6 +323,7 @@ def test_a_drive_in_use_is_left_alone_until_it_is_free(
     floor.end(stay)
 
 
+@pytest.mark.rack
 def test_a_hosts_power_cut_in_mid_erase(floor: Floor) -> None:
     rack = floor.site.rack
     stay = floor.stay()

@@ -50,6 +50,7 @@ def verify(made: Bench, certificate: str) -> Erased:
     return Erased(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.mark.rack
 def test_an_independent_reader_checks_an_erased_drive(rack: Rack) -> None:
     made = bench(rack)
     erased = made.erase()

@@ -9,14 +9,11 @@ Exit code 1: a liar that can be found was let through, an honest drive was held,
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
-import multiprocessing
-import signal
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -24,13 +21,13 @@ from typing import Final
 from benchmarks.composed import rows
 from benchmarks.composed.both import one
 from benchmarks.composed.rows import Row
+from benchmarks.composed.workers import workers
 from benchmarks.zoo.result import version
 from tests.lab.guest import build
 from tests.lab.guest.argv import SHORT_TIMEOUTS
 from tests.lab.nvme.composed.trial import Outcome
 
 _KEPT: Final = Path(".zoo/composed.jsonl")
-_PR_SET_PDEATHSIG: Final = 1  # include/uapi/linux/prctl.h
 
 
 def _say(text: str) -> None:
@@ -77,11 +74,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if whole and not any(_wrong(row) for row in shown) else 1
 
 
-def _end_with_us() -> None:
-    """In each worker: its guests go with it, and it goes with whoever ends this benchmark."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
 def _wrong(row: Row) -> bool:
     missed = row.outcome == Outcome.LET_THROUGH and not row.undetectable
     return missed or row.hung or row.outcome == Outcome.HELD_FOR_NOTHING
@@ -93,8 +85,7 @@ def _run(options: argparse.Namespace, seeds: range, found: dict[int, Row], judge
     end = time.time() + options.at_most
     build.ensure(progress=_say).saved(SHORT_TIMEOUTS)
     done = 0
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.jobs, mp_context=context, initializer=_end_with_us) as pool:
+    with workers(options.jobs) as pool:
         tasks = {pool.submit(one, seed, judged, end): seed for seed in waiting}
         for task in as_completed(tasks):
             row = task.result()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import glob
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from benchmarks.composed import rows, tenant
 from benchmarks.composed.__main__ import main
 from benchmarks.composed.rows import Row
+from benchmarks.composed.workers import workers
 from tests.lab.nvme.composed.marks import SECTOR, mark
 from tests.lab.nvme.composed.trial import Outcome
 
@@ -101,3 +104,15 @@ def test_the_second_tenants_guest_finds_what_is_there(
     found.clear()
     tenant._read_all(found, "now")
     assert found == {}
+
+
+def death_signal() -> int:
+    """What this process gets when its parent ends: PR_GET_PDEATHSIG of `prctl(2)`."""
+    found = ctypes.c_int()
+    assert ctypes.CDLL(None).prctl(2, ctypes.byref(found)) == 0
+    return found.value
+
+
+def test_a_worker_begins_and_ends_with_its_parent() -> None:
+    with workers(1) as pool:
+        assert pool.submit(death_signal).result(timeout=60) == signal.SIGTERM

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -45,6 +46,8 @@ _STATUSES: Final[Mapping[int, type[QuarantineError]]] = {
     503: UnavailableError,
     504: UnavailableError,
 }
+_CODED: Final = re.compile(r"-(gzip|br|deflate|zstd)$")
+
 MAX_SHOWN: Final = 500
 """Characters of an answer that is none of the API's."""
 
@@ -194,8 +197,9 @@ def _answer(found: Any) -> Answer:
 
 
 def _version(tag: str) -> str:
-    """A proxy that compresses calls a tag weak: the bytes are others, the version is the same."""
-    return tag.removeprefix("W/").strip('"')
+    """A proxy that compresses calls a tag weak (nginx), or puts the coding behind it (Apache's
+    mod_deflate and mod_brotli): the bytes are others, the version is the same."""
+    return _CODED.sub("", tag.removeprefix("W/").strip('"'))
 
 
 def _error(found: Any) -> QuarantineError:

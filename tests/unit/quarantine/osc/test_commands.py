@@ -260,14 +260,17 @@ def test_who_was_quicker(site: Site, program: Program) -> None:
         assert program("slot", "hold", ONE, "--reason", "x", "--seen", wrong)[0] == 2
 
 
-def test_a_proxy_that_compresses(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It makes tags weak: the bytes are others, the version is the same."""
+@pytest.mark.parametrize("made", ['W/"{}"', '"{}-gzip"', '"{}-br"', 'W/"{}-gzip"'])
+def test_a_proxy_that_compresses(
+    program: Program, monkeypatch: pytest.MonkeyPatch, made: str
+) -> None:
+    """It makes tags weak, or others: the bytes are others, the version is the same."""
     real = Wire.send
 
     def send(wire: Wire, request: Any, *words: Any, **more: Any) -> Any:
         found = real(wire, request, *words, **more)
         if "ETag" in found.headers:
-            found.headers["ETag"] = f"W/{found.headers['ETag']}"
+            found.headers["ETag"] = made.format(found.headers["ETag"].strip('"'))
         return found
 
     monkeypatch.setattr(Wire, "send", send)

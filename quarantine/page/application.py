@@ -189,6 +189,7 @@ def _common(visit: Visit) -> dict[str, Any]:
     places = (
         ("Triage", "", "slots:list"),
         ("Slots", "/slots", "slots:list"),
+        ("Drives", "/drives", "drives:list"),
         ("Fleet", "/fleet", "capacity:get"),
         ("Hosts", "/hosts", "hosts:list"),
         ("Alarms", "/alarms", "alarms:list"),

@@ -1,25 +1,21 @@
-"""Certificates: lists, one checked, its sheet to print; and a drive's life, one after the other."""
+"""Certificates: lists, one checked, its sheet to print."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
-from typing import Any, Final
+from typing import Final
 
 from quarantine.api import schemas
 from quarantine.api.faults import Fault
 from quarantine.errors import BadInputError, UnknownError
-from quarantine.operations import certificates, drives, slots
-from quarantine.operations.drives import DriveView
+from quarantine.operations import certificates, slots
 from quarantine.operations.keys import TrustedKeys
 from quarantine.page.policy import POLICY
 from quarantine.page.view import Shown, View, Visit
 
 PAGE: Final = 100
-LIFE: Final = 500
-"""Certificates of one drive on one page."""
-
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _STYLE: Final = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 
@@ -85,48 +81,6 @@ def sheet(visit: Visit) -> Shown:
     )
 
 
-def drive(visit: Visit) -> Shown:
-    """Its life: who had it, and how it was erased each time."""
-    digest = visit.names["digest"]
-    if not _DIGEST.fullmatch(digest):
-        raise UnknownError("drive: expected the digest of its identity, 64 hexadecimal digits")
-    after, size = visit.query.get("marker", 0), visit.most(LIFE)
-    found = certificates.page(visit.plane, limit=size, after=after, drive=digest)
-    known, problem = _known(visit, digest), ""
-    identity = known.identity if known else None
-    if known is None and found:
-        identity, problem = _identity(visit, found)
-    words = {
-        "digest": digest,
-        "known": known,
-        "identity": identity,
-        "problem": problem,
-        "rows": found,
-        "following": visit.url(f"/drives/{digest}", {"marker": found[-1].number})
-        if len(found) == size
-        else "",
-    }
-    return Shown("drive.html", words)
-
-
-def _known(visit: Visit, digest: str) -> DriveView | None:
-    try:
-        return drives.show(visit.plane, digest)
-    except UnknownError:
-        return None
-
-
-def _identity(visit: Visit, found: tuple[Any, ...]) -> tuple[Any, str]:
-    """What its last certificate calls it."""
-    if not visit.allows("certificates:get"):
-        return None, ""
-    try:
-        shown = certificates.show(visit.plane, found[-1].digest, TrustedKeys())
-    except BadInputError as error:
-        return None, str(error)
-    return shown.signed.certificate.drive.identity, ""
-
-
 def _digest(visit: Visit) -> str:
     digest = visit.names["digest"]
     if not _DIGEST.fullmatch(digest):
@@ -150,5 +104,4 @@ VIEWS: Final = (
     ),
     View("/certificates/{digest}", "certificates:get", show),
     View("/certificates/{digest}/sheet", "certificates:get", sheet),
-    View("/drives/{digest}", "drives:get", drive, query={"marker": _MARKER}),
 )

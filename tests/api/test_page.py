@@ -170,8 +170,15 @@ def test_where_nothing_answers_the_page_says_since_when(
 
 
 VIEWS = (
-    *("", "/slots", "/slots?state=held", "/fleet", "/hosts", "/alarms", "/certificates"),
-    *("/nothing", f"/slots/{NAMES[1]}", f"/slots/{NAMES[2]}", "/campaigns", "/campaigns/fw1"),
+    *("", "/slots", "/slots?state=held", "/fleet", "/hosts", "/alarms", "/drives"),
+    *(
+        "/certificates",
+        "/nothing",
+        f"/slots/{NAMES[1]}",
+        f"/slots/{NAMES[2]}",
+        "/campaigns",
+        "/campaigns/fw1",
+    ),
     *("/campaign-preview", "/campaign-preview?host=cmp2", "/campaign-preview?host=none"),
     *("/maintenances", "/hosts/cmp1/maintenance", f"/slots/{NAMES[1]}/maintenance"),
 )

@@ -131,7 +131,7 @@ class AlarmRepository(Repository):
             ended = _ALARMS.c.over_at.is_not(None)
             query = query.where(ended if is_over else sa.not_(ended))
         if after is not None:
-            query = query.where(_behind(after.id, sa.literal(after.last_at), newest=newest))
+            query = query.where(_behind(after.id, _moment(after.last_at), newest=newest))
         found: list[AlarmLine] = []
         with self._reading() as db:
             while len(found) < limit:
@@ -145,6 +145,11 @@ class AlarmRepository(Repository):
                 its = sa.select(_ALARMS.c.last_at).where(key == page[-1]).scalar_subquery()
                 query = query.where(_behind(page[-1], its, newest=newest))
         return found
+
+
+def _moment(at: datetime) -> sa.ColumnElement[datetime]:
+    """As the column has it: left to itself, a database reads it in its session's own zone."""
+    return sa.literal(at, _ALARMS.c.last_at.type)
 
 
 def _behind(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine.record.alarms import AlarmCall
+from quarantine.record.alarms import AlarmCall, AlarmMark
 from quarantine.record.facts import Initiator, NewCertificate, SlotChanges
 from quarantine.record.pages import CampaignQuery, DriveQuery, SlotOrder, SlotQuery
 from quarantine.record.reasons import HoldCode
@@ -242,6 +242,9 @@ class PagesSuite:
         every = listed.alarm_page(limit=9, newest=True)
         assert [one.text for one in every][:3] == ["2", "1", "0"]
         assert [one.last_at for one in every] == sorted((o.last_at for o in every), reverse=True)
+        zoned = every[0].last_at.astimezone(timezone(timedelta(hours=-9)))
+        behind = listed.alarm_page(limit=9, newest=True, after=AlarmMark(every[0].id, zoned))
+        assert behind == every[1:]
         found: list[str] = []
         mark = None
         while page := listed.alarm_page(limit=2, newest=True, after=mark):

@@ -97,6 +97,12 @@ def history(
         return tuple(parts.store.maintenance_history(subject, limit=limit, after=after))
 
 
+def newest(plane: Plane, subject: Subject, limit: int) -> tuple[Maintenance, ...]:
+    """What was said of a subject last, the newest first."""
+    with plane.parts() as parts:
+        return tuple(parts.store.newest_maintenances(subject, limit))
+
+
 def words(*found: Maintenance | None) -> str:
     """For people: until when, and why."""
     return maintenance.words(*found)

@@ -98,7 +98,8 @@ def _subject_page(
     act: str = "",
 ) -> Shown:
     subject = _subject(visit)
-    before = _history(visit, subject)
+    most = visit.most(HISTORY)
+    before = maintenance.newest(visit.plane, subject, most + 1)
     try:
         present: Maintenance | None = maintenance.show(visit.plane, subject)
     except UnknownError:
@@ -112,8 +113,8 @@ def _subject_page(
         "above": visit.url(_path(subject).removesuffix("/maintenance")),
         "host": visit.url(_path(Subject(subject.host))) if subject.address else "",
         "present": present,
-        "before": before[-visit.most(HISTORY) :][::-1],
-        "older": len(before) > visit.most(HISTORY),
+        "before": before[:most],
+        "older": len(before) > most,
         "sets": sets,
         "token": opened.token,
         "version": present.version if present else 0,
@@ -127,18 +128,6 @@ def _subject_page(
     }
     status = wrong.status if wrong else 200
     return Shown("maintenance.html", words, status=status, headers=opened.headers)
-
-
-def _history(visit: Visit, subject: Subject) -> list[Maintenance]:
-    """One more than are shown, where there are, oldest first."""
-    found: list[Maintenance] = []
-    size = visit.most(HISTORY)
-    while True:
-        after = found[-1].version if found else 0
-        more = maintenance.history(visit.plane, subject, limit=size, after=after)
-        found = [*found, *more][-size - 1 :]
-        if len(more) < size:
-            return found
 
 
 def _why(error: Exception) -> wishes.Refused:

@@ -124,15 +124,28 @@ class MaintenanceRepository(Repository):
     def maintenance_history(
         self, subject: Subject, *, limit: int, after: int = 0
     ) -> list[Maintenance]:
-        """All that was ever said of a subject, oldest first, behind the version ``after``."""
-        query = (
-            sa.select(_TABLE)
-            .where(_same(subject), _TABLE.c.version > after)
-            .order_by(_TABLE.c.version)
-            .limit(limit)
-        )
+        """All that was ever said of a subject, oldest first, behind the version ``after``.
+
+        Fewer than ``limit`` are the last ones, also where one of them cannot be read.
+        """
+        query = sa.select(_TABLE).where(_same(subject)).order_by(_TABLE.c.version)
+        versions = query.with_only_columns(_TABLE.c.version)
+        found: list[Maintenance] = []
         with self._reading() as db:
-            return [_record(row) for row in db.execute(query).mappings()]
+            while more := limit - len(found):
+                behind = versions.where(_TABLE.c.version > after).limit(more)
+                page = db.execute(behind).scalars().all()
+                if not page:
+                    break
+                after = page[-1]
+                found += _readable(db, query.where(_TABLE.c.version.in_(page)))
+        return found
+
+    def newest_maintenances(self, subject: Subject, limit: int) -> list[Maintenance]:
+        """What was said of a subject last, the newest first."""
+        query = sa.select(_TABLE).where(_same(subject)).order_by(_TABLE.c.version.desc())
+        with self._reading() as db:
+            return _readable(db, query.limit(limit))
 
 
 def _same(subject: Subject) -> sa.ColumnElement[bool]:

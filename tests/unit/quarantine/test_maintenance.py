@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
 from eraser.protocol.transport.signing import PrivateKey
@@ -20,6 +21,7 @@ from quarantine.errors import BadInputError, ConflictError, StaleError, UnknownE
 from quarantine.operations import capacity, hosts, keys, maintenance, slots
 from quarantine.operations.maintenance import Initiator, Subject
 from quarantine.operations.plane import Plane
+from quarantine.record import engine as door
 from quarantine.record.facts import SlotRecord
 from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import State
@@ -272,6 +274,17 @@ def test_it_ends_by_itself_and_its_words_stay(store: Store, clock: Clock) -> Non
     assert store.maintenances() == []
     assert store.maintenance_history(HOST, limit=10) == [first, again, ended]
     assert store.maintenance_history(HOST, limit=1, after=1) == [again]
+    assert store.newest_maintenances(HOST, 2) == [ended, again]
+
+
+def test_a_damaged_word_ends_no_list_of_what_was_said(store: Store) -> None:
+    until = START + timedelta(hours=1)
+    said = [store.put_maintenance(HOST, until=until, reason=str(n), by=ADA) for n in range(4)]
+    with door.writing(store._engine) as db:
+        db.execute(sa.text("UPDATE maintenances SET at = 'noon' WHERE version = 2"))
+    assert store.maintenance_history(HOST, limit=2) == [said[0], said[2]]
+    assert store.maintenance_history(HOST, limit=2, after=3) == [said[3]]
+    assert store.newest_maintenances(HOST, 4) == [said[3], said[2], said[0]]
 
 
 def test_an_earlier_end_of_a_longer_one_counts(store: Store, clock: Clock) -> None:

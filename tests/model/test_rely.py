@@ -43,7 +43,7 @@ LONG = (
 """Up to some million states each: for ``tools/test -e model``."""
 
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(3600)
 """The search computes for minutes, and its seconds are those of the machine."""
 
 

@@ -54,6 +54,8 @@ class StillOwned:
 
     owner: Owner
     found: str
+    address: str
+    """Where the owner got its drive."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,21 @@ def _later(one: Owner, other: Owner, now: SteadyTime) -> bool:
     return before is None or before.boot != now.boot or before.seconds < one.let_in.seconds
 
 
+def _elsewhere(
+    book: Book, address: str, identity: ControllerIdentity
+) -> tuple[tuple[str, Owner], ...]:
+    """Who got this drive in another slot, and where.
+
+    Drives move: a boot deals the addresses out anew, or a person plugs one in elsewhere. The domain
+    of a guest that is off goes on naming the old address.
+    """
+    return tuple(
+        (entry.address, entry.owner)
+        for entry in book.entries
+        if entry.address != address and entry.owner and entry.owner.identity == identity
+    )
+
+
 def revoke(
     book: Book,
     address: str,
@@ -98,7 +115,7 @@ def revoke(
     away: str = "",
     place: str = "",
 ) -> Revocation | StillOwned:
-    """Takes the slot from its owner before its drive is erased.
+    """Takes the slot from its owner, and the drive from its own, before the drive is erased.
 
     ``domains`` has every domain that is defined or running, by uuid, and where it was found: a
     suspended server's no longer names the address. ``running`` has those that run, and every
@@ -107,14 +124,19 @@ def revoke(
     ``place`` is where the drive is now (see :class:`SlotEntry`).
     """
     entry = book.entry(address)
-    owner = entry.owner
-    if owner is not None:
-        left = _went_without(book, address, owner, now, (running or {}).get(owner.domain, ()))
-        if owner.domain in domains and not left:
-            return StillOwned(owner, f"its domain stands in {domains[owner.domain]}")
-        if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
-            return StillOwned(owner, "its start was let in a moment ago")
-        entry = parted(entry, owner, at)
+    without: dict[str, SlotEntry] = {}
+    for where, owner in ((address, entry.owner), *_elsewhere(book, address, identity)):
+        if owner is not None:
+            named = (running or {}).get(owner.domain, ())
+            left = _went_without(book, where, owner, now, named)
+            if owner.domain in domains and not left:
+                return StillOwned(owner, f"its domain stands in {domains[owner.domain]}", where)
+            if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
+                return StillOwned(owner, "its start was let in a moment ago", where)
+            without[where] = parted(book.entry(where), owner, at)
+    entry = without.pop(address, entry)
+    for other in without.values():
+        book = book.with_entry(other)
     entry = dataclasses.replace(
         voided(entry, "an erase began"), allowance=None, away=away, place=place
     )

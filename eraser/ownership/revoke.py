@@ -81,10 +81,11 @@ def revoke(
             )
             if isinstance(found, revocation.StillOwned):
                 owner = found.owner
+                moved = "" if found.address == address else f", which got it at {found.address}"
                 raise InUseError(
                     f"{address}: expected a drive that nobody owns, found it owned by domain "
-                    f"{owner.name!r} ({owner.domain}) since {owner.since}: {found.found}; remove "
-                    "the domain first; nothing was sent to the drive"
+                    f"{owner.name!r} ({owner.domain}) since {owner.since}{moved}: {found.found}; "
+                    "remove the domain first; nothing was sent to the drive"
                 )
             book.write(found.book)
             return found.last_owner

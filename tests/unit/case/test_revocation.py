@@ -66,6 +66,19 @@ def test_nothing_is_sent_while_the_owners_domain_exists(
     assert books.load(state).entry(SLOT.address) == ENTRY
 
 
+def test_nothing_is_sent_to_a_drive_that_came_here_from_its_owners_slot(
+    bed: Bed, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guest is off, and its definition names an address that another drive has by now."""
+    exists(monkeypatch)
+    with books.opened(state) as book:
+        book.write(Book("").with_entry(dataclasses.replace(ENTRY, address="0000:02:00.0")))
+    report = bed.run()
+    assert report.outcome is Outcome.IN_USE
+    assert "0000:02:00.0" in report.reasons[0]
+    assert bed.drive.started == []
+
+
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_every_act_the_report_names_the_owner(bed: Bed, state: Path, after: bool) -> None:
     for at in range(60):

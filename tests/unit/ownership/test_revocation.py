@@ -30,7 +30,7 @@ from tests.unit.ownership.parts import (
 
 LONG_AFTER = SteadyTime(NOW.boot, NOW.seconds + START_GRACE_SECONDS + 1)
 OWNED = EMPTY.with_entry(SlotEntry(ADDRESS, owner=OWNER)).with_entry(
-    SlotEntry(OTHER_ADDRESS, owner=OWNER, ticket=KEPT, allowance=ALLOWED)
+    SlotEntry(OTHER_ADDRESS, owner=owner(identity=ANOTHER), ticket=KEPT, allowance=ALLOWED)
 )
 
 
@@ -52,11 +52,12 @@ def test_an_owner_whose_domain_exists_keeps_the_drive() -> None:
     assert "/etc/libvirt/qemu/i.xml" in found.found
 
 
-SINCE = owner(let_in=SteadyTime(NOW.boot, NOW.seconds + 5))
+SINCE = owner(identity=ANOTHER, let_in=SteadyTime(NOW.boot, NOW.seconds + 5))
 MOVED = EMPTY.with_entry(SlotEntry(ADDRESS, owner=OWNER)).with_entry(
     SlotEntry(OTHER_ADDRESS, owner=SINCE)
 )
 BEFORE_BOOT = owner(let_in=SteadyTime("boot-0", NOW.seconds + 900))
+OTHERS_BEFORE_BOOT = dataclasses.replace(BEFORE_BOOT, identity=ANOTHER)
 
 
 @pytest.mark.parametrize("before", [OWNER, owner(let_in=None), BEFORE_BOOT])
@@ -75,7 +76,10 @@ def test_an_owner_that_runs_with_other_drives_since_has_left_this_one(before: Ow
         # Suspended: it does not run. Or resuming, and its drives come back one by one.
         (MOVED, {}),
         (MOVED, {MINE: ()}),
-        (MOVED.with_entry(SlotEntry(OTHER_ADDRESS, owner=OWNER)), {MINE: {OTHER_ADDRESS}}),
+        (
+            MOVED.with_entry(SlotEntry(OTHER_ADDRESS, owner=owner(identity=ANOTHER))),
+            {MINE: {OTHER_ADDRESS}},
+        ),
         (MOVED, {MINE: {ADDRESS, OTHER_ADDRESS}}),
         (MOVED, {THEIRS: {OTHER_ADDRESS}}),
         # The other drive is nobody's, another's, or was let in at a time that says nothing.
@@ -86,9 +90,12 @@ def test_an_owner_that_runs_with_other_drives_since_has_left_this_one(before: Ow
             ),
             {MINE: {OTHER_ADDRESS}},
         ),
-        (MOVED.with_entry(SlotEntry(OTHER_ADDRESS, owner=BEFORE_BOOT)), {MINE: {OTHER_ADDRESS}}),
         (
-            MOVED.with_entry(SlotEntry(OTHER_ADDRESS, owner=owner(let_in=None))),
+            MOVED.with_entry(SlotEntry(OTHER_ADDRESS, owner=OTHERS_BEFORE_BOOT)),
+            {MINE: {OTHER_ADDRESS}},
+        ),
+        (
+            MOVED.with_entry(SlotEntry(OTHER_ADDRESS, owner=owner(identity=ANOTHER, let_in=None))),
             {MINE: {OTHER_ADDRESS}},
         ),
     ],
@@ -113,6 +120,41 @@ def test_a_start_that_was_let_in_a_moment_ago(now: SteadyTime, kept_back: bool) 
     """A transient domain stands in no file until its QEMU runs."""
     found = revoke(OWNED, ADDRESS, DRIVE, {}, now, LATER)
     assert isinstance(found, StillOwned) is kept_back
+
+
+ELSEWHERE = EMPTY.with_entry(SlotEntry(OTHER_ADDRESS, owner=OWNER))
+"""The drive's owner got it in another slot than the one that it is erased in."""
+
+
+def test_a_drive_that_moved_is_still_its_owners() -> None:
+    """Its addresses were dealt out anew at a boot, or somebody plugged it in elsewhere, while its
+    guest was off: the guest's definition names the old address."""
+    found = revoke(ELSEWHERE, ADDRESS, DRIVE, {MINE: "/etc/libvirt/qemu/i.xml"}, LONG_AFTER, LATER)
+    assert isinstance(found, StillOwned)
+    assert (found.owner, found.address) == (OWNER, OTHER_ADDRESS)
+    assert "/etc/libvirt/qemu/i.xml" in found.found
+    assert isinstance(revoke(ELSEWHERE, ADDRESS, DRIVE, {}, NOW, LATER), StillOwned)
+    another = revoke(ELSEWHERE, ADDRESS, ANOTHER, {MINE: "x"}, LONG_AFTER, LATER)
+    assert isinstance(another, Revocation), "the owner's drive is not this one"
+    assert another.book.entry(OTHER_ADDRESS) == ELSEWHERE.entry(OTHER_ADDRESS)
+
+
+def test_a_drive_that_moved_from_an_owner_that_is_gone() -> None:
+    found = revoke(ELSEWHERE, ADDRESS, DRIVE, {THEIRS: "x"}, LONG_AFTER, LATER, place="here")
+    assert isinstance(found, Revocation)
+    assert found.book.entry(ADDRESS).place == "here"
+    left = found.book.entry(OTHER_ADDRESS)
+    assert (left.owner, left.last_identity) == (None, DRIVE)
+    back = revoke(found.book, ADDRESS, DRIVE, {MINE: "x"}, LONG_AFTER, "later still")
+    assert isinstance(back, Revocation), "unshelved to this host, it has other drives now"
+
+
+def test_a_drive_that_moved_from_an_owner_that_runs_without_it() -> None:
+    third = "0000:03:00.0"
+    book = ELSEWHERE.with_entry(SlotEntry(third, owner=SINCE))
+    found = revoke(book, ADDRESS, DRIVE, {MINE: "x"}, LONG_AFTER, LATER, {MINE: {third}})
+    assert isinstance(found, Revocation)
+    assert found.book.entry(third) == book.entry(third)
 
 
 def test_an_adopted_owner_was_not_let_in() -> None:

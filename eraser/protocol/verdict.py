@@ -21,8 +21,9 @@ class Outcome(enum.StrEnum):
     IN_USE = "in_use"
     """The drive is or may be in use: nothing was sent; the order may come again."""
     WRONG_DRIVE = "wrong_drive"
-    """Another controller than ordered is in the slot, or one that is not unique: nothing sent."""
+    """Another controller than ordered is in the slot, or one that is not unique: nothing was sent
+    to it. What was sent to the ordered one before it left is in the report."""
     NO_METHOD = "no_method"
     """The policy allows no method that this drive offers: nothing destructive was sent."""
     ABSENT = "absent"
-    """No NVMe controller answers at the slot."""
+    """No NVMe controller answers at the slot; as above."""

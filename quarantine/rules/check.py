@@ -91,10 +91,10 @@ def check(
     if report.outcome is Outcome.IN_USE:
         return _nothing_sent(Decision(Ruling.POSTPONE, ("the drive is in use",)), report)
     if report.outcome is Outcome.WRONG_DRIVE:
-        return _nothing_sent(held(HoldCode.ANOTHER_DRIVE, _another_drive(order, report)), report)
+        return _elsewhere(held(HoldCode.ANOTHER_DRIVE, _another_drive(order, report)), report)
     if report.outcome is Outcome.ABSENT:
         text = "no NVMe controller answers in the slot"
-        return _nothing_sent(held(HoldCode.NO_CONTROLLER, text), report)
+        return _elsewhere(held(HoldCode.NO_CONTROLLER, text), report)
     if report.outcome is Outcome.NO_METHOD:
         text = f"policy {order.policy.name!r} allows no method that the drive offers"
         return _nothing_sent(held(HoldCode.NO_METHOD, text), report)
@@ -159,18 +159,37 @@ def _stale(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Iterat
 
 def _nothing_sent(decision: Decision, report: EraseReport) -> Decision:
     """For outcomes that say that the drive was left alone: the rest must say so too."""
-    if report.methods or report.verdict is Verdict.ERASED or report.fit:
-        text = f"the report says {report.outcome} and yet claims methods, an erase or fitness"
-        return held(HoldCode.REPORT_CONTRADICTS, text)
+    if report.methods:
+        return _contradicts(report, "methods")
+    return _not_erased(decision, report)
+
+
+def _elsewhere(decision: Decision, report: EraseReport) -> Decision:
+    """For outcomes that are about the slot as it is now. A case that was resumed may have sent
+    something to its drive before that was pulled, or before a boot gave its address to another."""
+    if report.methods or report.commands:
+        text = "the ordered drive was sent commands that change it before it left the slot"
+        decision = replace(decision, reasons=(*decision.reasons, text))
+    return _not_erased(decision, report)
+
+
+def _not_erased(decision: Decision, report: EraseReport) -> Decision:
+    if report.verdict is Verdict.ERASED or report.fit:
+        return _contradicts(report, "an erase or fitness")
     return replace(decision, reasons=(*decision.reasons, *report.reasons))
+
+
+def _contradicts(report: EraseReport, claimed: str) -> Decision:
+    text = f"the report says {report.outcome} and yet claims {claimed}"
+    return held(HoldCode.REPORT_CONTRADICTS, text)
 
 
 def _another_drive(order: EraseOrder, report: EraseReport) -> str:
     """Both drives, told apart by what differs; the serial shown as its digest would be useless."""
-    if report.identity is None:
-        return "another drive is in the slot than ordered"
-    differences = "; ".join(order.identity.differences(report.identity))
-    return f"another drive is in the slot than ordered ({differences or 'not unique on its host'})"
+    found = report.identity or order.identity
+    differences = "; ".join(order.identity.differences(found))
+    # Without any the report is of a case that had its own drive before; its reasons name the other.
+    return "another drive is in the slot than ordered" + (differences and f" ({differences})")
 
 
 def _claims(order: EraseOrder, report: EraseReport) -> Iterator[str]:

@@ -215,6 +215,24 @@ def test_a_drive_swapped_in_mid_case_gets_nothing(bed: Bed) -> None:
     assert bed.drive.started == []
 
 
+def test_a_drive_swapped_in_mid_erase_is_told_from_one_that_was_never_there(bed: Bed) -> None:
+    """The slot has another drive, and the ordered one was sent something: the report says both."""
+    bed.request = ordered()
+    for at in range(60):
+        with pytest.raises(Crash):
+            bed.run(Plug(at, after=True))
+        if len(bed.drive.started) > 1:
+            break
+    sent = bed.drive.started
+    bed.drive = FakeDrive(identity=dataclasses.replace(IDENTITY, serial="OTHER"))
+    report = bed.run()
+    assert sent == [CRYPTO, BLOCK]
+    assert bed.drive.started == []
+    assert (report.outcome, report.verdict) == (Outcome.WRONG_DRIVE, Verdict.UNKNOWN)
+    assert (report.identity, bool(report.methods)) == (IDENTITY, True)
+    assert "OTHER" in report.reasons[0]
+
+
 def test_another_policy_is_another_case(bed: Bed) -> None:
     with pytest.raises(Crash):
         bed.run(Plug(12, after=True))

@@ -32,6 +32,7 @@ from eraser.protocol.report import (
 from quarantine.evidence import certificate, clocks, consistency, reading
 from quarantine.evidence.certificate import CertificateEvidence, Link
 from quarantine.evidence.sections import Issuer
+from quarantine.record.reasons import HoldCode
 from quarantine.record.states import State
 from quarantine.rules.check import Ruling, check
 from tests.unit.quarantine.testimony import (
@@ -247,7 +248,26 @@ def test_outcomes_that_left_the_drive_alone(outcome: Outcome, ruling: Ruling) ->
     assert "mounted at /srv" in decision.reason
     # A host that says "in use" and claims an erase in one breath is held, not asked again.
     assert check(ORDER, replace(report, methods=(CRYPTO,)), RECORD).ruling is Ruling.HOLD
+    erased = check(ORDER, replace(report, verdict=Verdict.ERASED), RECORD)
+    assert erased.code is HoldCode.REPORT_CONTRADICTS
     assert check(ORDER, replace(report, fit=True), RECORD).ruling is Ruling.HOLD
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [(Outcome.WRONG_DRIVE, HoldCode.ANOTHER_DRIVE), (Outcome.ABSENT, HoldCode.NO_CONTROLLER)],
+)
+def test_a_drive_that_left_in_mid_erase_is_no_contradiction(
+    outcome: Outcome, code: HoldCode
+) -> None:
+    """It was pulled, or its address is another drive's since a boot, after something was sent."""
+    why = "expected the drive of this case, found another: serial"
+    report = replace(REPORT, outcome=outcome, verdict=Verdict.UNKNOWN, fit=False, reasons=(why,))
+    decision = check(ORDER, report, RECORD)
+    assert (decision.ruling, decision.code) == (Ruling.HOLD, code)
+    assert why in decision.reason
+    assert "was sent" in decision.reason, "it is somewhere, and half erased"
+    assert "unique" not in decision.reason
 
 
 def test_a_wrong_drive_names_both() -> None:

@@ -102,7 +102,8 @@ CASES = [
     (NOTHING, {"outcome": Outcome.WRONG_DRIVE}, HoldCode.ANOTHER_DRIVE),
     (NOTHING, {"outcome": Outcome.ABSENT}, HoldCode.NO_CONTROLLER),
     (NOTHING, {"outcome": Outcome.NO_METHOD}, HoldCode.NO_METHOD),
-    (NOT_CERTAIN, {"outcome": Outcome.ABSENT}, HoldCode.REPORT_CONTRADICTS),
+    (NOT_CERTAIN, {"outcome": Outcome.ABSENT}, HoldCode.NO_CONTROLLER),
+    (NOT_CERTAIN, {"outcome": Outcome.IN_USE}, HoldCode.REPORT_CONTRADICTS),
 ]
 
 

@@ -42,6 +42,7 @@ from quarantine.rules.check import Decision, Ruling, check, held
 from quarantine.service.inbound.apply_ruling import RulingWriter, Testimony
 from quarantine.service.inbound.authenticate import Authenticator
 from quarantine.service.inbound.bells import Bells
+from quarantine.service.inbound.past_hellos import PastHellos
 from quarantine.service.inbound.repeated_hellos import SameHellos
 from quarantine.service.issue import drive_inventory
 from quarantine.service.issue.registrar import Registrar
@@ -83,12 +84,14 @@ class Inbox:
     _endings: RulingWriter = field(init=False)
     _rung: Bells = field(init=False)
     _same: SameHellos = field(init=False)
+    _past: PastHellos = field(init=False)
     _sequences: dict[Slot, tuple[str, int]] = field(default_factory=dict)
     """Each slot's last progress, with its order; forgotten, a screen shows a step backwards."""
 
     def __post_init__(self) -> None:
         self._letters = Authenticator(self.store, self.monotonic)
         self._rung, self._same = Bells(self.monotonic), SameHellos(self.monotonic)
+        self._past = PastHellos(self.monotonic)
         self._endings = RulingWriter(self.store, self.registrar, self.clock)
 
     def report(self, token: str) -> Decision:
@@ -166,7 +169,17 @@ class Inbox:
         """A host is alive and names the drives in its slots: see ``drive_inventory``."""
         if self._said_again(token):
             return
-        host, hello, _raw = self._letters.open(token, Hello, HELLO_TYPE, "hello", lambda h: h.host)
+        host, hello, raw = self._letters.open(token, Hello, HELLO_TYPE, "hello", lambda h: h.host)
+        if hello.sequence <= host.sequence and self._past.goes_on(host.name, hello.sequence):
+            self._letters.refuse(
+                "hello",
+                host.name,
+                f"expected a number above {host.sequence}, found {hello.sequence} and others: "
+                "its state directory is a backup's, or two machines speak with one key; nothing "
+                "that it says of its drives is heard. Make it a new incarnation ('nvme-eraser "
+                "keygen' in an empty directory), and register it with --replace",
+                raw,
+            )
         if hello.sequence > host.sequence:
             # Before it is kept: told twice after a crash, and never not at all.
             self._tell(host, hello)

@@ -692,6 +692,26 @@ def test_an_old_hello_changes_nothing(plane: Plane, sequence: int) -> None:
     assert plane.record().identity is None
 
 
+def test_a_host_that_goes_on_from_its_past_is_no_silent_one(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its state directory was restored from a backup, or another machine has a copy of it: for as
+    long as that is old nothing is heard of it, and its log shows nothing wrong."""
+    now = [0.0]
+    plane.inbox = replace(plane.inbox, monotonic=lambda: now[0])
+    hello(plane, 500, {})
+    for number in (7, 8, 9, 10, 499, 3, 500):
+        hello(plane, number, {})
+    assert "ALARM" not in caplog.text, "a broker that was restored delivers a backlog again"
+    for number in (20, 21):
+        hello(plane, number, {})
+        now[0] += 60.0
+        hello(plane, 501 + number, {})  # the other machine's
+    with pytest.raises(RefusedError, match="a backup's, or two machines"):
+        hello(plane, 22, {})
+    assert caplog.text.count("ALARM message-refused host cmp1") == 1
+
+
 def test_a_host_that_was_installed_anew_does_not_hide_all_other_alarms(
     plane: Plane, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -403,7 +403,9 @@ def _again(
 ) -> Callable[[], SlotPlan]:
     def look() -> SlotPlan:
         uuid = planned.view.provider.uuid if planned.view else ""
-        found = _look(store, placement, planned.slot, uuid, placement.burns(uuid))
+        # Only what was found free comes here: of retired slots those alone that were named.
+        burns = placement.burns(uuid)
+        found = _look(store, placement, planned.slot, uuid, burns, is_named=True)
         return found or replace(planned, fate=EnrolmentFate.REFUSED, reason="its provider vanished")
 
     return look

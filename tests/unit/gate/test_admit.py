@@ -468,7 +468,9 @@ def test_a_domain_that_was_moved_to_another_drive_of_its_host_does_not_keep_its_
     """Shelved and unshelved before the first drive's turn came: nobody could have it erased."""
     world.know(SlotEntry(ADDRESS, owner=owner(let_in=None)))
     world.certified(OTHER_ADDRESS)
-    world.check(domain(OTHER_ADDRESS))
+    # A drive of its own: one that had moved would be its owner's wherever it is.
+    other = dataclasses.replace(world.book.entry(OTHER_ADDRESS), owner=owner(identity=ANOTHER))
+    world.know(other)
     defined = world.fake.path("/etc/libvirt/qemu/i.xml")
     live = world.fake.path("/run/libvirt/qemu/i.xml")
     for path in (defined, live):

@@ -58,6 +58,10 @@ class UnreadOutcomeError(UnavailableError):
     """A decision is on record, and what came of it could not be read."""
 
 
+class UnfinishedError(UnavailableError):
+    """It ended early: some of it may be done, and the same again goes on from there."""
+
+
 class ForbiddenError(QuarantineError):
     """Of the API: it does not know who asks, or does not let him. Nothing was changed."""
 

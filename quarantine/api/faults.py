@@ -15,6 +15,7 @@ from quarantine.errors import (
     QuarantineError,
     StaleError,
     UnavailableError,
+    UnfinishedError,
     UnknownError,
     UnreadableError,
     UnreadOutcomeError,
@@ -58,6 +59,10 @@ DECIDED: Final = (
     "the decision is on record, and the service acts on it; what came of it cannot be read now. "
     "Look at the slot before it is decided again"
 )
+UNFINISHED: Final = (
+    "the record, or a service behind it, did not answer in the middle of it: some of it may be "
+    "done, and nothing is undone. Look at the plan again; the same request goes on from there"
+)
 DAMAGED: Final = (
     "a row of the record cannot be read; what it guards stays out of the pool. The log has the "
     "reason under this request's id"
@@ -77,6 +82,9 @@ def of(error: Exception) -> Fault:
     if isinstance(error, UnreadOutcomeError):
         LOG.warning("%s", error)
         return Fault(503, "outcome-unread", DECIDED, {"Retry-After": "10"})
+    if isinstance(error, UnfinishedError):
+        LOG.warning("%s", error)
+        return Fault(503, "unfinished", UNFINISHED, {"Retry-After": "10"})
     if isinstance(error, UnavailableError):
         LOG.warning("%s", error)
         return Fault(503, "unavailable", AWAY, {"Retry-After": "10"})

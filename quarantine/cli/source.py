@@ -8,13 +8,14 @@ there, ``quarantine/osc`` from the API, which says less of some things.
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from quarantine.operations.names import KEEP
+from quarantine.operations.names import KEEP, EnrolmentFate
 
 Columns = tuple[Sequence[str], Iterable[Sequence[Any]]]
 Members = tuple[Sequence[str], Sequence[Any]]
@@ -104,6 +105,55 @@ class Papers:
     """Empty, with the two below, where no testimony was kept."""
     report: str = ""
     host_key: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class EnrolmentWish:
+    """Which slots are to be enrolled, and by what they are erased, as it was typed."""
+
+    profile: str
+    policy: str | None
+    host: str | None
+    address: str | None
+    """One slot of the host."""
+    resource_class: str | None
+    reason: str = ""
+    seen: str = ""
+    """The version of the plan that is meant; empty: whichever it is now."""
+
+
+@dataclass(frozen=True)
+class EnrolmentLine:
+    """What becomes of a slot, or would. A later API may have other fates than ours."""
+
+    slot: Any
+    fate: str
+    resource_class: str
+    consumer: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Enrolment:
+    """A plan, or what was done of it."""
+
+    slots: tuple[EnrolmentLine, ...]
+    version: str
+    unacted: str
+    """Why none was looked at at once; empty where one was."""
+
+    def __str__(self) -> str:
+        """As in ``2 free, 1 in_use``."""
+        counts = Counter(str(one.fate) for one in self.slots)
+        known = {fate.value: counts[fate] for fate in EnrolmentFate if counts[fate]}
+        return ", ".join(f"{count} {fate}" for fate, count in {**known, **counts}.items())
+
+
+class EnrolmentSource(Protocol):
+    """Enrolment, likewise."""
+
+    def plan(self, wish: EnrolmentWish) -> Enrolment: ...
+    def take(self, wish: EnrolmentWish) -> Enrolment: ...
 
 
 MAINTENANCE: Final = ("subject", "until", "reason", "by", "at", "version")
@@ -218,6 +268,8 @@ class Source(Protocol):
     def drive(self, digest: str) -> Members: ...
     def alarms(self, wanted: AlarmsWanted, limit: int | None) -> Columns: ...
     def refusals(self, *, host: str | None, limit: int | None) -> Columns: ...
+    @property
+    def enrolment(self) -> EnrolmentSource: ...
     @property
     def maintenances(self) -> MaintenanceSource: ...
     @property

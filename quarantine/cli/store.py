@@ -21,6 +21,7 @@ from quarantine.cli.source import (
     SlotAct,
 )
 from quarantine.cli.store_campaigns import StoreCampaigns
+from quarantine.cli.store_enrolment import StoreEnrolment
 from quarantine.cli.store_maintenances import StoreMaintenances
 from quarantine.operations import (
     alarms,
@@ -156,6 +157,11 @@ class StoreSource:
     def refusals(self, *, host: str | None, limit: int | None) -> Columns:
         """Oldest first."""
         return _first(Refusal, refusals.find(self._plane, host=host), limit)
+
+    @property
+    def enrolment(self) -> StoreEnrolment:
+        """Of slots, wherever they are."""
+        return StoreEnrolment(self._plane)
 
     @property
     def maintenances(self) -> StoreMaintenances:

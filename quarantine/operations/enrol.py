@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from eraser.protocol import codec
@@ -16,7 +15,15 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.report import SeenDrive
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE, Provider, View, provider_name
-from quarantine.errors import BadInputError, ConflictError, QuarantineError, StaleError
+from quarantine.errors import (
+    BadInputError,
+    ConflictError,
+    QuarantineError,
+    StaleError,
+    UnavailableError,
+    UnfinishedError,
+)
+from quarantine.operations.names import EnrolmentFate as EnrolmentFate
 from quarantine.record.facts import DriveRecord, Initiator, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
@@ -48,19 +55,6 @@ class EnrolmentPlacement(custody.CustodyPlacement, Protocol):
 
     def burns(self, uuid: str) -> bool:
         """Whether Nova reserves it at its next use."""
-
-
-class EnrolmentFate(StrEnum):
-    """What enrolment does with a slot."""
-
-    FREE = "free"
-    """Nobody has the drive: reserved, and then erased."""
-    IN_USE = "in_use"
-    """A tenant has the drive: recorded, and only looked at."""
-    KNOWN = "known"
-    """Enrolled already, or retired: left as it is."""
-    REFUSED = "refused"
-    """Not to be taken into care as it stands."""
 
 
 @dataclass(frozen=True)
@@ -172,14 +166,17 @@ class EnrolmentTerms:
     by: Initiator | None = None
 
 
-def take(plane: Plane, wish: EnrolmentRequest, *, plan: bool = False) -> EnrolmentResult:
+def take(
+    plane: Plane, wish: EnrolmentRequest, *, plan: bool = False, reason: str = ""
+) -> EnrolmentResult:
     """Takes slots into care; a free one is erased first, a used one is not touched.
 
-    With ``plan`` it says what would be done, and changes nothing. Raises as :func:`enrol` and
-    :func:`survey`, and ``BadInputError`` where profile or policy is not approved.
+    With ``plan`` it says what would be done, and changes nothing. Raises as :func:`enrol`,
+    :func:`survey` and :func:`carry_out`, and ``BadInputError`` where profile or policy is not
+    approved.
     """
     with plane.assembly() as assembly:
-        terms = _terms(assembly, wish)
+        terms = replace(_terms(assembly, wish), reason=reason)
         if plan or wish.host is None or wish.address is None:
             return _take(assembly, wish, terms, plan=plan)
         slot = Slot(wish.host, wish.address)
@@ -195,7 +192,7 @@ def take_as_planned(
     behind: Collection[str],
     *,
     reason: str,
-    by: Initiator,
+    by: Initiator | None = None,
 ) -> EnrolmentResult:
     """Takes slots into care as a plan said, whose version is one of these.
 
@@ -353,9 +350,24 @@ def carry_out(
 ) -> tuple[SlotPlan, ...]:
     """Carries a survey out: every free slot is reserved before the first record is written.
 
-    Nothing is undone when it ends early (``UnavailableError``): what is reserved stays reserved,
+    Nothing is undone when it ends early (``UnfinishedError``): what is reserved stays reserved,
     and the same command goes on from there.
     """
+    try:
+        return _carried_out(store, placement, planned, terms)
+    except UnavailableError as error:
+        raise UnfinishedError(
+            "enrol: ended early; what is reserved stays reserved, and the same command goes on "
+            f"from there ({error})"
+        ) from error
+
+
+def _carried_out(
+    store: Store,
+    placement: EnrolmentPlacement,
+    planned: Iterable[SlotPlan],
+    terms: EnrolmentTerms,
+) -> tuple[SlotPlan, ...]:
     reserved = [_reserved_or_refused(store, placement, one) for one in planned]
     done: list[SlotPlan] = []
     for one in reserved:

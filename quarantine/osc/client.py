@@ -46,7 +46,7 @@ _STATUSES: Final[Mapping[int, type[QuarantineError]]] = {
     503: UnavailableError,
     504: UnavailableError,
 }
-_CODED: Final = re.compile(r"-(gzip|br|deflate|zstd)$")
+_CODED: Final = re.compile(r"(--?|;)(gzip|br|deflate|zstd)$")
 
 MAX_SHOWN: Final = 500
 """Characters of an answer that is none of the API's."""
@@ -162,9 +162,9 @@ class Api:
         except (exceptions.Unauthorized, exceptions.Forbidden) as error:
             raise ForbiddenError(str(error)) from error
         except exceptions.ClientException as error:
-            raise UnavailableError(str(error)) from error
+            raise UnavailableError(f"{error}{_doubt(method)}") from error
         if found.status_code != 200:
-            raise _error(found)
+            raise _error(found, method)
         return found
 
 
@@ -202,13 +202,19 @@ def _version(tag: str) -> str:
     return _CODED.sub("", tag.removeprefix("W/").strip('"'))
 
 
-def _error(found: Any) -> QuarantineError:
+def _doubt(method: str) -> str:
+    """Where the API did not say what came of it: the answer may be lost, and not the request."""
+    return "" if method == "GET" else "; whether it was done is not known: look again first"
+
+
+def _error(found: Any, method: str) -> QuarantineError:
     status: int = found.status_code
     try:
         (said,) = found.json()["errors"]
         code, words = str(said["code"]).removeprefix(_PREFIX), str(said["detail"])
     except (ValueError, KeyError, TypeError):
         code, words = "", f"expected an answer of the API, found {_begin(found)!r}"
+        words += _doubt(method) if status >= 500 else ""
     request = found.headers.get("X-Openstack-Request-Id", "")
     kind = _CODES.get(code) or _STATUSES.get(status, AnswerError)
     return kind(f"{words} (HTTP {status}{', ' if request else ''}{request})")

@@ -28,6 +28,7 @@ from quarantine.osc import documents
 from quarantine.osc.campaigns import ApiCampaigns
 from quarantine.osc.client import AnswerError, Api
 from quarantine.osc.documents import Document
+from quarantine.osc.enrolment import ApiEnrolment
 from quarantine.osc.maintenances import ApiMaintenances
 
 BY_THE_API: Final = "by the API, whose word this is; --key checks it here"
@@ -247,6 +248,11 @@ class ApiSource:
         return documents.rows_of(
             _REFUSAL, _refusal, self._api.each("refusals", words=words, limit=limit)
         )
+
+    @property
+    def enrolment(self) -> ApiEnrolment:
+        """Of a host's slots."""
+        return ApiEnrolment(self._api)
 
     @property
     def maintenances(self) -> ApiMaintenances:

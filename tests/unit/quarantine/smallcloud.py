@@ -128,7 +128,13 @@ class Cloud:
 
     def one_time_use(self, host: str | None = None) -> list[Provider]:
         self._ask("list")
-        return [] if self.empty else [s.provider for s in self.seats.values() if s.burns]
+        found = [] if self.empty else [s.provider for s in self.seats.values() if s.burns]
+        return [provider for provider in found if host in (None, provider.host)]
+
+    def by_host(self, host: str) -> list[Provider]:
+        self._ask("list")
+        found = [] if self.empty else [s.provider for s in self.seats.values()]
+        return [provider for provider in found if provider.host == host]
 
     def offered(self, resource_class: str) -> list[Provider]:
         self._ask("offered")

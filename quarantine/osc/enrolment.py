@@ -1,0 +1,67 @@
+"""Enrolment through the API: a plan, and then what it said."""
+
+from __future__ import annotations
+
+from quarantine.cli.output import warn
+from quarantine.cli.source import Enrolment, EnrolmentLine, EnrolmentWish
+from quarantine.errors import BadInputError
+from quarantine.osc import documents
+from quarantine.osc.client import Answer, Api
+from quarantine.osc.documents import Document
+
+
+class ApiEnrolment:
+    """See :class:`quarantine.cli.source.EnrolmentSource`. Of one host's slots at a time."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def plan(self, wish: EnrolmentWish) -> Enrolment:
+        """Changes nothing."""
+        return _said(self._api.get(*_path(wish), words=[*_words(wish).items()]))
+
+    def take(self, wish: EnrolmentWish) -> Enrolment:
+        """Looks, says at what, and does just that; or what was seen long before."""
+        version = wish.seen
+        if not version:
+            planned = self.plan(wish)
+            warn(f"enrol: {wish.host}: {planned}")
+            version = planned.version
+        body = {**_words(wish), "reason": wish.reason}
+        return _said(self._api.act(*_path(wish), body=body, version=version))
+
+
+def _path(wish: EnrolmentWish) -> tuple[str, ...]:
+    if wish.host is None:
+        raise BadInputError("enrol: expected --host: the API has a plan for each host")
+    return "hosts", wish.host, "enrolment"
+
+
+def _words(wish: EnrolmentWish) -> dict[str, str]:
+    said = {
+        "profile": wish.profile,
+        "policy": wish.policy,
+        "address": wish.address,
+        "resource_class": wish.resource_class,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _said(found: Answer) -> Enrolment:
+    return documents.understood(
+        lambda: Enrolment(
+            tuple(map(_line, found.document["slots"])),
+            found.version,
+            str(found.document["unacted"]),
+        )
+    )
+
+
+def _line(one: Document) -> EnrolmentLine:
+    return EnrolmentLine(
+        slot=documents.placed(one["slot"]),
+        fate=str(one["fate"]),
+        resource_class=one["resource_class"],
+        consumer=one["server"],
+        reason=str(one["reason"]),
+    )

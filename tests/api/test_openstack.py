@@ -20,8 +20,14 @@ import pytest
 pytest.importorskip("keystone", reason="tox env api has it")
 pytest.importorskip("openstackclient", reason="tox env api has it")
 
+from eraser.protocol import codec
+from eraser.protocol.identity import Slot
+from quarantine import cli
+from quarantine.service.container import Assembly
 from tests.lab.services.keystone import PASSWORD, Keystone
 from tests.unit.quarantine.api.client import SLOTS, Site
+from tests.unit.quarantine.smallcloud import Cloud as Placement
+from tests.unit.quarantine.testimony import PROFILE
 
 pytestmark = pytest.mark.api
 
@@ -40,6 +46,8 @@ class Cloud:
     """A site in a catalogue, and who asks."""
 
     environment: dict[str, str]
+    file: Path
+    """The site's configuration."""
 
     def __call__(self, *words: str, **changed: str) -> tuple[int, str, str]:
         """The program: its exit code, stdout and stderr. An empty variable is taken out."""
@@ -107,7 +115,8 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
                 "OS_PROJECT_DOMAIN_ID": "default",
                 "OS_REGION_NAME": "one",
                 "OS_IDENTITY_API_VERSION": "3",
-            }
+            },
+            site.file,
         )
         server.shutdown()
 
@@ -152,6 +161,37 @@ def test_what_an_administrator_decides(cloud: Cloud) -> None:
     code, out, err = cloud("nvme", "slot", "release", ONE, "--reason", "good again")
     assert (code, out) == (4, "")
     assert "HTTP 409" in err
+
+
+def test_a_host_s_slots_are_enrolled_as_planned(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    slots, placement = [Slot("cmp3", f"0000:0{bus}:00.0") for bus in (1, 2)], Placement()
+    for slot in slots:
+        placement.add(slot)
+    monkeypatch.setattr(Assembly, "placement", property(lambda _assembly: placement))
+    profile = tmp_path / "profile.json"
+    profile.write_bytes(codec.canonical(PROFILE))
+    head = ["--config-file", str(cloud.file)]
+    assert cli.main([*head, "profile", "approve", str(profile), "--by", "Ada"]) == 0
+    words = ("nvme", "slot", "enrol", "--host", "cmp3", "--profile", PROFILE.name)
+    code, plan, err = cloud(*words, "--plan", "-f", "json")
+    assert (code, [one["fate"] for one in json.loads(plan)]) == (0, ["free", "free"])
+    seen = ("--seen", err.rpartition("--seen ")[2].split()[0])
+    code, out, err = cloud(*words, *seen, "--reason", "rack 7", "-f", "json")
+    assert (code, out) == (0, plan)
+    assert "2 free; the running service goes on" in err
+    line = json.loads(cloud("nvme", "slot", "history", str(slots[0]), "-f", "json")[1])[0]
+    assert (line["reason"], len(line["by"]["user"])) == ("rack 7", 32)
+    code, out, err = cloud(*words, *seen, "--reason", "rack 7")
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    assert "HTTP 412, req-" in err
+    one = (*words, "--pci", slots[0].address, "--reason", "rack 7")
+    code, out, err = cloud(*one)
+    assert (code, out, "not enrolled" in err) == (3, "", True)
+    rita = {"OS_USERNAME": "rita", "OS_PASSWORD": "word-of-rita", "OS_PROJECT_NAME": "p1"}
+    code, out, err = cloud(*words, "--plan", **rita)
+    assert (code, out, err.count("\n")) == (8, "", 1)
 
 
 def test_a_projects_reader_is_refused(cloud: Cloud) -> None:

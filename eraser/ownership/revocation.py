@@ -64,6 +64,7 @@ class Revocation:
 
     book: Book
     last_owner: LastOwner | None
+    """None also where nobody ever read the drive that the last owner had: it may be another."""
 
 
 def _went_without(
@@ -142,5 +143,5 @@ def revoke(
     )
     if entry != book.entry(address):
         book = book.with_entry(entry)
-    about_this = entry.last_identity in (None, identity)
+    about_this = entry.last_identity == identity
     return Revocation(book, entry.last_owner if about_this else None)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pytest
 
-from eraser.ownership.model import Book, Owner, SlotEntry, SteadyTime
+from eraser.ownership.model import Book, Owner, PciIds, SlotEntry, SteadyTime
 from eraser.ownership.revocation import START_GRACE_SECONDS, Revocation, StillOwned, revoke, void
 from eraser.protocol.ticket import LastOwner, TicketState
 from tests.unit.ownership.parts import (
@@ -179,10 +179,17 @@ def test_the_last_owner_of_another_drive_is_not_this_ones() -> None:
     found = revoke(book, ADDRESS, DRIVE, {}, NOW, LATER)
     assert isinstance(found, Revocation)
     assert found.last_owner is None
-    unread = EMPTY.with_entry(dataclasses.replace(entry, last_identity=None))
-    found = revoke(unread, ADDRESS, DRIVE, {}, NOW, LATER)
+    assert found.book.entry(ADDRESS).last_owner == entry.last_owner, "the slot's all the same"
+
+
+def test_an_owner_whose_drive_nobody_read_is_the_last_one_of_no_drive() -> None:
+    """It was adopted while its guest ran. The drive may be another by now, of the same model."""
+    unread = owner(identity=None, pci=PciIds.of(DRIVE), let_in=None)
+    found = revoke(EMPTY.with_entry(SlotEntry(ADDRESS, owner=unread)), ADDRESS, DRIVE, {}, NOW, AT)
     assert isinstance(found, Revocation)
-    assert found.last_owner == entry.last_owner
+    assert found.last_owner is None
+    entry = found.book.entry(ADDRESS)
+    assert (entry.owner, entry.last_owner) == (None, LastOwner(MINE, "instance-1", AT, AT))
 
 
 @pytest.mark.parametrize("state", TicketState)

@@ -282,6 +282,13 @@ def by_argument(parser: argparse.ArgumentParser, *, remote: bool) -> None:
         parser.add_argument("--by", required=True, metavar="NAME", help="who decides")
 
 
+def version(text: str) -> str:
+    """Of ``--seen``. A script that lost it must not decide about whatever is there now."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected a version as it was shown, found none")
+    return text
+
+
 def _begun(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
     for number, row in enumerate(rows):
         if number == REMOTE_LIMIT:

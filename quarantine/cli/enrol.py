@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from eraser.protocol.identity import host_name, pci_address
-from quarantine.cli.base import Columns, Lister, rows_of
+from quarantine.cli.base import Columns, Lister, rows_of, version
 from quarantine.cli.output import warn
 from quarantine.cli.source import EnrolmentLine, EnrolmentWish
 from quarantine.errors import BadInputError, ConflictError, IllegalTransitionError
@@ -45,7 +45,7 @@ class SlotEnrol(Lister):
         )
         group.add_argument(
             "--seen",
-            default="",
+            type=version,
             metavar="VERSION",
             help="only where the plan is still the one that --plan had under this version",
         )
@@ -85,7 +85,7 @@ class SlotEnrol(Lister):
                 address=None if args.pci is None else pci_address(args.pci),
                 resource_class=args.resource_class,
                 reason=args.reason,
-                seen=args.seen,
+                seen=args.seen or "",
             )
         except ValueError as error:
             raise BadInputError(f"enrol: {error}") from error

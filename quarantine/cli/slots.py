@@ -15,6 +15,7 @@ from quarantine.cli.base import (
     rows_of,
     slot,
     slot_argument,
+    version,
 )
 from quarantine.cli.output import warn
 from quarantine.cli.source import Act, SlotAct
@@ -134,7 +135,7 @@ class _Decision(ShowOne):
         )
         parser.add_argument(
             "--seen",
-            default="",
+            type=version,
             metavar="VERSION",
             help="only where the slot is still as 'slot show' had it under this version",
         )
@@ -143,7 +144,8 @@ class _Decision(ShowOne):
         args = parsed_args
         new_drive = getattr(args, "new_drive", False)
         later = getattr(args, "at_next_release", False)
-        decided = SlotAct(args.slot, self.act, args.reason, new_drive, args.seen, later)
+        seen = args.seen or ""
+        decided = SlotAct(args.slot, self.act, args.reason, new_drive, seen, later)
         done = self.source.act(decided)
         if done.unacted:
             warn(f"recorded; the running service goes on from here ({done.unacted})")

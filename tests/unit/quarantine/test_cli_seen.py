@@ -53,6 +53,13 @@ def test_a_decision_about_what_was_seen(site: Site, run: Cli) -> None:
     assert json.loads(run("slot", "show", ONE, "-f", "json")[1])["state"] == "held"
 
 
+def test_no_version_is_none_that_was_seen(run: Cli) -> None:
+    """A script whose variable is empty: the slot was held as it was by then."""
+    code, out, err = run("slot", "hold", ONE, "--reason", "noises", "--seen", "")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert json.loads(run("slot", "show", ONE, "-f", "json")[1])["state"] == "released"
+
+
 def test_as_much_of_a_list_as_is_asked_for(run: Cli) -> None:
     def listed(*words: str) -> list[str]:
         return run("slot", "list", "-f", "value", "-c", "slot", *words)[1].split()

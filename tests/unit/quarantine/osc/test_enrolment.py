@@ -338,3 +338,11 @@ def test_a_later_api(program: Program) -> None:
     assert (code, "parked" in out) == (4, True)
     assert "1 free, 1 parked" in err
     assert "\x1b" not in out + err
+
+
+@pytest.mark.parametrize("version", ["", " "])
+def test_no_version_is_none_that_was_seen(site: Site, program: Program, version: str) -> None:
+    """A script whose variable is empty: it was taken for no --seen at all."""
+    failed(program(*ENROL, *WHY, "--seen", version), 2, "--seen")
+    failed(here(site, program, *ENROL, *WHY, "--seen", version), 2, "--seen")
+    assert (program.wire.carried, on_record(site)) == ([], {})

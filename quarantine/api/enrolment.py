@@ -8,6 +8,7 @@ from eraser.protocol.identity import host_name, pci_address
 from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply
+from quarantine.api.slots import UNACTED
 from quarantine.operations import enrol, slots
 from quarantine.operations.enrol import EnrolmentRequest, EnrolmentResult
 
@@ -54,7 +55,7 @@ def _reply(found: EnrolmentResult) -> Reply:
                 }
                 for one in found.slots
             ],
-            "unacted": found.unacted,
+            "unacted": UNACTED if found.unacted else "",
         },
         version=found.version,
     )

@@ -6,6 +6,7 @@ what is free is unknown and therefore erased first. Doing it again changes nothi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
@@ -33,6 +34,8 @@ from quarantine.service.issue.drive_inventory import misplaced
 if TYPE_CHECKING:
     from quarantine.operations.plane import Plane
     from quarantine.service.container import Assembly
+
+LOG = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 3
 _AT_REST: Final = "nvme"
@@ -213,6 +216,7 @@ def _unacted(assembly: Assembly, slot: Slot) -> str:
     try:
         assembly.reconciler.look(slot)
     except QuarantineError as error:
+        LOG.warning("%s: enrolled, and not looked at at once: %s", slot, error)
         return str(error)
     return ""
 

@@ -346,3 +346,14 @@ def test_no_version_is_none_that_was_seen(site: Site, program: Program, version:
     failed(program(*ENROL, *WHY, "--seen", version), 2, "--seen")
     failed(here(site, program, *ENROL, *WHY, "--seen", version), 2, "--seen")
     assert (program.wire.carried, on_record(site)) == ([], {})
+
+
+def test_why_none_was_looked_at_is_for_the_log(
+    site: Site, program: Program, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error names a cloud, an address or a file: the API handed it on."""
+    code, _out, err = program(*ENROL, *WHY)
+    assert (code, on_record(site).keys()) == (0, {USED, ONE, TWO})
+    assert "the log says why" in err
+    assert "no-such-cloud" not in err
+    assert "no-such-cloud" in caplog.text

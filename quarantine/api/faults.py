@@ -60,8 +60,8 @@ DECIDED: Final = (
     "Look at the slot before it is decided again"
 )
 UNFINISHED: Final = (
-    "the record, or a service behind it, did not answer in the middle of it: some of it may be "
-    "done, and nothing is undone. Look at the plan again; the same request goes on from there"
+    "the record, or a service behind it, did not answer in the middle of it, or said no: some of "
+    "it may be done, and nothing is undone. Look again, and go on from what is there then"
 )
 DAMAGED: Final = (
     "a row of the record cannot be read; what it guards stays out of the pool. The log has the "

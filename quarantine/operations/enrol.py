@@ -16,6 +16,7 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.report import SeenDrive
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE, Provider, View, provider_name
+from quarantine.cloud.sdk import NotFoundError
 from quarantine.errors import (
     BadInputError,
     ConflictError,
@@ -271,7 +272,8 @@ def enrol(
 
     A retired slot is taken anew, with another drive in it. Raises ``BadInputError`` when Placement
     has no such one-time-use device or it must not be taken as it stands, ``ConflictError`` when
-    the slot is enrolled already or is claimed just now, ``UnavailableError``.
+    the slot is enrolled already or is claimed just now, ``UnavailableError``, and
+    ``UnfinishedError`` where the slot may be reserved by then.
     """
 
     def look() -> SlotPlan:
@@ -298,7 +300,11 @@ def enrol(
             raise BadInputError(planned.reason)
         return planned
 
-    return _record(store, _reserved(placement, look(), look), terms)
+    planned = look()
+    try:
+        return _record(store, _reserved(placement, planned, look), terms)
+    except UnavailableError as error:
+        raise _unfinished(error) from error
 
 
 def survey(
@@ -354,16 +360,20 @@ def carry_out(
 ) -> tuple[SlotPlan, ...]:
     """Carries a survey out: every free slot is reserved before the first record is written.
 
-    Nothing is undone when it ends early (``UnfinishedError``): what is reserved stays reserved,
-    and the same command goes on from there.
+    Nothing is undone when it ends early (``UnfinishedError``), whatever the reason: what is
+    reserved stays reserved, and another enrolment goes on from there.
     """
     try:
         return _carried_out(store, placement, planned, terms)
-    except UnavailableError as error:
-        raise UnfinishedError(
-            "enrol: ended early; what is reserved stays reserved, and the same command goes on "
-            f"from there ({error})"
-        ) from error
+    except QuarantineError as error:
+        raise _unfinished(error) from error
+
+
+def _unfinished(error: QuarantineError) -> UnfinishedError:
+    return UnfinishedError(
+        "enrol: ended early; what is reserved stays reserved, and the same without --seen goes on "
+        f"from there ({error})"
+    )
 
 
 def _carried_out(
@@ -397,7 +407,7 @@ def _reserved(
             return planned
         try:
             custody.reserve(placement, view)
-        except ConflictError:
+        except (ConflictError, NotFoundError):
             planned = look()
             continue
         return planned

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from quarantine.cloud.facts import Provider
-from quarantine.operations.enrol import EnrolmentFate, EnrolmentTerms, carry_out, survey
+from quarantine.cloud.facts import Provider, View
+from quarantine.cloud.sdk import NotFoundError
+from quarantine.errors import BadInputError, UnavailableError, UnfinishedError
+from quarantine.operations.enrol import EnrolmentFate, EnrolmentTerms, carry_out, enrol, survey
 from quarantine.record.reasons import HoldCode
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
@@ -51,3 +53,48 @@ def test_a_retired_slot_that_was_named_is_taken_though_it_moved_meanwhile(
     assert record is not None
     assert record.state is (State.RELEASED if named else State.RETIRED)
     assert cloud.seat(SLOT).reserved is named
+
+
+def test_a_provider_that_vanishes_keeps_the_others_out_of_no_care(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nova-compute took a device away between look and write: Placement answers 404."""
+    cloud, other = Cloud(), slot_at(2)
+    for slot in (SLOT, other):
+        cloud.add(slot)
+    planned = survey(store, cloud, host=SLOT.host)
+    real = cloud.put_reserved
+
+    def put(view: View, *, full: bool) -> int:
+        if view.provider.slot == SLOT:
+            cloud.seats.pop(view.provider.uuid, None)
+            raise NotFoundError("404")
+        return real(view, full=full)
+
+    monkeypatch.setattr(cloud, "put_reserved", put)
+    done = carry_out(store, cloud, planned, TERMS)
+    assert [one.fate for one in done] == [EnrolmentFate.REFUSED, EnrolmentFate.FREE]
+    assert [record.slot for record in store.slots()] == [other]
+    cloud.add(SLOT)
+    with pytest.raises(BadInputError, match="Placement has none"):
+        enrol(store, cloud, SLOT, TERMS)
+
+
+def test_one_slot_that_may_be_reserved_is_not_called_undecided(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to the write is lost: it was made, and nothing said so."""
+    cloud = Cloud()
+    cloud.add(SLOT)
+    real = cloud.put_reserved
+
+    def put(view: View, *, full: bool) -> int:
+        real(view, full=full)
+        raise UnavailableError("Placement answered 504")
+
+    with monkeypatch.context() as lost:
+        lost.setattr(cloud, "put_reserved", put)
+        with pytest.raises(UnfinishedError, match="stays reserved"):
+            enrol(store, cloud, SLOT, TERMS)
+    assert (cloud.seat(SLOT).reserved, store.slots()) == (True, [])
+    assert enrol(store, cloud, SLOT, TERMS).state is State.RELEASED

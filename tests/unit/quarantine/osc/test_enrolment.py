@@ -12,7 +12,7 @@ import requests
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from quarantine import cli
-from quarantine.errors import ConflictError, UnavailableError
+from quarantine.errors import BadInputError, ConflictError, QuarantineError, UnavailableError
 from quarantine.operations.enrol import EnrolmentRequest, take
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import SlotRecord
@@ -245,15 +245,21 @@ def test_a_proxy_answers(program: Program, status: int, code: int) -> None:
     assert "whether" not in found[2], "a question changes nothing"
 
 
+@pytest.mark.parametrize("kind", [UnavailableError, BadInputError])
 def test_placement_goes_away_in_the_middle(
-    site: Site, program: Program, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+    site: Site,
+    program: Program,
+    cloud: Cloud,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[QuarantineError],
 ) -> None:
-    """The API said that nothing was decided, when one slot was reserved already."""
+    """The API said that nothing was decided, when one slot was reserved already; or that its words
+    were malformed, where Placement let us in no more."""
     real = cloud.put_reserved
 
     def put(view: Any, *, full: bool) -> int:
         if view.provider.slot == TWO:
-            raise UnavailableError("placement: 503")
+            raise kind("placement: 10.0.0.7 said no")
         return real(view, full=full)
 
     with monkeypatch.context() as away:
@@ -261,6 +267,7 @@ def test_placement_goes_away_in_the_middle(
         found = program(*ENROL, *WHY)
         failed(found, 6, "some of it may be done, and nothing is undone")
         assert "HTTP 503, req-" in found[2]
+        assert "10.0.0.7" not in found[2]
         failed(here(site, program, *ENROL), 6, "what is reserved stays reserved")
         assert (cloud.seat(ONE).reserved, on_record(site)) == (True, {})
     assert program(*ENROL, *WHY)[0] == 0

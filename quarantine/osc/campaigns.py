@@ -120,7 +120,7 @@ def _told(one: Document) -> str:
 
 
 def _full(found: Answer) -> Members:
-    return documents.members_of(_FULL, _campaign, found.document)
+    return documents.members_of(_FULL, _campaign, found.document, found.doubt)
 
 
 def _line(one: Document) -> dict[str, Any]:

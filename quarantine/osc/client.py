@@ -33,6 +33,8 @@ _CODES: Final[Mapping[str, type[QuarantineError]]] = {
     "outcome-unread": UnreadOutcomeError,
 }
 """By what the API calls an error."""
+_TOLD: Final = frozenset({"unavailable", "outcome-unread", "unfinished"})
+"""Errors of the server's whose words say what was done."""
 _STATUSES: Final[Mapping[int, type[QuarantineError]]] = {
     400: BadInputError,
     401: ForbiddenError,
@@ -65,6 +67,8 @@ class Answer:
 
     document: Mapping[str, Any]
     version: str
+    doubt: str = ""
+    """What is to be said where its document cannot be understood: it may be a change's."""
 
 
 class Api:
@@ -90,7 +94,7 @@ class Api:
 
     def get(self, *path: str, words: Words = ()) -> Answer:
         """A document. Raises :class:`QuarantineError`."""
-        return _answer(self._ask("GET", path, words))
+        return _answer(self._ask("GET", path, words), "GET")
 
     def text(self, *path: str) -> str:
         """A text that is none of JSON. Raises :class:`QuarantineError`."""
@@ -107,12 +111,12 @@ class Api:
         if not version or not version.isascii() or '"' in version or not version.isprintable():
             raise BadInputError(f"--seen: expected a version as it was shown, found {version!r}")
         headers = {"If-Match": f'"{version}"'}
-        return _answer(self._ask(method, path, json=dict(body), headers=headers))
+        return _answer(self._ask(method, path, json=dict(body), headers=headers), method)
 
     def make(self, *path: str, body: Mapping[str, Any]) -> Answer:
         """Makes what is not there yet. Raises :class:`QuarantineError`."""
         headers = {"If-None-Match": "*"}
-        return _answer(self._ask("PUT", path, json=dict(body), headers=headers))
+        return _answer(self._ask("PUT", path, json=dict(body), headers=headers), "PUT")
 
     def each(
         self, *path: str, words: Words = (), limit: int | None = None, name: str = ""
@@ -186,14 +190,15 @@ def _marker(links: Any) -> str | None:
     return None
 
 
-def _answer(found: Any) -> Answer:
+def _answer(found: Any, method: str) -> Answer:
+    doubt = _doubt(method)
     try:
         document = found.json()
-    except ValueError as error:
-        raise AnswerError(f"expected JSON of the API, found {_begin(found)!r}") from error
+    except (ValueError, RecursionError) as error:
+        raise AnswerError(f"expected JSON of the API, found {_begin(found)!r}{doubt}") from error
     if not isinstance(document, dict):
-        raise AnswerError(f"expected a document of the API, found {_begin(found)!r}")
-    return Answer(document, _version(found.headers.get("ETag", "")))
+        raise AnswerError(f"expected a document of the API, found {_begin(found)!r}{doubt}")
+    return Answer(document, _version(found.headers.get("ETag", "")), doubt)
 
 
 def _version(tag: str) -> str:
@@ -212,9 +217,10 @@ def _error(found: Any, method: str) -> QuarantineError:
     try:
         (said,) = found.json()["errors"]
         code, words = str(said["code"]).removeprefix(_PREFIX), str(said["detail"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         code, words = "", f"expected an answer of the API, found {_begin(found)!r}"
-        words += _doubt(method) if status >= 500 else ""
+    if code not in _TOLD and (status < 300 or status >= 500):
+        words += _doubt(method)
     request = found.headers.get("X-Openstack-Request-Id", "")
     kind = _CODES.get(code) or _STATUSES.get(status, AnswerError)
     return kind(f"{words} (HTTP {status}{', ' if request else ''}{request})")

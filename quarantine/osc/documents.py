@@ -38,10 +38,10 @@ def rows_of(
 
 
 def members_of(
-    names: Sequence[str], make: Callable[[Document], Document], one: Document
+    names: Sequence[str], make: Callable[[Document], Document], one: Document, doubt: str = ""
 ) -> Members:
     """One thing's."""
-    made = understood(lambda: make(one))
+    made = understood(lambda: make(one), doubt)
     return names, [made[name] for name in names]
 
 
@@ -50,13 +50,15 @@ def versioned(one: Document, version: str) -> Members:
     return [*one, "version"], [*one.values(), version]
 
 
-def understood(make: Callable[[], T]) -> T:
-    """A document of the API as ours. Raises :class:`AnswerError` for another one."""
+def understood(make: Callable[[], T], doubt: str = "") -> T:
+    """A document of the API as ours. Raises :class:`AnswerError` for another one, which ends with
+    ``doubt`` (see :class:`Answer`)."""
     try:
         return make()
     except (KeyError, TypeError, ValueError, AttributeError) as error:
+        why = f"{type(error).__name__}: {error}"
         raise AnswerError(
-            f"expected a document of the API, found another ({type(error).__name__}: {error})"
+            f"expected a document of the API, found another ({why}){doubt}"
         ) from error
 
 

@@ -48,13 +48,14 @@ def _words(wish: EnrolmentWish) -> dict[str, str]:
 
 
 def _said(found: Answer) -> Enrolment:
-    return documents.understood(
-        lambda: Enrolment(
-            tuple(map(_line, found.document["slots"])),
-            found.version,
-            str(found.document["unacted"]),
-        )
-    )
+    def read() -> Enrolment:
+        slots = found.document["slots"]
+        if not isinstance(slots, list) or not slots:
+            raise ValueError("slots: expected one or more, found none")
+        lines = tuple(map(_line, slots))
+        return Enrolment(lines, found.version, str(found.document["unacted"]))
+
+    return documents.understood(read, found.doubt)
 
 
 def _line(one: Document) -> EnrolmentLine:

@@ -64,7 +64,7 @@ def _path(subject: str) -> tuple[str, ...]:
 
 
 def _one(found: Answer) -> Members:
-    return documents.members_of(MAINTENANCE, _said, found.document)
+    return documents.members_of(MAINTENANCE, _said, found.document, found.doubt)
 
 
 def _said(one: Document) -> dict[str, Any]:

@@ -143,7 +143,8 @@ class ApiSource:
         version = decision.seen or found.version
         done = self._api.act("slots", name, decision.act, body=body, version=version)
         shown = documents.understood(
-            lambda: (_slot(dict(done.document["slot"])), str(done.document["unacted"]))
+            lambda: (_slot(dict(done.document["slot"])), str(done.document["unacted"])),
+            done.doubt,
         )
         return Acted(documents.versioned(shown[0], done.version), shown[1])
 

@@ -223,3 +223,13 @@ def test_a_list_on_the_record_goes_on_to_its_end(
         assert len(whole) == count, words
         assert here(*words, "--limit", "3") == whole[:3]
         assert here(*words, "--limit", "1") == whole[:1]
+
+
+@pytest.mark.parametrize("words", [BEGIN, CAMPAIGN, ("slot", "hold", str(SLOTS[0]), *WHY)])
+@pytest.mark.parametrize("answered", [(200, b"{}"), (200, b"<html>"), (204, b""), (500, b"{}")])
+def test_a_change_whose_answer_cannot_be_read(
+    site: Site, program: Program, words: tuple[str, ...], answered: tuple[int, bytes]
+) -> None:
+    """It reached whoever answered. That it may have been made was said of outages alone."""
+    program.wire.before = lambda request: None if request.method == "GET" else answer(*answered)
+    failed(program(*words), 1, "whether it was done is not known")

@@ -324,12 +324,31 @@ def test_words_that_are_wrong(program: Program) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"{}", b'{"slots": 5, "unacted": ""}', b'{"slots": [5]}', b"[]"]
-)
+    "content",
+    [b"{}", b'{"slots": 5, "unacted": ""}', b'{"slots": [5]}', b"[]", b"<html>\x1b[2J", b"\xff",
+     b'{"slots": [], "unacted": ""}', b'{"slots": {}, "unacted": ""}', b"[" * 99999],
+)  # fmt: skip
 def test_whoever_answers_is_not_the_api(program: Program, content: bytes) -> None:
+    """No slot at all is no answer either: it read as if all were in care."""
     program.wire.before = lambda _request: answer(200, content, ETag='"x"')
-    failed(program(*ENROL, "--plan"), 1, "expected")
-    failed(program(*ENROL, *WHY, "--seen", "x"), 1, "expected")
+    found = program(*ENROL, "--plan")
+    failed(found, 1, "expected")
+    assert "whether" not in found[2]
+    failed(program(*ENROL, *WHY, "--seen", "x"), 1, "whether it was done is not known")
+
+
+def test_an_error_of_the_apis_own(
+    program: Program, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody expected it, so nobody knows how far it came."""
+
+    def put(*_words: object, **_named: object) -> int:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(cloud, "put_reserved", put)
+    found = program(*ENROL, *WHY)
+    failed(found, 1, "whether it was done is not known")
+    assert "HTTP 500, req-" in found[2]
 
 
 def test_a_later_api(program: Program) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import Final
 
 from eraser.protocol.identity import host_name, pci_address
@@ -54,7 +55,8 @@ class SlotEnrol(Lister):
         wish = self._wish(parsed_args)
         if parsed_args.plan:
             done = self.source.enrolment.plan(wish)
-            warn(f"{done}; nothing was changed; --seen {done.version} does just this")
+            words = f"; --seen {shlex.quote(done.version)} does just this"  # typed into a shell
+            warn(f"{done}; nothing was changed{words if done.version else ''}")
         else:
             done = self.source.enrolment.take(wish)
             if wish.address is not None:

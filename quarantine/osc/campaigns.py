@@ -89,7 +89,7 @@ class ApiCampaigns:
         if word.seen is None:
             found = self._api.get("campaigns", word.campaign)
             warn(f"{word.act}: {documents.understood(lambda: _told(found.document))}")
-            version = found.version
+            version = found.seen
         else:
             version = str(word.seen)
         path = ("campaigns", word.campaign, word.act.value)

@@ -48,6 +48,8 @@ _STATUSES: Final[Mapping[int, type[QuarantineError]]] = {
     503: UnavailableError,
     504: UnavailableError,
 }
+_VERSION: Final = re.compile(r"[\x21\x23-\x7e]{1,100}")
+"""As the API takes them in If-Match."""
 _CODED: Final = re.compile(r"(--?|;)(gzip|br|deflate|zstd)$")
 
 MAX_SHOWN: Final = 500
@@ -67,8 +69,19 @@ class Answer:
 
     document: Mapping[str, Any]
     version: str
+    """Empty where the answer has none."""
     doubt: str = ""
     """What is to be said where its document cannot be understood: it may be a change's."""
+
+    @property
+    def seen(self) -> str:
+        """The version, to decide about just that. Raises :class:`AnswerError` where it has none."""
+        if not self.version:
+            raise AnswerError(
+                "expected an ETag of what was looked at, found none: does a proxy take it away? "
+                "Nothing was decided"
+            )
+        return self.version
 
 
 class Api:
@@ -108,7 +121,7 @@ class Api:
         self, *path: str, body: Mapping[str, Any], version: str, method: str = "POST"
     ) -> Answer:
         """Changes what is at that version. Raises :class:`QuarantineError`."""
-        if not version or not version.isascii() or '"' in version or not version.isprintable():
+        if not _VERSION.fullmatch(version):
             raise BadInputError(f"--seen: expected a version as it was shown, found {version!r}")
         headers = {"If-Match": f'"{version}"'}
         return _answer(self._ask(method, path, json=dict(body), headers=headers), method)
@@ -204,7 +217,8 @@ def _answer(found: Any, method: str) -> Answer:
 def _version(tag: str) -> str:
     """A proxy that compresses calls a tag weak (nginx), or puts the coding behind it (Apache's
     mod_deflate and mod_brotli): the bytes are others, the version is the same."""
-    return _CODED.sub("", tag.removeprefix("W/").strip('"'))
+    found = _CODED.sub("", tag.removeprefix("W/").strip('"'))
+    return found if _VERSION.fullmatch(found) else ""
 
 
 def _doubt(method: str) -> str:

@@ -18,17 +18,20 @@ class ApiEnrolment:
 
     def plan(self, wish: EnrolmentWish) -> Enrolment:
         """Changes nothing."""
-        return _said(self._api.get(*_path(wish), words=[*_words(wish).items()]))
+        return _said(self._look(wish))
 
     def take(self, wish: EnrolmentWish) -> Enrolment:
         """Looks, says at what, and does just that; or what was seen long before."""
         version = wish.seen
         if not version:
-            planned = self.plan(wish)
-            warn(f"enrol: {wish.host}: {planned}")
-            version = planned.version
+            looked = self._look(wish)
+            warn(f"enrol: {wish.host}: {_said(looked)}")
+            version = looked.seen
         body = {**_words(wish), "reason": wish.reason}
         return _said(self._api.act(*_path(wish), body=body, version=version))
+
+    def _look(self, wish: EnrolmentWish) -> Answer:
+        return self._api.get(*_path(wish), words=[*_words(wish).items()])
 
 
 def _path(wish: EnrolmentWish) -> tuple[str, ...]:

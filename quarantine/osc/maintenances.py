@@ -54,7 +54,7 @@ class ApiMaintenances:
             return "0"
         _names, (said, until, reason, by, *_rest) = _one(found)
         warn(f"{act}: {said} is in maintenance until {until}, by {by}: {reason}")
-        return found.version
+        return found.seen
 
 
 def _path(subject: str) -> tuple[str, ...]:

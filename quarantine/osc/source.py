@@ -140,7 +140,7 @@ class ApiSource:
             body["new_drive"] = True
         if decision.act is Act.HOLD and decision.at_next_release:
             body["at_next_release"] = True
-        version = decision.seen or found.version
+        version = decision.seen or found.seen
         done = self._api.act("slots", name, decision.act, body=body, version=version)
         shown = documents.understood(
             lambda: (_slot(dict(done.document["slot"])), str(done.document["unacted"])),

@@ -17,7 +17,7 @@ from quarantine.operations.enrol import EnrolmentRequest, take
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import SlotRecord
 from quarantine.service.container import Assembly
-from tests.unit.quarantine.api.client import ADMIN, READER, SERVER, Site
+from tests.unit.quarantine.api.client import ADMIN, READER, SERVER, SLOTS, Site
 from tests.unit.quarantine.osc.shell import URL, Program, Wire, answer
 from tests.unit.quarantine.smallcloud import RC, Cloud
 from tests.unit.quarantine.testimony import PROFILE
@@ -383,3 +383,41 @@ def test_why_none_was_looked_at_is_for_the_log(
     assert "the log says why" in err
     assert "no-such-cloud" not in err
     assert "no-such-cloud" in caplog.text
+
+
+@pytest.mark.parametrize("tag", [None, "", '"', '"x y"'])
+def test_a_plan_without_a_version(
+    site: Site, program: Program, monkeypatch: pytest.MonkeyPatch, tag: str | None
+) -> None:
+    """A proxy took it away. It is shown, and is none to go by; nobody typed a wrong --seen."""
+    tagged(monkeypatch, tag)
+    code, _out, err = program(*ENROL, "--plan")
+    assert (code, "--seen" in err) == (0, False)
+    for words in ((*ENROL, *WHY), ("slot", "hold", str(SLOTS[0]), *WHY)):
+        found = program(*words)
+        failed(found, 1, "ETag")
+        assert "--seen" not in found[2]
+    assert {line.split()[0] for line in program.wire.carried} == {"GET"}
+    assert on_record(site) == {}
+
+
+def test_a_version_is_one_word_for_a_shell(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is copied from the terminal into the next command."""
+    tagged(monkeypatch, '"x;reboot"')
+    assert "--seen 'x;reboot' does" in program(*ENROL, "--plan")[2]
+
+
+def tagged(monkeypatch: pytest.MonkeyPatch, tag: str | None) -> None:
+    """Every answer has that ETag; None: it has none."""
+    real = Wire.send
+
+    def send(wire: Wire, request: Any, *words: Any, **more: Any) -> Any:
+        found = real(wire, request, *words, **more)
+        found.headers.pop("ETag", None)
+        if tag is not None:
+            found.headers["ETag"] = tag
+        return found
+
+    monkeypatch.setattr(Wire, "send", send)

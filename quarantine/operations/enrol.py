@@ -230,7 +230,7 @@ def _terms(assembly: Assembly, wish: EnrolmentRequest) -> EnrolmentTerms:
             f"enrol: expected an approved profile {wish.profile!r}; "
             "nvme-quarantine profile approve FILE --by NAME"
         )
-    policy = wish.policy or assembly.conf.erase.policy
+    policy = assembly.conf.erase.policy if wish.policy is None else wish.policy
     if assembly.dispatcher.policy(policy) is None:
         raise BadInputError(f"enrol: expected an approved policy {policy!r}, found none")
     return EnrolmentTerms(wish.profile, policy)

@@ -191,6 +191,12 @@ def test_one_slot_by_name(site: Site, program: Program, cloud: Cloud) -> None:
         assert program(*words, "--plan", "-f", "json") == told
 
 
+def test_a_policy_without_a_name_is_not_the_default_one(site: Site, program: Program) -> None:
+    for words in (("--plan",), ()):
+        failed(here(site, program, *ENROL, "--policy", "", *words), 2, "policy ''")
+    assert on_record(site) == {}
+
+
 def test_a_class_of_the_host(program: Program, site: Site) -> None:
     words = (*ENROL, "--resource-class", RC, "--policy", "purge", "--plan", "-f", "json")
     assert program(*words) == here(site, program, *words)

@@ -59,7 +59,7 @@ class UnreadOutcomeError(UnavailableError):
 
 
 class UnfinishedError(UnavailableError):
-    """It ended early: some of it may be done, and the same again goes on from there."""
+    """It ended early, or its end is not known: some of it may be done, or all. Look again first."""
 
 
 class ForbiddenError(QuarantineError):

@@ -248,7 +248,7 @@ def _fault_page(environ: Environ, fault: Fault) -> bytes:
         "title": _TITLES.get(fault.status, phrase),
         "status": fault.status,
         "detail": fault.detail[: faults.MAX_DETAIL],
-        "decided": fault.code == "outcome-unread",
+        "decided": fault.code in ("outcome-unread", "unfinished"),
         "request_id": environ.get(REQUEST_ID, ""),
     }
     return render.page("fault.html", words)

@@ -10,13 +10,14 @@ import socket
 import sqlite3
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from quarantine.errors import BadInputError, ConflictError, UnavailableError
+from quarantine.errors import BadInputError, ConflictError, UnavailableError, UnfinishedError
 
 BUSY_SECONDS = 30.0
 """How long a writer waits for another one. Transactions here last milliseconds."""
@@ -118,17 +119,28 @@ def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
 def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
     """One transaction that writes: all of it, or nothing.
 
-    Raises :class:`ConflictError` where a unique constraint was broken by somebody quicker, and
-    :class:`UnavailableError` where the database does not answer.
+    Raises :class:`ConflictError` where a unique constraint was broken by somebody quicker,
+    :class:`UnavailableError` where the database does not answer, and of that
+    :class:`UnfinishedError` where it did not answer to the commit: it may have made it.
     """
-    with _translated(), engine.execution_options(writes=True).begin() as connection:
+    asked = engine.execution_options(writes=True)
+    with _translated() as doing, asked.begin() as connection:
         yield connection
+        doing.commits = True
+
+
+@dataclass
+class _Doing:
+    """How far a transaction is."""
+
+    commits: bool = False
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translated() -> Iterator[_Doing]:
+    doing = _Doing()
     try:
-        yield
+        yield doing
     except exc.IntegrityError as error:
         raise ConflictError(
             f"database: expected to be the first, found another writer's row ({_line(error)}); "
@@ -149,8 +161,13 @@ def _translated() -> Iterator[None]:
                 f"database: expected the schema of this release, found {_line(error)}; "
                 "run 'nvme-quarantine db upgrade'"
             ) from error
+        if doing.commits:
+            raise UnfinishedError(
+                f"database: expected an answer to a commit, found {_line(error)}; whether it was "
+                "made is not known: look again first"
+            ) from error
         raise UnavailableError(
-            f"database: expected an answer, found {_line(error)}; nothing was changed"
+            f"database: expected an answer, found {_line(error)}; this changed nothing"
         ) from error
 
 

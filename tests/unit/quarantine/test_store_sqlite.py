@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from quarantine.doors import utc_now
-from quarantine.errors import BadInputError, UnavailableError
+from quarantine.errors import BadInputError, UnavailableError, UnfinishedError
 from quarantine.record import engine as door
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import State
@@ -125,6 +125,30 @@ def test_a_process_killed_before_its_commit_has_done_nothing(url: str) -> None:
     assert current(store) == record
     assert len(store.history(SLOT)) == 1
     assert store.amend(record, SlotChanges(attempts=1)).attempts == 1
+    store.close()
+
+
+def test_a_commit_whose_answer_is_lost_may_have_been_made(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server made it and went away: nobody may say that nothing was changed."""
+    store = Store.open(url)
+    record = enrol(store)
+    dialect = store._engine.dialect
+    real = dialect.do_commit
+
+    def lost(connection: object) -> None:
+        real(connection)  # type: ignore[arg-type]
+        raise sqlite3.OperationalError("server closed the connection unexpectedly")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dialect, "do_commit", lost)
+        with pytest.raises(UnfinishedError, match="whether it was made is not known"):
+            store.amend(record, SlotChanges(attempts=1))
+        with pytest.raises(UnavailableError, match="changed nothing") as read:
+            store.slots()
+    assert not isinstance(read.value, UnfinishedError)
+    assert current(store).attempts == 1
     store.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import bcrypt
 import pytest
 import sqlalchemy as sa
 from alembic.script import ScriptDirectory
+from sqlalchemy.engine.default import DefaultDialect
 
 from quarantine import logs
 from quarantine.api import auth
@@ -45,6 +47,33 @@ def test_a_record_that_another_release_upgraded_meanwhile_is_not_written(site: S
     found = client.ask("POST", f"{path}/hold", {"reason": "no"}, If_Match=version)
     assert (found.status_code, code(found)) == (503, "unavailable")
     assert client.get("/healthcheck").status_code == 503
+
+
+def test_a_decision_whose_commit_is_not_answered_is_not_called_undecided(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = site.client().as_user(ADMIN)
+    path = f"/v1/slots/{NAMES[0]}"
+    version = client.get(path).headers["ETag"]
+    commit, hold = DefaultDialect.do_commit, Store.hold
+
+    def lost(dialect: DefaultDialect, connection: object) -> None:
+        commit(dialect, connection)  # type: ignore[arg-type]
+        raise sqlite3.OperationalError("server closed the connection unexpectedly")
+
+    def held(*words: object, **named: object) -> object:
+        with monkeypatch.context() as patched:
+            patched.setattr(DefaultDialect, "do_commit", lost)
+            return hold(*words, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Store, "hold", held)
+    found = client.ask("POST", f"{path}/hold", {"reason": "look at it"}, If_Match=version)
+    assert (found.status_code, code(found)) == (503, "unfinished")
+    assert "may be done" in found.json["errors"][0]["detail"]
+    with site.store() as store:
+        record = store.slot(SLOTS[0])
+    assert record is not None
+    assert record.reason == "look at it"
 
 
 def test_a_decision_whose_outcome_cannot_be_read_is_not_called_undecided(

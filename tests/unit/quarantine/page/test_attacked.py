@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quarantine.api.routes import RULES
-from quarantine.errors import UnavailableError, UnreadOutcomeError
+from quarantine.errors import UnavailableError, UnfinishedError, UnreadOutcomeError
 from quarantine.operations import fleet, health
 from quarantine.operations.health import Health
 from quarantine.operations.plane import Plane, ServingPlane
@@ -47,16 +47,23 @@ def test_cookies_of_others_hide_ours_from_nobody(site: Site, admin: Visitor, oth
     assert found.status_code == 303
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"), [(UnreadOutcomeError, "on record"), (UnfinishedError, "may be done")]
+)
 def test_a_decision_on_record_is_never_called_none(
-    site: Site, admin: Visitor, monkeypatch: pytest.MonkeyPatch
+    site: Site,
+    admin: Visitor,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[UnavailableError],
+    words: str,
 ) -> None:
     def unread(*_words: object, **_named: object) -> None:
-        raise UnreadOutcomeError("away")
+        raise kind("away")
 
     monkeypatch.setitem(acts._ACTS, "hold", unread)
     found = admin.act(ONE, "hold", reason="x")
     assert found.status_code == 503
-    assert "on record" in found.text
+    assert words in found.text
     assert "Nothing was decided" not in found.text
 
 

@@ -109,7 +109,8 @@ class SlotEntry:
     owner: Owner | None = None
     last_owner: LastOwner | None = None
     last_identity: ControllerIdentity | None = None
-    """The drive that ``last_owner`` had; None where nobody ever read it."""
+    """The drive that ``last_owner`` had; None where nobody ever read it, and where another had it
+    since, in another slot."""
     ticket: KeptTicket | None = None
     allowance: Allowance | None = None
     away: str = ""

@@ -64,7 +64,8 @@ class Revocation:
 
     book: Book
     last_owner: LastOwner | None
-    """None also where nobody ever read the drive that the last owner had: it may be another."""
+    """Of the drive, in whichever slot that was. None also where nobody ever read the drive that
+    the slot's last owner had (it may be another), and where two may be the last."""
 
 
 def _went_without(
@@ -124,9 +125,9 @@ def revoke(
     and counts here all the same. ``away`` speaks against the tickets of earlier erases, and
     ``place`` is where the drive is now (see :class:`SlotEntry`).
     """
-    entry = book.entry(address)
     without: dict[str, SlotEntry] = {}
-    for where, owner in ((address, entry.owner), *_elsewhere(book, address, identity)):
+    held = (address, book.entry(address).owner)
+    for where, owner in (held, *_elsewhere(book, address, identity)):
         if owner is not None:
             named = (running or {}).get(owner.domain, ())
             left = _went_without(book, where, owner, now, named)
@@ -135,13 +136,31 @@ def revoke(
             if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
                 return StillOwned(owner, "its start was let in a moment ago", where)
             without[where] = parted(book.entry(where), owner, at)
-    entry = without.pop(address, entry)
     for other in without.values():
         book = book.with_entry(other)
-    entry = dataclasses.replace(
-        voided(entry, "an erase began"), allowance=None, away=away, place=place
-    )
-    if entry != book.entry(address):
-        book = book.with_entry(entry)
-    about_this = entry.last_identity == identity
-    return Revocation(book, entry.last_owner if about_this else None)
+    if any(one.last_identity == identity for one in without.values()):
+        book = _forgotten(book, identity, without)
+    entry = book.entry(address)
+    voids = voided(entry, "an erase began")
+    after = dataclasses.replace(voids, allowance=None, away=away, place=place)
+    if after != entry:
+        book = book.with_entry(after)
+    return Revocation(book, _last_owner(book, identity))
+
+
+def _forgotten(book: Book, identity: ControllerIdentity, since: Collection[str]) -> Book:
+    """The book in which no other slot's last owner is the last one of this drive."""
+    for one in book.entries:
+        if one.last_identity == identity and one.address not in since:
+            book = book.with_entry(dataclasses.replace(one, last_identity=None))
+    return book
+
+
+def _last_owner(book: Book, identity: ControllerIdentity) -> LastOwner | None:
+    """Who had this drive last. Hosts' times are for people, so of two nobody knows."""
+    found = [
+        one.last_owner
+        for one in book.entries
+        if one.last_identity == identity and one.last_owner is not None
+    ]
+    return found[0] if len(found) == 1 else None

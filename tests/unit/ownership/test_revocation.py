@@ -149,12 +149,41 @@ def test_a_drive_that_moved_from_an_owner_that_is_gone() -> None:
     assert isinstance(back, Revocation), "unshelved to this host, it has other drives now"
 
 
-def test_a_drive_that_moved_from_an_owner_that_runs_without_it() -> None:
-    third = "0000:03:00.0"
-    book = ELSEWHERE.with_entry(SlotEntry(third, owner=SINCE))
-    found = revoke(book, ADDRESS, DRIVE, {MINE: "x"}, LONG_AFTER, LATER, {MINE: {third}})
+THIRD = "0000:03:00.0"
+
+
+def test_the_last_owner_is_the_drives_and_not_the_slots() -> None:
+    """Its last owner had it in another slot. A certificate named nobody, or whoever had the drive
+    before that in the slot where it is erased."""
+    first = LastOwner(THEIRS, "old", AT, AT)
+    book = ELSEWHERE.with_entry(SlotEntry(ADDRESS, last_owner=first, last_identity=DRIVE))
+    last = LastOwner(MINE, OWNER.name, OWNER.since, LATER)
+    for place in (ADDRESS, THIRD):
+        found = revoke(book, place, DRIVE, {}, LONG_AFTER, LATER)
+        assert isinstance(found, Revocation)
+        assert found.last_owner == last, place
+        assert found.book.entry(ADDRESS).last_owner == first, "the slot's all the same"
+        again = revoke(found.book, ADDRESS, DRIVE, {}, LONG_AFTER, "later still")
+        assert isinstance(again, Revocation)
+        assert again.last_owner == last, "also in its next case, wherever that is"
+
+
+def test_of_two_that_may_be_the_last_none_is_named() -> None:
+    """As in a book of an earlier release. Times of hosts are not compared."""
+    book = EMPTY
+    for address, domain in ((ADDRESS, MINE), (OTHER_ADDRESS, THEIRS)):
+        last = LastOwner(domain, "i", AT, AT)
+        book = book.with_entry(SlotEntry(address, last_owner=last, last_identity=DRIVE))
+    found = revoke(book, ADDRESS, DRIVE, {}, NOW, LATER)
     assert isinstance(found, Revocation)
-    assert found.book.entry(third) == book.entry(third)
+    assert found.last_owner is None
+
+
+def test_a_drive_that_moved_from_an_owner_that_runs_without_it() -> None:
+    book = ELSEWHERE.with_entry(SlotEntry(THIRD, owner=SINCE))
+    found = revoke(book, ADDRESS, DRIVE, {MINE: "x"}, LONG_AFTER, LATER, {MINE: {THIRD}})
+    assert isinstance(found, Revocation)
+    assert found.book.entry(THIRD) == book.entry(THIRD)
 
 
 def test_an_adopted_owner_was_not_let_in() -> None:

@@ -136,15 +136,16 @@ def revoke(
             if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
                 return StillOwned(owner, "its start was let in a moment ago", where)
             without[where] = parted(book.entry(where), owner, at)
-    for other in without.values():
-        book = book.with_entry(other)
     if any(one.last_identity == identity for one in without.values()):
         book = _forgotten(book, identity, without)
-    entry = book.entry(address)
-    voids = voided(entry, "an erase began")
-    after = dataclasses.replace(voids, allowance=None, away=away, place=place)
-    if after != entry:
-        book = book.with_entry(after)
+    entry = without.pop(address, book.entry(address))
+    for other in without.values():
+        book = book.with_entry(other)
+    entry = dataclasses.replace(
+        voided(entry, "an erase began"), allowance=None, away=away, place=place
+    )
+    if entry != book.entry(address):
+        book = book.with_entry(entry)
     return Revocation(book, _last_owner(book, identity))
 
 

@@ -162,6 +162,14 @@ def _behind(
     return sa.or_(older, sa.and_(as_old, _ALARMS.c.id < last))
 
 
+def end(db: sa.Connection, slot: Slot, codes: Collection[str], now: datetime) -> None:
+    """What people were called for at that slot is over; nothing where it was already, or they were
+    not called."""
+    wanted = _ALARMS.c.subject == storable(str(slot), SUBJECT_LENGTH), _ALARMS.c.code.in_(codes)
+    open_ = _ALARMS.c.over_at.is_(None)
+    db.execute(sa.update(_ALARMS).where(*wanted, open_).values(over_at=now))
+
+
 def _key(call: AlarmCall) -> tuple[str, str]:
     return call.subject, call.code
 
@@ -171,7 +179,7 @@ def _note(db: sa.Connection, call: AlarmCall) -> int:
     code, subject = storable(call.code, CODE_LENGTH), storable(call.subject, SUBJECT_LENGTH)
     one = sa.update(_ALARMS).where(_ALARMS.c.subject == subject, _ALARMS.c.code == code)
     if not call.times:
-        db.execute(one.values(over_at=call.over_at))
+        db.execute(one.where(_ALARMS.c.over_at.is_(None)).values(over_at=call.over_at))
         return 0
     text = storable(call.text, TEXT_LENGTH)
     said = {"text": text, "last_at": call.last_at, "over_at": call.over_at}

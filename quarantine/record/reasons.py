@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 CODE_LENGTH = 48
 """Characters of the columns."""
@@ -289,6 +289,17 @@ class AlarmCode(enum.StrEnum):
     CHAIN_CUT = "chain-cut"
     HEAD_MISSING = "head-missing"
     KEY_UNREADABLE = "key-unreadable"
+
+
+LASTING: Final = frozenset(
+    {
+        AlarmCode.RECORD_UNREADABLE,
+        AlarmCode.STRANGER_RUNS,
+        AlarmCode.UNGUARDED,
+        AlarmCode.OVERDUE,
+    }
+)
+"""What stands on a slot's record as its alarm until it is over."""
 
 
 @dataclass(frozen=True)

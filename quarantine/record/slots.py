@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from quarantine.errors import ConflictError, IllegalTransitionError
-from quarantine.record import certificates, drives, lifecycle, messages, models, rows
+from quarantine.record import alarms, certificates, drives, lifecycle, messages, models, rows
 from quarantine.record.base import Repository
 from quarantine.record.clock import CLOCKS_APART
 from quarantine.record.facts import (
@@ -24,7 +24,7 @@ from quarantine.record.facts import (
     SlotRecord,
     UnreadableSlot,
 )
-from quarantine.record.reasons import HoldCode, HoldReason
+from quarantine.record.reasons import LASTING, AlarmCode, HoldCode, HoldReason
 from quarantine.record.states import Event, State
 from quarantine.record.texts import storable
 
@@ -33,6 +33,9 @@ MENTIONS = 1000
 
 _SLOTS = models.slots
 _HISTORY = models.history
+_CALLED_FOR = {State.HELD: AlarmCode.HELD, State.RETIRED: AlarmCode.RETIRED}
+"""States that people are called for."""
+
 NO_CHANGES = SlotChanges()
 NO_DETAIL: Mapping[str, JSON] = {}
 
@@ -103,6 +106,7 @@ class SlotRepository(Repository):
                 record = _read(db, row_id[0])
             else:
                 record = _swap(db, old, values)
+                _end_alarms(db, old, record, now)
             self._append(db, record, event, old.state if old else None, reason, NO_DETAIL, by=by)
             return record
 
@@ -227,6 +231,7 @@ class SlotRepository(Repository):
             after = _swap(db, record, values)
             if event is Event.RETURNED:
                 drives.require_returnable(db, record)
+            _end_alarms(db, record, after, now)
             self._append(db, after, event, record.state, reason, detail, code, by)
             if nonce is not None:
                 messages.spend(db, nonce, now)
@@ -276,6 +281,7 @@ class SlotRepository(Repository):
         values = _case_columns(record, None, changes) | rows.columns(changes)
         with self._writing() as db:
             after = _swap(db, record, values)
+            _end_alarms(db, record, after, now)
             if note:
                 self._append(db, after, None, record.state, note, NO_DETAIL, by=by)
             if after.identity is not None and after.identity != record.identity:
@@ -419,6 +425,15 @@ def _read(db: sa.Connection, record_id: int) -> SlotRecord:
     return rows.slot_record(
         db.execute(sa.select(_SLOTS).where(_SLOTS.c.id == record_id)).mappings().one()
     )
+
+
+def _end_alarms(db: sa.Connection, before: SlotRecord, after: SlotRecord, now: datetime) -> None:
+    """What people were called for and is so no more; of what is wrong now they are told."""
+    codes = set(LASTING) if before.alarm not in ("", after.alarm) else set()
+    if before.state is not after.state and before.state in _CALLED_FOR:
+        codes.add(_CALLED_FOR[before.state])
+    if codes:
+        alarms.end(db, before.slot, codes, now)
 
 
 def _swap(db: sa.Connection, record: SlotRecord, values: Mapping[str, Any]) -> SlotRecord:

@@ -259,6 +259,11 @@ def alarm(subject: object, code: AlarmCode, text: str) -> None:
     LOG.error(CALLED, code, subject, text)
 
 
+def over(subject: object, code: AlarmCode, text: str) -> None:
+    """Tells that what people were called for is over, and how."""
+    LOG.warning(OVER, code, subject, text)
+
+
 def only(code: AlarmCode, when: object) -> AlarmCode | None:
     """``code`` where ``when`` is true. No step depends on it."""
     return code if when else None
@@ -280,7 +285,7 @@ class StandingAlarms:
         """Says that it is over, and how, where it was told."""
         if (str(subject), code) in self._told:
             self._told.discard((str(subject), code))
-            LOG.warning(OVER, code, subject, text)
+            over(subject, code, text)
 
     def hush(self, subjects: Iterable[object], code: AlarmCode) -> None:
         """Forgets that people were told: nothing is over, and they are told again later."""

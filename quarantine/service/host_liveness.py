@@ -7,7 +7,6 @@ waits for a host that is dead.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,10 +19,8 @@ from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING
 from quarantine.record.store import Store
 from quarantine.rules.absence import too_many
-from quarantine.rules.alarmbook import alarm
+from quarantine.rules.alarmbook import alarm, over
 from quarantine.rules.maintenance import Maintenances
-
-LOG = logging.getLogger(__name__)
 
 _NAMED: Final = 5
 """Hosts that an alarm about many of them names."""
@@ -66,6 +63,8 @@ class HostLiveness:
     """When people were told that very many are silent."""
     _together: set[str] = field(default_factory=set)
     """Whom that alarm counted."""
+    _left: set[str] = field(default_factory=set)
+    """Who was silent still when most were heard again."""
     _began: datetime = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,12 +87,18 @@ class HostLiveness:
         late = {
             name: at for name, at in last.items() if (now - at).total_seconds() > self.silent_after
         }
+        alone = self._told - self._left
+        if self._left and not (self._left & late.keys()):
+            over(
+                "hosts", AlarmCode.HOSTS_SILENT, "those that were left are heard again, or removed"
+            )
+        self._left &= late.keys()
         quiet = Maintenances.of(self.store.maintenances()).hosts if late else frozenset()
         # Nothing is over for them: who is silent when it ends is told of then.
         self._told -= quiet & late.keys()
         late = {name: at for name, at in late.items() if name not in quiet}
-        for name in sorted(self._told - late.keys()):
-            LOG.warning("over: host %s is heard again, or removed", name)
+        for name in sorted((alone & self._told) - late.keys()):
+            over(f"host {name}", AlarmCode.HOST_SILENT, "it is heard again, or removed")
         self._told &= late.keys()
         alone = self._tell_many(late, len(heard), now)
         for name in sorted(alone.keys() - self._told):
@@ -119,12 +124,13 @@ class HostLiveness:
         """Those of ``late``, with when they were heard last, that are to be told of one by one."""
         if self._many is not None and not too_many(len(late), known):
             self._many = None
-            LOG.warning("over: most hosts are heard again")
+            over("hosts", AlarmCode.HOSTS_SILENT, "most are heard again")
             if left := late.keys() - self._told:
                 text = f"{len(left)} are still silent, of those that were together"
                 first = self._first(left, late)
                 alarm("hosts", AlarmCode.HOSTS_SILENT, f"{text}: {first}")
                 self._told |= left
+                self._left = left
         alone = late if self._many is None else self._apart(late, min(self._many, now), now)
         # Who was named long ago is silent for a reason of his own.
         old = {name for name in alone.keys() & self._told if self._is_old(alone[name], now)}
@@ -132,6 +138,7 @@ class HostLiveness:
             return alone
         self._many = now
         self._together = set(late)
+        self._left.clear()
         alarm(
             "hosts",
             AlarmCode.HOSTS_SILENT,

@@ -7,16 +7,13 @@ is over has its own time from then on.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from quarantine.record.reasons import AlarmCode
-from quarantine.rules.alarmbook import alarm
-
-LOG = logging.getLogger(__name__)
+from quarantine.rules.alarmbook import alarm, over
 
 
 @dataclass
@@ -58,7 +55,7 @@ class Lateness:
             worst = min(late, key=lambda duty: duty.within(), default=None)
             if worst is None:
                 if told is not None:
-                    LOG.warning("over: there was a good %s again", told.what)
+                    over(told.what, AlarmCode.LATE, "there was a good one again")
                 self._told = self._over = None
                 return ""
             if told is None or any(duty is told for duty in late):
@@ -68,7 +65,7 @@ class Lateness:
             left = self._over is not None and now - self._over > worst.within()
             if told is None or left or worst.within() < told.within():
                 if told is not None and left:
-                    LOG.warning("over: there was a good %s again", told.what)
+                    over(told.what, AlarmCode.LATE, "there was a good one again")
                 self._told, self._over = worst, None
                 alarm(
                     worst.what,

@@ -34,6 +34,7 @@ from quarantine.service.doubt import Doubts
 from quarantine.service.executor import Executor, SendsOrders, SendsTickets
 from quarantine.service.host_liveness import HostLiveness
 from quarantine.service.lateness import Lateness
+from quarantine.service.leftovers import Leftovers
 from quarantine.service.look import ChecksOrphanGuests, JudgesHandovers, LookPlacement, Looks
 from quarantine.service.reread_schedule import RereadSchedule
 from quarantine.service.safety import Safety
@@ -115,6 +116,8 @@ class Reconciler:
         self._watch = RereadSchedule(config.in_use_reread, monotonic)
         self._turns = Turns(monotonic)
         self._unlisted = Turns(monotonic)
+        after = max(config.silent_after, config.overdue_after, config.absent_after)
+        self._leftovers = Leftovers(store, after + sweep_bound(config), clock, monotonic)
         self._silence = HostLiveness(store, config.silent_after, config.overdue_after, clock)
         self._safety = Safety(store, placement, config, monotonic=monotonic)
         self._unread = UnreadableRows()
@@ -252,8 +255,10 @@ class Reconciler:
         return self._each(left, self._box(), wait=True)
 
     def listen(self) -> list[LookResult]:
-        """Tell of hosts that say nothing any more; their slots stay as they are."""
+        """Tell of hosts that say nothing any more, and of alarms that are over; slots stay as they
+        are."""
         self._silence.check()
+        self._leftovers.end()
         return []
 
     def campaigns(self) -> list[LookResult]:

@@ -14,8 +14,8 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.record.alarms import AlarmCall, AlarmMark
 from quarantine.record.facts import Initiator, NewCertificate, SlotChanges
 from quarantine.record.pages import CampaignQuery, DriveQuery, SlotOrder, SlotQuery
-from quarantine.record.reasons import HoldCode
-from quarantine.record.states import Event
+from quarantine.record.reasons import AlarmCode, HoldCode
+from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from quarantine.rules import holds
 
@@ -253,6 +253,52 @@ class PagesSuite:
             later = START + timedelta(hours=3, seconds=len(found))
             listed.note_alarms({}, [AlarmCall("late", page[-1].subject, "again", later, later, 1)])
         assert found == [one.text for one in every]
+
+    def test_what_was_wrong_with_a_slot_is_over_when_its_record_says_so(
+        self, listed: Store
+    ) -> None:
+        """No process has to remember it, so it is over whoever sees that, and after a restart."""
+        at, other = PLACES[0], PLACES[1]
+        codes = (AlarmCode.OVERDUE, AlarmCode.UNGUARDED, AlarmCode.ON_OFFER)
+        calls = [
+            AlarmCall(code, str(place), "x", START, START, 1)
+            for code in codes
+            for place in (at, other)
+        ]
+        listed.note_alarms({}, calls)
+
+        def over() -> set[tuple[str, str]]:
+            page = listed.alarm_page(limit=99, is_over=True)
+            return {(one.code, one.subject) for one in page if one.subject in map(str, PLACES)}
+
+        record = listed.slot(at)
+        assert record is not None
+        record = listed.amend(record, SlotChanges(alarm="no step for more than 6 h"))
+        record = listed.amend(record, SlotChanges(detail="it waits"))
+        assert over() == set()
+        listed.amend(record, SlotChanges(alarm=""))
+        assert over() == {("overdue", str(at)), ("unguarded", str(at))}
+        record = listed.slot(other)
+        assert record is not None
+        record = listed.amend(record, SlotChanges(alarm="no step for more than 6 h"))
+        listed.hold(record, holds.because(HoldCode.BY_PERSON, "looked at"))
+        assert ("overdue", str(other)) in over()
+
+    def test_a_hold_is_over_when_the_slot_leaves_it(self, listed: Store) -> None:
+        place = PLACES[2]
+        listed.note_alarms({}, [AlarmCall("held", str(place), "x", START, START, 1)])
+        record = listed.slot(place)
+        assert record is not None
+        assert record.state is State.HELD
+        record = listed.amend(record, SlotChanges(detail="looked at"))
+        (one,) = listed.alarm_page(limit=9, codes=["held"])
+        assert one.over_at is None
+        listed.transition(record, Event.RELEASED_BY_OPERATOR, reason="r")
+        (one,) = listed.alarm_page(limit=9, codes=["held"])
+        assert one.over_at is not None
+        later = START + timedelta(days=999)
+        listed.note_alarms({}, [AlarmCall("held", str(place), "", later, later, 0, later)])
+        assert listed.alarm_page(limit=9, codes=["held"]) == [one], "it was over before"
 
     def test_history_by_pages(self, listed: Store) -> None:
         lines, more = listed.history_page(PLACES[0], limit=2)

@@ -88,12 +88,12 @@ def test_what_stays_late_when_the_first_thing_is_over_is_told_in_its_own_time(
         assert late.check() == "sweep"
         clock.forward(10)
     over, alarm = lines(caplog)
-    assert over == "over: there was a good pass again"
+    assert over == "over: late pass: there was a good one again"
     assert alarm.startswith("ALARM late sweep: no good sweep for 3720 s")
     late.done("pass")
     late.done("sweep")
     assert late.check() == ""
-    assert lines(caplog) == ["over: there was a good sweep again"]
+    assert lines(caplog) == ["over: late sweep: there was a good one again"]
 
 
 def test_what_fails_again_and_again_keeps_the_others_one_alarm(

@@ -85,7 +85,7 @@ def test_a_silent_host_with_an_order_is_named_within_minutes_and_once(
     )
     speak(store, 1)
     assert silence.check() == frozenset()
-    assert said(caplog) == ["over: host cmp1 is heard again, or removed"]
+    assert said(caplog) == ["over: host-silent host cmp1: it is heard again, or removed"]
     clock.forward(SILENT - 1)
     assert silence.check() == frozenset()
     speak(store, 2, 3, 4)
@@ -149,7 +149,7 @@ def test_very_many_silent_hosts_are_one_alarm(
     assert alarm.startswith("ALARM hosts-silent hosts: 4 of 4 are silent for more than 7 min")
     speak(store, 1, 2, 3, 4)
     silence.check()
-    assert said(caplog) == ["over: most hosts are heard again"]
+    assert said(caplog) == ["over: hosts-silent hosts: most are heard again"]
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_who_falls_silent_after_many_did_is_named(
     )
     speak(cloud, 20)
     assert silence.check() == frozenset()
-    assert said(caplog) == ["over: host cmp20 is heard again, or removed"]
+    assert said(caplog) == ["over: host-silent host cmp20: it is heard again, or removed"]
 
 
 def test_many_more_that_fall_silent_later_are_one_more_alarm(
@@ -281,11 +281,25 @@ def test_what_is_left_of_many_silent_hosts_is_named_at_once(
     speak(cloud, *ALL[2:])
     assert silence.check() == silence.check() == {"cmp1", "cmp2"}
     assert said(caplog) == [
-        "over: most hosts are heard again",
+        "over: hosts-silent hosts: most are heard again",
         "ALARM hosts-silent hosts: 2 are still silent, of those that were together: cmp1, cmp2",
     ]
+    speak(cloud, *ALL[1:])
+    assert silence.check() == {"cmp1"}
+    assert not said(caplog), "of one of them alone nobody was called"
     speak(cloud, *ALL)
     assert silence.check() == frozenset()
+    left = "those that were left are heard again, or removed"
+    assert said(caplog) == [f"over: hosts-silent hosts: {left}"]
+    erasing(cloud, ONE)
+    clock.forward(SILENT + 1)
+    speak(cloud, *ALL[1:])
+    silence.check()
+    speak(cloud, 1)
+    silence.check()
+    called, over = said(caplog)
+    assert called.startswith("ALARM host-silent host cmp1: ")
+    assert over.startswith("over: host-silent host cmp1: ")
 
 
 def test_many_silent_hosts_are_told_once_though_our_clock_is_set_back(
@@ -299,7 +313,7 @@ def test_many_silent_hosts_are_told_once_though_our_clock_is_set_back(
     for _ in range(20):
         silence.check()
         clock.forward(60)
-    assert [text[:20] for text in said(caplog)] == ["over: most hosts are", "ALARM hosts-silent h"]
+    assert [text[:20] for text in said(caplog)] == ["over: hosts-silent h", "ALARM hosts-silent h"]
 
 
 def test_while_the_control_plane_was_stopped_nobody_could_be_heard(

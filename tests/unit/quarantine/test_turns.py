@@ -165,5 +165,5 @@ def test_a_sweep_that_never_goes_through_is_one_alarm_whatever_else_does(
     for _ in range(30):
         loop.round()
         clock.forward(LIMITS.sweep_interval)
-    words = [record.getMessage() for record in caplog.records if "good sweep" in record.message]
-    assert words == ["over: there was a good sweep again"]
+    words = [record.getMessage() for record in caplog.records if "late sweep" in record.message]
+    assert words == ["over: late sweep: there was a good one again"]

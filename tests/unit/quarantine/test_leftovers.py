@@ -1,0 +1,143 @@
+"""What ended while the service was stopped is said to be over, and what still is is not."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import logging
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from quarantine.record.alarms import AlarmCall
+from quarantine.record.facts import SlotChanges
+from quarantine.record.reasons import LASTING, AlarmCode
+from quarantine.record.store import Store
+from quarantine.rules import alarms
+from quarantine.rules.action import ServiceLimits
+from quarantine.service.leftovers import REMEMBERED, SETTLE_SECONDS, Leftovers
+from quarantine.service.reconciler import Reconciler
+from tests.unit.quarantine.smallcloud import (
+    Clock,
+    Cloud,
+    NoTickets,
+    NotingDispatcher,
+    enrolled,
+    open_store,
+    slot_at,
+)
+
+AFTER = 3600.0
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    with open_store(tmp_path, clock) as store:
+        yield store
+
+
+def call(store: Store, code: AlarmCode, subject: str, at: datetime) -> None:
+    store.note_alarms({}, [AlarmCall(code, subject, "text", at, at, 1)])
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    caplog.clear()
+    return found
+
+
+def test_what_was_not_told_again_is_over_once(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = clock() - timedelta(days=1)
+    call(store, AlarmCode.HOST_SILENT, "host cmp1", before)
+    call(store, AlarmCode.HOST_SILENT, "host cmp2", before)
+    call(store, AlarmCode.LATE, "sweep", before)
+    call(store, AlarmCode.ON_OFFER, "cmp1/0000:01:00.0", before)
+    leftovers = Leftovers(store, AFTER, clock, clock.monotonic)
+    clock.forward(AFTER - 1)
+    call(store, AlarmCode.HOST_SILENT, "host cmp2", clock())
+    leftovers.end()
+    clock.forward(2)
+    leftovers.end()
+    assert said(caplog) == []
+    clock.forward(SETTLE_SECONDS)
+    leftovers.end()
+    text = "not told again in 1 h since the service was started"
+    assert said(caplog) == [
+        f"over: host-silent host cmp1: {text}",
+        f"over: late sweep: {text}",
+    ], "not what is told of a moment, nor what was told again"
+    leftovers.end()
+    assert said(caplog) == []
+
+
+def test_what_stands_on_a_slot_is_not_over(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is not told again after a restart: the record says that people know."""
+    cloud = Cloud(clock)
+    slots = [slot_at(number) for number in (1, 2)]
+    for slot in slots:
+        call(store, AlarmCode.RECORD_UNREADABLE, str(slot), clock() - timedelta(days=1))
+    record, _other = (enrolled(store, cloud, slot, server="server") for slot in slots)
+    store.amend(record, SlotChanges(alarm="its host's row cannot be read"))
+    leftovers = Leftovers(store, AFTER, clock, clock.monotonic)
+    clock.forward(AFTER + 1)
+    leftovers.end()
+    clock.forward(SETTLE_SECONDS)
+    leftovers.end()
+    (only,) = said(caplog)
+    assert only.startswith(f"over: record-unreadable {slots[1]}: ")
+
+
+def test_very_many_are_all_ended(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quarantine.service.leftovers._PAGE", 3)
+    for number in range(8):
+        call(store, AlarmCode.HOST_SILENT, f"host cmp{number}", clock() - timedelta(days=1))
+    leftovers = Leftovers(store, AFTER, clock, clock.monotonic)
+    clock.forward(AFTER + 1)
+    leftovers.end()
+    clock.forward(SETTLE_SECONDS)
+    leftovers.end()
+    assert len(said(caplog)) == 8
+
+
+def test_the_loop_ends_them(store: Store, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    call(store, AlarmCode.LATE, "safety pass", clock() - timedelta(days=1))
+    limits = ServiceLimits()
+    loop = Reconciler(
+        store,
+        Cloud(clock),
+        NotingDispatcher(store, clock),
+        limits,
+        clock,
+        tickets=NoTickets(),
+        monotonic=clock.monotonic,
+    )
+    loop.listen()
+    assert said(caplog) == []
+    for _ in range(2):
+        clock.forward(limits.overdue_after + 3600)
+        loop.listen()
+    found = [text for text in said(caplog) if text.startswith("over: ")]
+    assert [text[:23] for text in found] == ["over: late safety pass:"]
+
+
+def test_each_alarm_that_lasts_stands_in_one_place() -> None:
+    """On a slot's record or in a process; a row that cannot be read in either."""
+    shared = REMEMBERED & LASTING
+    assert shared == {AlarmCode.RECORD_UNREADABLE}
+    codes = AlarmCode.__members__
+    nodes = ast.walk(ast.parse(inspect.getsource(alarms.concern)))
+    named = {node.attr for node in nodes if isinstance(node, ast.Attribute)} & codes.keys()
+    assert named == {code.name for code in LASTING}

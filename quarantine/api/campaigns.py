@@ -8,7 +8,7 @@ from typing import Any, Final
 from quarantine.api import policies, schemas, slots
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, moment, read_moment
-from quarantine.operations import campaigns
+from quarantine.operations import campaigns, maintenance
 from quarantine.operations.campaigns import (
     Campaign,
     CampaignQuery,
@@ -25,6 +25,7 @@ def preview(ask: Ask) -> Reply:
     keep = campaigns.KEEP if percent is None else percent / 100
     query = query_of(ask.query, "query")
     found = campaigns.preview(ask.plane, query, keep=keep, limit=ask.limit)
+    quiet = maintenance.in_effect(ask.plane)
     return Reply(
         {
             "slots": found.slots,
@@ -35,7 +36,7 @@ def preview(ask: Ask) -> Reply:
             "at_a_time": found.at_a_time,
             "drive_seconds": found.drive_seconds,
             "pool_seconds": found.pool_seconds,
-            "which": [slots.line(one) for one in found.which],
+            "which": [slots.line(one, quiet) for one in found.which],
         }
     )
 

@@ -12,7 +12,7 @@ from quarantine.api import documents, policies, schemas, slots
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, moment, read_moment
 from quarantine.errors import BadInputError, UnknownError
-from quarantine.operations import certificates, ledger
+from quarantine.operations import certificates, ledger, maintenance
 from quarantine.operations import slots as slot_operations
 from quarantine.operations.certificates import CertificateLine, StoredCertificate
 from quarantine.operations.keys import TrustedKeys
@@ -94,8 +94,9 @@ def export_slots(ask: Ask) -> Reply:
     query = slots.query_of(ask)
     # The first one now: a record that is away is an error, and no empty file.
     slot_operations.page(ask.plane, query, limit=1)
+    quiet = maintenance.in_effect(ask.plane)
     found = slot_operations.each(ask.plane, query)
-    return Reply(lines=_told(documents.dump(slots.line(one)) + b"\n" for one in found))
+    return Reply(lines=_told(documents.dump(slots.line(one, quiet)) + b"\n" for one in found))
 
 
 def end(ask: Ask) -> Reply:

@@ -166,6 +166,11 @@ DAMAGED: Final[Schema] = {
     "description": "What of its row cannot be read, and what to do. Else empty.",
 }
 
+_MAINTAINED: Final[Schema] = {
+    **TEXT,
+    "description": "Until when its delays, or its host's, call nobody, and why. Else empty.",
+}
+
 SLOT_LINE: Final = record(
     {
         **_SLOT,
@@ -174,6 +179,7 @@ SLOT_LINE: Final = record(
         "step": maybe(TEXT),
         "fraction": {"type": "number", "description": "Of the step, 0 to 1."},
         "waits_for": TEXT,
+        "maintenance": _MAINTAINED,
         "entered_at": maybe(MOMENT),
         "damaged": DAMAGED,
     }
@@ -189,10 +195,7 @@ SLOT: Final = record(
         "order": maybe(TEXT),
         "ticket_valid": {"type": "boolean", "description": "By the host's receipt."},
         "created_at": MOMENT,
-        "maintenance": {
-            **TEXT,
-            "description": "Until when its delays, or its host's, call nobody, and why.",
-        },
+        "maintenance": _MAINTAINED,
     },
     "What people decide on. Its ETag changes when anything of it does but its maintenance, which "
     "has a version of its own.",

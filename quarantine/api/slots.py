@@ -11,8 +11,9 @@ from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
 from quarantine.api.hosts import drive
 from quarantine.api.operation import Ask, Operation, Reply, Schema, moment, read_moment
-from quarantine.operations import decisions, slots
+from quarantine.operations import decisions, maintenance, slots
 from quarantine.operations.decisions import Decision, SlotDecision
+from quarantine.operations.maintenance import Maintenances
 from quarantine.operations.slots import (
     HistoryRow,
     SlotLine,
@@ -63,7 +64,8 @@ def find(ask: Ask) -> Reply:
         descending=descending,
         after=None if marker is None else read_marker(marker, order),
     )
-    document: dict[str, Any] = {"slots": [line(one) for one in found]}
+    quiet = maintenance.in_effect(ask.plane)
+    document: dict[str, Any] = {"slots": [line(one, quiet) for one in found]}
     last = next((one for one in reversed(found) if marks(one, order)), None)
     if len(found) == ask.limit and last is not None:
         following = ask.link({"marker": marker_of(last, order)})
@@ -155,8 +157,8 @@ def release(ask: Ask) -> Reply:
     return _decided(done)
 
 
-def line(one: SlotLine) -> dict[str, Any]:
-    """A slot in a list."""
+def line(one: SlotLine, quiet: Maintenances) -> dict[str, Any]:
+    """A slot in a list. ``quiet``: the maintenances in effect."""
     return {
         "id": _name(one),
         "host": one.host,
@@ -178,6 +180,7 @@ def line(one: SlotLine) -> dict[str, Any]:
         "step": one.step,
         "fraction": one.fraction,
         "waits_for": one.detail,
+        "maintenance": maintenance.words(*quiet.of_place(one.host, one.address)),
         "damaged": damaged(one.damaged),
     }
 

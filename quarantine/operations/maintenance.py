@@ -19,6 +19,7 @@ from quarantine.record.facts import Subject as Subject
 from quarantine.record.store import Store
 from quarantine.record.texts import storable
 from quarantine.rules import maintenance
+from quarantine.rules.maintenance import Maintenances as Maintenances
 
 _TRIES: Final = 5
 """How often it is written behind somebody else's word, where that does not matter."""
@@ -87,6 +88,12 @@ def page(
     """Those in effect by host and address, of all hosts or of one. Raises ``UnavailableError``."""
     with plane.parts() as parts:
         return tuple(parts.store.maintenance_page(host=host, limit=limit, after=after))
+
+
+def in_effect(plane: Plane) -> Maintenances:
+    """All of now, to hold many slots against. Raises ``UnavailableError``."""
+    with plane.parts() as parts:
+        return Maintenances.of(parts.store.maintenances())
 
 
 def history(

@@ -308,7 +308,11 @@ def _identity(drive: Document | None) -> ControllerIdentity | None:
 def _slot_line(one: Document) -> Document:
     alarm = f"ALARM: {one['alarm']}" if one["alarm"] else ""
     code, reason = one["hold_code"], one["reason"]
-    said = (alarm, f"{code}: {reason}" if code else reason, one["waits_for"], one["damaged"])
+    later = f"to be held at its next release: {one['next_hold']}" if one["next_hold"] else ""
+    held = f"{code}: {reason}" if code else reason
+    # An API of before says nothing of maintenance in a list.
+    quiet = one.get("maintenance", "")
+    said = (alarm, held, later, quiet, one["waits_for"], one["damaged"])
     return {
         **one,
         "slot": documents.place(one["host"], one["address"]),

@@ -31,7 +31,11 @@ class Maintenances:
 
     def of_slot(self, slot: Slot) -> tuple[Maintenance, ...]:
         """A slot's own, and its host's."""
-        both = self.by_subject.get(Subject.of(slot)), self.of_host(slot.host)
+        return self.of_place(slot.host, slot.address)
+
+    def of_place(self, host: str, address: str) -> tuple[Maintenance, ...]:
+        """The same for a row that may be no slot of ours."""
+        both = self.by_subject.get(Subject(host, address)), self.of_host(host)
         return tuple(one for one in both if one is not None)
 
     @property

@@ -132,6 +132,13 @@ def test_it_is_shown_and_no_decision_is_stale_by_it(site: Site, admin: Client) -
     after = admin.get(one)
     assert "<b>cage</b>" in after.json["maintenance"]
     assert after.headers["ETag"] == before.headers["ETag"]
+    in_list = {each["id"]: each["maintenance"] for each in admin.get("/v1/slots").json["slots"]}
+    assert in_list == {
+        name: after.json["maintenance"] if name == NAMES[0] else "" for name in NAMES
+    }
+    assert put(admin, HOST, reason="rack").status_code == 200
+    in_list = {each["id"]: each["maintenance"] for each in admin.get("/v1/slots").json["slots"]}
+    assert all(("rack" in text) is name.startswith("cmp1_") for name, text in in_list.items())
     with site.store() as store:
         line = store.history(SLOTS[0])[-1]
     assert line.by is not None

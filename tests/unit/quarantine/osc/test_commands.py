@@ -111,6 +111,7 @@ DECIDED = [
     ("maintenance", "list", "--history", "cmp1"), ("maintenance", "list", "--history", str(ONE)),
     ("campaign", "list"), ("campaign", "list", "--limit", "1"), ("campaign", "show", "c1"),
     ("campaign", "slots", "c1"), ("campaign", "slots", "c1", "--limit", "1"),
+    ("slot", "list"), ("slot", "list", "--host", "cmp1"),
 ]  # fmt: skip
 
 
@@ -162,6 +163,7 @@ def test_what_people_decided(site: Site, program: Program) -> None:
         ("campaign", "begin", "c1", "--host", "cmp1", *why),
         ("campaign", "begin", "c2", "--host", "cmp2", "--keep", "0.5", *why),
         ("campaign", "pause", "c1", *why),
+        ("slot", "hold", str(SLOTS[1]), "--at-next-release", "--reason", "smoke"),
     ):
         assert cli.main(["--config-file", str(site.file), *words]) == 0, words
     program.capsys.readouterr()

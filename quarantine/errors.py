@@ -54,6 +54,10 @@ class UnavailableError(QuarantineError):
     exit_code = 6
 
 
+class MovingError(UnavailableError):
+    """What was read changed under each of several looks; nothing was decided."""
+
+
 class UnreadOutcomeError(UnavailableError):
     """A decision is on record, and what came of it could not be read."""
 

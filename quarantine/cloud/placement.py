@@ -26,7 +26,7 @@ from quarantine.cloud.facts import (
     provider_name,
 )
 from quarantine.cloud.sdk import NotFoundError
-from quarantine.errors import BadInputError, ConflictError, UnavailableError
+from quarantine.errors import BadInputError, ConflictError, MovingError
 
 LOG = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class Placement(sdk.Service):
     def view(self, uuid: str, resource_class: str) -> View | None:
         """One consistent look; ``None`` when the provider does not exist.
 
-        Raises ``UnavailableError`` when the provider does not stand still.
+        Raises ``MovingError`` when the provider does not stand still.
         """
         for _ in range(_LOOKS):
             provider = self.by_uuid(uuid)
@@ -141,7 +141,7 @@ class Placement(sdk.Service):
                 continue
             if view is not None:
                 return view
-        raise UnavailableError(
+        raise MovingError(
             f"expected provider {uuid} to stand still while it is read, it changed {_LOOKS} times; "
             "look again later"
         )

@@ -23,10 +23,10 @@ from quarantine.operations.enrol import (
     EnrolmentTerms,
     carry_out,
     enrol,
-    survey,
     take_as_planned,
 )
 from quarantine.operations.plane import Plane, ServingPlane
+from quarantine.operations.survey import survey
 from quarantine.record.facts import Initiator
 from quarantine.record.reasons import HoldCode
 from quarantine.record.states import Event, State

@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import CONSUMER_TYPE
 from quarantine.errors import QuarantineError
-from quarantine.operations.enrol import EnrolmentTerms, carry_out, survey
+from quarantine.operations.enrol import EnrolmentTerms, carry_out
+from quarantine.operations.survey import survey
 from quarantine.record import models
 from quarantine.record.states import Event, State
 from tests.site.broker import Broker

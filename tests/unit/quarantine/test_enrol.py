@@ -9,13 +9,14 @@ import pytest
 
 from quarantine.cloud.facts import Provider, View
 from quarantine.cloud.sdk import NotFoundError
-from quarantine.errors import BadInputError, UnavailableError, UnfinishedError
-from quarantine.operations.enrol import EnrolmentFate, EnrolmentTerms, carry_out, enrol, survey
+from quarantine.errors import BadInputError, MovingError, UnavailableError, UnfinishedError
+from quarantine.operations.enrol import EnrolmentFate, EnrolmentTerms, carry_out, enrol
+from quarantine.operations.survey import survey
 from quarantine.record.reasons import HoldCode
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from quarantine.rules.holds import because
-from tests.unit.quarantine.smallcloud import Clock, Cloud, enrolled, open_store, slot_at
+from tests.unit.quarantine.smallcloud import RC, Clock, Cloud, enrolled, open_store, slot_at
 
 SLOT = slot_at(1)
 TERMS = EnrolmentTerms("p", "q")
@@ -98,3 +99,31 @@ def test_one_slot_that_may_be_reserved_is_not_called_undecided(
             enrol(store, cloud, SLOT, TERMS)
     assert (cloud.seat(SLOT).reserved, store.slots()) == (True, [])
     assert enrol(store, cloud, SLOT, TERMS).state is State.RELEASED
+
+
+@pytest.mark.parametrize("resource_class", [None, RC])
+@pytest.mark.parametrize("moves", [["plan", "act"], ["act"]], ids=["always", "later"])
+def test_a_provider_that_never_stands_still_keeps_the_others_out_of_no_care(
+    store: Store, monkeypatch: pytest.MonkeyPatch, resource_class: str | None, moves: list[str]
+) -> None:
+    """It is refused by itself, and said to be, whatever class was asked for."""
+    cloud, other, phase = HostsCloud(), slot_at(2), "plan"
+    for slot in (SLOT, other):
+        cloud.add(slot)
+    real, restless = cloud.view, cloud.seat(SLOT).provider.uuid
+
+    def view(uuid: str, wanted: str) -> View | None:
+        if uuid == restless and phase in moves:
+            raise MovingError(f"expected provider {uuid} to stand still")
+        return real(uuid, wanted)
+
+    monkeypatch.setattr(cloud, "view", view)
+    monkeypatch.setattr(cloud, "offered", lambda _rc: [], raising=False)
+    planned = survey(store, cloud, host=SLOT.host, resource_class=resource_class)
+    phase = "act"
+    cloud.seat(SLOT).moved()
+    moving, done = carry_out(store, cloud, planned, TERMS)
+    assert (moving.fate, done.fate) == (EnrolmentFate.REFUSED, EnrolmentFate.FREE)
+    assert "stand still" in moving.reason
+    assert store.slot(SLOT) is None
+    assert store.slot(other) is not None

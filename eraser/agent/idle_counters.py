@@ -75,8 +75,11 @@ class RestPump:
 
     def _look(self, address: str, now: float) -> None:
         owner = self._book.entry(address).owner
-        driver = None if owner is None else PciFunction(self.host, address).driver
-        wish = rest.wish(owner, driver, self._book.incarnation)
+        function = PciFunction(self.host, address)
+        driver = None if owner is None else function.driver
+        unread = owner is not None and owner.identity is None
+        place = function.place if unread else ""
+        wish = rest.wish(owner, driver, self._book.incarnation, place)
         if wish is None or owner is None:
             self._watches.pop(address, None)
             return

@@ -191,4 +191,5 @@ def facts_of(
         incarnation=book.incarnation,
         adopted=bool(book.adopted_at),
         locked=locked.get(address, ""),
+        elsewhere=revocation.known_elsewhere(book, address, drive.identity if drive else None),
     )

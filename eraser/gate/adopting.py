@@ -75,7 +75,10 @@ def _now(state_dir: Path, host: Host) -> tuple[tuple[DomainDrives, ...], dict[st
     drives = look(host, addresses, LOOK_SECONDS)
     slots = {
         address: SlotNow(
-            drives[address].identity, _pci(host, address), read_case(state_dir, address)
+            drives[address].identity,
+            _pci(host, address),
+            read_case(state_dir, address),
+            PciFunction(host, address).place,
         )
         for address in addresses
     }

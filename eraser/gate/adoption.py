@@ -30,6 +30,8 @@ class SlotNow:
     identity: ControllerIdentity | None
     pci: PciIds | None
     case: CaseSeen
+    place: str = ""
+    """Where sysfs has the function; empty where none is there."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def adopt(
             since=at,
             adopted=True,
             let_in=None,
+            place="" if now.identity is not None else now.place,
         )
         book = book.with_entry(dataclasses.replace(entry, owner=owner))
         added.append((address, owner))

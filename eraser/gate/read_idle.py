@@ -1,4 +1,7 @@
-"""Reads an owner's drive while the owner is off, and writes down what it counted."""
+"""Reads an owner's drive while the owner is off, and writes down what it counted.
+
+One that was adopted unread is known from then on, wherever a boot or a person puts it.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import rest
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
-from eraser.ownership.facts import CaseStanding
-from eraser.ownership.model import Owner, SteadyTime
+from eraser.ownership.facts import CaseStanding, DriveSeen
+from eraser.ownership.model import Owner, PciIds, SteadyTime
 from eraser.ownership.revocation import START_GRACE_SECONDS
 from eraser.protocol.ticket import Counters
 
@@ -27,7 +30,8 @@ def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
     with SlotLock(address, run_dir):
         book = books.load(state_dir)
         owner = book.entry(address).owner
-        wish = rest.wish(owner, PciFunction(host, address).driver, book.incarnation)
+        function = PciFunction(host, address)
+        wish = rest.wish(owner, function.driver, book.incarnation, function.place)
         if wish is None or owner is None:
             return "there is no need to"
         if wish is rest.IdleAction.FORGET:
@@ -37,6 +41,8 @@ def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
         if read_case(state_dir, address).standing is CaseStanding.OPEN:
             return "an erase has not ended"
         drive = look(host, [address], LOOK_SECONDS)[address]
+        if owner.identity is None:
+            return _know(state_dir, address, owner, drive)
         if drive.identity != owner.identity:
             return drive.trouble or "the drive is not its owner's"
         if drive.counters is None:
@@ -51,6 +57,21 @@ def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
         if _runs(host, owner):
             return "its owner runs"
         return _write(state_dir, host, address, owner, drive.counters)
+
+
+def _know(state_dir: Path, address: str, owner: Owner, drive: DriveSeen) -> str:
+    """Its counters are noted the next time."""
+    if drive.identity is None:
+        return drive.trouble or "the drive told no identity"
+    if not rest.is_untouched(owner, drive.place):
+        return "the drive left its slot meanwhile"
+    if owner.pci not in (None, PciIds.of(drive.identity)):
+        return "the drive is not its owner's"
+    with books.opened(state_dir) as book:
+        if book.book.entry(address).owner != owner:
+            return "its owner's record changed meanwhile"
+        book.write(rest.known(book.book, address, drive.identity))
+    return ""
 
 
 def _runs(host: Host, owner: Owner) -> bool:

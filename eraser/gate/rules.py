@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from eraser.controller.spec import SanitizeState
 from eraser.ownership.counters import since_intake, since_rest
-from eraser.ownership.facts import CaseStanding, SlotFacts, Starting
+from eraser.ownership.facts import CaseStanding, SlotFacts, Starting, left_slot
 from eraser.ownership.model import Book, Owner, PciIds, SlotEntry, SteadyTime
-from eraser.ownership.revocation import parted, voided
+from eraser.ownership.revocation import forgotten, parted, voided
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import AllowanceUsed, TicketState
 
@@ -171,9 +171,19 @@ def _by_owner(facts: SlotFacts, starting: Starting, identity: ControllerIdentity
     if owner.identity is not None and owner.identity != identity:
         differences = "; ".join(owner.identity.differences(identity))
         return f"expected the drive that this domain has, found another ({differences})"
-    if owner.identity is None and owner.pci not in (None, PciIds.of(identity)):
-        return "expected a drive with the PCI ids that this domain has, found others"
+    if owner.identity is None:
+        return _not_adopted(facts, owner, identity)
     return ""
+
+
+def _not_adopted(facts: SlotFacts, owner: Owner, identity: ControllerIdentity) -> str:
+    """Why this is not the drive that the domain was adopted with, which nobody has read since."""
+    if owner.pci not in (None, PciIds.of(identity)):
+        return "expected a drive with the PCI ids that this domain has, found others"
+    if left_slot(owner.place, facts.drive.place):
+        return "expected the drive that this domain was adopted with, found that it left its slot"
+    # A boot deals the addresses out anew.
+    return facts.elsewhere and f"expected a drive of this domain's, found {facts.elsewhere}"
 
 
 def _away(facts: SlotFacts) -> str:
@@ -240,6 +250,9 @@ def consume(
     """The book after a start was let in on all of its drives."""
     for admission in admissions:
         entry = book.entry(admission.address)
+        before = entry.owner
+        if before is not None and before.domain != starting.uuid:
+            book = forgotten(book, before.identity, {entry.address})
         if admission.way is AdmittedBy.ALLOWANCE and entry.allowance is not None:
             allowance = entry.allowance
             book = book.with_used(

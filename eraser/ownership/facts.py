@@ -56,6 +56,13 @@ class CaseSeen:
     """For people, where the case is open."""
 
 
+def left_slot(then: str, now: str) -> bool:
+    """Within one boot a drive was taken out, whatever is there ``now``: two
+    :attr:`eraser.host.sysfs.PciFunction.place`."""
+    boots = {place.partition("/")[0] for place in (then, now)}
+    return then != now and len(boots) == 1
+
+
 @dataclass(frozen=True)
 class SlotFacts:
     """Everything about one slot at one moment, read while its lock was ours."""
@@ -70,13 +77,13 @@ class SlotFacts:
     """``gate adopt`` was run on this host."""
     locked: str = ""
     """Who holds the slot's lock; empty where we do."""
+    elsewhere: str = ""
+    """Whose the drive is by another slot's entry in the book; empty where by none."""
 
     @property
     def came_back(self) -> bool:
         """The drive was gone from its slot since its newest erase began, in one boot."""
-        then, now = self.entry.place, self.drive.place
-        boots = {place.partition("/")[0] for place in (then, now)}
-        return then != now and len(boots) == 1
+        return left_slot(self.entry.place, self.drive.place)
 
 
 @dataclass(frozen=True)

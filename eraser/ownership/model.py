@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from eraser.protocol.codec import LATE
 from eraser.protocol.identity import ControllerIdentity, pci_address
 from eraser.protocol.ticket import AllowanceUsed, Counters, LastOwner, Ticket, TicketState
 
@@ -77,6 +78,9 @@ class Owner:
     """The drive's own, read while the domain was off; None while it runs and where nobody could."""
     left: str = ""
     """Why the drive may have been elsewhere since the newest start, where ``rest`` cannot tell."""
+    place: str = dataclasses.field(default="", metadata=LATE)
+    """Where sysfs had the drive when it was adopted unread (``PciFunction.place``): whatever is
+    there at that very place is that drive. Empty where it was read."""
 
 
 @dataclass(frozen=True)

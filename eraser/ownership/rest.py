@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 
-from eraser.ownership.model import Book, Owner, SlotEntry
+from eraser.ownership.model import Book, Owner, PciIds, SlotEntry
+from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import Counters
 
 
@@ -23,16 +24,26 @@ class IdleAction(enum.StrEnum):
     to it, and what was read before would speak against the honest."""
 
 
-def wish(owner: Owner | None, driver: str | None, incarnation: str) -> IdleAction | None:
+def wish(
+    owner: Owner | None, driver: str | None, incarnation: str, place: str = ""
+) -> IdleAction | None:
     """What a slot on this driver (None and empty: none) needs; None where there is nothing to do.
 
-    A drive that may have been elsewhere is not read: its counters of now would vouch for it.
+    A drive that may have been elsewhere is not read: its counters of now would vouch for it. One
+    that was adopted unread is its owner's only at the ``place`` where it was then.
     """
-    if owner is None or owner.identity is None or owner.incarnation != incarnation:
+    if owner is None or owner.incarnation != incarnation:
+        return None
+    if owner.identity is None and not is_untouched(owner, place):
         return None
     if driver == "nvme":
         return IdleAction.NOTE if owner.rest is None and not owner.left else None
     return IdleAction.FORGET if driver and owner.rest is not None else None
+
+
+def is_untouched(owner: Owner, place: str) -> bool:
+    """The drive that was adopted unread is the one that is there now."""
+    return bool(owner.place) and owner.place == place
 
 
 def stand_still(entry: SlotEntry, now: Counters) -> bool:
@@ -54,6 +65,15 @@ def rested(book: Book, address: str, counters: Counters | None) -> Book:
     if entry.owner is None:
         return book
     owner = dataclasses.replace(entry.owner, rest=counters)
+    return book.with_entry(dataclasses.replace(entry, owner=owner))
+
+
+def known(book: Book, address: str, identity: ControllerIdentity) -> Book:
+    """The book after the drive of an owner that was adopted unread was read."""
+    entry = book.entry(address)
+    if entry.owner is None:
+        return book
+    owner = dataclasses.replace(entry.owner, identity=identity, pci=PciIds.of(identity), place="")
     return book.with_entry(dataclasses.replace(entry, owner=owner))
 
 

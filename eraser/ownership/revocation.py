@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from eraser.ownership.facts import CaseStanding
-from eraser.ownership.model import Book, Owner, SlotEntry, SteadyTime
+from eraser.ownership.model import Book, Owner, PciIds, SlotEntry, SteadyTime
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import LastOwner, TicketState
 
@@ -56,6 +56,8 @@ class StillOwned:
     found: str
     address: str
     """Where the owner got its drive."""
+    unread: bool = False
+    """Nobody ever read the owner's drive: it may be this one."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,48 @@ def _elsewhere(
     )
 
 
+def known_elsewhere(book: Book, address: str, identity: ControllerIdentity | None) -> str:
+    """Whose drive this is by the entry of another slot; empty where by none.
+
+    Then it is not the one of an owner that was adopted unread: that had its own all the time.
+    """
+    for entry in book.entries:
+        if entry.address == address or identity is None:
+            continue
+        owner, kept = entry.owner, entry.ticket
+        if owner is not None and owner.identity == identity:
+            return (
+                f"that of domain {owner.name!r} ({owner.domain}), which got it at {entry.address}"
+            )
+        if entry.last_owner is not None and entry.last_identity == identity:
+            last = entry.last_owner
+            return f"the last one of domain {last.name!r} ({last.domain}) at {entry.address}"
+        if kept is not None and kept.ticket.identity == identity:
+            return f"the one that was certified at {entry.address}"
+    return ""
+
+
+def _unread(
+    book: Book,
+    address: str,
+    identity: ControllerIdentity,
+    domains: Collection[str],
+    running: Mapping[str, Collection[str]],
+) -> SlotEntry | None:
+    """Another slot whose owner was adopted unread and may have this drive: it is of the same kind.
+
+    Not where the domain runs with that slot: it has its own drive then.
+    """
+    for entry in book.entries:
+        owner = entry.owner
+        if entry.address == address or owner is None or owner.identity is not None:
+            continue
+        runs = entry.address in running.get(owner.domain, ())
+        if owner.domain in domains and not runs and owner.pci == PciIds.of(identity):
+            return entry
+    return None
+
+
 def revoke(
     book: Book,
     address: str,
@@ -136,8 +180,12 @@ def revoke(
             if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
                 return StillOwned(owner, "its start was let in a moment ago", where)
             without[where] = parted(book.entry(where), owner, at)
-    if any(one.last_identity == identity for one in without.values()):
-        book = _forgotten(book, identity, without)
+    maybe = _unread(book, address, identity, domains, running or {})
+    if maybe is not None and maybe.owner is not None:
+        found = f"its domain stands in {domains[maybe.owner.domain]}"
+        return StillOwned(maybe.owner, found, maybe.address, unread=True)
+    for one in without.values():
+        book = forgotten(book, one.last_identity, without)
     entry = without.pop(address, book.entry(address))
     for other in without.values():
         book = book.with_entry(other)
@@ -149,10 +197,11 @@ def revoke(
     return Revocation(book, _last_owner(book, identity))
 
 
-def _forgotten(book: Book, identity: ControllerIdentity, since: Collection[str]) -> Book:
-    """The book in which no other slot's last owner is the last one of this drive."""
+def forgotten(book: Book, identity: ControllerIdentity | None, since: Collection[str]) -> Book:
+    """The book after somebody else lost this drive: in no slot but these ``since`` is who lost it
+    before the last owner. None: nobody knows which drive that was."""
     for one in book.entries:
-        if one.last_identity == identity and one.address not in since:
+        if identity is not None and one.last_identity == identity and one.address not in since:
             book = book.with_entry(dataclasses.replace(one, last_identity=None))
     return book
 

@@ -81,6 +81,14 @@ def revoke(
             )
             if isinstance(found, revocation.StillOwned):
                 owner = found.owner
+                if found.unread:
+                    raise InUseError(
+                        f"{address}: expected a drive that nobody owns, found that it may be the "
+                        f"one of domain {owner.name!r} ({owner.domain}), which was adopted with a "
+                        f"drive of this kind at {found.address} that nobody has read since: "
+                        f"{found.found}; start the domain once, or remove it; nothing was sent to "
+                        "the drive"
+                    )
                 moved = "" if found.address == address else f", which got it at {found.address}"
                 raise InUseError(
                     f"{address}: expected a drive that nobody owns, found it owned by domain "

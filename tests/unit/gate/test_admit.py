@@ -22,7 +22,7 @@ from eraser.ownership import revoke as ownership_revoke
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
 from eraser.ownership.facts import CaseSeen, CaseStanding, DriveSeen
-from eraser.ownership.model import SlotEntry
+from eraser.ownership.model import PciIds, SlotEntry
 from eraser.protocol.report import Outcome, Verdict
 from eraser.protocol.ticket import Counters, TicketReceipt, TicketState
 from eraser.state import hostcard
@@ -487,6 +487,35 @@ def test_a_domain_that_was_moved_to_another_drive_of_its_host_does_not_keep_its_
     assert revoke(world) is not None
     assert world.book.entry(ADDRESS).owner is None
     assert world.book.entry(OTHER_ADDRESS).owner is not None
+
+
+def test_a_drive_that_may_be_of_an_owner_that_was_adopted_unread_is_kept(world: World) -> None:
+    """Its guest is off, and nobody knows where its drive is since the last boot."""
+    world.slot(ADDRESS)
+    unread = owner(identity=None, pci=PciIds.of(DRIVE), adopted=True, let_in=None)
+    world.know(SlotEntry(OTHER_ADDRESS, owner=unread))
+    defined = world.fake.path("/etc/libvirt/qemu/i.xml")
+    defined.parent.mkdir(parents=True, exist_ok=True)
+    defined.write_bytes(domain(OTHER_ADDRESS))
+    with pytest.raises(InUseError, match=rf"may be the one .*{OTHER_ADDRESS}.* start the domain"):
+        revoke(world)
+    running = world.fake.path("/run/libvirt/qemu/i.xml")
+    running.parent.mkdir(parents=True, exist_ok=True)
+    running.write_bytes(domain(OTHER_ADDRESS))
+    assert revoke(world) is None
+    assert world.book.entry(OTHER_ADDRESS).owner == unread
+
+
+def test_a_drive_of_another_guest_is_not_the_one_that_was_adopted_unread(world: World) -> None:
+    """A boot dealt the addresses out anew; the other guest's drive is where its own was."""
+    world.slot(ADDRESS)
+    unread = owner(identity=None, pci=PciIds.of(DRIVE), adopted=True, let_in=None)
+    world.know(
+        SlotEntry(ADDRESS, owner=unread), SlotEntry(OTHER_ADDRESS, owner=owner(domain=THEIRS))
+    )
+    refused(world, domain(ADDRESS), "that of domain", THEIRS, OTHER_ADDRESS)
+    world.know(SlotEntry(OTHER_ADDRESS, owner=owner(domain=THEIRS, identity=ANOTHER)))
+    assert world.check(domain(ADDRESS)).admissions
 
 
 def test_a_book_that_cannot_say_keeps_the_drive(world: World) -> None:

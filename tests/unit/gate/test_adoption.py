@@ -15,11 +15,13 @@ from eraser.gate import accept_ticket
 from eraser.gate.adopting import adopt_all, allow
 from eraser.gate.adoption import Adopted
 from eraser.gate.rules import AdmittedBy
+from eraser.host.sysfs import PciFunction
 from eraser.ownership import audit
 from eraser.ownership import store as books
 from eraser.ownership.facts import DriveSeen
-from eraser.ownership.model import PciIds, SlotEntry
+from eraser.ownership.model import Owner, PciIds, SlotEntry
 from eraser.ownership.store import BookError
+from eraser.protocol import codec
 from eraser.protocol.report import Outcome
 from eraser.protocol.ticket import LastOwner
 from eraser.state.hostcard import CARD_FILE
@@ -27,6 +29,7 @@ from tests.unit.gate.test_admit import refused
 from tests.unit.gate.world import World, domain, world
 from tests.unit.ownership.parts import (
     ADDRESS,
+    ANOTHER,
     AT,
     DRIVE,
     KEPT,
@@ -80,18 +83,21 @@ def test_guests_that_are_there_are_recorded_and_start_again(world: World) -> Non
     (admission,) = world.check(domain(ADDRESS)).admissions
     assert admission.way is AdmittedBy.OWNER
     refused(world, domain(OTHER_ADDRESS), "'on'")
-    world.slot(OTHER_ADDRESS)
+    world.slot(OTHER_ADDRESS, dataclasses.replace(SEEN, identity=ANOTHER))
     assert world.check(domain(OTHER_ADDRESS, uuid=THEIRS)).admissions
     filled = world.book.entry(OTHER_ADDRESS).owner
     assert filled is not None
-    assert (filled.identity, filled.adopted) == (DRIVE, True)
+    assert (filled.identity, filled.adopted) == (ANOTHER, True)
 
 
 def test_pci_ids_of_a_drive_that_is_with_its_guest(world: World) -> None:
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-1")
     world.slot(ADDRESS, DriveSeen("vfio-pci"))
     define(world, "on", domain(ADDRESS), running=True)
     ((_address, found),) = adopt(world).owners
     assert found.pci == PciIds(0x1B36, 0x0010, 0x1AF4, 0x1100), "of the made-up host"
+    assert found.place == PciFunction(world.host, ADDRESS).place != ""
+    assert codec.load(Owner, codec.canonical(found), "owner") == found
     world.slot(ADDRESS)
     refused(world, domain(ADDRESS), "PCI ids")
 

@@ -167,6 +167,33 @@ def test_an_owner_that_was_adopted_unread(pci: PciIds | None) -> None:
     ), "the first look fills it in, and it stays adopted since then"
 
 
+@pytest.mark.parametrize(
+    ("here", "admitted"),
+    [
+        ("boot-1/7", True),  # it was in its place all the time, whatever else the book says
+        ("boot-1/8", False),
+        ("boot-2/7", True),  # what a boot put there cannot be told
+        ("", True),
+    ],
+)
+def test_an_owner_that_was_adopted_unread_by_its_drives_place(here: str, admitted: bool) -> None:
+    adopted = owner(
+        identity=None, pci=PciIds.of(DRIVE), adopted=True, let_in=None, place="boot-1/7"
+    )
+    found = facts(OWNED, entry__owner=adopted, drive__place=here)
+    assert isinstance(admit(found, STARTING), StartAdmission) is admitted
+    if not admitted:
+        assert "left its slot" in str(refused(found))
+
+
+def test_a_drive_that_is_anothers_is_not_the_one_that_was_adopted_unread() -> None:
+    """A boot dealt the addresses out anew, and there is a drive of another guest at this one."""
+    adopted = owner(identity=None, pci=PciIds.of(DRIVE), adopted=True, let_in=None)
+    found = facts(OWNED, entry__owner=adopted, elsewhere="that of domain 'x'")
+    said = str(refused(found, "found that of domain 'x'"))
+    assert "put its drive back" in said
+
+
 def test_a_ticket_of_a_slot_that_somebody_has_lets_nobody_in() -> None:
     refused(facts(entry__owner=owner(domain=THEIRS)), THEIRS, "remove that domain")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,16 +16,18 @@ from eraser.errors import BusyError, InUseError
 from eraser.gate import read_idle
 from eraser.gate.admit import GateRefusedError
 from eraser.host import slotwatch
+from eraser.host.sysfs import PciFunction
 from eraser.ownership import rest, revoke
 from eraser.ownership import store as books
 from eraser.ownership.facts import DriveSeen
-from eraser.ownership.model import Book, Owner, SlotEntry, SteadyTime
+from eraser.ownership.model import Book, Owner, PciIds, SlotEntry, SteadyTime
 from eraser.ownership.rest import IdleAction, wish
 from eraser.protocol.ticket import Counters, TicketState
 from tests.unit.gate.world import World, domain, world
 from tests.unit.ownership.parts import (
     ADDRESS,
     ANOTHER,
+    DRIVE,
     EMPTY,
     INCARNATION,
     KEPT,
@@ -115,6 +118,64 @@ def off(world: World) -> World:
     world.know(SlotEntry(ADDRESS, owner=OWNER))
     watch(world)
     return world
+
+
+@pytest.mark.parametrize(
+    ("here", "driver", "expected"),
+    [
+        ("boot-1/7", "nvme", IdleAction.NOTE),
+        ("boot-1/7", "vfio-pci", None),
+        ("boot-1/8", "nvme", None),
+        ("boot-2/7", "nvme", None),
+        ("", "nvme", None),
+    ],
+)
+def test_a_drive_that_was_adopted_unread_is_read_in_its_place_alone(
+    here: str, driver: str, expected: IdleAction | None
+) -> None:
+    unread = owner(identity=None, place="boot-1/7")
+    assert wish(unread, driver, INCARNATION, here) is expected
+    assert wish(replace(unread, place=""), driver, INCARNATION, here) is None
+    assert wish(replace(unread, left="it vanished"), driver, INCARNATION, here) is None
+
+
+@pytest.fixture
+def unread(off: World) -> World:
+    """Its owner was adopted while it ran, and is off now for the first time."""
+    place = PciFunction(off.host, ADDRESS).place
+    assert place.startswith("boot-1/")
+    off.slot(ADDRESS, replace(SEEN, place=place))
+    off.know(SlotEntry(ADDRESS, owner=replace(UNREAD, place=place)))
+    return off
+
+
+UNREAD = owner(identity=None, pci=PciIds.of(DRIVE), adopted=True, let_in=None)
+
+
+def test_an_owner_that_was_adopted_unread_is_known_by_its_first_rest(unread: World) -> None:
+    """From then on its drive is its own wherever a boot puts it."""
+    assert note(unread) == ""
+    assert owner_of(unread) == owner(adopted=True, let_in=None)
+    assert note(unread) == "", "its counters come next"
+    assert owner_of(unread).rest == REPORTED
+    assert "no need" in note(unread)
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        ({"identity": None, "trouble": "mute"}, "mute"),
+        ({"place": "boot-1/99"}, "left its slot"),
+        ({"identity": replace(DRIVE, device_id=1)}, "not its owner's"),
+    ],
+)
+def test_a_drive_that_may_be_another_is_not_taken_for_it(
+    unread: World, seen: dict[str, Any], said: str
+) -> None:
+    before = owner_of(unread)
+    unread.slot(ADDRESS, replace(unread.drives[ADDRESS], **seen))
+    assert said in note(unread)
+    assert owner_of(unread) == before
 
 
 def test_it_is_noted_once_and_tells_of_a_use_elsewhere(off: World) -> None:
@@ -303,6 +364,12 @@ def test_the_pump_waits_for_a_guest_that_is_only_rebooted(rig: Rig) -> None:
     assert rig.after(SETTLE_SECONDS) == []
     assert rig.after(LOOK_SECONDS) == [ADDRESS]
     assert rig.after(600, ended=False) == [], "one at a time"
+
+
+def test_the_pump_has_a_drive_read_that_was_adopted_unread(unread: World) -> None:
+    assert Rig(unread).after(SETTLE_SECONDS + LOOK_SECONDS) == [ADDRESS]
+    unread.know(SlotEntry(ADDRESS, owner=UNREAD))
+    assert Rig(unread).after(600) == [], "as in a book of an earlier release"
 
 
 def test_the_pump_tries_again_with_patience(rig: Rig) -> None:

@@ -8,7 +8,15 @@ from collections.abc import Collection
 import pytest
 
 from eraser.ownership.model import Book, Owner, PciIds, SlotEntry, SteadyTime
-from eraser.ownership.revocation import START_GRACE_SECONDS, Revocation, StillOwned, revoke, void
+from eraser.ownership.revocation import (
+    START_GRACE_SECONDS,
+    Revocation,
+    StillOwned,
+    known_elsewhere,
+    revoke,
+    void,
+)
+from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import LastOwner, TicketState
 from tests.unit.ownership.parts import (
     ADDRESS,
@@ -26,6 +34,7 @@ from tests.unit.ownership.parts import (
     THEIRS,
     kept,
     owner,
+    ticket,
 )
 
 LONG_AFTER = SteadyTime(NOW.boot, NOW.seconds + START_GRACE_SECONDS + 1)
@@ -235,3 +244,83 @@ def test_void_only_goes_forward(state: TicketState) -> None:
 def test_void_of_a_slot_without_a_ticket_changes_nothing() -> None:
     assert void(OWNED, ADDRESS, "it vanished") == OWNED
     assert void(EMPTY, ADDRESS, "it vanished") == EMPTY
+
+
+UNREAD = owner(identity=None, pci=PciIds.of(DRIVE), adopted=True, let_in=None)
+"""Adopted while its guest ran, in another slot than the one of the erase."""
+
+
+def test_a_drive_that_may_be_of_an_owner_that_was_adopted_unread() -> None:
+    """Its guest was stopped, and a boot dealt the addresses out anew: its drive is here now, and
+    its definition names the other address. An erase took it."""
+    book = EMPTY.with_entry(SlotEntry(OTHER_ADDRESS, owner=UNREAD))
+    found = revoke(book, ADDRESS, DRIVE, {MINE: "/etc/i.xml"}, LONG_AFTER, LATER)
+    assert isinstance(found, StillOwned)
+    assert (found.owner, found.address, found.unread) == (UNREAD, OTHER_ADDRESS, True)
+    assert "/etc/i.xml" in found.found
+
+
+@pytest.mark.parametrize(
+    ("domains", "running", "identity"),
+    [
+        ({}, {}, DRIVE),  # it is gone for good
+        ({MINE: "x"}, {MINE: {OTHER_ADDRESS}}, DRIVE),  # it runs with its own
+        ({MINE: "x"}, {}, dataclasses.replace(DRIVE, device_id=1)),  # of another kind
+    ],
+)
+def test_a_drive_that_is_not_of_an_owner_that_was_adopted_unread(
+    domains: dict[str, str], running: dict[str, set[str]], identity: ControllerIdentity
+) -> None:
+    book = EMPTY.with_entry(SlotEntry(OTHER_ADDRESS, owner=UNREAD))
+    found = revoke(book, ADDRESS, identity, domains, LONG_AFTER, LATER, running)
+    assert isinstance(found, Revocation)
+    assert found.book.entry(OTHER_ADDRESS).owner == UNREAD, "it keeps the drive that is its own"
+    assert found.last_owner is None
+
+
+def test_whose_a_drive_is_by_another_slot() -> None:
+    def of(entry: SlotEntry) -> str:
+        return known_elsewhere(EMPTY.with_entry(entry), ADDRESS, DRIVE)
+
+    assert MINE in of(SlotEntry(OTHER_ADDRESS, owner=OWNER))
+    last = LastOwner(THEIRS, "old", AT, AT)
+    assert THEIRS in of(SlotEntry(OTHER_ADDRESS, last_owner=last, last_identity=DRIVE))
+    assert OTHER_ADDRESS in of(SlotEntry(OTHER_ADDRESS, ticket=KEPT))
+    for entry in (
+        SlotEntry(ADDRESS, owner=OWNER, ticket=KEPT),
+        SlotEntry(OTHER_ADDRESS, owner=UNREAD),
+        SlotEntry(OTHER_ADDRESS, last_owner=last),
+        SlotEntry(OTHER_ADDRESS, owner=owner(identity=ANOTHER)),
+        SlotEntry(OTHER_ADDRESS, ticket=kept(ticket=ticket(identity=ANOTHER))),
+    ):
+        assert of(entry) == ""
+    with_owner = EMPTY.with_entry(SlotEntry(OTHER_ADDRESS, owner=OWNER))
+    assert known_elsewhere(with_owner, ADDRESS, None) == ""
+
+
+def test_who_lost_a_drive_in_between_is_its_last_owner_or_nobody() -> None:
+    """A had it at one address, B at another while A's entry stood; B's slot then went to another
+    drive. Back in a third slot, A was named."""
+    others = owner(domain=THEIRS, name="A")
+    book = EMPTY.with_entry(SlotEntry(OTHER_ADDRESS, owner=others))
+    for address in (OTHER_ADDRESS, ADDRESS):
+        found = revoke(book, address, DRIVE, {}, LONG_AFTER, LATER)
+        assert isinstance(found, Revocation)
+        book = found.book
+    book = book.with_entry(dataclasses.replace(book.entry(ADDRESS), owner=OWNER))
+    found = revoke(book, ADDRESS, ANOTHER, {}, LONG_AFTER, LATER)
+    assert isinstance(found, Revocation)
+    assert found.last_owner is None, "of the other drive nobody was"
+    assert _last(found.book, DRIVE) == MINE
+    of_another = owner(domain=THEIRS, name="C", identity=ANOTHER)
+    entry = dataclasses.replace(found.book.entry(ADDRESS), owner=of_another)
+    found = revoke(found.book.with_entry(entry), ADDRESS, ANOTHER, {}, LONG_AFTER, LATER)
+    assert isinstance(found, Revocation)
+    assert _last(found.book, DRIVE) == "", "its slot has forgotten who it was"
+    assert _last(found.book, ANOTHER) == THEIRS
+
+
+def _last(book: Book, identity: ControllerIdentity) -> str:
+    found = revoke(book, THIRD, identity, {}, LONG_AFTER, LATER)
+    assert isinstance(found, Revocation)
+    return "" if found.last_owner is None else found.last_owner.domain

@@ -182,8 +182,9 @@ def _not_adopted(facts: SlotFacts, owner: Owner, identity: ControllerIdentity) -
         return "expected a drive with the PCI ids that this domain has, found others"
     if left_slot(owner.place, facts.drive.place):
         return "expected the drive that this domain was adopted with, found that it left its slot"
-    # A boot deals the addresses out anew.
-    return facts.elsewhere and f"expected a drive of this domain's, found {facts.elsewhere}"
+    if facts.elsewhere:  # a boot deals the addresses out anew
+        return f"expected a drive of this domain's, found {facts.elsewhere}"
+    return ""
 
 
 def _away(facts: SlotFacts) -> str:

@@ -135,8 +135,9 @@ def _unread(
     identity: ControllerIdentity,
     domains: Collection[str],
     running: Mapping[str, Collection[str]],
-) -> SlotEntry | None:
-    """Another slot whose owner was adopted unread and may have this drive: it is of the same kind.
+) -> tuple[str, Owner] | None:
+    """An owner of another slot that was adopted unread and may have this drive: it is of the same
+    kind; and that slot.
 
     Not where the domain runs with that slot: it has its own drive then.
     """
@@ -146,7 +147,7 @@ def _unread(
             continue
         runs = entry.address in running.get(owner.domain, ())
         if owner.domain in domains and not runs and owner.pci == PciIds.of(identity):
-            return entry
+            return entry.address, owner
     return None
 
 
@@ -181,9 +182,11 @@ def revoke(
                 return StillOwned(owner, "its start was let in a moment ago", where)
             without[where] = parted(book.entry(where), owner, at)
     maybe = _unread(book, address, identity, domains, running or {})
-    if maybe is not None and maybe.owner is not None:
-        found = f"its domain stands in {domains[maybe.owner.domain]}"
-        return StillOwned(maybe.owner, found, maybe.address, unread=True)
+    if maybe is not None:
+        where, owner = maybe
+        return StillOwned(
+            owner, f"its domain stands in {domains[owner.domain]}", where, unread=True
+        )
     for one in without.values():
         book = forgotten(book, one.last_identity, without)
     entry = without.pop(address, book.entry(address))
@@ -201,7 +204,7 @@ def forgotten(book: Book, identity: ControllerIdentity | None, since: Collection
     """The book after somebody else lost this drive: in no slot but these ``since`` is who lost it
     before the last owner. None: nobody knows which drive that was."""
     for one in book.entries:
-        if identity is not None and one.last_identity == identity and one.address not in since:
+        if one.last_identity == identity and one.address not in since:
             book = book.with_entry(dataclasses.replace(one, last_identity=None))
     return book
 

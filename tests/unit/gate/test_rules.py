@@ -11,6 +11,7 @@ from eraser.gate import rules
 from eraser.gate.rules import AdmittedBy, StartAdmission, StartRefusal, admit, consume
 from eraser.ownership.facts import CaseStanding, SlotFacts
 from eraser.ownership.model import Owner, PciIds, SlotEntry
+from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import Counters, LastOwner, TicketState
 from tests.unit.ownership.parts import (
     ADDRESS,
@@ -22,6 +23,7 @@ from tests.unit.ownership.parts import (
     FACTS,
     KEPT,
     LATER,
+    MINE,
     NOW,
     OTHER_ADDRESS,
     OWNED,
@@ -288,6 +290,18 @@ def test_an_owners_restart_keeps_since_when_it_has_the_drive() -> None:
     book = EMPTY.with_entry(SlotEntry(ADDRESS, owner=owner(let_in=None), allowance=theirs))
     after = consume(book, [StartAdmission(ADDRESS, AdmittedBy.OWNER, DRIVE)], STARTING, NOW, LATER)
     assert after.entry(ADDRESS).allowance == theirs
+
+
+@pytest.mark.parametrize(("domain", "named"), [(THEIRS, None), (STARTING.uuid, DRIVE)])
+def test_who_lost_the_drive_before_is_not_its_last_owner_any_more(
+    domain: str, named: ControllerIdentity | None
+) -> None:
+    """By a start of somebody else; its owner's own restart loses it to nobody."""
+    old = SlotEntry(OTHER_ADDRESS, last_owner=LastOwner(MINE, "x", AT, AT), last_identity=DRIVE)
+    book = EMPTY.with_entry(SlotEntry(ADDRESS, owner=owner(domain=domain))).with_entry(old)
+    admission = StartAdmission(ADDRESS, AdmittedBy.ALLOWANCE, ANOTHER)
+    after = consume(book, [admission], STARTING, NOW, LATER)
+    assert after.entry(OTHER_ADDRESS).last_identity == named
 
 
 def test_a_persons_word_is_used_up_and_remembered() -> None:

@@ -87,7 +87,7 @@ class HostLiveness:
         late = {
             name: at for name, at in last.items() if (now - at).total_seconds() > self.silent_after
         }
-        alone = self._told - self._left
+        named = self._told - self._left
         if self._left and not (self._left & late.keys()):
             over(
                 "hosts", AlarmCode.HOSTS_SILENT, "those that were left are heard again, or removed"
@@ -97,7 +97,7 @@ class HostLiveness:
         # Nothing is over for them: who is silent when it ends is told of then.
         self._told -= quiet & late.keys()
         late = {name: at for name, at in late.items() if name not in quiet}
-        for name in sorted((alone & self._told) - late.keys()):
+        for name in sorted((named & self._told) - late.keys()):
             over(f"host {name}", AlarmCode.HOST_SILENT, "it is heard again, or removed")
         self._told &= late.keys()
         alone = self._tell_many(late, len(heard), now)

@@ -1,11 +1,19 @@
-"""What only people decide about a slot, with a reason for the history; and a look at it now."""
+"""What only people decide about a slot, with a reason for the history; and a look at it now.
+
+Before a decision is written Placement is asked whether a server has the drive by now, which the
+record may not know yet: then the record learns it first, and the decision is about a slot in use.
+Where Placement does not answer, a hold is written all the same: it is the careful act, a person can
+take it back, and it takes no drive from anybody. What presumes that no server has the drive waits
+for Placement, of a slot that was on offer: to retire it, which is for good, and to hold it *at its
+next release*, which asks for nothing to happen to a server that has it.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eraser.protocol.identity import Slot
 from quarantine.errors import (
@@ -21,9 +29,12 @@ from quarantine.operations.slots import SlotView, closely, known, version
 from quarantine.record import lifecycle
 from quarantine.record.facts import Initiator, NextHold, SlotChanges, SlotRecord
 from quarantine.record.reasons import HoldCode
-from quarantine.record.states import WAITING_FOR_PEOPLE, Event, State
+from quarantine.record.states import FREE_TO_SCHEDULE, WAITING_FOR_PEOPLE, Event, State
 from quarantine.record.store import Store
 from quarantine.rules import holds
+
+if TYPE_CHECKING:
+    from quarantine.service.container import Assembly
 
 LOG = logging.getLogger(__name__)
 
@@ -75,7 +86,9 @@ def hold(
     """Keeps a slot out of the pool.
 
     With ``at_next_release`` a slot whose drive a server has is held when that lets go of it;
-    another one now. Raises ``UnknownError``, ``IllegalTransitionError``, ``StaleError``.
+    another one now. Raises ``UnknownError``, ``IllegalTransitionError``, ``StaleError``;
+    ``ConflictError`` where a server has the drive and the record cannot be told so;
+    ``UnavailableError`` where Placement would have to answer first.
     """
     why = holds.because(HoldCode.BY_PERSON, reason)
 
@@ -85,7 +98,7 @@ def hold(
         _require_step(record, Event.HELD)
         return store.hold(record, why, by=decision.by)
 
-    return _decide(plane, slot, decision, kept)
+    return _decide(plane, slot, decision, kept, needs_placement=at_next_release)
 
 
 def retire(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW) -> SlotDecision:
@@ -95,7 +108,7 @@ def retire(plane: Plane, slot: Slot, *, reason: str, decision: Decision = ANYHOW
         _require_step(record, Event.RETIRED)
         return store.transition(record, Event.RETIRED, reason=reason, by=decision.by)
 
-    return _decide(plane, slot, decision, given_up)
+    return _decide(plane, slot, decision, given_up, needs_placement=True)
 
 
 def release(
@@ -139,16 +152,18 @@ def _decide(
     slot: Slot,
     decision: Decision,
     decide: Callable[[Store, SlotRecord], SlotRecord],
+    *,
+    needs_placement: bool = False,
 ) -> SlotDecision:
     """Writes a decision down, and acts on it at once; where that fails the service does it."""
     with plane.assembly() as assembly:
+        # Who is late anyway need not wait for Placement.
+        _looked_at(assembly.store, slot, decision)
+        unasked = _caught_up(assembly, slot, needs_placement=needs_placement)
         record = _decided(assembly.store, slot, decision, decide)
-        unacted = ""
-        try:
-            assembly.reconciler.look(record.slot)
-        except QuarantineError as error:
-            LOG.warning("%s: decided, and not acted on at once: %s", record.slot, error)
-            unacted = str(error)
+        unacted = unasked or _acted(assembly, record)
+        if unacted:
+            LOG.warning("%s: decided, and not acted on at once: %s", record.slot, unacted)
         try:
             after = assembly.store.slot(record.slot) or record
             return SlotDecision(closely(assembly, after), unacted, version(after))
@@ -159,6 +174,56 @@ def _decide(
             ) from error
 
 
+def _caught_up(assembly: Assembly, slot: Slot, *, needs_placement: bool) -> str:
+    """The record knows what server has the drive; else why Placement could not be asked.
+
+    Between this question and the decision a server may still be quicker, by moments: then the
+    record says so with the look that follows.
+    """
+    record = known(assembly.store, slot)
+    if record.state in (State.IN_USE, State.RETIRED):
+        return ""
+    try:
+        servers = assembly.reconciler.consumers(record)
+    except QuarantineError as error:
+        if needs_placement and record.state in FREE_TO_SCHEDULE:
+            raise UnavailableError(
+                f"{slot}: expected Placement to say whether a server has the drive by now: "
+                f"{error}; hold it, or decide when Placement answers"
+            ) from error
+        return str(error)
+    if not servers:
+        return ""
+    why = _acted(assembly, record)
+    if known(assembly.store, slot).state in FREE_TO_SCHEDULE:
+        raise ConflictError(
+            f"{slot}: {servers[0]} has the drive by now, and nothing is taken from a server; the "
+            f"record could not be told so ({why or 'a look changed nothing'}): try again"
+        )
+    return ""
+
+
+def _acted(assembly: Assembly, record: SlotRecord) -> str:
+    """A look; why it did not go through."""
+    try:
+        assembly.reconciler.look(record.slot)
+    except QuarantineError as error:
+        return str(error)
+    return ""
+
+
+def _looked_at(store: Store, slot: Slot, decision: Decision) -> SlotRecord:
+    """The slot, as it was when this was decided. Raises ``StaleError``."""
+    record = known(store, slot)
+    if decision.versions and version(record) not in decision.versions:
+        raise StaleError(
+            f"{slot}: expected it as it was when this was decided, found it {record.state} "
+            f"since {record.entered_at:%Y-%m-%d %H:%M:%S}, or something else of it changed; "
+            "look at it again"
+        )
+    return record
+
+
 def _decided(
     store: Store,
     slot: Slot,
@@ -166,13 +231,7 @@ def _decided(
     decide: Callable[[Store, SlotRecord], SlotRecord],
 ) -> SlotRecord:
     for last in (*(False,) * (_TRIES - 1), True):
-        record = known(store, slot)
-        if decision.versions and version(record) not in decision.versions:
-            raise StaleError(
-                f"{slot}: expected it as it was when this was decided, found it {record.state} "
-                f"since {record.entered_at:%Y-%m-%d %H:%M:%S}, or something else of it changed; "
-                "look at it again"
-            )
+        record = _looked_at(store, slot, decision)
         try:
             return decide(store, record)
         except ConflictError:

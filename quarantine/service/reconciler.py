@@ -145,6 +145,12 @@ class Reconciler:
         """Do for one slot all that can be done now, as :meth:`Looks.look`."""
         return self._looks.look(slot)
 
+    def consumers(self, record: SlotRecord) -> tuple[str, ...]:
+        """Who but us holds the slot in Placement now. Raises ``UnavailableError``."""
+        view = self._looks.view(record)
+        held = () if view is None else view.foreign(record.custody)
+        return tuple(one.consumer for one in held)
+
     def bell(self, host: str, address: str | None = None) -> list[LookResult]:
         """Something happened on that host: look at its slots, or at that one, now."""
         slots = [

@@ -21,7 +21,7 @@ from quarantine.rules.action import ActionKind
 from quarantine.rules.decide import decide
 from quarantine.rules.unsold import SaleFacts, why
 from tests.unit.quarantine import test_decide as a
-from tests.unit.quarantine.smallcloud import Clock, Cloud, available, enrolled, open_store, slot_at
+from tests.unit.quarantine.smallcloud import Clock, Cloud, enrolled, open_store, slot_at
 from tests.unit.quarantine.test_burn_grace import Site
 
 SLOT = slot_at(1)
@@ -171,15 +171,6 @@ def test_it_is_written_shown_and_taken_back(plane: Plane, site: Site) -> None:
     ]
     with pytest.raises(IllegalTransitionError, match="there is no hold to end"):
         decisions.release(plane, SLOT, reason="x")
-
-
-def test_a_slot_that_no_server_has_is_held_now(plane: Plane, site: Site) -> None:
-    """Else whoever comes a moment too late would have to ask again."""
-    available(site.store, site.cloud, SLOT)
-    done = decisions.hold(plane, SLOT, reason="odd", at_next_release=True)
-    assert (done.slot.state, done.slot.next_hold) == (State.HELD, "")
-    with pytest.raises(IllegalTransitionError, match="it is held already"):
-        decisions.hold(plane, SLOT, reason="odd", at_next_release=True)
 
 
 def test_what_is_not_possible(plane: Plane, site: Site) -> None:

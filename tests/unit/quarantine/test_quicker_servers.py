@@ -1,0 +1,271 @@
+"""A person decides about a slot that the record has on offer, and a server has it by then."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quarantine.api import application
+from quarantine.cli.source import Act, SlotAct
+from quarantine.cli.store import StoreSource
+from quarantine.errors import (
+    ConflictError,
+    IllegalTransitionError,
+    QuarantineError,
+    StaleError,
+    UnavailableError,
+)
+from quarantine.operations import decisions, slots
+from quarantine.operations.decisions import Decision
+from quarantine.operations.plane import Plane, ServingPlane
+from quarantine.operations.slots import Initiator
+from quarantine.page.application import MOUNT
+from quarantine.record.facts import NextHold, SlotRecord
+from quarantine.record.states import Event, State
+from quarantine.record.store import Store
+from tests.unit.quarantine.api import client
+from tests.unit.quarantine.page import visitor
+from tests.unit.quarantine.smallcloud import Clock, Cloud, available, slot_at
+from tests.unit.quarantine.test_burn_grace import Site
+
+SLOT = slot_at(50)
+NAME = slots.name(SLOT)
+PAGE = f"/page/slots/{NAME}"
+ADA = Initiator("ada", "ops", "req-1")
+ALARMS = ("used-again", "claimed-unerased", "on-offer")
+
+
+class Quick(ServingPlane):
+    """A control plane whose Placement is the test's."""
+
+    def __init__(self, file: Path, loop: Any) -> None:
+        super().__init__([file])
+        self.loop = loop
+
+    @contextmanager
+    def assembly(self) -> Iterator[Any]:
+        """With the loop's hands."""
+        with self.parts() as parts:
+            parts.reconciler = self.loop  # type: ignore[attr-defined]
+            yield parts
+
+
+class Place:
+    """A site whose slot is on offer by the record."""
+
+    def __init__(self, path: Path) -> None:
+        site = client.Site(path)
+        self.store = Store.open(f"sqlite:///{path}/record.db")
+        clock = Clock()
+        self.site = Site(self.store, Cloud(clock))
+        clock.seconds = (self.store._clock() - clock()).total_seconds()
+        self.plane = Quick(site.file, self.site.loop)
+        available(self.store, self.site.cloud, SLOT)
+
+    @property
+    def record(self) -> SlotRecord:
+        """The slot's."""
+        found = self.store.slot(SLOT)
+        assert found is not None
+        return found
+
+    def claimed(self) -> None:
+        """Nova gave it to a server; no bell rang yet."""
+        self.site.cloud.claim(SLOT, "tenant")
+        self.site.cloud.burn(SLOT)
+
+    def require_untouched(self) -> None:
+        """The server keeps its drive, and the record knows."""
+        assert (self.record.state, self.record.consumer) == (State.IN_USE, "tenant")
+        events = {row.event for row in self.store.history(SLOT)}
+        assert not events & {Event.HELD, Event.RETIRED}
+
+
+@pytest.fixture
+def place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Place]:
+    made = Place(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        yield made
+    made.store.close()
+
+
+def quiet(caplog: pytest.LogCaptureFixture) -> bool:
+    """Nobody was called for nothing."""
+    return not any(code in caplog.text for code in ALARMS)
+
+
+def decide(plane: Plane, act: str, *, decision: Decision = decisions.ANYHOW) -> Any:
+    if act == "retire":
+        return decisions.retire(plane, SLOT, reason="worn", decision=decision)
+    if act == "release":
+        return decisions.release(plane, SLOT, reason="settled", decision=decision)
+    later = act == "hold-at-release"
+    return decisions.hold(plane, SLOT, reason="odd", at_next_release=later, decision=decision)
+
+
+@pytest.mark.parametrize("act", ["hold", "hold-at-release", "retire", "release"])
+def test_what_was_looked_at_is_stale(
+    place: Place, act: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen = Decision(ADA, (slots.version(place.record),))
+    place.claimed()
+    with pytest.raises(StaleError):
+        decide(place.plane, act, decision=seen)
+    place.require_untouched()
+    assert place.record.next_hold is None
+    assert quiet(caplog)
+
+
+@pytest.mark.parametrize("act", ["hold", "retire"])
+def test_nothing_is_taken_from_a_server(
+    place: Place, act: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of who decides without a version too: the shell."""
+    place.claimed()
+    with pytest.raises(IllegalTransitionError, match="nothing is taken from a server"):
+        decide(place.plane, act)
+    place.require_untouched()
+    assert quiet(caplog)
+
+
+def test_at_its_next_release_is_not_now(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    place.claimed()
+    done = decide(place.plane, "hold-at-release")
+    assert (done.slot.state, done.slot.next_hold, done.unacted) == (State.IN_USE, "odd", "")
+    place.require_untouched()
+    place.site.cloud.delete(SLOT)
+    place.site.go_on(600)
+    assert place.record.state is State.HELD
+    assert not place.site.cloud.on_offer(SLOT)
+    assert quiet(caplog)
+
+
+@pytest.mark.parametrize("act", ["hold", "hold-at-release", "retire"])
+def test_a_slot_that_no_server_has_is_taken_now(
+    place: Place, act: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At its next release too: whoever comes a moment too late would have to ask again."""
+    done = decide(place.plane, act, decision=Decision(ADA, (slots.version(place.record),)))
+    assert done.slot.state is (State.RETIRED if act == "retire" else State.HELD)
+    assert not done.unacted
+    assert not place.site.cloud.on_offer(SLOT)
+    assert quiet(caplog)
+
+
+def test_a_held_slot_that_a_server_got_hold_of_is_looked_at_again(place: Place) -> None:
+    """To retire it would give up a drive that somebody has, unseen by who decides."""
+    held = decide(place.plane, "hold")
+    place.site.cloud.seat(SLOT).reserved = False
+    place.claimed()
+    with pytest.raises(StaleError):
+        decide(place.plane, "retire", decision=Decision(ADA, (held.version,)))
+    assert (place.record.state, place.record.consumer) == (State.HELD, "tenant")
+
+
+# Placement is away.
+
+
+def away(place: Place, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    asked: list[str] = []
+
+    def refused(about: str) -> None:
+        asked.append(about)
+        raise UnavailableError("Placement does not answer")
+
+    monkeypatch.setattr(place.site.cloud, "_ask", refused)
+    return asked
+
+
+def test_a_hold_does_not_wait_for_placement(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        asked = away(place, patch)
+        done = decide(place.plane, "hold")
+        assert len(asked) == 1, "each may cost a timeout"
+    assert (done.slot.state, done.unacted) == (State.HELD, "Placement does not answer")
+    place.site.go_on(60)
+    assert not place.site.cloud.on_offer(SLOT)
+
+
+@pytest.mark.parametrize("act", ["hold-at-release", "retire"])
+def test_what_presumes_that_nobody_has_it_waits_for_placement(
+    place: Place, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    before = place.record
+    place.claimed()
+    with monkeypatch.context() as patch:
+        away(place, patch)
+        with pytest.raises(UnavailableError, match="hold it, or decide when Placement answers"):
+            decide(place.plane, act)
+    assert place.record == before
+
+
+def test_who_is_late_anyway_does_not_wait_for_placement(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = away(place, monkeypatch)
+    with pytest.raises(StaleError):
+        decide(place.plane, "hold", decision=Decision(ADA, ("of another time",)))
+    assert not asked
+
+
+def test_a_record_that_cannot_learn_of_the_server_is_not_written_over(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.claimed()
+
+    def broken(slot: Any) -> None:
+        raise QuarantineError("a row cannot be read")
+
+    monkeypatch.setattr(place.site.loop, "look", broken)
+    with pytest.raises(ConflictError, match=r"tenant has the drive by now.*a row cannot be read"):
+        decide(place.plane, "hold")
+    assert place.record.state is State.AVAILABLE
+
+
+# The skins.
+
+
+@pytest.mark.parametrize("act", ["hold", "retire"])
+def test_by_the_shell(place: Place, act: str) -> None:
+    place.claimed()
+    with pytest.raises(IllegalTransitionError, match="nothing is taken from a server"):
+        StoreSource(place.plane).act(SlotAct(str(SLOT), Act(act), "odd"))
+    place.require_untouched()
+    later = SlotAct(str(SLOT), Act.HOLD, "odd", at_next_release=True)
+    StoreSource(place.plane).act(later)
+    assert place.record.next_hold == NextHold("odd", None)
+    place.require_untouched()
+
+
+@pytest.mark.parametrize(
+    ("act", "more"), [("hold", {}), ("hold", {"at_next_release": True}), ("retire", {})]
+)
+def test_by_the_api(place: Place, act: str, more: dict[str, Any]) -> None:
+    admin = client.Client(application.make(place.plane)).as_user(client.ADMIN)
+    one = f"/v1/slots/{NAME}"
+    tag = admin.get(one).headers["ETag"]
+    place.claimed()
+    body = {"reason": "odd", **more}
+    found = admin.ask("POST", f"{one}/{act}", body, If_Match=tag)
+    assert (found.status_code, client.code(found)) == (412, "stale")
+    place.require_untouched()
+    found = admin.ask("POST", f"{one}/{act}", body, If_Match=admin.get(one).headers["ETag"])
+    assert found.status_code == (200 if more else 409)
+    place.require_untouched()
+    assert (place.record.next_hold is not None) == bool(more)
+
+
+@pytest.mark.parametrize("act", ["hold", "retire"])
+def test_by_the_page(place: Place, act: str) -> None:
+    person = visitor.Visitor(application.make(place.plane, MOUNT)).as_user(client.ADMIN)
+    action = f"{PAGE}/{act}"
+    fields = {**person.page(PAGE).forms[action], "reason": "odd", "confirm": f"S{SLOT}"}
+    place.claimed()
+    found = person.send(action, fields)
+    assert found.status_code == 412
+    place.require_untouched()

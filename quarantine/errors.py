@@ -32,6 +32,10 @@ class StaleError(ConflictError):
     """It is not what the decision was about any more: look at it again."""
 
 
+class StalePreviewError(StaleError):
+    """A campaign would be about other slots than those that were looked at. Nothing was begun."""
+
+
 class IllegalTransitionError(QuarantineError):
     """The transition table has no such step from the present state."""
 

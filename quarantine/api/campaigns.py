@@ -37,6 +37,7 @@ def preview(ask: Ask) -> Reply:
             "drive_seconds": found.drive_seconds,
             "pool_seconds": found.pool_seconds,
             "which": [slots.line(one, quiet) for one in found.which],
+            "version": found.version,
         }
     )
 
@@ -66,6 +67,7 @@ def begin(ask: Ask) -> Reply:
         reason=ask.body["reason"],
         by=ask.by,
         keep=ask.body.get("keep", campaigns.KEEP),
+        seen=(ask.body["seen"],) if "seen" in ask.body else (),
     )
     return _one(found)
 

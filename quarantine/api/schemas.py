@@ -530,7 +530,19 @@ _KEEP: Final[Schema] = {
     "description": "This share of the drives that would be on offer without it stays there; 0.9.",
 }
 CAMPAIGN_WISH: Final = request(
-    {"query": _CAMPAIGN_QUERY, "keep": _KEEP, "reason": REASON}, ("query", "reason")
+    {
+        "query": _CAMPAIGN_QUERY,
+        "keep": _KEEP,
+        "reason": REASON,
+        "seen": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 64,
+            "description": "The version of a preview: about just its slots, else 412. Without it: "
+            "about those that are like the query by now.",
+        },
+    },
+    ("query", "reason"),
 )
 CAMPAIGN_PREVIEWED: Final = record(
     {
@@ -546,6 +558,7 @@ CAMPAIGN_PREVIEWED: Final = record(
             "description": "Until all that are free now are back; null: nobody can say.",
         },
         "which": {"type": "array", "items": SLOT_LINE, "description": "The first of them."},
+        "version": {**TEXT, "description": "Of which slots it would be; `seen` of a beginning."},
     }
 )
 CAMPAIGN: Final = record(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from quarantine.cli.base import (
@@ -12,6 +13,7 @@ from quarantine.cli.base import (
     ShowOne,
     by_argument,
     list_arguments,
+    version,
 )
 from quarantine.cli.maintenance import a_time
 from quarantine.cli.source import CampaignAct, CampaignWish, CampaignWord
@@ -101,12 +103,19 @@ class CampaignBegin(_One):
         super().arguments(parser)
         _query_arguments(parser)
         parser.add_argument(
+            "--seen",
+            type=version,
+            metavar="VERSION",
+            help="only where it is about the slots that 'campaign preview' had under this version",
+        )
+        parser.add_argument(
             "--reason", required=True, help="for the history, and for your successor"
         )
         by_argument(parser, remote=self.remote)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
-        args, wish = parsed_args, _wish(parsed_args)
+        args = parsed_args
+        wish = replace(_wish(args), seen=args.seen or "")
         return self.source.campaigns.begin(args.id, wish, reason=args.reason, by=args.by)
 
 

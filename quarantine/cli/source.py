@@ -212,6 +212,8 @@ class CampaignWish:
     certified_before: datetime | None = None
     keep: float = KEEP
     """This share of the pool stays on offer."""
+    seen: str = ""
+    """The version of the preview that it is to be about; empty: of what is there by then."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,13 @@ class StoreCampaigns:
     def begin(self, name: str, wish: CampaignWish, *, reason: str, by: str) -> Members:
         """The same again does nothing."""
         found = campaigns.begin(
-            self._plane, name, _query(wish), reason=reason, by=Initiator(by), keep=wish.keep
+            self._plane,
+            name,
+            _query(wish),
+            reason=reason,
+            by=Initiator(by),
+            keep=wish.keep,
+            seen=(wish.seen,) if wish.seen else (),
         )
         return _members(found)
 

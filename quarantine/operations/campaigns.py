@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Final
 
 from eraser.protocol import codec
-from quarantine.errors import BadInputError, UnknownError
+from quarantine.errors import BadInputError, StalePreviewError, UnknownError
 from quarantine.operations.capacity import pace_of
 from quarantine.operations.names import KEEP as KEEP
 from quarantine.operations.plane import Plane
@@ -36,6 +37,9 @@ MOST: Final = 20_000
 
 MOST_LISTED: Final = 5_000
 """Campaigns of one list."""
+
+_Place = tuple[str, str, str | None]
+"""Host, address, and the digest of the drive."""
 
 _CHUNK: Final = 500
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -63,6 +67,9 @@ class CampaignPreview:
     """Until all that are free now are back: so many at a time as the pool can spare."""
     at_a_time: int
     """So many."""
+    version: str = ""
+    """Another one when the campaign would be about other slots, or about another drive in one.
+    What becomes of a slot meanwhile is not part of it: servers come and go all the time."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,9 @@ def preview(
         counts: Counter[str] = Counter()
         free: Counter[tuple[str, str | None]] = Counter()
         which: list[SlotLine] = []
-        for line, _drive, of in _each(store, query):
+        slots: list[_Place] = []
+        for line, drive, of in _each(store, query):
+            slots.append((line.host, line.address, drive))
             counts[line.state] += 1
             if line.state == State.AVAILABLE:
                 free[of, line.model] += 1
@@ -124,6 +133,7 @@ def preview(
         drive_seconds=longest if free else 0.0,
         pool_seconds=None if longest is None or stuck else turns * longest,
         at_a_time=sum(at_a_time.values()),
+        version=_version(query, slots),
     )
 
 
@@ -135,11 +145,13 @@ def begin(
     reason: str,
     by: Initiator,
     keep: float = KEEP,
+    seen: Collection[str] = (),
 ) -> CampaignView:
     """Begins one, under the id that the caller names; nothing is done twice when it is repeated.
 
-    Raises ``BadInputError``, ``StaleError`` where the id is another campaign's, ``ConflictError``,
-    ``UnavailableError``.
+    ``seen``: it has to be about the slots of a preview of one of these versions; empty: as it is
+    now. Raises ``BadInputError``, ``StalePreviewError``, ``StaleError`` where the id is another
+    campaign's, ``ConflictError``, ``UnavailableError``.
     """
     _require(query, keep)
     if not _NAME.fullmatch(name):
@@ -151,6 +163,12 @@ def begin(
     said = codec.canonical(_plain(query)).decode()
     with plane.parts() as parts:
         slots = [(line.host, line.address, drive) for line, drive, _ in _each(parts.store, query)]
+        # One that was begun changes what it is about: its repetition is still the same.
+        if seen and _version(query, slots) not in seen and parts.store.campaign(name) is None:
+            raise StalePreviewError(
+                f"campaign {name}: expected the slots of the preview, found it about others by "
+                f"now ({len(slots)} slots); look at the preview again"
+            )
         made = parts.store.begin_campaign(
             # Digits that every database gives back as they were: a repetition says the same.
             name,
@@ -248,6 +266,13 @@ def _each(store: Store, query: CampaignQuery) -> Iterator[tuple[SlotLine, str | 
 def _require(query: CampaignQuery, keep: float) -> None:
     if query == CampaignQuery():
         raise BadInputError("campaign: expected a model, firmware, host, code or date, found none")
+    try:
+        _plain(query)
+    except OverflowError:
+        raise BadInputError(
+            f"certified_before: expected a time of the years 1 to 9999 in UTC, found "
+            f"{query.certified_before}"
+        ) from None
     if not 0 <= keep <= 1:
         raise BadInputError(f"keep: expected a share of the pool, 0 to 1, found {keep}")
 
@@ -269,6 +294,10 @@ def _view(store: Store, campaign: Campaign) -> CampaignView:
     return CampaignView(campaign, counts, tuple(acts))
 
 
+def _version(query: CampaignQuery, slots: Iterable[_Place]) -> str:
+    return codec.digest([_plain(query), [list(one) for one in slots]])[:32]
+
+
 def _plain(query: CampaignQuery) -> dict[str, str]:
     at = query.certified_before
     said = {
@@ -276,6 +305,6 @@ def _plain(query: CampaignQuery) -> dict[str, str]:
         "firmware": query.firmware,
         "host": query.host,
         "hold_code": query.hold_code,
-        "certified_before": None if at is None else at.isoformat(),
+        "certified_before": None if at is None else at.astimezone(UTC).isoformat(),
     }
     return {name: value for name, value in said.items() if value is not None}

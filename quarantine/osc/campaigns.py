@@ -21,7 +21,7 @@ _FULL: Final = (
 _SLOT: Final = ("host", "address", "step", "result", "certificate", "changed_at")
 _PREVIEW: Final = (
     *("slots", "in_use", "free", "held", "in_quarantine", "which", "drive_seconds"),
-    *("pool_seconds", "at_a_time"),
+    *("pool_seconds", "at_a_time", "version"),
 )
 
 
@@ -82,6 +82,8 @@ class ApiCampaigns:
     def begin(self, name: str, wish: CampaignWish, *, reason: str, by: str) -> Members:
         """The same again does nothing; another one of this id is left as it is."""
         body = {"query": _query(wish), "keep": wish.keep, "reason": reason}
+        if wish.seen:
+            body["seen"] = wish.seen
         return _full(self._api.make("campaigns", name, body=body))
 
     def put(self, word: CampaignWord) -> Members:
@@ -158,4 +160,5 @@ def _slot(one: Document) -> dict[str, Any]:
 
 def _previewed(one: Document) -> dict[str, Any]:
     which = tuple(PreviewedSlot(it["host"], it["address"], it["state"]) for it in one["which"])
-    return {**one, "which": which}
+    # An older release's has no version.
+    return {"version": "", **one, "which": which}

@@ -10,7 +10,13 @@ from typing import Any, Final
 from quarantine.api import schemas
 from quarantine.api.campaigns import query_of
 from quarantine.api.faults import Fault
-from quarantine.errors import BadInputError, ConflictError, QuarantineError, StaleError
+from quarantine.errors import (
+    BadInputError,
+    ConflictError,
+    QuarantineError,
+    StaleError,
+    StalePreviewError,
+)
 from quarantine.operations import campaigns
 from quarantine.operations.campaigns import (
     Campaign,
@@ -60,6 +66,10 @@ _COMMANDS: Final = {
     "resume": "nvme-quarantine campaign resume",
     "stop": "nvme-quarantine campaign stop",
 }
+_OTHER_SLOTS: Final = (
+    "It is about other slots than when you looked, and nothing was done.",
+    "The form below is of them as they are now.",
+)
 _FINAL: Final = frozenset({"stop"})
 _SAME: Final = {
     "begin": wishes.same("PUT", "/v1/campaigns/{campaign}"),
@@ -117,7 +127,7 @@ def preview(visit: Visit) -> Shown:
 
 
 def begin(visit: Visit) -> Shown:
-    """Begins the one that was looked at; it has to be about as many slots as it was then."""
+    """Begins the one that was looked at; it has to be about the same slots as it was then."""
     fields = visit.sent()
     asked = _asked(fields)
     percent = _number(fields.get("keep_percent"))
@@ -135,17 +145,22 @@ def begin(visit: Visit) -> Shown:
     query = query_of(asked, "form")
     try:
         now = campaigns.preview(visit.plane, query, keep=percent / 100, limit=0)
-        if str(now.slots) != fields.get("seen"):
-            return again(
-                412,
-                "It is about another number of slots than when you looked, and nothing was done.",
-                "The form below is of them as they are now.",
-            )
+        seen = fields.get("seen", "")
+        if seen != now.version:
+            return again(412, *_OTHER_SLOTS)
         if not wishes.typed(fields.get("confirm", ""), str(now.slots)):
             return again(400, "Nothing was done: what was typed is not the number of slots.")
         begun = campaigns.begin(
-            visit.plane, name, query, reason=reason, by=visit.by, keep=percent / 100
+            visit.plane,
+            name,
+            query,
+            reason=reason,
+            by=visit.by,
+            keep=percent / 100,
+            seen=(seen,),
         )
+    except StalePreviewError:
+        return again(412, *_OTHER_SLOTS)
     except StaleError as error:
         return again(412, "Nothing was done: another campaign has this id.", str(error))
     except (BadInputError, ConflictError) as error:
@@ -246,6 +261,7 @@ def _preview_page(
     opened = forms.opened(visit.req, visit.user) if begins else forms.NOTHING
     options = [f"{_OPTIONS[name]} {texts.quoted(value)}" for name, value in asked.items()]
     by = texts.quoted(visit.context.user_name or visit.user)
+    seen = ("--seen", found.version) if found else ()
     words = {
         "asked": asked,
         "keep_percent": percent,
@@ -258,7 +274,7 @@ def _preview_page(
         "command": " ".join(
             (
                 *("nvme-quarantine", "campaign", "begin", *options),
-                *("--keep", f"{percent / 100:g}", "--by", by, "--reason"),
+                *("--keep", f"{percent / 100:g}", *seen, "--by", by, "--reason"),
             )
         ),
     }

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -351,6 +351,28 @@ def test_of_two_at_once_one_begins(site: Site, plane: Plane) -> None:
     assert campaigns.show(plane, "fw1").slots == {"waiting": 4}
     with pytest.raises(StaleError):
         begin(plane, keep=0.5)
+
+
+def test_a_moment_is_one_in_every_zone(site: Site, plane: Plane) -> None:
+    """Its repetition from a shell elsewhere is the same campaign, and its preview the same."""
+    filled(site)
+    here = datetime(2026, 11, 24, 18, tzinfo=UTC)
+    there = here.astimezone(timezone(timedelta(hours=2)))
+    queries = [CampaignQuery(certified_before=at) for at in (here, there)]
+    one, other = (campaigns.preview(plane, query, limit=1).version for query in queries)
+    assert one == other
+    for query in queries:
+        campaigns.begin(plane, "fw1", query, reason="x", by=ADA, seen=(one,))
+    assert len(campaigns.page(plane, limit=9)) == 1
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+def test_a_moment_that_no_calendar_has_in_utc(plane: Plane, at: str) -> None:
+    query = CampaignQuery(certified_before=datetime.fromisoformat(at))
+    with pytest.raises(BadInputError, match="certified_before"):
+        campaigns.preview(plane, query, limit=1)
+    with pytest.raises(BadInputError, match="certified_before"):
+        campaigns.begin(plane, "fw1", query, reason="x", by=ADA)
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "x" * 65, "a/b", "\ud800", "x\n"])

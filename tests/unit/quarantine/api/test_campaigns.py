@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from falcon import testing
 
-from tests.unit.quarantine.api.client import NAMES, READER, Client, Site, code
+from quarantine.record.facts import SlotChanges
+from quarantine.record.reasons import HoldCode
+from quarantine.rules import holds
+from tests.unit.quarantine.api.client import NAMES, READER, SLOTS, Client, Site, code
 
 ONE = "/v1/campaigns/fw1"
 WHY = {"reason": "why"}
@@ -27,6 +30,31 @@ def test_a_preview_changes_nothing(site: Site) -> None:
     assert [one["id"] for one in found.json["which"]] == NAMES[:2]
     assert reader.get("/v1/campaigns").json == {"campaigns": []}
     assert put(reader).status_code == 403
+
+
+def test_it_is_begun_about_the_slots_that_were_looked_at(site: Site, admin: Client) -> None:
+    look = "/v1/campaign-previews?host=cmp1"
+    seen = admin.get(look).json["version"]
+    assert admin.get(f"{look}&keep_percent=50&limit=1").json["version"] == seen
+    with site.store() as store:
+        record = store.slot(SLOTS[0])
+        assert record is not None
+        record = store.hold(record, holds.because(HoldCode.BY_PERSON, "odd"))
+        assert admin.get(look).json["version"] == seen, "what becomes of a slot is no other slot"
+        store.amend(record, SlotChanges(identity=None))
+    now = admin.get(look).json["version"]
+    assert now != seen, "another drive is"
+    for old in (seen, "0" * 64):
+        found = put(admin, seen=old)
+        assert (found.status_code, code(found)) == (412, "stale")
+        assert "look at the preview again" in found.text
+    assert admin.get("/v1/campaigns").json == {"campaigns": []}
+    for bad in ("", "x" * 65, 1, None):
+        assert put(admin, seen=bad).status_code == 400
+    begun = put(admin, seen=now)
+    assert (begun.status_code, begun.json["slots"]) == (200, {"waiting": 3})
+    assert put(admin, seen=seen).json == begun.json, "the same again: it was begun"
+    assert put(admin).json == begun.json
 
 
 def test_a_life(admin: Client) -> None:

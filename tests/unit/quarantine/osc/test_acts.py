@@ -115,6 +115,19 @@ def test_a_campaign(site: Site, program: Program) -> None:
     ]
 
 
+def test_a_campaign_is_begun_as_it_was_seen(site: Site, program: Program) -> None:
+    seen = shown(program, "campaign", "preview", "--host", "cmp1")["version"]
+    here = ["--config-file", str(site.file), *CAMPAIGN, "--by", "ada"]
+    failed(program(*CAMPAIGN, "--seen", "of another time"), 3, "HTTP 412, req-")
+    failed(program(*CAMPAIGN, "--seen", " "), 2, "expected a version as it was shown, found none")
+    assert cli.main([*here, "--seen", "of another time"]) == 3
+    assert "look at the preview again" in program.capsys.readouterr().err
+    assert campaigns.page(Plane([site.file]), limit=9) == ()
+    assert shown(program, *CAMPAIGN, "--seen", seen)["slots"] == {"waiting": 3}
+    assert cli.main([*here, "--seen", seen]) == 0, "the same again"
+    program.capsys.readouterr()
+
+
 def test_a_campaign_is_put_as_it_was_seen(site: Site, program: Program) -> None:
     seen = str(shown(program, *CAMPAIGN)["version"])
     pause = ("campaign", "pause", "fw1", *WHY)

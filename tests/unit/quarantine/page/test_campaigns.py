@@ -45,7 +45,8 @@ def test_what_it_comes_to_is_said_before(site: Site, admin: Visitor) -> None:
     assert "1 drive at a time, each for 12 min" in text
     assert "in 36 min" in text
     assert "Type the number of slots 3" in text
-    assert "campaign begin --host cmp1 --keep 0.5 --by ada --reason" in text
+    seen = admin.page(LOOK).forms[BEGIN]["seen"]
+    assert f"campaign begin --host cmp1 --keep 0.5 --seen {seen} --by ada --reason" in text
     assert "stuck" in admin.page(LOOK.replace("50", "90")).text
     nothing = admin.page("/page/campaign-preview?host=cmp9")
     assert "No slot is like that." in nothing.text
@@ -112,7 +113,7 @@ def test_each_slot_has_its_result_and_the_pool_its_price(site: Site, admin: Visi
         ({"reason": " "}, 400, "say why"),
         ({"reason": "x" * 1001}, 400, "Nothing was done"),
         ({"id": "-x"}, 400, "expected an id of 1 to 64 letters"),
-        ({"seen": "2", "confirm": "2"}, 412, "another number of slots than when you looked"),
+        ({"seen": "2", "confirm": "2"}, 412, "other slots than when you looked"),
         ({"keep_percent": "101"}, 400, "expected 0 to 100"),
         ({"host": "", "model": ""}, 400, "Nothing was done"),
     ],
@@ -134,6 +135,25 @@ def test_what_is_not_as_it_was_looked_at_begins_nothing(
 def taken_in(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Visitor]:
     site = Site(tmp_path_factory.mktemp("begins"))
     return site, visitor(site).as_user(ADMIN)
+
+
+def test_as_many_other_slots_are_not_those_that_were_looked_at(site: Site, admin: Visitor) -> None:
+    offer(site)
+    look = "/page/campaign-preview?model=m&keep_percent=0"
+    fields = admin.page(look).forms[BEGIN]
+    with site.store() as store, store._writing() as db:
+        other = sa.case((models.slots.c.host == "cmp1", "other"), else_="m")
+        db.execute(sa.update(models.slots).values(model=other))
+    typed = {"id": "fw1", "reason": "why", "confirm": "3"}
+    found = admin.send(BEGIN, {**fields, **typed})
+    assert found.status_code == 412
+    text = Page(found.text).text
+    assert "It is about other slots than when you looked, and nothing was done" in text
+    assert "cmp2 0000:01:00.0" in text, "the form below is of them as they are now"
+    with site.store() as store:
+        assert store.campaign_list(limit=1) == []
+    again = Page(found.text).forms[BEGIN]
+    assert admin.send(BEGIN, {**again, **typed}).status_code == 303
 
 
 def test_who_comes_second_is_told(site: Site, admin: Visitor) -> None:

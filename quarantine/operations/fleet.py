@@ -18,7 +18,7 @@ from quarantine.operations.plane import Plane
 from quarantine.record.pages import SlotLine, SlotOrder, SlotQuery
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING, State
 from quarantine.record.store import Store
-from quarantine.record.totals import StockTotal
+from quarantine.record.totals import ComingSlot, StockTotal
 from quarantine.rules import capacity as rules
 from quarantine.rules import holds, pace, unsold
 from quarantine.rules.capacity import Capacity, HostStock
@@ -27,8 +27,8 @@ from quarantine.rules.pace import Pace
 from quarantine.rules.unsold import SaleFacts
 from quarantine.service.parts import Parts
 
-OLDEST: Final = 500
-"""Among so many of the slots that are in their states longest, late ones are looked for."""
+LATE: Final = 50
+"""So many late slots are named."""
 
 _COMES_BACK: Final = tuple(sorted(CASE_OPEN | {State.RELEASED}))
 _STATES: Final = frozenset(State)
@@ -80,6 +80,9 @@ class Fleet:
     held: tuple[HeldCount, ...]
     """The most first."""
     late: int
+    latest: tuple[tuple[str, str], ...]
+    """Host and address of late slots, those that are in their states longest; :data:`LATE` at most.
+    """
     silent: tuple[Silent, ...]
     """The longest first."""
     flavors: tuple[Capacity, ...]
@@ -115,12 +118,14 @@ def look(plane: Plane) -> Fleet:
         held = {code: count for code, count in parts.store.held_by_code().items() if count}
         flavors, problem = _flavors(parts, rows)
         by_class = capacity.stocks(parts, rows, None, now)
+        late = _late(parts, now)
         return Fleet(
             at=now,
             slots=states.total(),
             states=states,
             held=tuple(_kind(code, count) for code, count in holds.counted(held).items()),
-            late=_late(parts, now),
+            late=len(late),
+            latest=tuple((one.host, one.address) for one in late[:LATE]),
             silent=_silent(parts, rows, now),
             flavors=tuple(
                 rules.of_all(one, by_class.get(one.resource_class, ()), now) for one in flavors
@@ -147,14 +152,12 @@ def slots(
         return _outlooks(parts, lines)
 
 
-def late(plane: Plane, *, limit: int) -> tuple[SlotOutlook, ...]:
-    """Slots that are late, the longest first, of those that are in their states longest."""
+def late(plane: Plane, which: Sequence[tuple[str, str]]) -> tuple[SlotOutlook, ...]:
+    """Of the slots that :func:`look` found late, those that still are, in its order."""
     with plane.parts() as parts:
-        query = SlotQuery(states=_COMES_BACK)
-        lines = parts.store.slot_page(query, limit=OLDEST, order=SlotOrder.ENTERED_AT)
-        quiet = Maintenances.of(parts.store.maintenances())
-        found = (one for one in _outlooks(parts, lines) if one.late)
-        return tuple(one for one in found if not quiet.of_slot(one.line.slot))[:limit]
+        lines = parts.store.slots_at(which)
+        found = {(one.line.host, one.line.address): one for one in _outlooks(parts, lines)}
+    return tuple(found[place] for place in which if place in found and found[place].late)
 
 
 def _outlooks(parts: Parts, lines: Sequence[SlotLine]) -> tuple[SlotOutlook, ...]:
@@ -199,18 +202,22 @@ def _paces(store: Store, models: Iterable[str | None]) -> Mapping[str, Pace | No
     return {name: capacity.pace_of(store, name) for name in names}
 
 
-def _late(parts: Parts, now: datetime) -> int:
+def _late(parts: Parts, now: datetime) -> list[ComingSlot]:
+    """The longest first. Not sought among the oldest: what is usual is hours in one state, and
+    minutes in another."""
     coming = parts.store.coming()
     paces = _paces(parts.store, (one.model for one in coming if one.state in WORKING))
     overdue = parts.conf.erase.overdue_after
     # Nobody is called for what is in maintenance, here neither.
     quiet = Maintenances.of(parts.store.maintenances())
-    return sum(
-        (now - one.entered_at).total_seconds()
-        > pace.late_after(State(one.state), paces.get(one.model or ""), overdue)
+    found = [
+        one
         for one in coming
-        if not quiet.of_slot(Slot(one.host, one.address))
-    )
+        if (now - one.entered_at).total_seconds()
+        > pace.late_after(State(one.state), paces.get(one.model or ""), overdue)
+        and not quiet.of_slot(Slot(one.host, one.address))
+    ]
+    return sorted(found, key=lambda one: (one.entered_at, one.host, one.address))
 
 
 def _silent(parts: Parts, rows: Sequence[StockTotal], now: datetime) -> tuple[Silent, ...]:

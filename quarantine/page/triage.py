@@ -86,7 +86,7 @@ def _held(visit: Visit, now: Fleet) -> Piece:
 
 
 def _late(visit: Visit, now: Fleet) -> Piece:
-    late = fleet.late(visit.plane, limit=MOST) if now.late else ()
+    late = fleet.late(visit.plane, now.latest)[:MOST] if now.late else ()
     return _piece(visit, "late", {"rows": _rows(visit, late), "count": now.late}, now)
 
 

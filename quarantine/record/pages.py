@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -214,6 +214,17 @@ class PageRepository(Repository):
             found = found.order_by(first, second)
         with self._reading() as db:
             return _lines(db, SlotLine, found, _SLOTS.c.id, _LINE)
+
+    def slots_at(self, places: Iterable[tuple[str, str]]) -> list[SlotLine]:
+        """Slots by host and address: a page of them at most."""
+        which = [
+            sa.and_(_SLOTS.c.host == host, _SLOTS.c.address == address) for host, address in places
+        ]
+        if not which:
+            return []
+        with self._reading() as db:
+            query = sa.select(*_LINE).where(sa.or_(*which))
+            return _lines(db, SlotLine, query, _SLOTS.c.id, _LINE)
 
     def campaign_page(
         self, query: CampaignQuery, *, limit: int, after: tuple[str, str] | None = None

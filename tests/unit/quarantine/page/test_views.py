@@ -62,6 +62,27 @@ def test_a_late_slot_is_named(site: Site, admin: Visitor) -> None:
     assert "has gone on for 2 d 0 h, which is longer than usual" in text
 
 
+def test_a_late_slot_is_named_behind_any_number_that_are_not(site: Site, admin: Visitor) -> None:
+    """They wait for hours, as is usual there; it takes an hour too long for what takes minutes."""
+    now, table = datetime.now(UTC), models.slots
+    change(site, state="erasing", model="m", entered_at=now - timedelta(minutes=90))
+    with site.store() as store, door.writing(store._engine) as db:
+        for number in range(1, 7):
+            took = {"erase_seconds": 300.0, "verify_seconds": 60.0}
+            db.execute(sa.insert(models.durations).values(number=number, model="m", **took))
+        row = dict(db.execute(sa.select(table).where(table.c.id == 2)).mappings().one())
+        row |= {"state": "quarantined", "entered_at": now - timedelta(hours=2)}
+        waiting = [
+            {**row, "id": 100 + one, "host": f"w{one}", "provider": f"w-{one}"}
+            for one in range(520)
+        ]
+        db.execute(sa.insert(table), waiting)
+    text = admin.page("/page").text
+    assert "Late: 1 slot " in text
+    assert "cmp1 0000:01:00.0" in text
+    assert "1 h 30 min" in text
+
+
 def test_what_is_in_maintenance_calls_nobody(site: Site, admin: Visitor) -> None:
     with site.store() as store:
         store.register_host("cmp1", PrivateKey.generate().public, "incarnation-0123456789")

@@ -15,6 +15,7 @@ import statistics
 import tempfile
 import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -59,9 +60,9 @@ class Busy(Cloud):
         """The next list of what is on offer is empty."""
         self._blank = True
 
-    def offered(self, resource_class: str) -> list[Provider]:
+    def offered(self, resource_class: str, traits: Collection[str] = ()) -> list[Provider]:
         """As ever, but for once."""
-        found = super().offered(resource_class)
+        found = super().offered(resource_class, traits)
         if self._blank:
             self._blank = False
             return []

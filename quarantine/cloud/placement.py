@@ -9,7 +9,7 @@ then unknown, and only the next look tells.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -50,11 +50,15 @@ class Placement(sdk.Service):
 
         Two requests (80,000 providers: some seconds, tens of megabytes).
         """
-        # Placement answers 400 to the name of a trait that it has never heard of.
-        names = ",".join(ONE_TIME_USE_TRAITS)
-        known = self._call("GET", f"/traits?{urlencode({'name': f'in:{names}'})}")["traits"]
-        found = self._list(required=f"in:{','.join(known)}") if known else []
+        traits = self.burning_traits()
+        found = self._list(required=_any_of(traits)) if traits else []
         return [p for p in found if p.slot and (host is None or p.host == host)]
+
+    def burning_traits(self) -> list[str]:
+        """The traits of one-time-use devices that Placement knows: it answers 400 to the name of
+        one that it has never heard of."""
+        answer = self._call("GET", f"/traits?{urlencode({'name': _any_of(ONE_TIME_USE_TRAITS)})}")
+        return [str(name) for name in answer["traits"]]
 
     def burns(self, uuid: str) -> bool:
         """Whether the provider has the one-time-use trait: Nova reserves it at its next use.
@@ -74,10 +78,14 @@ class Placement(sdk.Service):
             return -1, frozenset()
         return int(answer["resource_provider_generation"]), frozenset(answer["traits"])
 
-    def offered(self, resource_class: str) -> list[Provider]:
-        """The slots of that class that Placement would hand out at this moment, trait or not."""
+    def offered(self, resource_class: str, traits: Collection[str] = ()) -> list[Provider]:
+        """The slots of that class that Placement would hand out at this moment, trait or not;
+        with ``traits`` those that have one of them."""
+        query = {"resources": f"{resource_class}:1"}
+        if traits:
+            query["required"] = _any_of(traits)
         try:
-            return [p for p in self._list(resources=f"{resource_class}:1") if p.slot]
+            return [p for p in self._list(**query) if p.slot]
         except BadInputError:
             # 400 is what it says to a class that nobody has made yet, or that somebody deleted.
             if self._knows(resource_class):
@@ -90,6 +98,11 @@ class Placement(sdk.Service):
         except NotFoundError:
             return False
         return True
+
+    def resource_classes(self) -> frozenset[str]:
+        """All that Placement knows, Nova's own and those that somebody made."""
+        rows = self._call("GET", "/resource_classes")["resource_classes"]
+        return frozenset(str(row["name"]) for row in rows)
 
     def root(self, host: str) -> Provider | None:
         """The compute host's own provider: its CPUs and memory."""
@@ -256,6 +269,10 @@ class Placement(sdk.Service):
             roles=_ROLES,
             body=body,
         )
+
+
+def _any_of(names: Collection[str]) -> str:
+    return f"in:{','.join(names)}"
 
 
 def _inventory(resource_class: str, row: Mapping[str, Any]) -> Inventory:

@@ -192,6 +192,12 @@ class SlotRepository(Repository):
         with self._reading() as db:
             return sorted(db.execute(sa.select(_SLOTS.c.resource_class).distinct()).scalars())
 
+    def hosts_in_care(self) -> frozenset[str]:
+        """Those that have an enrolled slot, rows that cannot be read included."""
+        query = sa.select(_SLOTS.c.host).where(_SLOTS.c.state != State.RETIRED.value).distinct()
+        with self._reading() as db:
+            return frozenset(db.execute(query).scalars())
+
     def transition(
         self,
         record: SlotRecord,

@@ -37,7 +37,7 @@ from quarantine.service.lateness import Lateness
 from quarantine.service.leftovers import Leftovers
 from quarantine.service.look import ChecksOrphanGuests, JudgesHandovers, LookPlacement, Looks
 from quarantine.service.reread_schedule import RereadSchedule
-from quarantine.service.safety import Safety
+from quarantine.service.safety import OffersPlacement, Safety
 from quarantine.service.stray_offers import UnreadableRows, hold_unburnt
 from quarantine.service.turns import TimeBox, Turns
 
@@ -63,14 +63,11 @@ class PollsDeletedServers(Protocol):
         """Their uuids, each once."""
 
 
-class SlotPlacement(LookPlacement, Protocol):
+class SlotPlacement(LookPlacement, OffersPlacement, Protocol):
     """What the loop needs of :class:`quarantine.cloud.placement.Placement`."""
 
     def one_time_use(self, host: str | None = None) -> list[Provider]:
         """Every one-time-use slot with its generation."""
-
-    def offered(self, resource_class: str) -> list[Provider]:
-        """The slots of a class that Placement would hand out now, trait or not."""
 
     def holders(self, uuid: str) -> tuple[int, frozenset[str]] | None:
         """Generation and consumers."""

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -26,6 +26,7 @@ from quarantine.rules.action import ServiceLimits
 from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.rules.rights import entitled
 from quarantine.service.lateness import Lateness
+from quarantine.service.newclasses import ListsClasses, NewClasses
 from quarantine.service.turns import TimeBox, Turns
 
 LOG = logging.getLogger(__name__)
@@ -43,11 +44,11 @@ _MEASURED: Final = 20
 """Good passes, and slots in them, whose longest counts as what one may take."""
 
 
-class OffersPlacement(custody.CustodyPlacement, Protocol):
+class OffersPlacement(custody.CustodyPlacement, ListsClasses, Protocol):
     """What the pass needs of :class:`quarantine.cloud.placement.Placement`."""
 
-    def offered(self, resource_class: str) -> list[Provider]:
-        """The slots of a class that Placement would hand out now."""
+    def offered(self, resource_class: str, traits: Collection[str] = ()) -> list[Provider]:
+        """The slots of a class that Placement would hand out now; ``traits``: with one of them."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Safety:
         self._limits = limits
         self._now = monotonic
         self._turns = Turns(monotonic)
+        self._new_classes = NewClasses(placement)
         self._took: deque[float] = deque(maxlen=_MEASURED)
         self._slots: deque[float] = deque(maxlen=_MEASURED)
         self._shown = 0.0
@@ -112,13 +114,45 @@ class Safety:
         """Each class alone: the odd name of one must not hide what the others have on offer."""
         offered: list[Provider] = []
         failed = 0
-        for name in self._store.resource_classes():
+        known = self._store.resource_classes()
+        for name in known:
             try:
                 offered += self._placement.offered(name)
             except Exception as error:
                 _tell(name, error)
                 failed += 1
-        return offered, failed
+        strangers, unasked = self._strangers(known)
+        return offered + strangers, failed + unasked
+
+    def _strangers(self, known: Collection[str]) -> tuple[list[Provider], int]:
+        """Devices of other classes, by their trait, on hosts that have an enrolled slot.
+
+        A host that has none is not under our care: what it offers is its operator's. Where nothing
+        is enrolled, nobody is asked.
+        """
+        if not known:
+            return [], 0
+        try:
+            row = self._new_classes.turn(known)
+        except Exception as error:
+            _tell("resource classes", error)
+            return [], 1
+        found: list[Provider] = []
+        failed = 0
+        for name in row:
+            try:
+                those = self._placement.offered(name, self._new_classes.traits)
+            except Exception as error:
+                _tell(name, error)
+                failed += 1
+                if isinstance(error, UnavailableError):
+                    break  # each further answer may take as long as this one
+                continue
+            if those:
+                self._new_classes.had(name)
+            found += those
+        cared = self._store.hosts_in_care() if found else frozenset()
+        return [provider for provider in found if provider.host in cared], failed
 
     def run_forever(self, stop: threading.Event) -> None:
         """Pass after pass until ``stop`` is set; nothing but ``stop`` ends it."""

@@ -50,6 +50,19 @@ def test_one_time_use_lists_by_trait_and_offered_by_class(pool: Pool) -> None:
     assert pool.placement.offered(pool.resource_class) == []
 
 
+def test_what_is_on_offer_of_any_class_is_found_by_its_trait(pool: Pool) -> None:
+    second = "0000:82:00.0"
+    pool.nova.start_compute(pool.slot.host, [ADDRESS, second], one_time_use=False)
+    door = pool.placement
+    assert {pool.resource_class, "VCPU"} <= door.resource_classes()
+    traits = door.burning_traits()
+    assert "HW_PCI_ONE_TIME_USE" in traits
+    assert [p for p in door.offered(pool.resource_class, traits) if p.host == pool.slot.host] == []
+    pool.nova.start_compute(pool.slot.host, [ADDRESS])
+    assert [p.slot for p in door.offered(pool.resource_class, traits)] == [pool.slot]
+    assert door.offered("CUSTOM_DELETED_BY_SOMEBODY", traits) == []
+
+
 def test_nobody_offers_a_class_that_placement_does_not_know(pool: Pool) -> None:
     assert pool.placement.offered("CUSTOM_DELETED_BY_SOMEBODY") == []
     pool.proxy.inject(Fault(Kind.STATUS, status=400))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import cast
 
@@ -379,8 +380,14 @@ class Empty:
     def one_time_use(self, host: str | None = None) -> list[Provider]:
         return []
 
-    def offered(self, resource_class: str) -> list[Provider]:
+    def offered(self, resource_class: str, traits: Collection[str] = ()) -> list[Provider]:
         return []
+
+    def burning_traits(self) -> list[str]:
+        return []
+
+    def resource_classes(self) -> frozenset[str]:
+        return frozenset()
 
     def by_slot(self, slot: Slot) -> Provider | None:
         return None

@@ -203,6 +203,17 @@ class PlacementContract:
         nova._move(migration, server.uuid)
         assert set(self.held(ask, provider)) == {server.uuid}
 
+    def test_what_is_on_offer_of_a_class_is_listed_by_trait(self, ask: Ask, name: str) -> None:
+        nova, _ = self.started(ask, name)
+        path = f"/resource_providers?resources={nova.resource_class}:1&required=in:"
+        for trait, count in (("HW_PCI_ONE_TIME_USE", 1), ("COMPUTE_STATUS_DISABLED", 0)):
+            assert len(ask("GET", path + trait, VERSION).body["resource_providers"]) == count
+        nova.boot()
+        burned = ask("GET", path + "HW_PCI_ONE_TIME_USE", VERSION)
+        assert burned.body["resource_providers"] == []
+        made = ask("GET", "/resource_classes", VERSION).body["resource_classes"]
+        assert {nova.resource_class, "VCPU"} <= {row["name"] for row in made}
+
     def test_a_class_that_nobody_made_is_a_bad_request(self, ask: Ask, name: str) -> None:
         path = f"/resource_providers?resources=CUSTOM_{name.upper()}_NEVER:1"
         assert ask("GET", path, VERSION).status == 400

@@ -110,6 +110,8 @@ class Placement:
         return Answer(200, {"traits": sorted(known.intersection(names))})
 
     def _get_resource_classes(self, words: list[str], query: Any, body: Any) -> Answer:
+        if not words:
+            return Answer(200, {"resource_classes": [{"name": n} for n in sorted(self.classes)]})
         if words[0] not in self.classes:
             raise Refused(404, f"No such resource class {words[0]}.")
         return Answer(200, {"name": words[0]})

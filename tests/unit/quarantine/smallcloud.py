@@ -6,7 +6,7 @@ Each request costs ``request_seconds`` on the clock, so that what is slow can be
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +33,7 @@ from quarantine.rules.mark import RESHAPED
 from tests.lab.record import migrated_file
 
 RC: Final = "CUSTOM_NVME"
+STANDARD: Final = frozenset({"VCPU", "MEMORY_MB", "DISK_GB"})
 LIFE: Final = "incarnation-00001"
 STARTED: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -64,6 +65,7 @@ class Seat:
     reserved: bool = False
     holder: Allocation | None = None
     burns: bool = True
+    resource_class: str = RC
     traits: frozenset[str] = frozenset({"OWNER_NOVA"})
 
     def moved(self, times: int = 1) -> None:
@@ -85,10 +87,11 @@ class Cloud:
     empty: bool = False
     """Placement lists nothing, as one of another region would."""
 
-    def add(self, slot: Slot) -> str:
+    def add(self, slot: Slot, resource_class: str = RC) -> str:
         """nova-compute reports a drive; the provider's uuid."""
         uuid = f"rp-{slot}"
-        self.seats[uuid] = Seat(Provider(uuid, provider_name(slot), 1))
+        provider = Provider(uuid, provider_name(slot), 1)
+        self.seats[uuid] = Seat(provider, resource_class=resource_class)
         return uuid
 
     def seat(self, slot: Slot) -> Seat:
@@ -136,11 +139,23 @@ class Cloud:
         found = [] if self.empty else [s.provider for s in self.seats.values()]
         return [provider for provider in found if provider.host == host]
 
-    def offered(self, resource_class: str) -> list[Provider]:
+    def offered(self, resource_class: str, traits: Collection[str] = ()) -> list[Provider]:
         self._ask("offered")
-        if self.empty or resource_class != RC:
-            return []
-        return [s.provider for s in self.seats.values() if not s.reserved and s.holder is None]
+        return [
+            s.provider
+            for s in ([] if self.empty else self.seats.values())
+            if not s.reserved and s.holder is None and s.resource_class == resource_class
+            if not traits or s.burns
+        ]
+
+    def burning_traits(self) -> list[str]:
+        self._ask("traits")
+        return [] if self.empty else [ONE_TIME_USE]
+
+    def resource_classes(self) -> frozenset[str]:
+        self._ask("classes")
+        made = {s.resource_class for s in self.seats.values()}
+        return frozenset() if self.empty else STANDARD | made
 
     def by_slot(self, slot: Slot) -> Provider | None:
         self._ask(f"rp-{slot}")
@@ -154,7 +169,7 @@ class Cloud:
         seat = None if self.empty else self.seats.get(uuid)
         if seat is None:
             return None
-        stock = Inventory(RC, 1, int(seat.reserved), 1, 1, 1, 1.0)
+        stock = Inventory(seat.resource_class, 1, int(seat.reserved), 1, 1, 1, 1.0)
         held = () if seat.holder is None else (seat.holder,)
         return View(seat.provider, resource_class or RC, (stock,), held)
 

@@ -186,6 +186,14 @@ class StoreSuite(TotalsSuite, PagesSuite):
         assert [claim.clean for claim in store.claims()] == [False]
         assert store.resource_classes() == ["CUSTOM_NVME_I1"]
 
+    def test_a_host_is_in_care_with_a_slot_that_is_not_retired(self, store: Store) -> None:
+        assert store.hosts_in_care() == frozenset()
+        first = enrol(store)
+        enrol(store, Slot("compute-2", SLOT.address), in_use=True)
+        assert store.hosts_in_care() == {SLOT.host, "compute-2"}
+        store.transition(first, Event.RETIRED, reason="pulled")
+        assert store.hosts_in_care() == {"compute-2"}
+
     # Compare-and-set
 
     @pytest.mark.parametrize("field", ["state", "generation", "revision"])

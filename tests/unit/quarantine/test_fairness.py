@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,8 +60,14 @@ class Cloud:
     def one_time_use(self, host: str | None = None) -> list[Provider]:
         return []
 
-    def offered(self, resource_class: str) -> list[Provider]:
-        return self.offers
+    def offered(self, resource_class: str, traits: Collection[str] = ()) -> list[Provider]:
+        return [] if traits else self.offers
+
+    def burning_traits(self) -> list[str]:
+        return []
+
+    def resource_classes(self) -> frozenset[str]:
+        return frozenset()
 
     def by_slot(self, slot: Slot) -> Provider | None:
         return None

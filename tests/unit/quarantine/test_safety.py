@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Final, cast
 
 import pytest
 import sqlalchemy as sa
@@ -29,6 +29,7 @@ from quarantine.service.container import Assembly
 from quarantine.service.lateness import Lateness
 from quarantine.service.safety import PASS, Safety
 from tests.unit.quarantine.smallcloud import (
+    RC,
     Clock,
     Cloud,
     available,
@@ -137,6 +138,133 @@ def test_what_has_no_right_is_reserved_and_told_once(
     assert scene is stranger or any("on offer" in note for note in notes)
 
 
+NEW: Final = "CUSTOM_NVME_NEW"
+"""A resource class that no enrolled slot has."""
+
+ELSEWHERE: Final = slot_at(1, "cmp2")
+
+
+def test_a_stranger_of_a_class_that_no_enrolled_slot_has_is_reserved(
+    store: Store, cloud: Cloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A new family of flavors, on a host whose nova-compute has no patch."""
+    enrolled(store, cloud, SLOT)
+    cloud.add(OTHER, NEW)
+    passes = safety(store, cloud)
+    passes.check()  # asks which classes there are
+    assert passes.check().reserved == {OTHER}
+    assert not cloud.on_offer(OTHER)
+    assert f"ALARM not-enrolled {OTHER}" in caplog.text
+    assert passes.check().reserved == frozenset()
+    cloud.add(slot_at(3), NEW)
+    assert passes.check().reserved == {slot_at(3)}, "the class is known from then on"
+
+
+def test_a_host_without_an_enrolled_slot_is_not_under_our_care(
+    store: Store, cloud: Cloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor is one whose slots are all retired. What is enrolled later is taken then."""
+    enrolled(store, cloud, SLOT)
+    cloud.add(ELSEWHERE, NEW)
+    passes = safety(store, cloud)
+    passes.check()
+    assert passes.check().reserved == frozenset()
+    second = enrolled(store, cloud, slot_at(2, "cmp2"))
+    retired = store.transition(second, Event.RETIRED, reason="pulled")
+    assert passes.check().reserved == frozenset()
+    assert "ALARM" not in caplog.text
+    enrolled(store, cloud, slot_at(4, "cmp2"))
+    assert retired.state is State.RETIRED
+    assert passes.check().reserved == {ELSEWHERE}
+
+
+def test_a_cloud_in_which_nothing_is_enrolled_is_asked_for_nothing(
+    store: Store, cloud: Cloud
+) -> None:
+    cloud.add(SLOT)
+    cloud.add(OTHER, NEW)
+    found = safety(store, cloud).check()
+    assert (found.reserved, found.left, cloud.asked) == (frozenset(), 0, [])
+
+
+def test_what_is_no_one_time_use_device_is_somebody_elses(store: Store, cloud: Cloud) -> None:
+    enrolled(store, cloud, SLOT)
+    cloud.add(OTHER, "CUSTOM_GPU")
+    cloud.seat(OTHER).burns = False
+    passes = safety(store, cloud)
+    assert [passes.check().reserved for _ in range(5)] == [frozenset()] * 5
+
+
+def test_many_classes_are_asked_for_in_turn(
+    store: Store, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every one of them, and few in one pass: the bound must not grow with the cloud's classes."""
+    enrolled(store, cloud, SLOT)
+    others = {f"CUSTOM_{number}" for number in range(40)}
+    every = others | {RC, NEW}
+    monkeypatch.setattr(cloud, "resource_classes", lambda: frozenset(every))
+    passes = safety(store, cloud)
+    cloud.add(OTHER, NEW)
+    asked: list[str] = []
+    offered = cloud.offered
+
+    def counted(resource_class: str, traits: Collection[str] = ()) -> list[Provider]:
+        asked.append(resource_class)
+        return offered(resource_class, traits)
+
+    monkeypatch.setattr(cloud, "offered", counted)
+    most = 0
+    for _ in range(len(every)):
+        before = len(asked)
+        passes.check()
+        most = max(most, len(asked) - before)
+    assert not cloud.on_offer(OTHER)
+    assert set(asked) == every
+    assert most == 1 + 2 + 1, "the record's, two in turn, and the one that had a device"
+    every.remove(NEW)
+    for _ in range(len(every)):
+        passes.check()
+    asked.clear()
+    for _ in range(len(every)):
+        passes.check()
+    assert NEW not in asked, "a class that Placement has no more is forgotten"
+
+
+@pytest.mark.parametrize("what", ["traits", "classes"])
+def test_classes_that_cannot_be_asked_for_stop_nothing_and_the_pass_is_not_good(
+    store: Store, cloud: Cloud, what: str
+) -> None:
+    used_and_let_go(store, cloud, SLOT)
+    cloud.add(OTHER, NEW)
+    cloud.broken = {what: AWAY}
+    passes = safety(store, cloud)
+    found = passes.check()
+    assert (found.reserved, found.left) == ({SLOT}, 1)
+    cloud.broken.clear()
+    passes.check()
+    assert passes.check().reserved == {OTHER}
+
+
+def test_a_placement_that_is_away_costs_one_answer_more(
+    store: Store, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enrolled(store, cloud, SLOT)
+    offered = cloud.offered
+
+    def away(resource_class: str, traits: Collection[str] = ()) -> list[Provider]:
+        found = offered(resource_class, traits)
+        if traits:
+            raise AWAY
+        return found
+
+    monkeypatch.setattr(cloud, "offered", away)
+    passes = safety(store, cloud)
+    assert passes.check().left == 0
+    cloud.asked.clear()
+    assert passes.check().left == 1
+    assert cloud.asked == ["offered"] * 2, "the record's class, and one of two others"
+
+
 def giving_back(store: Store, cloud: Cloud, slot: Slot) -> None:
     """Between Placement's answer and our next write."""
     record = certified(store, cloud, slot)
@@ -188,7 +316,7 @@ def test_a_claim_during_the_pass_is_left_alone(store: Store, cloud: Cloud) -> No
     used_and_let_go(store, cloud, SLOT)
     providers = cloud.offered("CUSTOM_NVME")
     cloud.claim(SLOT, "second")
-    cloud.offered = lambda resource_class: providers  # type: ignore[method-assign]
+    cloud.offered = lambda *_: providers  # type: ignore[method-assign]
     assert safety(store, cloud).check().reserved == frozenset()
     assert not cloud.seat(SLOT).reserved
 
@@ -245,10 +373,10 @@ def test_an_odd_class_hides_no_other(
     store.amend(odd, SlotChanges(resource_class="A: no class"))
     asked = cloud.offered
 
-    def offered(resource_class: str) -> list[Provider]:
+    def offered(resource_class: str, traits: Collection[str] = ()) -> list[Provider]:
         if resource_class.startswith("A"):
             raise BadInputError("Placement answered 400")
-        return asked(resource_class)
+        return asked(resource_class, traits)
 
     monkeypatch.setattr(cloud, "offered", offered)
     found = safety(store, cloud).check()
@@ -322,7 +450,7 @@ def test_a_ratio_that_somebody_raised_puts_a_held_drive_on_offer(
         return replace(seen, inventories=twice)
 
     monkeypatch.setattr(cloud, "view", view)
-    monkeypatch.setattr(cloud, "offered", lambda _: [cloud.seat(SLOT).provider])
+    monkeypatch.setattr(cloud, "offered", lambda *_: [cloud.seat(SLOT).provider])
     assert safety(store, cloud).check().reserved == {SLOT}
     assert cloud.seat(SLOT).reserved
 
@@ -355,7 +483,8 @@ def test_no_good_pass_within_the_bound_is_one_alarm(
             cloud.clock.forward(passes._pause(passes.run_once()))
 
     an_hour()
-    assert passes.bound == pytest.approx(2 * (10 + 0.1) + 0.1 + 0.1)
+    # The record's class, and two more requests for what it does not know.
+    assert passes.bound == pytest.approx(2 * (10 + 0.3) + 0.3 + 0.3)
     assert "ALARM" not in caplog.text
     cloud.broken = {"offered": AWAY}
     an_hour()

@@ -199,6 +199,7 @@ def _visit(
                 finally:
                     visitor.close()
                 acts += visitor.acts
+                undone += [f"namespace {namespace.nsid}: {why}" for why in visitor.undone]
         except DriveError as error:
             undone.append(f"namespace {namespace.nsid}: {error}")
     return acts

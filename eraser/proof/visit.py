@@ -45,6 +45,8 @@ kernel its time-out and a reset."""
 _SWEEP = 16
 """Blocks of the sweep for each place of another act."""
 _AGAIN = 5
+_ODD = 3
+"""Sectors, or blocks, of a read whose length is no power of two."""
 _PROCESSORS = 8
 """I/O queues that are tried: the kernel gives each processor one."""
 _HINTS = 0x45
@@ -96,6 +98,8 @@ class Visitor:
     host: Host
     large: int = LARGE
     counts: dict[str, _Count] = field(default_factory=dict)
+    undone: list[str] = field(default_factory=list)
+    """What of it there was nothing to ask, and why."""
     _silent: int = 0
 
     def __post_init__(self) -> None:
@@ -123,6 +127,9 @@ class Visitor:
     def read(self, when: str = "") -> None:
         """Every way of reading, each in a sample of its own. Raises :class:`CutOffError`."""
         for name, way in _WAYS:
+            if why := self._nothing_to_ask(name, way):
+                self._say(why)
+                continue
             count = self.counts.setdefault(f"{name}{when}", _Count())
             blocks = self._sample(self.pool)
             # Within the block is not enough: read ahead of a drive follows the order of its
@@ -132,7 +139,10 @@ class Visitor:
             for block in blocks:
                 for found in way(self, block):
                     self._look(count, block, found)
-        self._compare(self.counts.setdefault(f"Compare{when}", _Count()))
+        if self.canaries is None:
+            self._say("Compare: no canary stood there to compare with")
+            return
+        self._compare(self.canaries, self.counts.setdefault(f"Compare{when}", _Count()))
 
     def write(self) -> None:
         """Every way of writing, each followed by a read of what lies there and beside it.
@@ -141,6 +151,7 @@ class Visitor:
         no witness of that one any more.
         """
         if self.canaries is None:
+            self._say("writes: no canary stood there to write onto")
             return
         whole = self.device.size // BLOCK
         places = (*self.canaries.positions, *self.canaries.deallocated)
@@ -164,6 +175,22 @@ class Visitor:
         for block, found in self.device.read_blocks(chosen):
             self._look(count, block, None if found is None else bytes(found))
 
+    def _nothing_to_ask(self, name: str, way: Callable[[Visitor, int], _Found]) -> str:
+        """Why there is no such read of this namespace, empty where there is. Nothing was refused
+        then."""
+        if way is _unaligned and self._each == 1:
+            return f"{name} do not apply to sectors of {self.namespace.block_bytes:,} bytes"
+        if way is _odd and self._each <= _ODD and not self._takes(_ODD):
+            return f"{name}: {_ODD} blocks are more than it has, or than one command may carry"
+        return ""
+
+    def _takes(self, blocks: int) -> bool:
+        return blocks * BLOCK <= min(self.large, self.device.size // BLOCK * BLOCK)
+
+    def _say(self, why: str) -> None:
+        if why not in self.undone:
+            self.undone.append(why)
+
     def _sample(self, pool: Sequence[int]) -> list[int]:
         """Places of a pool, the first and the last of the namespace among them."""
         ends = [block for block in (0, self.device.size // BLOCK - 1) if block in pool]
@@ -185,15 +212,13 @@ class Visitor:
         elif kind is BlockClass.STRUCTURED:
             count.structured += 1
 
-    def _compare(self, count: _Count) -> None:
+    def _compare(self, canaries: Canaries, count: _Count) -> None:
         """Tells a drive what was there, sector by sector, and asks whether it still is."""
-        if self.canaries is None:
-            return
         whole = self.device.size // BLOCK
-        every = (*self.canaries.positions, *self.canaries.deallocated)
+        every = (*canaries.positions, *canaries.deallocated)
         places = [block for block in every if block < whole]
         for block in self.rng.sample(places, min(self.places, len(places))):
-            content = memoryview(bytearray(self.canaries.content(block)))
+            content = memoryview(bytearray(canaries.content(block)))
             size = self.namespace.block_bytes
             for at in range(self._each):
                 piece = content[at * size : (at + 1) * size]
@@ -283,9 +308,13 @@ def _again(visitor: Visitor, block: int) -> _Found:
 
 
 def _odd(visitor: Visitor, block: int) -> _Found:
-    """Three, one, the rest: neither a power of two nor at a boundary of 4 KiB."""
-    if visitor._each > 4:
-        yield visitor._pieces(block, [3, 1, visitor._each - 4])
+    """Three, one, the rest: neither a power of two nor at a boundary of 4 KiB. Three blocks at once
+    where the sectors are too large for it."""
+    if visitor._each > _ODD:
+        rest = visitor._each - _ODD - 1
+        yield visitor._pieces(block, [_ODD, 1, *([rest] if rest else [])])
+        return
+    yield _of_many(visitor, block, _ODD)
 
 
 def _unaligned(visitor: Visitor, block: int) -> _Found:
@@ -321,14 +350,17 @@ def _hinted(visitor: Visitor, block: int) -> _Found:
 
 
 def _large(visitor: Visitor, block: int) -> _Found:
-    blocks = min(visitor.large, visitor.device.size) // BLOCK
+    yield _of_many(visitor, block, min(visitor.large, visitor.device.size) // BLOCK)
+
+
+def _of_many(visitor: Visitor, block: int, blocks: int) -> bytes | None:
+    """The block out of one read of so many from it on, or before it at the end."""
     first = min(block, visitor.device.size // BLOCK - blocks)
     content = memoryview(bytearray(blocks * BLOCK))
     if visitor._transfer(READ, first * visitor._each, content) != 0:
-        yield None
-        return
+        return None
     at = (block - first) * BLOCK
-    yield bytes(content[at : at + BLOCK])
+    return bytes(content[at : at + BLOCK])
 
 
 def _everywhere(visitor: Visitor, block: int) -> _Found:

@@ -113,7 +113,7 @@ def _not_visited(report: EraseReport) -> Iterator[str]:
         yield "Not done: leaving the drive alone for a while before the last look at it."
     left = dict.fromkeys(text for visit in report.visits for text in visit.not_done)
     never = dict.fromkeys(
-        f"{act.act} (the drive refused all)"
+        f"{act.act} ({'the drive refused all' if act.refused else 'nothing was asked'})"
         for visit in report.visits
         for act in visit.acts
         if not act.done

@@ -225,8 +225,11 @@ def test_what_was_not_done_is_named() -> None:
     assert any("fingerprints" in line for line in body.not_done)
 
 
-def visit(*, wrote: bool, compared: int = 8) -> VisitRecord:
-    acts = (ActRecord("single blocks", 8, 0, 0, 0, 0), ActRecord("Compare", compared, 8, 0, 0, 0))
+def visit(*, wrote: bool, compared: int = 8, refused: int = 8) -> VisitRecord:
+    acts = (
+        ActRecord("single blocks", 8, 0, 0, 0, 0),
+        ActRecord("Compare", compared, refused, 0, 0, 0),
+    )
     return VisitRecord(1, wrote, acts, ("reset of the bus",))
 
 
@@ -239,6 +242,12 @@ def visit(*, wrote: bool, compared: int = 8) -> VisitRecord:
             (visit(wrote=True), visit(wrote=False, compared=0)),
             ["reset of the bus; Compare (the drive refused all)."],
             ["writing to the drive", "using the drive"],
+        ),
+        (
+            # As hosts say it that asked nothing of a namespace with sectors of 4 KiB.
+            (visit(wrote=True), visit(wrote=False, compared=0, refused=0)),
+            ["reset of the bus; Compare (nothing was asked)."],
+            ["the drive refused"],
         ),
     ],
 )

@@ -1,0 +1,138 @@
+"""What one namespace's visit asks, and what of it there is nothing to ask: each said as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from eraser.media.iocommand import COMPARE, READ, Namespace
+from eraser.proof.canaries import Canaries
+from eraser.proof.visit import Visitor
+from eraser.protocol.report import ActRecord
+
+BLOCKS = 512
+COMPARE_FAILURE = 0x285
+HOST: Any = SimpleNamespace(
+    chance=os.urandom,
+    clock=SimpleNamespace(monotonic=time.monotonic),
+    processes=SimpleNamespace(
+        processors=lambda: (0, 1), on_processor=lambda number: contextlib.nullcontext()
+    ),
+)
+
+
+def answer(opcode: int, first: int, length: int) -> int:
+    """As an honest drive does."""
+    return COMPARE_FAILURE if opcode == COMPARE else 0
+
+
+@dataclass
+class Drive:
+    """One namespace that reads as zeros, and what was asked of it, in sectors."""
+
+    sector: int
+    canaries: int = 100
+    blocks: int = BLOCKS
+    large: int = 256 << 10
+    answer: Callable[[int, int, int], int] = answer
+    asked: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def visitor(self, places: int = 8, pool: Sequence[int] | None = None) -> Visitor:
+        drive = self
+
+        class Recorded(Namespace):
+            def transfer(self, fd: int, opcode: int, first: int, content: Any, **_: int) -> int:
+                drive.asked.append((opcode, first, len(content) // drive.sector))
+                return drive.answer(opcode, first, len(content) // drive.sector)
+
+            def send(self, fd: int, opcode: int, data: Any, beside: Any, dwords: Any) -> int:
+                return drive.answer(opcode, 0, 0)
+
+        device: Any = SimpleNamespace(
+            size=4096 * self.blocks,
+            descriptor=3,
+            read_blocks=lambda chosen: ((block, bytes(4096)) for block in chosen),
+        )
+        patience: Any = SimpleNamespace(wait=lambda: False)
+        return Visitor(
+            device,
+            Recorded(1, self.sector, 0, False, False, 5.0, HOST),
+            patience,
+            Canaries(b"k" * 32, 1, self.blocks, self.canaries) if self.canaries else None,
+            None,
+            range(self.blocks) if pool is None else pool,
+            places,
+            HOST,
+            large=self.large,
+        )
+
+
+@contextlib.contextmanager
+def visiting(drive: Drive, **how: Any) -> Iterator[Visitor]:
+    visitor = drive.visitor(**how)
+    try:
+        yield visitor
+    finally:
+        visitor.close()
+
+
+def acts(visitor: Visitor) -> dict[str, ActRecord]:
+    return {act.act: act for act in visitor.acts}
+
+
+def test_large_sectors_have_odd_lengths_and_are_said_to_have_no_boundary_within() -> None:
+    """Blocks of 4 KiB are one sector: three of them at once are neither a power of two nor less."""
+    drive = Drive(4096)
+    with visiting(drive) as visitor:
+        visitor.read()
+        done = acts(visitor)
+        assert done["odd lengths"].done
+        assert not any(act.refused for act in done.values())
+        assert "unaligned reads" not in done
+        [said] = visitor.undone
+        assert said == "unaligned reads do not apply to sectors of 4,096 bytes"
+    assert any(count == 3 and opcode == READ for opcode, _first, count in drive.asked)
+    assert all(0 <= first <= BLOCKS - count for _opcode, first, count in drive.asked)
+
+
+@pytest.mark.parametrize("sector", [512, 4096])
+def test_small_sectors_have_all_of_them_and_nothing_is_said(sector: int) -> None:
+    drive = Drive(sector, canaries=0)
+    with visiting(drive) as visitor:
+        visitor.read()
+        assert ("unaligned reads" in acts(visitor)) is (sector == 512)
+        assert all(act.done for act in visitor.acts)
+
+
+@pytest.mark.parametrize(("blocks", "large"), [(2, 256 << 10), (BLOCKS, 8192)])
+def test_three_blocks_at_once_are_no_more_than_there_are_or_may_be(blocks: int, large: int) -> None:
+    drive = Drive(4096, canaries=0, blocks=blocks, large=large)
+    with visiting(drive) as visitor:
+        visitor.read()
+        assert "odd lengths" not in acts(visitor)
+        assert any(text.startswith("odd lengths:") for text in visitor.undone)
+
+
+def test_where_no_canary_stood_there_is_nothing_to_compare_with_or_to_write_onto() -> None:
+    with visiting(Drive(512, canaries=0)) as visitor:
+        visitor.read()
+        visitor.write()
+        assert "Compare" not in acts(visitor)
+        assert "Compare: no canary stood there to compare with" in visitor.undone
+        assert "writes: no canary stood there to write onto" in visitor.undone
+
+
+def test_what_a_drive_refuses_is_counted_as_refused() -> None:
+    drive = Drive(512, answer=lambda opcode, first, length: 0x2002 if opcode == COMPARE else 0)
+    with visiting(drive) as visitor:
+        visitor.read()
+        compared = acts(visitor)["Compare"]
+        assert (compared.done, compared.refused) == (0, 8 * 8)
+        assert visitor.undone == []

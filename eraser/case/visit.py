@@ -55,6 +55,8 @@ RESETS = 3
 """Of each kind: vfio-pci resets the function when a guest ends and when the next one starts, and a
 guest's firmware and kernel each take the controller for themselves."""
 _ERROR_LOG = 0x01
+_Seen = dict[int, dict[str, set[int]]]
+"""Of each namespace, the blocks that each act was done with: of its rounds, each counts once."""
 
 
 def is_due(desk: CaseSession, place: int) -> bool:
@@ -90,7 +92,7 @@ def _can_tell(desk: CaseSession) -> bool:
 def between(desk: CaseSession, place: int) -> None:
     """All acts, after a method that another one follows. Raises ``InUseError``, OutOfTimeError,
     and :class:`DriveError` for a drive that is gone."""
-    acts, undone = list[ActRecord](), list(NEVER)
+    acts, undone, seen = list[ActRecord](), list(NEVER), _Seen()
     with desk.step(Step.ERASE, "as its next tenant"):
         for ways in _ROUNDS:
             _leave(desk, undone)
@@ -99,8 +101,8 @@ def between(desk: CaseSession, place: int) -> None:
             desk.clock.sleep(PAUSE)
             _ask(desk)
             desk.recheck()
-            acts += _visit(desk, _probes(desk), _read_and_write, undone, writable=True)
-        acts += _visit(desk, _probes(desk), Visitor.sweep, undone)
+            acts += _visit(desk, _probes(desk), _read_and_write, undone, seen, writable=True)
+        acts += _visit(desk, _probes(desk), Visitor.sweep, undone, seen)
         desk.note(Visited(VisitRecord(place, wrote=True, acts=_sum(acts), not_done=_once(undone))))
 
 
@@ -147,7 +149,7 @@ def after(desk: CaseSession, plan: VerifyPlan) -> None:
     _ask(desk)
     idle = _settle(desk)
     pools = {namespace: plan.again(namespace) for namespace in plan.namespaces}
-    acts = _visit(desk, pools, Visitor.read, undone)
+    acts = _visit(desk, pools, Visitor.read, undone, _Seen())
     place = len(state.steps)
     record = VisitRecord(place, wrote=False, acts=_sum(acts), not_done=_once(undone), idle=idle)
     desk.note(Visited(record))
@@ -170,6 +172,7 @@ def _visit(
     pools: Mapping[NamespacePlan, Sequence[int]],
     play: Callable[[Visitor], None],
     undone: list[str],
+    seen: _Seen,
     *,
     writable: bool = False,
 ) -> list[ActRecord]:
@@ -191,6 +194,7 @@ def _visit(
                     share(desk.policy.verification.visit, namespace.blocks, total),
                     desk.host,
                     large=_largest(desk, namespace.path, travels),
+                    seen=seen.setdefault(namespace.nsid, {}),
                 )
                 try:
                     play(visitor)

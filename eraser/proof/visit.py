@@ -79,6 +79,7 @@ class _Count:
     canaries: int = 0
     unchanged: int = 0
     structured: int = 0
+    blocks: int = 0
 
 
 @dataclass
@@ -98,6 +99,8 @@ class Visitor:
     host: Host
     large: int = LARGE
     counts: dict[str, _Count] = field(default_factory=dict)
+    seen: dict[str, set[int]] = field(default_factory=dict)
+    """The blocks that each act was done with. Visitors that share it count each of them once."""
     undone: list[str] = field(default_factory=list)
     """What of it there was nothing to ask, and why."""
     _silent: int = 0
@@ -118,7 +121,7 @@ class Visitor:
     def acts(self) -> tuple[ActRecord, ...]:
         """What was done, in order, and what it showed."""
         return tuple(
-            ActRecord(act, c.done, c.refused, c.canaries, c.unchanged, c.structured)
+            ActRecord(act, c.done, c.refused, c.canaries, c.unchanged, c.structured, c.blocks)
             for act, c in self.counts.items()
         )
 
@@ -130,7 +133,8 @@ class Visitor:
             if why := self._nothing_to_ask(name, way):
                 self._say(why)
                 continue
-            count = self.counts.setdefault(f"{name}{when}", _Count())
+            act = f"{name}{when}"
+            count = self.counts.setdefault(act, _Count())
             blocks = self._sample(self.pool)
             # Within the block is not enough: read ahead of a drive follows the order of its
             # commands.
@@ -139,10 +143,11 @@ class Visitor:
             for block in blocks:
                 for found in way(self, block):
                     self._look(count, block, found)
+                    self._met(act, block, found is not None)
         if self.canaries is None:
             self._say("Compare: no canary stood there to compare with")
             return
-        self._compare(self.canaries, self.counts.setdefault(f"Compare{when}", _Count()))
+        self._compare(self.canaries, f"Compare{when}")
 
     def write(self) -> None:
         """Every way of writing, each followed by a read of what lies there and beside it.
@@ -166,14 +171,18 @@ class Visitor:
                 # neighbours back.
                 for near in (block, block - 1, block + 1):
                     if 0 <= near < whole:
-                        self._look(count, near, self._whole(near))
+                        found = self._whole(near)
+                        self._look(count, near, found)
+                        self._met(name, near, near == block and found is not None)
 
     def sweep(self) -> None:
         """Many blocks of the pool by the block layer, in no order."""
-        count = self.counts.setdefault("random reads of 4 KiB", _Count())
+        act = "random reads of 4 KiB"
+        count = self.counts.setdefault(act, _Count())
         chosen = self.rng.sample(self.pool, min(_SWEEP * self.places, len(self.pool)))
         for block, found in self.device.read_blocks(chosen):
             self._look(count, block, None if found is None else bytes(found))
+            self._met(act, block, found is not None)
 
     def _nothing_to_ask(self, name: str, way: Callable[[Visitor, int], _Found]) -> str:
         """Why there is no such read of this namespace, empty where there is. Nothing was refused
@@ -212,14 +221,22 @@ class Visitor:
         elif kind is BlockClass.STRUCTURED:
             count.structured += 1
 
-    def _compare(self, canaries: Canaries, count: _Count) -> None:
+    def _met(self, act: str, block: int, answered: bool) -> None:
+        """Counts a block that the act was done with, unless it is counted for it."""
+        seen = self.seen.setdefault(act, set())
+        self.counts[act].blocks += answered and block not in seen
+        if answered:
+            seen.add(block)
+
+    def _compare(self, canaries: Canaries, act: str) -> None:
         """Tells a drive what was there, sector by sector, and asks whether it still is."""
+        count = self.counts.setdefault(act, _Count())
         whole = self.device.size // BLOCK
         every = (*canaries.positions, *canaries.deallocated)
         places = [block for block in every if block < whole]
         for block in self.rng.sample(places, min(self.places, len(places))):
             content = memoryview(bytearray(canaries.content(block)))
-            size = self.namespace.block_bytes
+            size, refused = self.namespace.block_bytes, count.refused
             for at in range(self._each):
                 piece = content[at * size : (at + 1) * size]
                 status = self._transfer(COMPARE, block * self._each + at, piece)
@@ -228,6 +245,7 @@ class Visitor:
                 count.canaries += status == 0
                 count.done += status in (0, _COMPARE_FAILURE)
                 count.refused += status not in (0, _COMPARE_FAILURE)
+            self._met(act, block, count.refused == refused)
 
     # Commands
 

@@ -168,7 +168,8 @@ class ActRecord:
 
     act: str
     done: int
-    """Blocks that were looked at in this way."""
+    """Looks that were had in this way: a block that is asked for five times counts as five, its
+    sectors that are compared each, and neighbours of what was written too."""
     refused: int
     """Commands that the drive refused, or answered with an error."""
     canaries: int
@@ -177,6 +178,8 @@ class ActRecord:
     """Blocks that held what the last owner left there."""
     structured: int
     """Other blocks that look like somebody's data."""
+    blocks: int = field(default=0, metadata=LATE)
+    """Different blocks that this was done with; 0 where none was, and from an older host."""
 
     def plus(self, other: ActRecord) -> ActRecord:
         """The same act on another namespace, added."""
@@ -187,6 +190,7 @@ class ActRecord:
             self.canaries + other.canaries,
             self.unchanged + other.unchanged,
             self.structured + other.structured,
+            self.blocks + other.blocks,
         )
 
 

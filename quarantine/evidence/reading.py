@@ -105,9 +105,13 @@ def _visits(report: EraseReport) -> Iterator[str]:
                     f"expected nothing of anybody's data by {act.act}, found {act.structured} "
                     "blocks that look like it"
                 )
-            counts = (act.done, act.refused, act.canaries, act.unchanged, act.structured)
+            counts = (
+                act.done, act.refused, act.canaries, act.unchanged, act.structured, act.blocks
+            )  # fmt: skip
             if min(counts) < 0:
                 yield f"{act.act}: expected counts of 0 or more, found a negative one"
+            elif act.blocks > act.done:
+                yield f"{act.act}: expected {act.done} blocks at most, found {act.blocks}"
     if report.visits and report.visits[-1].wrote:
         yield "expected a last visit that writes nothing, found one with writes"
 

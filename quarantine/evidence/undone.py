@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from eraser.protocol import buffers
 from eraser.protocol.condition import Buffer
 from eraser.protocol.policy import Label, VerificationMode
-from eraser.protocol.report import EraseReport, VisitRecord
+from eraser.protocol.report import ActRecord, EraseReport, VisitRecord
 from quarantine.evidence import reading
 
 
@@ -18,9 +18,16 @@ def done(report: EraseReport) -> Iterator[str]:
     """How the drive was used as by its next tenant (docs/decisions/visit.md), by visit."""
     for visit in report.visits:
         acts = [f"left alone for {visit.idle:g} s"] if visit.idle else []
-        acts += [f"{act.act} ({act.done:,} blocks)" for act in visit.acts if act.done]
+        acts += [f"{act.act} ({_count(act)})" for act in visit.acts if act.done]
         if acts:
             yield f"{_when(visit, report)}: {', '.join(acts)}."
+
+
+def _count(act: ActRecord) -> str:
+    """Hosts of before say how often they looked alone, which is no number of blocks."""
+    if act.blocks:
+        return f"{act.blocks:,} block{'s' if act.blocks > 1 else ''}"
+    return f"{act.done:,} look{'s' if act.done > 1 else ''}"
 
 
 def _when(visit: VisitRecord, report: EraseReport) -> str:

@@ -42,6 +42,7 @@ TWO = (Method.SANITIZE_CRYPTO, Method.SANITIZE_BLOCK)
 VISITED = Verification(residual=0.05, canaries=100, visit=12)
 UNSEEN = replace(VISITED, visit=0)
 QUICK = replace(VISITED, visit=4)
+TWICE_AT_MOST = {"single blocks", "the same again", "other queues", "Compare", "Write Zeroes"}
 _number = itertools.count()
 
 
@@ -161,6 +162,8 @@ def test_an_honest_drive_is_visited_twice_and_released(tmp_path: Path) -> None:
     assert [(visit.place, visit.wrote) for visit in found.report.visits] == [(1, True), (2, False)]
     acts = {act.act: act for visit in found.report.visits for act in visit.acts}
     assert all(act.done and not act.canaries + act.unchanged for act in acts.values())
+    once = [act for visit in found.report.visits for act in visit.acts if act.act in TWICE_AT_MOST]
+    assert all(0 < act.blocks <= 2 * VISITED.visit + 2 for act in once), "in two rounds together"
     assert {"single blocks", "other queues", "Compare", "Write Zeroes"} <= acts.keys()
     assert not any(act.structured for act in found.report.visits[-1].acts)
 

@@ -136,3 +136,49 @@ def test_what_a_drive_refuses_is_counted_as_refused() -> None:
         compared = acts(visitor)["Compare"]
         assert (compared.done, compared.refused) == (0, 8 * 8)
         assert visitor.undone == []
+
+
+def test_blocks_are_counted_once_however_often_they_are_looked_at() -> None:
+    """Of a block that is asked for five times, by two queues, or sector by sector there is one."""
+    drive = Drive(512)
+    with visiting(drive, places=8) as visitor:
+        visitor.read()
+        visitor.write()
+        visitor.sweep()
+        for act in visitor.acts:
+            most = 16 * 8 if act.act.startswith("random") else 8 + 2  # the ends always
+            assert 8 <= act.blocks <= most, act
+            assert act.blocks <= act.done
+        done = acts(visitor)
+        assert done["the same again"].done >= 5 * done["the same again"].blocks
+        assert done["Compare"].done == 8 * done["Compare"].blocks
+        assert done["writes of single blocks"].done > done["writes of single blocks"].blocks
+
+
+def test_a_second_round_counts_what_the_first_one_had_not() -> None:
+    seen: dict[str, set[int]] = {}
+    pool = range(20)
+    with visiting(Drive(512), pool=pool) as first, visiting(Drive(512), pool=pool) as second:
+        first.seen = second.seen = seen
+        first.read()
+        second.read()
+        for name, act in acts(second).items():
+            if name != "Compare":
+                assert acts(first)[name].blocks + act.blocks <= len(pool)
+                assert act.done
+
+
+@pytest.mark.parametrize(("refuse", "blocks"), [(0, 7), (1, 0)])
+def test_a_block_of_which_a_sector_was_not_compared_is_none(refuse: int, blocks: int) -> None:
+    """The drive compares no first sector of a block, or just not that of one block."""
+    refused = list[int]()
+
+    def answer(opcode: int, first: int, length: int) -> int:
+        if opcode == COMPARE and first % 8 == 0 and (refuse or not refused):
+            refused.append(first)
+            return 0x2002
+        return COMPARE_FAILURE if opcode == COMPARE else 0
+
+    with visiting(Drive(512, answer=answer)) as visitor:
+        visitor.read()
+        assert acts(visitor)["Compare"].blocks == blocks

@@ -259,6 +259,20 @@ def test_what_its_next_tenant_does_and_the_host_did_not_is_named(
     assert not any(words in text for words in unsaid)
 
 
+def test_no_more_blocks_are_said_to_have_been_looked_at_than_were() -> None:
+    """A host of before tells its looks alone: a block may be among them many times."""
+    acts = (
+        ActRecord("the same again", 30, 0, 0, 0, 0, 6),
+        ActRecord("single blocks", 1, 0, 0, 0, 0, 1),
+        ActRecord("Compare", 32, 0, 0, 0, 0),
+    )
+    report = replace(REPORT, visits=(VisitRecord(1, True, acts, ()),))
+    [said] = issue(Link(), report).certificate.verification.acts
+    assert said.endswith(
+        ": the same again (6 blocks), single blocks (1 block), Compare (32 looks)."
+    )
+
+
 @pytest.mark.parametrize("member", ["achieved", "verification", "health", "facts_after"])
 def test_nothing_is_certified_that_the_report_lacks(member: str) -> None:
     report = replace(REPORT, **{member: None})

@@ -115,12 +115,15 @@ def test_memory_that_format_does_not_reach_needs_its_permission() -> None:
         ((8, 0, 1, 0, 0), False, "by single blocks, found 1 canaries"),
         ((8, 0, 0, 2, 0), False, "and 2 blocks as they were"),
         ((8, 0, 0, 0, 3), False, "found 3 blocks that look like it"),
+        ((8, 0, 0, 0, 0, 8), False, ""),
+        ((8, 0, 0, 0, 0, 9), False, "single blocks: expected 8 blocks at most, found 9"),
+        ((8, 0, 0, 0, 0, -1), False, "single blocks: expected counts of 0 or more"),
         ((-8, 0, 0, 0, 0), False, "single blocks: expected counts of 0 or more"),
         ((8, 0, 0, 0, 0), True, "found one with writes"),
     ],
 )
 def test_what_a_visit_showed_or_wrote_last_holds_the_slot(
-    counts: tuple[int, int, int, int, int], wrote: bool, said: str
+    counts: tuple[int, ...], wrote: bool, said: str
 ) -> None:
     act = ActRecord("single blocks", *counts)
     report = replace(REPORT, visits=(VisitRecord(2, wrote, (act,), ()),))

@@ -1,24 +1,32 @@
-"""The log of a process: one line for each event, on standard error."""
+"""The logs of a process: what it does, on standard error; and who decided what, in a file apart."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
 import logging
+import logging.handlers
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
+
+from quarantine.errors import BadInputError
 
 MAX_LINE: Final = 4000
 """Characters of one logged event: a report's reasons may be megabytes."""
 
-_IDS: contextvars.ContextVar[str] = contextvars.ContextVar("ids", default="")
+AUDIT: Final = logging.getLogger("quarantine.audit")
+"""Who decided what: one line for each act, also for one that was refused."""
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_IDS: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("ids", default=_NOTHING)
 
 
 @contextlib.contextmanager
-def named(*ids: str) -> Iterator[None]:
-    """Lines that this thread logs meanwhile begin with these ids; empty ones are left out."""
-    before = _IDS.set(" ".join(filter(None, ids)))
+def named(**ids: str) -> Iterator[None]:
+    """Lines that this thread logs meanwhile have these ids; empty ones are left out."""
+    before = _IDS.set({**_IDS.get(), **{name: said for name, said in ids.items() if said}})
     try:
         yield
     finally:
@@ -33,12 +41,12 @@ def clean(words: str) -> str:
 class OneLine(logging.Formatter):
     """Messages quote drives and hosts: none may begin a line of its own or move a cursor.
 
-    A line of a request has its ids before the message (:func:`named`), as oslo.log writes them.
+    A line has its ids before the message (:func:`named`), as oslo.log writes them.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """The line of the event; a traceback of ours follows as it is."""
-        ids = _IDS.get()
+        ids = " ".join(_IDS.get().values())
         if not ids:
             return clean(super().formatMessage(record))[:MAX_LINE]
         said = record.message
@@ -49,10 +57,63 @@ class OneLine(logging.Formatter):
             record.message = said  # other handlers have it too
 
 
-def set_up_logging(level: str) -> None:
-    """All on stderr, one line per event; the service manager keeps it."""
+def set_up_logging(level: str, form: str = "line", audit_file: str = "") -> None:
+    """All on stderr, one line per event; the service manager keeps it.
+
+    ``form``: ``line``, or ``json`` as oslo.log has it. Who decided what goes to ``audit_file`` as
+    well; empty: nowhere else. Raises :class:`BadInputError` where that cannot be written.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(_formatter(form))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("kombu", "openstack", "keystoneauth", "urllib3", "celery"):
         logging.getLogger(noisy).setLevel(max(logging.getLevelName(level), logging.WARNING))
+    keep_audit(audit_file, form)
+
+
+def keep_audit(file: str, form: str = "line") -> None:
+    """Who decides what from now on is written down there, and nowhere else before.
+
+    A log that is rotated away is begun anew. Raises :class:`BadInputError`.
+    """
+    for former in AUDIT.handlers[:]:
+        AUDIT.removeHandler(former)
+        former.close()
+    AUDIT.setLevel(logging.INFO if file else logging.NOTSET)
+    if not file:
+        return
+    try:
+        handler = logging.handlers.WatchedFileHandler(file, encoding="utf-8")
+    except OSError as error:
+        raise BadInputError(
+            f"[run]audit_file: expected a file that can be written, found {file}: {error.strerror}"
+        ) from error
+    handler.setFormatter(_formatter(form))
+    AUDIT.addHandler(handler)
+
+
+def _formatter(form: str) -> logging.Formatter:
+    if form == "json":
+        return OneObject()
+    return OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+class OneObject(logging.Formatter):
+    """A line of JSON as oslo.log writes it, with the ids of :func:`named` as its ``extra``.
+
+    Arguments are in the message: they may be megabytes, and tell nothing more.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        # It takes a while to load.
+        from oslo_log.formatters import JSONFormatter
+
+        self._inner = JSONFormatter()
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        said = logging.makeLogRecord(record.__dict__)
+        said.msg, said.args = record.getMessage()[:MAX_LINE], None
+        said.extra = dict(_IDS.get())
+        return str(self._inner.format(said))

@@ -20,7 +20,7 @@ from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, tags
 from quarantine.api.policies import Authority, rule
 from quarantine.api.routes import OPERATIONS, PUBLIC, RULES
-from quarantine.logs import named
+from quarantine.logs import AUDIT, named
 from quarantine.operations.plane import ServingPlane
 
 LOG = logging.getLogger(__name__)
@@ -29,6 +29,8 @@ ANSWERED: Final = "nvme_quarantine.answered"
 REQUEST_ID: Final = "openstack.request_id"
 GLOBAL_REQUEST_ID: Final = "openstack.global_request_id"
 _ID: Final = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+
+_READING: Final = ("GET", "HEAD")
 
 _ALWAYS: Final = (
     ("X-Content-Type-Options", "nosniff"),
@@ -98,7 +100,7 @@ def _mounted(inner: Application, other: Application, mount: Mount) -> tuple[Appl
         if mount.has(environ):
             _mark(environ)
             return other(environ, start)
-        reads = environ.get("REQUEST_METHOD") in ("GET", "HEAD")
+        reads = environ.get("REQUEST_METHOD") in _READING
         if reads and environ.get("PATH_INFO") == "/" and _is_browser(environ):
             _mark(environ)
             where = environ.get("SCRIPT_NAME", "") + mount.prefix
@@ -136,8 +138,8 @@ class Envelope:
         environ.pop(GLOBAL_REQUEST_ID, None)
         if _ID.fullmatch(given):
             environ[GLOBAL_REQUEST_ID] = given
-        ids = request_id, environ.get(GLOBAL_REQUEST_ID, "")
-        with named(*ids):
+        ids = {"request_id": request_id, "global_request_id": environ.get(GLOBAL_REQUEST_ID, "")}
+        with named(**ids):
             body = self._answer(environ, start, request_id)
         # Lines of a stream are made while it is sent.
         return body if isinstance(body, list | tuple) else _Named(body, ids)
@@ -177,20 +179,36 @@ class Envelope:
             answered.status,
             time.monotonic() - begun,
         )
+        if environ.get("REQUEST_METHOD") not in _READING:
+            _audit(environ, answered.status)
         return body
+
+
+def _audit(environ: Environ, status: int) -> None:
+    """Who asked for it is known by now, if ever; the reason is in the history, by the request."""
+    context = environ.get(CONTEXT)
+    AUDIT.info(
+        "%s %r: %s, by user %s of project %s from %s",
+        environ.get("REQUEST_METHOD", "-")[:20],
+        environ.get("PATH_INFO", "")[:500],
+        status,
+        getattr(context, "user_id", None) or "unknown",
+        getattr(context, "project_id", None) or "unknown",
+        environ.get("REMOTE_ADDR", "-"),
+    )
 
 
 class _Named:
     """A body whose lines in the log have the request's ids too."""
 
-    def __init__(self, body: Iterable[bytes], ids: Sequence[str]) -> None:
+    def __init__(self, body: Iterable[bytes], ids: Mapping[str, str]) -> None:
         self._body = body
         self._ids = ids
 
     def __iter__(self) -> Iterator[bytes]:
         parts = iter(self._body)
         while True:
-            with named(*self._ids):
+            with named(**self._ids):
                 part = next(parts, None)
             if part is None:
                 return
@@ -200,7 +218,7 @@ class _Named:
         """As PEP 3333 has it."""
         close = getattr(self._body, "close", None)
         if close is not None:
-            with named(*self._ids):
+            with named(**self._ids):
                 close()
 
 

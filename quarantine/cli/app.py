@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import getpass
+import os
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -16,6 +18,7 @@ from cliff.help import HelpAction
 from quarantine import VERSION
 from quarantine.cli.base import EXIT_CODES, OneLineParser
 from quarantine.errors import BadInputError
+from quarantine.logs import AUDIT, keep_audit
 
 GROUP: Final = "nvme_quarantine.cli"
 """The entry points by which other shells find the commands; the table below is ours."""
@@ -83,6 +86,18 @@ COMMANDS: Final = {
 """By its words, each command's class. A module is loaded when one of its commands is run."""
 
 
+ACTS: Final = frozenset(
+    {
+        *("approve", "begin", "create", "end", "enrol", "hold", "pause", "register", "release"),
+        *("remove", "resume", "retire", "rotate", "stop", "upgrade"),
+    }
+)
+"""Last words of commands by which people change something."""
+
+_SAID: Final = ("address", "by", "file", "host", "id", "name", "reason", "slot", "subject")
+"""Arguments that say what an act is about, and why."""
+
+
 class UnknownCommandError(BadInputError, ValueError):
     """No command has these words. A ``ValueError`` for cliff's own commands."""
 
@@ -110,6 +125,16 @@ class Commands(CommandManager):
         if found[1] not in self.commands:
             raise unknown
         return found
+
+
+def _login() -> str:
+    """Whose shell it is, also behind sudo."""
+    before = os.environ.get("SUDO_USER", "")
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user} (sudo of {before})" if before else user
 
 
 class Shell(App):
@@ -169,7 +194,35 @@ class Shell(App):
     def run_subcommand(self, argv: list[str]) -> int:
         """As :meth:`run`, without what stands before the command."""
         command, arguments = self.parsed(argv)
-        return command.run(arguments)
+        name = command.cmd_name or ""
+        if name.rpartition(" ")[2] not in ACTS:
+            return command.run(arguments)
+        return self._audited(command, name, arguments)
+
+    def _audited(self, command: Command, name: str, arguments: argparse.Namespace) -> int:
+        """Runs an act of people, and writes down whose and how it ended.
+
+        Raises :class:`BadInputError` where that cannot be written down: nothing is done then.
+        """
+        from quarantine.operations.plane import Plane
+
+        with Plane(self.options.config_file).parts() as parts:
+            run = parts.conf.run
+            keep_audit(run.audit_file, run.log_format)
+        if not run.audit_file:
+            return command.run(arguments)
+        said = " ".join(
+            f"{word}={value!r}"
+            for word, value in sorted(vars(arguments).items())
+            if word in _SAID and value
+        )
+        try:
+            code = command.run(arguments)
+        except BaseException as error:
+            AUDIT.info("%s %s: %s, by %s", name, said, type(error).__name__, _login())
+            raise
+        AUDIT.info("%s %s: %s, by %s", name, said, code, _login())
+        return code
 
     def parsed(self, argv: list[str]) -> tuple[Command, argparse.Namespace]:
         """A command and its arguments. Raises :class:`BadInputError`."""

@@ -46,6 +46,30 @@ How much is logged. Refused messages and held slots are logged at WARNING and ab
 When to change: DEBUG for a short time, to see every look at Placement.
 """,
     ),
+    cfg.StrOpt(
+        "log_format",
+        default="line",
+        choices=["line", "json"],
+        help="""
+How an event is logged: as a line for people, or as an object with the members of oslo.log's JSON
+formatter, the ids of request and order in "extra".
+
+When to change: json where a collector reads the log.
+""",
+    ),
+    cfg.StrOpt(
+        "audit_file",
+        default="",
+        help="""
+A file that gets a line for each act of people, also for one that was refused: who, of what
+project, by what request, and how it ended. The API, its page and the commands of this host write to
+it; it may be rotated. A command that cannot write to it does nothing. Empty: these lines are in the
+log alone, those of commands nowhere.
+
+When to set: where an auditor asks for it; on a disk that nobody else fills. What was decided and
+why is in the slots' histories too.
+""",
+    ),
 ]
 
 

@@ -16,6 +16,7 @@ from eraser.protocol.identity import Slot
 from quarantine.cloud import custody
 from quarantine.cloud.facts import ONE_TIME_USE_TRAITS, Provider, View
 from quarantine.errors import ConflictError
+from quarantine.logs import named
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
@@ -126,27 +127,28 @@ class Looks:
             record = self._store.slot(slot)
             if record is None:
                 return None
-            if not fresh:
-                view = self.view(record)
-            fresh = False
-            context = self.context(record)
-            action = decide(record, view, self._clock(), self._limits, context)
-            try:
-                if action.act is ActionKind.ASK:
-                    context = self._asked(context, record, view)
-                    action = decide(record, view, self._clock(), self._limits, context)
-                elif action.act is ActionKind.CHECK:
-                    context = self._checked(context, record, view)
-                    action = decide(record, view, self._clock(), self._limits, context)
-                with _told(record, action):
-                    if action.act not in _LAST:
-                        view, fresh = self.hands.carry_out(record, view, action)
-                    if context.traits is not None:
-                        self._brake.note(slot, action)
-                    if action.act in _LAST:
-                        return self._noted(self._last(record, action), view, context)
-            except ConflictError as error:
-                LOG.info("%s: %s", slot, error)
+            with named(case=record.order_id or ""):
+                if not fresh:
+                    view = self.view(record)
+                fresh = False
+                context = self.context(record)
+                action = decide(record, view, self._clock(), self._limits, context)
+                try:
+                    if action.act is ActionKind.ASK:
+                        context = self._asked(context, record, view)
+                        action = decide(record, view, self._clock(), self._limits, context)
+                    elif action.act is ActionKind.CHECK:
+                        context = self._checked(context, record, view)
+                        action = decide(record, view, self._clock(), self._limits, context)
+                    with _told(record, action):
+                        if action.act not in _LAST:
+                            view, fresh = self.hands.carry_out(record, view, action)
+                        if context.traits is not None:
+                            self._brake.note(slot, action)
+                        if action.act in _LAST:
+                            return self._noted(self._last(record, action), view, context)
+                except ConflictError as error:
+                    LOG.info("%s: %s", slot, error)
         LOG.warning("%s: still changing after %d steps; the next look goes on", slot, _STEPS)
         return self._store.slot(slot)
 

@@ -42,7 +42,8 @@ def _count_alarms() -> None:
         return
     with _LOCK:
         if _counting_in != os.getpid():
-            set_up_logging(_PLANE.conf.run.log_level)
+            run = _PLANE.conf.run
+            set_up_logging(run.log_level, run.log_format, run.audit_file)
             if _counter is not None:
                 _counter.leave()  # of the process before the fork, which counts for itself
             _counter = AlarmCounter(_PLANE.open_store)

@@ -31,6 +31,7 @@ from eraser.protocol.transport import signing
 from eraser.protocol.transport.believed import Believed
 from quarantine.doors import Clock, Monotonic, utc_now
 from quarantine.errors import BadInputError, ConflictError, QuarantineError
+from quarantine.logs import named
 from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
 from quarantine.record.reasons import AlarmCode, HoldCode
 from quarantine.record.states import WAITING_FOR_PEOPLE, WORKING, Event, State
@@ -103,6 +104,12 @@ class Inbox:
             token, EraseReport, REPORT_TYPE, "report", _slot_host
         )
         digest = hashlib.sha256(raw).hexdigest()
+        with named(case=report.order_id):
+            return self._counted(host, report, token, raw, digest)
+
+    def _counted(
+        self, host: HostRecord, report: EraseReport, token: str, raw: bytes, digest: str
+    ) -> Decision:
         for _ in range(TRIES):
             try:
                 decision = self._decide(host, report, token, raw, digest)

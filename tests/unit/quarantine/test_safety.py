@@ -571,7 +571,7 @@ def test_the_service_runs_the_pass_and_the_heads_beside_its_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else nothing but the loop, which may be slow, looks at what is on offer."""
-    monkeypatch.setattr(service, "set_up_logging", lambda level: None)
+    monkeypatch.setattr(service, "set_up_logging", lambda *_: None)
     monkeypatch.setattr(service, "on_signals", lambda action: None)
     world = Beside()
     service.serve(cast(Assembly, world))
@@ -584,7 +584,9 @@ def test_what_watches_over_offers_runs_before_what_may_be_missing() -> None:
     passes = threading.Event()
 
     class Parts:
-        conf = SimpleNamespace(run=SimpleNamespace(log_level="INFO", worker=False))
+        conf = SimpleNamespace(
+            run=SimpleNamespace(log_level="INFO", log_format="line", audit_file="", worker=False)
+        )
         safety = SimpleNamespace(run_forever=lambda _stop: passes.set())
 
         @property

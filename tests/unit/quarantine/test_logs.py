@@ -1,0 +1,142 @@
+"""The log as objects, the ids of a line, and who decided what, in a file apart."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quarantine import cli, logs
+from quarantine.cli.app import ACTS, COMMANDS
+from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, SLOTS, Site
+
+HOSTILE = "\x1b[2J\n2026-11-20 INFO all is well\u202e"
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = before, level
+    logs.keep_audit("")
+
+
+def test_a_line_of_json_has_the_ids_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up_logging("INFO", "json")
+    log = logging.getLogger("of.json")
+    with logs.named(request_id="req-1", case="order-1", nothing=""), logs.named(case="order-2"):
+        log.warning("held %s", HOSTILE + "y" * 9999, extra={"secret": 1})
+    log.info("after")
+    first, second = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (first["levelname"], first["name"]) == ("WARNING", "of.json")
+    assert first["message"].startswith(f"held {HOSTILE}y")
+    assert len(first["message"]) == logs.MAX_LINE
+    assert first["args"] is None, "they may be megabytes"
+    assert first["extra"] == {"request_id": "req-1", "case": "order-2"}
+    assert second["extra"] == {}
+
+
+def test_an_exception_is_in_its_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up_logging("INFO", "json")
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        logging.getLogger("of.json").exception("ours")
+    (line,) = map(json.loads, capsys.readouterr().err.splitlines())
+    assert "ValueError" in line["traceback"]
+
+
+def test_ids_stand_before_a_line_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up_logging("INFO")
+    with logs.named(request_id="req-1"), logs.named(case="order-1"):
+        logging.getLogger("x").info("said")
+    assert capsys.readouterr().err.rstrip().endswith("INFO x: [req-1 order-1] said")
+
+
+def test_json_is_loaded_where_it_is_wanted_alone() -> None:
+    code = (
+        "import sys, quarantine.logs\n"
+        "quarantine.logs.set_up_logging('INFO')\n"
+        "sys.exit('oslo_log' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_each_act_in_the_shell_is_written_down_also_one_that_was_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audit = tmp_path / "audit.log"
+    site = _site(tmp_path, audit)
+    words = ["--config-file", str(site.file), "slot"]
+    assert cli.main([*words, "hold", str(SLOTS[0]), "--reason", HOSTILE]) == 0
+    assert cli.main([*words, "hold", "cmp9/0000:01:00.0", "--reason", "x"]) != 0
+    assert cli.main([*words, "list"]) == 0
+    done, refused = audit.read_text().splitlines()
+    assert done.isprintable()
+    assert "slot hold reason=" in done
+    assert f"slot='{SLOTS[0]}'" in done
+    assert ": 0, by " in done
+    assert "cmp9/0000:01:00.0" in refused
+    assert "UnknownError, by " in refused
+    audit.rename(tmp_path / "audit.log.1")
+    assert cli.main([*words, "retire", str(SLOTS[0]), "--reason", "x"]) == 0
+    (line,) = audit.read_text().splitlines()
+    assert "slot retire" in line
+
+
+def test_an_act_that_cannot_be_written_down_is_not_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = _site(tmp_path, tmp_path / "nowhere" / "audit.log")
+    file = ["--config-file", str(site.file)]
+    assert cli.main([*file, "slot", "hold", str(SLOTS[0]), "--reason", "x"]) == 2
+    assert "[run]audit_file: expected a file that can be written" in capsys.readouterr().err
+    with site.store() as store:
+        record = store.slot(SLOTS[0])
+    assert record is not None
+    assert record.state != "held"
+    assert cli.main([*file, "slot", "list"]) == 0, "who only looks needs none"
+
+
+def test_each_act_by_the_api_is_written_down(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.log"
+    site = Site(tmp_path)
+    logs.keep_audit(str(audit), "json")
+    admin = site.client().as_user(ADMIN)
+    where = f"/v1/slots/{NAMES[0]}"
+    etag = admin.get(where).headers["ETag"]
+    held = admin.ask("POST", f"{where}/hold", {"reason": "smoke"}, If_Match=etag)
+    assert held.status_code == 200
+    for caller, status in ((site.client().as_user(READER), 403), (site.client(), 401)):
+        found = caller.ask("POST", f"{where}/release", {"reason": "x"}, If_Match=etag)
+        assert found.status_code == status
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert [line["message"].split(" from ")[0] for line in lines] == [
+        f"POST '{where}/hold': 200, by user ada of project unknown",
+        f"POST '{where}/release': 403, by user rita of project unknown",
+        f"POST '{where}/release': 401, by user unknown of project unknown",
+    ]
+    assert lines[0]["extra"]["request_id"] == held.headers["x-openstack-request-id"]
+
+
+def test_each_command_either_looks_or_acts() -> None:
+    """One that is new is put where it belongs, by hand."""
+    looks = {
+        *("acl", "advance", "check", "config", "export", "for-server", "head", "held", "history"),
+        *("html", "list", "preview", "reconcile", "run", "save", "show", "slots", "verify"),
+        *("worker",),
+    }
+    assert {words.split()[-1] for words in COMMANDS} == looks | ACTS
+
+
+def _site(path: Path, audit: Path) -> Site:
+    site = Site(path)
+    with site.file.open("a") as file:
+        file.write(f"\n[run]\naudit_file = {audit}\n")
+    return site

@@ -76,6 +76,7 @@ class CertificateEvidence:
     host_key: str
     provider: str
     last_user: str
+    """By Placement; empty where nobody is known."""
     history: tuple[HistoryLine, ...]
     property_number: str = ""
     chassis: str = ""
@@ -88,6 +89,8 @@ class CertificateEvidence:
     """The operator's statement on the encryption of this model; empty where there is none."""
     order_key: str = ""
     """The JWK's ``x`` of the key that signed the order; empty where that signs the certificate."""
+    gate_counts: bool = True
+    """False: the drive was on another host since, so what this one's gate says is left out."""
 
 
 @dataclass(frozen=True)
@@ -330,7 +333,8 @@ def _sha256(raw: bytes) -> str:
 
 
 def _source(testimony: CertificateEvidence) -> MediumSource:
-    slot, owner = testimony.order.slot, testimony.report.last_owner
+    slot = testimony.order.slot
+    owner = testimony.report.last_owner if testimony.gate_counts else None
     seen = testimony.last_user
     if owner is not None:
         known = "the host's gate"

@@ -165,6 +165,9 @@ def _drive(body: Certificate, order: EraseOrder, report: EraseReport) -> Iterato
 
 def _source(body: Certificate, order: EraseOrder, report: EraseReport) -> Iterator[Fact]:
     source, owner = body.source, report.last_owner
+    if not (source.gate_owner or source.gate_since or source.gate_until):
+        # Where the record knew that the drive was elsewhere since, the gate's word is left out.
+        owner = None
     yield "source.host", source.host, order.slot.host
     yield "source.address", source.address, order.slot.address
     yield "source.gate_owner", source.gate_owner, owner.domain if owner else ""

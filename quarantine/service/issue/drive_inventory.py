@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 
-from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.identity import ControllerIdentity, Slot, pci_address
 from eraser.protocol.report import Hello, SeenDrive
 from quarantine.doors import Clock
 from quarantine.errors import ConflictError
@@ -219,6 +219,15 @@ def _elsewhere(
             "it",
         )
     return held, whole
+
+
+def seen_in(reason: str) -> Slot | None:
+    """Where the drive of a held slot was seen, where that is the reason."""
+    host, _, address = reason.rpartition(_SEEN_IN)[2].partition("/")
+    try:
+        return Slot(host, pci_address(address))
+    except ValueError:
+        return None
 
 
 def _accused(store: Store, host: str) -> set[Slot]:

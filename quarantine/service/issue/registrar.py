@@ -38,7 +38,9 @@ from quarantine.record.reasons import HoldReason
 from quarantine.record.states import Event
 from quarantine.record.store import Store
 from quarantine.rules import ticket
+from quarantine.rules.lastuse import last_use
 from quarantine.service.issue import tickets
+from quarantine.service.issue.drivepast import past_of
 
 LOG = logging.getLogger(__name__)
 
@@ -171,6 +173,10 @@ class Registrar:
         withheld: tuple[str, ...] = (),
     ) -> tuple[SignedCertificate, NewCertificate]:
         """The next link, signed, and as the store takes it."""
+        history = self.store.history(record.slot)
+        past = past_of(self.store, order.identity, record.slot, history)
+        owner = report.last_owner.domain if report.last_owner else None
+        use = last_use(record.slot, past, record.consumer or "", owner)
         evidence = CertificateEvidence(
             order=order,
             order_token=record.order_token or "",
@@ -178,8 +184,9 @@ class Registrar:
             report_token=report_token,
             host_key=host_key.thumbprint,
             provider=record.provider,
-            last_user=record.consumer or "",
-            history=moments(self.store.history(record.slot)),
+            last_user=use.consumer,
+            gate_counts=use.gate,
+            history=moments(history),
             property_number=self.numbers.get(order.identity.serial, ""),
             chassis=self.chassis.get(order.slot.host, ""),
             withheld=withheld,
@@ -192,13 +199,12 @@ class Registrar:
         signed = certificate.sign(
             certificate.build(evidence, self.issuer, link, iso(self.clock())), self.key
         )
-        owner = report.last_owner.domain if report.last_owner else None
         new = NewCertificate(
             signed.token,
             signed.digest,
             link.digest,
-            server=record.consumer,
-            owner=_uuid(owner),
+            server=use.consumer or None,
+            owner=_uuid(owner) if use.gate else None,
             testimony=SignedTestimony(evidence.order_token, report_token, host_key),
             key=signed.key,
             former=self.former,

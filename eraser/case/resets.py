@@ -10,6 +10,7 @@ from eraser.case import subsystem
 from eraser.case.entries import Narrowed
 from eraser.case.session import CaseSession
 from eraser.controller import binding, resetmethod
+from eraser.controller.nvme import NO_FUNCTION_RESET
 from eraser.errors import DriveError, InUseError
 from eraser.host.sysfs import Host, PciFunction
 
@@ -31,7 +32,7 @@ def by_function(desk: CaseSession) -> str:
     Raises ``InUseError``, ``IdentityError``, and ``DriveError`` for a drive that is not back.
     """
     if not has_function_reset(desk):
-        return "the kernel knows none for it"
+        return NO_FUNCTION_RESET
     return _by_kernel(desk)
 
 

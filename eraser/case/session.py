@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from eraser.case.entries import Entry, Identified, Mapped, Revoked, Spent
 from eraser.case.state import CaseState
@@ -34,6 +35,17 @@ OnProgress = Callable[[Step, float, str], None]
 
 class OutOfTimeError(EraserError):
     """The time that the order allowed is over."""
+
+
+@dataclass(frozen=True)
+class FunctionReset:
+    """What became of a reset of the function."""
+
+    refused: str
+    """Why it was not done; empty where it was."""
+    problem: str
+    """Why the controller was not reset in its place either; empty where that, or the function,
+    was."""
 
 
 class CaseJournal:
@@ -281,19 +293,31 @@ class CaseSession:
         ours, claimed = self.controller.pids, self.hold.claimed
         prove_idle(self.host, self.request.slot.address, own_pids=ours, claimed=claimed)
 
-    def reset(self, *, by_function: bool = False) -> str:
-        """Resets the controller, or the PCI function where the kernel can; why it failed, empty
-        where it did not. Raises ``InUseError``, and :class:`DriveError` for one that is not live
-        again."""
+    def reset(self) -> str:
+        """Resets the controller; why it failed, empty where it did not. Raises ``InUseError``, and
+        :class:`DriveError` for one that is not live again."""
         self.hold.drop()
-        problem, ready = "", self.limits.ready
+        problem = ""
         try:
-            if not (by_function and self.controller.reset_function(timeout=ready)):
-                self.controller.reset(timeout=ready)
+            self.controller.reset(timeout=self.limits.ready)
         except DriveError as error:
             problem = str(error)
         self.reclaim()
         return problem
+
+    def reset_function(self) -> FunctionReset:
+        """Resets the PCI function, and the controller where the kernel resets no function of this
+        drive. Raises as :meth:`reset`."""
+        self.hold.drop()
+        refused, problem, ready = "", "", self.limits.ready
+        try:
+            refused = self.controller.reset_function(timeout=ready)
+            if refused:
+                self.controller.reset(timeout=ready)
+        except DriveError as error:
+            problem = str(error)
+        self.reclaim()
+        return FunctionReset(refused or problem, problem)
 
     def rebind(self) -> str:
         """Gives the drive to nobody and takes it again, with the shutdown that the kernel's driver

@@ -105,7 +105,7 @@ def verify(desk: CaseSession) -> None:
             )
         result = _read(desk, plan)
         if not plan.reread:
-            visit.after(desk, plan)
+            visit.after(desk, plan, "nothing is read twice")
         evidence = _evidence(desk, result, lost_fingerprints(desk, plan))
         methods = _worst_last(state.methods)
         word, reasons = judging.judge(methods, evidence)
@@ -157,16 +157,16 @@ def _reset_again(desk: CaseSession, plan: VerifyPlan) -> None:
     why it is the one that the next tenant's drive gets."""
     first, paths = desk.state.reset, desk.hold.paths
     with desk.step(Step.RESET, "again, to read some blocks twice"):
-        problem = desk.reset(by_function=True)
+        done = desk.reset_function()
         if desk.hold.paths != paths:
             raise DriveError(
                 f"expected the disks {sorted(paths.values())} after a reset, found "
                 f"{sorted(desk.hold.paths.values())}; see the kernel's log"
             )
-        if problem and first is not None and not first.problem:
-            desk.note(dataclasses.replace(first, problem=problem))
+        if done.problem and first is not None and not first.problem:
+            desk.note(dataclasses.replace(first, problem=done.problem))
         make_readable(desk)
-    visit.after(desk, plan)
+    visit.after(desk, plan, done.refused)
 
 
 def _restore(desk: CaseSession, verifier: Verifier) -> None:

@@ -134,16 +134,16 @@ def _repeat(
             return
 
 
-def after(desk: CaseSession, plan: VerifyPlan) -> None:
-    """What reads alone, after the last method; the function was reset just before, where the drive
-    is read twice. Raises ``OutOfTimeError``."""
+def after(desk: CaseSession, plan: VerifyPlan, unreset: str) -> None:
+    """What reads alone, after the last method. The function was reset just before; ``unreset`` is
+    why it was not, where it was not. Raises ``OutOfTimeError``."""
     state = desk.state
     if not desk.policy.verification.visit or state.visited(len(state.steps), wrote=False):
         return
     # The certificate has these beside those of the visit before the last method.
     undone = [*NEVER, *(f"{way}: none after the last method" for way in (BUS, SUBSYSTEM))]
     undone.append("writes: nothing is written after the last method")
-    undone += [] if plan.reread and resets.has_function_reset(desk) else [FUNCTION]
+    undone += [f"{FUNCTION}: {unreset}"] if unreset else []
     if state.reset is None or not state.reset.announced:
         undone.append(SHUTDOWN)
     _ask(desk)

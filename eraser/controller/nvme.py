@@ -32,6 +32,8 @@ from eraser.host.sysfs import Host, Node, numbers
 from eraser.protocol.condition import Buffer
 from eraser.protocol.identity import ControllerIdentity
 
+NO_FUNCTION_RESET = "the kernel knows none for it"
+"""Why a function was not reset."""
 MAX_NAMESPACES = 1024
 """No drive that we know has more; firmware that lists them for ever must not keep us, and what was
 sent to so many still fits into a report."""
@@ -225,9 +227,9 @@ class Controller(HeldController, AdminQueue):
         """
         self._driver_call("subsystem-reset", timeout)
 
-    def reset_function(self, *, timeout: float = 60.0) -> bool:
-        """The reset of the PCI function, as vfio-pci does it before a guest gets the drive; False
-        where the kernel knows none for it.
+    def reset_function(self, *, timeout: float = 60.0) -> str:
+        """The reset of the PCI function, as vfio-pci does it before a guest gets the drive. Why
+        the kernel did not do it, empty where it did.
 
         The kernel takes the first way that works: function level reset, power management, the bus
         (``Documentation/ABI/testing/sysfs-bus-pci``, reset and reset_method). The driver stays
@@ -236,7 +238,7 @@ class Controller(HeldController, AdminQueue):
         self.check_place()
         path = self.host.path(f"{self.function.directory}/reset")
         if not path.exists():
-            return False
+            return NO_FUNCTION_RESET
         # By a child: a write that is stuck in the kernel must not keep us.
         done = self.host.processes.run(("tee", str(path)), timeout=timeout, stdin=b"1")
         if done.exit_code is None:
@@ -244,7 +246,9 @@ class Controller(HeldController, AdminQueue):
                 f"{self.address}: expected the function to be reset within {timeout:g} s, found no "
                 "answer; see the kernel's log"
             )
-        return done.exit_code == 0
+        if done.exit_code:
+            return f"the kernel refuses it ({done.stderr.strip()[:200] or 'without a word'})"
+        return ""
 
     def rescan(self, *, timeout: float = 60.0) -> None:
         """Makes the kernel read the namespaces again; then :meth:`wait_live`.

@@ -84,12 +84,12 @@ class FileController(FakeController):
     def reset(self, *, timeout: float) -> None:
         self.drive.resets += 1
 
-    def reset_function(self, *, timeout: float) -> bool:
+    def reset_function(self, *, timeout: float) -> str:
         if not self.drive.can_reset_function:
-            return False
+            return "the kernel knows none for it"
         self.drive.function_resets += 1
         self.reset(timeout=timeout)
-        return True
+        return ""
 
 
 @dataclass

@@ -347,7 +347,8 @@ def test_resets_that_the_kernel_has_are_done_and_the_others_printed(
         *undone,
         "reset of the subsystem",
     ]
-    assert ("reset of the function" in found.report.visits[-1].not_done) is not bool(kernel)
+    unknown = "reset of the function: the kernel knows none for it"
+    assert (unknown in found.report.visits[-1].not_done) is not bool(kernel)
     assert "reset of the bus: none after the last method" in found.report.visits[-1].not_done
     assert done.count(Reset.BUS) == ("bus" in kernel) * 3 + (kernel == ("bus",)) * 4
     assert reset_method(tmp_path) == " ".join(kernel)
@@ -369,6 +370,27 @@ def test_what_the_kernel_refuses_is_printed_and_holds_nothing(
     assert found.outcome is Outcome.RELEASED
     assert any("Inappropriate ioctl" in text for text in said_of("bus", found))
     assert reset_method(tmp_path) == "flr bus"
+
+
+def test_a_reset_of_the_function_that_the_kernel_refuses_is_printed_after_the_last_method_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller is reset in its place, which is less."""
+    real, done = Kernel.reset, list[Reset]()
+
+    def refused(self: Kernel, how: Reset = Reset.CONTROLLER) -> bool:
+        if how is Reset.FUNCTION:
+            raise OSError(errno.ENOTTY, "Inappropriate ioctl for device")
+        done.append(how)
+        return real(self, how)
+
+    monkeypatch.setattr(Kernel, "reset", refused)
+    found = tried(Description("honest", Abilities(methods=TWO)), tmp_path, QUICK)
+    assert found.outcome is Outcome.RELEASED
+    for visit in found.report.visits:
+        [said] = [text for text in visit.not_done if text.startswith("reset of the function")]
+        assert "Inappropriate ioctl" in said
+    assert done[-1] is Reset.CONTROLLER
 
 
 def test_a_drive_that_its_driver_gives_up_after_a_reset_is_taken_anew(

@@ -65,13 +65,13 @@ def test_a_late_slot_is_named(site: Site, admin: Visitor) -> None:
 def test_a_late_slot_is_named_behind_any_number_that_are_not(site: Site, admin: Visitor) -> None:
     """They wait for hours, as is usual there; it takes an hour too long for what takes minutes."""
     now, table = datetime.now(UTC), models.slots
-    change(site, state="erasing", model="m", entered_at=now - timedelta(minutes=90))
+    change(site, state="erasing", model="m", entered_at=now - timedelta(minutes=150))
     with site.store() as store, door.writing(store._engine) as db:
         for number in range(1, 7):
             took = {"erase_seconds": 300.0, "verify_seconds": 60.0}
             db.execute(sa.insert(models.durations).values(number=number, model="m", **took))
         row = dict(db.execute(sa.select(table).where(table.c.id == 2)).mappings().one())
-        row |= {"state": "quarantined", "entered_at": now - timedelta(hours=2)}
+        row |= {"state": "quarantined", "entered_at": now - timedelta(hours=5)}
         waiting = [
             {**row, "id": 100 + one, "host": f"w{one}", "provider": f"w-{one}"}
             for one in range(520)
@@ -80,7 +80,7 @@ def test_a_late_slot_is_named_behind_any_number_that_are_not(site: Site, admin: 
     text = admin.page("/page").text
     assert "Late: 1 slot " in text
     assert "cmp1 0000:01:00.0" in text
-    assert "1 h 30 min" in text
+    assert "2 h 30 min" in text
 
 
 def test_what_is_in_maintenance_calls_nobody(site: Site, admin: Visitor) -> None:

@@ -15,6 +15,7 @@ import math
 import reprlib
 import types
 import typing
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from eraser.protocol.errors import BadInputError
@@ -170,22 +171,32 @@ def _wrong(what: str, expected: str, value: Any) -> BadInputError:
 
 
 def _convert(kind: Any, value: Any, what: str) -> Any:
+    return _rule(kind)(kind, value, what)
+
+
+@functools.cache
+def _rule(kind: Any) -> Callable[[Any, Any, str], Any]:
+    """What converts values of a kind; found once, for a report may have thousands of them."""
     origin = typing.get_origin(kind)
     if origin in (types.UnionType, typing.Union):
-        return _convert_union(kind, value, what)
+        return _convert_union
     if origin is tuple:
-        return _convert_tuple(kind, value, what)
+        return _convert_tuple
     if origin is dict:
-        return _convert_dict(kind, value, what)
+        return _convert_dict
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return _convert_dataclass(kind, value, what)
+        return _convert_dataclass
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        try:
-            return kind(value)
-        except ValueError as error:
-            names = ", ".join(str(member.value) for member in kind)
-            raise _wrong(what, f"one of {names}", value) from error
-    return _convert_scalar(kind, value, what)
+        return _convert_enum
+    return _convert_scalar
+
+
+def _convert_enum(kind: type[enum.Enum], value: Any, what: str) -> enum.Enum:
+    try:
+        return kind(value)
+    except ValueError as error:
+        names = ", ".join(str(member.value) for member in kind)
+        raise _wrong(what, f"one of {names}", value) from error
 
 
 def _convert_scalar(kind: Any, value: Any, what: str) -> Any:

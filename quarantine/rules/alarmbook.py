@@ -194,7 +194,8 @@ ALARMS: Final[Mapping[AlarmCode, Alarm]] = {
     AlarmCode.MESSAGE_TOO_LONG: Alarm(
         _SOON,
         "A host sends messages that are longer than any honest one's; they are dropped.",
-        "Look at the host.",
+        "Look at the host. Was it a report, its slot stays `erasing`, or `verifying`: `slot hold` "
+        "and `slot release` have the drive erased anew, and its namespaces are put back by then.",
     ),
     AlarmCode.QUEUE_ODD: Alarm(
         _SOON,

@@ -7,25 +7,46 @@ import json
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
+from eraser.protocol import codec
 from eraser.protocol.inbound import BOUNDS, MessageKind, key
+from eraser.protocol.policy import Method
+from eraser.protocol.report import REPORT_TYPE, NamespaceId, StatusCount
 from eraser.protocol.transport import messaging
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
+from quarantine.record.facts import SlotChanges
+from quarantine.record.states import Event, State
 from quarantine.service.inbound import intake, oldqueue
 from quarantine.service.inbound.intake import (
     BELLS,
     HOSTS_SECONDS,
     LANES,
+    LONGEST,
     REST,
     RETRY_SECONDS,
     SLICE_SECONDS,
     URGENT,
     Lane,
 )
+from tests.unit.quarantine.test_inbox import Plane, plane
+from tests.unit.quarantine.testimony import (
+    BLOCK,
+    COUNTS,
+    CRYPTO,
+    FACTS,
+    FORMAT,
+    NAMESPACE,
+    REPORT,
+    VERIFICATION,
+    command,
+)
+
+__all__ = ["plane"]
 
 HOSTS = ("a", "b", "c")
 
@@ -129,6 +150,80 @@ def urgent() -> World:
 def rest() -> World:
     """One lane for all that is not urgent."""
     return World((*BELLS, *REST))
+
+
+def many_namespaces(count: int) -> str:
+    """The report of a drive with so many namespaces, as a host sends it: each formatted in all
+    ways, twice each because every first try failed with a long message, and put back one by one."""
+    ids = range(1, count + 1)
+    failed = replace(command(0x80, 0x200), message="x" * 400, argv=("nvme", "format", "y" * 100))
+    put_back = replace(command(0x15, 0), argv=("nvme", "attach-ns", "y" * 100), sent="01" * 64)
+    formats = [method for method in Method if not method.is_sanitize]
+    facts = replace(
+        FACTS,
+        namespaces=tuple(replace(NAMESPACE, nsid=nsid) for nsid in ids),
+        dlfeat=tuple(1 for _ in ids),
+        ids=tuple(NamespaceId(nsid, "ab" * 16, "cd" * 8) for nsid in ids),
+    )
+    spent = tuple(StatusCount(0x281 + n, 10**9) for n in range(16))
+    counts = tuple(replace(COUNTS, nsid=nsid, statuses=spent, unreadable=10**9) for nsid in ids)
+    report = replace(
+        REPORT,
+        reasons=tuple(f"profile: expected namespace {nsid}, found none" for nsid in ids),
+        facts_before=facts,
+        facts_after=facts,
+        commands=(failed,) * (2 * len(formats) * count) + (put_back,) * (3 * count),
+        methods=(CRYPTO, BLOCK, *(replace(FORMAT, method=m) for m in formats for _ in ids)),
+        verification=replace(VERIFICATION, namespaces=counts),
+    )
+    return PrivateKey.generate().sign(codec.canonical(report), REPORT_TYPE)
+
+
+def test_no_honest_report_comes_near_the_bound() -> None:
+    """A P4510 may have 128 namespaces, more than any other drive that we have a portrait of."""
+    most = LONGEST[MessageKind.REPORT]
+    assert len(many_namespaces(24)) < most / 8
+    assert len(many_namespaces(128)) < most / 2
+
+
+def test_a_report_that_is_too_long_delays_nobodys(
+    urgent: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        urgent.lists.push(MessageKind.REPORT, "a", "x" * (LONGEST[MessageKind.REPORT] + 1), "a1")
+        urgent.lists.push(MessageKind.REPORT, "b", "b0")
+        assert urgent.turn() == [("report", "b0")]
+        assert urgent.turn() == [("report", "a1")]
+    assert caplog.text.count("ALARM message-too-long host a: ") == 3
+    assert caplog.text.count("over: message-too-long host a: ") == 3
+
+
+def test_the_case_of_a_report_that_is_too_long_is_not_lost(
+    plane: Plane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stays open, with its order good; ended by a person, it begins anew."""
+    lists = FakeLists()
+    lane = Lane(URGENT, plane.inbox, lists, lambda: ("cmp1",))
+
+    def say(**changes: object) -> None:
+        lists.push(MessageKind.REPORT, "cmp1", plane.report(**changes))
+        lane.turn()
+
+    first = plane.ordered()
+    say(commands=REPORT.commands * 6000)
+    assert (plane.record().state, plane.store.nonce(first.nonce)) == (State.ERASING, None)
+    assert "ALARM message-too-long host cmp1: " in caplog.text
+    plane.dispatcher.order(plane.record())
+    assert plane.order() == first
+    say(commands=REPORT.commands * 6000)
+    assert plane.record().state is State.ERASING
+    record = plane.store.transition(
+        plane.record(), Event.HELD, reason="a person", changes=SlotChanges(new_case=True)
+    )
+    record = plane.store.transition(record, Event.RELEASED_BY_OPERATOR, reason="again")
+    plane.dispatcher.order(plane.store.transition(record, Event.CUSTODY_TAKEN))
+    say()
+    assert plane.record().state is State.CERTIFIED
 
 
 @pytest.mark.parametrize("kind", [MessageKind.HELLO, MessageKind.PROGRESS, MessageKind.BELL])

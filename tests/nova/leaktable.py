@@ -38,7 +38,12 @@ What this does not show by itself:
   boot, and what Placement says of an address then is of another drive. Until the host's first hello
   a server can be sent to a dirty drive at a clean one's address; the last gate refuses to start it
   there (the drive is not the one of the ticket), and the hello takes the slot back (leak 14). The
-  price: such a start fails, and the drive that Nova burned for it is erased again.
+  price: such a start fails, and the drive that Nova burned for it is erased again. Outside of what
+  the host can know across such a boot is the drive of a guest that was adopted while it ran and of
+  which nobody has read the drive yet: it is read when the guest first is off in that boot, or at
+  its next start. Until then its record has an address and PCI ids and no serial number: no drive
+  with these ids is erased while it is off, and it starts on none that the book knows as another's,
+  but it would start on one that the book does not know.
 - The harness is Nova 34. The patch alone is tested on 29, 32 and 33 as well.
 """
 

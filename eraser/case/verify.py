@@ -209,6 +209,7 @@ def _evidence(
             result,
             canaries_planted=min(planted, result.canaries_planted),
             canaries_checked=max(0, result.canaries_checked - void),
+            canaries_counted=max(0, result.canaries_counted - void),
         ),
         expected=promises,
         canaries_asked=asked,

@@ -51,6 +51,8 @@ class Canaries:
         self._key = check_key(key)
         self.nsid = nsid
         self.blocks = blocks
+        self.count = count
+        """Places that were asked for; rounding, the first and the last block make it more."""
         self.positions = places(self._derive(b"places"), blocks, count)
         """The blocks with a canary, ascending."""
         others = places(self._derive(b"deallocated"), blocks, count // SMALL)

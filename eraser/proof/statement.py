@@ -36,7 +36,7 @@ def sentence(methods: Sequence[MethodRecord], evidence: Proof) -> str:
     _verdict, _reason, basis = finding(methods, evidence)
     trust = "Assuming that the firmware tells the truth"
     if basis is Basis.PROBES:
-        n = max(result.canaries_checked, result.compared)
+        n = _probed(result)
         limit = _percent(bound(n, result.confidence))
         claim = (
             f"{trust} and treats blocks that were read or written before the erase as all others,"
@@ -64,6 +64,11 @@ def _counted(result: VerificationResult) -> int:
     namespace: what holds for all of them together, wherever a remainder lies, is the number
     asked for (docs/decisions/sampling.md)."""
     return min(result.sampled, needed(result.confidence, result.residual))
+
+
+def _probed(result: VerificationResult) -> int:
+    """The same of places whose former content is known: the larger kind, since they may overlap."""
+    return max(result.canaries_counted, result.compared)
 
 
 def _plain(number: float) -> str:
@@ -106,4 +111,5 @@ def record(
         bytes_read=result.bytes_read,
         fresh=True,
         finished_at=finished_at,
+        probed=_probed(result),
     )

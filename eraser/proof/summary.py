@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 
+from eraser.proof import counted
 from eraser.proof.plan import NamespacePlan, VerifyPlan
 from eraser.proof.sampling import drawn
 from eraser.proof.tally import Tally, VerificationResult
@@ -42,10 +43,9 @@ def summarise(
         canaries_checked=canaries - lost_canaries - sum(c for c, _f in beyond),
         fingerprints_taken=taken,
         fingerprints_checked=taken - lost_prints - sum(f for _c, f in beyond) - sum(hidden),
-        compared=sum(
-            max(0, n.fingerprints.compared(n.blocks) - hid * n.fingerprints.stride)
-            for n, hid in zip(plan.namespaces, hidden, strict=True)
-            if n.fingerprints
+        compared=counted.compared(plan, hidden),
+        canaries_counted=counted.canaries(
+            plan, [t.canaries_unreadable + c for t, (c, _f) in zip(tallies, beyond, strict=True)]
         ),
         incomplete=stopped,
         bytes_read=sum(t.bytes_read for t in tallies),

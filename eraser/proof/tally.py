@@ -140,7 +140,10 @@ class VerificationResult:
     fingerprints_taken: int
     fingerprints_checked: int
     compared: int
-    """Blocks looked at before the erase that the fingerprints speak for, blank ones included."""
+    """Blocks looked at before the erase that the fingerprints speak for, blank ones included: as
+    many as count wherever a remainder lies (:mod:`eraser.proof.counted`)."""
+    canaries_counted: int
+    """The same of the canaries."""
     incomplete: str
     """Why not every block of the plan was read; empty when all were."""
     bytes_read: int

@@ -160,6 +160,9 @@ class VerificationRecord:
     """The seed was drawn after the last method: the drive had not been asked for its places."""
     finished_at: str = field(default="", metadata=LATE)
     """When the last block was read, UTC on the host's clock."""
+    probed: int | None = field(default=None, metadata=LATE)
+    """Places of known content that count wherever a remainder lies, of the larger kind; None from
+    an older host, whose canaries of many small namespaces count for a large one as well."""
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,18 @@ def _known(said: VerificationStatement) -> int:
     return max(said.canaries_checked, said.fingerprints_checked)
 
 
+def _behind_bound(said: VerificationStatement) -> Iterator[str]:
+    """The number of known places that the remainder stands for: fewer than all where some count
+    for one namespace alone (docs/decisions/sampling.md)."""
+    if _noise(said) and 0 < said.residual_shown < 1:
+        near = reading.needed(said.confidence, said.residual_shown)
+        yield from (
+            f"{n:,}"
+            for n in (near - 1, near, near + 1)
+            if 0 < n <= _known(said) and reading.bound(n, said.confidence) == said.residual_shown
+        )
+
+
 def _bound(said: VerificationStatement) -> Iterator[str]:
     """No smaller remainder is excluded than the counts exclude, by the most generous rule of all
     releases."""
@@ -214,7 +226,7 @@ def _sentence(said: VerificationStatement) -> Iterator[str]:
             )
     counts = {
         "4", "1,000", layout, f"{inside * reading.BLOCK:,}", f"{said.sampled:,}",
-        f"{said.blocks:,}", f"{_known(said):,}",
+        f"{said.blocks:,}", f"{_known(said):,}", *_behind_bound(said),
     }  # fmt: skip
     likely = {f"{said.confidence:.6g}", f"{said.confidence:.5g}"}
     for number in (found.rstrip(",") for found in _NUMBER.findall(_SHARE.sub("", text))):

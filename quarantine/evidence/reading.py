@@ -39,6 +39,12 @@ def known_places(verification: VerificationRecord) -> int:
     return max(verification.canaries_checked, verification.fingerprints_checked)
 
 
+def counted_places(verification: VerificationRecord) -> int:
+    """Of these, as many as count wherever a remainder lies, which the host alone can tell."""
+    known, probed = known_places(verification), verification.probed
+    return known if probed is None else max(0, min(known, probed))
+
+
 def shows_noise(verification: VerificationRecord) -> bool:
     """Some blocks read as noise, which may be anybody's ciphertext: their look proves nothing."""
     return any(n.random for n in verification.namespaces)
@@ -51,7 +57,7 @@ def residual_shown(verification: VerificationRecord) -> float:
     noise was found only the places whose former content was known do.
     """
     if shows_noise(verification):
-        return bound(known_places(verification), verification.confidence)
+        return bound(counted_places(verification), verification.confidence)
     if read_everything(verification):
         return 0.0
     # Rounding draws some more than were asked for, not in every namespace: what holds wherever a

@@ -198,9 +198,9 @@ def confidence(record: VerificationRecord) -> str:
     if noise:
         return (
             f"{places}. Some read as noise, whose origin nobody can tell by its look; so the claim "
-            f"rests on n = {reading.known_places(record):,} places whose content before the erase "
-            f"was known, none of which kept it. If more than {share} of the blocks, scattered, had "
-            f"kept theirs, the check would have found some {likely}. {assumption}"
+            f"rests on n = {reading.counted_places(record):,} places whose content before the "
+            f"erase was known, none of which kept it. If more than {share} of the blocks, "
+            f"scattered, had kept theirs, the check would have found some {likely}. {assumption}"
         )
     if whole:
         return f"{places}, and none of them holds data. {assumption}"

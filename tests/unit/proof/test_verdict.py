@@ -82,6 +82,7 @@ def _evidence(
         fingerprints_taken=prints,
         fingerprints_checked=prints,
         compared=N if prints else 0,
+        canaries_counted=planted,
         incomplete=incomplete,
         bytes_read=looks.total * 4096,
         seconds=1.0,
@@ -256,6 +257,15 @@ def test_the_sentence_for_noise_claims_no_more_than_the_probes_do() -> None:
     assert "0.01 %" not in found
     with_prints = sentence(CRYPTO, _evidence(NOTHING, Blocks(random=N), prints=5000))
     assert "less than 0.01 % of the blocks kept" in with_prints
+
+
+def test_the_sentence_for_noise_counts_what_is_earned_everywhere() -> None:
+    """Of many small namespaces each has more canaries than its size earns."""
+    evidence = _evidence(NOTHING, Blocks(random=N), planted=1405, asked=1405)
+    fewer = replace(evidence, result=replace(evidence.result, canaries_counted=K))
+    assert "n = 1,024 places" in sentence(CRYPTO, fewer)
+    assert "1,405 canaries" in sentence(CRYPTO, fewer)
+    assert record(CRYPTO, fewer, "").probed == K
 
 
 def test_the_sentence_for_a_full_read() -> None:

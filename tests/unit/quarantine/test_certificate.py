@@ -166,6 +166,21 @@ def test_noise_is_judged_by_known_places_alone() -> None:
     assert "0.672316 %" in said.sentence
 
 
+@pytest.mark.parametrize(
+    ("probed", "n", "shown"), [(777, "777", 0.0088), (0, "0", 1.0), (9999, "1,024", 0.0067)]
+)
+def test_no_more_known_places_bear_the_claim_than_count_everywhere(
+    probed: int, n: str, shown: float
+) -> None:
+    """Of 1,024 canaries a host says which count wherever a remainder lies; it cannot add any."""
+    counts = replace(COUNTS, zeros=0, random=COUNTS.read, uniform="")
+    noise = replace(VERIFICATION, namespaces=(counts,), expected="unknown", probed=probed)
+    said = issue(Link(), replace(REPORT, verification=noise)).certificate.verification
+    assert f"n = {n} places" in said.sentence
+    assert said.residual_shown == pytest.approx(shown, rel=0.01)
+    assert said.canaries_checked == 1024
+
+
 def test_an_earlier_failed_run_is_named() -> None:
     failed = replace(BLOCK, verdict=Verdict.NOT_ERASED, reason="SSTAT 3")
     body = issue(Link(), replace(REPORT, methods=(failed, BLOCK))).certificate

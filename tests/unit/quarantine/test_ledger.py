@@ -228,6 +228,12 @@ HONEST: dict[str, Callable[[EraseReport], EraseReport]] = {
         read=COUNTS.blocks, zeros=COUNTS.blocks, sampled=COUNTS.blocks, seed="",
     ),
     "noise": read(zeros=0, random=SAMPLED, uniform="", expected="unknown"),
+    "noise, of which less counts": read(
+        zeros=0, random=SAMPLED, uniform="", expected="unknown", probed=777,
+    ),
+    "noise, of which nothing counts": read(
+        zeros=0, random=SAMPLED, uniform="", expected="unknown", probed=0,
+    ),
     "noise, read whole": read(
         read=COUNTS.blocks, zeros=0, random=COUNTS.blocks, uniform="", sampled=COUNTS.blocks,
     ),

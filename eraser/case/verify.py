@@ -104,8 +104,6 @@ def verify(desk: CaseSession) -> None:
                 "see the kernel's log"
             )
         result = _read(desk, plan)
-        if not plan.reread:
-            visit.after(desk, plan, "nothing is read twice")
         evidence = _evidence(desk, result, lost_fingerprints(desk, plan))
         methods = _worst_last(state.methods)
         word, reasons = judging.judge(methods, evidence)
@@ -144,15 +142,17 @@ def _read(desk: CaseSession, plan: VerifyPlan) -> VerificationResult:
     verifier = Verifier(plan, desk.disk, desk.clock)
     _restore(desk, verifier)
     result = verifier.run(
-        _checkpoints(desk, verifier), desk.out_of_time, lambda: _reset_again(desk, plan)
+        _checkpoints(desk, verifier), desk.out_of_time, lambda: _reset_again(desk, verifier)
     )
     if result is None:
         desk.check_time()
         raise OutOfTimeError("expected to read to the end, found the reading stopped")
+    if not plan.reread:
+        visit.after(desk, plan, verifier.left, "nothing is read twice")
     return result
 
 
-def _reset_again(desk: CaseSession, plan: VerifyPlan) -> None:
+def _reset_again(desk: CaseSession, verifier: Verifier) -> None:
     """The second reset, with half of the proof behind us: docs/decisions/reading.md says why, and
     why it is the one that the next tenant's drive gets."""
     first, paths = desk.state.reset, desk.hold.paths
@@ -166,7 +166,7 @@ def _reset_again(desk: CaseSession, plan: VerifyPlan) -> None:
         if done.problem and first is not None and not first.problem:
             desk.note(dataclasses.replace(first, problem=done.problem))
         make_readable(desk)
-    visit.after(desk, plan, done.refused)
+    visit.after(desk, verifier.plan, verifier.left, done.refused)
 
 
 def _restore(desk: CaseSession, verifier: Verifier) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from eraser.case import resets
 from eraser.case.entries import Visited
@@ -21,6 +22,7 @@ from eraser.errors import DriveError
 from eraser.media.blocks import BLOCK
 from eraser.media.iocommand import Namespace
 from eraser.media.passread import Patience
+from eraser.proof.left import UNTOLD, Left
 from eraser.proof.plan import NamespacePlan, VerifyPlan
 from eraser.proof.sampling import share
 from eraser.proof.visit import LARGE, CutOffError, Visitor
@@ -134,9 +136,12 @@ def _repeat(
             return
 
 
-def after(desk: CaseSession, plan: VerifyPlan, unreset: str) -> None:
-    """What reads alone, after the last method. The function was reset just before; ``unreset`` is
-    why it was not, where it was not. Raises ``OutOfTimeError``."""
+def after(
+    desk: CaseSession, plan: VerifyPlan, left: Mapping[NamespacePlan, Left], unreset: str
+) -> None:
+    """What reads alone, after the last method. ``left`` is what the first reading found. The
+    function was reset just before; ``unreset`` is why it was not, where it was not. Raises
+    ``OutOfTimeError``."""
     state = desk.state
     if not desk.policy.verification.visit or state.visited(len(state.steps), wrote=False):
         return
@@ -149,7 +154,7 @@ def after(desk: CaseSession, plan: VerifyPlan, unreset: str) -> None:
     _ask(desk)
     idle = _settle(desk)
     pools = {namespace: plan.again(namespace) for namespace in plan.namespaces}
-    acts = _visit(desk, pools, Visitor.read, undone, _Seen())
+    acts = _visit(desk, pools, Visitor.read, undone, _Seen(), left)
     place = len(state.steps)
     record = VisitRecord(place, wrote=False, acts=_sum(acts), not_done=_once(undone), idle=idle)
     desk.note(Visited(record))
@@ -173,6 +178,7 @@ def _visit(
     play: Callable[[Visitor], None],
     undone: list[str],
     seen: _Seen,
+    left: Mapping[NamespacePlan, Left] = MappingProxyType({}),
     *,
     writable: bool = False,
 ) -> list[ActRecord]:
@@ -195,6 +201,7 @@ def _visit(
                     desk.host,
                     large=_largest(desk, namespace.path, travels),
                     seen=seen.setdefault(namespace.nsid, {}),
+                    left=left.get(namespace, UNTOLD),
                 )
                 try:
                     play(visitor)

@@ -15,6 +15,7 @@ from eraser.proof.sampling import needed
 from eraser.proof.tally import Blocks, VerificationResult
 from eraser.protocol.policy import Method
 from eraser.protocol.report import MethodRecord, Verdict, VisitRecord
+from eraser.protocol.visits import came_back, read_otherwise
 
 PROBE_FLOOR = needed(0.999, 0.01)
 """688. Where content decides nothing, so many probes must be gone: fewer would not even exclude
@@ -181,7 +182,7 @@ def _shown(visits: Sequence[VisitRecord]) -> str:
     """What came back of the last owner's data, or of canaries, when the drive was used otherwise
     than a verification uses it; empty for nothing. A method that had reported success by then has
     not erased, whatever the one after it did."""
-    found = [act for visit in visits for act in visit.acts if act.canaries or act.unchanged]
+    found = list(came_back(visits))
     if not found:
         return ""
     names = ", ".join(dict.fromkeys(act.act for act in found))
@@ -193,17 +194,23 @@ def _shown(visits: Sequence[VisitRecord]) -> str:
 
 
 def otherwise(result: VerificationResult, visits: Sequence[VisitRecord]) -> str:
-    """What looked like data when the drive was asked otherwise, and not in the reading; empty for
-    nothing. Acts that write leave nothing to judge by."""
-    if result.looks.structured:
-        return ""
-    found = [act for visit in visits if not visit.wrote for act in visit.acts if act.structured]
-    if not found:
-        return ""
-    return (
-        f"{sum(act.structured for act in found)} blocks look like somebody's data when they are"
-        f" asked for otherwise ({', '.join(act.act for act in found)})"
-    )
+    """What was there when the drive was asked otherwise, and not in the reading; empty for
+    nothing."""
+    found = list(read_otherwise(visits))
+    data = [act for act in found if act.structured and not result.looks.structured]
+    if data:
+        return (
+            f"{sum(act.structured for act in data)} blocks look like somebody's data when they are"
+            f" asked for otherwise ({', '.join(act.act for act in data)})"
+        )
+    # Noise may be an encrypted tenant's, and what was erased stays what it is until it is written.
+    changed = [act for act in found if act.otherwise]
+    if changed:
+        return (
+            f"{sum(act.otherwise for act in changed)} blocks read otherwise than anything that the"
+            f" erase left, when they are asked for otherwise ({', '.join(a.act for a in changed)})"
+        )
+    return ""
 
 
 def unreadable(result: VerificationResult) -> str:

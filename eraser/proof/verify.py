@@ -14,6 +14,7 @@ from eraser.clock import Clock
 from eraser.errors import BadInputError, DriveError
 from eraser.media.reader import BlockDevice, Tick
 from eraser.proof.counter import Counter, merged
+from eraser.proof.left import Left
 from eraser.proof.plan import NamespacePlan, VerifyPlan, choose_mode, namespace_seed
 from eraser.proof.summary import summarise
 from eraser.proof.tally import Tally, VerificationResult
@@ -46,6 +47,12 @@ class Verifier:
         self._readings = 2 if plan.reread else 1
         self._reset = False
         """The controller was reset for the second reading."""
+
+    @property
+    def left(self) -> dict[NamespacePlan, Left]:
+        """What the first reading found, once it is at its end. Each block that is read twice was
+        among it, so that it can be asked for in other ways and held against this."""
+        return {namespace: Left.of(tally) for tally, namespace in self._pairs()}
 
     def state(self) -> dict[str, Any]:
         """A checkpoint for :meth:`restore`, plain JSON values."""

@@ -33,6 +33,7 @@ from eraser.media.reader import BlockDevice
 from eraser.proof.canaries import Canaries
 from eraser.proof.classify import BlockClass, classify
 from eraser.proof.fingerprints import Fingerprints
+from eraser.proof.left import UNTOLD, Left
 from eraser.protocol.report import ActRecord
 
 LARGE = 256 << 10
@@ -80,13 +81,15 @@ class _Count:
     unchanged: int = 0
     structured: int = 0
     blocks: int = 0
+    otherwise: int = 0
 
 
 @dataclass
 class Visitor:
     """Asks one namespace, at the blocks of 4 KiB in ``pool``.
 
-    ``places`` is how many of them each act takes. ``large`` is the largest transfer in bytes.
+    ``places`` is how many of them each act takes. ``large`` is the largest transfer in bytes, and
+    ``left`` what the reading found; the default for no reading, and where we write.
     """
 
     device: BlockDevice
@@ -98,6 +101,7 @@ class Visitor:
     places: int
     host: Host
     large: int = LARGE
+    left: Left = UNTOLD
     counts: dict[str, _Count] = field(default_factory=dict)
     seen: dict[str, set[int]] = field(default_factory=dict)
     """The blocks that each act was done with. Visitors that share it count each of them once."""
@@ -121,7 +125,10 @@ class Visitor:
     def acts(self) -> tuple[ActRecord, ...]:
         """What was done, in order, and what it showed."""
         return tuple(
-            ActRecord(act, c.done, c.refused, c.canaries, c.unchanged, c.structured, c.blocks)
+            ActRecord(
+                *(act, c.done, c.refused, c.canaries, c.unchanged, c.structured),
+                *(c.blocks, c.otherwise),
+            )
             for act, c in self.counts.items()
         )
 
@@ -213,13 +220,15 @@ class Visitor:
         kind = classify(found)
         # Neither a canary nor a fingerprint is uniform, so nothing of ours can be hidden here.
         if kind.uniform:
-            return
-        if self.canaries and self.canaries.is_canary(block, found):
+            count.otherwise += not self.left.has(found, kind)
+        elif self.canaries and self.canaries.is_canary(block, found):
             count.canaries += 1
         elif self.fingerprints and self.fingerprints.unchanged(block, found):
             count.unchanged += 1
         elif kind is BlockClass.STRUCTURED:
             count.structured += 1
+        else:
+            count.otherwise += not self.left.has(found, kind)
 
     def _met(self, act: str, block: int, answered: bool) -> None:
         """Counts a block that the act was done with, unless it is counted for it."""

@@ -183,6 +183,10 @@ class ActRecord:
     """Other blocks that look like somebody's data."""
     blocks: int = field(default=0, metadata=LATE)
     """Different blocks that this was done with; 0 where none was, and from an older host."""
+    otherwise: int = field(default=0, metadata=LATE)
+    """Other blocks that read as nothing that was read in their namespace, where all that was is
+    uniform: noise, or another value. 0 in a visit that writes, and from a host that does not look.
+    """
 
     def plus(self, other: ActRecord) -> ActRecord:
         """The same act on another namespace, added."""
@@ -194,6 +198,7 @@ class ActRecord:
             self.unchanged + other.unchanged,
             self.structured + other.structured,
             self.blocks + other.blocks,
+            self.otherwise + other.otherwise,
         )
 
 

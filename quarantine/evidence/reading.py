@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import VerificationMode
 from eraser.protocol.report import EraseReport, NamespaceVerification, VerificationRecord
+from eraser.protocol.visits import came_back, read_otherwise
 
 BLOCK = 4096
 """Bytes of one block as counted here, whatever the drive's sector size is."""
@@ -99,25 +100,28 @@ def contradictions(order: EraseOrder, report: EraseReport) -> Iterator[str]:
 
 def _visits(report: EraseReport) -> Iterator[str]:
     """What the next tenant's first acts brought to light, whatever the reading says."""
-    for visit in report.visits:
-        for act in visit.acts:
-            if act.canaries or act.unchanged:
-                yield (
-                    f"expected nothing of the last owner by {act.act}, found {act.canaries} "
-                    f"canaries and {act.unchanged} blocks as they were"
-                )
-            if act.structured and not visit.wrote:
-                yield (
-                    f"expected nothing of anybody's data by {act.act}, found {act.structured} "
-                    "blocks that look like it"
-                )
-            counts = (
-                act.done, act.refused, act.canaries, act.unchanged, act.structured, act.blocks
-            )  # fmt: skip
-            if min(counts) < 0:
-                yield f"{act.act}: expected counts of 0 or more, found a negative one"
-            elif act.blocks > act.done:
-                yield f"{act.act}: expected {act.done} blocks at most, found {act.blocks}"
+    for act in came_back(report.visits):
+        yield (
+            f"expected nothing of the last owner by {act.act}, found {act.canaries} "
+            f"canaries and {act.unchanged} blocks as they were"
+        )
+    for act in read_otherwise(report.visits):
+        if act.structured:
+            yield (
+                f"expected nothing of anybody's data by {act.act}, found {act.structured} "
+                "blocks that look like it"
+            )
+        if act.otherwise:
+            yield (
+                f"expected what the erase left by {act.act}, found {act.otherwise} blocks that "
+                "read otherwise than anything that was read before"
+            )
+    for act in (act for visit in report.visits for act in visit.acts):
+        found = (act.canaries, act.unchanged, act.structured, act.blocks, act.otherwise)
+        if min(act.done, act.refused, *found) < 0:
+            yield f"{act.act}: expected counts of 0 or more, found a negative one"
+        elif act.blocks > act.done:
+            yield f"{act.act}: expected {act.done} blocks at most, found {act.blocks}"
     if report.visits and report.visits[-1].wrote:
         yield "expected a last visit that writes nothing, found one with writes"
 

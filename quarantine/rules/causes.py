@@ -13,16 +13,14 @@ from eraser.protocol.order import EraseOrder
 from eraser.protocol.policy import Label, Unallocated
 from eraser.protocol.remarks import remarks
 from eraser.protocol.report import EraseReport, Verdict
+from eraser.protocol.visits import came_back, read_otherwise
 from quarantine.record.reasons import HoldCode
 
 
 def of_unproved(order: EraseOrder, report: EraseReport) -> HoldCode:
     """Of a report whose verdict is not erased, or unknown."""
     read = () if report.verification is None else report.verification.namespaces
-    acts = tuple((visit.wrote, act) for visit in report.visits for act in visit.acts)
-    if any(n.canaries or n.unchanged for n in read) or any(
-        a.canaries or a.unchanged for _, a in acts
-    ):
+    if any(n.canaries or n.unchanged for n in read) or any(came_back(report.visits)):
         return HoldCode.DATA_LEFT
     if _blocked(report):
         return HoldCode.LOCKED
@@ -32,7 +30,7 @@ def of_unproved(order: EraseOrder, report: EraseReport) -> HoldCode:
         return HoldCode.NOT_ERASED
     if any(n.unreadable for n in read):
         return HoldCode.UNREADABLE
-    if any(n.changed for n in read) or any(a.structured for wrote, a in acts if not wrote):
+    if any(n.changed for n in read) or any(read_otherwise(report.visits)):
         return HoldCode.READS_DIFFER
     if report.facts_after is not None and report.facts_after.detached:
         return HoldCode.NAMESPACE_UNREAD

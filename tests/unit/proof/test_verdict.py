@@ -17,7 +17,14 @@ from eraser.proof.verdict import (
 )
 from eraser.protocol import codec
 from eraser.protocol.policy import Method, VerificationMode
-from eraser.protocol.report import MethodRecord, NamespaceVerification, Verdict, VerificationRecord
+from eraser.protocol.report import (
+    ActRecord,
+    MethodRecord,
+    NamespaceVerification,
+    Verdict,
+    VerificationRecord,
+    VisitRecord,
+)
 
 ERASED, NOT_ERASED, UNKNOWN = Verdict.ERASED, Verdict.NOT_ERASED, Verdict.UNKNOWN
 ZEROS, ONES, NOTHING = Fill.ZEROS, Fill.ONES, Fill.UNKNOWN
@@ -221,6 +228,31 @@ def test_a_leftover_can_never_help(methods: tuple[MethodRecord, ...], evidence: 
     for more in (replace(namespace, canaries=1), replace(namespace, unchanged=1)):
         worse = replace(evidence, result=replace(evidence.result, namespaces=(more,)))
         assert judge(methods, worse)[0] is NOT_ERASED
+
+
+def _visited(*, wrote: bool = False, **counts: int) -> tuple[VisitRecord, ...]:
+    act = replace(ActRecord("reads with FUA", 34, 0, 0, 0, 0), **counts)
+    return (VisitRecord(1, wrote, (act,), ()),)
+
+
+@pytest.mark.parametrize(
+    ("visits", "verdict", "reason"),
+    [
+        (_visited(), ERASED, ""),
+        (_visited(otherwise=2), UNKNOWN, "2 blocks read otherwise than anything that the erase"),
+        (_visited(structured=1), UNKNOWN, "1 blocks look like somebody's data"),
+        (_visited(wrote=True, otherwise=2, structured=1), ERASED, ""),
+        (_visited(canaries=1, otherwise=2), NOT_ERASED, "1 canaries"),
+    ],
+    ids=["6b nothing", "6b noise", "6b data", "6b our own writes", "1a first"],
+)
+def test_what_another_way_of_asking_shows_leaves_nothing_certain(
+    visits: tuple[VisitRecord, ...], verdict: Verdict, reason: str
+) -> None:
+    evidence = replace(_evidence(ZEROS, Blocks(zeros=N)), visits=visits)
+    found, reasons = judge(BLOCK_ERASE, evidence)
+    assert (found, bool(reasons)) == (verdict, verdict is not ERASED)
+    assert reason in " | ".join(reasons)
 
 
 def test_missing_probes_are_named_only_where_they_matter() -> None:

@@ -27,6 +27,7 @@ from eraser.protocol.policy import Policy, Verification
 from eraser.protocol.report import Outcome as Ending
 from eraser.protocol.report import Verdict, VisitRecord
 from tests.lab.nvme.acts import Reset
+from tests.lab.nvme.composed import corpus
 from tests.lab.nvme.composed.audit import bench
 from tests.lab.nvme.composed.description import Abilities, Description, Lie
 from tests.lab.nvme.composed.host import Host
@@ -156,6 +157,55 @@ def test_a_single_method_is_run_twice_with_the_visit_in_between(
     assert len(found.report.methods) == 2
 
 
+[ENCRYPTED] = [one for one in corpus.read() if one.name == "FUA, of places that nobody probed"]
+"""No probe tells of these places, and an encrypted tenant's data look like noise."""
+BY_SINGLE_BLOCKS = liar(
+    Trigger("and", parts=(Trigger("unasked", "either"), Trigger("size", "block")))
+)
+PIECEMEAL = Odd("small-transfers")
+"""Or our own large reads would ask for most of a drive that is as small as the lab's."""
+FEW = replace(VISITED, residual=0.1)
+MANY = replace(FEW, canaries=700)
+"""688 probes at least, where nothing is promised."""
+
+
+@pytest.mark.parametrize(
+    ("drive", "act", "odd", "verification"),
+    [
+        (ENCRYPTED, "reads with FUA", (), FEW),
+        (BY_SINGLE_BLOCKS, "single blocks", (), FEW),
+        (ENCRYPTED, "reads with FUA", (Odd("silent"),), MANY),
+        (ENCRYPTED, "reads with FUA", (Odd("by-die"),), MANY),
+    ],
+    ids=["zeros", "single blocks", "silent", "by die"],
+)
+def test_noise_where_the_reading_found_none_holds_the_drive(
+    tmp_path: Path, drive: Description, act: str, odd: tuple[Odd, ...], verification: Verification
+) -> None:
+    """Where a value is promised, where none is and one was read, and where two were."""
+    drive = replace(drive, odd=(PIECEMEAL, *odd))
+    report = attempt(drive, tmp_path, Policy(verification=verification), size=12 << 20).report
+    assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
+    last = report.visits[-1]
+    assert not last.wrote
+    assert act in {found.act for found in last.acts if found.otherwise}
+    every = [found for visit in report.visits for found in visit.acts]
+    assert not any(found.canaries or found.unchanged for found in every)
+    assert not any(
+        found.otherwise for visit in report.visits if visit.wrote for found in visit.acts
+    )
+    assert any("read otherwise than anything" in reason for reason in report.reasons)
+
+
+@pytest.mark.parametrize("odd", ["by-range", "scrambled"])
+def test_what_an_honest_erase_leaves_is_known_again_in_every_act(tmp_path: Path, odd: str) -> None:
+    """One value here and another there, and noise where all is noise."""
+    drive = Description("odd", Abilities(methods=TWO), odd=(Odd(odd), PIECEMEAL))
+    found = attempt(drive, tmp_path, Policy(verification=MANY), size=12 << 20)
+    assert found.outcome is Outcome.RELEASED
+    assert not any(act.otherwise for visit in found.report.visits for act in visit.acts)
+
+
 def test_an_honest_drive_is_visited_twice_and_released(tmp_path: Path) -> None:
     found = tried(Description("honest", Abilities(methods=TWO)), tmp_path)
     assert found.outcome is Outcome.RELEASED
@@ -165,7 +215,7 @@ def test_an_honest_drive_is_visited_twice_and_released(tmp_path: Path) -> None:
     once = [act for visit in found.report.visits for act in visit.acts if act.act in TWICE_AT_MOST]
     assert all(0 < act.blocks <= 2 * VISITED.visit + 2 for act in once), "in two rounds together"
     assert {"single blocks", "other queues", "Compare", "Write Zeroes"} <= acts.keys()
-    assert not any(act.structured for act in found.report.visits[-1].acts)
+    assert not any(act.structured or act.otherwise for act in found.report.visits[-1].acts)
 
 
 @pytest.mark.parametrize(

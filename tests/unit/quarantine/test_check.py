@@ -117,6 +117,7 @@ def test_memory_that_format_does_not_reach_needs_its_permission() -> None:
         ((8, 0, 0, 0, 3), False, "found 3 blocks that look like it"),
         ((8, 0, 0, 0, 0, 8), False, ""),
         ((8, 0, 0, 0, 0, 9), False, "single blocks: expected 8 blocks at most, found 9"),
+        ((8, 0, 0, 0, 0, 0, 4), False, "by single blocks, found 4 blocks that read otherwise"),
         ((8, 0, 0, 0, 0, -1), False, "single blocks: expected counts of 0 or more"),
         ((-8, 0, 0, 0, 0), False, "single blocks: expected counts of 0 or more"),
         ((8, 0, 0, 0, 0), True, "found one with writes"),

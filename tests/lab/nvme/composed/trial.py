@@ -142,7 +142,7 @@ class Account:
             act.act.removesuffix(", after writes")
             for visit in trial.report.visits
             for act in visit.acts
-            if act.canaries or act.unchanged
+            if act.canaries or act.unchanged or act.otherwise
         }
         self.met.update(acts)
         self.met_alone.update(acts if len(acts) == 1 else ())

@@ -1,0 +1,26 @@
+"""What the next tenant's first acts tell of an erase, for the host that did them and for whoever
+decides on its report. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from eraser.protocol.report import ActRecord, VisitRecord
+
+
+def came_back(visits: Iterable[VisitRecord]) -> Iterator[ActRecord]:
+    """Acts that showed what the last owner or we had written before an erase that the drive had
+    reported as done, also one that was followed by another."""
+    return (act for visit in visits for act in visit.acts if act.canaries or act.unchanged)
+
+
+def read_otherwise(visits: Iterable[VisitRecord]) -> Iterator[ActRecord]:
+    """Acts that showed what the reading did not: what looks like data, or anything at all where
+    all that was read is uniform. Acts of a visit that writes leave nothing to judge by."""
+    return (
+        act
+        for visit in visits
+        if not visit.wrote
+        for act in visit.acts
+        if act.structured or act.otherwise
+    )

@@ -9,14 +9,14 @@ from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, moment
 from quarantine.operations import documents
-from quarantine.operations.documents import Approved
+from quarantine.operations.documents import Approved, ApprovedLine
 
 T = TypeVar("T")
 
 
 def profiles(ask: Ask) -> Reply:
     """The newest version of each."""
-    return Reply({"profiles": [_document(one) for one in documents.profiles(ask.plane)]})
+    return Reply({"profiles": [_line(one) for one in documents.profiles(ask.plane)]})
 
 
 def profile(ask: Ask) -> Reply:
@@ -32,7 +32,7 @@ def approve_profile(ask: Ask) -> Reply:
 
 def all_policies(ask: Ask) -> Reply:
     """The newest version of each."""
-    return Reply({"policies": [_document(one) for one in documents.policies(ask.plane)]})
+    return Reply({"policies": [_line(one) for one in documents.policies(ask.plane)]})
 
 
 def policy(ask: Ask) -> Reply:
@@ -64,14 +64,25 @@ def _one(found: Approved[T]) -> Reply:
     return Reply(_document(found), version=str(found.version))
 
 
-def _document(one: Approved[T]) -> dict[str, Any]:
+def _line(one: ApprovedLine[T]) -> dict[str, Any]:
+    damaged = ""
+    if one.damaged:
+        damaged = (
+            f"{', '.join(one.damaged)} of this row cannot be read; no drive is erased by what this "
+            "release does not understand. A newer release wrote it, or restore the record from a "
+            "backup"
+        )
+    return {**_document(one), "damaged": damaged}
+
+
+def _document(one: Approved[T] | ApprovedLine[T]) -> dict[str, Any]:
     return {
         "name": one.name,
         "version": one.version,
         "digest": one.digest,
         "approved_by": one.approved_by,
         "approved_at": moment(one.approved_at),
-        "content": codec.plain(one.content),
+        "content": None if one.content is None else codec.plain(one.content),
     }
 
 
@@ -91,7 +102,7 @@ OPERATIONS: Final = (
         "List approved profiles",
         profiles,
         "profiles:list",
-        response=schemas.page("profiles", schemas.DOCUMENT),
+        response=schemas.page("profiles", schemas.DOCUMENT_LINE),
         **_READ,
     ),
     Operation(
@@ -117,7 +128,7 @@ OPERATIONS: Final = (
         "List approved policies",
         all_policies,
         "policies:list",
-        response=schemas.page("policies", schemas.DOCUMENT),
+        response=schemas.page("policies", schemas.DOCUMENT_LINE),
         **_READ,
     ),
     Operation(

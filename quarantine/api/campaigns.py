@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from quarantine.api import policies, schemas, slots
 from quarantine.api.faults import Fault
-from quarantine.api.operation import Ask, Operation, Reply, moment, read_moment
+from quarantine.api.operation import Ask, Operation, Reply, damaged, moment, read_moment
 from quarantine.operations import campaigns, maintenance
 from quarantine.operations.campaigns import (
     Campaign,
     CampaignQuery,
-    CampaignSlot,
+    CampaignSlotLine,
     CampaignState,
     CampaignView,
     Initiator,
@@ -158,13 +158,14 @@ def _by(by: Initiator) -> dict[str, str]:
     return {"user": by.user, "project": by.project, "request_id": by.request}
 
 
-def _line(one: CampaignSlot) -> dict[str, Any]:
+def _line(one: CampaignSlotLine) -> dict[str, Any]:
     return {
         "slot": f"{one.host}_{one.address.upper()}",
-        "step": one.step.value,
+        "step": one.step,
         "result": one.result,
         "certificate": one.certificate,
         "changed_at": moment(one.changed_at),
+        "damaged": damaged(one.damaged),
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from eraser.protocol import codec
 from quarantine.api import documents, policies, schemas, slots
 from quarantine.api.faults import Fault
-from quarantine.api.operation import Ask, Operation, Reply, moment, read_moment
+from quarantine.api.operation import Ask, Operation, Reply, damaged, moment, read_moment
 from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations import certificates, ledger, maintenance
 from quarantine.operations import slots as slot_operations
@@ -122,7 +122,7 @@ def line(one: CertificateLine) -> dict[str, Any]:
         "server": one.server,
         "owner": one.owner,
         "issued_at": moment(one.created_at),
-        "damaged": slots.damaged(one.damaged),
+        "damaged": damaged(one.damaged),
     }
 
 

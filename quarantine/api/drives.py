@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from eraser.protocol.identity import Slot
 from quarantine.api import certificates, hosts, policies, schemas
-from quarantine.api.operation import Ask, Operation, Reply, moment
+from quarantine.api.operation import Ask, Operation, Reply, damaged, moment
 from quarantine.operations import drives, slots
 from quarantine.operations.drives import DriveLine, DriveQuery, DriveView, SlotLine
 
@@ -41,6 +41,7 @@ def line(one: DriveLine) -> dict[str, Any]:
         "changed_at": moment(one.changed_at),
         "certificate": one.certificate,
         "certified_at": moment(one.certified_at),
+        "damaged": damaged(one.damaged),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity
 from quarantine.api import policies, schemas
-from quarantine.api.operation import Ask, Operation, Reply, moment
+from quarantine.api.operation import Ask, Operation, Reply, damaged, moment
 from quarantine.operations import hosts
 
 
@@ -22,6 +22,7 @@ def find(ask: Ask) -> Reply:
                 "incarnation": one.incarnation,
                 "registered_at": moment(one.registered_at),
                 "heard_at": moment(one.heard_at),
+                "damaged": damaged(one.damaged),
             }
             for one in found
         ]

@@ -179,3 +179,13 @@ def read_moment(text: str, what: str) -> datetime:
     except (ValueError, OverflowError):
         pass
     raise Fault(400, "schema", f"{what}: expected a time such as 2026-11-24T12:00:00Z")
+
+
+def damaged(columns: Sequence[str]) -> str:
+    """Of a row of a list, what cannot be read of it, and what to do; empty where all can be."""
+    if not columns:
+        return ""
+    return (
+        f"{', '.join(columns)} of this row cannot be read; what it guards stays out of the pool. "
+        "Restore the record from a backup"
+    )

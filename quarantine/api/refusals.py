@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from quarantine.api import policies, schemas
-from quarantine.api.operation import Ask, Operation, Reply, moment
+from quarantine.api.operation import Ask, Operation, Reply, damaged, moment
 from quarantine.operations import refusals
 
 
@@ -23,6 +23,7 @@ def find(ask: Ask) -> Reply:
                 **vars(one),
                 "first_at": moment(one.first_at),
                 "last_at": moment(one.last_at),
+                "damaged": damaged(one.damaged),
             }
             for one in found
         ]

@@ -332,14 +332,16 @@ HOST_LINE: Final = record(
         "name": TEXT,
         "key": {**TEXT, "description": "Thumbprint of the key whose word counts."},
         "incarnation": TEXT,
-        "registered_at": MOMENT,
+        "registered_at": maybe(MOMENT),
         "heard_at": maybe(MOMENT),
+        "damaged": DAMAGED,
     }
 )
 SEEN_DRIVE: Final = record({"address": TEXT, "driver": TEXT, "drive": maybe(DRIVE)})
 HOST: Final = record(
     {
-        **HOST_LINE["properties"],
+        **{k: v for k, v in HOST_LINE["properties"].items() if k != "damaged"},
+        "registered_at": MOMENT,
         "version": {**maybe(TEXT), "description": "Of nvme-eraser, by its last hello."},
         "drives": {"type": "array", "items": SEEN_DRIVE},
         "orders": {"type": "array", "items": TEXT, "description": "Of its open cases."},
@@ -387,7 +389,15 @@ _DRIVE: Final[dict[str, Schema]] = {
     "certificate": {**maybe(TEXT), "description": "Its last one, though it be dirty since."},
     "certified_at": maybe(MOMENT),
 }
-DRIVE_LINE: Final = record({**_DRIVE, "model": maybe(TEXT), "serial": maybe(TEXT)})
+DRIVE_LINE: Final = record(
+    {
+        **_DRIVE,
+        "model": maybe(TEXT),
+        "serial": maybe(TEXT),
+        "changed_at": maybe(MOMENT),
+        "damaged": DAMAGED,
+    }
+)
 DRIVE_LIFE: Final = record(
     {
         **_DRIVE,
@@ -428,8 +438,9 @@ REFUSAL: Final = record(
         "digest": TEXT,
         "excerpt": {**TEXT, "description": "Of what a stranger sent; it may be anything."},
         "count": COUNT,
-        "first_at": MOMENT,
-        "last_at": MOMENT,
+        "first_at": maybe(MOMENT),
+        "last_at": maybe(MOMENT),
+        "damaged": DAMAGED,
     }
 )
 
@@ -459,6 +470,17 @@ DOCUMENT: Final = record(
         "content": {"type": "object"},
     }
 )
+DOCUMENT_LINE: Final = record(
+    {
+        **DOCUMENT["properties"],
+        "approved_at": maybe(MOMENT),
+        "content": {
+            **maybe({"type": "object"}),
+            "description": "null where this release cannot read it.",
+        },
+        "damaged": DAMAGED,
+    }
+)
 CONTENT: Final[Schema] = {
     "type": "object",
     "properties": {"name": NAME},
@@ -466,7 +488,9 @@ CONTENT: Final[Schema] = {
     "description": "A whole profile or policy; members that there are none of are refused.",
 }
 
-SERVER_LINE: Final = record({"id": TEXT, "project": TEXT, "seen_at": MOMENT})
+SERVER_LINE: Final = record(
+    {"id": TEXT, "project": TEXT, "seen_at": maybe(MOMENT), "damaged": DAMAGED}
+)
 SERVER: Final = record(
     {
         "id": TEXT,
@@ -603,6 +627,7 @@ CAMPAIGN_SLOT: Final = record(
         "step": TEXT,
         "result": TEXT,
         "certificate": maybe(TEXT),
-        "changed_at": MOMENT,
+        "changed_at": maybe(MOMENT),
+        "damaged": DAMAGED,
     }
 )

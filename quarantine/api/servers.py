@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
-from quarantine.api.operation import Ask, Operation, Reply, moment
+from quarantine.api.operation import Ask, Operation, Reply, damaged, moment
 from quarantine.errors import UnknownError
 from quarantine.operations import servers
 
@@ -31,7 +31,12 @@ def find(ask: Ask) -> Reply:
     )
     said: dict[str, Any] = {
         "servers": [
-            {"id": one.uuid, "project": one.project, "seen_at": moment(one.seen_at)}
+            {
+                "id": one.uuid,
+                "project": one.project,
+                "seen_at": moment(one.seen_at),
+                "damaged": damaged(one.damaged),
+            }
             for one in found
         ]
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from eraser.protocol import codec
@@ -10,7 +9,15 @@ from eraser.protocol.identity import Slot
 from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
 from quarantine.api.hosts import drive
-from quarantine.api.operation import Ask, Operation, Reply, Schema, moment, read_moment
+from quarantine.api.operation import (
+    Ask,
+    Operation,
+    Reply,
+    Schema,
+    damaged,
+    moment,
+    read_moment,
+)
 from quarantine.operations import decisions, maintenance, slots
 from quarantine.operations.decisions import Decision, SlotDecision
 from quarantine.operations.maintenance import Maintenances
@@ -183,16 +190,6 @@ def line(one: SlotLine, quiet: Maintenances) -> dict[str, Any]:
         "maintenance": maintenance.words(*quiet.of_place(one.host, one.address)),
         "damaged": damaged(one.damaged),
     }
-
-
-def damaged(columns: Sequence[str]) -> str:
-    """Of a row of a list, what cannot be read of it, and what to do; empty where all can be."""
-    if not columns:
-        return ""
-    return (
-        f"{', '.join(columns)} of this row cannot be read; what it guards stays out of the pool. "
-        "Restore the record from a backup"
-    )
 
 
 def document(view: SlotView) -> dict[str, Any]:

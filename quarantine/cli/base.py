@@ -244,10 +244,20 @@ class ShowOne(_Formatted[SingleFormatter], show.ShowOne):
         return super().produce_output(parsed_args, column_names, values)
 
 
+DAMAGED: Final = "damaged"
+"""The member of a line that names what of its row cannot be read."""
+
+
 def rows_of(kind: type[Any], found: Iterable[Any]) -> Columns:
-    """The fields of dataclasses as columns."""
-    names = [field.name for field in fields(kind)]
-    return names, [[getattr(one, name) for name in names] for one in found]
+    """The fields of dataclasses as columns; what of a row is damaged is said on stderr."""
+    names = [field.name for field in fields(kind) if field.name != DAMAGED]
+    rows = []
+    for one in found:
+        rows.append([getattr(one, name) for name in names])
+        if columns := getattr(one, DAMAGED, ()):
+            which = " ".join(str(value) for value in rows[-1][:3])
+            warn(f"{', '.join(columns)} of this row cannot be read: {which}")
+    return names, rows
 
 
 def members_of(one: Any) -> Members:

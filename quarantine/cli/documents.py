@@ -16,7 +16,7 @@ from quarantine.cli.base import (
 )
 from quarantine.inputfile import read_file
 from quarantine.operations import documents
-from quarantine.operations.documents import Approved
+from quarantine.operations.documents import ApprovedLine
 
 
 class _DocumentList(Lister):
@@ -45,7 +45,7 @@ class ProfileList(_DocumentList):
     """Approved profiles."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        return rows_of(Approved, documents.profiles(self.plane))
+        return rows_of(ApprovedLine, documents.profiles(self.plane))
 
 
 class ProfileShow(ShowOne):
@@ -70,7 +70,7 @@ class PolicyList(_DocumentList):
     """Approved policies."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        return rows_of(Approved, documents.policies(self.plane))
+        return rows_of(ApprovedLine, documents.policies(self.plane))
 
 
 class PolicyShow(ShowOne):

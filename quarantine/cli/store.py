@@ -41,7 +41,7 @@ from quarantine.operations.drives import DriveLine, DriveQuery
 from quarantine.operations.hosts import HostView
 from quarantine.operations.keys import TrustedKeys
 from quarantine.operations.plane import Plane
-from quarantine.operations.refusals import Refusal
+from quarantine.operations.refusals import RefusalLine
 from quarantine.operations.slots import HistoryRow, SlotView, State
 
 HERE: Final = "here, with the keys that are believed"
@@ -156,7 +156,12 @@ class StoreSource:
 
     def refusals(self, *, host: str | None, limit: int | None) -> Columns:
         """Oldest first."""
-        return _first(Refusal, refusals.find(self._plane, host=host), limit)
+
+        def page(most: int, last: RefusalLine | None) -> Sequence[RefusalLine]:
+            after = last.id if last else 0
+            return refusals.page(self._plane, limit=most, after=after, host=host)
+
+        return rows_of(RefusalLine, chunked(limit, page))
 
     @property
     def enrolment(self) -> StoreEnrolment:

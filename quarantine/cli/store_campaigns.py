@@ -11,7 +11,7 @@ from quarantine.operations import campaigns
 from quarantine.operations.campaigns import (
     Campaign,
     CampaignQuery,
-    CampaignSlot,
+    CampaignSlotLine,
     CampaignState,
     CampaignView,
     Initiator,
@@ -41,11 +41,11 @@ class StoreCampaigns:
     def slots(self, name: str, *, limit: int | None) -> Columns:
         """By host and address."""
 
-        def page(most: int, last: CampaignSlot | None) -> Sequence[CampaignSlot]:
+        def page(most: int, last: CampaignSlotLine | None) -> Sequence[CampaignSlotLine]:
             after = (last.host, last.address) if last else ("", "")
             return campaigns.lines(self._plane, name, limit=most, after=after)
 
-        return rows_of(CampaignSlot, chunked(limit, page))
+        return rows_of(CampaignSlotLine, chunked(limit, page))
 
     def preview(self, wish: CampaignWish, *, first: int) -> Members:
         """Changes nothing."""

@@ -23,7 +23,7 @@ from quarantine.operations.plane import Plane
 from quarantine.record.campaign_facts import ENDED as ENDED
 from quarantine.record.campaign_facts import Campaign as Campaign
 from quarantine.record.campaign_facts import CampaignActLine as CampaignActLine
-from quarantine.record.campaign_facts import CampaignSlot as CampaignSlot
+from quarantine.record.campaign_facts import CampaignSlotLine as CampaignSlotLine
 from quarantine.record.campaign_facts import CampaignState as CampaignState
 from quarantine.record.campaign_facts import CampaignStep as CampaignStep
 from quarantine.record.facts import Initiator as Initiator
@@ -195,11 +195,11 @@ def page(plane: Plane, *, limit: int, after: str = "") -> tuple[Campaign, ...]:
 
 def lines(
     plane: Plane, name: str, *, limit: int, after: tuple[str, str] = ("", "")
-) -> tuple[CampaignSlot, ...]:
+) -> tuple[CampaignSlotLine, ...]:
     """A campaign's slots, each with its result, by host and address. Raises ``UnknownError``."""
     with plane.parts() as parts:
         known = _known(parts.store, name)
-        return tuple(parts.store.campaign_slots(known.id, limit=limit, after=after))
+        return tuple(parts.store.campaign_lines(known.id, limit=limit, after=after))
 
 
 def missing(plane: Plane, name: str) -> int:

@@ -13,17 +13,18 @@ from eraser.protocol.profile import Profile
 from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import Approved as Approved
+from quarantine.record.facts import ApprovedLine as ApprovedLine
 
 T = TypeVar("T")
 
 
-def profiles(plane: Plane) -> tuple[Approved[Profile], ...]:
+def profiles(plane: Plane) -> tuple[ApprovedLine[Profile], ...]:
     """Approved profiles. Raises ``UnavailableError``."""
     with plane.parts() as parts:
         return tuple(parts.store.profiles())
 
 
-def policies(plane: Plane) -> tuple[Approved[Policy], ...]:
+def policies(plane: Plane) -> tuple[ApprovedLine[Policy], ...]:
     """Approved policies. Raises ``UnavailableError``."""
     with plane.parts() as parts:
         return tuple(parts.store.policies())

@@ -13,7 +13,7 @@ from eraser.protocol.identity import Slot
 from eraser.protocol.report import SeenDrive
 from eraser.protocol.ticket import DefenceSeen
 from eraser.protocol.transport.signing import PublicKey
-from quarantine.errors import BadInputError, UnknownError
+from quarantine.errors import BadInputError, UnknownError, UnreadableError
 from quarantine.operations.documents import load
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import HostRecord
@@ -81,7 +81,7 @@ class HostDefences:
     seen: tuple[DefenceSeen, ...]
     """Of those that ``[gate]required_defences`` asks for."""
     lacking: str
-    """In words; empty where nothing is."""
+    """In words; empty where nothing is. Of a row that cannot be read, that."""
 
 
 def defences(plane: Plane, names: Iterable[str]) -> Mapping[str, HostDefences]:
@@ -90,7 +90,11 @@ def defences(plane: Plane, names: Iterable[str]) -> Mapping[str, HostDefences]:
     with plane.parts() as parts:
         limits = ServiceLimits.from_conf(parts.conf)
         for name in names:
-            record = parts.store.host(name)
+            try:
+                record = parts.store.host(name)
+            except UnreadableError as error:
+                found[name] = HostDefences((), str(error))
+                continue
             if record is not None and record.hello is not None:
                 found[name] = HostDefences(
                     rules.stand(record, limits), rules.lacking(record, limits)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from quarantine.operations.plane import Plane
-from quarantine.record.facts import Refusal as Refusal
-
-
-def find(plane: Plane, *, host: str | None = None) -> tuple[Refusal, ...]:
-    """Those of a host, or all; oldest first. Raises ``UnavailableError``."""
-    with plane.parts() as parts:
-        return tuple(parts.store.refusals(host=host))
+from quarantine.record.messages import RefusalLine as RefusalLine
 
 
 def page(
     plane: Plane, *, limit: int, after: int = 0, host: str | None = None
-) -> tuple[Refusal, ...]:
+) -> tuple[RefusalLine, ...]:
     """Those behind the id ``after``, oldest first. Raises ``UnavailableError``."""
     with plane.parts() as parts:
         return tuple(parts.store.refusal_page(limit=limit, after=after, host=host))

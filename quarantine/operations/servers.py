@@ -8,6 +8,7 @@ from quarantine.errors import UnknownError
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import ServerOwner as ServerOwner
 from quarantine.record.pages import SlotQuery
+from quarantine.record.servers import ServerLine as ServerLine
 
 MOST = 1000
 """Drives, and certificates, in one answer. A server has a handful of them."""
@@ -34,7 +35,7 @@ class ServerDrives:
 
 def page(
     plane: Plane, *, limit: int, after: str = "", project: str | None = None
-) -> tuple[ServerOwner, ...]:
+) -> tuple[ServerLine, ...]:
     """Servers that were seen with a drive; a project's, or all. Raises ``UnavailableError``."""
     with plane.parts() as parts:
         return tuple(parts.store.server_page(project=project, limit=limit, after=after))

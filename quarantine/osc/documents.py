@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from eraser.protocol.identity import Slot
 from quarantine.cli.base import slot
+from quarantine.cli.output import warn
 from quarantine.cli.source import Columns, Members
 from quarantine.osc.client import AnswerError
 
@@ -32,7 +33,11 @@ def rows_of(
 
     def rows() -> Iterator[Sequence[Any]]:
         for one in found:
-            yield members_of(names, make, one)[1]
+            row = members_of(names, make, one)[1]
+            yield row
+            # Of slots the remarks say it.
+            if (words := one.get("damaged")) and "remarks" not in names:
+                warn(f"{' '.join(str(value) for value in row[:3])}: {words}")
 
     return names, rows()
 

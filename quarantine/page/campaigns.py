@@ -21,7 +21,7 @@ from quarantine.operations import campaigns
 from quarantine.operations.campaigns import (
     Campaign,
     CampaignPreview,
-    CampaignSlot,
+    CampaignSlotLine,
     CampaignState,
     CampaignView,
 )
@@ -300,14 +300,14 @@ def _progress(visit: Visit, view: CampaignView) -> dict[str, Any]:
     }
 
 
-def _row(visit: Visit, number: int, line: CampaignSlot) -> Piece:
+def _row(visit: Visit, number: int, line: CampaignSlotLine) -> Piece:
     """Which slots it has, and so the number of each on a page, stays."""
     link = visit.url(f"/slots/{_slot_name(line)}")
     certificate = visit.url(f"/certificates/{line.certificate}") if line.certificate else ""
     return piece(f"c{number}", "campaign_pieces.html", "row", line, link, certificate, visit.now)
 
 
-def _slot_name(line: CampaignSlot) -> str:
+def _slot_name(line: CampaignSlotLine) -> str:
     return f"{line.host}_{line.address.upper()}"
 
 

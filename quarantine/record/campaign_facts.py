@@ -76,6 +76,25 @@ class CampaignSlot:
 
 
 @dataclass(frozen=True)
+class CampaignSlotLine:
+    """One slot's line in a list. Its step is as it is stored, another release's too."""
+
+    campaign: str
+    host: str
+    address: str
+    step: str
+    drive: str | None
+    generation: int
+    was_free: bool
+    result: str
+    certificate: str | None
+    changed_at: datetime | None
+    """None where that is damaged."""
+    damaged: tuple[str, ...] = ()
+    """Columns that cannot be read."""
+
+
+@dataclass(frozen=True)
 class CampaignActLine:
     """What somebody decided of a campaign; without a name: the service, when all was done."""
 

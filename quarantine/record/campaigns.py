@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import fields, replace
 from datetime import timedelta
 
 import sqlalchemy as sa
@@ -17,11 +17,13 @@ from quarantine.record.campaign_facts import (
     Campaign,
     CampaignActLine,
     CampaignSlot,
+    CampaignSlotLine,
     CampaignState,
     CampaignStep,
 )
 from quarantine.record.damaged import UNREADABLE, of_the_row
 from quarantine.record.facts import Initiator
+from quarantine.record.lines import lines_of, named
 from quarantine.record.rows import Row
 from quarantine.record.states import State
 from quarantine.record.texts import storable
@@ -29,6 +31,8 @@ from quarantine.record.texts import storable
 LOG = logging.getLogger(__name__)
 
 _TABLE, _SLOTS, _ACTS = models.campaigns, models.campaign_slots, models.campaign_acts
+_LINE = tuple(_SLOTS.c[field.name] for field in fields(CampaignSlotLine)[:-1])
+_KEY = (_SLOTS.c.campaign, _SLOTS.c.host, _SLOTS.c.address)
 _CHUNK = 500
 
 _BACK = (State.AVAILABLE.value, State.IN_USE.value)
@@ -151,16 +155,30 @@ class CampaignRepository(Repository):
         steps: Collection[CampaignStep] = (),
     ) -> list[CampaignSlot]:
         """Its slots by host and address, those behind ``after``; of all steps, or of some."""
-        query = sa.select(_SLOTS).where(
-            _SLOTS.c.campaign == name,
-            _SLOTS.c.host >= after[0],
-            sa.or_(_SLOTS.c.host > after[0], _SLOTS.c.address > after[1]),
-        )
+        query = sa.select(_SLOTS).where(*_of(name, after))
         if steps:
             query = query.where(_SLOTS.c.step.in_([step.value for step in steps]))
         query = query.order_by(_SLOTS.c.host, _SLOTS.c.address).limit(limit)
         with self._reading() as db:
             return [_slot(row) for row in db.execute(query).mappings()]
+
+    def campaign_lines(
+        self, name: str, *, limit: int, after: tuple[str, str] = ("", "")
+    ) -> list[CampaignSlotLine]:
+        """The same for a list: with those that cannot be read, or are another release's."""
+        query = sa.select(*_LINE).where(*_of(name, after))
+        query = query.order_by(_SLOTS.c.host, _SLOTS.c.address).limit(limit)
+        with self._reading() as db:
+            found = lines_of(
+                db,
+                CampaignSlotLine,
+                query,
+                _LINE,
+                _SLOTS.c.campaign,
+                _SLOTS.c.host,
+                _SLOTS.c.address,
+            )
+        return named(found, "host", "address")
 
     def taken_from_the_pool(self, name: str) -> dict[str, int]:
         """How many drives a campaign has taken that were on offer, and are not back, by class; one
@@ -284,6 +302,12 @@ class CampaignRepository(Repository):
         """Somebody else may go on at once."""
         with self._writing() as db:
             db.execute(sa.update(_TABLE).where(_TABLE.c.id == name).values(leased_until=None))
+
+
+def _of(name: str, after: tuple[str, str]) -> Iterator[sa.ColumnElement[bool]]:
+    yield _SLOTS.c.campaign == name
+    yield _SLOTS.c.host >= after[0]
+    yield sa.or_(_SLOTS.c.host > after[0], _SLOTS.c.address > after[1])
 
 
 def _find(db: sa.Connection, name: str) -> Campaign | None:

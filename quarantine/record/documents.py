@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
-from typing import TypeVar
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Final, TypeVar
 
 import sqlalchemy as sa
 
@@ -14,15 +17,34 @@ from eraser.protocol.profile import Profile
 from quarantine.errors import BadInputError, StaleError, UnreadableError
 from quarantine.record import models
 from quarantine.record.base import Repository
-from quarantine.record.facts import Approved
+from quarantine.record.facts import Approved, ApprovedLine
+from quarantine.record.lines import lines_of
 from quarantine.record.rows import Row
 from quarantine.record.texts import storable
+
+LOG = logging.getLogger(__name__)
 
 _TABLE = models.documents
 _PROFILE = "profile"
 _POLICY = "policy"
 
 T = TypeVar("T", Profile, Policy)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A document as it is stored."""
+
+    name: str
+    version: int
+    digest: str
+    content: str
+    approved_by: str
+    approved_at: datetime | None
+    damaged: tuple[str, ...] = ()
+
+
+_STORED: Final = tuple(_TABLE.c[field.name] for field in fields(_Stored)[:-1])
 
 
 class DocumentRepository(Repository):
@@ -42,7 +64,7 @@ class DocumentRepository(Repository):
         """The newest version."""
         return self._newest(_PROFILE, Profile, name)
 
-    def profiles(self) -> list[Approved[Profile]]:
+    def profiles(self) -> list[ApprovedLine[Profile]]:
         """The newest version of each, by name."""
         return self._all(_PROFILE, Profile)
 
@@ -78,7 +100,7 @@ class DocumentRepository(Repository):
                     return found
         return None
 
-    def policies(self) -> list[Approved[Policy]]:
+    def policies(self) -> list[ApprovedLine[Policy]]:
         """The newest version of each, by name."""
         return self._all(_POLICY, Policy)
 
@@ -121,13 +143,32 @@ class DocumentRepository(Repository):
             row = _newest(db, kind, name)
             return None if row is None else _record(cls, row)
 
-    def _all(self, kind: str, cls: type[T]) -> list[Approved[T]]:
-        query = (
-            sa.select(_TABLE).where(_TABLE.c.kind == kind).order_by(_TABLE.c.name, _TABLE.c.version)
-        )
+    def _all(self, kind: str, cls: type[T]) -> list[ApprovedLine[T]]:
+        query = sa.select(*_STORED).where(_TABLE.c.kind == kind)
+        query = query.order_by(_TABLE.c.name, _TABLE.c.version)
         with self._reading() as db:
-            newest = {row["name"]: row for row in db.execute(query).mappings()}
-            return [_record(cls, row) for row in newest.values()]
+            found = lines_of(db, _Stored, query, _STORED, _TABLE.c.id)
+        newest = {one.name: one for one in found}
+        return [_line(cls, kind, one) for one in newest.values()]
+
+
+def _line(cls: type[T], kind: str, one: _Stored) -> ApprovedLine[T]:
+    content, damaged = None, one.damaged
+    if "content" not in damaged:
+        try:
+            content = codec.load(cls, one.content, f"stored {kind} {one.name!r}")
+        except BadWireError as error:
+            LOG.warning("%s", error)
+            damaged += ("content",)
+    return ApprovedLine(
+        name=one.name,
+        version=one.version,
+        digest=one.digest,
+        content=content,
+        approved_by=one.approved_by,
+        approved_at=one.approved_at,
+        damaged=damaged,
+    )
 
 
 def _newest(db: sa.Connection, kind: str, name: str) -> Row | None:

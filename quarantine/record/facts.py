@@ -333,6 +333,22 @@ class Approved(Generic[T]):
 
 
 @dataclass(frozen=True)
+class ApprovedLine(Generic[T]):
+    """The same in a list, where one that cannot be read ends it for no other."""
+
+    name: str
+    version: int
+    digest: str
+    content: T | None
+    """None where this release cannot read it: then nothing is erased by it."""
+    approved_by: str
+    approved_at: datetime | None
+    """None where that is damaged."""
+    damaged: tuple[str, ...] = ()
+    """Columns that cannot be read."""
+
+
+@dataclass(frozen=True)
 class SignedTestimony:
     """What a certificate rests on, as it was signed; the certificate holds a digest of each."""
 

@@ -18,6 +18,7 @@ from quarantine.errors import BadInputError, ConflictError, UnreadableError
 from quarantine.record import models, stored
 from quarantine.record import slots as table
 from quarantine.record.base import Repository
+from quarantine.record.damaged import UNREADABLE, of_the_row, readable
 from quarantine.record.facts import HostRecord
 from quarantine.record.rows import Row
 
@@ -90,9 +91,12 @@ class HostRepository(Repository):
 
     def hosts(self) -> list[HostRecord]:
         """All registered hosts by name; rows that cannot be read are left out."""
+        query, columns = sa.select(_HOSTS).order_by(_HOSTS.c.name), list(_HOSTS.c)
         with self._reading() as db:
-            query = sa.select(_HOSTS).order_by(_HOSTS.c.name)
-            return [found for row in db.execute(query).mappings() if (found := _readable(row))]
+            names = [one.name for one in columns]
+            found = readable(db, query, columns, _HOSTS.c.name)
+            rows = (dict(zip(names, row, strict=True)) for row in found)
+            return [found for row in rows if (found := _readable(row))]
 
     def host_names(self) -> list[str]:
         """The names of all registered hosts, and nothing else of them."""
@@ -100,12 +104,15 @@ class HostRepository(Repository):
             return list(db.execute(sa.select(_HOSTS.c.name)).scalars())
 
     def last_heard(self, names: Collection[str] | None = None) -> dict[str, datetime]:
-        """When each host, or each of some, was heard last, or registered where it never was."""
-        query = sa.select(_HOSTS.c.name, _HOSTS.c.heard_at, _HOSTS.c.registered_at)
+        """When each host, or each of some, was heard last, or registered where it never was; but
+        for those whose row says no such time."""
+        columns = (_HOSTS.c.name, _HOSTS.c.heard_at, _HOSTS.c.registered_at)
+        query = sa.select(*columns)
         if names is not None:
             query = query.where(_HOSTS.c.name.in_(names))
         with self._reading() as db:
-            return {row.name: row.heard_at or row.registered_at for row in db.execute(query)}
+            found = readable(db, query, columns, _HOSTS.c.name)
+            return {name: heard or registered for name, heard, registered in found}
 
     def host_seen(self, name: str, sequence: int, hello: Hello) -> HostRecord:
         """Keeps a verified hello, if it is newer than the last one of this incarnation.
@@ -179,7 +186,13 @@ class HostRepository(Repository):
 
 
 def _find(db: sa.Connection, name: str) -> HostRecord | None:
-    row = db.execute(sa.select(_HOSTS).where(_HOSTS.c.name == name)).mappings().first()
+    query = sa.select(_HOSTS).where(_HOSTS.c.name == name)
+    try:
+        row = db.execute(query).mappings().first()
+    except UNREADABLE as error:
+        if not of_the_row(error):
+            raise
+        raise UnreadableError(f"host {name}: its row cannot be read: {error}") from error
     return None if row is None else _record(row)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -12,6 +14,7 @@ from quarantine.errors import ConflictError
 from quarantine.record import models
 from quarantine.record.base import Repository
 from quarantine.record.facts import NonceUse, Refusal
+from quarantine.record.lines import lines_of
 from quarantine.record.rows import Row
 from quarantine.record.texts import storable
 
@@ -27,6 +30,27 @@ MAX_OF_HOST = 500
 does not hide what the others said."""
 
 FURTHER = "more refusals than are kept one by one; the log has each"
+
+
+@dataclass(frozen=True)
+class RefusalLine:
+    """A refusal in a list."""
+
+    id: int
+    kind: str
+    host: str
+    reason: str
+    digest: str
+    excerpt: str
+    count: int
+    first_at: datetime | None
+    """None where that is damaged."""
+    last_at: datetime | None
+    damaged: tuple[str, ...] = ()
+    """Columns that cannot be read."""
+
+
+_LINE: Final = tuple(_REFUSALS.c[field.name] for field in fields(RefusalLine)[:-1])
 
 
 class MessageRepository(Repository):
@@ -70,13 +94,15 @@ class MessageRepository(Repository):
         with self._reading() as db:
             return [_refusal(row) for row in db.execute(query).mappings()]
 
-    def refusal_page(self, *, limit: int, after: int = 0, host: str | None = None) -> list[Refusal]:
+    def refusal_page(
+        self, *, limit: int, after: int = 0, host: str | None = None
+    ) -> list[RefusalLine]:
         """Those behind the id ``after``, oldest first."""
-        query = sa.select(_REFUSALS).where(_REFUSALS.c.id > after).order_by(_REFUSALS.c.id)
+        query = sa.select(*_LINE).where(_REFUSALS.c.id > after).order_by(_REFUSALS.c.id)
         if host is not None:
             query = query.where(_REFUSALS.c.host == storable(host, 253))
         with self._reading() as db:
-            return [_refusal(row) for row in db.execute(query.limit(limit)).mappings()]
+            return lines_of(db, RefusalLine, query.limit(limit), _LINE, _REFUSALS.c.id)
 
 
 def spend(db: sa.Connection, use: NonceUse, now: datetime) -> None:

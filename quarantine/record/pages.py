@@ -12,15 +12,16 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
 from quarantine.record import models, rows
 from quarantine.record.base import Repository
-from quarantine.record.damaged import UNREADABLE, fits, kind, of_the_row
+from quarantine.record.damaged import UNREADABLE, of_the_row
 from quarantine.record.facts import HistoryRow
+from quarantine.record.lines import lines_of, named
 from quarantine.record.states import State
 from quarantine.record.texts import NAME_LENGTH, storable
 
@@ -29,8 +30,6 @@ LOG = logging.getLogger(__name__)
 _SLOTS = models.slots
 _HISTORY = models.history
 _CERTIFICATES = models.certificates
-
-L = TypeVar("L", "SlotLine", "CertificateLine")
 
 CHUNK: Final = 500
 """Rows that a walk over all of them has in memory."""
@@ -132,8 +131,11 @@ class HostLine:
     name: str
     thumbprint: str
     incarnation: str
-    registered_at: datetime
+    registered_at: datetime | None
+    """None where that is damaged."""
     heard_at: datetime | None
+    damaged: tuple[str, ...] = ()
+    """Columns that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -159,18 +161,21 @@ class DriveLine:
     dirty: bool
     retired: bool
     reason: str
-    changed_at: datetime
+    changed_at: datetime | None
+    """None where that is damaged."""
     certificate: str | None
     certified_at: datetime | None
+    damaged: tuple[str, ...] = ()
+    """Columns that cannot be read."""
 
 
-_DRIVE_LINE: Final = tuple(models.drives.c[field.name] for field in fields(DriveLine))
+_DRIVE_LINE: Final = tuple(models.drives.c[field.name] for field in fields(DriveLine)[:-1])
 _LINE: Final = tuple(_SLOTS.c[field.name] for field in fields(SlotLine)[:-1])
 _CERTIFICATE_LINE: Final = tuple(
     _CERTIFICATES.c[field.name] for field in fields(CertificateLine)[:-1]
 )
 _CERTIFICATE_TEXT: Final = tuple(_CERTIFICATES.c[one.name] for one in fields(CertificateText))
-_HOST_LINE: Final = tuple(models.hosts.c[field.name] for field in fields(HostLine))
+_HOST_LINE: Final = tuple(models.hosts.c[field.name] for field in fields(HostLine)[:-1])
 
 
 @dataclass(frozen=True)
@@ -213,7 +218,7 @@ class PageRepository(Repository):
         else:
             found = found.order_by(first, second)
         with self._reading() as db:
-            return _lines(db, SlotLine, found, _SLOTS.c.id, _LINE)
+            return lines_of(db, SlotLine, found, _LINE, _SLOTS.c.id)
 
     def slots_at(self, places: Iterable[tuple[str, str]]) -> list[SlotLine]:
         """Slots by host and address: a page of them at most."""
@@ -224,7 +229,7 @@ class PageRepository(Repository):
             return []
         with self._reading() as db:
             query = sa.select(*_LINE).where(sa.or_(*which))
-            return _lines(db, SlotLine, query, _SLOTS.c.id, _LINE)
+            return lines_of(db, SlotLine, query, _LINE, _SLOTS.c.id)
 
     def campaign_page(
         self, query: CampaignQuery, *, limit: int, after: tuple[str, str] | None = None
@@ -249,7 +254,7 @@ class PageRepository(Repository):
             which = {row.id: (row.identity_digest, row.resource_class) for row in db.execute(found)}
             query_of = sa.select(*_LINE).where(_SLOTS.c.id.in_(which))
             query_of = query_of.order_by(_SLOTS.c.host, _SLOTS.c.address)
-            lines = _lines(db, SlotLine, query_of, _SLOTS.c.id, _LINE)
+            lines = lines_of(db, SlotLine, query_of, _LINE, _SLOTS.c.id)
         return [(line, *which[line.id]) for line in lines if line.host and line.address]
 
     def each_slot(self, query: SlotQuery) -> Iterator[SlotLine]:
@@ -302,7 +307,8 @@ class PageRepository(Repository):
         query = sa.select(*_HOST_LINE).where(table.c.name > storable(after))
         query = query.order_by(table.c.name)
         with self._reading() as db:
-            return [HostLine(**row) for row in db.execute(query.limit(limit)).mappings()]
+            found = lines_of(db, HostLine, query.limit(limit), _HOST_LINE, table.c.name)
+        return named(found, "name")
 
     def drive_page(self, query: DriveQuery, *, limit: int, after: str = "") -> list[DriveLine]:
         """Drives by digest, those behind ``after``."""
@@ -316,15 +322,16 @@ class PageRepository(Repository):
             if wanted is not None:
                 found = found.where(column == storable(wanted, NAME_LENGTH))
         with self._reading() as db:
-            rows_found = db.execute(found.order_by(table.c.digest).limit(limit)).mappings()
-            return [DriveLine(**row) for row in rows_found]
+            found = found.order_by(table.c.digest).limit(limit)
+            lines = lines_of(db, DriveLine, found, _DRIVE_LINE, table.c.digest)
+        return named(lines, "digest")
 
     def drive_slots(self, digest: str, *, limit: int) -> list[SlotLine]:
         """The slots that a drive is expected in: one, unless somebody moved it."""
         query = sa.select(*_LINE).where(_SLOTS.c.identity_digest == digest)
         query = query.order_by(_SLOTS.c.host, _SLOTS.c.address).limit(limit)
         with self._reading() as db:
-            return _lines(db, SlotLine, query, _SLOTS.c.id, _LINE)
+            return lines_of(db, SlotLine, query, _LINE, _SLOTS.c.id)
 
     def drive_certificates(self, digest: str, *, limit: int) -> list[CertificateLine]:
         """A drive's certificates, the newest first."""
@@ -332,7 +339,7 @@ class PageRepository(Repository):
         query = sa.select(*_CERTIFICATE_LINE).where(table.c.drive == digest)
         query = query.order_by(table.c.number.desc()).limit(limit)
         with self._reading() as db:
-            return _lines(db, CertificateLine, query, table.c.number, _CERTIFICATE_LINE)
+            return lines_of(db, CertificateLine, query, _CERTIFICATE_LINE, table.c.number)
 
     def slots_with_provider(self, uuid: str) -> list[Slot]:
         """The slots whose provider has this uuid; one, unless a provider was replaced."""
@@ -368,7 +375,7 @@ class PageRepository(Repository):
             query = query.where(table.c.drive == storable(drive))
         with self._reading() as db:
             found = query.order_by(table.c.number).limit(limit)
-            return _lines(db, CertificateLine, found, table.c.number, _CERTIFICATE_LINE)
+            return lines_of(db, CertificateLine, found, _CERTIFICATE_LINE, table.c.number)
 
     def certificate_span(
         self, since: datetime | None, until: datetime | None
@@ -436,58 +443,6 @@ def _texts(db: sa.Connection, query: sa.Select[Any]) -> list[CertificateText]:
             )
         )
     return made
-
-
-def _lines(
-    db: sa.Connection,
-    cls: type[L],
-    query: sa.Select[Any],
-    key: sa.Column[Any],
-    columns: Sequence[sa.Column[Any]],
-) -> list[L]:
-    """The rows of a page. Where one cannot be read, each is read by itself."""
-    try:
-        found = db.execute(query).mappings().all()
-    except UNREADABLE as error:
-        if not of_the_row(error):
-            raise
-        keys = db.execute(query.with_only_columns(key)).scalars().all()
-        return [_piecemeal(db, cls, key == each, columns) for each in keys]
-    lines = []
-    for row in found:
-        damaged = tuple(one.name for one in columns if not fits(one, row[one.name]))
-        whole = {**row, **{name: _nothing(key.table.c[name]) for name in damaged}}
-        lines.append(cls(**(whole if damaged else row), damaged=damaged))
-    return lines
-
-
-def _piecemeal(
-    db: sa.Connection,
-    cls: type[L],
-    which: sa.ColumnElement[bool],
-    columns: Sequence[sa.Column[Any]],
-) -> L:
-    """One row, column by column."""
-    read: dict[str, Any] = {}
-    damaged: list[str] = []
-    for column in columns:
-        try:
-            value = db.execute(sa.select(column).where(which)).scalar()
-        except UNREADABLE as error:
-            if not of_the_row(error):
-                raise
-            value = NotImplemented
-        whole = fits(column, value)
-        read[column.name] = value if whole else _nothing(column)
-        if not whole:
-            damaged.append(column.name)
-    return cls(**read, damaged=tuple(damaged))
-
-
-def _nothing(column: sa.Column[Any]) -> Any:
-    """What stands for a damaged value."""
-    made = kind(column)
-    return None if column.nullable or made is datetime else made()
 
 
 def _between(since: datetime | None, until: datetime | None) -> Iterator[sa.ColumnElement[bool]]:

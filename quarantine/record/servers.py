@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Final
+
 import sqlalchemy as sa
 
 from quarantine.record import models
 from quarantine.record.base import Repository
 from quarantine.record.facts import GoodPass, ServerOwner
+from quarantine.record.lines import lines_of, named
 from quarantine.record.texts import storable
 
 _SERVERS = models.servers
 _PASSES = models.passes
+
+
+@dataclass(frozen=True)
+class ServerLine:
+    """A server in a list, and whose it is."""
+
+    uuid: str
+    project: str
+    user: str
+    seen_at: datetime | None
+    """None where that is damaged."""
+    damaged: tuple[str, ...] = ()
+    """Columns that cannot be read."""
+
+
+_LINE: Final = tuple(_SERVERS.c[field.name] for field in fields(ServerLine)[:-1])
 
 
 class ServerRepository(Repository):
@@ -38,15 +59,15 @@ class ServerRepository(Repository):
 
     def server_page(
         self, *, project: str | None = None, limit: int, after: str = ""
-    ) -> list[ServerOwner]:
+    ) -> list[ServerLine]:
         """Servers by their uuids, those behind ``after``; of a project, or of all."""
-        query = sa.select(_SERVERS).where(_SERVERS.c.uuid > storable(after))
+        query = sa.select(*_LINE).where(_SERVERS.c.uuid > storable(after))
         query = query.order_by(_SERVERS.c.uuid)
         if project is not None:
             query = query.where(_SERVERS.c.project == storable(project))
         with self._reading() as db:
-            found = db.execute(query.limit(limit)).mappings()
-            return [ServerOwner(**row) for row in found]
+            found = lines_of(db, ServerLine, query.limit(limit), _LINE, _SERVERS.c.uuid)
+        return named(found, "uuid")
 
     def note_pass(self, name: str, within: float) -> None:
         """A pass went well just now; the next one is expected in ``within`` seconds."""

@@ -306,7 +306,7 @@ def test_a_person_has_the_last_word(site: Site, plane: Plane) -> None:
     site.store.amend(used, SlotChanges(next_hold=None))
     work(site).advance("fw1")
     found = {one.address: one.step for one in campaigns.lines(plane, "fw1", limit=9)}
-    assert found[FREE[0].address] is found[USED.address] is CampaignStep.SKIPPED
+    assert found[FREE[0].address] == found[USED.address] == CampaignStep.SKIPPED
     assert state(site, FREE[0]) is State.HELD
 
 
@@ -535,10 +535,10 @@ def test_another_drive_s_certificate_is_no_result(site: Site, plane: Plane) -> N
         erase(site, slot)
     work(site).advance("fw1")
     found = {one.address: one for one in campaigns.lines(plane, "fw1", limit=9)}
-    assert found[FREE[0].address].step is CampaignStep.SKIPPED
+    assert found[FREE[0].address].step == CampaignStep.SKIPPED
     assert "another drive" in found[FREE[0].address].result
     assert found[FREE[0].address].certificate is None
-    assert found[FREE[1].address].step is CampaignStep.DONE
+    assert found[FREE[1].address].step == CampaignStep.DONE
 
 
 def test_a_server_that_was_quicker_keeps_its_drive(

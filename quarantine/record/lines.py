@@ -1,0 +1,81 @@
+"""Lines of lists from rows, some of which may be damaged: what of one can be read is given, and
+which of its columns cannot."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from quarantine.record.damaged import UNREADABLE, fits, kind, of_the_row
+
+LOG = logging.getLogger(__name__)
+
+L = TypeVar("L")
+
+
+def lines_of(
+    db: sa.Connection,
+    cls: type[L],
+    query: sa.Select[Any],
+    columns: Sequence[sa.Column[Any]],
+    *key: sa.Column[Any],
+) -> list[L]:
+    """The rows of a page of ``columns``, the members of ``cls`` but for its last, ``damaged``.
+
+    Where one cannot be read, each is read by itself; ``key`` tells the rows of the page apart.
+    """
+    try:
+        found = db.execute(query).mappings().all()
+    except UNREADABLE as error:
+        if not of_the_row(error):
+            raise
+        found = db.execute(query.with_only_columns(*key)).all()
+        which = [[column == word for column, word in zip(key, row, strict=True)] for row in found]
+        return [_piecemeal(db, cls, sa.and_(*each), columns) for each in which]
+    lines = []
+    for row in found:
+        damaged = tuple(one.name for one in columns if not fits(one, row[one.name]))
+        whole = {**row, **{one.name: _nothing(one) for one in columns if one.name in damaged}}
+        lines.append(cls(**(whole if damaged else row), damaged=damaged))
+    return lines
+
+
+def named(found: list[L], *columns: str) -> list[L]:
+    """Lines by which a list can go on; the log tells of one whose very name cannot be read."""
+    whole = [line for line in found if all(getattr(line, name) for name in columns)]
+    for _ in range(len(found) - len(whole)):
+        LOG.warning("a row without a name that can be read is left out (%s)", ", ".join(columns))
+    return whole
+
+
+def _piecemeal(
+    db: sa.Connection,
+    cls: type[L],
+    which: sa.ColumnElement[bool],
+    columns: Sequence[sa.Column[Any]],
+) -> L:
+    """One row, column by column."""
+    read: dict[str, Any] = {}
+    damaged: list[str] = []
+    for column in columns:
+        try:
+            value = db.execute(sa.select(column).where(which)).scalar()
+        except UNREADABLE as error:
+            if not of_the_row(error):
+                raise
+            value = NotImplemented
+        whole = fits(column, value)
+        read[column.name] = value if whole else _nothing(column)
+        if not whole:
+            damaged.append(column.name)
+    return cls(**read, damaged=tuple(damaged))
+
+
+def _nothing(column: sa.Column[Any]) -> Any:
+    """What stands for a damaged value."""
+    made = kind(column)
+    return None if column.nullable or made is datetime else made()

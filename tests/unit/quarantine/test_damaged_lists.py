@@ -1,0 +1,168 @@
+"""One row that cannot be read ends no list: it is named, and the others are given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.policy import Policy
+from eraser.protocol.transport.signing import PrivateKey
+from quarantine import cli
+from quarantine.operations import campaigns
+from quarantine.operations.campaigns import CampaignQuery, Initiator
+from quarantine.operations.plane import Plane
+from quarantine.record import engine as door
+from tests.unit.quarantine.api.client import ADMIN, DRIVE, NAMES, SLOTS, Site
+from tests.unit.quarantine.page.visitor import visitor
+
+ADA = Initiator("ada", "", "")
+SERVERS = ["0" * 8 + f"-0000-0000-0000-{number:012d}" for number in (1, 2)]
+
+
+@pytest.fixture
+def filled(site: Site) -> Site:
+    """Two rows of everything."""
+    other = ControllerIdentity(0x144D, 0xA80A, 0x144D, 0xA801, "S2", "m", "nqn.2014.test:2")
+    with site.store() as store:
+        for name in ("cmp1", "cmp2"):
+            store.register_host(name, PrivateKey.generate().public, f"incarnation-of-{name}")
+            store.record_refusal("report", name, "no", "0" * 64, "x")
+        for identity, slot in ((DRIVE, SLOTS[0]), (other, SLOTS[1])):
+            store.note_drive(identity, slot, dirty=True, reason="seen")
+        for uuid in SERVERS:
+            store.note_server(uuid, "p1", "u")
+        for name in ("a", "b"):
+            store.put_policy(Policy(name), "ada")
+    campaigns.begin(Plane([site.file]), "fw1", CampaignQuery(host="cmp1"), reason="x", by=ADA)
+    return site
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def damage(site: Site, table: str, column: str, value: str) -> None:
+    """A column of the first row, by an expression of SQL."""
+    with door.writing(door.make_engine(f"sqlite:///{site.path}/record.db")) as db:
+        said = f"UPDATE {table} SET {column} = {value} WHERE rowid = 1"  # noqa: S608
+        assert db.execute(sa.text(said)).rowcount == 1
+
+
+LATER = "json_object('name', 'a', 'later', 1)"
+CASES = [
+    ("drives", "changed_at", "'yesterday'", "/v1/drives", "digest"),
+    ("drives", "reason", "CAST(x'ff' AS TEXT)", "/v1/drives", "digest"),
+    ("hosts", "heard_at", "'yesterday'", "/v1/hosts", "name"),
+    ("hosts", "registered_at", "'yesterday'", "/v1/hosts", "name"),
+    ("servers", "seen_at", "'yesterday'", "/v1/servers", "id"),
+    ("refusals", "last_at", "'yesterday'", "/v1/refusals", "id"),
+    ("refusals", "excerpt", "x'ff'", "/v1/refusals", "id"),
+    ("campaign_slots", "changed_at", "'yesterday'", "/v1/campaigns/fw1/slots", "slot"),
+    ("documents", "content", LATER, "/v1/policies", "name"),
+    ("documents", "approved_at", "'yesterday'", "/v1/policies", "name"),
+]
+
+
+@pytest.mark.parametrize(("table", "column", "value", "path", "name"), CASES)
+def test_the_api_names_it_and_gives_the_others(
+    filled: Site, table: str, column: str, value: str, path: str, name: str
+) -> None:
+    admin = filled.client().as_user(ADMIN)
+    member = path.rpartition("/")[2]
+    before = [one[name] for one in admin.get(path).json[member]]
+    assert len(before) >= 2
+    damage(filled, table, column, value)
+    admin = filled.client().as_user(ADMIN)
+    found: list[Any] = []
+    following = f"{path}?limit=1" if table != "documents" else path
+    while following:
+        page = admin.get(following).json
+        found += page[member]
+        following = next((one["href"] for one in page.get(f"{member}_links", ())), "")
+    assert [one[name] for one in found] == before
+    said = [one["damaged"] for one in found if one["damaged"]]
+    assert len(said) == 1
+    assert column in said[0]
+    assert "backup" in said[0]
+
+
+def test_a_step_of_a_later_release_is_given_as_it_is(filled: Site) -> None:
+    damage(filled, "campaign_slots", "step", "'parked'")
+    found = filled.client().as_user(ADMIN).get("/v1/campaigns/fw1/slots").json["slots"]
+    assert [(one["slot"], one["step"], one["damaged"]) for one in found] == [
+        (NAMES[0], "parked", ""),
+        (NAMES[1], "waiting", ""),
+        (NAMES[2], "waiting", ""),
+    ]
+    text = visitor(filled).as_user(ADMIN).page("/page/campaigns/fw1").text
+    assert "parked" in text
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "path", "said"),
+    [
+        ("hosts", "jwk", "'{'", "/page/hosts", "cannot be read"),
+        ("hosts", "heard_at", "'yesterday'", "/page/hosts", "damaged: heard_at"),
+        ("hosts", "heard_at", "'yesterday'", "/page", "Triage"),
+        ("drives", "changed_at", "'yesterday'", "/page/drives", "damaged: changed_at"),
+        ("campaign_slots", "changed_at", "'x'", "/page/campaigns/fw1", "damaged: changed_at"),
+    ],
+)
+def test_the_page_goes_on(
+    filled: Site, table: str, column: str, value: str, path: str, said: str
+) -> None:
+    damage(filled, table, column, value)
+    text = visitor(filled).as_user(ADMIN).page(path).text
+    assert said in text
+    if path == "/page/hosts":
+        assert "cmp1" in text
+        assert "cmp2" in text
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "words"),
+    [
+        ("drives", "changed_at", "'yesterday'", ["drive", "list"]),
+        ("refusals", "last_at", "'yesterday'", ["refusal", "list"]),
+        ("campaign_slots", "changed_at", "'x'", ["campaign", "slots", "fw1"]),
+        ("documents", "content", LATER, ["policy", "list"]),
+    ],
+)
+def test_the_shell_says_so_beside_the_list(
+    filled: Site,
+    capsys: pytest.CaptureFixture[str],
+    table: str,
+    column: str,
+    value: str,
+    words: list[str],
+) -> None:
+    damage(filled, table, column, value)
+    assert cli.main(["--config-file", str(filled.file), *words, "-f", "json"]) == 0
+    out, err = capsys.readouterr()
+    rows = json.loads(out)
+    assert len(rows) >= 2
+    assert "damaged" not in rows[0]
+    assert f"{column} of this row cannot be read" in err
+
+
+def test_a_host_that_cannot_be_read_hides_no_other_from_the_shell(
+    filled: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(filled, "hosts", "heard_at", "'yesterday'")
+    assert cli.main(["--config-file", str(filled.file), "host", "list", "-f", "json"]) == 0
+    assert [one["host"] for one in json.loads(capsys.readouterr().out)] == ["cmp2"]
+    with filled.store() as store:
+        assert list(store.last_heard()) == ["cmp2"]
+
+
+def test_one_host_alone_is_called_damaged(filled: Site) -> None:
+    damage(filled, "hosts", "heard_at", "'yesterday'")
+    found = filled.client().as_user(ADMIN).get("/v1/hosts/cmp1")
+    assert found.status_code == 500
+    assert found.json["errors"][0]["code"].endswith("record-damaged")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from quarantine.api import policies, schemas
+from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, moment
 from quarantine.operations import capacity
 from quarantine.operations.capacity import Capacity
@@ -14,11 +15,50 @@ _COUNTS: Final = (
 )
 
 
+WRONG: Final = Fault(400, "schema", "query.marker: expected it as a link to the next page has it")
+
+Found = tuple[Capacity, ...]
+
+
 def find(ask: Ask) -> Reply:
-    """All flavors, or one on each host, the nearest to be sold first."""
-    found = capacity.show(ask.plane, flavor=ask.query.get("flavor"), host=ask.query.get("host"))
-    # The first is of all hosts; those that follow it are as many as a page has.
-    return Reply({"capacity": [_document(one) for one in found[: ask.limit + 1]]})
+    """A page: all flavors, or one on each host, the nearest to be sold first."""
+    words = ask.query
+    found = capacity.show(ask.plane, flavor=words.get("flavor"), host=words.get("host"))
+    first, rest, behind = found[:0], found, _flavor
+    if words.get("flavor") is not None and words.get("host") is None:
+        # The first is of all hosts; those that follow it are as many as a page has.
+        first, rest, behind = found[:1], found[1:], _host
+    if (marker := words.get("marker")) is not None:
+        first, rest = found[:0], behind(rest, marker)
+    shown = rest[: ask.limit]
+    said: dict[str, Any] = {"capacity": [_document(one) for one in (*first, *shown)]}
+    if len(rest) > len(shown):
+        last = shown[-1].flavor if behind is _flavor else _marker(shown[-1])
+        said["capacity_links"] = [{"rel": "next", "href": ask.link({"marker": last})}]
+    return Reply(said)
+
+
+def _flavor(found: Found, marker: str) -> Found:
+    """Those behind a flavor, as they are configured."""
+    at = next((place for place, one in enumerate(found) if one.flavor == marker), None)
+    if at is None:
+        raise WRONG
+    return found[at + 1 :]
+
+
+def _host(found: Found, marker: str) -> Found:
+    """Those behind a host's place, as the places are now."""
+    sold, at, missing, host = (marker.split("~", 3) + [""] * 4)[:4]
+    try:
+        place = (sold == "1", float(at), int(missing), host)
+    except ValueError:
+        raise WRONG from None
+    return tuple(one for one in found if capacity.nearest(one) > place)
+
+
+def _marker(one: Capacity) -> str:
+    later, at, missing, host = capacity.nearest(one)
+    return f"{later:d}~{at!r}~{missing}~{host}"
 
 
 def _document(one: Capacity) -> dict[str, Any]:
@@ -43,6 +83,7 @@ OPERATIONS: Final = (
             "flavor": {**schemas.NAME, "description": "This one: on all hosts, then on each."},
             "host": {**schemas.NAME, "description": "On this host alone."},
             "limit": schemas.LIMIT,
+            "marker": schemas.MARKER,
         },
         response=schemas.page("capacity", schemas.CAPACITY),
     ),

@@ -48,7 +48,7 @@ def show(
         if host is None:
             found.append(capacity.of_all(one, its, now))
         if host is not None or flavor is not None:
-            found.extend(sorted((capacity.of_host(one, s, now) for s in its), key=_nearest))
+            found.extend(sorted((capacity.of_host(one, s, now) for s in its), key=nearest))
     return tuple(found)
 
 
@@ -180,6 +180,7 @@ def _stock(
     )
 
 
-def _nearest(one: Capacity) -> tuple[bool, float, int, str]:
+def nearest(one: Capacity) -> tuple[bool, float, int, str]:
+    """The place of a flavor on a host among all hosts: the lowest is sold first."""
     at = one.next_at.timestamp() if one.next_at else float("inf")
     return not one.sellable, at, one.missing, one.host

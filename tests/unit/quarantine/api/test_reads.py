@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from eraser.protocol import codec
+from eraser.protocol.identity import Slot
 from eraser.protocol.order import ORDER_TYPE
 from eraser.protocol.policy import Policy
 from eraser.protocol.report import REPORT_TYPE
@@ -296,6 +297,47 @@ def test_capacity(site: Site, admin: Client) -> None:
     assert len(admin.get(f"/v1/capacity?flavor={flavor}&limit=1").json["capacity"]) == 2
     for words in ("flavor=none", "host=cmp9"):
         assert admin.get(f"/v1/capacity?{words}").status_code in (400, 404)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
+def test_capacity_has_every_host_and_says_where_it_goes_on(
+    site: Site, admin: Client, limit: int
+) -> None:
+    names = sorted(f"h{number}" for number in range(7))
+    with site.store() as store:
+        for number, name in enumerate(names):
+            slot = Slot(name, "0000:01:00.0")
+            words = {"resource_class": "CUSTOM_NVME", "profile": "x", "policy": "purge"}
+            store.enrol(slot, provider=f"p{number}", in_use=number % 3 == 0, **words)
+    flavor = admin.get("/v1/capacity").json["capacity"][0]["flavor"]
+    path, pages = f"/v1/capacity?flavor={flavor}&limit={limit}", []
+    while path:
+        page = admin.get(path).json
+        pages.append([one["host"] for one in page["capacity"]])
+        path = next((one["href"] for one in page.get("capacity_links", ())), "")
+    assert pages[0][0] is None, "of all hosts, once"
+    hosts = [host for page in pages for host in page][1:]
+    whole = [one["host"] for one in admin.get(f"/v1/capacity?flavor={flavor}").json["capacity"]]
+    assert hosts == whole[1:], "the nearest first"
+    assert sorted(hosts) == sorted([*names, "cmp1", "cmp2"])
+    assert all(len(page) <= limit + (not number) for number, page in enumerate(pages))
+    for bad in ("x", "1~x~1~h", "1~1.0~x~h"):
+        assert admin.get(f"/v1/capacity?flavor={flavor}&marker={bad}").status_code == 400
+
+
+def test_capacity_of_each_flavor_has_pages_too(tmp_path: Path) -> None:
+    flavors = [f"f{number}" for number in range(5)]
+    said = ", ".join(f"{name}:{number + 1}" for number, name in enumerate(flavors))
+    site = Site(tmp_path, options=f"[capacity]\nflavors = {said}\n")
+    admin = site.client().as_user(ADMIN)
+    for host in ("", "&host=cmp1"):
+        path, found = f"/v1/capacity?limit=2{host}", []
+        while path:
+            page = admin.get(path).json
+            found += [one["flavor"] for one in page["capacity"]]
+            path = next((one["href"] for one in page.get("capacity_links", ())), "")
+        assert found == flavors
+    assert admin.get("/v1/capacity?marker=none").status_code == 400
 
 
 def test_refusals(site: Site, admin: Client) -> None:

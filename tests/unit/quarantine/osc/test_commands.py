@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from eraser.protocol.identity import Slot
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
 from quarantine.cli import base
@@ -113,6 +114,18 @@ DECIDED = [
     ("campaign", "slots", "c1"), ("campaign", "slots", "c1", "--limit", "1"),
     ("slot", "list"), ("slot", "list", "--host", "cmp1"),
 ]  # fmt: skip
+
+
+def test_capacity_of_more_hosts_than_a_page_has(site: Site, program: Program) -> None:
+    """[api]max_limit is 2 here."""
+    with site.store() as store:
+        for number in range(7):
+            words = {"resource_class": "CUSTOM_NVME", "profile": "x", "policy": "purge"}
+            slot = Slot(f"h{number}", "0000:01:00.0")
+            store.enrol(slot, provider=f"p{number}", in_use=False, **words)
+    _same(site, program, ("capacity", "show", "one"))
+    found = json.loads(program("capacity", "show", "one", "-f", "json")[1])
+    assert len({one["host"] for one in found}) == len(found) == 10
 
 
 def _part(whole: Any, of: Any) -> Any:

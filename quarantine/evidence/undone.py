@@ -41,6 +41,7 @@ def not_done(report: EraseReport) -> Iterator[str]:
     """What the certificate does not say, said."""
     yield from _unreached(report)
     yield from _unread(report)
+    yield from _metadata(report)
     yield "Not erased: SMART, error, telemetry and event logs, which drives keep by design."
     yield "Not done: reading the media below the drive's firmware."
     yield "Not done: a second verification by another tool or by other people."
@@ -104,6 +105,14 @@ def _unread(report: EraseReport) -> Iterator[str]:
     read = sum(n.blocks for n in seen.namespaces if n.temporary) * reading.BLOCK
     if (left := facts.unallocated_bytes - read) > 0:
         yield f"Not read: {left:,} bytes that belong to no namespace."
+
+
+def _metadata(report: EraseReport) -> Iterator[str]:
+    """Of formats that have any: no read of the block layer shows it (docs/decisions/visit.md)."""
+    layouts = report.facts_after.namespaces if report.facts_after else ()
+    each = [f"namespace {n.nsid}: {n.metadata_bytes} bytes" for n in layouts if n.metadata_bytes]
+    if each:
+        yield f"Not examined: metadata beside the blocks ({', '.join(each)} for each)."
 
 
 def _not_visited(report: EraseReport) -> Iterator[str]:

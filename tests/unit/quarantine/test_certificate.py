@@ -274,6 +274,20 @@ def test_what_its_next_tenant_does_and_the_host_did_not_is_named(
     assert not any(words in text for words in unsaid)
 
 
+@pytest.mark.parametrize(
+    ("nsid", "size", "said"), [(1, 8, "(namespace 1: 8 bytes for each)."), (1, 0, "")]
+)
+def test_metadata_beside_the_blocks_is_said_to_be_judged_by_nobody(
+    nsid: int, size: int, said: str
+) -> None:
+    """Reads of the block layer do not show it, and passthrough's throw it away."""
+    [layout] = FACTS.namespaces
+    facts = replace(FACTS, namespaces=(replace(layout, nsid=nsid, metadata_bytes=size),))
+    text = "\n".join(issue(Link(), replace(REPORT, facts_after=facts)).certificate.not_done)
+    assert ("Not examined: metadata beside the blocks" in text) is bool(said)
+    assert said in text
+
+
 def test_no_more_blocks_are_said_to_have_been_looked_at_than_were() -> None:
     """A host of before tells its looks alone: a block may be among them many times."""
     acts = (

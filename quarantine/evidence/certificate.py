@@ -442,6 +442,7 @@ def _technique(record: MethodRecord, report: EraseReport) -> Technique:
         seconds=record.seconds,
         started_at="" if sent is None else sent.started_at,
         ended_at=record.ended_at,
+        verdict=record.verdict,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eraser.protocol.report import Verdict
 from quarantine.errors import BadInputError
 from quarantine.evidence import sanitizelog, terms
 from quarantine.evidence.sections import Technique
@@ -22,8 +23,10 @@ def succeeded(techniques: Sequence[Technique]) -> tuple[str, ...]:
 
 
 def ended_well(done: Technique) -> bool:
-    """A Format that ended otherwise bears no certificate. Of a Sanitize the log speaks, where it is
-    that of this very command."""
+    """By its host's verdict; and of a Sanitize by the drive's log, where that is of this very
+    command."""
+    if done.verdict is not Verdict.ERASED:
+        return False
     if not done.command.is_sanitize:
         return True
     try:

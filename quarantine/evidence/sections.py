@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from eraser.protocol.codec import LATE
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.policy import Label, Method, VerificationMode
-from eraser.protocol.report import NamespaceVerification
+from eraser.protocol.report import NamespaceVerification, Verdict
 
 FORMAT = 2
 """Version of this layout. A reader refuses a number that it does not know; certificates of
@@ -138,6 +138,10 @@ class Technique:
     """When the command was sent, on the host's clock; empty where no record of it was left."""
     ended_at: str = ""
     """When its end was seen; empty from an eraser that did not tell."""
+    verdict: Verdict = field(default=Verdict.ERASED, metadata=LATE)
+    """Its host's, from the command's status and the log before, meanwhile and after. By itself the
+    log after says nothing of a command that was refused: it stays as an earlier one left it. On
+    certificates that are older than this member it is all that there is."""
 
 
 @dataclass(frozen=True)

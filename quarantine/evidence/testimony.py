@@ -198,6 +198,9 @@ def _sanitization(body: Certificate, order: EraseOrder, report: EraseReport) -> 
             yield f"{where}.{name}", getattr(said, name), getattr(record, name)
         if today:
             yield f"{where}.ended_at", said.ended_at, record.ended_at
+        # Certificates that are older than the member say nothing of it.
+        if said.verdict is not Verdict.ERASED:
+            yield f"{where}.verdict", said.verdict, record.verdict
 
 
 def _verification(body: Certificate, _order: EraseOrder, report: EraseReport) -> Iterator[Fact]:
@@ -291,6 +294,7 @@ def _texts(body: Certificate) -> dict[str, object]:
                 t.sent,
                 t.started_at,
                 t.reported,
+                t.verdict,
             )
             for n, t in enumerate(done.techniques)
         },

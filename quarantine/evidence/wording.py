@@ -148,20 +148,24 @@ def description(record: MethodRecord) -> str:
 
 def reported(record: MethodRecord) -> str:
     """What the drive said of the method. Raises ``BadInputError`` for a log that is none."""
+    without = ""
+    if record.verdict is not Verdict.ERASED:
+        without = f"No success of this run is on record: {record.reason or record.verdict}."
     if not record.method.is_sanitize:
-        if record.verdict is not Verdict.ERASED:
-            return f"No success of this run is on record: {record.reason or record.verdict}."
-        return "The drive completed the command with status 0 (success)."
+        return without or "The drive completed the command with status 0 (success)."
     log = sanitizelog.parse(record.log_after, f"{record.method}: log after")
     seal = "set" if log.global_data_erased else "not set"
     other = "" if log.cdw10 == record.cdw10 else "; that is another command's"
+    # As an earlier one left it, where the drive refused this one.
+    if without and log.succeeded and not record.changed:
+        other += "; it was not seen to change"
     purged = ""
     if log.cdw10 & methods.PURGE_REQUIRED:
         purged = f", Purged as IEEE Std 2883 defines it {'set' if log.purged else 'not set'}"
     return (
         f"Log 81h after: {log.status_name} (SSTAT {log.status}), SCDW10 {log.cdw10:#x}, "
         f"Global Data Erased {seal}{purged}{other}."
-    )
+    ) + (without and f" {without}")
 
 
 def verification_method(record: VerificationRecord) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from eraser.protocol.report import NamespaceVerification
+from eraser.protocol.report import NamespaceVerification, Verdict
 from quarantine.evidence import human
 from quarantine.evidence.sections import (
     Approval,
@@ -132,6 +132,8 @@ def technique(done: Technique) -> Iterator[Row]:
     if done.sent:
         yield "As sent", done.sent
     yield "The drive reported", done.reported
+    if done.verdict is not Verdict.ERASED:
+        yield "Its host's verdict", done.verdict.replace("_", " ")
 
 
 def verification(body: Certificate) -> Iterator[Row]:

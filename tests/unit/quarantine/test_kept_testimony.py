@@ -16,12 +16,13 @@ from jwcrypto import jwk, jws
 
 from eraser.protocol import codec
 from eraser.protocol.order import ORDER_TYPE, EraseOrder
+from eraser.protocol.policy import Policy
 from eraser.protocol.report import REPORT_TYPE, EraseReport, Verdict
 from eraser.protocol.ticket import LastOwner
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
 from quarantine.errors import BadInputError, UnreadableError
-from quarantine.evidence import certificate, testimony
+from quarantine.evidence import certificate, consistency, testimony
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
 from quarantine.evidence.sections import Certificate, HistoryLine
 from quarantine.evidence.sheet import files
@@ -103,7 +104,7 @@ def altered(body: Certificate, path: tuple[str | int, ...]) -> Certificate | Non
     held = place[path[-1]]
     others = {
         "Purge": "Clear", "Clear": "Purge", "sanitize-crypto": "sanitize-block",
-        "sanitize-block": "sanitize-crypto", "statistical": "full",
+        "sanitize-block": "sanitize-crypto", "statistical": "full", "not_erased": "unknown",
     }  # fmt: skip
     if isinstance(held, bool):
         place[path[-1]] = not held
@@ -192,6 +193,38 @@ def test_a_report_that_bears_no_certificate(report: EraseReport, words: str) -> 
     found = papers(report).weighed()
     assert found.standing is TestimonyStanding.CONTRADICTS
     assert any(words in line for line in found.problems)
+
+
+REFUSED = replace(
+    SAID.methods[0], verdict=Verdict.NOT_ERASED, reason="the drive refused it", changed=False
+)
+
+
+def test_the_verdict_on_a_refused_method_is_the_hosts() -> None:
+    """Whose log has an older success. The report bears it; a certificate that is older than the
+    member has none, and stays what it is: it holds, in its own words."""
+    report = replace(SAID, methods=(REFUSED, SAID.methods[1]))
+    whole = papers(report, replace(ORDER, policy=Policy(allow_failed=True)))
+    assert whole.weighed() == TestimonyResult(TestimonyStanding.AGREES)
+    body = whole.signed.certificate
+    said = body.sanitization.techniques
+
+    def with_verdict(verdict: Verdict, **changes: Any) -> Certificate:
+        done = replace(body.sanitization, techniques=(replace(said[0], verdict=verdict), said[1]))
+        return replace(body, sanitization=done, **changes)
+
+    other = testimony.weigh(with_verdict(Verdict.UNKNOWN), whole.given, [KEY.public])
+    assert other.standing is TestimonyStanding.CONTRADICTS
+    assert "sanitization.techniques[0].verdict: the certificate says" in other.problems[0]
+    praised = body.headline.replace("success of", "success of sanitize-crypto and")
+    older = with_verdict(Verdict.ERASED, headline=praised)
+    found = testimony.weigh(older, whole.given, [KEY.public])
+    assert found.standing is TestimonyStanding.AGREES
+    assert any(line.startswith("headline: this release") for line in found.remarks)
+    assert list(consistency.contradictions(older)) == []
+    # With the verdict that headline is a contradiction.
+    [line] = consistency.contradictions(replace(body, headline=praised))
+    assert line.startswith("expected a headline with the success of sanitize-block")
 
 
 def test_what_this_release_would_not_certify_is_a_remark() -> None:

@@ -197,7 +197,7 @@ def test_each_signed_value_is_on_the_page_or_named_as_in_the_file_only() -> None
     facts = replace(FACTS, detached=(replace(NAMESPACE, nsid=2, protection=1, metadata_bytes=8),))
     report = replace(
         REPORT,
-        methods=(CRYPTO, adopted),
+        methods=(replace(CRYPTO, verdict=Verdict.NOT_ERASED, reason="refused"), adopted),
         resumed=1,
         facts_before=facts,
         verification=replace(VERIFICATION, namespaces=(counted,), canaries_checked=1000),
@@ -274,10 +274,16 @@ def rendered(report: EraseReport, policy: Policy) -> tuple[str, SignedCertificat
     return " ".join(" ".join(reader.text).split()), signed
 
 
-@pytest.mark.parametrize("log", [log81(3, 4), log81(1, 2)], ids=["failed", "never begun"])
+@pytest.mark.parametrize(
+    "log",
+    [log81(3, 4), log81(1, 2), log81(1, 4)],
+    ids=["failed", "never begun", "refused, where an older one had succeeded"],
+)
 def test_a_method_that_failed_is_said_to_have_failed_wherever_it_stands(log: str) -> None:
     """By what the log says of this very command: a success in it may be an older one's."""
-    bad = replace(CRYPTO, verdict=Verdict.NOT_ERASED, reason="log 81h: failed", log_after=log)
+    bad = replace(
+        CRYPTO, verdict=Verdict.NOT_ERASED, reason="it failed", changed=False, log_after=log
+    )
     words, signed = rendered(replace(REPORT, methods=(bad, BLOCK)), Policy(allow_failed=True))
     first, second = signed.certificate.sanitization.techniques
     assert first.description == "Sanitize, crypto erase: it did not succeed"
@@ -288,6 +294,9 @@ def test_a_method_that_failed_is_said_to_have_failed_wherever_it_stands(log: str
     assert "a technique failed" in words
     assert "as the policy asks" not in words
     assert ("another command's" in first.reported) == (log == log81(1, 2))
+    assert ("not seen to change" in first.reported) == (log != log81(3, 4))
+    assert first.reported.endswith(" No success of this run is on record: it failed.")
+    assert "Its host's verdict not erased" in words
 
 
 def test_a_method_that_failed_and_was_run_again_did_succeed() -> None:

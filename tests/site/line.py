@@ -27,7 +27,7 @@ class Weather:
     away: int = 0
     """How many reasons there are for 503."""
     empty: int = 0
-    """So many of the next lists are empty."""
+    """So many of the next lists of all one-time-use devices are empty."""
     lose: float = 0.0
     """Share of the answers to changes that are lost."""
     twice: float = 0.0
@@ -75,7 +75,8 @@ class Proxy:
         if weather.away:
             self._world.sleep(weather.latency / 2)
             return Response(Answer(503, {"errors": [{"detail": "away"}]}))
-        if weather.empty and method == "GET" and "required=" in path:
+        listed = "required=" in path and "resources=" not in path
+        if weather.empty and method == "GET" and listed:
             weather.empty -= 1
             answer = Answer(200, {"resource_providers": []})
         else:

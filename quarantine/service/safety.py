@@ -11,14 +11,19 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from eraser.protocol.identity import Slot
 from quarantine.cloud import custody
 from quarantine.cloud.facts import Provider
-from quarantine.errors import ConflictError, QuarantineError, UnavailableError
+from quarantine.errors import (
+    ConflictError,
+    QuarantineError,
+    UnavailableError,
+    UnreadableError,
+)
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
@@ -125,10 +130,11 @@ class Safety:
         return offered + strangers, failed + unasked
 
     def _strangers(self, known: Collection[str]) -> tuple[list[Provider], int]:
-        """Devices of other classes, by their trait, on hosts that have an enrolled slot.
+        """Drives of other classes, by their trait, on hosts that have an enrolled slot.
 
-        A host that has none is not under our care: what it offers is its operator's. Where nothing
-        is enrolled, nobody is asked.
+        A host that has none is not under our care: what it offers is its operator's. So is a
+        device of which its host says that it is no NVMe function. Where nothing is enrolled,
+        nobody is asked.
         """
         if not known:
             return [], 0
@@ -148,11 +154,34 @@ class Safety:
                 if isinstance(error, UnavailableError):
                     break  # each further answer may take as long as this one
                 continue
-            if those:
+            cared = self._store.hosts_in_care() if those else frozenset()
+            ours = [provider for provider in those if provider.host in cared]
+            drives = self._drives(ours)
+            if drives or len(ours) < len(those):
                 self._new_classes.had(name)
-            found += those
-        cared = self._store.hosts_in_care() if found else frozenset()
-        return [provider for provider in found if provider.host in cared], failed
+            found += drives
+        return found, failed
+
+    def _drives(self, providers: Iterable[Provider]) -> list[Provider]:
+        """Without those of which their hosts' last hellos say that they are something else."""
+        by_host: dict[str, list[Provider]] = {}
+        for provider in providers:
+            by_host.setdefault(provider.host, []).append(provider)
+        found: list[Provider] = []
+        for name, those in by_host.items():
+            seen = self._seen(name)
+            found += [p for p in those if seen is None or (p.slot and p.slot.address in seen)]
+        return found
+
+    def _seen(self, host: str) -> frozenset[str] | None:
+        """Addresses of the host's NVMe functions, by its hello; None where nobody can say."""
+        try:
+            known = self._store.host(host)
+        except UnreadableError:
+            return None
+        if known is None or known.hello is None:
+            return None
+        return frozenset(drive.address for drive in known.hello.drives)
 
     def run_forever(self, stop: threading.Event) -> None:
         """Pass after pass until ``stop`` is set; nothing but ``stop`` ends it."""

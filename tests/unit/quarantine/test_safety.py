@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
+from eraser.protocol.report import Hello, SeenDrive
 from quarantine.cli import service
 from quarantine.cli.service import serve
 from quarantine.cloud.facts import Provider, View
@@ -29,6 +30,7 @@ from quarantine.service.container import Assembly
 from quarantine.service.lateness import Lateness
 from quarantine.service.safety import PASS, Safety
 from tests.unit.quarantine.smallcloud import (
+    LIFE,
     RC,
     Clock,
     Cloud,
@@ -193,6 +195,21 @@ def test_what_is_no_one_time_use_device_is_somebody_elses(store: Store, cloud: C
     cloud.seat(OTHER).burns = False
     passes = safety(store, cloud)
     assert [passes.check().reserved for _ in range(5)] == [frozenset()] * 5
+
+
+def test_a_device_that_is_no_drive_is_somebody_elses(
+    store: Store, cloud: Cloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A card with a cleaner of its own, beside our drives: its host says what is a drive."""
+    enrolled(store, cloud, SLOT)
+    cloud.add(OTHER, "CUSTOM_GPU")
+    cloud.add(slot_at(3), "CUSTOM_GPU")
+    seen = SeenDrive(slot_at(3).address, "vfio-pci", None)
+    store.host_seen("cmp1", 1, Hello("cmp1", LIFE, 1, "0.1.0", (seen,), ()))
+    passes = safety(store, cloud)
+    assert frozenset().union(*(passes.check().reserved for _ in range(5))) == {slot_at(3)}
+    assert cloud.on_offer(OTHER)
+    assert caplog.text.count("ALARM") == 1
 
 
 def test_many_classes_are_asked_for_in_turn(

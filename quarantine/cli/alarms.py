@@ -21,8 +21,12 @@ class AlarmList(Lister):
         parser.add_argument(
             "--severity", choices=[*Severity], help="only what is that bad; critical wakes people"
         )
-        parser.add_argument(
+        over = parser.add_mutually_exclusive_group()
+        over.add_argument(
             "--open", action="store_true", help="only those of which nobody said that they are over"
+        )
+        over.add_argument(
+            "--over", action="store_true", help="only those that were said to be over"
         )
         parser.add_argument("--newest", action="store_true", help="the last call first")
         list_arguments(parser)
@@ -34,7 +38,7 @@ class AlarmList(Lister):
             slot=words.slot,
             code=words.code,
             severity=words.severity,
-            is_open=words.open,
+            is_over=words.over if words.open or words.over else None,
             newest=words.newest,
         )
         return self.listed(words, lambda limit: self.source.alarms(wanted, limit))

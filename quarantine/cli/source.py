@@ -61,7 +61,8 @@ class AlarmsWanted:
     slot: str | None = None
     code: str | None = None
     severity: str | None = None
-    is_open: bool = False
+    is_over: bool | None = None
+    """Said to be over, or not; None: any."""
     newest: bool = False
     """The last call first."""
 

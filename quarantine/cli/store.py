@@ -149,7 +149,7 @@ class StoreSource:
                 severity=wanted.severity,
                 host=wanted.host,
                 slot=place,
-                is_over=False if wanted.is_open else None,
+                is_over=wanted.is_over,
             )
 
         return rows_of(AlarmLine, chunked(limit, page))

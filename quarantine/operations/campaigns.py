@@ -234,7 +234,8 @@ def put(
 ) -> CampaignView:
     """Pauses one, has it go on, or stops it for good. What was taken is finished as ever.
 
-    Raises ``UnknownError``, ``StaleError`` where it is over, or not at one of these versions.
+    Raises ``UnknownError``, ``StaleError`` where it is not at one of these versions,
+    ``IllegalTransitionError`` where it is over.
     """
     _require_words(reason, by)
     with plane.parts() as parts:

@@ -237,7 +237,7 @@ class ApiSource:
             "slot": wanted.slot and documents.provider(wanted.slot),
             "code": wanted.code,
             "severity": wanted.severity,
-            "over": "false" if wanted.is_open else None,
+            "over": None if wanted.is_over is None else str(wanted.is_over).lower(),
             "sort": "-last_at" if wanted.newest else None,
         }
         words = [(name, word) for name, word in given.items() if word is not None]

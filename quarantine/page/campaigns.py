@@ -13,6 +13,7 @@ from quarantine.api.faults import Fault
 from quarantine.errors import (
     BadInputError,
     ConflictError,
+    IllegalTransitionError,
     QuarantineError,
     StaleError,
     StalePreviewError,
@@ -189,7 +190,7 @@ def decide(visit: Visit, name: str) -> Shown:
         campaigns.put(visit.plane, called, state, reason=reason, by=visit.by, behind=(version,))
     except StaleError:
         return again(412, *wishes.STALE)
-    except ConflictError as error:
+    except (ConflictError, IllegalTransitionError) as error:
         return again(409, "Nothing was done.", str(error))
     return Shown(elsewhere=visit.url(_path(visit), {"done": "1"}))
 
@@ -225,6 +226,10 @@ def _campaign_page(
         "campaign": one,
         "query": _query_words(one),
         "path": path,
+        # Not the address of an act that was refused, under which no page is.
+        "looked_at": visit.url(
+            f"/campaigns/{one.id}", {"marker": marker} if "marker" in visit.query else {}
+        ),
         "rows": rows,
         "following": following,
         "first": path if "marker" in visit.query else "",

@@ -9,7 +9,13 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from quarantine.errors import ConflictError, StaleError, UnknownError, UnreadableError
+from quarantine.errors import (
+    ConflictError,
+    IllegalTransitionError,
+    StaleError,
+    UnknownError,
+    UnreadableError,
+)
 from quarantine.record import models, rows
 from quarantine.record.base import Repository
 from quarantine.record.campaign_facts import (
@@ -247,7 +253,8 @@ class CampaignRepository(Repository):
     ) -> Campaign:
         """Another state, from one that is not over. ``behind``: its version has to be one of these.
 
-        Raises :class:`UnknownError`, :class:`StaleError`, :class:`ConflictError`.
+        Raises :class:`UnknownError`, :class:`StaleError`, :class:`ConflictError`, and
+        :class:`IllegalTransitionError` where it is over.
         """
         over = (CampaignState.DONE, CampaignState.STOPPED)
         name = storable(name)
@@ -260,7 +267,7 @@ class CampaignRepository(Repository):
             if known.state is state:
                 return known
             if known.state in over:
-                raise StaleError(f"campaign {name}: it is {known.state}, for good")
+                raise IllegalTransitionError(f"campaign {name}: it is {known.state}, for good")
             done = db.execute(
                 sa.update(_TABLE)
                 .where(_TABLE.c.id == name, _TABLE.c.version == known.version)

@@ -18,6 +18,7 @@ from eraser.protocol.identity import Slot
 from quarantine.errors import (
     BadInputError,
     ConflictError,
+    IllegalTransitionError,
     StaleError,
     UnavailableError,
     UnknownError,
@@ -320,8 +321,10 @@ def test_one_that_does_not_run_does_nothing(site: Site, plane: Plane, put: Campa
     site.go_on(60)
     assert {state(site, slot) for slot in FREE} == {State.AVAILABLE}
     if put is CampaignState.STOPPED:
-        with pytest.raises(StaleError, match="for good"):
-            campaigns.put(plane, "fw1", CampaignState.RUNNING, **WORDS)
+        now = campaigns.show(plane, "fw1").campaign.version
+        for behind in ((), (now,)):
+            with pytest.raises(IllegalTransitionError, match="for good"):
+                campaigns.put(plane, "fw1", CampaignState.RUNNING, behind=behind, **WORDS)
     else:
         campaigns.put(plane, "fw1", CampaignState.RUNNING, **WORDS)
         site.go_on(60)

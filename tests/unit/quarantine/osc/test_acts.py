@@ -104,7 +104,7 @@ def test_a_campaign(site: Site, program: Program) -> None:
         code, out, err = program("campaign", act, "fw1", *WHY, "-f", "json")
         assert (code, json.loads(out)["state"]) == (0, state)
         assert err.startswith(f"nvme-quarantine: {act}: campaign fw1 is ")
-    failed(program("campaign", "resume", "fw1", *WHY), 3, "HTTP 412, req-")
+    failed(program("campaign", "resume", "fw1", *WHY), 4, "it is stopped, for good")
     acts = campaigns.show(Plane([site.file]), "fw1").acts
     assert [one.state for one in acts] == ["running", "paused", "running", "stopped"]
     assert all(one.by and one.by.user == ADMIN[0] for one in acts)

@@ -116,6 +116,17 @@ DECIDED = [
 ]  # fmt: skip
 
 
+def test_alarms_that_are_over(site: Site, program: Program) -> None:
+    _lived(site)
+    with site.store() as store, door.writing(store._engine) as db:
+        late = models.alarms.c.code == "late"
+        db.execute(sa.update(models.alarms).where(late).values(over_at=FIRST))
+    _same(site, program, ("alarm", "list", "--over"))
+    found = json.loads(program("alarm", "list", "--over", "-f", "json")[1])
+    assert {one["code"] for one in found} == {"late"}
+    assert program("alarm", "list", "--over", "--open")[0] == 2
+
+
 def test_capacity_of_more_hosts_than_a_page_has(site: Site, program: Program) -> None:
     """[api]max_limit is 2 here."""
     with site.store() as store:

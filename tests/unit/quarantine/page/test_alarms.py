@@ -83,6 +83,8 @@ def test_pages_keep_their_filter_and_have_no_gap(site: Site, admin: Visitor) -> 
 def test_the_same_in_a_shell(site: Site, admin: Visitor) -> None:
     text = admin.page(f"{PATH}?host=cmp1&over=false&severity=critical").text
     assert "alarm list --newest --severity critical --host cmp1 --open" in text
+    text = admin.page(f"{PATH}?over=true").text
+    assert "alarm list --newest --over" in text
 
 
 def test_who_may_not_ask_for_them_sees_none(reader: Visitor, site: Site) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 import sqlalchemy as sa
@@ -78,6 +80,27 @@ def test_a_life(site: Site, admin: Visitor) -> None:
     listed = admin.page("/page/campaigns").text
     assert "Ended, the newest first" in listed
     assert "None is under way." in listed
+
+
+def test_after_a_refused_act_the_page_goes_on_living(site: Site, admin: Visitor) -> None:
+    """The script asks the address that the page names; an act's leads to a page for people."""
+    offer(site)
+    assert begin(admin) == 303
+
+    def asked(html: str) -> str:
+        found = re.search(r'data-live="([^"]+)"', html)
+        assert found is not None
+        return unquote(found[1].replace("&amp;", "&"))
+
+    refused = admin.act(ONE, "stop", reason="x", confirm="fw2")
+    assert refused.status_code == 400
+    assert asked(refused.text) == ONE
+    later = f"{ONE}?marker={NAMES[0]}"
+    assert asked(admin.get(f"{later}&done=1").text) == later, "the part that is looked at"
+    for path in (ONE, later):
+        sign = "&" if "?" in path else "?"
+        live = admin.get(f"{path}{sign}part=live")
+        assert (live.status_code, live.headers["Content-Type"]) == (200, "application/json")
 
 
 def test_each_slot_has_its_result_and_the_pool_its_price(site: Site, admin: Visitor) -> None:

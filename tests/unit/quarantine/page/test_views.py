@@ -83,6 +83,23 @@ def test_a_late_slot_is_named_behind_any_number_that_are_not(site: Site, admin: 
     assert "2 h 30 min" in text
 
 
+def test_a_host_that_was_registered_just_now_is_not_silent(site: Site, admin: Visitor) -> None:
+    """As triage, capacity and alarms have it: from its registration on it has its time."""
+    with site.store() as store:
+        store.register_host("cmp1", PrivateKey.generate().public, "incarnation-0123456789")
+    for path in ("/page/hosts", "/page/hosts/cmp1"):
+        text = admin.page(path).text
+        assert "not heard yet" in text
+        assert "silent" not in text
+    with site.store() as store, door.writing(store._engine) as db:
+        old = datetime.now(UTC) - timedelta(days=2)
+        db.execute(sa.update(models.hosts).values(registered_at=old))
+    for path in ("/page/hosts", "/page/hosts/cmp1"):
+        text = admin.page(path).text
+        assert "◌ silent" in text
+        assert "not heard yet" in text
+
+
 def test_what_is_in_maintenance_calls_nobody(site: Site, admin: Visitor) -> None:
     with site.store() as store:
         store.register_host("cmp1", PrivateKey.generate().public, "incarnation-0123456789")

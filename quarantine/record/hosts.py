@@ -96,7 +96,7 @@ class HostRepository(Repository):
             names = [one.name for one in columns]
             found = readable(db, query, columns, _HOSTS.c.name)
             rows = (dict(zip(names, row, strict=True)) for row in found)
-            return [found for row in rows if (found := _readable(row))]
+            return [host for row in rows if (host := _readable(row))]
 
     def host_names(self) -> list[str]:
         """The names of all registered hosts, and nothing else of them."""

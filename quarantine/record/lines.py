@@ -4,7 +4,7 @@ which of its columns cannot."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ L = TypeVar("L")
 
 def lines_of(
     db: sa.Connection,
-    cls: type[L],
+    cls: Callable[..., L],
     query: sa.Select[Any],
     columns: Sequence[sa.Column[Any]],
     *key: sa.Column[Any],
@@ -33,8 +33,8 @@ def lines_of(
     except UNREADABLE as error:
         if not of_the_row(error):
             raise
-        found = db.execute(query.with_only_columns(*key)).all()
-        which = [[column == word for column, word in zip(key, row, strict=True)] for row in found]
+        places = db.execute(query.with_only_columns(*key)).all()
+        which = [[column == word for column, word in zip(key, row, strict=True)] for row in places]
         return [_piecemeal(db, cls, sa.and_(*each), columns) for each in which]
     lines = []
     for row in found:
@@ -54,7 +54,7 @@ def named(found: list[L], *columns: str) -> list[L]:
 
 def _piecemeal(
     db: sa.Connection,
-    cls: type[L],
+    cls: Callable[..., L],
     which: sa.ColumnElement[bool],
     columns: Sequence[sa.Column[Any]],
 ) -> L:

@@ -121,10 +121,8 @@ def test_alarms_that_are_over(site: Site, program: Program) -> None:
     with site.store() as store, door.writing(store._engine) as db:
         late = models.alarms.c.code == "late"
         db.execute(sa.update(models.alarms).where(late).values(over_at=FIRST))
-    _same(site, program, ("alarm", "list", "--over"))
-    found = json.loads(program("alarm", "list", "--over", "-f", "json")[1])
-    assert {one["code"] for one in found} == {"late"}
-    assert program("alarm", "list", "--over", "--open")[0] == 2
+    out = program("alarm", "list", "--over", "-f", "json")[1]
+    assert {one["code"] for one in json.loads(out)} == {"late"}
 
 
 def test_capacity_of_more_hosts_than_a_page_has(site: Site, program: Program) -> None:

@@ -166,7 +166,7 @@ class Safety:
         """Without those of which their hosts' last hellos say that they are something else."""
         by_host: dict[str, list[Provider]] = {}
         for provider in providers:
-            by_host.setdefault(provider.host, []).append(provider)
+            by_host.setdefault(provider.host or "", []).append(provider)
         found: list[Provider] = []
         for name, those in by_host.items():
             seen = self._seen(name)

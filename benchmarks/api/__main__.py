@@ -125,6 +125,8 @@ def _size(slots: int, top: Path, arguments: argparse.Namespace, unasked: set[str
             for operation in OPERATIONS:
                 if operation.method != "GET" or (arguments.only or "") not in operation.path:
                     continue
+                if operation.path.endswith(cloud.ASKS_PLACEMENT):
+                    continue
                 try:
                     paths = _paths(operation, names)
                 except LookupError:

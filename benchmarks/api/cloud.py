@@ -40,6 +40,9 @@ FIRMWARE: Final = "VDV10131"
 ASKED_FOR: Final = {"/v1/campaign-previews": (f"firmware={FIRMWARE}",)}
 """Words that a path needs behind ``?``."""
 
+ASKS_PLACEMENT: Final = "/enrolment"
+"""How paths end behind which most of the time is Placement's: a plan looks at each provider."""
+
 CAMPAIGNS: Final = tuple(f"firmware-{number}" for number in range(10))
 
 _BY: Final = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -220,8 +221,9 @@ def test_a_campaign_is_begun_paused_and_its_command_is_what_was_typed(
     browser.get(f"{address}/campaign-preview?host=cmp1&keep_percent=80")
     tab_to(browser, "id").send_keys("fans")
     tab_to(browser, "reason").send_keys("fan isn't loud")
-    assert browser.find_element(By.ID, "command-begin").text == (
-        "nvme-quarantine campaign begin --host cmp1 --keep 0.8 --by noauth "
+    command = browser.find_element(By.ID, "command-begin").text
+    assert re.sub("--seen [0-9a-f]{32}", "--seen VERSION", command) == (
+        "nvme-quarantine campaign begin --host cmp1 --keep 0.8 --seen VERSION --by noauth "
         "--reason 'fan isn'\\''t loud' 'fans'"
     )
     tab_to(browser, "confirm").send_keys("3", Keys.ENTER)

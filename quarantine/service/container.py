@@ -135,8 +135,9 @@ class Assembly(Parts):
             options.cloud, region=options.region, timeout=options.request_timeout
         )
         store = Store.open(self.conf.database.url, clock=self.doors.now)
+        monotonic, clock = self.doors.monotonic, self.doors.now
         safety = Safety(
-            store, placement, limits, lateness=self.lateness, monotonic=self.doors.monotonic
+            store, placement, limits, lateness=self.lateness, monotonic=monotonic, clock=clock
         )
         self.lateness.expect(PASS, lambda: safety.bound)
         return safety

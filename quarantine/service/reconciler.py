@@ -116,7 +116,7 @@ class Reconciler:
         after = max(config.silent_after, config.overdue_after, config.absent_after)
         self._leftovers = Leftovers(store, after + sweep_bound(config), clock, monotonic)
         self._silence = HostLiveness(store, config.silent_after, config.overdue_after, clock)
-        self._safety = Safety(store, placement, config, monotonic=monotonic)
+        self._safety = Safety(store, placement, config, monotonic=monotonic, clock=clock)
         self._unread = UnreadableRows()
         self._lateness = lateness or Lateness(monotonic)
         self._lateness.expect(SWEEP, lambda: sweep_bound(config))

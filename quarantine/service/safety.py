@@ -11,13 +11,14 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from eraser.protocol.identity import Slot
 from quarantine.cloud import custody
 from quarantine.cloud.facts import Provider
+from quarantine.doors import Clock, Monotonic, utc_now
 from quarantine.errors import (
     ConflictError,
     QuarantineError,
@@ -76,9 +77,11 @@ class Safety:
         limits: ServiceLimits,
         *,
         lateness: Lateness | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Monotonic = time.monotonic,
+        clock: Clock = utc_now,
     ) -> None:
         self._store = store
+        self._clock = clock
         self._placement = placement
         self._limits = limits
         self._now = monotonic
@@ -174,12 +177,18 @@ class Safety:
         return found
 
     def _seen(self, host: str) -> frozenset[str] | None:
-        """Addresses of the host's NVMe functions, by its hello; None where nobody can say."""
+        """Addresses of the host's NVMe functions, by its hello; None where nobody can say.
+
+        A host that is silent says nothing: a drive may have come since its last hello.
+        """
         try:
             known = self._store.host(host)
         except UnreadableError:
             return None
-        if known is None or known.hello is None:
+        if known is None or known.hello is None or known.heard_at is None:
+            return None
+        silence = (self._clock() - known.heard_at).total_seconds()
+        if silence > self._limits.silent_after:
             return None
         return frozenset(drive.address for drive in known.hello.drives)
 

@@ -145,9 +145,14 @@ class SimulatedAssembly(Assembly):
     @cached_property
     def safety(self) -> Safety:
         """The safety pass on our line to Placement."""
-        limits, monotonic = ServiceLimits.from_conf(self.conf), self.doors.monotonic
+        limits = ServiceLimits.from_conf(self.conf)
         safety = Safety(
-            self.store, self.placement, limits, lateness=self.lateness, monotonic=monotonic
+            self.store,
+            self.placement,
+            limits,
+            lateness=self.lateness,
+            monotonic=self.doors.monotonic,
+            clock=self.doors.now,
         )
         self.lateness.expect(PASS, lambda: safety.bound)
         self._plane.safety = safety

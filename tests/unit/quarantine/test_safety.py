@@ -60,7 +60,8 @@ def store(tmp_path: Path, cloud: Cloud) -> Iterator[Store]:
 
 
 def safety(store: Store, cloud: Cloud, lateness: Lateness | None = None) -> Safety:
-    return Safety(store, cloud, LIMITS, lateness=lateness, monotonic=cloud.clock.monotonic)
+    clock = cloud.clock
+    return Safety(store, cloud, LIMITS, lateness=lateness, monotonic=clock.monotonic, clock=clock)
 
 
 def lower(cloud: Cloud, slot: Slot) -> None:
@@ -210,6 +211,20 @@ def test_a_device_that_is_no_drive_is_somebody_elses(
     assert frozenset().union(*(passes.check().reserved for _ in range(5))) == {slot_at(3)}
     assert cloud.on_offer(OTHER)
     assert caplog.text.count("ALARM") == 1
+
+
+def test_what_a_silent_host_said_long_ago_of_a_device_does_not_count(
+    store: Store, cloud: Cloud
+) -> None:
+    """A drive may have come to that address since: whatever is there is kept from tenants."""
+    enrolled(store, cloud, SLOT)
+    cloud.add(OTHER, "CUSTOM_GPU")
+    store.host_seen("cmp1", 1, Hello("cmp1", LIFE, 1, "0.1.0", (), ()))
+    passes = safety(store, cloud)
+    cloud.clock.forward(LIMITS.silent_after)
+    assert [passes.check().reserved for _ in range(5)] == [frozenset()] * 5
+    cloud.clock.forward(1)
+    assert frozenset().union(*(passes.check().reserved for _ in range(5))) == {OTHER}
 
 
 def test_many_classes_are_asked_for_in_turn(

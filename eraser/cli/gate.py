@@ -27,6 +27,7 @@ _HELP = {
     "show": "show owners, tickets, allowances and exemptions",
     "adopt": "first installation: record who has which drive now",
     "allow": "let the next start on a drive pass without a ticket, once",
+    "forget": "take a slot from an owner whose drive nobody ever read, and that is gone for good",
     "exempt": "leave an NVMe drive that is not managed here to any guest",
     "ticket": "take in a signed ticket from a file, as the worker does",
     "intake": "look at the drive of a ticket that the worker took (internal)",
@@ -95,6 +96,11 @@ def _allow_options(parser: argparse.ArgumentParser) -> None:
     _why(parser)
 
 
+def _forget_options(parser: argparse.ArgumentParser) -> None:
+    _pci(parser)
+    _why(parser)
+
+
 def _exempt_options(parser: argparse.ArgumentParser) -> None:
     _pci(parser)
     parser.add_argument("--remove", action="store_true", help="take it into care again")
@@ -112,6 +118,7 @@ _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "show": _format,
     "adopt": _adopt_options,
     "allow": _allow_options,
+    "forget": _forget_options,
     "exempt": _exempt_options,
     "ticket": _ticket_options,
     "intake": _pci,
@@ -177,6 +184,8 @@ def _lines(entry: SlotEntry) -> list[str]:
     if (owner := entry.owner) is not None:
         how = " (adopted)" if owner.adopted else ""
         lines.append(f"owner: {owner.name!r} {owner.domain} since {owner.since}{how}")
+        if owner.identity is None:
+            lines.append("adopted while it ran: its drive is read when it first rests")
         if owner.left:
             lines.append(f"may have been elsewhere: {owner.left!r}")
     if (last := entry.last_owner) is not None:
@@ -224,6 +233,15 @@ def _allow(arguments: argparse.Namespace) -> int:
         raise BadInputError(f"expected a domain's uuid, found {arguments.domain!r}") from error
     who, clock = _by(arguments.by), Host().clock
     allow(arguments.state_dir, arguments.pci, arguments.reason, who, domain, clock)
+    return 0
+
+
+def _forget(arguments: argparse.Namespace) -> int:
+    from eraser.gate.adopting import forget
+
+    by = _by(arguments.by)
+    owner = forget(arguments.state_dir, Host(), arguments.pci, arguments.reason, by)
+    print(f"{arguments.pci}  {owner.name!r} {owner.domain} has it no longer")
     return 0
 
 
@@ -278,6 +296,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "show": _show,
     "adopt": _adopt,
     "allow": _allow,
+    "forget": _forget,
     "exempt": _exempt,
     "ticket": _ticket,
     "intake": _intake,

@@ -1,4 +1,4 @@
-"""``gate adopt`` and ``gate allow``: what a person changes in the gate's book."""
+"""``gate adopt``, ``allow`` and ``forget``: what a person changes in the gate's book."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from eraser.clock import Clock
-from eraser.errors import BadInputError, DriveError
+from eraser.errors import BadInputError
 from eraser.gate import rules
 from eraser.gate.admit import LOOK_SECONDS, pci_class
 from eraser.gate.adoption import Adopted, DomainDrives, SlotNow, adopt
-from eraser.gate.look import look
+from eraser.gate.look import look, pci_ids
 from eraser.host import domains
 from eraser.host.sysfs import Host, PciFunction
-from eraser.ownership import audit, pending
+from eraser.ownership import audit, pending, revocation
 from eraser.ownership import store as books
 from eraser.ownership.audit import AuditEntry
 from eraser.ownership.cases import read_case
-from eraser.ownership.model import Allowance, PciIds
+from eraser.ownership.model import Allowance, Owner
 from eraser.state import hostcard
 
 
@@ -76,22 +76,13 @@ def _now(state_dir: Path, host: Host) -> tuple[tuple[DomainDrives, ...], dict[st
     slots = {
         address: SlotNow(
             drives[address].identity,
-            _pci(host, address),
+            pci_ids(host, address),
             read_case(state_dir, address),
             PciFunction(host, address).place,
         )
         for address in addresses
     }
     return tuple(found.values()), slots
-
-
-def _pci(host: Host, address: str) -> PciIds | None:
-    function = PciFunction(host, address)
-    names = ("vendor", "device", "subsystem_vendor", "subsystem_device")
-    try:
-        return PciIds(*(function.pci_id(name) for name in names))
-    except DriveError:
-        return None  # not there now: its owner's next start is the first look
 
 
 def allow(
@@ -118,3 +109,30 @@ def allow(
             found = found.with_entry(dataclasses.replace(entry, allowance=word))
         book.write(found)
     return given
+
+
+def forget(state_dir: Path, host: Host, address: str, reason: str, by: str) -> Owner:
+    """Takes the slot from an owner whose drive nobody ever read, and accounts for it; the owner.
+
+    For a drive that is gone or dead: erases of drives of its kind wait for its owner's next start,
+    which cannot come. Raises ``EraserError`` and ``OSError``: then nothing is forgotten.
+    """
+    at = host.clock.utc()
+    with books.opened(state_dir) as book:
+        entry = book.book.entry(address)
+        owner = entry.owner
+        if owner is None or owner.identity is not None:
+            found = "nobody has it" if owner is None else f"{owner.name!r} with a known drive"
+            raise BadInputError(
+                f"{address}: expected an owner that was adopted unread, found {found}; no erase "
+                "waits for it"
+            )
+        for each in domains.listed(host):
+            if each.running and each.named.uuid == owner.domain:
+                raise BadInputError(
+                    f"{address}: expected an owner that is off, found domain {owner.name!r} "
+                    f"({owner.domain}) in {each.file}; its drive is read when it stops"
+                )
+        audit.account(state_dir, AuditEntry(at, by, "forget", address, owner.domain, reason))
+        book.write(book.book.with_entry(revocation.parted(entry, owner, at)))
+    return owner

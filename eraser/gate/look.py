@@ -18,6 +18,7 @@ from eraser.controller.spec import SanitizeLog, SmartLog
 from eraser.errors import BadInputError, DriveError, EraserError, IdentityError
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership.facts import DriveSeen
+from eraser.ownership.model import PciIds
 from eraser.protocol import codec
 from eraser.protocol.ticket import Counters
 
@@ -74,6 +75,16 @@ def _with_namesakes(seen: dict[str, DriveSeen], others: _Others) -> dict[str, Dr
             except IdentityError as error:
                 found[address] = dataclasses.replace(drive, namesake=str(error))
     return found
+
+
+def pci_ids(host: Host, address: str) -> PciIds | None:
+    """What sysfs tells of a function on any driver; None where none is there."""
+    function = PciFunction(host, address)
+    names = ("vendor", "device", "subsystem_vendor", "subsystem_device")
+    try:
+        return PciIds(*(function.pci_id(name) for name in names))
+    except DriveError:
+        return None
 
 
 def _read(host: Host, address: str, seconds: float) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eraser.controller.lock import SlotLock
 from eraser.gate.admit import LOOK_SECONDS
-from eraser.gate.look import look
+from eraser.gate.look import look, pci_ids
 from eraser.host import domains, slotwatch
 from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import rest
@@ -38,6 +38,8 @@ def note(state_dir: Path, run_dir: Path, host: Host, address: str) -> str:
             if not _runs(host, owner):
                 return "its owner does not run"
             return _write(state_dir, host, address, owner, None)
+        if wish is rest.IdleAction.PLACE:
+            return _place(state_dir, host, address, owner, function.place)
         if read_case(state_dir, address).standing is CaseStanding.OPEN:
             return "an erase has not ended"
         drive = look(host, [address], LOOK_SECONDS)[address]
@@ -71,6 +73,23 @@ def _know(state_dir: Path, address: str, owner: Owner, drive: DriveSeen) -> str:
         if book.book.entry(address).owner != owner:
             return "its owner's record changed meanwhile"
         book.write(rest.known(book.book, address, drive.identity))
+    return ""
+
+
+def _place(state_dir: Path, host: Host, address: str, owner: Owner, place: str) -> str:
+    """What its guest runs with is its drive: nobody can take it out and leave the guest with it."""
+    runs = any(
+        each.running and each.named.uuid == owner.domain and address in each.named.addresses
+        for each in domains.listed(host)
+    )
+    if not runs:
+        return "its owner does not run with it"
+    if owner.pci not in (None, pci_ids(host, address)):
+        return "the drive is not its owner's"
+    with books.opened(state_dir) as book:
+        if book.book.entry(address).owner != owner:
+            return "its owner's record changed meanwhile"
+        book.write(rest.placed(book.book, address, place))
     return ""
 
 

@@ -22,6 +22,8 @@ class IdleAction(enum.StrEnum):
     FORGET = "forget"
     """The drive went into a guest past the gate, as hot-plug does after a suspend: its owner writes
     to it, and what was read before would speak against the honest."""
+    PLACE = "place"
+    """Write down where its drive is, which it runs with and which nobody ever read."""
 
 
 def wish(
@@ -35,7 +37,9 @@ def wish(
     if owner is None or owner.incarnation != incarnation:
         return None
     if owner.identity is None and not is_untouched(owner, place):
-        return None
+        # Releases before the place was kept adopted without it.
+        lacking = bool(place) and not owner.place and not owner.left
+        return IdleAction.PLACE if lacking and driver not in (None, "", "nvme") else None
     if driver == "nvme":
         return IdleAction.NOTE if owner.rest is None and not owner.left else None
     return IdleAction.FORGET if driver and owner.rest is not None else None
@@ -75,6 +79,16 @@ def known(book: Book, address: str, identity: ControllerIdentity) -> Book:
         return book
     owner = dataclasses.replace(entry.owner, identity=identity, pci=PciIds.of(identity), place="")
     return book.with_entry(dataclasses.replace(entry, owner=owner))
+
+
+def placed(book: Book, address: str, place: str) -> Book:
+    """The book after the owner of an unread drive was seen to run with what is at ``place``."""
+    entry = book.entry(address)
+    if entry.owner is None:
+        return book
+    return book.with_entry(
+        dataclasses.replace(entry, owner=dataclasses.replace(entry.owner, place=place))
+    )
 
 
 def left(book: Book, address: str, reason: str) -> Book:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from eraser.ownership.facts import CaseStanding
-from eraser.ownership.model import Book, Owner, PciIds, SlotEntry, SteadyTime
+from eraser.ownership.model import Book, KeptTicket, Owner, PciIds, SlotEntry, SteadyTime
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import LastOwner, TicketState
 
@@ -151,6 +151,34 @@ def _unread(
     return None
 
 
+def _is_known(book: Book, address: str, identity: ControllerIdentity, place: str) -> bool:
+    """Somebody read this drive where no owner that was adopted unread had it.
+
+    It was certified and its ticket held, or was used; or its own owner came by that, or was adopted
+    with it while off. Not one that was adopted unread and started since: by its PCI ids alone it
+    may have got another's drive. Or the slot's newest erase took it, in this boot and in this very
+    place.
+    """
+    if place and book.entry(address).place == place:
+        return True
+    return any(
+        _is_read(entry.owner, identity) or _was_certified(entry.ticket, identity)
+        for entry in book.entries
+    )
+
+
+def _is_read(owner: Owner | None, identity: ControllerIdentity) -> bool:
+    if owner is None or owner.identity != identity:
+        return False
+    return not owner.adopted or owner.let_in is None
+
+
+def _was_certified(kept: KeptTicket | None, identity: ControllerIdentity) -> bool:
+    if kept is None or kept.state is TicketState.VOID:
+        return False
+    return kept.ticket.identity == identity
+
+
 def revoke(
     book: Book,
     address: str,
@@ -182,7 +210,7 @@ def revoke(
                 return StillOwned(owner, "its start was let in a moment ago", where)
             without[where] = parted(book.entry(where), owner, at)
     maybe = _unread(book, address, identity, domains, running or {})
-    if maybe is not None:
+    if maybe is not None and not _is_known(book, address, identity, place):
         where, owner = maybe
         return StillOwned(
             owner, f"its domain stands in {domains[owner.domain]}", where, unread=True

@@ -34,10 +34,13 @@ def vanished(state_dir: Path, address: str, reason: str, place: str = "") -> boo
         return False
     with books.opened(state_dir) as book:
         before = book.book
-        if place and before.entry(address).place == place:
+        entry = before.entry(address)
+        if place and entry.place == place:
             return False
         found = revocation.gone(before, address, standing, reason)
-        book.write(rest.left(found, address, reason))
+        if entry.owner is None or not rest.is_untouched(entry.owner, place):
+            found = rest.left(found, address, reason)
+        book.write(found)
     return before.entry(address).ticket != found.entry(address).ticket
 
 
@@ -86,8 +89,8 @@ def revoke(
                         f"{address}: expected a drive that nobody owns, found that it may be the "
                         f"one of domain {owner.name!r} ({owner.domain}), which was adopted with a "
                         f"drive of this kind at {found.address} that nobody has read since: "
-                        f"{found.found}; start the domain once, or remove it; nothing was sent to "
-                        "the drive"
+                        f"{found.found}; start the domain once, or remove it, or if its drive is "
+                        "gone for good see 'nvme-eraser gate forget'; nothing was sent to the drive"
                     )
                 moved = "" if found.address == address else f", which got it at {found.address}"
                 raise InUseError(

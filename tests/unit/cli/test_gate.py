@@ -16,6 +16,7 @@ from eraser.gate import door
 from eraser.gate.admit import GateRefusedError
 from eraser.host import slotwatch
 from eraser.ownership import store as books
+from eraser.ownership.facts import DriveSeen
 from eraser.ownership.model import SlotEntry
 from eraser.protocol import codec
 from eraser.protocol.ticket import TICKET_TYPE
@@ -88,6 +89,25 @@ def test_what_people_tell_it(gate: World, capsys: pytest.CaptureFixture[str]) ->
     assert call(gate, "exempt", "--remove", "--pci", "0000:09:00.0", *why) == 0
     call(gate, "show")
     assert "exempt" not in capsys.readouterr().out
+
+
+def test_an_owner_whose_drive_is_gone(gate: World, capsys: pytest.CaptureFixture[str]) -> None:
+    gate.slot(ADDRESS)
+    path = gate.fake.path("/run/libvirt/qemu/i.xml")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(domain(ADDRESS))
+    gate.drives[ADDRESS] = DriveSeen("vfio-pci")
+    assert call(gate, "adopt") == 0
+    call(gate, "show")
+    assert "read when it first rests" in capsys.readouterr().out
+    why = ("--pci", ADDRESS, "--reason", "it is dead", "--by", "alice")
+    assert call(gate, "forget", *why) == 2
+    assert "it stops" in capsys.readouterr().err
+    path.unlink()
+    assert call(gate, "forget", *why) == 0
+    assert MINE in capsys.readouterr().out
+    assert gate.book.entry(ADDRESS).owner is None
+    assert call(gate, "forget", *why) == 2
 
 
 def test_adopt_with_a_conflict_ends_with_an_error(gate: World) -> None:

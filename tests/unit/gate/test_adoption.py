@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from eraser.clock import MACHINE
-from eraser.errors import BadInputError
+from eraser.errors import BadInputError, InUseError
 from eraser.gate import accept_ticket
-from eraser.gate.adopting import adopt_all, allow
+from eraser.gate.adopting import adopt_all, allow, forget
 from eraser.gate.adoption import Adopted
 from eraser.gate.rules import AdmittedBy
 from eraser.host.sysfs import PciFunction
@@ -289,6 +289,57 @@ def test_a_word_of_before_does_not_outlive_an_erase(world: World) -> None:
     allow(world.state, [ADDRESS], "why", "op", "", MACHINE)
     revoke.revoke(world.state, world.host, ADDRESS, DRIVE)
     assert world.book.entry(ADDRESS).allowance is None
+
+
+UNREAD = owner(identity=None, pci=PciIds.of(DRIVE), adopted=True, let_in=None)
+
+
+def test_an_owner_whose_drive_is_gone_is_forgotten_by_a_persons_word(world: World) -> None:
+    """Adopted while it ran, its drive died: no start of its can tell which one it was, and erases
+    of drives of that kind would wait for it for ever."""
+    from eraser.ownership import revoke
+
+    world.know(SlotEntry(OTHER_ADDRESS, owner=UNREAD))
+    define(world, "off", domain(OTHER_ADDRESS))
+    with pytest.raises(InUseError, match=r"gate forget"):
+        revoke.revoke(world.state, world.host, ADDRESS, DRIVE)
+    found = forget(world.state, world.host, OTHER_ADDRESS, "it is dead", "op")
+    assert found == UNREAD
+    entry = world.book.entry(OTHER_ADDRESS)
+    assert entry.owner is None
+    assert (entry.last_owner and entry.last_owner.domain, entry.last_identity) == (MINE, None)
+    revoke.revoke(world.state, world.host, ADDRESS, DRIVE)
+    world.slot(OTHER_ADDRESS)
+    refused(world, domain(OTHER_ADDRESS), "no ticket")
+    (line,) = audit.audit_file(world.state).read_text().splitlines()
+    said = json.loads(line)
+    assert (said["what"], said["address"], said["domain"], said["reason"], said["by"]) == (
+        "forget",
+        OTHER_ADDRESS,
+        MINE,
+        "it is dead",
+        "op",
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "running", "said"),
+    [
+        (SlotEntry(OTHER_ADDRESS), False, "nobody has it"),
+        (SlotEntry(OTHER_ADDRESS, owner=OWNER), False, "a known drive"),
+        (SlotEntry(OTHER_ADDRESS, owner=UNREAD), True, "it stops"),
+    ],
+)
+def test_whose_drive_is_not_gone_is_not_forgotten(
+    world: World, entry: SlotEntry, running: bool, said: str
+) -> None:
+    world.know(entry)
+    define(world, "it", domain(OTHER_ADDRESS), running=running)
+    before = world.book
+    with pytest.raises(BadInputError, match=said):
+        forget(world.state, world.host, OTHER_ADDRESS, "it is dead", "op")
+    assert world.book == before
+    assert not audit.audit_file(world.state).exists()
 
 
 def test_who_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

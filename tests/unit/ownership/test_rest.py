@@ -86,6 +86,7 @@ def test_what_a_vanish_leaves(given: Owner | None, expected: Owner | None) -> No
 def test_a_slot_that_nobody_has_cannot_rest() -> None:
     book = EMPTY.with_entry(SlotEntry(ADDRESS, ticket=KEPT))
     assert rest.rested(book, ADDRESS, REPORTED) == book
+    assert rest.placed(book, ADDRESS, "boot-1/7") == book
 
 
 def watch(world: World) -> None:
@@ -135,8 +136,26 @@ def test_a_drive_that_was_adopted_unread_is_read_in_its_place_alone(
 ) -> None:
     unread = owner(identity=None, place="boot-1/7")
     assert wish(unread, driver, INCARNATION, here) is expected
-    assert wish(replace(unread, place=""), driver, INCARNATION, here) is None
     assert wish(replace(unread, left="it vanished"), driver, INCARNATION, here) is None
+
+
+@pytest.mark.parametrize(
+    ("driver", "here", "expected"),
+    [
+        ("vfio-pci", "boot-1/7", IdleAction.PLACE),
+        ("vfio-pci", "", None),
+        ("nvme", "boot-1/7", None),
+        ("", "boot-1/7", None),
+        (None, "", None),
+    ],
+)
+def test_where_an_earlier_release_adopted_unread_the_place_is_wanted(
+    driver: str | None, here: str, expected: IdleAction | None
+) -> None:
+    unread = owner(identity=None)
+    assert wish(unread, driver, INCARNATION, here) is expected
+    assert wish(replace(unread, left="it vanished"), driver, INCARNATION, here) is None
+    assert wish(replace(unread, place="boot-1/8"), driver, INCARNATION, here) is None
 
 
 @pytest.fixture
@@ -176,6 +195,60 @@ def test_a_drive_that_may_be_another_is_not_taken_for_it(
     unread.slot(ADDRESS, replace(unread.drives[ADDRESS], **seen))
     assert said in note(unread)
     assert owner_of(unread) == before
+
+
+OF_THE_WORLD = PciIds(0x1B36, 0x0010, 0x1AF4, 0x1100)
+PLACELESS = replace(UNREAD, pci=OF_THE_WORLD)
+
+
+@pytest.fixture
+def placeless(off: World) -> World:
+    """Adopted unread by a release that did not keep the place, and it runs to this day."""
+    off.fake.driver("vfio-pci")
+    off.know(SlotEntry(ADDRESS, owner=PLACELESS))
+    return off
+
+
+def test_the_place_of_an_owner_that_runs_is_written_down(placeless: World) -> None:
+    """So its drive is read at its first rest, and no honest erase waits for its next start."""
+    running(placeless, domain(ADDRESS))
+    assert note(placeless) == ""
+    place = PciFunction(placeless.host, ADDRESS).place
+    assert owner_of(placeless) == replace(PLACELESS, place=place)
+    assert "no need" in note(placeless)
+    assert placeless.looked == [], "nobody can read a drive that its guest has"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda world: None, "does not run with it"),
+        (lambda world: running(world, domain(OTHER_ADDRESS)), "does not run with it"),
+        (lambda world: running(world, domain(ADDRESS, uuid=THEIRS)), "does not run with it"),
+        (
+            lambda world: (
+                running(world, domain(ADDRESS)),
+                world.know(SlotEntry(ADDRESS, owner=UNREAD)),
+            ),
+            "not its owner's",
+        ),
+    ],
+)
+def test_a_place_that_may_be_anothers_is_not(
+    placeless: World, change: Callable[[World], object], said: str
+) -> None:
+    change(placeless)
+    assert said in note(placeless)
+    assert owner_of(placeless).place == ""
+
+
+def test_a_vanish_that_the_adopted_drive_did_not_take_part_in(unread: World) -> None:
+    """The watcher was down; what it sees now is at the place where the drive was adopted."""
+    place = PciFunction(unread.host, ADDRESS).place
+    revoke.vanished(unread.state, ADDRESS, "it vanished and came back", place)
+    assert owner_of(unread).left == ""
+    revoke.vanished(unread.state, ADDRESS, "it vanished and came back", "boot-1/99")
+    assert owner_of(unread).left != ""
 
 
 def test_it_is_noted_once_and_tells_of_a_use_elsewhere(off: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,7 @@ from tests.unit.ownership.parts import (
     ticket,
 )
 
+KEPT_ANOTHER = kept(ticket=ticket(identity=ANOTHER))
 LONG_AFTER = SteadyTime(NOW.boot, NOW.seconds + START_GRACE_SECONDS + 1)
 OWNED = EMPTY.with_entry(SlotEntry(ADDRESS, owner=OWNER)).with_entry(
     SlotEntry(OTHER_ADDRESS, owner=owner(identity=ANOTHER), ticket=KEPT, allowance=ALLOWED)
@@ -276,6 +278,72 @@ def test_a_drive_that_is_not_of_an_owner_that_was_adopted_unread(
     assert isinstance(found, Revocation)
     assert found.book.entry(OTHER_ADDRESS).owner == UNREAD, "it keeps the drive that is its own"
     assert found.last_owner is None
+
+
+BY_ADDRESS_ALONE = owner(adopted=True)
+"""Adopted unread, and started since: which drive its slot had by then nobody knows."""
+
+
+def _with_unread(*entries: SlotEntry) -> Book:
+    book = EMPTY.with_entry(SlotEntry(UNREAD_AT, owner=UNREAD_THEIRS))
+    for entry in entries:
+        book = book.with_entry(entry)
+    return book
+
+
+UNREAD_AT = "0000:03:00.0"
+UNREAD_THEIRS = dataclasses.replace(UNREAD, domain=THEIRS, name="B")
+
+
+@pytest.mark.parametrize("address", [ADDRESS, OTHER_ADDRESS])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"owner": OWNER},  # by its ticket
+        {"owner": owner(adopted=True, let_in=None)},  # read while it was off
+        {"ticket": KEPT},
+        {"ticket": kept(state=TicketState.USED)},
+    ],
+)
+def test_a_drive_that_was_read_waits_for_no_owner_that_was_adopted_unread(
+    address: str, given: dict[str, Any]
+) -> None:
+    """Its tenant is gone, and an honest drive would wait until a stranger's guest starts."""
+    book = _with_unread(SlotEntry(address, **given))
+    found = revoke(book, ADDRESS, DRIVE, {THEIRS: "x"}, LONG_AFTER, LATER)
+    assert isinstance(found, Revocation)
+    assert found.book.entry(UNREAD_AT).owner == UNREAD_THEIRS
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        SlotEntry(ADDRESS),
+        SlotEntry(ADDRESS, owner=BY_ADDRESS_ALONE),
+        SlotEntry(ADDRESS, owner=BY_ADDRESS_ALONE, place="boot-1/7"),
+        SlotEntry(ADDRESS, owner=owner(identity=ANOTHER), ticket=KEPT_ANOTHER),
+        SlotEntry(ADDRESS, ticket=kept(state=TicketState.VOID, reason="it vanished")),
+        SlotEntry(ADDRESS, last_owner=LastOwner(MINE, "A", AT, AT), last_identity=DRIVE),
+    ],
+)
+def test_a_drive_that_may_have_been_taken_for_anothers_waits(entry: SlotEntry) -> None:
+    book = _with_unread(entry)
+    for place in ("", "boot-1/8"):
+        found = revoke(book, ADDRESS, DRIVE, {THEIRS: "x"}, LONG_AFTER, LATER, place=place)
+        assert isinstance(found, StillOwned)
+        assert found.unread
+        assert found.owner == UNREAD_THEIRS
+
+
+def test_an_erase_that_took_the_drive_goes_on_in_the_same_place() -> None:
+    """Its owner is gone from the book by then, and so is what said whose the drive was."""
+    book = _with_unread(SlotEntry(ADDRESS, owner=owner(adopted=True, let_in=None)))
+    first = revoke(book, ADDRESS, DRIVE, {THEIRS: "x"}, LONG_AFTER, LATER, place="boot-1/7")
+    assert isinstance(first, Revocation)
+    again = revoke(first.book, ADDRESS, DRIVE, {THEIRS: "x"}, LONG_AFTER, LATER, place="boot-1/7")
+    assert isinstance(again, Revocation)
+    moved = revoke(first.book, ADDRESS, DRIVE, {THEIRS: "x"}, LONG_AFTER, LATER, place="boot-2/7")
+    assert isinstance(moved, StillOwned)
 
 
 def test_whose_a_drive_is_by_another_slot() -> None:

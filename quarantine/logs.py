@@ -13,6 +13,8 @@ from typing import Final
 
 from quarantine.errors import BadInputError
 
+LOG = logging.getLogger(__name__)
+
 MAX_LINE: Final = 4000
 """Characters of one logged event: a report's reasons may be megabytes."""
 
@@ -83,13 +85,49 @@ def keep_audit(file: str, form: str = "line") -> None:
     if not file:
         return
     try:
-        handler = logging.handlers.WatchedFileHandler(file, encoding="utf-8")
+        handler = AuditFile(file)
     except OSError as error:
         raise BadInputError(
             f"[run]audit_file: expected a file that can be written, found {file}: {error.strerror}"
         ) from error
     handler.setFormatter(_formatter(form))
     AUDIT.addHandler(handler)
+
+
+class AuditFile(logging.handlers.WatchedFileHandler):
+    """The file of who decided what. What is done is done, also where it cannot be written down:
+    then the process's own log says so, once until it is written again."""
+
+    def __init__(self, file: str) -> None:
+        """Raises ``OSError``."""
+        self._missing = 0
+        super().__init__(file, encoding="utf-8")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes a line. Raises nothing: a rotated file is begun anew outside the library's try."""
+        before = self._missing
+        try:
+            super().emit(record)
+        except OSError:
+            self.handleError(record)
+        if before and self._missing == before:
+            self._missing = 0
+            LOG.warning(
+                "[run]audit_file: %s is written again; %d lines are missing in it",
+                self.baseFilename,
+                before,
+            )
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Tells the first of the lines that are not in the file, and why."""
+        self._missing += 1
+        if self._missing == 1:
+            LOG.error(
+                "[run]audit_file: %s cannot be written: %s; this is not in it, nor what comes: %s",
+                self.baseFilename,
+                sys.exc_info()[1],
+                clean(record.getMessage()),
+            )
 
 
 def _formatter(form: str) -> logging.Formatter:

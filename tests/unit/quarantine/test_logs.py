@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -102,6 +103,53 @@ def test_an_act_that_cannot_be_written_down_is_not_done(
     assert record is not None
     assert record.state != "held"
     assert cli.main([*file, "slot", "list"]) == 0, "who only looks needs none"
+
+
+def test_what_is_done_is_done_also_where_it_cannot_be_written_down(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A log that is rotated away is begun anew, and its directory may be gone by then."""
+    directory = tmp_path / "log"
+    directory.mkdir()
+    audit = directory / "audit.log"
+    logs.keep_audit(str(audit))
+    logs.AUDIT.info("first")
+    shutil.rmtree(directory)
+    for number in range(3):
+        logs.AUDIT.info("lost %d %s", number, HOSTILE)
+    (told,) = [r for r in caplog.records if r.name == "quarantine.logs"]
+    assert told.levelno == logging.ERROR
+    text = told.getMessage()
+    assert text.startswith(f"[run]audit_file: {audit} cannot be written: ")
+    assert "lost 0" in text
+    assert text.isprintable()
+    directory.mkdir()
+    logs.AUDIT.info("found")
+    logs.AUDIT.info("and more")
+    assert [line.rpartition(": ")[2] for line in audit.read_text().splitlines()] == [
+        "found",
+        "and more",
+    ]
+    _, again = [r for r in caplog.records if r.name == "quarantine.logs"]
+    assert again.getMessage().endswith("is written again; 3 lines are missing in it")
+    shutil.rmtree(directory)
+    logs.AUDIT.info("lost")
+    assert caplog.records[-2].levelno == logging.ERROR, "of each time that it begins"
+
+
+def test_a_request_is_answered_as_it_ended_also_where_that_cannot_be_written_down(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "log"
+    directory.mkdir()
+    site = Site(tmp_path)
+    logs.keep_audit(str(directory / "audit.log"))
+    shutil.rmtree(directory)
+    admin = site.client().as_user(ADMIN)
+    where = f"/v1/slots/{NAMES[0]}"
+    etag = admin.get(where).headers["ETag"]
+    held = admin.ask("POST", f"{where}/hold", {"reason": "smoke"}, If_Match=etag)
+    assert held.status_code == 200
 
 
 def test_each_act_by_the_api_is_written_down(tmp_path: Path) -> None:

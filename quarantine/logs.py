@@ -6,12 +6,16 @@ import contextlib
 import contextvars
 import logging
 import logging.handlers
+import os
 import sys
 from collections.abc import Iterator, Mapping
+from io import TextIOWrapper
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from quarantine.errors import BadInputError
+from quarantine.users import hand_over
 
 LOG = logging.getLogger(__name__)
 
@@ -20,6 +24,9 @@ MAX_LINE: Final = 4000
 
 AUDIT: Final = logging.getLogger("quarantine.audit")
 """Who decided what: one line for each act, also for one that was refused."""
+
+_AUDIT_MODE: Final = 0o640
+"""Of the file of it: its owner writes, and a collector of its group may read."""
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _IDS: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("ids", default=_NOTHING)
@@ -103,6 +110,9 @@ class AuditFile(logging.handlers.WatchedFileHandler):
         self._missing = 0
         super().__init__(file, encoding="utf-8")
 
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, "a", encoding="utf-8", opener=_opened)
+
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a line. Raises nothing: a rotated file is begun anew outside the library's try."""
         before = self._missing
@@ -128,6 +138,21 @@ class AuditFile(logging.handlers.WatchedFileHandler):
                 sys.exc_info()[1],
                 clean(record.getMessage()),
             )
+
+
+def _opened(path: str, flags: int) -> int:
+    """A new file is the service's, whoever makes it: a command of root would shut it out."""
+    try:
+        descriptor = os.open(path, flags | os.O_EXCL, _AUDIT_MODE)
+    except FileExistsError:
+        return os.open(path, flags, _AUDIT_MODE)
+    try:
+        os.fchmod(descriptor, _AUDIT_MODE)  # whatever the umask is
+        hand_over(descriptor, Path(path))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _formatter(form: str) -> logging.Formatter:

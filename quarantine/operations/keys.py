@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,6 +19,7 @@ from quarantine.evidence.keys.rotation import Rotation
 from quarantine.inputfile import read_file, read_found
 from quarantine.operations.plane import Plane
 from quarantine.service.parts import Parts, read_public_key
+from quarantine.users import hand_over
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def create(plane: Plane, path: Path | None = None) -> CreatedKey:
     key = PrivateKey.generate()
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        owner = _hand_over(descriptor, path)
+        owner = hand_over(descriptor, path)
     except FileExistsError:
         raise BadInputError(
             f"key create: expected no file at {path}, found one; a new key voids every order that "
@@ -176,18 +176,6 @@ def _new_key(to: Path) -> PrivateKey:
         return PrivateKey.from_pem(read_file(to, "new key"), str(to))
     except BadWireError as error:
         raise BadInputError(f"key rotate: {error}; nvme-quarantine key create makes one") from error
-
-
-def _hand_over(descriptor: int, path: Path) -> str:
-    """Root's new key to whom its directory belongs, the service's user; the owner's name."""
-    if os.geteuid() == 0:
-        there = path.parent.stat()
-        os.fchown(descriptor, there.st_uid, there.st_gid)
-    owner = os.fstat(descriptor).st_uid
-    try:
-        return pwd.getpwuid(owner).pw_name
-    except KeyError:
-        return f"uid {owner}"
 
 
 def _rotations(paths: tuple[Path, ...]) -> Iterator[Rotation | BadInputError]:

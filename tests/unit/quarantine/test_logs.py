@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -150,6 +152,33 @@ def test_a_request_is_answered_as_it_ended_also_where_that_cannot_be_written_dow
     etag = admin.get(where).headers["ETag"]
     held = admin.ask("POST", f"{where}/hold", {"reason": "smoke"}, If_Match=etag)
     assert held.status_code == 200
+
+
+def test_the_file_is_the_services_whoever_begins_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root's ``db upgrade`` is the first act of all; what it begins, the service goes on with."""
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "fchown", lambda _file, user, group: given.append((user, group)))
+    audit, there = tmp_path / "audit.log", tmp_path.stat()
+    before = os.umask(0)
+    try:
+        logs.keep_audit(str(audit))
+        logs.AUDIT.info("first")
+        audit.rename(tmp_path / "audit.log.1")
+        os.umask(0o777)
+        logs.AUDIT.info("rotated")
+    finally:
+        os.umask(before)
+    for file in (audit, tmp_path / "audit.log.1"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert given == [(there.st_uid, there.st_gid)] * 2
+    audit.chmod(0o600)
+    logs.keep_audit(str(audit))
+    logs.AUDIT.info("found")
+    assert stat.S_IMODE(audit.stat().st_mode) == 0o600, "a file that is there is left as it is"
+    assert len(given) == 2
 
 
 def test_each_act_by_the_api_is_written_down(tmp_path: Path) -> None:

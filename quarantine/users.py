@@ -1,10 +1,15 @@
-"""Users of this machine: what they are called, and whose a file is that we make."""
+"""Users of this machine: what they are called, who acts, and whose a file is that we make."""
 
 from __future__ import annotations
 
 import os
 import pwd
 from pathlib import Path
+from typing import Final
+
+_LOGIN: Final = Path("/proc/self/loginuid")
+_NO_LOGIN: Final = 2**32 - 1
+"""Of what no login began: a service, a container, a machine without PAM's ``pam_loginuid``."""
 
 
 def name(uid: int) -> str:
@@ -13,6 +18,26 @@ def name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"uid {uid}"
+
+
+def who() -> str:
+    """Who runs this, by the kernel's word: who logged in, and as whom where that is another.
+
+    What the environment says (``LOGNAME``, ``SUDO_USER``) anybody may set.
+    """
+    user, login = os.geteuid(), _login()
+    if login is None or login == user:
+        return name(user)
+    return f"{name(login)} as {name(user)}"
+
+
+def _login() -> int | None:
+    """Whoever logged in: ``sudo`` and ``su`` leave it as it is (proc(5), ``loginuid``)."""
+    try:
+        found = int(_LOGIN.read_text("ascii"))
+    except (OSError, ValueError):
+        return None
+    return None if found == _NO_LOGIN else found
 
 
 def hand_over(descriptor: int, path: Path) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
-import os
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -15,7 +13,7 @@ from cliff.command import Command
 from cliff.commandmanager import CommandManager
 from cliff.help import HelpAction
 
-from quarantine import VERSION
+from quarantine import VERSION, users
 from quarantine.cli.base import EXIT_CODES, OneLineParser
 from quarantine.errors import BadInputError
 from quarantine.logs import AUDIT, keep_audit
@@ -127,16 +125,6 @@ class Commands(CommandManager):
         return found
 
 
-def _login() -> str:
-    """Whose shell it is, also behind sudo."""
-    before = os.environ.get("SUDO_USER", "")
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user} (sudo of {before})" if before else user
-
-
 class Shell(App):
     """One command, typed. Errors go to whoever runs it: one line each, with an exit code."""
 
@@ -219,9 +207,9 @@ class Shell(App):
         try:
             code = command.run(arguments)
         except BaseException as error:
-            AUDIT.info("%s %s: %s, by %s", name, said, type(error).__name__, _login())
+            AUDIT.info("%s %s: %s, by %s", name, said, type(error).__name__, users.who())
             raise
-        AUDIT.info("%s %s: %s, by %s", name, said, code, _login())
+        AUDIT.info("%s %s: %s, by %s", name, said, code, users.who())
         return code
 
     def parsed(self, argv: list[str]) -> tuple[Command, argparse.Namespace]:

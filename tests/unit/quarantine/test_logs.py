@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from quarantine import cli, logs
+from quarantine import cli, logs, users
 from quarantine.cli.app import ACTS, COMMANDS
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, SLOTS, Site
 
@@ -91,6 +91,20 @@ def test_each_act_in_the_shell_is_written_down_also_one_that_was_refused(
     assert cli.main([*words, "retire", str(SLOTS[0]), "--reason", "x"]) == 0
     (line,) = audit.read_text().splitlines()
     assert "slot retire" in line
+
+
+def test_who_acted_is_not_taken_from_what_anybody_may_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for variable in ("LOGNAME", "USER", "SUDO_USER"):
+        monkeypatch.setenv(variable, "mallory")
+    audit = tmp_path / "audit.log"
+    site = _site(tmp_path, audit)
+    words = ["--config-file", str(site.file), "slot", "hold", str(SLOTS[0]), "--reason", "x"]
+    assert cli.main(words) == 0
+    (line,) = audit.read_text().splitlines()
+    assert "mallory" not in line
+    assert line.endswith(f": 0, by {users.who()}")
 
 
 def test_an_act_that_cannot_be_written_down_is_not_done(

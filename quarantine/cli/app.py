@@ -14,7 +14,7 @@ from cliff.commandmanager import CommandManager
 from cliff.help import HelpAction
 
 from quarantine import VERSION, users
-from quarantine.cli.base import EXIT_CODES, OneLineParser
+from quarantine.cli.base import EXIT_CODES, ControlCommand, OneLineParser
 from quarantine.errors import BadInputError
 from quarantine.logs import AUDIT, keep_audit
 
@@ -210,12 +210,18 @@ class Shell(App):
     def _audited(self, command: Command, name: str, arguments: argparse.Namespace) -> int:
         """Runs an act of people, and writes down whose and how it ended.
 
-        Raises :class:`BadInputError` where that cannot be written down: nothing is done then.
+        Raises :class:`BadInputError` where that cannot be written down: nothing is done then. What
+        needs no configuration is done without one, and is written down nowhere.
         """
         from quarantine.operations.plane import Plane
 
         with Plane(self.options.config_file).parts() as parts:
-            run = parts.conf.run
+            try:
+                run = parts.conf.run
+            except BadInputError:
+                if isinstance(command, ControlCommand) and not command.configured(arguments):
+                    return command.run(arguments)
+                raise
             keep_audit(run.audit_file, run.log_format)
         if not run.audit_file:
             return command.run(arguments)

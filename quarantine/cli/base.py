@@ -92,6 +92,10 @@ class ControlCommand(command.Command):
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """Adds the command's arguments."""
 
+    def configured(self, parsed_args: argparse.Namespace) -> bool:
+        """Whether it needs the control plane's configuration."""
+        return True
+
     @property
     def remote(self) -> bool:
         """The shell is the ``openstack`` program: what is asked for comes from a cloud's API."""

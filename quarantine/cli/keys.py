@@ -28,6 +28,9 @@ class KeyCreate(_PublicKey):
             "--output", type=Path, metavar="FILE", help="default: [evidence]signing_key"
         )
 
+    def configured(self, parsed_args: argparse.Namespace) -> bool:
+        return parsed_args.output is None
+
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         made = keys.create(self.plane, parsed_args.output)
         warn(

@@ -216,6 +216,27 @@ def test_each_act_by_the_api_is_written_down(tmp_path: Path) -> None:
     assert lines[0]["extra"]["request_id"] == held.headers["x-openstack-request-id"]
 
 
+def test_a_key_is_made_where_there_is_no_configuration_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, key, audit = tmp_path / "bad.conf", tmp_path / "key.pem", tmp_path / "audit.log"
+    bad.write_text("[run]\nlog_format = smoke\n")
+    for file in (tmp_path / "none.conf", bad):
+        words = ["--config-file", str(file), "key", "create"]
+        assert cli.main([*words, "--output", str(key)]) == 0
+        key.unlink()
+        assert cli.main(words) == 2, "the configuration says where"
+    site = _site(tmp_path, audit)
+    assert cli.main(["--config-file", str(site.file), "key", "create", "--output", str(key)]) == 0
+    (line,) = audit.read_text().splitlines()
+    assert " key create " in line, "where there is one, it is written down"
+
+
+def test_looking_needs_no_audit_and_some_no_configuration(tmp_path: Path) -> None:
+    file = ["--config-file", str(tmp_path / "none.conf")]
+    assert cli.main([*file, "upgrade", "check", "list"]) == 0
+
+
 LOOKS = {
     *("alarm list", "capacity show", "drive list", "drive show", "refusal list"),
     *("campaign list", "campaign preview", "campaign show", "campaign slots"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -33,8 +33,8 @@ MENTIONS = 1000
 
 _SLOTS = models.slots
 _HISTORY = models.history
-_CALLED_FOR = {State.HELD: AlarmCode.HELD, State.RETIRED: AlarmCode.RETIRED}
-"""States that people are called for."""
+CALLED_FOR: Final = {State.HELD: AlarmCode.HELD, State.RETIRED: AlarmCode.RETIRED}
+"""States that people are called for: the alarm is over when the slot leaves the state."""
 
 NO_CHANGES = SlotChanges()
 NO_DETAIL: Mapping[str, JSON] = {}
@@ -434,10 +434,14 @@ def _read(db: sa.Connection, record_id: int) -> SlotRecord:
 
 
 def _end_alarms(db: sa.Connection, before: SlotRecord, after: SlotRecord, now: datetime) -> None:
-    """What people were called for and is so no more; of what is wrong now they are told."""
-    codes = set(LASTING) if before.alarm not in ("", after.alarm) else set()
-    if before.state is not after.state and before.state in _CALLED_FOR:
-        codes.add(_CALLED_FOR[before.state])
+    """What people were called for and is so no more.
+
+    The record has the worst trouble alone: behind another text the former may stand as before, so
+    all are over when none is left.
+    """
+    codes = set(LASTING) if before.alarm and not after.alarm else set()
+    if before.state is not after.state and before.state in CALLED_FOR:
+        codes.add(CALLED_FOR[before.state])
     if codes:
         alarms.end(db, before.slot, codes, now)
 

@@ -7,13 +7,14 @@ that begins remembers nothing, and calls people again for what still is.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
 from quarantine.doors import Clock, utc_now
 from quarantine.record.alarms import AlarmLine
-from quarantine.record.reasons import AlarmCode
+from quarantine.record.reasons import LASTING, AlarmCode
+from quarantine.record.slots import CALLED_FOR
 from quarantine.record.store import Store
 from quarantine.rules.alarmbook import over
 
@@ -30,6 +31,10 @@ REMEMBERED: Final = frozenset(
     }
 )
 """What lasts, and stands in a process alone. What is wrong with a slot stands on its record."""
+
+_RECORDED: Final = LASTING | frozenset(CALLED_FOR.values())
+"""What is over by a slot's record. A call is written a moment later than the record: where it was
+over by then, nobody said so."""
 
 SETTLE_SECONDS: Final = 60.0
 """In which a call is on record: another thread writes it."""
@@ -63,17 +68,28 @@ class Leftovers:
             # Where the record was away until now, people are called by this very round.
             self._settled, self._due = True, self._monotonic() + SETTLE_SECONDS
             return
-        standing = {str(record.slot) for record in self._store.every_slot()[0] if record.alarm}
+        standing = self._standing()
         for line in self._before(self._began):
-            if line.subject not in standing:
+            if line.subject not in standing.get(line.code, ()):
                 text = f"not told again in {self._after / 3600:g} h since the service was started"
                 over(line.subject, AlarmCode(line.code), text)
         self._began = None
 
+    def _standing(self) -> Mapping[str, Collection[str]]:
+        """The slots of which the record says that it still is, by code."""
+        records, unreadable = self._store.every_slot()
+        unknown = {str(row) for row in unreadable}
+        wrong = {str(record.slot) for record in records if record.alarm}
+        found = {str(code): wrong for code in REMEMBERED}
+        found |= {str(code): wrong | unknown for code in LASTING - REMEMBERED}
+        for state, code in CALLED_FOR.items():
+            found[code] = unknown | {str(each.slot) for each in records if each.state is state}
+        return found
+
     def _before(self, began: datetime) -> Iterator[AlarmLine]:
-        mark = None
+        mark, codes = None, REMEMBERED | _RECORDED
         while True:
-            page = self._store.alarm_page(limit=_PAGE, after=mark, codes=REMEMBERED, is_over=False)
+            page = self._store.alarm_page(limit=_PAGE, after=mark, codes=codes, is_over=False)
             yield from (line for line in page if line.last_at < began)
             if len(page) < _PAGE:
                 return

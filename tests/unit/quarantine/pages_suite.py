@@ -276,6 +276,8 @@ class PagesSuite:
         record = listed.amend(record, SlotChanges(alarm="no step for more than 6 h"))
         record = listed.amend(record, SlotChanges(detail="it waits"))
         assert over() == set()
+        record = listed.amend(record, SlotChanges(alarm="a domain runs with the drive"))
+        assert over() == set(), "behind something worse it stands as before"
         listed.amend(record, SlotChanges(alarm=""))
         assert over() == {("overdue", str(at)), ("unguarded", str(at))}
         record = listed.slot(other)

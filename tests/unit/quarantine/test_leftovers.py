@@ -13,10 +13,12 @@ import pytest
 
 from quarantine.record.alarms import AlarmCall
 from quarantine.record.facts import SlotChanges
-from quarantine.record.reasons import LASTING, AlarmCode
+from quarantine.record.reasons import LASTING, AlarmCode, HoldCode
+from quarantine.record.states import Event
 from quarantine.record.store import Store
 from quarantine.rules import alarms
 from quarantine.rules.action import ServiceLimits
+from quarantine.rules.holds import because
 from quarantine.service.leftovers import REMEMBERED, SETTLE_SECONDS, Leftovers
 from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
@@ -96,6 +98,44 @@ def test_what_stands_on_a_slot_is_not_over(
     leftovers.end()
     (only,) = said(caplog)
     assert only.startswith(f"over: record-unreadable {slots[1]}: ")
+
+
+def test_what_was_over_before_its_call_was_written_is_over(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another thread writes it: the slot may have been released, or guarded again, by then."""
+    cloud = Cloud(clock)
+    held, left, wrong, retired = (slot_at(number) for number in range(1, 5))
+    for slot in (held, left, wrong, retired):
+        record = enrolled(store, cloud, slot)
+        if slot in (held, left):
+            record = store.hold(record, because(HoldCode.BY_PERSON, "x"))
+        if slot == left:
+            store.transition(record, Event.RELEASED_BY_OPERATOR, reason="x")
+        if slot == wrong:
+            store.amend(record, SlotChanges(alarm="its host lacks a defence"))
+        if slot == retired:
+            store.transition(record, Event.RETIRED, reason="x")
+    before = clock() - timedelta(days=1)
+    for slot in (held, left, wrong, retired):
+        for code in (AlarmCode.HELD, AlarmCode.RETIRED, AlarmCode.UNGUARDED):
+            call(store, code, str(slot), before)
+    leftovers = Leftovers(store, AFTER, clock, clock.monotonic)
+    clock.forward(AFTER + 1)
+    leftovers.end()
+    clock.forward(SETTLE_SECONDS)
+    leftovers.end()
+    found = {tuple(text.split(": ")[1].split()) for text in said(caplog)}
+    everything = {
+        (str(code), str(slot))
+        for code in (AlarmCode.HELD, AlarmCode.RETIRED, AlarmCode.UNGUARDED)
+        for slot in (held, left, wrong, retired)
+    }
+    assert everything - found == {
+        ("held", str(held)),
+        ("unguarded", str(wrong)),
+        ("retired", str(retired)),
+    }
 
 
 def test_very_many_are_all_ended(

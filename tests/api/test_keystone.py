@@ -11,6 +11,9 @@ import pytest
 
 pytest.importorskip("keystone", reason="tox env api has it")
 
+from eraser.protocol import codec
+from eraser.protocol.report import HELLO_TYPE, Hello
+from eraser.protocol.transport.signing import PrivateKey
 from tests.lab.services.keystone import DOMAIN, PASSWORD, SYSTEM, Keystone, project
 from tests.unit.quarantine.api.client import NAMES, SERVER, Client, Site, code
 
@@ -84,6 +87,28 @@ def test_no_token_and_none_that_counts(cloud: Cloud) -> None:
     assert cloud.bearing(token).get("/v1/slots").status_code == 200
     cloud.keystone.ask("DELETE", "/v3/auth/tokens", token, token)
     assert cloud.bearing(token).get("/v1/slots").status_code == 401
+
+
+def test_a_token_that_has_expired(cloud: Cloud) -> None:
+    token = cloud.keystone.admin()
+    for ends_in, status in ((600, 200), (-3600, 401), (-1, 401)):
+        again = cloud.keystone.reissued(token, ends_in)
+        assert cloud.bearing(again).get("/v1/slots").status_code == status
+    assert cloud.bearing(token).get("/v1/slots").status_code == 200
+
+
+def test_what_a_hosts_key_signs_lets_nobody_in(cloud: Cloud) -> None:
+    """A host speaks by messages alone: its own hello, and one that claims to be more."""
+    key = PrivateKey.generate()
+    hello = Hello("cmp1", "1" * 32, 1, "0.1.0", (), ())
+    for said in (codec.canonical(hello), b'{"user": "admin", "roles": ["admin"]}'):
+        word = key.sign(said, HELLO_TYPE)
+        for headers in ({"X-Auth-Token": word}, {"Authorization": f"Bearer {word}"}):
+            caller = Client(cloud.client.app, headers)
+            for method, path in (("GET", "/v1/slots"), ("GET", ONE), ("POST", f"{ONE}/hold")):
+                body = None if method == "GET" else {"reason": "x"}
+                found = caller.ask(method, path, body, If_Match='"x"')
+                assert (found.status_code, code(found)) == (401, "unauthorized")
 
 
 def test_an_administrators_act_has_his_name(cloud: Cloud) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot
+from quarantine import users
 from quarantine.cli.base import members_of, rows_of, slot
 from quarantine.cli.chunks import chunked
 from quarantine.cli.source import (
@@ -36,7 +37,7 @@ from quarantine.operations import (
 from quarantine.operations.alarms import AlarmLine
 from quarantine.operations.capacity import Capacity
 from quarantine.operations.certificates import StoredCertificate
-from quarantine.operations.decisions import Decision
+from quarantine.operations.decisions import Decision, Initiator
 from quarantine.operations.drives import DriveLine, DriveQuery
 from quarantine.operations.hosts import HostView
 from quarantine.operations.keys import TrustedKeys
@@ -68,9 +69,10 @@ class StoreSource:
         return _first(HistoryRow, slots.history(self._plane, slot(name)), limit)
 
     def act(self, decision: SlotAct) -> Acted:
-        """Writes it down and acts on it."""
+        """Writes it down, with whose shell it is, and acts on it."""
         place, reason = slot(decision.slot), decision.reason
-        about = Decision(versions=(decision.seen,) if decision.seen else ())
+        seen = (decision.seen,) if decision.seen else ()
+        about = Decision(Initiator(users.who()), seen)
         if decision.act is Act.RELEASE:
             done = decisions.release(
                 self._plane, place, reason=reason, new_drive=decision.new_drive, decision=about

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from quarantine import users
 from quarantine.cli.source import Enrolment, EnrolmentLine, EnrolmentWish
 from quarantine.operations import enrol
+from quarantine.operations.decisions import Initiator
 from quarantine.operations.enrol import EnrolmentRequest, EnrolmentResult
 from quarantine.operations.plane import Plane
 
@@ -20,10 +22,11 @@ class StoreEnrolment:
 
     def take(self, wish: EnrolmentWish) -> Enrolment:
         """As the slots are now, or as the plan that was seen has them."""
-        request, reason = _request(wish), wish.reason
+        request, reason, by = _request(wish), wish.reason, Initiator(users.who())
         if not wish.seen:
-            return _said(enrol.take(self._plane, request, reason=reason))
-        return _said(enrol.take_as_planned(self._plane, request, (wish.seen,), reason=reason))
+            return _said(enrol.take(self._plane, request, reason=reason, by=by))
+        seen = (wish.seen,)
+        return _said(enrol.take_as_planned(self._plane, request, seen, reason=reason, by=by))
 
 
 def _request(wish: EnrolmentWish) -> EnrolmentRequest:

@@ -89,7 +89,12 @@ class EnrolmentTerms:
 
 
 def take(
-    plane: Plane, wish: EnrolmentRequest, *, plan: bool = False, reason: str = ""
+    plane: Plane,
+    wish: EnrolmentRequest,
+    *,
+    plan: bool = False,
+    reason: str = "",
+    by: Initiator | None = None,
 ) -> EnrolmentResult:
     """Takes slots into care; a free one is erased first, a used one is not touched.
 
@@ -98,7 +103,7 @@ def take(
     approved.
     """
     with plane.assembly() as assembly:
-        terms = replace(_terms(assembly, wish), reason=reason)
+        terms = replace(_terms(assembly, wish), reason=reason, by=by)
         if plan or wish.host is None or wish.address is None:
             return _take(assembly, wish, terms, plan=plan)
         slot = Slot(wish.host, wish.address)

@@ -13,7 +13,7 @@ from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine import cli
+from quarantine import cli, users
 from quarantine.api import application
 from quarantine.cloud.facts import provider_name
 from quarantine.errors import BadInputError, ConflictError, StaleError, UnavailableError
@@ -419,6 +419,8 @@ class TestCommand:
         fates = sorted(one["fate"] for one in json.loads(out))
         assert fates == ["free", "free", "in_use"]
         assert {record.profile for record in pool.store.slots()} == {PROFILE.name}
+        for record in pool.store.slots():
+            assert pool.store.history(record.slot)[0].by == Initiator(users.who())
 
     def test_a_refused_slot_is_named_and_the_others_are_taken(
         self, pool: Pool, run: Callable[..., tuple[int, str, str]]

@@ -18,14 +18,14 @@ from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.policy import Method, Policy, Quirk
 from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.transport.signing import PrivateKey
-from quarantine import cli
+from quarantine import cli, users
 from quarantine.cli.service import set_up_logging
 from quarantine.errors import BadInputError
 from quarantine.evidence import attestations, certificate
 from quarantine.evidence.certificate import Link
 from quarantine.evidence.sections import Issuer
 from quarantine.operations import certificates
-from quarantine.record.facts import NewCertificate, SlotChanges
+from quarantine.record.facts import Initiator, NewCertificate, SlotChanges
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from quarantine.service.container import Assembly
@@ -318,6 +318,8 @@ def test_a_decision_is_recorded_although_placement_is_away(ready: Cli, conf: Pat
     assert store.slots()[0].state is State.RELEASED
     assert ready("slot", "retire", SLOT, "--reason", "worn")[0] == 0
     assert store.slots()[0].state is State.RETIRED
+    decided = [row.by for row in store.history(SLOT) if row.by is not None]
+    assert decided == [Initiator(users.who())] * 3, "who each of them was"
     refused(ready("slot", "retire", SLOT, "--reason", "again"), 4, "is retired already (worn)")
     refused(ready("slot", "hold", SLOT, "--reason", "again"), 4, "is retired already (worn)")
 

@@ -5,6 +5,7 @@ It never raises: what could not be looked at is told as unknown, and the hello g
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from eraser.protocol.ticket import (
     DefenceSeen,
     DefenceStanding,
     DomainSeen,
+    Exemption,
     GateTestimony,
 )
 
@@ -34,6 +36,9 @@ LOOK_SECONDS = 10.0
 the host its free slots; and while a look is stuck the next hellos do not wait for it at all."""
 
 NVME_CLASS = "0x010802"
+
+MAX_REASON = 200
+"""Characters of a person's reason in a hello; the host's file has all of it."""
 
 
 class GateStatus:
@@ -52,15 +57,16 @@ class GateStatus:
         seen = self.defences()
         try:
             book = books.load(self._state_dir)
-            exempt = frozenset(audit.exemptions(self._state_dir).addresses)
+            exemptions = audit.exemptions(self._state_dir)
         except (EraserError, OSError) as error:
             LOG.error("the gate refuses every guest with a drive: %s", error)
             return GateTestimony(_closed(seen, error), (), (), ())
         return GateTestimony(
             defences=seen,
-            domains=self._domains(book, exempt),
+            domains=self._domains(book, exemptions.addresses),
             tickets=books.seen_tickets(book),
             allowances=book.used_allowances,
+            exemptions=tuple(self._exempt(exemptions)),
         )
 
     def defences(self) -> tuple[DefenceSeen, ...]:
@@ -119,6 +125,14 @@ class GateStatus:
                 running=each.running,
                 recorded=bool(named.uuid) and owners == {named.uuid},
             )
+
+    def _exempt(self, exemptions: audit.Exemptions) -> Iterator[Exemption]:
+        """At most one for each of the host's functions, in short: whatever stands in the file, a
+        hello must not grow too long to be taken."""
+        given = {each.address: each for each in exemptions.exemptions}
+        for address, each in sorted(given.items()):
+            if self._is_nvme(address):
+                yield dataclasses.replace(each, reason=each.reason[:MAX_REASON])
 
     def _is_nvme(self, address: str) -> bool:
         try:

@@ -12,22 +12,8 @@ from eraser.errors import BadInputError
 from eraser.ownership import store
 from eraser.ownership.store import BookError
 from eraser.protocol import codec
-from eraser.protocol.identity import pci_address
+from eraser.protocol.ticket import Exemption
 from eraser.state.journal import replace_durably, sync_directory
-
-
-@dataclass(frozen=True)
-class Exemption:
-    """An NVMe function that this product does not manage: any guest may have it."""
-
-    address: str
-    reason: str
-    by: str
-    at: str
-
-    def __post_init__(self) -> None:
-        if pci_address(self.address) != self.address:
-            raise ValueError(f"expected a PCI address in lower case, found {self.address!r}")
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ only the host's signed receipt lets the control plane give it back.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from eraser.protocol.codec import LATE
 from eraser.protocol.identity import ControllerIdentity, Slot, pci_address
 
 TICKET_TYPE = "nvme-quarantine.ticket+json"
@@ -188,6 +189,21 @@ class AllowanceUsed:
 
 
 @dataclass(frozen=True)
+class Exemption:
+    """An NVMe function that its host's gate leaves to any guest, by a person's word
+    (``gate exempt``)."""
+
+    address: str
+    reason: str
+    by: str
+    at: str
+
+    def __post_init__(self) -> None:
+        if pci_address(self.address) != self.address:
+            raise ValueError(f"expected a PCI address in lower case, found {self.address!r}")
+
+
+@dataclass(frozen=True)
 class GateTestimony:
     """The last gate, as its host describes it with each hello."""
 
@@ -195,8 +211,12 @@ class GateTestimony:
     domains: tuple[DomainSeen, ...]
     tickets: tuple[TicketSeen, ...]
     allowances: tuple[AllowanceUsed, ...]
+    exemptions: tuple[Exemption, ...] = field(default=(), metadata=LATE)
+    """Those whose function is one of the host's now, by address."""
 
     def __post_init__(self) -> None:
+        if len({each.address for each in self.exemptions}) != len(self.exemptions):
+            raise ValueError("expected each exemption once, found one twice")
         if len(self.domains) > MAX_DOMAINS:
             raise ValueError(f"expected at most {MAX_DOMAINS} domains, found {len(self.domains)}")
         if len({seen.defence for seen in self.defences}) != len(self.defences):

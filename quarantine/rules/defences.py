@@ -41,7 +41,7 @@ def weigh(record: SlotRecord, host: HostRecord | None, limits: ServiceLimits) ->
     return SlotContext(
         incarnation=host.incarnation,
         greeted=hello is not None,
-        unguarded=_unguarded(hello, limits) if hello and limits.tickets else "",
+        unguarded=_of_slot(record, hello, limits) if hello and limits.tickets else "",
         doubtful=doubtful,
         said=hello.sequence if hello and doubtful else 0,
         recall=_recall(record, host, limits, since) if limits.tickets else "",
@@ -89,6 +89,10 @@ def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple
                 used.address,
                 f"{used.by} let domain {used.domain} in past the gate at {used.at}: {used.reason}",
             )
+    given = set() if old is None else {(each.at, each.address) for each in old.exemptions}
+    for each in new.exemptions:
+        if (each.at, each.address) not in given:
+            yield each.address, f"{each.by} exempted it from the gate at {each.at}: {each.reason}"
 
 
 def stand(host: HostRecord, limits: ServiceLimits) -> tuple[DefenceSeen, ...]:
@@ -100,6 +104,23 @@ def stand(host: HostRecord, limits: ServiceLimits) -> tuple[DefenceSeen, ...]:
 def lacking(host: HostRecord, limits: ServiceLimits) -> str:
     """What it lacks of them, in words; empty where it lacks nothing, or never said anything."""
     return _unguarded(host.hello, limits) if host.hello and limits.tickets else ""
+
+
+def _of_slot(record: SlotRecord, hello: Hello, limits: ServiceLimits) -> str:
+    """What the host lacks, or the slot alone."""
+    return _unguarded(hello, limits) or _exempt(record, hello.gate, limits)
+
+
+def _exempt(record: SlotRecord, gate: GateTestimony | None, limits: ServiceLimits) -> str:
+    """Where the slot's drive goes to a guest its host's gate is not asked, by a person's word."""
+    for each in gate.exemptions if gate and Defence.HOOK in limits.defences else ():
+        if each.address == record.slot.address:
+            return (
+                f"its host's gate leaves the slot to any guest: exempted by {each.by} at {each.at} "
+                f"({each.reason}); 'nvme-eraser gate exempt --remove --pci {each.address}' there "
+                "ends that"
+            )
+    return ""
 
 
 def _unguarded(hello: Hello, limits: ServiceLimits) -> str:
@@ -154,6 +175,8 @@ def _recall(record: SlotRecord, host: HostRecord, limits: ServiceLimits, since: 
     for seen in gate.defences if gate else ():
         if seen.defence in limits.defences and seen.standing is DefenceStanding.ABSENT:
             return f"on host {host.name} {_name(seen)}"
+    if exempt := _exempt(record, gate, limits):
+        return exempt
     if dead := _dead(record, gate):
         return dead
     return _forgotten(record, gate) if since > _SETTLED_SECONDS else ""

@@ -14,7 +14,7 @@ import pytest
 from eraser import cli
 from eraser.agent import gate_status
 from eraser.agent.bounded_probes import BoundedProbes
-from eraser.agent.gate_status import GateStatus
+from eraser.agent.gate_status import MAX_REASON, GateStatus
 from eraser.agent.hoststate import keygen
 from eraser.cli import gate as cli_gate
 from eraser.clock import MACHINE
@@ -135,6 +135,29 @@ def test_only_what_has_a_managed_drive_is_told(rig: Rig) -> None:
     # A slot that the gate knows counts also while its drive is away.
     rig.book(SlotEntry("0000:fe:00.0", owner=OWNER))
     assert [seen.name for seen in rig.domains()] == ["absent"]
+
+
+def test_what_is_left_to_any_guest_is_told(rig: Rig) -> None:
+    """In short and once, and what is a function of this host: the file is a person's."""
+    for address, reason in (
+        (THIRD, "y" * 5000),
+        ("0000:fe:00.0", "not here"),
+        ("0000:09:00.0", "no drive"),
+    ):
+        audit.exempt(rig.state, address, by="ada", reason=reason, clock=MACHINE)
+    rig.book()
+    (told,) = rig.witness.gate().exemptions
+    assert (told.address, told.by, told.reason) == (THIRD, "ada", "y" * MAX_REASON)
+    testimony = rig.witness.gate()
+    assert codec.load(GateTestimony, codec.canonical(testimony), "gate") == testimony
+    audit.include(rig.state, THIRD, by="ada", reason="ours", clock=MACHINE)
+    assert rig.witness.gate().exemptions == ()
+    assert b"exemptions" not in codec.canonical(rig.witness.gate()), "older ones take it"
+    file = audit.exempt_file(rig.state)
+    audit.exempt(rig.state, THIRD, by="ada", reason="x", clock=MACHINE)
+    one = json.loads(file.read_text())
+    file.write_text(json.dumps({"exemptions": one["exemptions"] * 2}))
+    assert len(rig.witness.gate().exemptions) == 1
 
 
 def test_a_damaged_book_is_told_as_a_gate_that_is_no_defence(

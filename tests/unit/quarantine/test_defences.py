@@ -15,6 +15,7 @@ from eraser.protocol.ticket import (
     DefenceSeen,
     DefenceStanding,
     DomainSeen,
+    Exemption,
     GateTestimony,
     TicketSeen,
     TicketState,
@@ -223,6 +224,42 @@ def test_a_hello_has_slots_looked_at_that_a_sweep_passes_over(
     state: State, past: SlotContext, alarm: str, wanted: bool
 ) -> None:
     assert defences.wants_look(replace(RECORD, state=state, alarm=alarm), past) is wanted
+
+
+EXEMPT = Exemption(SLOT.address, "a scratch disk", "ada", "2026-11-20T03:00:00Z")
+
+
+def test_a_slot_that_its_hosts_gate_leaves_to_any_guest_has_no_gate() -> None:
+    """Whatever is in it would start with whoever comes first: after a boot that deals the addresses
+    out anew that may be a predecessor's drive."""
+    known = host(replace(GATE, exemptions=(EXEMPT,)))
+    past = weigh(known=known)
+    assert past.unguarded == past.recall != ""
+    for word in ("exempted by ada", "a scratch disk", f"exempt --remove --pci {SLOT.address}"):
+        assert word in past.unguarded
+    assert not past.doubtful
+    certified = weigh(replace(ON_OFFER, state=State.CERTIFIED), known)
+    assert (certified.unguarded, certified.recall) == (past.unguarded, "")
+    other = host(replace(GATE, exemptions=(replace(EXEMPT, address="0000:99:00.0"),)))
+    assert (weigh(known=other).unguarded, weigh(known=other).recall) == ("", "")
+    for demanded in (
+        replace(LIMITS, tickets=False),
+        replace(LIMITS, defences=frozenset({Defence.PATCH})),
+    ):
+        past = weigh(known=known, limits=demanded)
+        assert (past.unguarded, past.recall) == ("", "")
+
+
+def test_an_exemption_is_told_once() -> None:
+    exempt = replace(GATE, exemptions=(EXEMPT,))
+    ((address, text),) = defences.news(GATE, exempt)
+    assert address == SLOT.address
+    assert "ada exempted it" in text
+    assert list(defences.news(None, exempt)) == [(address, text)]
+    assert list(defences.news(exempt, exempt)) == []
+    assert list(defences.news(exempt, GATE)) == []
+    again = replace(GATE, exemptions=(replace(EXEMPT, at="2026-11-21T03:00:00Z"),))
+    assert len(list(defences.news(exempt, again))) == 1
 
 
 USED = AllowanceUsed(SLOT.address, "uuid-1", "ada", "3 a.m.", "2026-11-20T03:00:00Z")

@@ -1,4 +1,4 @@
-"""Every link of a page leads to a file of the repository, and to a heading that it has."""
+"""Pages name what is there: files and headings that links lead to, and tests."""
 
 from __future__ import annotations
 
@@ -65,6 +65,16 @@ def broken(page: Path, text: str) -> list[str]:
     return found
 
 
+@cache
+def known_tests() -> frozenset[str]:
+    """Modules and functions by which a page may name a test; Nova's are in the list of those that
+    differ with the patch."""
+    files = list((TOP / "tests").rglob("test_*.py"))
+    ours = (re.findall(r"def (test_\w+)", file.read_text()) for file in files)
+    novas = re.findall(r"\.(test_\w+)", (TOP / "tests/novasuites/compare.py").read_text())
+    return frozenset(file.stem for file in files).union(novas, *ours)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
 def test_every_link_leads_somewhere(page: Path) -> None:
     assert broken(page, page.read_text()) == []
@@ -84,3 +94,9 @@ def test_a_link_that_leads_nowhere_is_seen() -> None:
         "design.md#no-such-heading",
         "../../outside.md",
     ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
+def test_every_test_that_a_page_names_is_there(page: Path) -> None:
+    named = set(re.findall(r"`(?:\w+[/.])*(test_\w+)(?:\.py)?`", page.read_text()))
+    assert named - known_tests() == set()

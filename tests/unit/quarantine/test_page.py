@@ -274,6 +274,21 @@ def rendered(report: EraseReport, policy: Policy) -> tuple[str, SignedCertificat
     return " ".join(" ".join(reader.text).split()), signed
 
 
+@pytest.mark.parametrize("said", ["zeros", ""])
+def test_what_a_drive_promised_is_said_once_where_its_host_does_not_say_it_of_each_namespace(
+    said: str,
+) -> None:
+    """An older host tells it of the drive alone; "nothing promised" stood beside "zeros"."""
+    record = REPORT.verification
+    assert record is not None
+    spaces = tuple(replace(each, expected=said) for each in record.namespaces)
+    report = replace(REPORT, verification=replace(record, namespaces=spaces))
+    words, _signed = rendered(report, ORDER.policy)
+    assert "nothing promised" not in words
+    assert words.count("zeros promised for deallocated blocks") == (len(spaces) if said else 0)
+    assert "zeros for deallocated blocks (DLFEAT)" in words
+
+
 @pytest.mark.parametrize(
     "log",
     [log81(3, 4), log81(1, 2), log81(1, 4)],

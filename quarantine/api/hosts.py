@@ -33,7 +33,7 @@ def find(ask: Ask) -> Reply:
 
 
 def show(ask: Ask) -> Reply:
-    """One, with the drives that it sees."""
+    """One, with the drives that it sees, and how its defences stand."""
     one = hosts.show(ask.plane, ask.names["host"])
     return Reply(
         {
@@ -49,6 +49,9 @@ def show(ask: Ask) -> Reply:
             ],
             "orders": list(one.cases),
             "maintenance": one.maintenance,
+            "defences": codec.plain(one.defences),
+            "lacks": one.lacks,
+            "exemptions": codec.plain(one.exemptions),
         }
     )
 
@@ -72,7 +75,7 @@ OPERATIONS: Final = (
     Operation(
         "GET",
         "/v1/hosts/{host}",
-        "Show a host and the drives that it sees",
+        "Show a host, its defences and the drives that it sees",
         show,
         "hosts:get",
         policies.READER,

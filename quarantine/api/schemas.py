@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from eraser.protocol.ticket import Defence, DefenceStanding
+
 Schema = dict[str, Any]
 
 MAX_REASON: Final = 1000
@@ -338,6 +340,21 @@ HOST_LINE: Final = record(
     }
 )
 SEEN_DRIVE: Final = record({"address": TEXT, "driver": TEXT, "drive": maybe(DRIVE)})
+DEFENCE: Final = record(
+    {
+        "defence": {"type": "string", "enum": [str(each) for each in Defence]},
+        "standing": {"type": "string", "enum": [str(each) for each in DefenceStanding]},
+        "detail": {**TEXT, "description": "What was found, and what to do where it is absent."},
+    }
+)
+EXEMPTION: Final = record(
+    {
+        "address": TEXT,
+        "by": TEXT,
+        "reason": {**TEXT, "description": "Its beginning; the host's file has all of it."},
+        "at": {**TEXT, "description": "On the host's clock."},
+    }
+)
 HOST: Final = record(
     {
         **{k: v for k, v in HOST_LINE["properties"].items() if k != "damaged"},
@@ -348,6 +365,20 @@ HOST: Final = record(
         "maintenance": {
             **TEXT,
             "description": "Until when its silence calls nobody, and why; else empty.",
+        },
+        "defences": {
+            "type": "array",
+            "items": DEFENCE,
+            "description": "Those of [gate]required_defences, by its last hello.",
+        },
+        "lacks": {
+            **TEXT,
+            "description": "What it lacks of them: no drive is given back to it. Else empty.",
+        },
+        "exemptions": {
+            "type": "array",
+            "items": EXEMPTION,
+            "description": "NVMe functions that its gate leaves to any guest, by a person's word.",
         },
     }
 )

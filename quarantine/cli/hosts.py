@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from eraser.protocol import codec
 from quarantine.cli.base import (
     Columns,
     ControlCommand,
@@ -25,7 +26,7 @@ DEFAULT_PASSWORDS = Path("/etc/nvme-quarantine/broker-passwords.json")
 class HostList(Lister):
     """Registered hosts."""
 
-    table = ("host", "incarnation", "heard_at", "version", "drives", "cases")
+    table = ("host", "incarnation", "heard_at", "version", "drives", "cases", "lacks")
     ages = frozenset({"heard_at"})
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -42,6 +43,11 @@ class _HostMembers(ShowOne):
     """One host and what it sees."""
 
     def human(self, name: str, value: Any) -> Any:
+        if name == "defences":
+            return tuple(" ".join(map(str, each.values())) for each in map(codec.plain, value))
+        if name == "exemptions":
+            told = map(codec.plain, value)
+            return tuple(f"{e['address']} by {e['by']} at {e['at']}: {e['reason']}" for e in told)
         if name != "drives":
             return super().human(name, value)
         named = ((d, d.identity) for d in value)

@@ -11,7 +11,7 @@ from eraser.protocol.errors import BadInputError as BadWireError
 from eraser.protocol.hostcard import HostCard
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import SeenDrive
-from eraser.protocol.ticket import DefenceSeen
+from eraser.protocol.ticket import DefenceSeen, Exemption
 from eraser.protocol.transport.signing import PublicKey
 from quarantine.errors import BadInputError, UnknownError, UnreadableError
 from quarantine.operations.documents import load
@@ -41,6 +41,13 @@ class HostView:
     """Orders of its open cases."""
     maintenance: str = ""
     """Until when its silence calls nobody, and why; empty where it does."""
+    defences: tuple[DefenceSeen, ...] = ()
+    """How those stand that ``[gate]required_defences`` asks for."""
+    lacks: str = ""
+    """What it lacks of them: no drive is given back to it. Empty where nothing, or where it never
+    said anything."""
+    exemptions: tuple[Exemption, ...] = ()
+    """NVMe functions that its gate leaves to any guest, by a person's word."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,8 @@ def find(plane: Plane) -> tuple[HostView, ...]:
     """All registered hosts. Raises ``UnavailableError``."""
     with plane.parts() as parts:
         quiet = Maintenances.of(parts.store.maintenances())
-        return tuple(_view(each, quiet) for each in parts.store.hosts())
+        limits = ServiceLimits.from_conf(parts.conf)
+        return tuple(_view(each, quiet, limits) for each in parts.store.hosts())
 
 
 def page(plane: Plane, *, limit: int, after: str = "") -> tuple[HostLine, ...]:
@@ -71,7 +79,8 @@ def show(plane: Plane, host: str) -> HostView:
         record = parts.store.host(host)
         if record is None:
             raise _unknown(host)
-        return _view(record, Maintenances.of(parts.store.maintenances(host)))
+        quiet = Maintenances.of(parts.store.maintenances(host))
+        return _view(record, quiet, ServiceLimits.from_conf(parts.conf))
 
 
 @dataclass(frozen=True)
@@ -120,7 +129,8 @@ def register(plane: Plane, raw: bytes, where: str, *, replace: bool = False) -> 
         )
     with plane.parts() as parts:
         record = parts.store.register_host(card.host, key, card.incarnation, replace=replace)
-        return _view(record, Maintenances.of(parts.store.maintenances(card.host)))
+        quiet = Maintenances.of(parts.store.maintenances(card.host))
+        return _view(record, quiet, ServiceLimits.from_conf(parts.conf))
 
 
 def remove(plane: Plane, host: str) -> HostRemoval:
@@ -150,8 +160,9 @@ def _unknown(host: str) -> UnknownError:
     return UnknownError(f"host {host}: expected a registered host, found none")
 
 
-def _view(record: HostRecord, quiet: Maintenances) -> HostView:
+def _view(record: HostRecord, quiet: Maintenances, limits: ServiceLimits) -> HostView:
     hello = record.hello
+    gate = hello.gate if hello else None
     return HostView(
         host=record.name,
         incarnation=record.incarnation,
@@ -162,4 +173,7 @@ def _view(record: HostRecord, quiet: Maintenances) -> HostView:
         drives=hello.drives if hello else (),
         cases=hello.cases if hello else (),
         maintenance=maintenance.words(quiet.of_host(record.name)),
+        defences=rules.stand(record, limits),
+        lacks=rules.lacking(record, limits),
+        exemptions=gate.exemptions if gate else (),
     )

@@ -46,7 +46,10 @@ _HISTORY: Final = (
     *("hold_code", "by"),
 )
 _HOST_LINE: Final = ("host", "incarnation", "key", "registered_at", "heard_at")
-_HOST: Final = (*_HOST_LINE, "version", "drives", "cases", "maintenance")
+_HOST: Final = (
+    *(*_HOST_LINE, "version", "drives", "cases", "maintenance"),
+    *("defences", "lacks", "exemptions"),
+)
 _CERTIFICATE: Final = (
     *("number", "digest", "slot", "generation", "drive", "server", "created_at", "owner"),
 )
@@ -404,6 +407,10 @@ def _host(one: Document) -> Document:
             ),
             "cases": tuple(one["orders"]),
             "maintenance": one["maintenance"],
+            # An older API does not have them.
+            "defences": tuple(one.get("defences", ())),
+            "lacks": one.get("lacks", ""),
+            "exemptions": tuple(one.get("exemptions", ())),
         }
     return {
         **said,

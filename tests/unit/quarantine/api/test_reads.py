@@ -14,7 +14,14 @@ from eraser.protocol import codec
 from eraser.protocol.identity import Slot
 from eraser.protocol.order import ORDER_TYPE
 from eraser.protocol.policy import Policy
-from eraser.protocol.report import REPORT_TYPE
+from eraser.protocol.report import REPORT_TYPE, Hello
+from eraser.protocol.ticket import (
+    Defence,
+    DefenceSeen,
+    DefenceStanding,
+    Exemption,
+    GateTestimony,
+)
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.evidence import certificate
 from quarantine.evidence.certificate import CertificateEvidence, Link, SignedCertificate
@@ -283,6 +290,30 @@ def test_hosts(site: Site, admin: Client) -> None:
     assert admin.get("/v1/hosts/cmp1").json["heard_at"] is None
     for name in ("cmp9", "..", "<b>", "cmp1%00", "%ff"):
         assert code(admin.get(f"/v1/hosts/{name}")) == "unknown"
+
+
+def test_a_hosts_defences_and_what_is_exempt_there(site: Site, admin: Client) -> None:
+    """By its own word; nothing is made up for one that was not heard."""
+    life = "incarnation-00001"
+    exempt = Exemption("0000:09:00.0", "a scratch disk", "ada", "2026-11-20T03:00:00Z")
+    defences = (
+        DefenceSeen(Defence.HOOK, DefenceStanding.ABSENT, "run host-setup"),
+        DefenceSeen(Defence.WATCHER, DefenceStanding.ABSENT, "is not required"),
+    )
+    gate = GateTestimony(defences, (), (), (), (exempt,))
+    with site.store() as store:
+        store.register_host("cmp1", PrivateKey.generate().public, life)
+        said = admin.get("/v1/hosts/cmp1").json
+        assert (said["defences"], said["lacks"], said["exemptions"]) == ([], "", [])
+        store.host_seen("cmp1", 1, Hello("cmp1", life, 1, "0.9", (), (), (), gate))
+    said = admin.get("/v1/hosts/cmp1").json
+    assert [(one["defence"], one["standing"]) for one in said["defences"]] == [
+        ("hook", "absent"),
+        ("loaded", "unknown"),
+        ("patch", "unknown"),
+    ]
+    assert "hook is absent" in said["lacks"]
+    assert said["exemptions"] == [codec.plain(exempt)]
 
 
 def test_capacity(site: Site, admin: Client) -> None:

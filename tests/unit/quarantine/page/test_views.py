@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from eraser.protocol.report import Hello, SeenDrive, Step
-from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, GateTestimony
+from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, Exemption, GateTestimony
 from eraser.protocol.transport.signing import PrivateKey
 from quarantine.operations import maintenance
 from quarantine.operations.maintenance import Subject
@@ -228,13 +229,17 @@ def test_hosts_and_what_their_defences_miss(site: Site, admin: Visitor) -> None:
             (Defence.LOADED, DefenceStanding.PRESENT, ""),
             (Defence.PATCH, DefenceStanding.PRESENT, ""),
         )
-        store.host_seen("cmp1", 1, hello)
+        exempt = Exemption("0000:09:00.0", "a <b>scratch</b> disk", "ada", "2026-11-20")
+        assert hello.gate is not None
+        gate = replace(hello.gate, exemptions=(exempt,))
+        store.host_seen("cmp1", 1, replace(hello, gate=gate))
     listed = admin.page("/page/hosts").text
     assert "host cmp1: hook is absent" in listed
     one = admin.page("/page/hosts/cmp1").text
     assert "No drive is given back to it: host cmp1: hook is absent" in one
     assert "run nvme-eraser host-setup" in one
     assert "vfio-pci" in one
+    assert "0000:09:00.0 ada 2026-11-20 a <b>scratch</b> disk" in one
     assert "expected a registered host" in admin.page("/page/hosts/cmp9", 404).text
 
 

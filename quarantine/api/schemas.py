@@ -112,7 +112,10 @@ ONE_VERSION: Final = record({"version": VERSION})
 
 HEALTH: Final = record(
     {
-        "status": {"enum": ["ok", "failing"]},
+        "status": {
+            "enum": ["ok", "degraded", "failing"],
+            "description": "degraded: only Placement or the broker is away, and reads are served.",
+        },
         "at": MOMENT,
         "checks": {
             "type": "array",

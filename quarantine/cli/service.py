@@ -155,7 +155,7 @@ def take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None:
 
 
 def _take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None:
-    from quarantine.service.inbound.intake import LANES, Lane, run
+    from quarantine.service.inbound.intake import LANES, URGENT, Lane, Reached, run
 
     stop = threading.Event()
     on_signals(stop.set)
@@ -165,7 +165,9 @@ def _take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None
     for name, kinds in LANES.items():
         own = assembly()  # it is not thread safe
         lane = Lane(kinds, own.inbox, own.lists, own.store.host_names)
-        lanes.append(threading.Thread(target=run, args=(lane, stop, name), name=name))
+        reached = Reached(own.store)
+        words = (lane, stop, name, reached) if kinds is URGENT else (lane, stop, name)
+        lanes.append(threading.Thread(target=run, args=words, name=name))
     for thread in lanes:
         thread.start()
     LOG.info("worker ready, taking what hosts say")

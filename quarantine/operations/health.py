@@ -13,11 +13,12 @@ from typing import Final
 
 from quarantine.errors import QuarantineError
 from quarantine.operations.plane import Plane
+from quarantine.record.facts import BROKER, PLACEMENT, SWEEP, GoodPass
 
 LOG = logging.getLogger(__name__)
 
-SWEEP: Final = "sweep"
-"""The pass that looks at everything (:mod:`quarantine.service.reconciler`)."""
+SAID: Final = (PLACEMENT, BROKER)
+"""They are said and decide nothing: what the API reads does not need them."""
 
 SAME_SECONDS: Final = 1.0
 """Whoever asks again so soon gets the same answer."""
@@ -45,8 +46,15 @@ class Health:
 
     @property
     def good(self) -> bool:
-        """Nothing is wrong."""
-        return not any(check.problem for check in self.checks)
+        """The API can do its work: what is wrong, if anything, is only said."""
+        return not any(check.problem for check in self.checks if check.name not in SAID)
+
+    @property
+    def status(self) -> str:
+        """``ok``, ``degraded`` where something is wrong that is only said, or ``failing``."""
+        if not self.good:
+            return "failing"
+        return "degraded" if any(check.problem for check in self.checks) else "ok"
 
 
 def look(plane: Plane) -> Health:
@@ -59,15 +67,25 @@ def look(plane: Plane) -> Health:
         # The text may have the database's address in it: that is for the log.
         LOG.warning("health: %s", error)
         problem = "does not answer, or has the schema of another release; the log says more"
-        return Health((Check("database", problem), Check(SWEEP, "not known")), now)
-    last = passes.get(SWEEP)
+        return Health(_unknown(problem), now)
+    checks = (_last(passes.get(name), name, now) for name in _PASSES)
+    return Health((Check("database", ""), *checks), now)
+
+
+_PASSES: Final = (SWEEP, *SAID)
+
+
+def _last(last: GoodPass | None, name: str, now: datetime) -> Check:
     if last is None:
-        sweep = Check(SWEEP, "none has gone well yet: see 'nvme-quarantine run'")
-    else:
-        age = max(0.0, (now - last.at).total_seconds())
-        late = f"the last good one was {age:.0f} s ago, expected one in {last.within:.0f} s"
-        sweep = Check(SWEEP, late if age > last.within else "", round(age, 1))
-    return Health((Check("database", ""), sweep), now)
+        return Check(name, "none has gone well yet: see 'nvme-quarantine run'")
+    age = max(0.0, (now - last.at).total_seconds())
+    late = f"the last good one was {age:.0f} s ago, expected one in {last.within:.0f} s"
+    return Check(name, late if age > last.within else "", round(age, 1))
+
+
+def _unknown(problem: str) -> tuple[Check, ...]:
+    """Where the record does not tell."""
+    return Check("database", problem), *(Check(name, "not known") for name in _PASSES)
 
 
 class SharedLook:
@@ -100,8 +118,7 @@ class SharedLook:
             return running.result(LOOK_SECONDS)
         except TimeoutError:
             problem = f"did not answer within {LOOK_SECONDS:g} s"
-            checks = Check("database", problem), Check(SWEEP, "not known")
-            return Health(checks, self._plane.doors.now())
+            return Health(_unknown(problem), self._plane.doors.now())
 
     def _run(self, running: Future[Health]) -> None:
         try:

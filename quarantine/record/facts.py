@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.report import Hello, Step
@@ -259,6 +259,15 @@ class ServerOwner:
     project: str
     user: str
     seen_at: datetime
+
+
+SWEEP: Final = "sweep"
+"""The pass that looks at everything (:mod:`quarantine.service.reconciler`); it is late where none
+went through within its ``sweep_bound``."""
+PLACEMENT: Final = "placement"
+"""A listing of Placement's."""
+BROKER: Final = "broker"
+"""A turn of the lists of hosts."""
 
 
 @dataclass(frozen=True)

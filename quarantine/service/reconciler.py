@@ -20,7 +20,7 @@ from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import Provider
 from quarantine.doors import new_uuid, utc_now
 from quarantine.errors import QuarantineError, UnavailableError
-from quarantine.record.facts import SlotRecord
+from quarantine.record.facts import PLACEMENT, SWEEP, SlotRecord
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, State
 from quarantine.record.store import Store
 from quarantine.rules import absence
@@ -49,9 +49,6 @@ _PATIENCE: Final = 3
 _SHARE: Final = 1 / 3
 """Of ``sweep_interval``, for each pass of a round: what waits, the slots in use, the open cases.
 And for campaigns after them."""
-
-SWEEP: Final = "sweep"
-"""What is late where no sweep went through within :func:`sweep_bound`."""
 
 _WORK: Final = CASE_OPEN | {State.RELEASED}
 
@@ -170,6 +167,7 @@ class Reconciler:
         # Before the record: who gives a slot back has written it there by then, so what is listed
         # here as on offer is in the record that is read next.
         providers = self._placement.one_time_use()
+        self._guarded(self._note_listing)
         records, unread = self._store.every_slot()
         self._unread.tell(unread)
         hosts = self._store.last_heard().keys()
@@ -267,6 +265,10 @@ class Reconciler:
     def campaigns(self) -> list[LookResult]:
         """A turn of each campaign that runs: they are in no hurry, and the next round is."""
         self._campaigns.advance_all(seconds=self._limits.sweep_interval * _SHARE)
+        return []
+
+    def _note_listing(self) -> list[LookResult]:
+        self._store.note_pass(PLACEMENT, sweep_bound(self._limits))
         return []
 
     def _note_sweep(self) -> list[LookResult]:

@@ -16,7 +16,9 @@ from typing import Any, Final, Protocol
 
 from eraser.protocol.inbound import BOUNDS, MessageKind, key
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
+from quarantine.record.facts import BROKER
 from quarantine.record.reasons import AlarmCode
+from quarantine.record.store import Store
 from quarantine.rules.alarmbook import StandingAlarms, alarm
 from quarantine.service.inbound import oldqueue
 
@@ -57,6 +59,9 @@ RETRY_SECONDS: Final = 2.0
 """Before a message is tried again that met a busy or absent database; a broker that is away too."""
 
 _TEXT: Final = ("utf-8", "replace")
+
+REACHED_SECONDS: Final = 60.0
+"""Between two words on record that the broker was reached."""
 
 HOSTS_SECONDS: Final = 5.0
 """Between two readings of who is registered: nobody else's lists are looked at."""
@@ -115,6 +120,11 @@ class Lane:
         rung = self._ring_again()
         old = self._old_message()
         return self._serve_all() or rung or old
+
+    @property
+    def asks(self) -> bool:
+        """There are hosts whose lists are looked at: a turn needs the broker."""
+        return bool(self._hosts)
 
     def _read_hosts(self) -> None:
         now = self.clock()
@@ -264,8 +274,32 @@ class Lane:
         return done
 
 
-def run(lane: Lane, stop: threading.Event, name: str) -> None:
-    """Turns a lane until ``stop`` is set; nothing that it meets ends it."""
+class Reached:
+    """Says on record that the broker was reached, now and then: who asks for health sees it."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._clock = clock
+        self._due = clock()
+
+    def __call__(self) -> None:
+        """Raises nothing: a record that is away is told by whoever needs it."""
+        if self._clock() < self._due:
+            return
+        self._due = self._clock() + REACHED_SECONDS
+        try:
+            self._store.note_pass(BROKER, 3 * REACHED_SECONDS)
+        except QuarantineError as error:
+            LOG.info("not on record that the broker was reached: %s", error)
+
+
+def run(
+    lane: Lane, stop: threading.Event, name: str, reached: Callable[[], None] = lambda: None
+) -> None:
+    """Turns a lane until ``stop`` is set; nothing that it meets ends it.
+
+    ``reached`` is called after a turn in which the broker answered.
+    """
     away = ""
     while not stop.is_set():
         try:
@@ -283,5 +317,7 @@ def run(lane: Lane, stop: threading.Event, name: str) -> None:
         if away:
             LOG.info("%s: the broker is back", name)
             away = ""
+        if lane.asks:
+            reached()
         if not busy:
             stop.wait(IDLE_SECONDS)

@@ -9,10 +9,10 @@ from quarantine.conf.capacity import SoldFlavor
 from quarantine.doors import Doors
 from quarantine.metrics.exposition import Exporter
 from quarantine.metrics.limits import MetricsLimits
+from quarantine.record.facts import SWEEP
 from quarantine.record.reasons import HoldCode
 from quarantine.rules import holds
 from quarantine.service.lateness import Lateness
-from quarantine.service.reconciler import SWEEP
 from quarantine.service.safety import PASS
 from tests.unit.quarantine.totals_suite import Site
 

@@ -8,6 +8,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine.errors import BadInputError, ConflictError, RefusedError, UnavailableError
 from quarantine.record.facts import SlotChanges
 from quarantine.record.states import Event, State
+from quarantine.record.store import Store
 from quarantine.service.inbound import intake, oldqueue
 from quarantine.service.inbound.intake import (
     BELLS,
@@ -33,6 +35,7 @@ from quarantine.service.inbound.intake import (
     URGENT,
     Lane,
 )
+from tests.unit.quarantine.smallcloud import Clock, open_store
 from tests.unit.quarantine.test_inbox import Plane, plane
 from tests.unit.quarantine.testimony import (
     BLOCK,
@@ -451,9 +454,49 @@ def test_a_broker_that_is_away_and_a_mistake_of_ours_end_no_lane(
 
     monkeypatch.setattr(intake, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(urgent.lane, "turn", turn)
-    intake.run(urgent.lane, stop, "reports")
+    reached: list[bool] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(Lane, "asks", True)
+        intake.run(urgent.lane, stop, "reports", lambda: reached.append(True))
+    assert len(reached) == 2, "not by the turns that failed"
     assert "trying until it is back" in caplog.text
     assert caplog.text.count("Traceback") == 1
+
+
+def test_a_turn_that_needed_no_broker_reached_none(urgent: World) -> None:
+    """No host is registered: nobody's lists were looked at."""
+    urgent.hosts = []
+    urgent.turn()
+    assert not urgent.lane.asks
+    urgent.hosts = ["a"]
+    urgent.turn(intake.HOSTS_SECONDS)
+    assert urgent.lane.asks
+
+
+def test_that_the_broker_was_reached_is_on_record_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_words: object) -> None:
+        raise UnavailableError("not now")
+
+    clock = Clock()
+    with open_store(tmp_path, clock) as store:
+        reached = intake.Reached(store, clock.monotonic)
+        reached()
+        (first,) = store.passes()
+        assert (first.name, first.within) == ("broker", 3 * intake.REACHED_SECONDS)
+        clock.forward(intake.REACHED_SECONDS - 1)
+        reached()
+        assert store.passes() == [first]
+        clock.forward(1)
+        reached()
+        (again,) = store.passes()
+        assert again.at > first.at
+        clock.forward(intake.REACHED_SECONDS)
+        caplog.set_level("INFO")
+        monkeypatch.setattr(Store, "note_pass", fails)
+        reached()
+    assert "not on record" in caplog.text
 
 
 # Hosts that were not upgraded yet

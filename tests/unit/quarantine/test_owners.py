@@ -40,12 +40,28 @@ def test_a_claim_tells_whose_the_server_is(site: Site) -> None:
 
 def test_a_sweep_that_went_well_is_written(site: Site) -> None:
     site.go_on(30)
-    (sweep,) = site.store.passes()
-    assert sweep.name == "sweep"
-    at = sweep.at
+    listing, sweep = site.store.passes()
+    assert (listing.name, sweep.name) == ("placement", "sweep")
     site.cloud.broken["list"] = UnavailableError("away")
     site.go_on(600)
-    assert site.store.passes()[0].at == at
+    assert site.store.passes() == [listing, sweep]
+
+
+def test_placement_answered_where_something_else_kept_a_sweep_from_going_well(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is asked for health says which of the two it was."""
+    site.go_on(30)
+    (listing, sweep) = site.store.passes()
+
+    def fails(_store: Store) -> None:
+        raise UnavailableError("not now")
+
+    monkeypatch.setattr(Store, "every_slot", fails)
+    site.go_on(600)
+    later, same = site.store.passes()
+    assert later.at > listing.at
+    assert same == sweep
 
 
 @pytest.mark.parametrize("error", [ConflictError, UnavailableError, RuntimeError])

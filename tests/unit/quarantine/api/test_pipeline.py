@@ -233,6 +233,14 @@ def test_healthcheck_says_what_is_wrong(site: Site, monkeypatch: pytest.MonkeyPa
     assert client.get("/healthcheck").status_code == 503
     with site.store() as store:
         store.note_pass("sweep", 60)
+    served = client.get("/healthcheck")
+    assert (served.status_code, served.json["status"]) == (200, "degraded")
+    problems = {one["name"]: one["problem"] for one in served.json["checks"]}
+    assert "none has gone well" in problems["placement"]
+    assert "none has gone well" in problems["broker"]
+    with site.store() as store:
+        store.note_pass("placement", 60)
+        store.note_pass("broker", 60)
     good = client.get("/healthcheck")
     assert (good.status_code, good.json["status"]) == (200, "ok")
     with site.store() as store, door.writing(store._engine) as db:

@@ -291,6 +291,9 @@ class Reached:
             self._store.note_pass(BROKER, 3 * REACHED_SECONDS)
         except QuarantineError as error:
             LOG.info("not on record that the broker was reached: %s", error)
+        except Exception:
+            # A mistake of ours must not end a lane.
+            LOG.exception("not on record that the broker was reached")
 
 
 def run(

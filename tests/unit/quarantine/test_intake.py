@@ -477,8 +477,9 @@ def test_that_the_broker_was_reached_is_on_record_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(*_words: object) -> None:
-        raise UnavailableError("not now")
+        raise next(errors)
 
+    errors = iter([UnavailableError("not now"), KeyError("ours")])
     clock = Clock()
     with open_store(tmp_path, clock) as store:
         reached = intake.Reached(store, clock.monotonic)
@@ -496,7 +497,10 @@ def test_that_the_broker_was_reached_is_on_record_now_and_then(
         caplog.set_level("INFO")
         monkeypatch.setattr(Store, "note_pass", fails)
         reached()
-    assert "not on record" in caplog.text
+        assert "not on record" in caplog.text
+        clock.forward(intake.REACHED_SECONDS)
+        reached()
+    assert caplog.text.count("Traceback") == 1, "and the lane goes on"
 
 
 # Hosts that were not upgraded yet

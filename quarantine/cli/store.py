@@ -37,13 +37,13 @@ from quarantine.operations import (
 from quarantine.operations.alarms import AlarmLine
 from quarantine.operations.capacity import Capacity
 from quarantine.operations.certificates import StoredCertificate
-from quarantine.operations.decisions import Decision, Initiator
+from quarantine.operations.decisions import Decision
 from quarantine.operations.drives import DriveLine, DriveQuery
 from quarantine.operations.hosts import HostView
 from quarantine.operations.keys import TrustedKeys
 from quarantine.operations.plane import Plane
 from quarantine.operations.refusals import RefusalLine
-from quarantine.operations.slots import HistoryRow, SlotView, State
+from quarantine.operations.slots import HistoryRow, Initiator, SlotView, State
 
 HERE: Final = "here, with the keys that are believed"
 

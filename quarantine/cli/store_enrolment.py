@@ -5,9 +5,9 @@ from __future__ import annotations
 from quarantine import users
 from quarantine.cli.source import Enrolment, EnrolmentLine, EnrolmentWish
 from quarantine.operations import enrol
-from quarantine.operations.decisions import Initiator
 from quarantine.operations.enrol import EnrolmentRequest, EnrolmentResult
 from quarantine.operations.plane import Plane
+from quarantine.operations.slots import Initiator
 
 
 class StoreEnrolment:

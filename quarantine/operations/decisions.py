@@ -27,8 +27,7 @@ from quarantine.errors import (
 from quarantine.operations.plane import Plane
 from quarantine.operations.slots import SlotView, closely, known, version
 from quarantine.record import lifecycle
-from quarantine.record.facts import Initiator as Initiator
-from quarantine.record.facts import NextHold, SlotChanges, SlotRecord
+from quarantine.record.facts import Initiator, NextHold, SlotChanges, SlotRecord
 from quarantine.record.reasons import HoldCode
 from quarantine.record.states import FREE_TO_SCHEDULE, WAITING_FOR_PEOPLE, Event, State
 from quarantine.record.store import Store

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from quarantine import users
 from quarantine.api import application
 from quarantine.cli.source import Act, SlotAct
 from quarantine.cli.store import StoreSource
@@ -238,7 +239,7 @@ def test_by_the_shell(place: Place, act: str) -> None:
     place.require_untouched()
     later = SlotAct(str(SLOT), Act.HOLD, "odd", at_next_release=True)
     StoreSource(place.plane).act(later)
-    assert place.record.next_hold == NextHold("odd", None)
+    assert place.record.next_hold == NextHold("odd", Initiator(users.who()))
     place.require_untouched()
 
 

@@ -9,10 +9,10 @@ import logging.handlers
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from io import TextIOWrapper
+from io import FileIO, TextIOWrapper
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import BinaryIO, Final, cast
 
 from quarantine.errors import BadInputError
 from quarantine.users import hand_over
@@ -87,7 +87,8 @@ def keep_audit(file: str, form: str = "line") -> None:
     """
     for former in AUDIT.handlers[:]:
         AUDIT.removeHandler(former)
-        former.close()
+        with contextlib.suppress(OSError, ValueError):
+            former.close()
     AUDIT.setLevel(logging.INFO if file else logging.NOTSET)
     if not file:
         return
@@ -111,14 +112,17 @@ class AuditFile(logging.handlers.WatchedFileHandler):
         super().__init__(file, encoding="utf-8")
 
     def _open(self) -> TextIOWrapper:
-        return open(self.baseFilename, "a", encoding="utf-8", opener=_opened)
+        # Without a buffer: what could not be written is missing, and is not written later.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        raw = FileIO(_opened(self.baseFilename, flags), "ab")
+        return TextIOWrapper(cast(BinaryIO, raw), encoding="utf-8", write_through=True)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a line. Raises nothing: a rotated file is begun anew outside the library's try."""
         before = self._missing
         try:
             super().emit(record)
-        except OSError:
+        except (OSError, ValueError):
             self.handleError(record)
         if before and self._missing == before:
             self._missing = 0
@@ -131,26 +135,38 @@ class AuditFile(logging.handlers.WatchedFileHandler):
     def handleError(self, record: logging.LogRecord) -> None:
         """Tells the first of the lines that are not in the file, and why."""
         self._missing += 1
+        error = sys.exc_info()[1]
+        # A stream that could not be closed is closed all the same, and takes nothing any more.
+        stream, self.stream = self.stream, None
+        with contextlib.suppress(OSError, ValueError):
+            if stream is not None:
+                stream.close()
         if self._missing == 1:
             LOG.error(
                 "[run]audit_file: %s cannot be written: %s; this is not in it, nor what comes: %s",
                 self.baseFilename,
-                sys.exc_info()[1],
+                error,
                 clean(record.getMessage()),
             )
 
 
 def _opened(path: str, flags: int) -> int:
     """A new file is the service's, whoever makes it: a command of root would shut it out."""
+    # The directory is the service's: root follows nothing that is planted there, and waits for
+    # nobody.
+    there = (flags & ~os.O_CREAT) | os.O_NOFOLLOW | os.O_NONBLOCK
+    with contextlib.suppress(FileNotFoundError):
+        return os.open(path, there)
     try:
         descriptor = os.open(path, flags | os.O_EXCL, _AUDIT_MODE)
-    except FileExistsError:
-        return os.open(path, flags, _AUDIT_MODE)
+    except FileExistsError:  # somebody else began it just now
+        return os.open(path, there)
     try:
         os.fchmod(descriptor, _AUDIT_MODE)  # whatever the umask is
         hand_over(descriptor, Path(path))
     except OSError:
         os.close(descriptor)
+        os.unlink(path)
         raise
     return descriptor
 

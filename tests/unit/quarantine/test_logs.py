@@ -10,12 +10,15 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import FileIO, TextIOWrapper
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import pytest
 
 from quarantine import cli, logs, users
 from quarantine.cli.app import ACTS, COMMANDS
+from quarantine.errors import BadInputError
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, SLOTS, Site
 
 HOSTILE = "\x1b[2J\n2026-11-20 INFO all is well\u202e"
@@ -166,6 +169,41 @@ def test_a_request_is_answered_as_it_ended_also_where_that_cannot_be_written_dow
     etag = admin.get(where).headers["ETag"]
     held = admin.ask("POST", f"{where}/hold", {"reason": "smoke"}, If_Match=etag)
     assert held.status_code == 200
+
+
+def test_a_disk_that_was_full_and_a_stream_that_was_closed_lose_what_is_said_to_be_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No line that was said to be missing comes later, and none is answered with an error."""
+    file = tmp_path / "audit.log"
+    logs.keep_audit(str(file))
+    (handler,) = logs.AUDIT.handlers
+    assert isinstance(handler, logs.AuditFile)
+    stream = handler.stream
+    handler.stream = TextIOWrapper(cast(BinaryIO, FileIO("/dev/full", "ab")), write_through=True)
+    stream.close()
+    logs.AUDIT.info("full")
+    logs.AUDIT.info("written")
+    handler.stream.close()
+    logs.AUDIT.info("closed")
+    logs.AUDIT.info("again")
+    assert [line.rpartition(": ")[2] for line in file.read_text().splitlines()] == [
+        "written",
+        "again",
+    ]
+    assert caplog.text.count("1 lines are missing in it") == 2
+
+
+def test_root_follows_nothing_that_is_planted_where_the_file_is_to_be(tmp_path: Path) -> None:
+    file, elsewhere = tmp_path / "audit.log", tmp_path / "elsewhere"
+    file.symlink_to(elsewhere)
+    with pytest.raises(BadInputError, match="audit_file"):
+        logs.keep_audit(str(file))
+    assert not elsewhere.exists()
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(BadInputError, match="audit_file"):
+        logs.keep_audit(str(file))
 
 
 def test_the_file_is_the_services_whoever_begins_it(

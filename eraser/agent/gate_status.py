@@ -21,6 +21,7 @@ from eraser.ownership import store as books
 from eraser.ownership.model import Book
 from eraser.protocol.ticket import (
     MAX_DOMAINS,
+    MAX_EXEMPTIONS,
     Defence,
     DefenceSeen,
     DefenceStanding,
@@ -39,6 +40,9 @@ NVME_CLASS = "0x010802"
 
 MAX_REASON = 200
 """Characters of a person's reason in a hello; the host's file has all of it."""
+
+MAX_NAME = 64
+"""Characters of a person's name, and of a time."""
 
 
 class GateStatus:
@@ -108,7 +112,7 @@ class GateStatus:
             before = shown.setdefault(named.uuid or named.domain, set())
             addresses = sorted(
                 address
-                for address in named.addresses - exempt - before
+                for address in named.addresses - (exempt - known) - before
                 if address in known or self._is_nvme(address)
             )
             if not addresses:
@@ -127,12 +131,16 @@ class GateStatus:
             )
 
     def _exempt(self, exemptions: audit.Exemptions) -> Iterator[Exemption]:
-        """At most one for each of the host's functions, in short: whatever stands in the file, a
-        hello must not grow too long to be taken."""
+        """In short, and not too many: whatever stands in the file, a hello must not grow too long
+        to be taken."""
         given = {each.address: each for each in exemptions.exemptions}
-        for address, each in sorted(given.items()):
-            if self._is_nvme(address):
-                yield dataclasses.replace(each, reason=each.reason[:MAX_REASON])
+        for _address, each in sorted(given.items())[:MAX_EXEMPTIONS]:
+            yield dataclasses.replace(
+                each,
+                reason=each.reason[:MAX_REASON],
+                by=each.by[:MAX_NAME],
+                at=each.at[:MAX_NAME],
+            )
 
     def _is_nvme(self, address: str) -> bool:
         try:

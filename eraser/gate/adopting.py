@@ -19,6 +19,7 @@ from eraser.ownership import audit, pending, revocation
 from eraser.ownership import store as books
 from eraser.ownership.audit import AuditEntry
 from eraser.ownership.cases import read_case
+from eraser.ownership.facts import is_untouched
 from eraser.ownership.model import Allowance, Owner
 from eraser.state import hostcard
 
@@ -114,8 +115,8 @@ def allow(
 def forget(state_dir: Path, host: Host, address: str, reason: str, by: str) -> Owner:
     """Takes the slot from an owner whose drive nobody ever read, and accounts for it; the owner.
 
-    For a drive that is gone or dead: erases of drives of its kind wait for its owner's next start,
-    which cannot come. Raises ``EraserError`` and ``OSError``: then nothing is forgotten.
+    For a drive that is gone: erases of drives of its kind wait for its owner's next start, which
+    cannot come. Raises ``EraserError`` and ``OSError``: then nothing is forgotten.
     """
     at = host.clock.utc()
     with books.opened(state_dir) as book:
@@ -127,6 +128,11 @@ def forget(state_dir: Path, host: Host, address: str, reason: str, by: str) -> O
                 f"{address}: expected an owner that was adopted unread, found {found}; no erase "
                 "waits for it"
             )
+        if is_untouched(owner, PciFunction(host, address).place):
+            raise BadInputError(
+                f"{address}: expected an owner whose drive is gone, found that it never left its "
+                "slot; no erase waits for it"
+            )
         for each in domains.listed(host):
             if each.running and each.named.uuid == owner.domain:
                 raise BadInputError(
@@ -134,5 +140,6 @@ def forget(state_dir: Path, host: Host, address: str, reason: str, by: str) -> O
                     f"({owner.domain}) in {each.file}; its drive is read when it stops"
                 )
         audit.account(state_dir, AuditEntry(at, by, "forget", address, owner.domain, reason))
-        book.write(book.book.with_entry(revocation.parted(entry, owner, at)))
+        after = revocation.voided(revocation.parted(entry, owner, at), "its owner was forgotten")
+        book.write(book.book.with_entry(dataclasses.replace(after, allowance=None)))
     return owner

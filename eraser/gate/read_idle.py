@@ -15,7 +15,7 @@ from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import rest
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
-from eraser.ownership.facts import CaseStanding, DriveSeen
+from eraser.ownership.facts import CaseStanding, DriveSeen, is_untouched
 from eraser.ownership.model import Owner, PciIds, SteadyTime
 from eraser.ownership.revocation import START_GRACE_SECONDS
 from eraser.protocol.ticket import Counters
@@ -65,7 +65,7 @@ def _know(state_dir: Path, address: str, owner: Owner, drive: DriveSeen) -> str:
     """Its counters are noted the next time."""
     if drive.identity is None:
         return drive.trouble or "the drive told no identity"
-    if not rest.is_untouched(owner, drive.place):
+    if not is_untouched(owner, drive.place):
         return "the drive left its slot meanwhile"
     if owner.pci not in (None, PciIds.of(drive.identity)):
         return "the drive is not its owner's"

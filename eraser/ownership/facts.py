@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from eraser.controller.spec import SanitizeState
-from eraser.ownership.model import SlotEntry
+from eraser.ownership.model import Owner, SlotEntry
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import Counters
 
@@ -61,6 +61,11 @@ def left_slot(then: str, now: str) -> bool:
     :attr:`eraser.host.sysfs.PciFunction.place`."""
     boots = {place.partition("/")[0] for place in (then, now)}
     return then != now and len(boots) == 1
+
+
+def is_untouched(owner: Owner, place: str) -> bool:
+    """The drive that was adopted unread is the one that is there now."""
+    return bool(owner.place) and owner.place == place
 
 
 @dataclass(frozen=True)

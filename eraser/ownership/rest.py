@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 
+from eraser.ownership.facts import is_untouched
 from eraser.ownership.model import Book, Owner, PciIds, SlotEntry
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import Counters
@@ -43,11 +44,6 @@ def wish(
     if driver == "nvme":
         return IdleAction.NOTE if owner.rest is None and not owner.left else None
     return IdleAction.FORGET if driver and owner.rest is not None else None
-
-
-def is_untouched(owner: Owner, place: str) -> bool:
-    """The drive that was adopted unread is the one that is there now."""
-    return bool(owner.place) and owner.place == place
 
 
 def stand_still(entry: SlotEntry, now: Counters) -> bool:

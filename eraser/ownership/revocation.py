@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from eraser.ownership.facts import CaseStanding
-from eraser.ownership.model import Book, KeptTicket, Owner, PciIds, SlotEntry, SteadyTime
+from eraser.ownership.facts import CaseStanding, is_untouched
+from eraser.ownership.model import Book, Owner, PciIds, SlotEntry, SteadyTime
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import LastOwner, TicketState
 
@@ -135,17 +135,21 @@ def _unread(
     identity: ControllerIdentity,
     domains: Collection[str],
     running: Mapping[str, Collection[str]],
+    here: Mapping[str, str],
 ) -> tuple[str, Owner] | None:
     """An owner of another slot that was adopted unread and may have this drive: it is of the same
     kind; and that slot.
 
-    Not where the domain runs with that slot: it has its own drive then.
+    Not where the domain runs with that slot: it has its own drive then. Nor where its drive never
+    left its place.
     """
     for entry in book.entries:
         owner = entry.owner
         if entry.address == address or owner is None or owner.identity is not None:
             continue
         runs = entry.address in running.get(owner.domain, ())
+        if is_untouched(owner, here.get(entry.address, "")):
+            continue
         if owner.domain in domains and not runs and owner.pci == PciIds.of(identity):
             return entry.address, owner
     return None
@@ -154,27 +158,30 @@ def _unread(
 def _is_known(book: Book, address: str, identity: ControllerIdentity, place: str) -> bool:
     """Somebody read this drive where no owner that was adopted unread had it.
 
-    It was certified and its ticket held, or was used; or its own owner came by that, or was adopted
-    with it while off. Not one that was adopted unread and started since: by its PCI ids alone it
-    may have got another's drive. Or the slot's newest erase took it, in this boot and in this very
-    place.
+    It was certified and its ticket held, or was used: not where the slot's owner was adopted unread
+    after that, who may have got it past the gate. Or its owner was adopted with it while off. One
+    that was adopted unread and started since may have got another's drive, by its PCI ids alone,
+    and so may one that a person let in. Or the slot's newest erase took it, in this boot and in
+    this very place.
     """
     if place and book.entry(address).place == place:
         return True
     return any(
-        _is_read(entry.owner, identity) or _was_certified(entry.ticket, identity)
-        for entry in book.entries
+        _is_read(entry.owner, identity) or _was_certified(entry, identity) for entry in book.entries
     )
 
 
 def _is_read(owner: Owner | None, identity: ControllerIdentity) -> bool:
     if owner is None or owner.identity != identity:
         return False
-    return not owner.adopted or owner.let_in is None
+    return owner.adopted and owner.let_in is None
 
 
-def _was_certified(kept: KeptTicket | None, identity: ControllerIdentity) -> bool:
+def _was_certified(entry: SlotEntry, identity: ControllerIdentity) -> bool:
+    owner, kept = entry.owner, entry.ticket
     if kept is None or kept.state is TicketState.VOID:
+        return False
+    if owner is not None and owner.identity is None:
         return False
     return kept.ticket.identity == identity
 
@@ -189,6 +196,7 @@ def revoke(
     running: Mapping[str, Collection[str]] | None = None,
     away: str = "",
     place: str = "",
+    here: Mapping[str, str] | None = None,
 ) -> Revocation | StillOwned:
     """Takes the slot from its owner, and the drive from its own, before the drive is erased.
 
@@ -196,7 +204,8 @@ def revoke(
     suspended server's no longer names the address. ``running`` has those that run, and every
     address that any definition of theirs names. An owner of an earlier incarnation is not let in,
     and counts here all the same. ``away`` speaks against the tickets of earlier erases, and
-    ``place`` is where the drive is now (see :class:`SlotEntry`).
+    ``place`` is where the drive is now (see :class:`SlotEntry`), and ``here`` has that of the other
+    slots whose owners were adopted unread.
     """
     without: dict[str, SlotEntry] = {}
     held = (address, book.entry(address).owner)
@@ -209,7 +218,7 @@ def revoke(
             if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
                 return StillOwned(owner, "its start was let in a moment ago", where)
             without[where] = parted(book.entry(where), owner, at)
-    maybe = _unread(book, address, identity, domains, running or {})
+    maybe = _unread(book, address, identity, domains, running or {}, here or {})
     if maybe is not None and not _is_known(book, address, identity, place):
         where, owner = maybe
         return StillOwned(

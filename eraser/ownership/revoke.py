@@ -13,7 +13,7 @@ from eraser.host.sysfs import Host, PciFunction
 from eraser.ownership import rest, revocation
 from eraser.ownership import store as books
 from eraser.ownership.cases import read_case
-from eraser.ownership.facts import CaseStanding
+from eraser.ownership.facts import CaseStanding, is_untouched
 from eraser.ownership.model import SteadyTime
 from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.ticket import LastOwner
@@ -38,7 +38,7 @@ def vanished(state_dir: Path, address: str, reason: str, place: str = "") -> boo
         if place and entry.place == place:
             return False
         found = revocation.gone(before, address, standing, reason)
-        if entry.owner is None or not rest.is_untouched(entry.owner, place):
+        if entry.owner is None or not is_untouched(entry.owner, place):
             found = rest.left(found, address, reason)
         book.write(found)
     return before.entry(address).ticket != found.entry(address).ticket
@@ -81,6 +81,11 @@ def revoke(
                 running,
                 away="it was erased by hand since" if by_hand else "",
                 place=PciFunction(host, address).place,
+                here={
+                    entry.address: PciFunction(host, entry.address).place
+                    for entry in book.book.entries
+                    if entry.owner is not None and entry.owner.identity is None
+                },
             )
             if isinstance(found, revocation.StillOwned):
                 owner = found.owner

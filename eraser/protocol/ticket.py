@@ -24,6 +24,9 @@ _SECTORS_PER_UNIT = 1000
 MAX_DOMAINS = 4096
 """Libvirt domains of one host, defined and running. A host that names more makes them up."""
 
+MAX_EXEMPTIONS = 256
+"""Functions that one host's gate leaves to any guest. No host has so many."""
+
 
 @dataclass(frozen=True)
 class Counters:
@@ -212,9 +215,13 @@ class GateTestimony:
     tickets: tuple[TicketSeen, ...]
     allowances: tuple[AllowanceUsed, ...]
     exemptions: tuple[Exemption, ...] = field(default=(), metadata=LATE)
-    """Those whose function is one of the host's now, by address."""
+    """All of them by address, whether there is a function now or not."""
 
     def __post_init__(self) -> None:
+        if len(self.exemptions) > MAX_EXEMPTIONS:
+            raise ValueError(
+                f"expected at most {MAX_EXEMPTIONS} exemptions, found {len(self.exemptions)}"
+            )
         if len({each.address for each in self.exemptions}) != len(self.exemptions):
             raise ValueError("expected each exemption once, found one twice")
         if len(self.domains) > MAX_DOMAINS:

@@ -14,7 +14,7 @@ import pytest
 from eraser import cli
 from eraser.agent import gate_status
 from eraser.agent.bounded_probes import BoundedProbes
-from eraser.agent.gate_status import MAX_REASON, GateStatus
+from eraser.agent.gate_status import MAX_NAME, MAX_REASON, GateStatus
 from eraser.agent.hoststate import keygen
 from eraser.cli import gate as cli_gate
 from eraser.clock import MACHINE
@@ -26,6 +26,7 @@ from eraser.ownership import store as books
 from eraser.ownership.model import Book, SlotEntry
 from eraser.protocol import codec
 from eraser.protocol.ticket import (
+    MAX_EXEMPTIONS,
     AllowanceUsed,
     Defence,
     DefenceStanding,
@@ -138,16 +139,14 @@ def test_only_what_has_a_managed_drive_is_told(rig: Rig) -> None:
 
 
 def test_what_is_left_to_any_guest_is_told(rig: Rig) -> None:
-    """In short and once, and what is a function of this host: the file is a person's."""
-    for address, reason in (
-        (THIRD, "y" * 5000),
-        ("0000:fe:00.0", "not here"),
-        ("0000:09:00.0", "no drive"),
-    ):
-        audit.exempt(rig.state, address, by="ada", reason=reason, clock=MACHINE)
+    """In short and once, and also while no function is there: the file is a person's."""
+    for address in (THIRD, "0000:fe:00.0"):
+        audit.exempt(rig.state, address, by="a" * 5000, reason="y" * 5000, clock=MACHINE)
     rig.book()
-    (told,) = rig.witness.gate().exemptions
-    assert (told.address, told.by, told.reason) == (THIRD, "ada", "y" * MAX_REASON)
+    told, away = rig.witness.gate().exemptions
+    assert (told.address, told.by, told.reason) == (THIRD, "a" * MAX_NAME, "y" * MAX_REASON)
+    assert away.address == "0000:fe:00.0"
+    audit.include(rig.state, "0000:fe:00.0", by="ada", reason="ours", clock=MACHINE)
     testimony = rig.witness.gate()
     assert codec.load(GateTestimony, codec.canonical(testimony), "gate") == testimony
     audit.include(rig.state, THIRD, by="ada", reason="ours", clock=MACHINE)
@@ -155,9 +154,21 @@ def test_what_is_left_to_any_guest_is_told(rig: Rig) -> None:
     assert b"exemptions" not in codec.canonical(rig.witness.gate()), "older ones take it"
     file = audit.exempt_file(rig.state)
     audit.exempt(rig.state, THIRD, by="ada", reason="x", clock=MACHINE)
-    one = json.loads(file.read_text())
-    file.write_text(json.dumps({"exemptions": one["exemptions"] * 2}))
+    (one,) = json.loads(file.read_text())["exemptions"]
+    file.write_text(json.dumps({"exemptions": [one] * 2}))
     assert len(rig.witness.gate().exemptions) == 1
+    many = [{**one, "address": f"{n:04x}:00:00.0", "at": "z" * 5000} for n in range(500)]
+    file.write_text(json.dumps({"exemptions": many}))
+    testimony = rig.witness.gate()
+    assert len(testimony.exemptions) == MAX_EXEMPTIONS
+    assert len(codec.canonical(testimony)) < 96 << 10, "a hello may have 384 KiB"
+
+
+def test_a_guest_on_a_slot_that_the_gate_knows_is_told_though_it_is_exempt(rig: Rig) -> None:
+    rig.domain(THEIRS, "03", running=True, name="exempt")
+    audit.exempt(rig.state, THIRD, by="ada", reason="why not", clock=MACHINE)
+    rig.book(SlotEntry(THIRD, ticket=KEPT))
+    assert [seen.addresses for seen in rig.domains()] == [(THIRD,)]
 
 
 def test_a_damaged_book_is_told_as_a_gate_that_is_no_defence(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -101,6 +102,9 @@ def test_an_owner_whose_drive_is_gone(gate: World, capsys: pytest.CaptureFixture
     call(gate, "show")
     assert "read when it first rests" in capsys.readouterr().out
     why = ("--pci", ADDRESS, "--reason", "it is dead", "--by", "alice")
+    assert call(gate, "forget", *why) == 2
+    assert "never left its slot" in capsys.readouterr().err
+    shutil.rmtree(gate.fake.path(f"/sys/bus/pci/devices/{ADDRESS}"))
     assert call(gate, "forget", *why) == 2
     assert "it stops" in capsys.readouterr().err
     path.unlink()

@@ -19,11 +19,11 @@ from eraser.host.sysfs import PciFunction
 from eraser.ownership import audit
 from eraser.ownership import store as books
 from eraser.ownership.facts import DriveSeen
-from eraser.ownership.model import Owner, PciIds, SlotEntry
+from eraser.ownership.model import Allowance, Owner, PciIds, SlotEntry
 from eraser.ownership.store import BookError
 from eraser.protocol import codec
 from eraser.protocol.report import Outcome
-from eraser.protocol.ticket import LastOwner
+from eraser.protocol.ticket import LastOwner, TicketState
 from eraser.state.hostcard import CARD_FILE
 from tests.unit.gate.test_admit import refused
 from tests.unit.gate.world import World, domain, world
@@ -299,7 +299,8 @@ def test_an_owner_whose_drive_is_gone_is_forgotten_by_a_persons_word(world: Worl
     of drives of that kind would wait for it for ever."""
     from eraser.ownership import revoke
 
-    world.know(SlotEntry(OTHER_ADDRESS, owner=UNREAD))
+    word = Allowance("operator", "why", AT, "")
+    world.know(SlotEntry(OTHER_ADDRESS, owner=UNREAD, ticket=KEPT, allowance=word))
     define(world, "off", domain(OTHER_ADDRESS))
     with pytest.raises(InUseError, match=r"gate forget"):
         revoke.revoke(world.state, world.host, ADDRESS, DRIVE)
@@ -308,9 +309,12 @@ def test_an_owner_whose_drive_is_gone_is_forgotten_by_a_persons_word(world: Worl
     entry = world.book.entry(OTHER_ADDRESS)
     assert entry.owner is None
     assert (entry.last_owner and entry.last_owner.domain, entry.last_identity) == (MINE, None)
+    assert entry.allowance is None
+    assert entry.ticket is not None
+    assert entry.ticket.state is TicketState.VOID, "nobody else starts by what was there before"
     revoke.revoke(world.state, world.host, ADDRESS, DRIVE)
     world.slot(OTHER_ADDRESS)
-    refused(world, domain(OTHER_ADDRESS), "no ticket")
+    refused(world, domain(OTHER_ADDRESS), "its owner was forgotten")
     (line,) = audit.audit_file(world.state).read_text().splitlines()
     said = json.loads(line)
     assert (said["what"], said["address"], said["domain"], said["reason"], said["by"]) == (
@@ -320,6 +324,18 @@ def test_an_owner_whose_drive_is_gone_is_forgotten_by_a_persons_word(world: Worl
         "it is dead",
         "op",
     )
+
+
+def test_whose_drive_never_left_its_slot_is_not_forgotten(world: World) -> None:
+    """A suspended server's definition does not name the address: this record is all it has."""
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-1")
+    world.slot(OTHER_ADDRESS)
+    place = PciFunction(world.host, OTHER_ADDRESS).place
+    world.know(SlotEntry(OTHER_ADDRESS, owner=dataclasses.replace(UNREAD, place=place)))
+    before = world.book
+    with pytest.raises(BadInputError, match="never left"):
+        forget(world.state, world.host, OTHER_ADDRESS, "it is dead", "op")
+    assert world.book == before
 
 
 @pytest.mark.parametrize(

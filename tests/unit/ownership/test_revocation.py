@@ -299,7 +299,7 @@ UNREAD_THEIRS = dataclasses.replace(UNREAD, domain=THEIRS, name="B")
 @pytest.mark.parametrize(
     "given",
     [
-        {"owner": OWNER},  # by its ticket
+        {"owner": OWNER, "ticket": kept(state=TicketState.USED)},  # by its ticket
         {"owner": owner(adopted=True, let_in=None)},  # read while it was off
         {"ticket": KEPT},
         {"ticket": kept(state=TicketState.USED)},
@@ -319,6 +319,7 @@ def test_a_drive_that_was_read_waits_for_no_owner_that_was_adopted_unread(
     "entry",
     [
         SlotEntry(ADDRESS),
+        SlotEntry(ADDRESS, owner=OWNER),  # let in by a person, on whatever stood there
         SlotEntry(ADDRESS, owner=BY_ADDRESS_ALONE),
         SlotEntry(ADDRESS, owner=BY_ADDRESS_ALONE, place="boot-1/7"),
         SlotEntry(ADDRESS, owner=owner(identity=ANOTHER), ticket=KEPT_ANOTHER),
@@ -333,6 +334,32 @@ def test_a_drive_that_may_have_been_taken_for_anothers_waits(entry: SlotEntry) -
         assert isinstance(found, StillOwned)
         assert found.unread
         assert found.owner == UNREAD_THEIRS
+
+
+def test_a_drive_of_an_owner_that_never_left_its_place_is_no_other() -> None:
+    """Also a dead one that nobody can read: no erase waits for it."""
+    stays = dataclasses.replace(UNREAD, place="boot-1/7")
+    book = EMPTY.with_entry(SlotEntry(OTHER_ADDRESS, owner=stays))
+
+    def erase(here: dict[str, str]) -> bool:
+        found = revoke(book, ADDRESS, DRIVE, {MINE: "x"}, LONG_AFTER, LATER, here=here)
+        return isinstance(found, Revocation)
+
+    assert erase({OTHER_ADDRESS: "boot-1/7"})
+    for here in ({}, {OTHER_ADDRESS: ""}, {OTHER_ADDRESS: "boot-1/8"}, {OTHER_ADDRESS: "boot-2/7"}):
+        assert not erase(here)
+
+
+@pytest.mark.parametrize("state", [TicketState.VALID, TicketState.USED])
+def test_a_ticket_says_nothing_of_a_drive_that_was_adopted_unread_after_it(
+    state: TicketState,
+) -> None:
+    """Certified on a host that was not adopted yet, it went to its guest past the gate; then the
+    guest was adopted. After a boot it is elsewhere, and its guest is off."""
+    entry = SlotEntry(OTHER_ADDRESS, owner=UNREAD, ticket=kept(state=state))
+    found = revoke(EMPTY.with_entry(entry), ADDRESS, DRIVE, {MINE: "x"}, LONG_AFTER, LATER)
+    assert isinstance(found, StillOwned)
+    assert (found.owner, found.unread) == (UNREAD, True)
 
 
 def test_an_erase_that_took_the_drive_goes_on_in_the_same_place() -> None:

@@ -43,6 +43,8 @@ class _HostMembers(ShowOne):
     """One host and what it sees."""
 
     def human(self, name: str, value: Any) -> Any:
+        if value is None:
+            return super().human(name, value)
         if name == "defences":
             return tuple(" ".join(map(str, each.values())) for each in map(codec.plain, value))
         if name == "exemptions":

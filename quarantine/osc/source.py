@@ -407,10 +407,8 @@ def _host(one: Document) -> Document:
             ),
             "cases": tuple(one["orders"]),
             "maintenance": one["maintenance"],
-            # An older API does not have them.
-            "defences": tuple(one.get("defences", ())),
-            "lacks": one.get("lacks", ""),
-            "exemptions": tuple(one.get("exemptions", ())),
+            # An older API does not say them: that is not to lack nothing.
+            **{name: one.get(name) for name in ("defences", "lacks", "exemptions")},
         }
     return {
         **said,

@@ -112,7 +112,7 @@ def _of_slot(record: SlotRecord, hello: Hello, limits: ServiceLimits) -> str:
 
 
 def _exempt(record: SlotRecord, gate: GateTestimony | None, limits: ServiceLimits) -> str:
-    """Where the slot's drive goes to a guest its host's gate is not asked, by a person's word."""
+    """That the gate is not asked when a guest gets the slot's drive, by a person's word."""
     for each in gate.exemptions if gate and Defence.HOOK in limits.defences else ():
         if each.address == record.slot.address:
             # Without who and why, which a host may change with each hello: this stands on the

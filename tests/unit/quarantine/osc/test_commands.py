@@ -27,6 +27,7 @@ from eraser.protocol.transport.signing import PrivateKey
 from quarantine import cli
 from quarantine.cli import base
 from quarantine.cli.app import COMMANDS, Commands
+from quarantine.osc.client import Api
 from quarantine.record import engine as door
 from quarantine.record import models
 from quarantine.record.alarms import AlarmCall
@@ -127,6 +128,25 @@ DECIDED = [
     ("campaign", "slots", "c1"), ("campaign", "slots", "c1", "--limit", "1"),
     ("slot", "list"), ("slot", "list", "--host", "cmp1"),
 ]  # fmt: skip
+
+
+def test_an_api_of_an_earlier_release_does_not_say_that_a_host_lacks_nothing(
+    site: Site, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _lived(site)
+    get = Api.get
+
+    def older(api: Api, *parts: str) -> Any:
+        found = get(api, *parts)
+        kept = {
+            k: v for k, v in found.document.items() if k not in ("defences", "lacks", "exemptions")
+        }
+        return replace(found, document=kept)
+
+    monkeypatch.setattr(Api, "get", older)
+    said = json.loads(program("host", "show", "cmp1", "-f", "json")[1])
+    assert (said["defences"], said["lacks"], said["exemptions"]) == (None, None, None)
+    assert program("host", "show", "cmp1")[0] == 0
 
 
 def test_alarms_that_are_over(site: Site, program: Program) -> None:

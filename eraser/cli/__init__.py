@@ -69,10 +69,20 @@ def _verb(name: str) -> tuple[_Verb, argparse.ArgumentParser]:
     return module, parser
 
 
+def _check_text(given: Sequence[str]) -> None:
+    """Raises :class:`BadInputError`: what people say is kept in files that are UTF-8."""
+    for argument in given:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise BadInputError(f"expected arguments in UTF-8, found {argument!r}") from error
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit code; see ``nvme-eraser --help``."""
     given = list(sys.argv[1:] if argv is None else argv)
     try:
+        _check_text(given)
         if not given or given[0] not in VERBS:
             _top().parse_args(given)
         module, parser = _verb(given[0])

@@ -177,3 +177,11 @@ def test_rest(gate: World, capsys: pytest.CaptureFixture[str]) -> None:
     gate.know(SlotEntry(ADDRESS, owner=owner(left="it vanished")))
     assert call(gate, "show") == 0
     assert "may have been elsewhere: 'it vanished'" in capsys.readouterr().out
+
+
+def test_words_that_are_no_text(gate: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(gate, "exempt", "--pci", ADDRESS, "--reason", "a\udcff") == 2
+    assert capsys.readouterr().err == (
+        "nvme-eraser: expected arguments in UTF-8, found 'a\\udcff'\n"
+    )
+    assert call(gate, "exempt", "--pci", ADDRESS, "--reason", "déjà") == 0

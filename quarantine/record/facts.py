@@ -264,6 +264,9 @@ class ServerOwner:
 SWEEP: Final = "sweep"
 """The pass that looks at everything (:mod:`quarantine.service.reconciler`); it is late where none
 went through within its ``sweep_bound``."""
+READING: Final = "reading"
+"""Of the slots in use, one after the other: the one that waits longest says how late a release
+without a bell would be seen."""
 PLACEMENT: Final = "placement"
 """A listing of Placement's."""
 BROKER: Final = "broker"

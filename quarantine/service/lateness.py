@@ -21,6 +21,8 @@ class _Duty:
     what: str
     within: Callable[[], float]
     last: float
+    calls: bool
+    """Whether people are called by the service itself; its age is shown in any case."""
 
 
 class Lateness:
@@ -34,9 +36,12 @@ class Lateness:
         self._over: float | None = None
         """Since when what people were told of is late no more, while another thing is."""
 
-    def expect(self, what: str, within: Callable[[], float]) -> None:
-        """``what`` has to be done well once in ``within()`` seconds from now on."""
-        self._duties[what] = _Duty(what, within, self._now())
+    def expect(self, what: str, within: Callable[[], float], *, calls: bool = True) -> None:
+        """``what`` has to be done well once in ``within()`` seconds from now on.
+
+        Without ``calls`` its age is only shown: what else is late then has people called already.
+        """
+        self._duties[what] = _Duty(what, within, self._now(), calls)
 
     def done(self, what: str, at: float | None = None) -> None:
         """It was done well; what it saw is of ``at``, or of now."""
@@ -51,7 +56,8 @@ class Lateness:
         """What is late now, of several the one with the least time; alarms where that is news."""
         with self._lock:
             now, told = self._now(), self._told
-            late = [duty for duty in self._duties.values() if now - duty.last > duty.within()]
+            calling = (duty for duty in self._duties.values() if duty.calls)
+            late = [duty for duty in calling if now - duty.last > duty.within()]
             worst = min(late, key=lambda duty: duty.within(), default=None)
             if worst is None:
                 if told is not None:

@@ -20,7 +20,7 @@ from eraser.protocol.identity import Slot
 from quarantine.cloud.facts import Provider
 from quarantine.doors import new_uuid, utc_now
 from quarantine.errors import QuarantineError, UnavailableError
-from quarantine.record.facts import PLACEMENT, SWEEP, SlotRecord
+from quarantine.record.facts import PLACEMENT, READING, SWEEP, SlotRecord
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, State
 from quarantine.record.store import Store
 from quarantine.rules import absence
@@ -117,6 +117,11 @@ class Reconciler:
         self._unread = UnreadableRows()
         self._lateness = lateness or Lateness(monotonic)
         self._lateness.expect(SWEEP, lambda: sweep_bound(config))
+        # Where that is late the sweep is, or there are more slots than it can read: that is for
+        # whoever looks at the fleet, at no hour of the night.
+        self._lateness.expect(
+            READING, lambda: worst_case_detection(config, len(self._watch)), calls=False
+        )
         self._absences = Absences(config.absent_after)
         self._brake = Brake(monotonic)
         self._doubted: frozenset[Slot] = frozenset()
@@ -234,6 +239,7 @@ class Reconciler:
                 outcomes += self._each([record.slot])
                 if outcomes[-1].error:
                     self._watch.missed(record)
+        self._lateness.done(READING, self._watch.oldest)
         return outcomes
 
     def tend(self) -> list[LookResult]:

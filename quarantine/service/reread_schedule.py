@@ -26,7 +26,11 @@ class RereadSchedule:
         self._now = monotonic
         self._records: dict[Slot, SlotRecord] = {}
         self._read: dict[Slot, float] = {}
+        self._unseen: dict[Slot, float] = {}
+        """Since when each was not read well, or is on the list."""
         self._last_turn = monotonic()
+        self._blind_since: float | None = monotonic()
+        """Since when it is unknown what is in use; None once that is known."""
 
     def seen(self, record: SlotRecord) -> None:
         """The slot was read just now; it stays on the list while it is in use."""
@@ -34,7 +38,9 @@ class RereadSchedule:
             new = record.slot not in self._read
             self._records[record.slot] = record
             self._read[record.slot] = self._now() - (self._stagger(record.slot) if new else 0.0)
+            self._unseen[record.slot] = self._now()
         else:
+            self._unseen.pop(record.slot, None)
             self._records.pop(record.slot, None)
             self._read.pop(record.slot, None)
 
@@ -50,6 +56,19 @@ class RereadSchedule:
         """The list as the store has it now; slots that we never read are due first."""
         self._records = {record.slot: record for record in in_use}
         self._read = {slot: at for slot, at in self._read.items() if slot in self._records}
+        now = self._now()
+        since = now if self._blind_since is None else self._blind_since
+        self._unseen = {slot: self._unseen.get(slot, since) for slot in self._records}
+        self._blind_since = None
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def oldest(self) -> float:
+        """Since when the slot that waits longest was not read well; now, where there is none."""
+        nothing = self._now() if self._blind_since is None else self._blind_since
+        return min(self._unseen.values(), default=nothing)
 
     def due(self) -> Iterator[SlotRecord]:
         """The slots to read in this turn, oldest first.

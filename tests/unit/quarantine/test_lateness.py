@@ -113,3 +113,15 @@ def test_what_was_done_saw_what_was_then(clock: Clock, late: Lateness) -> None:
     late.done("pass", at=clock.seconds - 10)
     clock.forward(11)
     assert late.check() == "pass"
+
+
+def test_what_calls_nobody_is_shown_only(
+    clock: Clock, late: Lateness, caplog: pytest.LogCaptureFixture
+) -> None:
+    late.expect("reading", lambda: 10.0, calls=False)
+    clock.forward(15)
+    assert late.check() == ""
+    assert late.ages()["reading"] == (15, 10)
+    clock.forward(10)
+    assert late.check() == "pass"
+    assert len(lines(caplog)) == 1

@@ -11,6 +11,7 @@ from quarantine.errors import UnavailableError
 from quarantine.record.states import State
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
+from quarantine.service.lateness import Lateness
 from quarantine.service.reconciler import Reconciler
 from tests.unit.quarantine.smallcloud import (
     Clock,
@@ -39,7 +40,7 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
         yield store
 
 
-def loop_of(store: Store, cloud: Cloud) -> Reconciler:
+def loop_of(store: Store, cloud: Cloud, lateness: Lateness | None = None) -> Reconciler:
     """Its cases stay open: no order goes out."""
     clock = cloud.clock
     dispatcher = NotingDispatcher(store, clock, broken=True)
@@ -50,6 +51,7 @@ def loop_of(store: Store, cloud: Cloud) -> Reconciler:
         LIMITS,
         clock,
         tickets=NoTickets(),
+        lateness=lateness,
         monotonic=clock.monotonic,
     )
 
@@ -167,3 +169,29 @@ def test_a_sweep_that_never_goes_through_is_one_alarm_whatever_else_does(
         clock.forward(LIMITS.sweep_interval)
     words = [record.getMessage() for record in caplog.records if "late sweep" in record.message]
     assert words == ["over: late sweep: there was a good one again"]
+
+
+@pytest.mark.parametrize("broken", ["one slot", "the listing", ""])
+def test_how_late_a_release_without_a_bell_would_be_seen(
+    store: Store, clock: Clock, broken: str
+) -> None:
+    cloud = Cloud(clock)
+    slots = [slot_at(number) for number in range(6)]
+    for number, slot in enumerate(slots):
+        enrolled(store, cloud, slot, server=f"server-{number}")
+    lateness = Lateness(clock.monotonic)
+    loop = loop_of(store, cloud, lateness)
+    if broken:
+        about = f"rp-{slots[3]}" if broken == "one slot" else "list"
+        cloud.broken[about] = UnavailableError("Placement answered 503")
+    worst = 0.0
+    for _ in range(40):
+        loop.round()
+        clock.forward(LIMITS.sweep_interval)
+        age, bound = lateness.ages()["reading"]
+        worst = max(worst, age)
+    assert LIMITS.in_use_reread <= bound < LIMITS.in_use_reread + 2 * LIMITS.sweep_interval
+    if broken:
+        assert worst == 40 * LIMITS.sweep_interval, "since the start"
+    else:
+        assert 0 < worst <= bound

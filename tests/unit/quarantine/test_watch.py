@@ -88,3 +88,30 @@ def test_oldest_first_and_gone_when_no_longer_used() -> None:
     watch.seen(replace(second, state=State.RELEASED))
     watch.refill([third])
     assert [r.slot for r in watch.due()] == [third.slot]
+
+
+def test_the_one_that_waits_longest_says_how_late_a_release_would_be_seen() -> None:
+    clock = Hand()
+    watch = RereadSchedule(PERIOD, clock)
+    start = clock.at
+    clock.at += 5
+    assert (len(watch), watch.oldest) == (0, start), "what is in use is not known yet"
+    first, second = records(2)
+    watch.refill([first, second])
+    assert (len(watch), watch.oldest) == (2, start)
+    watch.seen(first)
+    watch.missed(second)
+    assert watch.oldest == start, "it was not read"
+    watch.seen(second)
+    assert watch.oldest == clock.at, "although the next reading is due earlier"
+    clock.at += 5
+    watch.seen(first)
+    watch.seen(replace(second, state=State.RELEASED))
+    assert watch.oldest == clock.at, "nobody can let go of it again"
+    clock.at += 5
+    watch.refill([])
+    assert (len(watch), watch.oldest) == (0, clock.at), "there is nothing to miss"
+    watch.refill([first])
+    clock.at += 5
+    watch.refill([first])
+    assert watch.oldest == clock.at - 5, "since it is on the list"

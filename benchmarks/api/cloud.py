@@ -84,8 +84,9 @@ def fill(url: str, plane: Plane, slots: int, running: int, certificates: int) ->
     key = _key(plane)
     rows = list(_slots(slots, running))
     made = _certificates(rows[:NAMED], key)
-    documents.approve_profile(plane, codec.canonical(PROFILE), "profile", by="bench")
-    documents.approve_policy(plane, codec.canonical(POLICY), "policy", by="bench")
+    by = documents.Initiator("bench")
+    documents.approve_profile(plane, codec.canonical(PROFILE), "profile", by=by)
+    documents.approve_policy(plane, codec.canonical(POLICY), "policy", by=by)
     servers = [
         {"uuid": row["consumer"], "project": "p" * 32, "user": "u" * 32, "seen_at": large.NOW}
         for row in rows

@@ -31,7 +31,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownPlan:
     """What would be done. Nothing was sent but questions."""
 
     policy: str
@@ -54,7 +54,7 @@ def describe(
     firmware: str,
     caps: Capabilities,
     targets: tuple[FormatTarget, ...],
-) -> Shown:
+) -> ShownPlan:
     """The plan for one drive, as a case would make it."""
     applied = apply(policy, identity.vendor_id, identity.model, firmware)
     plan = make_plan(policy, caps, targets, applied)
@@ -62,7 +62,7 @@ def describe(
     for each in plan.commands:
         patience = applied.limits.stuck if each.method.is_sanitize else applied.limits.format
         commands.append(Command(each.method, each.opcode, each.nsid, each.cdw10, patience))
-    return Shown(
+    return ShownPlan(
         policy=policy.name,
         model=identity.model,
         firmware=firmware,
@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     return EXIT_NO_METHOD if shown.refusal else 0
 
 
-def _lines(shown: Shown) -> dict[str, object]:
+def _lines(shown: ShownPlan) -> dict[str, object]:
     """For people: one line for each command and limit."""
     commands = []
     for each in shown.commands:

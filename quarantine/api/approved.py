@@ -27,7 +27,7 @@ def profile(ask: Ask) -> Reply:
 def approve_profile(ask: Ask) -> Reply:
     """The next version of one, or the first."""
     raw, behind = _content(ask), _behind(ask)
-    return _one(documents.approve_profile(ask.plane, raw, "body", by=ask.by.user, behind=behind))
+    return _one(documents.approve_profile(ask.plane, raw, "body", **_by(ask), behind=behind))
 
 
 def all_policies(ask: Ask) -> Reply:
@@ -43,13 +43,17 @@ def policy(ask: Ask) -> Reply:
 def approve_policy(ask: Ask) -> Reply:
     """The next version of one, or the first."""
     raw, behind = _content(ask), _behind(ask)
-    return _one(documents.approve_policy(ask.plane, raw, "body", by=ask.by.user, behind=behind))
+    return _one(documents.approve_policy(ask.plane, raw, "body", **_by(ask), behind=behind))
 
 
 def _content(ask: Ask) -> bytes:
     if ask.body["name"] != ask.names["name"]:
         raise Fault(400, "schema", "body.name: expected the name in the path")
     return codec.canonical(ask.body)
+
+
+def _by(ask: Ask) -> dict[str, Any]:
+    return {"by": ask.by, "reason": ask.query.get("reason", "")}
 
 
 def _behind(ask: Ask) -> tuple[int, ...]:
@@ -82,12 +86,16 @@ def _document(one: Approved[T] | ApprovedLine[T]) -> dict[str, Any]:
         "digest": one.digest,
         "approved_by": one.approved_by,
         "approved_at": moment(one.approved_at),
+        "reason": one.reason,
+        "project": one.project,
+        "request_id": one.request,
         "content": None if one.content is None else codec.plain(one.content),
     }
 
 
 _WRITE: Final[dict[str, Any]] = {
     "default": policies.ADMIN,
+    "query": {"reason": {**schemas.REASON, "description": "Why; kept with the version."}},
     "body": schemas.CONTENT,
     "response": schemas.DOCUMENT,
     "changes": True,

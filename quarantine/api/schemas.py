@@ -501,6 +501,9 @@ DOCUMENT: Final = record(
         "digest": DIGEST,
         "approved_by": TEXT,
         "approved_at": MOMENT,
+        "reason": {**TEXT, "description": "Empty where none was given."},
+        "project": TEXT,
+        "request_id": TEXT,
         "content": {"type": "object"},
     }
 )

@@ -16,7 +16,7 @@ from quarantine.cli.base import (
     version,
 )
 from quarantine.cli.maintenance import a_time
-from quarantine.cli.source import CampaignAct, CampaignWish, CampaignWord
+from quarantine.cli.source import CampaignDecision, CampaignWish, CampaignWord
 from quarantine.operations.names import KEEP
 
 FIRST: Final = 20
@@ -129,7 +129,7 @@ class CampaignShow(_One):
 class _Put(_One):
     """What a person decides of a campaign."""
 
-    act: ClassVar[CampaignAct]
+    act: ClassVar[CampaignDecision]
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         super().arguments(parser)
@@ -151,19 +151,19 @@ class _Put(_One):
 class CampaignPause(_Put):
     """Have a campaign take no further slot; what was taken is finished."""
 
-    act = CampaignAct.PAUSE
+    act = CampaignDecision.PAUSE
 
 
 class CampaignResume(_Put):
     """Have a paused campaign go on."""
 
-    act = CampaignAct.RESUME
+    act = CampaignDecision.RESUME
 
 
 class CampaignStop(_Put):
     """End a campaign for good; what was taken is finished."""
 
-    act = CampaignAct.STOP
+    act = CampaignDecision.STOP
 
 
 class CampaignAdvance(_One):

@@ -16,7 +16,7 @@ from quarantine.cli.base import (
 )
 from quarantine.inputfile import read_file
 from quarantine.operations import documents
-from quarantine.operations.documents import ApprovedLine
+from quarantine.operations.documents import ApprovedLine, Initiator
 
 
 class _DocumentList(Lister):
@@ -31,6 +31,7 @@ class _DocumentApprove(ShowOne):
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         file_argument(parser, "JSON, as proposed or written")
         parser.add_argument("--by", required=True, metavar="PERSON", help="who approves it")
+        parser.add_argument("--reason", default="", metavar="TEXT", help="why; kept with it")
 
 
 class ProfileApprove(_DocumentApprove):
@@ -38,7 +39,7 @@ class ProfileApprove(_DocumentApprove):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
         raw, where = read_file(parsed_args.file, "profile"), str(parsed_args.file)
-        return members_of(documents.approve_profile(self.plane, raw, where, by=parsed_args.by))
+        return members_of(documents.approve_profile(self.plane, raw, where, **_by(parsed_args)))
 
 
 class ProfileList(_DocumentList):
@@ -63,7 +64,7 @@ class PolicyApprove(_DocumentApprove):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Members:
         raw, where = read_file(parsed_args.file, "policy"), str(parsed_args.file)
-        return members_of(documents.approve_policy(self.plane, raw, where, by=parsed_args.by))
+        return members_of(documents.approve_policy(self.plane, raw, where, **_by(parsed_args)))
 
 
 class PolicyList(_DocumentList):
@@ -110,6 +111,10 @@ class PolicyShow(ShowOne):
                 vendor_id=args.vendor_id,
             )
         )
+
+
+def _by(args: argparse.Namespace) -> dict[str, Any]:
+    return {"by": Initiator(args.by), "reason": args.reason}
 
 
 def _number(text: str) -> int:

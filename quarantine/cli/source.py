@@ -189,7 +189,7 @@ CAMPAIGN: Final = ("id", "state", "query", "keep", "reason", "by", "created_at",
 """What a list shows of one."""
 
 
-class CampaignAct(enum.StrEnum):
+class CampaignDecision(enum.StrEnum):
     """What people decide about a campaign."""
 
     PAUSE = "pause"
@@ -222,7 +222,7 @@ class CampaignWord:
     """A decision about a campaign, as it was typed."""
 
     campaign: str
-    act: CampaignAct
+    act: CampaignDecision
     reason: str
     by: str
     """Who decides; an API knows, and is not told."""

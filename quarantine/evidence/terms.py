@@ -15,7 +15,7 @@ from eraser.protocol.policy import Method
 
 
 @dataclass(frozen=True)
-class Technique:
+class TechniqueWords:
     """One technique in words."""
 
     name: str
@@ -27,26 +27,26 @@ class Technique:
     """It changes a key and touches no medium."""
 
 
-TECHNIQUES: Final[Mapping[str, Technique]] = {
-    Method.SANITIZE_CRYPTO: Technique(
+TECHNIQUES: Final[Mapping[str, TechniqueWords]] = {
+    Method.SANITIZE_CRYPTO: TechniqueWords(
         "cryptographic erase",
         "Sanitize, crypto erase",
         "changes the media encryption keys",
         cryptographic=True,
     ),
-    Method.SANITIZE_BLOCK: Technique(
+    Method.SANITIZE_BLOCK: TechniqueWords(
         "block erase",
         "Sanitize, block erase",
         "erases all media that can hold user data",
         cryptographic=False,
     ),
-    Method.FORMAT_USER_DATA: Technique(
+    Method.FORMAT_USER_DATA: TechniqueWords(
         "user data erase by Format NVM",
         "Format NVM, secure erase setting 1",
         "erases the user data",
         cryptographic=False,
     ),
-    Method.FORMAT_CRYPTO: Technique(
+    Method.FORMAT_CRYPTO: TechniqueWords(
         "cryptographic erase by Format NVM",
         "Format NVM, secure erase setting 2",
         "changes the media encryption key",

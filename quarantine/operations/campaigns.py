@@ -46,7 +46,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True)
-class CampaignPreview:
+class CampaignForecast:
     """What a campaign would be about, as it is now. Nothing was changed."""
 
     slots: int
@@ -84,7 +84,7 @@ class CampaignView:
 
 def preview(
     plane: Plane, query: CampaignQuery, *, keep: float = KEEP, limit: int
-) -> CampaignPreview:
+) -> CampaignForecast:
     """What it would come to; changes nothing. Raises ``BadInputError``, ``UnavailableError``."""
     _require(query, keep)
     with plane.parts() as parts:
@@ -120,7 +120,7 @@ def preview(
     turns = (
         0 if stuck else max((math.ceil(of_class[of] / at_a_time[of]) for of in of_class), default=0)
     )
-    return CampaignPreview(
+    return CampaignForecast(
         slots=counts.total(),
         in_use=counts[State.IN_USE],
         free=counts[State.AVAILABLE],

@@ -14,6 +14,7 @@ from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import Approved as Approved
 from quarantine.record.facts import ApprovedLine as ApprovedLine
+from quarantine.record.facts import Initiator as Initiator
 
 T = TypeVar("T")
 
@@ -43,7 +44,13 @@ def policy(plane: Plane, name: str) -> Approved[Policy]:
 
 
 def approve_profile(
-    plane: Plane, raw: bytes, where: str, *, by: str, behind: Collection[int] = ()
+    plane: Plane,
+    raw: bytes,
+    where: str,
+    *,
+    by: Initiator,
+    reason: str = "",
+    behind: Collection[int] = (),
 ) -> Approved[Profile]:
     """Approves a profile in JSON; ``where`` names it in errors.
 
@@ -52,11 +59,17 @@ def approve_profile(
     """
     content = load(Profile, raw, where)
     with plane.parts() as parts:
-        return parts.store.put_profile(content, by, behind=behind)
+        return parts.store.put_profile(content, by, reason=reason, behind=behind)
 
 
 def approve_policy(
-    plane: Plane, raw: bytes, where: str, *, by: str, behind: Collection[int] = ()
+    plane: Plane,
+    raw: bytes,
+    where: str,
+    *,
+    by: Initiator,
+    reason: str = "",
+    behind: Collection[int] = (),
 ) -> Approved[Policy]:
     """Approves a policy in JSON; ``where`` names it in errors.
 
@@ -65,7 +78,7 @@ def approve_policy(
     """
     content = load(Policy, raw, where)
     with plane.parts() as parts:
-        return parts.store.put_policy(content, by, behind=behind)
+        return parts.store.put_policy(content, by, reason=reason, behind=behind)
 
 
 def policy_for(

@@ -28,7 +28,7 @@ LOOK_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
-class Check:
+class HealthCheck:
     """One thing that was looked at. ``problem`` is empty where it is well."""
 
     name: str
@@ -38,10 +38,10 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Health:
+class ServiceHealth:
     """What is well and what is not. No text in it quotes a configuration or an address."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[HealthCheck, ...]
     at: datetime
 
     @property
@@ -57,7 +57,7 @@ class Health:
         return "degraded" if any(check.problem for check in self.checks) else "ok"
 
 
-def look(plane: Plane) -> Health:
+def look(plane: Plane) -> ServiceHealth:
     """Looks at the record, and at what the running service wrote into it. Raises nothing."""
     now = plane.doors.now()
     try:
@@ -67,25 +67,25 @@ def look(plane: Plane) -> Health:
         # The text may have the database's address in it: that is for the log.
         LOG.warning("health: %s", error)
         problem = "does not answer, or has the schema of another release; the log says more"
-        return Health(_unknown(problem), now)
+        return ServiceHealth(_unknown(problem), now)
     checks = (_last(passes.get(name), name, now) for name in _PASSES)
-    return Health((Check("database", ""), *checks), now)
+    return ServiceHealth((HealthCheck("database", ""), *checks), now)
 
 
 _PASSES: Final = (SWEEP, *SAID)
 
 
-def _last(last: GoodPass | None, name: str, now: datetime) -> Check:
+def _last(last: GoodPass | None, name: str, now: datetime) -> HealthCheck:
     if last is None:
-        return Check(name, "none has gone well yet: see 'nvme-quarantine run'")
+        return HealthCheck(name, "none has gone well yet: see 'nvme-quarantine run'")
     age = max(0.0, (now - last.at).total_seconds())
     late = f"the last good one was {age:.0f} s ago, expected one in {last.within:.0f} s"
-    return Check(name, late if age > last.within else "", round(age, 1))
+    return HealthCheck(name, late if age > last.within else "", round(age, 1))
 
 
-def _unknown(problem: str) -> tuple[Check, ...]:
+def _unknown(problem: str) -> tuple[HealthCheck, ...]:
     """Where the record does not tell."""
-    return Check("database", problem), *(Check(name, "not known") for name in _PASSES)
+    return HealthCheck("database", problem), *(HealthCheck(name, "not known") for name in _PASSES)
 
 
 class SharedLook:
@@ -98,10 +98,10 @@ class SharedLook:
         self._plane = plane
         self._lock = threading.Lock()
         """Never held while something is looked at."""
-        self._running: Future[Health] | None = None
-        self._last: tuple[float, Health] | None = None
+        self._running: Future[ServiceHealth] | None = None
+        self._last: tuple[float, ServiceHealth] | None = None
 
-    def look(self) -> Health:
+    def look(self) -> ServiceHealth:
         """As :func:`look`."""
         now = self._plane.doors.monotonic()
         with self._lock:
@@ -118,9 +118,9 @@ class SharedLook:
             return running.result(LOOK_SECONDS)
         except TimeoutError:
             problem = f"did not answer within {LOOK_SECONDS:g} s"
-            return Health(_unknown(problem), self._plane.doors.now())
+            return ServiceHealth(_unknown(problem), self._plane.doors.now())
 
-    def _run(self, running: Future[Health]) -> None:
+    def _run(self, running: Future[ServiceHealth]) -> None:
         try:
             found = look(self._plane)
         except BaseException as error:
@@ -140,7 +140,7 @@ _SHARED: Final[weakref.WeakKeyDictionary[Plane, tuple[int, SharedLook]]] = (
 _SHARING: Final = threading.Lock()
 
 
-def shared_look(plane: Plane) -> Health:
+def shared_look(plane: Plane) -> ServiceHealth:
     """As :func:`look`, by the one :class:`SharedLook` of this plane in this process."""
     with _SHARING:
         process, shared = _SHARED.get(plane, (0, None))

@@ -11,7 +11,7 @@ from quarantine.cli.output import warn
 from quarantine.cli.source import CAMPAIGN, CampaignWish, CampaignWord, Columns, Members
 from quarantine.errors import BadInputError
 from quarantine.osc import documents
-from quarantine.osc.client import Answer, Api
+from quarantine.osc.client import Api, ApiAnswer
 from quarantine.osc.documents import Document
 
 _FULL: Final = (
@@ -26,7 +26,7 @@ _PREVIEW: Final = (
 
 
 @dataclass(frozen=True)
-class Initiator:
+class ToldInitiator:
     """Who decided something."""
 
     user: str
@@ -35,14 +35,14 @@ class Initiator:
 
 
 @dataclass(frozen=True)
-class CampaignActLine:
+class ToldAct:
     """What somebody decided of a campaign; None: the service."""
 
     version: int
     at: datetime | None
     state: str
     reason: str
-    by: Initiator | None
+    by: ToldInitiator | None
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _told(one: Document) -> str:
     return f"campaign {one['id']} is {one['state']}, by {one['by']['user']}: {one['reason']}"
 
 
-def _full(found: Answer) -> Members:
+def _full(found: ApiAnswer) -> Members:
     return documents.members_of(_FULL, _campaign, found.document, found.doubt)
 
 
@@ -136,7 +136,7 @@ def _line(one: Document) -> dict[str, Any]:
 
 def _campaign(one: Document) -> dict[str, Any]:
     acts = tuple(
-        CampaignActLine(
+        ToldAct(
             act["version"],
             documents.moment(act["at"]),
             act["state"],
@@ -148,8 +148,8 @@ def _campaign(one: Document) -> dict[str, Any]:
     return {**_line(one), "slots": dict(one["slots"]), "acts": acts}
 
 
-def _by(one: Mapping[str, Any]) -> Initiator:
-    return Initiator(one["user"], one["project"], one["request_id"])
+def _by(one: Mapping[str, Any]) -> ToldInitiator:
+    return ToldInitiator(one["user"], one["project"], one["request_id"])
 
 
 def _slot(one: Document) -> dict[str, Any]:

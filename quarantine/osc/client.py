@@ -64,7 +64,7 @@ class AnswerError(QuarantineError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ApiAnswer:
     """A document, and the version that it is of."""
 
     document: Mapping[str, Any]
@@ -105,7 +105,7 @@ class Api:
             client_version=VERSION,
         )
 
-    def get(self, *path: str, words: Words = ()) -> Answer:
+    def get(self, *path: str, words: Words = ()) -> ApiAnswer:
         """A document. Raises :class:`QuarantineError`."""
         return _answer(self._ask("GET", path, words), "GET")
 
@@ -119,14 +119,14 @@ class Api:
 
     def act(
         self, *path: str, body: Mapping[str, Any], version: str, method: str = "POST"
-    ) -> Answer:
+    ) -> ApiAnswer:
         """Changes what is at that version. Raises :class:`QuarantineError`."""
         if not _VERSION.fullmatch(version):
             raise BadInputError(f"--seen: expected a version as it was shown, found {version!r}")
         headers = {"If-Match": f'"{version}"'}
         return _answer(self._ask(method, path, json=dict(body), headers=headers), method)
 
-    def make(self, *path: str, body: Mapping[str, Any]) -> Answer:
+    def make(self, *path: str, body: Mapping[str, Any]) -> ApiAnswer:
         """Makes what is not there yet. Raises :class:`QuarantineError`."""
         headers = {"If-None-Match": "*"}
         return _answer(self._ask("PUT", path, json=dict(body), headers=headers), "PUT")
@@ -203,7 +203,7 @@ def _marker(links: Any) -> str | None:
     return None
 
 
-def _answer(found: Any, method: str) -> Answer:
+def _answer(found: Any, method: str) -> ApiAnswer:
     doubt = _doubt(method)
     try:
         document = found.json()
@@ -211,7 +211,7 @@ def _answer(found: Any, method: str) -> Answer:
         raise AnswerError(f"expected JSON of the API, found {_begin(found)!r}{doubt}") from error
     if not isinstance(document, dict):
         raise AnswerError(f"expected a document of the API, found {_begin(found)!r}{doubt}")
-    return Answer(document, _version(found.headers.get("ETag", "")), doubt)
+    return ApiAnswer(document, _version(found.headers.get("ETag", "")), doubt)
 
 
 def _version(tag: str) -> str:

@@ -57,7 +57,7 @@ def versioned(one: Document, version: str) -> Members:
 
 def understood(make: Callable[[], T], doubt: str = "") -> T:
     """A document of the API as ours. Raises :class:`AnswerError` for another one, which ends with
-    ``doubt`` (see :class:`Answer`)."""
+    ``doubt`` (see :class:`ApiAnswer`)."""
     try:
         return make()
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -6,7 +6,7 @@ from quarantine.cli.output import warn
 from quarantine.cli.source import Enrolment, EnrolmentLine, EnrolmentWish
 from quarantine.errors import BadInputError
 from quarantine.osc import documents
-from quarantine.osc.client import Answer, Api
+from quarantine.osc.client import Api, ApiAnswer
 from quarantine.osc.documents import Document
 
 
@@ -30,7 +30,7 @@ class ApiEnrolment:
         body = {**_words(wish), "reason": wish.reason}
         return _said(self._api.act(*_path(wish), body=body, version=version))
 
-    def _look(self, wish: EnrolmentWish) -> Answer:
+    def _look(self, wish: EnrolmentWish) -> ApiAnswer:
         return self._api.get(*_path(wish), words=[*_words(wish).items()])
 
 
@@ -50,7 +50,7 @@ def _words(wish: EnrolmentWish) -> dict[str, str]:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _said(found: Answer) -> Enrolment:
+def _said(found: ApiAnswer) -> Enrolment:
     def read() -> Enrolment:
         slots = found.document["slots"]
         if not isinstance(slots, list) or not slots:

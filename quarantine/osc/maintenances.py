@@ -8,7 +8,7 @@ from quarantine.cli.output import warn
 from quarantine.cli.source import MAINTENANCE, Columns, MaintenanceWord, Members
 from quarantine.errors import UnknownError
 from quarantine.osc import documents
-from quarantine.osc.client import Answer, Api
+from quarantine.osc.client import Api, ApiAnswer
 from quarantine.osc.documents import Document
 
 
@@ -63,7 +63,7 @@ def _path(subject: str) -> tuple[str, ...]:
     return "hosts", subject, "maintenance"
 
 
-def _one(found: Answer) -> Members:
+def _one(found: ApiAnswer) -> Members:
     return documents.members_of(MAINTENANCE, _said, found.document, found.doubt)
 
 

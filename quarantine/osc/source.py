@@ -73,7 +73,7 @@ _ALARM: Final = ("id", "code", "subject", "text", "count", "first_at", "last_at"
 
 
 @dataclass(frozen=True)
-class SeenDrive:
+class ToldDrive:
     """A drive that a host sees, as far as the API says it."""
 
     address: str
@@ -402,7 +402,7 @@ def _host(one: Document) -> Document:
         said = {
             "version": one["version"],
             "drives": tuple(
-                SeenDrive(seen["address"], seen["driver"], _identity(seen["drive"]))
+                ToldDrive(seen["address"], seen["driver"], _identity(seen["drive"]))
                 for seen in one["drives"]
             ),
             "cases": tuple(one["orders"]),

@@ -10,7 +10,7 @@ from quarantine.api import schemas
 from quarantine.api.alarms import marker_of, read_marker
 from quarantine.operations import alarms, slots
 from quarantine.operations.alarms import KINDS, SEVERITIES, AlarmLine
-from quarantine.page.view import Shown, View, Visit
+from quarantine.page.view import PageView, Shown, Visit
 
 PAGE: Final = 100
 _HOST: Final = "host "
@@ -63,4 +63,6 @@ _FILTERS: Final = {
     "over": {"enum": ["true", "false"]},
 }
 
-VIEWS: Final = (View("/alarms", "alarms:list", find, query={**_FILTERS, "marker": schemas.MARKER}),)
+VIEWS: Final = (
+    PageView("/alarms", "alarms:list", find, query={**_FILTERS, "marker": schemas.MARKER}),
+)

@@ -23,7 +23,7 @@ from quarantine.page import login, render
 from quarantine.page.policy import HEADERS
 from quarantine.page.routes import VIEWS
 from quarantine.page.snapshot import Snapshots
-from quarantine.page.view import Shown, View, Visit
+from quarantine.page.view import PageView, Shown, Visit
 
 LOG = logging.getLogger(__name__)
 
@@ -55,11 +55,11 @@ def make(plane: ServingPlane, authority: Authority) -> Application:
     app.add_error_handler(Exception, _failed)
     app.set_error_serializer(_serialize)
     snapshots = Snapshots(plane)
-    by_path: dict[str, list[View]] = defaultdict(list)
+    by_path: dict[str, list[PageView]] = defaultdict(list)
     for view in VIEWS:
         by_path[view.path].append(view)
     for path, views in by_path.items():
-        app.add_route(f"{PREFIX}{path}", _Resource(plane, authority, snapshots, views))
+        app.add_route(f"{PREFIX}{path}", _PageResource(plane, authority, snapshots, views))
     app.add_route(f"{PUBLIC}{{name}}", _Static())
     if login.offered(plane.conf):
         keystone = Keystone(plane.conf)
@@ -105,7 +105,7 @@ class _Static:
     on_head = on_get
 
 
-class _Resource:
+class _PageResource:
     """A path."""
 
     def __init__(
@@ -113,7 +113,7 @@ class _Resource:
         plane: ServingPlane,
         authority: Authority,
         snapshots: Snapshots,
-        views: Iterable[View],
+        views: Iterable[PageView],
     ) -> None:
         self._plane = plane
         self._authority = authority
@@ -123,7 +123,7 @@ class _Resource:
             if view.method == "GET":
                 setattr(self, "on_head", self._responder(view))  # noqa: B010
 
-    def _responder(self, view: View) -> Any:
+    def _responder(self, view: PageView) -> Any:
         def respond(req: falcon.Request, resp: falcon.Response, **names: str) -> None:
             context = req.env.get(CONTEXT)
             if context is None:

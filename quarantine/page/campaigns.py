@@ -21,14 +21,14 @@ from quarantine.errors import (
 from quarantine.operations import campaigns
 from quarantine.operations.campaigns import (
     Campaign,
-    CampaignPreview,
+    CampaignForecast,
     CampaignSlotLine,
     CampaignState,
     CampaignView,
 )
 from quarantine.page import forms, texts, wishes
 from quarantine.page.render import Live, Piece, piece
-from quarantine.page.view import Shown, View, Visit
+from quarantine.page.view import PageView, Shown, Visit
 
 PAGE: Final = 25
 """Campaigns of a page: the slots of each are counted."""
@@ -251,7 +251,7 @@ def _preview_page(
     wrong: wishes.Refused | None = None,
     fields: Mapping[str, str] | None = None,
 ) -> Shown:
-    found: CampaignPreview | None = None
+    found: CampaignForecast | None = None
     if asked:
         try:
             found = campaigns.preview(
@@ -368,14 +368,14 @@ _QUERY: Final[dict[str, Any]] = {
 }
 
 VIEWS: Final = (
-    View(
+    PageView(
         "/campaigns",
         "campaigns:list",
         find,
         query={"from": {"type": "integer", "minimum": 0, "maximum": 10**6}},
     ),
-    View("/campaigns/{campaign}", "campaigns:get", show, query=_QUERY),
-    View(
+    PageView("/campaigns/{campaign}", "campaigns:get", show, query=_QUERY),
+    PageView(
         "/campaign-preview",
         "campaigns:preview",
         preview,

@@ -13,7 +13,7 @@ from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations import certificates, slots
 from quarantine.operations.keys import TrustedKeys
 from quarantine.page.policy import POLICY
-from quarantine.page.view import Shown, View, Visit
+from quarantine.page.view import PageView, Shown, Visit
 
 PAGE: Final = 100
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -91,7 +91,7 @@ def _digest(visit: Visit) -> str:
 _MARKER: Final = {"type": "integer", "minimum": 0, "maximum": 2**62}
 
 VIEWS: Final = (
-    View(
+    PageView(
         "/certificates",
         "certificates:list",
         find,
@@ -102,6 +102,6 @@ VIEWS: Final = (
             "marker": _MARKER,
         },
     ),
-    View("/certificates/{digest}", "certificates:get", show),
-    View("/certificates/{digest}/sheet", "certificates:get", sheet),
+    PageView("/certificates/{digest}", "certificates:get", show),
+    PageView("/certificates/{digest}/sheet", "certificates:get", sheet),
 )

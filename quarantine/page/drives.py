@@ -11,7 +11,7 @@ from quarantine.errors import BadInputError, UnknownError
 from quarantine.operations import certificates, drives
 from quarantine.operations.drives import DriveLine, DriveQuery, DriveView
 from quarantine.operations.keys import TrustedKeys
-from quarantine.page.view import Shown, View, Visit
+from quarantine.page.view import PageView, Shown, Visit
 
 PAGE: Final = 100
 LIFE: Final = 500
@@ -88,8 +88,8 @@ def _place(visit: Visit, one: DriveLine) -> str:
 _FILTERS: Final = {"serial": schemas.NAME, "model": schemas.NAME, "firmware": schemas.NAME}
 
 VIEWS: Final = (
-    View("/drives", "drives:list", find, query={**_FILTERS, "marker": schemas.MARKER}),
-    View(
+    PageView("/drives", "drives:list", find, query={**_FILTERS, "marker": schemas.MARKER}),
+    PageView(
         "/drives/{digest}",
         "drives:get",
         show,

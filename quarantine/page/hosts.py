@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from quarantine.operations import hosts
-from quarantine.page.view import Shown, View, Visit
+from quarantine.page.view import PageView, Shown, Visit
 
 PAGE: Final = 50
 """Hosts of one page: the hello of each is read."""
@@ -41,11 +41,11 @@ def show(visit: Visit) -> Shown:
 
 
 VIEWS: Final = (
-    View(
+    PageView(
         "/hosts",
         "hosts:list",
         find,
         query={"marker": {"type": "string", "maxLength": 255}},
     ),
-    View("/hosts/{host}", "hosts:get", show),
+    PageView("/hosts/{host}", "hosts:get", show),
 )

@@ -16,7 +16,7 @@ from quarantine.api.faults import Fault
 from quarantine.api.keystone import Keystone, Login, is_token
 from quarantine.operations.plane import ServingPlane
 from quarantine.page import forms, render
-from quarantine.page.patience import Patience, key
+from quarantine.page.patience import LoginPatience, key
 from quarantine.page.policy import HEADERS
 
 COOKIE: Final = "__Host-nvme-quarantine-token"
@@ -115,7 +115,7 @@ class LoginPlace:
     ) -> None:
         self._keystone = keystone
         self._now = plane.doors.monotonic
-        self._patience = Patience(plane.doors.monotonic)
+        self._patience = LoginPatience(plane.doors.monotonic)
         self._sleep = sleep
 
     def on_get(self, req: falcon.Request, resp: falcon.Response) -> None:

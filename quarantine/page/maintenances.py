@@ -13,7 +13,7 @@ from quarantine.errors import BadInputError, ConflictError, StaleError, UnknownE
 from quarantine.operations import maintenance, slots
 from quarantine.operations.maintenance import Maintenance, Subject
 from quarantine.page import forms, texts, wishes
-from quarantine.page.view import Shown, View, Visit
+from quarantine.page.view import PageView, Shown, Visit
 
 PAGE: Final = 100
 HISTORY: Final = 200
@@ -179,7 +179,7 @@ _QUERY: Final[dict[str, Any]] = {"done": {"enum": ["1"]}}
 _ACTS: Final = (("begin", begin), ("end", end))
 
 VIEWS: Final = (
-    View(
+    PageView(
         "/maintenances",
         "maintenances:list",
         find,
@@ -189,7 +189,7 @@ VIEWS: Final = (
         view
         for path in ("/hosts/{host}/maintenance", "/slots/{slot}/maintenance")
         for view in (
-            View(path, "maintenances:get", show, query=_QUERY),
+            PageView(path, "maintenances:get", show, query=_QUERY),
             *(
                 one
                 for name, act in _ACTS

@@ -33,7 +33,7 @@ def _plain(text: str) -> str:
     return "".join(sign for sign in spelt if sign.isalnum()) or text
 
 
-class Patience:
+class LoginPatience:
     """Of one process."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:

@@ -15,9 +15,9 @@ from quarantine.page import (
     slots,
     triage,
 )
-from quarantine.page.view import View
+from quarantine.page.view import PageView
 
-VIEWS: Final[tuple[View, ...]] = (
+VIEWS: Final[tuple[PageView, ...]] = (
     *triage.VIEWS,
     *slots.VIEWS,
     *acts.VIEWS,

@@ -12,7 +12,7 @@ from quarantine.operations.fleet import SlotOutlook
 from quarantine.operations.slots import HistoryRow, SlotLine, SlotQuery, SlotView, State
 from quarantine.page import choices, forms, texts
 from quarantine.page.render import Live, Piece, piece
-from quarantine.page.view import Shown, View, Visit
+from quarantine.page.view import PageView, Shown, Visit
 
 SIZES: Final = (100, 500, 2000)
 """Slots of one page, where ``[api]max_limit`` allows as many."""
@@ -170,7 +170,7 @@ def _number(text: str | None) -> int | None:
 
 
 VIEWS: Final = (
-    View(
+    PageView(
         "/slots",
         "slots:list",
         find,
@@ -181,7 +181,7 @@ VIEWS: Final = (
             "marker": {"type": "string", "maxLength": 300},
         },
     ),
-    View(
+    PageView(
         "/slots/{slot}",
         "slots:get",
         show,

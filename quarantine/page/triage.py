@@ -9,7 +9,7 @@ from quarantine.operations.fleet import Fleet, SlotOutlook
 from quarantine.operations.slots import SlotOrder, SlotQuery, State
 from quarantine.page.render import Live, Piece, piece
 from quarantine.page.slots import where
-from quarantine.page.view import Shown, View, Visit
+from quarantine.page.view import PageView, Shown, Visit
 
 KINDS: Final = 8
 """Codes of holds that are spelt out."""
@@ -107,8 +107,8 @@ def _piece(visit: Visit, name: str, words: dict[str, Any], now: Fleet) -> Piece:
 
 
 VIEWS: Final = (
-    View("", "slots:list", home),
-    View(
+    PageView("", "slots:list", home),
+    PageView(
         "/fleet",
         "capacity:get",
         table,

@@ -92,7 +92,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class View:
+class PageView:
     """What can be asked."""
 
     path: str

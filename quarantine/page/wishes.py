@@ -9,7 +9,7 @@ from typing import Any, Final
 from quarantine.api import documents, faults
 from quarantine.api.operation import Operation
 from quarantine.api.routes import OPERATIONS
-from quarantine.page.view import Shown, View, Visit
+from quarantine.page.view import PageView, Shown, Visit
 
 UNSAID: Final = "Nothing was done: say why.", "The history keeps it for your successor."
 STALE: Final = (
@@ -50,11 +50,11 @@ def typed(given: str, expected: str) -> bool:
 
 def views(
     path: str, rule: str, act: Callable[[Visit], Shown], back: Callable[[Visit], str], looks: str
-) -> tuple[View, View]:
+) -> tuple[PageView, PageView]:
     """An act at an address of its own. Who loads that again looks at what it was about: ``back``
     names the place, and ``looks`` the rule of it."""
 
     def elsewhere(visit: Visit) -> Shown:
         return Shown(elsewhere=visit.url(back(visit)))
 
-    return View(path, rule, act, "POST"), View(path, looks, elsewhere)
+    return PageView(path, rule, act, "POST"), PageView(path, looks, elsewhere)

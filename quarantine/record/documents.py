@@ -17,7 +17,7 @@ from eraser.protocol.profile import Profile
 from quarantine.errors import BadInputError, StaleError, UnreadableError
 from quarantine.record import models
 from quarantine.record.base import Repository
-from quarantine.record.facts import Approved, ApprovedLine
+from quarantine.record.facts import Approved, ApprovedLine, Initiator
 from quarantine.record.lines import lines_of
 from quarantine.record.rows import Row
 from quarantine.record.texts import storable
@@ -41,6 +41,9 @@ class _Stored:
     content: str
     approved_by: str
     approved_at: datetime | None
+    reason: str | None
+    by_project: str | None
+    by_request: str | None
     damaged: tuple[str, ...] = ()
 
 
@@ -51,14 +54,14 @@ class DocumentRepository(Repository):
     """What the store knows about approved documents."""
 
     def put_profile(
-        self, profile: Profile, approved_by: str, *, behind: Collection[int] = ()
+        self, profile: Profile, by: Initiator, *, reason: str = "", behind: Collection[int] = ()
     ) -> Approved[Profile]:
         """Approves a profile; a changed one becomes the next version of its name.
 
         ``behind``: the newest version has to be one of these, 0 for none. Raises
         :class:`StaleError` where it is not.
         """
-        return self._put(_PROFILE, Profile, profile, approved_by, behind)
+        return self._put(_PROFILE, Profile, profile, by, reason, behind)
 
     def profile(self, name: str) -> Approved[Profile] | None:
         """The newest version."""
@@ -69,14 +72,14 @@ class DocumentRepository(Repository):
         return self._all(_PROFILE, Profile)
 
     def put_policy(
-        self, policy: Policy, approved_by: str, *, behind: Collection[int] = ()
+        self, policy: Policy, by: Initiator, *, reason: str = "", behind: Collection[int] = ()
     ) -> Approved[Policy]:
         """Approves a policy; a changed one becomes the next version of its name.
 
         ``behind``: the newest version has to be one of these, 0 for none. Raises
         :class:`StaleError` where it is not.
         """
-        return self._put(_POLICY, Policy, policy, approved_by, behind)
+        return self._put(_POLICY, Policy, policy, by, reason, behind)
 
     def policy(self, name: str) -> Approved[Policy] | None:
         """The newest version."""
@@ -105,9 +108,15 @@ class DocumentRepository(Repository):
         return self._all(_POLICY, Policy)
 
     def _put(
-        self, kind: str, cls: type[T], content: T, approved_by: str, behind: Collection[int]
+        self,
+        kind: str,
+        cls: type[T],
+        content: T,
+        by: Initiator,
+        reason: str,
+        behind: Collection[int],
     ) -> Approved[T]:
-        who = storable(approved_by.strip(), 255)
+        who = storable(by.user.strip(), models.INITIATOR)
         if not who:
             raise BadInputError(
                 f"{kind} {content.name!r}: expected the name of the person who approves it, "
@@ -132,6 +141,9 @@ class DocumentRepository(Repository):
                     content=codec.canonical(content).decode(),
                     approved_by=who,
                     approved_at=self._clock(),
+                    reason=storable(reason),
+                    by_project=storable(by.project, models.INITIATOR),
+                    by_request=storable(by.request, models.INITIATOR),
                 )
             )
             row = _newest(db, kind, content.name)
@@ -167,6 +179,9 @@ def _line(cls: type[T], kind: str, one: _Stored) -> ApprovedLine[T]:
         content=content,
         approved_by=one.approved_by,
         approved_at=one.approved_at,
+        reason=one.reason or "",
+        project=one.by_project or "",
+        request=one.by_request or "",
         damaged=damaged,
     )
 
@@ -195,4 +210,7 @@ def _record(cls: type[T], row: Row) -> Approved[T]:
         content=content,
         approved_by=row["approved_by"],
         approved_at=row["approved_at"],
+        reason=row["reason"] or "",
+        project=row["by_project"] or "",
+        request=row["by_request"] or "",
     )

@@ -342,6 +342,11 @@ class Approved(Generic[T]):
     content: T
     approved_by: str
     approved_at: datetime
+    reason: str = ""
+    """Empty where none was given, or by an earlier release."""
+    project: str = ""
+    request: str = ""
+    """Of the API's request that approved it."""
 
 
 @dataclass(frozen=True)
@@ -356,6 +361,9 @@ class ApprovedLine(Generic[T]):
     approved_by: str
     approved_at: datetime | None
     """None where that is damaged."""
+    reason: str = ""
+    project: str = ""
+    request: str = ""
     damaged: tuple[str, ...] = ()
     """Columns that cannot be read."""
 

@@ -217,6 +217,10 @@ documents = sa.Table(
     sa.Column("content", DOCUMENT, nullable=False),
     sa.Column("approved_by", sa.String(255), nullable=False),
     sa.Column("approved_at", UtcDateTime, nullable=False),
+    # None of what an earlier release wrote.
+    sa.Column("reason", sa.Text),
+    sa.Column("by_project", sa.String(INITIATOR)),
+    sa.Column("by_request", sa.String(INITIATOR)),
     sa.UniqueConstraint("kind", "name", "version"),
 )
 

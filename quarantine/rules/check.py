@@ -42,7 +42,7 @@ class Ruling(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Decision:
+class ReasonedRuling:
     """A ruling with every reason for it; no reasons for a certificate."""
 
     ruling: Ruling
@@ -69,9 +69,9 @@ class Decision:
 
 def held(
     code: HoldCode, *reasons: str, erased: bool = False, retire: tuple[str, ...] = ()
-) -> Decision:
+) -> ReasonedRuling:
     """A hold; there is none without a code."""
-    return Decision(Ruling.HOLD, reasons, erased, retire, code)
+    return ReasonedRuling(Ruling.HOLD, reasons, erased, retire, code)
 
 
 def check(
@@ -79,7 +79,7 @@ def check(
     report: EraseReport,
     record: SlotRecord,
     installed: tuple[str, ...] = (),
-) -> Decision:
+) -> ReasonedRuling:
     """Decides on a report whose signature already held.
 
     ``installed`` are the firmware revisions by slot in the drive's last certificate; empty where it
@@ -87,9 +87,9 @@ def check(
     """
     stale = tuple(_stale(order, report, record))
     if stale:
-        return Decision(Ruling.REFUSE, stale)
+        return ReasonedRuling(Ruling.REFUSE, stale)
     if report.outcome is Outcome.IN_USE:
-        return _nothing_sent(Decision(Ruling.POSTPONE, ("the drive is in use",)), report)
+        return _nothing_sent(ReasonedRuling(Ruling.POSTPONE, ("the drive is in use",)), report)
     if report.outcome is Outcome.WRONG_DRIVE:
         return _elsewhere(held(HoldCode.ANOTHER_DRIVE, _another_drive(order, report)), report)
     if report.outcome is Outcome.ABSENT:
@@ -125,7 +125,9 @@ def check(
         return held(code, *loaded, erased=_provable(claims, report))
     reasons = (*wrong, *loaded)
     return (
-        held(code, *reasons, retire=retire) if reasons else Decision(Ruling.CERTIFY, retire=retire)
+        held(code, *reasons, retire=retire)
+        if reasons
+        else ReasonedRuling(Ruling.CERTIFY, retire=retire)
     )
 
 
@@ -157,14 +159,14 @@ def _stale(order: EraseOrder, report: EraseReport, record: SlotRecord) -> Iterat
             yield f"report: expected the order's {name} {expected}, found {found}"
 
 
-def _nothing_sent(decision: Decision, report: EraseReport) -> Decision:
+def _nothing_sent(decision: ReasonedRuling, report: EraseReport) -> ReasonedRuling:
     """For outcomes that say that the drive was left alone: the rest must say so too."""
     if report.methods:
         return _contradicts(report, "methods")
     return _not_erased(decision, report)
 
 
-def _elsewhere(decision: Decision, report: EraseReport) -> Decision:
+def _elsewhere(decision: ReasonedRuling, report: EraseReport) -> ReasonedRuling:
     """For outcomes that are about the slot as it is now. A case that was resumed may have sent
     something to its drive before that was pulled, or before a boot gave its address to another."""
     if report.methods or report.commands:
@@ -173,13 +175,13 @@ def _elsewhere(decision: Decision, report: EraseReport) -> Decision:
     return _not_erased(decision, report)
 
 
-def _not_erased(decision: Decision, report: EraseReport) -> Decision:
+def _not_erased(decision: ReasonedRuling, report: EraseReport) -> ReasonedRuling:
     if report.verdict is Verdict.ERASED or report.fit:
         return _contradicts(report, "an erase or fitness")
     return replace(decision, reasons=(*decision.reasons, *report.reasons))
 
 
-def _contradicts(report: EraseReport, claimed: str) -> Decision:
+def _contradicts(report: EraseReport, claimed: str) -> ReasonedRuling:
     text = f"the report says {report.outcome} and yet claims {claimed}"
     return held(HoldCode.REPORT_CONTRADICTS, text)
 

@@ -28,7 +28,7 @@ from quarantine.service.issue.dispatch import Dispatcher
 from quarantine.service.issue.heads import HeadDirectory
 from quarantine.service.issue.registrar import Registrar
 from quarantine.service.issue.tickets import Tickets
-from quarantine.service.issue.tsa import Authority
+from quarantine.service.issue.tsa import TimeStampAuthority
 from quarantine.service.lateness import Lateness
 from quarantine.service.orphan_guests import OrphanGuestCheck
 from quarantine.service.parts import Parts
@@ -157,7 +157,7 @@ class Assembly(Parts):
             stamps.library()
             file = words.tsa_ca
             roots = stamps.roots_of(read_file(Path(file), "tsa_ca"), file) if file else ()
-            heads.stamp = Authority(words.tsa_url, roots).stamp
+            heads.stamp = TimeStampAuthority(words.tsa_url, roots).stamp
         return heads
 
     @cached_property

@@ -22,7 +22,7 @@ from quarantine.cloud.placement import Placement
 from quarantine.errors import RefusedError
 from quarantine.evidence.sections import Issuer
 from quarantine.operations.enrol import EnrolmentTerms, enrol
-from quarantine.record.facts import SlotRecord
+from quarantine.record.facts import Initiator, SlotRecord
 from quarantine.record.states import State
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
@@ -88,7 +88,7 @@ class Plane:
         self.hosts: dict[str, StandInHost] = {}
         self.store = Store.open(f"sqlite:///{directory}/quarantine.sqlite", clock=self.clock)
         self.store.migrate()
-        self.store.put_profile(PROFILE, "a person")
+        self.store.put_profile(PROFILE, Initiator("a person"))
         self.reconciler = Reconciler(
             self.store,
             placement,

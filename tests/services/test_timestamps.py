@@ -18,7 +18,7 @@ from quarantine.evidence.chain import stamps
 from quarantine.record.store import Store
 from quarantine.service.container import Assembly
 from quarantine.service.issue.heads import STAMPS_A_PASS, HeadDirectory, stamp_of
-from quarantine.service.issue.tsa import Authority
+from quarantine.service.issue.tsa import TimeStampAuthority
 from tests.lab.record import migrated_file
 from tests.lab.services.tsa import Tsa, verified
 from tests.unit.quarantine.test_certificate import KEY
@@ -44,7 +44,7 @@ def tsa(authority: Tsa) -> Iterator[Tsa]:
 def heads(tmp_path: Path, tsa: Tsa) -> Iterator[HeadDirectory]:
     store = Store.open(migrated_file(tmp_path / "record.db"))
     made = HeadDirectory(store, KEY, tmp_path / "heads", tell=lambda text: None, clock=lambda: NOON)
-    made.stamp = Authority(tsa.url, stamps.roots_of(tsa.ca.read_bytes(), "ca")).stamp
+    made.stamp = TimeStampAuthority(tsa.url, stamps.roots_of(tsa.ca.read_bytes(), "ca")).stamp
     yield made
     store.close()
 
@@ -74,7 +74,7 @@ def test_an_authority_that_is_away_loses_nothing(
 ) -> None:
     caplog.set_level(logging.WARNING)
     there = heads.stamp
-    heads.stamp = Authority("http://127.0.0.1:9/").stamp  # discard: nobody listens
+    heads.stamp = TimeStampAuthority("http://127.0.0.1:9/").stamp  # discard: nobody listens
     for day in range(5):
         now = NOON + timedelta(days=day)
         heads.clock = lambda now=now: now  # type: ignore[misc]
@@ -132,10 +132,10 @@ def test_an_answer_to_another_question_is_refused(heads: HeadDirectory, tsa: Tsa
 
 def test_another_authority_is_refused(heads: HeadDirectory, tsa: Tsa, tmp_path: Path) -> None:
     other = Tsa(tmp_path)
-    heads.stamp = Authority(tsa.url, stamps.roots_of(other.ca.read_bytes(), "ca")).stamp
+    heads.stamp = TimeStampAuthority(tsa.url, stamps.roots_of(other.ca.read_bytes(), "ca")).stamp
     assert not heads.turn()
     assert files(heads) == ["2026-11-20.head.jws"]
-    heads.stamp = Authority(tsa.url).stamp  # without roots it is taken as it is
+    heads.stamp = TimeStampAuthority(tsa.url).stamp  # without roots it is taken as it is
     assert heads.turn()
 
 

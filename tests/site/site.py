@@ -19,6 +19,7 @@ from quarantine.errors import QuarantineError
 from quarantine.operations.enrol import EnrolmentTerms, carry_out
 from quarantine.operations.survey import survey
 from quarantine.record import models
+from quarantine.record.facts import Initiator
 from quarantine.record.states import Event, State
 from tests.site.broker import Broker
 from tests.site.hosts import Drive, Host, identity, seeded_key
@@ -120,7 +121,7 @@ class Site:
                 if host.slot(address) not in claimed:
                     drive.blocks = "somebody before us"
         assembly = self.plane.assembly()
-        assembly.store.put_profile(PROFILE, "the simulator")
+        assembly.store.put_profile(PROFILE, Initiator("the simulator"))
         for host in self.hosts.values():
             assembly.store.register_host(host.name, host.key.public, host.life)
         planned = survey(assembly.store, assembly.placement, resource_class=RESOURCE_CLASS)

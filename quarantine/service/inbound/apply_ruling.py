@@ -15,7 +15,7 @@ from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import Event
 from quarantine.record.store import Store
 from quarantine.rules.alarmbook import alarm
-from quarantine.rules.check import Decision, Ruling
+from quarantine.rules.check import ReasonedRuling, Ruling
 from quarantine.service.issue.registrar import Registrar
 
 LOG = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class RulingWriter:
     registrar: Registrar
     clock: Clock
 
-    def carry_out(self, record: SlotRecord, given: Testimony, decision: Decision) -> None:
+    def carry_out(self, record: SlotRecord, given: Testimony, decision: ReasonedRuling) -> None:
         """Raises :class:`ConflictError` where the slot or the chain moved: decide again."""
         heard = SlotChanges(heard_at=self.clock(), step=Step.REPORT, fraction=1.0, detail="")
         order = given.order
@@ -89,7 +89,7 @@ class RulingWriter:
                 nonce=nonce,
             )
 
-    def _held(self, record: SlotRecord, decision: Decision) -> None:
+    def _held(self, record: SlotRecord, decision: ReasonedRuling) -> None:
         """What a person must know; and the drive's end, where nobody has to decide it.
 
         Died before that second step, the drive is held, which is as safe: the reason is there.

@@ -39,7 +39,7 @@ from quarantine.record.store import Store
 from quarantine.rules import defences, receipts
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.alarmbook import alarm
-from quarantine.rules.check import Decision, Ruling, check, held
+from quarantine.rules.check import ReasonedRuling, Ruling, check, held
 from quarantine.service.inbound.apply_ruling import RulingWriter, Testimony
 from quarantine.service.inbound.authenticate import Authenticator
 from quarantine.service.inbound.bells import Bells
@@ -95,7 +95,7 @@ class Inbox:
         self._past = PastHellos(self.monotonic)
         self._endings = RulingWriter(self.store, self.registrar, self.clock)
 
-    def report(self, token: str) -> Decision:
+    def report(self, token: str) -> ReasonedRuling:
         """A host's report. Raises :class:`RefusedError` (recorded) where it counts for nothing.
 
         :class:`ConflictError` and :class:`UnavailableError` mean: try the same message again.
@@ -109,7 +109,7 @@ class Inbox:
 
     def _counted(
         self, host: HostRecord, report: EraseReport, token: str, raw: bytes, digest: str
-    ) -> Decision:
+    ) -> ReasonedRuling:
         for _ in range(TRIES):
             try:
                 decision = self._decide(host, report, token, raw, digest)
@@ -271,7 +271,7 @@ class Inbox:
 
     def _decide(
         self, host: HostRecord, report: EraseReport, token: str, raw: bytes, digest: str
-    ) -> Decision:
+    ) -> ReasonedRuling:
         record = self.store.slot(report.slot)
         if record is None:
             self._letters.refuse(
@@ -285,13 +285,13 @@ class Inbox:
             self._letters.refuse("report", host.name, f"{report.slot}: the nonce is used", raw)
         if self.store.nonce(digest) is not None:
             LOG.info("%s: this answer was counted before", report.slot)
-            return Decision(Ruling.POSTPONE, ("postponed before",))
+            return ReasonedRuling(Ruling.POSTPONE, ("postponed before",))
         if record.order_token is None:
             self._letters.refuse("report", host.name, f"{report.slot}: no order is out", raw)
         order = self._order(record.order_token)
         if record.state is State.QUARANTINED and record.order_id == report.order_id:
             if report.outcome is Outcome.IN_USE:
-                return Decision(Ruling.POSTPONE, ("postponed before",))
+                return ReasonedRuling(Ruling.POSTPONE, ("postponed before",))
             # Called overdue, or sent by a dispatcher that died before it said so.
             record = self.store.transition(record, Event.ORDERED, reason="the host has the order")
         decision = self._checked(order, report, record)
@@ -301,7 +301,9 @@ class Inbox:
         self._endings.carry_out(record, given, decision)
         return decision
 
-    def _checked(self, order: EraseOrder, report: EraseReport, record: SlotRecord) -> Decision:
+    def _checked(
+        self, order: EraseOrder, report: EraseReport, record: SlotRecord
+    ) -> ReasonedRuling:
         """A record that is damaged holds: the very report would only be refused again."""
         try:
             return check(order, report, record, self.registrar.images(order.identity))
@@ -362,7 +364,7 @@ def _slot_host(message: EraseReport | Progress | TicketReceipt) -> str:
     return message.slot.host
 
 
-def _accepted_before(record: SlotRecord) -> Decision:
+def _accepted_before(record: SlotRecord) -> ReasonedRuling:
     if record.state in WAITING_FOR_PEOPLE:
-        return Decision(Ruling.HOLD, (record.reason,))
-    return Decision(Ruling.CERTIFY)
+        return ReasonedRuling(Ruling.HOLD, (record.reason,))
+    return ReasonedRuling(Ruling.CERTIFY)

@@ -23,7 +23,7 @@ MAX_ANSWER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Authority:
+class TimeStampAuthority:
     """One authority, by its URL (http or https)."""
 
     url: str

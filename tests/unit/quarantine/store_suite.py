@@ -785,21 +785,24 @@ class StoreSuite(TotalsSuite, PagesSuite):
 
     def test_documents_are_approved_by_somebody_and_kept_by_version(self, store: Store) -> None:
         with pytest.raises(BadInputError, match="person"):
-            store.put_profile(PROFILE, " ")
+            store.put_profile(PROFILE, Initiator(" "))
         assert store.profile("model-x") is None
-        first = store.put_profile(PROFILE, "Ada")
+        first = store.put_profile(PROFILE, Initiator("Ada"))
         assert (first.content, first.version, first.approved_by) == (PROFILE, 1, "Ada")
-        assert store.put_profile(PROFILE, "Bob") == first
+        assert store.put_profile(PROFILE, Initiator("Bob")) == first
         changed = dataclasses.replace(PROFILE, firmware=("FW1", "FW2"))
-        second = store.put_profile(changed, "Bob")
+        bob = Initiator("Bob", "ops", "req-7")
+        second = store.put_profile(changed, bob, reason="the firmware of May")
         assert (second.content, second.version) == (changed, 2)
+        assert (second.project, second.request) == ("ops", "req-7")
+        assert second.reason == "the firmware of May"
         assert store.profile("model-x") == second
         assert [vars(one) for one in store.profiles()] == [{**vars(second), "damaged": ()}]
         assert store.policies() == []
 
     def test_a_policy_and_a_profile_of_one_name_are_two(self, store: Store) -> None:
-        policy = store.put_policy(Policy(name="model-x", allow_clear=True), "Ada")
-        store.put_profile(PROFILE, "Ada")
+        policy = store.put_policy(Policy(name="model-x", allow_clear=True), Initiator("Ada"))
+        store.put_profile(PROFILE, Initiator("Ada"))
         assert store.policy("model-x") == policy
         assert [vars(one) for one in store.policies()] == [{**vars(policy), "damaged": ()}]
         assert policy.content.allow_clear

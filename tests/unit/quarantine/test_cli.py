@@ -236,7 +236,10 @@ def test_documents_are_approved_by_a_person(ready: Cli, tmp_path: Path) -> None:
     profile, policy = save(tmp_path / "p", PROFILE), save(tmp_path / "q", Policy(name="mild"))
     refused(ready("profile", "approve", profile, "--by", " "), 2, "person")
     assert ready("profile", "approve", profile, "--by", "Ada")[0] == 0
-    assert ready("policy", "approve", policy, "--by", "Ada")[0] == 0
+    why = ["--reason", "as agreed"]
+    assert ready("policy", "approve", policy, "--by", "Ada", *why)[0] == 0
+    shown = json.loads(ready("policy", "show", "mild", "-f", "json")[1])
+    assert (shown["approved_by"], shown["reason"]) == ("Ada", "as agreed")
     found = json.loads(ready("profile", "list", "-f", "json")[1])
     assert [(one["name"], one["approved_by"]) for one in found] == [(PROFILE.name, "Ada")]
     assert '"firmware"' in ready("profile", "show", PROFILE.name)[1]

@@ -37,7 +37,7 @@ def filled(site: Site) -> Site:
         for uuid in SERVERS:
             store.note_server(uuid, "p1", "u")
         for name in ("a", "b"):
-            store.put_policy(Policy(name), "ada")
+            store.put_policy(Policy(name), Initiator("ada"))
     campaigns.begin(Plane([site.file]), "fw1", CampaignQuery(host="cmp1"), reason="x", by=ADA)
     return site
 

@@ -55,7 +55,7 @@ from quarantine.evidence.certificate import CERTIFICATE_TYPE as TYPE
 from quarantine.evidence.chain import ledger
 from quarantine.evidence.sections import Issuer
 from quarantine.record import models
-from quarantine.record.facts import HostRecord, SlotChanges, SlotRecord
+from quarantine.record.facts import HostRecord, Initiator, SlotChanges, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from quarantine.rules.check import Ruling
@@ -184,7 +184,7 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
     controller, host, other_host = (PrivateKey.generate() for _ in range(3))
     store.register_host("cmp1", host.public, INCARNATION)
     store.register_host("cmp2", other_host.public, "incarnation-00002")
-    store.put_profile(PROFILE, "a person")
+    store.put_profile(PROFILE, Initiator("a person"))
     posted, posted_tickets, looks = Posted(), Posted(), Looks()
     registrar = Registrar(store, controller, Issuer("Example Cloud"), tmp_path / "certificates")
     yield Plane(
@@ -247,9 +247,9 @@ def test_a_report_without_the_second_reading_that_was_asked_for_holds(plane: Pla
 def test_it_names_who_approved_what_the_result_was_held_against(plane: Plane) -> None:
     """The very version that the order was made with, whatever was approved since."""
     order = plane.ordered()
-    plane.store.put_policy(order.policy, "A. Approver")
-    plane.store.put_policy(replace(order.policy, allow_clear=True), "B. Later")
-    plane.store.put_profile(replace(PROFILE, firmware=("OTHER",)), "B. Later")
+    plane.store.put_policy(order.policy, Initiator("A. Approver"))
+    plane.store.put_policy(replace(order.policy, allow_clear=True), Initiator("B. Later"))
+    plane.store.put_profile(replace(PROFILE, firmware=("OTHER",)), Initiator("B. Later"))
     plane.inbox.report(plane.report())
     stored = plane.store.last_certificate()
     assert stored is not None
@@ -483,7 +483,7 @@ def test_what_was_loaded_into_a_drive_since_its_certificate_holds_it(plane: Plan
         signed = certificate.verify(held.token, [plane.controller.public], "x")
         assert "'EVIL'" in signed.certificate.withheld[0]
     known = replace(PROFILE, condition=ExpectedCondition(slot_firmware=("EVIL",)))
-    plane.store.put_profile(known, "a person")
+    plane.store.put_profile(known, Initiator("a person"))
     again()
     assert plane.inbox.report(images("VDV10131", "EVIL")).ruling is Ruling.CERTIFY
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import sqlalchemy as sa
 from alembic import command
 
+from eraser.protocol import codec
 from eraser.protocol.identity import Slot
+from eraser.protocol.policy import Policy
 from quarantine.record import migrate, models
 from quarantine.record.engine import make_engine, make_file_private, writing
 from quarantine.record.facts import Initiator, Subject
@@ -91,9 +93,27 @@ def test_a_record_of_before_campaigns_has_them_after_the_upgrade(tmp_path: Path)
             db.execute(sa.insert(old.tables["drives"]).values(known))
         damaged = {**known, "digest": "d" * 64, "identity": "{"}
         db.execute(sa.insert(old.tables["drives"]).values(damaged))
+        approved = {
+            "kind": "policy",
+            "name": "old",
+            "version": 1,
+            "digest": codec.digest(Policy("old")),
+            "content": codec.canonical(Policy("old")).decode(),
+            "approved_by": "ada",
+            "approved_at": when,
+        }
+        db.execute(sa.insert(old.tables["documents"]).values(approved))
     engine.dispose()
     store = Store.open(url)
     store.migrate()
+    policy = store.policy("old")
+    assert policy is not None
+    assert (policy.approved_by, policy.reason, policy.project, policy.request) == (
+        "ada",
+        "",
+        "",
+        "",
+    )
     found = {one.digest: (one.model, one.firmware) for one in store.drive_page(ALL, limit=9)}
     assert found == {
         drive.digest: ("Model", "FW1"),

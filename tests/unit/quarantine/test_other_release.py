@@ -17,6 +17,7 @@ from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, GateTestimony
 from quarantine.errors import UnreadableError
 from quarantine.record import models, stored
+from quarantine.record.facts import Initiator
 from quarantine.record.states import State
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
@@ -175,7 +176,7 @@ def test_a_history_of_new_events_is_read_without_them(store: Store, cloud: Cloud
 
 
 def test_an_approved_document_of_a_newer_release_is_not_half_obeyed(store: Store) -> None:
-    store.put_policy(POLICY, "somebody")
+    store.put_policy(POLICY, Initiator("somebody"))
     text = newer(codec.canonical(POLICY).decode())
     rewrite(store, models.documents, "content", text)
     with pytest.raises(UnreadableError, match="new_member"):

@@ -11,7 +11,7 @@ import pytest
 
 from quarantine.errors import TimeStampError
 from quarantine.service.issue import tsa
-from quarantine.service.issue.tsa import Authority
+from quarantine.service.issue.tsa import TimeStampAuthority
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_an_authority_that_never_ends_its_answer_is_given_up(
 ) -> None:
     """Tomorrow's head is written by the thread that asks, and asks no second time meanwhile."""
     monkeypatch.setattr(tsa, "DEADLINE", 0.2)
-    authority = Authority(trickle)
+    authority = TimeStampAuthority(trickle)
     with pytest.raises(TimeStampError, match=r"whole answer within 0\.2 seconds"):
         authority.stamp(b"head")
     with pytest.raises(TimeStampError, match="still sends"):

@@ -455,8 +455,15 @@ def test_a_policy_is_approved_version_by_version(admin: Client) -> None:
     changed = {**content, "allow_clear": not content["allow_clear"]}
     for tag in ('"2"', '"0"', '"x"', '"-1"', '"' + "9" * 40 + '"', 'W/"1"'):
         assert code(approve(admin, changed, name, If_Match=tag)) == "stale"
-    assert approve(admin, changed, name, If_Match='"1"').json["version"] == 2
-    assert admin.get(path).json["content"] == changed
+    why = f"{name}?reason=it%20was%20found%20lying"
+    second = approve(admin, changed, why, If_Match='"1"')
+    assert second.json["version"] == 2
+    found = admin.get(path).json
+    assert found["content"] == changed
+    assert (first.json["reason"], found["reason"]) == ("", "it was found lying")
+    assert found["request_id"] == second.headers["X-Openstack-Request-Id"]
+    assert found["project"] == first.json["project"]
+    assert code(approve(admin, changed, f"{name}?reason=", If_Match='"2"')) == "schema"
     (one,) = admin.get("/v1/policies").json["policies"]
     assert one["version"] == 2
 

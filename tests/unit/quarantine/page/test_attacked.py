@@ -12,12 +12,12 @@ import pytest
 from quarantine.api.routes import RULES
 from quarantine.errors import UnavailableError, UnfinishedError, UnreadOutcomeError
 from quarantine.operations import fleet, health
-from quarantine.operations.health import Health
+from quarantine.operations.health import ServiceHealth
 from quarantine.operations.plane import Plane, ServingPlane
 from quarantine.page import acts
 from quarantine.page.routes import VIEWS
 from quarantine.page.snapshot import Snapshots
-from quarantine.page.view import View
+from quarantine.page.view import PageView
 from tests.unit.quarantine.api.client import ADMIN, NAMES, Site
 from tests.unit.quarantine.api.test_attacked import damage
 from tests.unit.quarantine.api.test_reads import issue
@@ -151,7 +151,7 @@ def resource(path: str) -> str:
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: f"{view.method}{view.path}")
-def test_a_view_is_under_the_rule_of_its_own_resource(view: View) -> None:
+def test_a_view_is_under_the_rule_of_its_own_resource(view: PageView) -> None:
     """A drive's life was under the rule of certificates."""
     assert view.rule in RULES
     assert view.rule.partition(":")[0] == resource(view.path)
@@ -191,7 +191,7 @@ def test_all_who_look_at_triage_share_one_look_at_health(
     looks = []
     real = health.look
 
-    def slow(plane: Plane) -> Health:
+    def slow(plane: Plane) -> ServiceHealth:
         looks.append(1)
         time.sleep(0.3)
         return real(plane)

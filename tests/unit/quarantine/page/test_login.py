@@ -14,7 +14,7 @@ from falcon import testing
 from quarantine.api.faults import Fault
 from quarantine.api.keystone import LONGEST, Keystone, Login, is_token, unknown
 from quarantine.page import login, patience
-from quarantine.page.patience import Patience
+from quarantine.page.patience import LoginPatience
 from tests.unit.quarantine.api.client import ADMIN, NAMES, Site
 from tests.unit.quarantine.page.visitor import Page, Visitor, visitor
 
@@ -247,7 +247,7 @@ def test_only_some_log_in_at_a_time(cloudy: Site, played: Played) -> None:
 
 def test_patience() -> None:
     now = [0.0]
-    counts = Patience(lambda: now[0])
+    counts = LoginPatience(lambda: now[0])
     assert [counts.tried("a") for _ in range(patience.FREE)] == [0.0] * patience.FREE
     assert counts.tried("a") == 1.0
     assert counts.tried("b") == 0.0
@@ -271,7 +271,7 @@ def test_patience() -> None:
 
 
 def test_a_try_that_is_given_back_is_one_less() -> None:
-    counts = Patience(lambda: 0.0)
+    counts = LoginPatience(lambda: 0.0)
     for _ in range(patience.FREE):
         counts.tried("a")
     counts.give_back("a")

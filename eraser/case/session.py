@@ -212,7 +212,12 @@ class CaseSession:
         identity = self.controller.identity()
         files, address = self.files, self.request.slot.address
         last_owner = ownership_revoke.revoke(
-            files.state_dir, self.host, address, identity, by_hand=not self.request.order_id
+            files.state_dir,
+            self.host,
+            address,
+            identity,
+            by_hand=not self.request.order_id,
+            again=self.state.revoked is not None,
         )
         if self.state.revoked is None:
             self.note(Revoked(last_owner))

@@ -197,6 +197,7 @@ def revoke(
     away: str = "",
     place: str = "",
     here: Mapping[str, str] | None = None,
+    again: bool = False,
 ) -> Revocation | StillOwned:
     """Takes the slot from its owner, and the drive from its own, before the drive is erased.
 
@@ -205,7 +206,9 @@ def revoke(
     address that any definition of theirs names. An owner of an earlier incarnation is not let in,
     and counts here all the same. ``away`` speaks against the tickets of earlier erases, and
     ``place`` is where the drive is now (see :class:`SlotEntry`), and ``here`` has that of the other
-    slots whose owners were adopted unread.
+    slots whose owners were adopted unread. ``again``: this very case took this very drive before.
+    It was not that of an owner whom nobody had read by then; and one who got it since, by the gate,
+    has it in the book.
     """
     without: dict[str, SlotEntry] = {}
     held = (address, book.entry(address).owner)
@@ -219,7 +222,7 @@ def revoke(
                 return StillOwned(owner, "its start was let in a moment ago", where)
             without[where] = parted(book.entry(where), owner, at)
     maybe = _unread(book, address, identity, domains, running or {}, here or {})
-    if maybe is not None and not _is_known(book, address, identity, place):
+    if maybe is not None and not again and not _is_known(book, address, identity, place):
         where, owner = maybe
         return StillOwned(
             owner, f"its domain stands in {domains[owner.domain]}", where, unread=True

@@ -51,11 +51,13 @@ def revoke(
     identity: ControllerIdentity,
     *,
     by_hand: bool = False,
+    again: bool = False,
 ) -> LastOwner | None:
     """Takes the slot from its owner and voids what would let another in, before an erase.
 
     Needs the slot's lock. Returns who had this drive last. An erase by hand brings no ticket, and
-    an older one's that has not come yet says nothing of the drive any more. Raises
+    an older one's that has not come yet says nothing of the drive any more. ``again``: an earlier
+    run of the same case did this, and its journal says so. Raises
     :class:`InUseError` where the owner's domain still exists, and where the gate's book cannot say.
     """
     try:
@@ -86,6 +88,7 @@ def revoke(
                     for entry in book.book.entries
                     if entry.owner is not None and entry.owner.identity is None
                 },
+                again=again,
             )
             if isinstance(found, revocation.StillOwned):
                 owner = found.owner
@@ -95,13 +98,13 @@ def revoke(
                         f"one of domain {owner.name!r} ({owner.domain}), which was adopted with a "
                         f"drive of this kind at {found.address} that nobody has read since: "
                         f"{found.found}; start the domain once, or remove it, or if its drive is "
-                        "gone for good see 'nvme-eraser gate forget'; nothing was sent to the drive"
+                        "gone for good see 'nvme-eraser gate forget'; nothing is sent to the drive"
                     )
                 moved = "" if found.address == address else f", which got it at {found.address}"
                 raise InUseError(
                     f"{address}: expected a drive that nobody owns, found it owned by domain "
                     f"{owner.name!r} ({owner.domain}) since {owner.since}{moved}: {found.found}; "
-                    "remove the domain first; nothing was sent to the drive"
+                    "remove the domain first; nothing is sent to the drive"
                 )
             book.write(found.book)
             return found.last_owner

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from eraser.host import domains
+from eraser.host.sysfs import PciFunction
 from eraser.ownership import revoke as gate
 from eraser.ownership import store as books
-from eraser.ownership.model import Book, SlotEntry
+from eraser.ownership.model import Book, PciIds, SlotEntry
 from eraser.protocol.report import Outcome, Verdict
 from eraser.protocol.ticket import LastOwner, TicketState
 from tests.unit.case.fakes import IDENTITY, RUNNING, SLOT, Bed, Crash, Plug, bed, ordered
-from tests.unit.ownership.parts import ALLOWED, KEPT, OWNER
+from tests.unit.ownership.parts import ALLOWED, KEPT, OWNER, THEIRS
 
 __all__ = ["bed"]
 
@@ -97,6 +98,55 @@ def test_killed_at_every_act_the_report_names_the_owner(bed: Bed, state: Path, a
         bed.files.clear()
         bed.drive = type(bed.drive)(written=True)
     pytest.fail("expected a case of less than 60 acts")
+
+
+@pytest.mark.parametrize("rebooted", [False, True])
+def test_a_power_cut_in_mid_erase_waits_for_no_guest_that_was_adopted_unread(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, rebooted: bool
+) -> None:
+    """Another guest ran with its own drive when the erase began, and is off when it goes on."""
+    boot, elsewhere = ["boot-1"], "0000:02:00.0"
+    place = property(lambda function: f"{boot[0]}/{function.address}")
+    monkeypatch.setattr(PciFunction, "place", place)
+    unread = dataclasses.replace(
+        OWNER,
+        domain=THEIRS,
+        identity=None,
+        pci=PciIds.of(IDENTITY),
+        adopted=True,
+        let_in=None,
+        place=f"boot-1/{elsewhere}",
+    )
+    state = bed.directory / "state"
+    state.mkdir()
+    with books.opened(state) as book:
+        book.write(Book("").with_entry(SlotEntry(elsewhere, owner=unread)))
+    named = domains.NamedDomain("other", THEIRS, frozenset({elsewhere}), frozenset())
+
+    def other_is(running: bool) -> None:
+        found = (domains.ListedDomain("/etc/libvirt/qemu/other.xml", running, named),)
+        monkeypatch.setattr(gate.domains, "listed", lambda _host: found)
+
+    other_is(running=True)
+    bed.request = ordered()
+    with pytest.raises(Crash):
+        _until_a_sanitize_runs(bed)
+    if rebooted:
+        boot[0] = "boot-2"
+    other_is(running=False)
+    report = bed.run()
+    assert (report.outcome, report.verdict) == (Outcome.COMPLETED, Verdict.ERASED), report.reasons
+    assert books.load(state).entry(elsewhere).owner == unread
+
+
+def _until_a_sanitize_runs(bed: Bed) -> None:
+    for at in range(60):
+        try:
+            bed.run(Plug(at, after=True))
+        except Crash:
+            if bed.drive.started:
+                raise
+        bed.files.clear()
 
 
 def test_a_machine_without_a_gate_is_erased_as_ever(bed: Bed) -> None:

@@ -373,6 +373,21 @@ def test_an_erase_that_took_the_drive_goes_on_in_the_same_place() -> None:
     assert isinstance(moved, StillOwned)
 
 
+def test_a_case_that_took_the_drive_waits_for_nobody_unread_whatever_boot_it_is() -> None:
+    """But for who has it in the book by now: a guest may have got it at a start."""
+    book = _with_unread(SlotEntry(ADDRESS, ticket=KEPT))
+
+    def again(book: Book) -> object:
+        there = {THEIRS: "x"}
+        return revoke(book, ADDRESS, DRIVE, there, LONG_AFTER, LATER, place="boot-2/7", again=True)
+
+    first = revoke(book, ADDRESS, DRIVE, {THEIRS: "x"}, LONG_AFTER, LATER, place="boot-1/7")
+    assert isinstance(first, Revocation)
+    assert isinstance(again(first.book), Revocation)
+    has_it = SlotEntry(UNREAD_AT, owner=owner(domain=THEIRS, name="B", let_in=None))
+    assert isinstance(again(first.book.with_entry(has_it)), StillOwned)
+
+
 def test_whose_a_drive_is_by_another_slot() -> None:
     def of(entry: SlotEntry) -> str:
         return known_elsewhere(EMPTY.with_entry(entry), ADDRESS, DRIVE)

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from quarantine.doors import Clock, utc_now
-from quarantine.record.clock import CLOCKS_APART
+from quarantine.record.clock import last_word
 from quarantine.record.facts import SlotRecord
 from quarantine.record.reasons import AlarmCode
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, WORKING
@@ -68,7 +68,6 @@ class HostLiveness:
     _began: datetime = field(init=False)
 
     def __post_init__(self) -> None:
-        # While we were stopped nobody could be heard.
         self._began = self.clock()
 
     def check(self) -> frozenset[str]:
@@ -78,12 +77,8 @@ class HostLiveness:
         """
         now = self.clock()
         heard = self.store.last_heard()
-        # A time to come was noted before our clock was set back: nobody was heard since.
         self._began = min(self._began, now)
-        last = {
-            name: self._began if at - now > CLOCKS_APART else max(at, self._began)
-            for name, at in heard.items()
-        }
+        last = {name: last_word(at, self._began, now) for name, at in heard.items()}
         late = {
             name: at for name, at in last.items() if (now - at).total_seconds() > self.silent_after
         }

@@ -25,9 +25,11 @@ from quarantine.errors import (
     UnavailableError,
     UnreadableError,
 )
+from quarantine.record.clock import last_word
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
+from quarantine.rules.absence import too_many
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.rules.rights import entitled
@@ -82,6 +84,7 @@ class Safety:
     ) -> None:
         self._store = store
         self._clock = clock
+        self._began = clock()
         self._placement = placement
         self._limits = limits
         self._now = monotonic
@@ -170,27 +173,36 @@ class Safety:
         by_host: dict[str, list[Provider]] = {}
         for provider in providers:
             by_host.setdefault(provider.host or "", []).append(provider)
+        silent = self._silent() if by_host else frozenset()
         found: list[Provider] = []
         for name, those in by_host.items():
-            seen = self._seen(name)
+            seen = None if name in silent else self._seen(name)
             found += [p for p in those if seen is None or (p.slot and p.slot.address in seen)]
         return found
 
     def _seen(self, host: str) -> frozenset[str] | None:
-        """Addresses of the host's NVMe functions, by its hello; None where nobody can say.
-
-        A host that is silent says nothing: a drive may have come since its last hello.
-        """
+        """Addresses of the host's NVMe functions, by its hello; None where nobody can say."""
         try:
             known = self._store.host(host)
         except UnreadableError:
             return None
-        if known is None or known.hello is None or known.heard_at is None:
-            return None
-        silence = (self._clock() - known.heard_at).total_seconds()
-        if silence > self._limits.silent_after:
+        if known is None or known.hello is None:
             return None
         return frozenset(drive.address for drive in known.hello.drives)
+
+    def _silent(self) -> frozenset[str]:
+        """Hosts whose last hello says nothing any more: a drive may have come since.
+
+        Where very many are silent it is the broker, or our own worker, and none of them.
+        """
+        now, heard = self._clock(), self._store.last_heard()
+        self._began = min(self._began, now)
+        late = {
+            name
+            for name, at in heard.items()
+            if (now - last_word(at, self._began, now)).total_seconds() > self._limits.silent_after
+        }
+        return frozenset() if too_many(len(late), len(heard)) else frozenset(late)
 
     def run_forever(self, stop: threading.Event) -> None:
         """Pass after pass until ``stop`` is set; nothing but ``stop`` ends it."""

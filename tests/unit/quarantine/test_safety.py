@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from eraser.protocol.identity import Slot
 from eraser.protocol.report import Hello, SeenDrive
+from eraser.protocol.transport.signing import PrivateKey
 from quarantine.cli import service
 from quarantine.cli.service import serve
 from quarantine.cloud.facts import Provider, View
@@ -213,18 +214,67 @@ def test_a_device_that_is_no_drive_is_somebody_elses(
     assert caplog.text.count("ALARM") == 1
 
 
+def said_to_be_no_drive(store: Store, cloud: Cloud) -> None:
+    enrolled(store, cloud, SLOT)
+    cloud.add(OTHER, "CUSTOM_GPU")
+    store.host_seen("cmp1", 1, Hello("cmp1", LIFE, 1, "0.1.0", (), ()))
+
+
+def reserved_in_five(passes: Safety) -> frozenset[Slot]:
+    """Classes are asked for in turn."""
+    return frozenset().union(*(passes.check().reserved for _ in range(5)))
+
+
 def test_what_a_silent_host_said_long_ago_of_a_device_does_not_count(
     store: Store, cloud: Cloud
 ) -> None:
     """A drive may have come to that address since: whatever is there is kept from tenants."""
-    enrolled(store, cloud, SLOT)
-    cloud.add(OTHER, "CUSTOM_GPU")
-    store.host_seen("cmp1", 1, Hello("cmp1", LIFE, 1, "0.1.0", (), ()))
+    said_to_be_no_drive(store, cloud)
     passes = safety(store, cloud)
     cloud.clock.forward(LIMITS.silent_after)
-    assert [passes.check().reserved for _ in range(5)] == [frozenset()] * 5
+    assert not reserved_in_five(passes)
     cloud.clock.forward(1)
-    assert frozenset().union(*(passes.check().reserved for _ in range(5))) == {OTHER}
+    assert reserved_in_five(passes) == {OTHER}
+
+
+def test_while_we_were_stopped_nobody_fell_silent(store: Store, cloud: Cloud) -> None:
+    said_to_be_no_drive(store, cloud)
+    cloud.clock.forward(10 * LIMITS.silent_after)
+    passes = safety(store, cloud)
+    assert not reserved_in_five(passes)
+    cloud.clock.forward(LIMITS.silent_after + 1)
+    assert reserved_in_five(passes) == {OTHER}
+
+
+def test_a_host_that_was_heard_in_a_time_to_come_falls_silent_all_the_same(
+    store: Store, cloud: Cloud
+) -> None:
+    """Our clock was set back, while we ran or before."""
+    said_to_be_no_drive(store, cloud)
+    before = safety(store, cloud)
+    cloud.clock.forward(-6 * 3600)
+    passes = safety(store, cloud)
+    assert not reserved_in_five(passes)
+    assert not reserved_in_five(before)
+    cloud.clock.forward(LIMITS.silent_after + 1)
+    assert reserved_in_five(before) == {OTHER}
+    cloud.burn(OTHER, reserved=False)
+    assert reserved_in_five(passes) == {OTHER}
+
+
+def test_where_very_many_hosts_are_silent_their_words_still_count(
+    store: Store, cloud: Cloud
+) -> None:
+    """The broker is away, or our own worker: that says nothing of their devices."""
+    said_to_be_no_drive(store, cloud)
+    for number in range(2, 6):
+        store.register_host(f"cmp{number}", PrivateKey.generate().public, LIFE)
+    passes = safety(store, cloud)
+    cloud.clock.forward(LIMITS.silent_after + 1)
+    assert not reserved_in_five(passes)
+    for number in range(2, 6):
+        store.remove_host(f"cmp{number}")
+    assert reserved_in_five(passes) == {OTHER}
 
 
 def test_many_classes_are_asked_for_in_turn(

@@ -38,7 +38,7 @@ the host its free slots; and while a look is stuck the next hellos do not wait f
 
 NVME_CLASS = "0x010802"
 
-MAX_REASON = 200
+MAX_REASON = 120
 """Characters of a person's reason in a hello; the host's file has all of it."""
 
 MAX_NAME = 64
@@ -70,7 +70,7 @@ class GateStatus:
             domains=self._domains(book, exemptions.addresses),
             tickets=books.seen_tickets(book),
             allowances=book.used_allowances,
-            exemptions=tuple(self._exempt(exemptions)),
+            exemptions=tuple(self._exempt(book, exemptions)),
         )
 
     def defences(self) -> tuple[DefenceSeen, ...]:
@@ -110,36 +110,38 @@ class GateStatus:
         for each in sorted(listed, key=lambda each: not each.running):
             named = each.named
             before = shown.setdefault(named.uuid or named.domain, set())
-            addresses = sorted(
+            new = {
                 address
-                for address in named.addresses - (exempt - known) - before
-                if address in known or self._is_nvme(address)
-            )
-            if not addresses:
-                continue
-            before.update(addresses)
-            owners = {
-                owner.domain if (owner := book.entry(address).owner) is not None else ""
-                for address in addresses
+                for address in named.addresses - before
+                if address in known or (address not in exempt and self._is_nvme(address))
             }
-            yield DomainSeen(
-                uuid=named.uuid,
-                name=named.domain,
-                addresses=tuple(addresses),
-                running=each.running,
-                recorded=bool(named.uuid) and owners == {named.uuid},
-            )
+            before.update(new)
+            # Apart: nobody let it in on an exempt one, and that says nothing of the others.
+            for addresses in filter(None, (new - exempt, new & exempt)):
+                owners = {
+                    owner.domain if (owner := book.entry(address).owner) is not None else ""
+                    for address in addresses
+                }
+                yield DomainSeen(
+                    uuid=named.uuid,
+                    name=named.domain,
+                    addresses=tuple(sorted(addresses)),
+                    running=each.running,
+                    recorded=bool(named.uuid) and owners == {named.uuid},
+                )
 
-    def _exempt(self, exemptions: audit.Exemptions) -> Iterator[Exemption]:
+    def _exempt(self, book: Book, exemptions: audit.Exemptions) -> Iterator[Exemption]:
         """In short, and not too many: whatever stands in the file, a hello must not grow too long
-        to be taken."""
+        to be taken. Those that are or were slots first: they may be on offer."""
+        known = {entry.address for entry in book.entries}
         given = {each.address: each for each in exemptions.exemptions}
-        for _address, each in sorted(given.items())[:MAX_EXEMPTIONS]:
+        order = sorted(given, key=lambda address: (address not in known, address))
+        for each in sorted(order[:MAX_EXEMPTIONS]):
             yield dataclasses.replace(
-                each,
-                reason=each.reason[:MAX_REASON],
-                by=each.by[:MAX_NAME],
-                at=each.at[:MAX_NAME],
+                given[each],
+                reason=_short(given[each].reason, MAX_REASON),
+                by=_short(given[each].by, MAX_NAME),
+                at=_short(given[each].at, MAX_NAME),
             )
 
     def _is_nvme(self, address: str) -> bool:
@@ -147,6 +149,12 @@ class GateStatus:
             return self._host.text(f"/sys/bus/pci/devices/{address}/class") == NVME_CLASS
         except OSError:
             return False
+
+
+def _short(text: str, limit: int) -> str:
+    """At most so many characters of one byte in JSON each, or of two to four where they are no
+    ASCII; a control character would be six."""
+    return "".join(each if each.isprintable() else "?" for each in text[:limit])
 
 
 def _closed(seen: tuple[DefenceSeen, ...], error: Exception) -> tuple[DefenceSeen, ...]:

@@ -19,8 +19,8 @@ from eraser.ownership import audit, pending, revocation
 from eraser.ownership import store as books
 from eraser.ownership.audit import AuditEntry
 from eraser.ownership.cases import read_case
-from eraser.ownership.facts import is_untouched
-from eraser.ownership.model import Allowance, Owner
+from eraser.ownership.facts import DriveSeen, is_untouched
+from eraser.ownership.model import Allowance, Book, Owner
 from eraser.state import hostcard
 
 
@@ -33,7 +33,10 @@ def adopt_all(state_dir: Path, host: Host, by: str, *, plan: bool, renew: bool) 
     having, slots = _now(state_dir, host)
     at = host.clock.utc()
     with books.opened(state_dir, renew=renew) as book:
-        found = adopt(book.book, having, slots, at)
+        places = {
+            entry.address: PciFunction(host, entry.address).place for entry in book.book.entries
+        }
+        found = adopt(book.book, having, slots, at, places)
         if plan:
             return found
         if renew:
@@ -112,13 +115,22 @@ def allow(
     return given
 
 
+def _may_be_there(book: Book, address: str, drive: DriveSeen) -> bool:
+    """A drive of the owner's kind that is nobody else's. One that is dead can be read by nobody,
+    and on most hosts it has no driver."""
+    if drive.identity is None:
+        return drive.driver not in (None, "", "nvme")
+    return not revocation.known_elsewhere(book, address, drive.identity)
+
+
 def forget(state_dir: Path, host: Host, address: str, reason: str, by: str) -> Owner:
     """Takes the slot from an owner whose drive nobody ever read, and accounts for it; the owner.
 
     For a drive that is gone: erases of drives of its kind wait for its owner's next start, which
     cannot come. Raises ``EraserError`` and ``OSError``: then nothing is forgotten.
     """
-    at = host.clock.utc()
+    at, kind = host.clock.utc(), pci_ids(host, address)
+    drive = look(host, [address], LOOK_SECONDS)[address]
     with books.opened(state_dir) as book:
         entry = book.book.entry(address)
         owner = entry.owner
@@ -132,6 +144,11 @@ def forget(state_dir: Path, host: Host, address: str, reason: str, by: str) -> O
             raise BadInputError(
                 f"{address}: expected an owner whose drive is gone, found that it never left its "
                 "slot; no erase waits for it"
+            )
+        if owner.pci == kind and _may_be_there(book.book, address, drive):
+            raise BadInputError(
+                f"{address}: expected an owner whose drive is gone, found a drive of its kind in "
+                "its slot; start the domain once, or remove it"
             )
         for each in domains.listed(host):
             if each.running and each.named.uuid == owner.domain:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from eraser.ownership.facts import CaseSeen, CaseStanding
-from eraser.ownership.model import Book, Owner, PciIds
+from eraser.ownership.model import Book, Owner, PciIds, SlotEntry
 from eraser.protocol.identity import ControllerIdentity
 
 _UNTOUCHED = (CaseStanding.NONE, CaseStanding.IN_USE)
@@ -44,12 +44,17 @@ class Adopted:
 
 
 def adopt(
-    book: Book, domains: Iterable[DomainDrives], slots: Mapping[str, SlotNow], at: str
+    book: Book,
+    domains: Iterable[DomainDrives],
+    slots: Mapping[str, SlotNow],
+    at: str,
+    places: Mapping[str, str],
 ) -> Adopted:
     """Records each domain as the owner of the drives that it names, where nobody else is.
 
     After the first time only where the gate never had to do with the slot: what came later has a
-    ticket, or was refused, and is not made good by being adopted.
+    ticket, or was refused, and is not made good by being adopted. ``places`` is where sysfs has the
+    functions of the book's slots.
     """
     known = tuple(domains)
     added: list[tuple[str, Owner]] = []
@@ -77,9 +82,31 @@ def adopt(
         )
         book = book.with_entry(dataclasses.replace(entry, owner=owner))
         added.append((address, owner))
+    unread = {owner.pci for _address, owner in added if owner.identity is None}
+    for entry in book.entries:
+        if _may_be_elsewhere(entry, unread, slots.get(entry.address), places):
+            book = book.with_entry(dataclasses.replace(entry, doubted=True))
     if not book.adopted_at:
         book = dataclasses.replace(book, adopted_at=at)
     return Adopted(book, tuple(added), tuple(conflicts))
+
+
+def _may_be_elsewhere(
+    entry: SlotEntry,
+    unread: Collection[PciIds | None],
+    now: SlotNow | None,
+    places: Mapping[str, str],
+) -> bool:
+    """One of those drives that nobody could read may be the one that this entry tells of: a guest
+    got it past the gate, in another slot."""
+    owned = entry.owner.identity if entry.owner is not None else None
+    certified = entry.ticket.ticket.identity if entry.ticket is not None else None
+    told = {each for each in (owned, certified) if each is not None}
+    if not any(PciIds.of(each) in unread for each in told):
+        return False
+    if entry.place and places.get(entry.address) == entry.place:
+        return False
+    return now is None or now.identity not in told
 
 
 def _conflict(book: Book, address: str, having: list[DomainDrives], now: SlotNow) -> str:

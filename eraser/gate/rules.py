@@ -289,7 +289,8 @@ def _given(entry: SlotEntry, admission: StartAdmission, owner: Owner, at: str) -
     entry = dataclasses.replace(entry, owner=owner)
     if admission.way is AdmittedBy.TICKET and entry.ticket is not None:
         used = dataclasses.replace(entry.ticket, state=TicketState.USED, reason="")
-        entry = dataclasses.replace(entry, ticket=used)
+        # Nobody wrote to that very drive since it was certified.
+        entry = dataclasses.replace(entry, ticket=used, doubted=False)
     else:
         entry = voided(entry, f"domain {owner.name!r} was let in by its {admission.way.value}")
     word = entry.allowance

@@ -167,7 +167,9 @@ def _is_known(book: Book, address: str, identity: ControllerIdentity, place: str
     if place and book.entry(address).place == place:
         return True
     return any(
-        _is_read(entry.owner, identity) or _was_certified(entry, identity) for entry in book.entries
+        _is_read(entry.owner, identity) or _was_certified(entry, identity)
+        for entry in book.entries
+        if not entry.doubted
     )
 
 
@@ -233,7 +235,7 @@ def revoke(
     for other in without.values():
         book = book.with_entry(other)
     entry = dataclasses.replace(
-        voided(entry, "an erase began"), allowance=None, away=away, place=place
+        voided(entry, "an erase began"), allowance=None, away=away, place=place, doubted=False
     )
     if entry != book.entry(address):
         book = book.with_entry(entry)

@@ -89,9 +89,10 @@ def news(old: GateTestimony | None, new: GateTestimony | None) -> Iterator[tuple
                 used.address,
                 f"{used.by} let domain {used.domain} in past the gate at {used.at}: {used.reason}",
             )
-    given = set() if old is None else {(each.at, each.address) for each in old.exemptions}
+    # By the address alone: all else a host may say anew with each hello.
+    given = set() if old is None else {each.address for each in old.exemptions}
     for each in new.exemptions:
-        if (each.at, each.address) not in given:
+        if each.address not in given:
             yield each.address, f"{each.by} exempted it from the gate at {each.at}: {each.reason}"
 
 

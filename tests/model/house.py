@@ -68,7 +68,7 @@ class House(System[Rooms]):
             )
             for r in slots
         }
-        found = adoption.adopt(model.Book(papers.incarnation(True)), [having], seen, "")
+        found = adoption.adopt(model.Book(papers.incarnation(True)), [having], seen, "", {})
         house = house._replace(rooms=tuple(Room(r, data=1, has=1) for r in slots))
         return rooms.written_down(house, found.book)
 

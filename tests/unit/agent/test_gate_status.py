@@ -164,6 +164,28 @@ def test_what_is_left_to_any_guest_is_told(rig: Rig) -> None:
     assert len(codec.canonical(testimony)) < 96 << 10, "a hello may have 384 KiB"
 
 
+def test_an_exempt_disk_beside_it_makes_no_guest_one_that_was_not_let_in(rig: Rig) -> None:
+    """A slot that was retired from the pool, as scratch: the book knows it for ever."""
+    rig.domain(MINE, "01", "03", running=True)
+    audit.exempt(rig.state, THIRD, by="ada", reason="scratch", clock=MACHINE)
+    rig.book(SlotEntry(ADDRESS, owner=OWNER), SlotEntry(THIRD, place="boot-0/9"))
+    told = {each.addresses: each.recorded for each in rig.domains()}
+    assert told == {(ADDRESS,): True, (THIRD,): False}
+
+
+def test_exempt_slots_are_told_before_what_never_was_one(rig: Rig) -> None:
+    audit.exempt(rig.state, THIRD, by="ada", reason="\n\0é" * 99, clock=MACHINE)
+    file = audit.exempt_file(rig.state)
+    (one,) = json.loads(file.read_text())["exemptions"]
+    others = [{**one, "address": f"0000:00:{n // 8:02x}.{n % 8}"} for n in range(MAX_EXEMPTIONS)]
+    file.write_text(json.dumps({"exemptions": [*others, one]}))
+    rig.book(SlotEntry(THIRD, ticket=KEPT))
+    found = rig.witness.gate().exemptions
+    assert len(found) == MAX_EXEMPTIONS
+    assert THIRD in {each.address for each in found}
+    assert len(codec.canonical(found[-1])) < 2 * (MAX_REASON + 2 * MAX_NAME), "however it is spelt"
+
+
 def test_a_guest_on_a_slot_that_the_gate_knows_is_told_though_it_is_exempt(rig: Rig) -> None:
     rig.domain(THEIRS, "03", running=True, name="exempt")
     audit.exempt(rig.state, THIRD, by="ada", reason="why not", clock=MACHINE)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from eraser.ownership.facts import DriveSeen
 from eraser.ownership.model import Allowance, Owner, PciIds, SlotEntry
 from eraser.ownership.store import BookError
 from eraser.protocol import codec
+from eraser.protocol.identity import ControllerIdentity
 from eraser.protocol.report import Outcome
 from eraser.protocol.ticket import LastOwner, TicketState
 from eraser.state.hostcard import CARD_FILE
@@ -39,7 +41,9 @@ from tests.unit.ownership.parts import (
     SEEN,
     STARTING,
     THEIRS,
+    kept,
     owner,
+    ticket,
 )
 
 __all__ = ["world"]
@@ -100,6 +104,53 @@ def test_pci_ids_of_a_drive_that_is_with_its_guest(world: World) -> None:
     assert codec.load(Owner, codec.canonical(found), "owner") == found
     world.slot(ADDRESS)
     refused(world, domain(ADDRESS), "PCI ids")
+
+
+def of_kind(world: World, address: str, identity: ControllerIdentity | None) -> None:
+    """What configuration space tells of the function."""
+    for name in ("vendor", "device", "subsystem_vendor", "subsystem_device") if identity else ():
+        number = getattr(PciIds.of(identity), f"{name}_id")
+        world.fake.put(f"/sys/bus/pci/devices/{address}/{name}", hex(number))
+
+
+def erased_at(world: World, boot: str) -> str:
+    """Where an erase of that boot found the slot's drive."""
+    world.fake.put("/proc/sys/kernel/random/boot_id", boot)
+    place = PciFunction(world.host, ADDRESS).place
+    world.fake.put("/proc/sys/kernel/random/boot_id", "boot-2")
+    return place
+
+
+OF_ANOTHER_KIND = dataclasses.replace(DRIVE, device_id=1)
+OF_THE_OTHER = owner(domain=THEIRS, name="off", identity=ANOTHER, adopted=True, let_in=None)
+
+
+@pytest.mark.parametrize(
+    ("given", "boot", "identity", "doubted"),
+    [
+        ({"ticket": KEPT}, "boot-1", DRIVE, True),
+        ({"ticket": KEPT}, "boot-2", DRIVE, False),  # it has not left its place since its erase
+        ({"ticket": kept(ticket=ticket(identity=OF_ANOTHER_KIND))}, "boot-1", DRIVE, False),
+        ({"owner": owner(domain=THEIRS, adopted=True, let_in=None)}, "", DRIVE, True),
+        ({"owner": OF_THE_OTHER}, "", ANOTHER, False),  # seen in its slot just now
+    ],
+)
+def test_what_was_known_of_drives_is_doubted_once_a_guest_has_one_that_nobody_read(
+    world: World, given: dict[str, Any], boot: str, identity: ControllerIdentity, doubted: bool
+) -> None:
+    """A boot dealt the addresses out anew, and a guest got the certified drive past the gate."""
+    world.slot(OTHER_ADDRESS, DriveSeen("vfio-pci"))
+    define(world, "on", domain(OTHER_ADDRESS), running=True)
+    world.slot(ADDRESS, dataclasses.replace(SEEN, identity=identity))
+    if identity == ANOTHER:
+        define(world, "off", domain(ADDRESS, uuid=THEIRS, name="off"))
+    of_kind(world, OTHER_ADDRESS, DRIVE)
+    place = erased_at(world, boot) if boot else ""
+    world.know(SlotEntry(ADDRESS, place=place, **given), adopted_at="")
+    found = dict(adopt(world).owners)
+    assert (found[OTHER_ADDRESS].identity, found[OTHER_ADDRESS].pci) == (None, PciIds.of(DRIVE))
+    assert world.book.entry(ADDRESS).doubted is doubted
+    assert not world.book.entry(OTHER_ADDRESS).doubted
 
 
 def test_two_guests_on_one_drive_are_named_and_neither_gets_it(world: World) -> None:
@@ -336,6 +387,37 @@ def test_whose_drive_never_left_its_slot_is_not_forgotten(world: World) -> None:
     with pytest.raises(BadInputError, match="never left"):
         forget(world.state, world.host, OTHER_ADDRESS, "it is dead", "op")
     assert world.book == before
+
+
+@pytest.mark.parametrize(
+    ("seen", "kind", "others", "forgotten"),
+    [
+        (SEEN, DRIVE, None, False),
+        (DriveSeen("vfio-pci"), DRIVE, None, False),
+        (SEEN, DRIVE, SlotEntry(ADDRESS, ticket=KEPT), True),  # it is known as another slot's
+        (SEEN, OF_ANOTHER_KIND, None, True),
+        (DriveSeen(""), DRIVE, None, True),  # dead: the driver gave it up
+        (DriveSeen("nvme", trouble="no answer"), DRIVE, None, True),
+        (DriveSeen(None), None, None, True),
+    ],
+)
+def test_whose_kind_of_drive_is_in_the_slot_is_not_forgotten(
+    world: World,
+    seen: DriveSeen,
+    kind: ControllerIdentity | None,
+    others: SlotEntry | None,
+    forgotten: bool,
+) -> None:
+    """A release that wrote no place adopted it, or a boot was since: it may be the owner's."""
+    world.slot(OTHER_ADDRESS, seen)
+    of_kind(world, OTHER_ADDRESS, kind)
+    world.know(SlotEntry(OTHER_ADDRESS, owner=UNREAD), *([others] if others else []))
+    if forgotten:
+        assert forget(world.state, world.host, OTHER_ADDRESS, "it is dead", "op") == UNREAD
+        return
+    with pytest.raises(BadInputError, match="of its kind"):
+        forget(world.state, world.host, OTHER_ADDRESS, "it is dead", "op")
+    assert world.book.entry(OTHER_ADDRESS).owner == UNREAD
 
 
 @pytest.mark.parametrize(

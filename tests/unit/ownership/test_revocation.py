@@ -38,6 +38,7 @@ from tests.unit.ownership.parts import (
     ticket,
 )
 
+ANOTHER_KIND = dataclasses.replace(DRIVE, device_id=1)
 KEPT_ANOTHER = kept(ticket=ticket(identity=ANOTHER))
 LONG_AFTER = SteadyTime(NOW.boot, NOW.seconds + START_GRACE_SECONDS + 1)
 OWNED = EMPTY.with_entry(SlotEntry(ADDRESS, owner=OWNER)).with_entry(
@@ -371,6 +372,26 @@ def test_an_erase_that_took_the_drive_goes_on_in_the_same_place() -> None:
     assert isinstance(again, Revocation)
     moved = revoke(first.book, ADDRESS, DRIVE, {THEIRS: "x"}, LONG_AFTER, LATER, place="boot-2/7")
     assert isinstance(moved, StillOwned)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"owner": owner(adopted=True, let_in=None)},
+        {"ticket": KEPT},
+        {"ticket": kept(state=TicketState.USED)},
+    ],
+)
+def test_what_is_doubted_proves_nothing(given: dict[str, Any]) -> None:
+    """Whoever is gone by now; and an erase ends the doubt of its own slot alone."""
+    book = _with_unread(SlotEntry(OTHER_ADDRESS, doubted=True, **given))
+    found = revoke(book, ADDRESS, DRIVE, {THEIRS: "x"}, LONG_AFTER, LATER)
+    assert isinstance(found, StillOwned)
+    assert found.unread
+    for address in (ADDRESS, OTHER_ADDRESS):
+        erased = revoke(book, address, ANOTHER_KIND, {}, LONG_AFTER, LATER)
+        assert isinstance(erased, Revocation)
+        assert erased.book.entry(OTHER_ADDRESS).doubted is (address == ADDRESS)
 
 
 def test_a_case_that_took_the_drive_waits_for_nobody_unread_whatever_boot_it_is() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 _LOGIN: Final = Path("/proc/self/loginuid")
+_NUMBERS: Final = Path("/proc/self/uid_map")
 _NO_LOGIN: Final = 2**32 - 1
 """Of what no login began: a service, a container, a machine without PAM's ``pam_loginuid``."""
 
@@ -23,12 +24,12 @@ def name(uid: int) -> str:
 def who() -> str:
     """Who runs this, by the kernel's word: who logged in, and as whom where that is another.
 
-    What the environment says (``LOGNAME``, ``SUDO_USER``) anybody may set.
+    What the environment says (``LOGNAME``, ``SUDO_USER``) anybody may set. In a user namespace of
+    his own anybody is whom he likes, so that is said.
     """
     user, login = os.geteuid(), _login()
-    if login is None or login == user:
-        return name(user)
-    return f"{name(login)} as {name(user)}"
+    found = name(user) if login in (None, user) else f"{name(login)} as {name(user)}"
+    return f"{found} (in a user namespace)" if _has_own_numbers() else found
 
 
 def _login() -> int | None:
@@ -38,6 +39,14 @@ def _login() -> int | None:
     except (OSError, ValueError):
         return None
     return None if found == _NO_LOGIN else found
+
+
+def _has_own_numbers() -> bool:
+    """Users have other numbers here than outside (user_namespaces(7), ``uid_map``)."""
+    try:
+        return _NUMBERS.read_text("ascii").split() != ["0", "0", str(_NO_LOGIN)]
+    except (OSError, ValueError):
+        return False  # a kernel without such namespaces
 
 
 def hand_over(descriptor: int, path: Path) -> str:

@@ -25,6 +25,7 @@ def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for variable in ("LOGNAME", "USER", "LNAME", "USERNAME", "SUDO_USER"):
         monkeypatch.setenv(variable, "mallory")
     monkeypatch.setattr(users, "_LOGIN", tmp_path / "loginuid")
+    monkeypatch.setattr(users, "_NUMBERS", tmp_path / "uid_map")
     return tmp_path / "loginuid"
 
 
@@ -49,3 +50,21 @@ def test_who_acts(
     if said is not None:
         login.write_text(said)
     assert users.who() == who
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        (" 0 0 4294967295\n", "root"),
+        (" 0 1000 1\n", "root (in a user namespace)"),
+        (" 0 100000 65536\n 65536 0 1\n", "root (in a user namespace)"),
+        (None, "root"),
+    ],
+)
+def test_who_gave_himself_another_number_is_said_to(
+    login: Path, monkeypatch: pytest.MonkeyPatch, numbers: str | None, said: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    if numbers is not None:
+        login.with_name("uid_map").write_text(numbers)
+    assert users.who() == said

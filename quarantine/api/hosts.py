@@ -14,6 +14,7 @@ from quarantine.operations import hosts
 def find(ask: Ask) -> Reply:
     """A page."""
     found = hosts.page(ask.plane, limit=ask.limit, after=ask.query.get("marker", ""))
+    known = hosts.defences(ask.plane, [one.name for one in found])
     said: dict[str, Any] = {
         "hosts": [
             {
@@ -22,6 +23,7 @@ def find(ask: Ask) -> Reply:
                 "incarnation": one.incarnation,
                 "registered_at": moment(one.registered_at),
                 "heard_at": moment(one.heard_at),
+                "lacks": known[one.name].lacking if one.name in known else "",
                 "damaged": damaged(one.damaged),
             }
             for one in found

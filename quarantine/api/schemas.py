@@ -339,6 +339,11 @@ HOST_LINE: Final = record(
         "incarnation": TEXT,
         "registered_at": maybe(MOMENT),
         "heard_at": maybe(MOMENT),
+        "lacks": {
+            **TEXT,
+            "description": "What it lacks of [gate]required_defences: no drive is given back to it."
+            " Empty where nothing, or where it never said anything.",
+        },
         "damaged": DAMAGED,
     }
 )
@@ -373,10 +378,6 @@ HOST: Final = record(
             "type": "array",
             "items": DEFENCE,
             "description": "Those of [gate]required_defences, by its last hello.",
-        },
-        "lacks": {
-            **TEXT,
-            "description": "What it lacks of them: no drive is given back to it. Else empty.",
         },
         "exemptions": {
             "type": "array",

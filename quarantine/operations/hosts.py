@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -93,18 +93,19 @@ class HostDefences:
     """In words; empty where nothing is. Of a row that cannot be read, that."""
 
 
-def defences(plane: Plane, names: Iterable[str]) -> Mapping[str, HostDefences]:
+def defences(plane: Plane, names: Collection[str]) -> Mapping[str, HostDefences]:
     """Of each of these hosts that is registered, and was heard. Raises ``UnavailableError``."""
     found = {}
     with plane.parts() as parts:
         limits = ServiceLimits.from_conf(parts.conf)
+        read = {record.name: record for record in parts.store.hosts(names)}
         for name in names:
             try:
-                record = parts.store.host(name)
+                record = read.get(name) or parts.store.host(name)
             except UnreadableError as error:
                 found[name] = HostDefences((), str(error))
                 continue
-            if record is not None and record.hello is not None:
+            if record is not None and record.heard_at is not None:
                 found[name] = HostDefences(
                     rules.stand(record, limits), rules.lacking(record, limits)
                 )

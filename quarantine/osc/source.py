@@ -45,10 +45,10 @@ _HISTORY: Final = (
     *("at", "event", "source", "target", "generation", "revision", "reason", "detail"),
     *("hold_code", "by"),
 )
-_HOST_LINE: Final = ("host", "incarnation", "key", "registered_at", "heard_at")
+_HOST_LINE: Final = ("host", "incarnation", "key", "registered_at", "heard_at", "lacks")
 _HOST: Final = (
-    *(*_HOST_LINE, "version", "drives", "cases", "maintenance"),
-    *("defences", "lacks", "exemptions"),
+    *("host", "incarnation", "key", "registered_at", "heard_at"),
+    *("version", "drives", "cases", "maintenance", "defences", "lacks", "exemptions"),
 )
 _CERTIFICATE: Final = (
     *("number", "digest", "slot", "generation", "drive", "server", "created_at", "owner"),
@@ -407,12 +407,14 @@ def _host(one: Document) -> Document:
             ),
             "cases": tuple(one["orders"]),
             "maintenance": one["maintenance"],
-            # An older API does not say them: that is not to lack nothing.
-            **{name: one.get(name) for name in ("defences", "lacks", "exemptions")},
+            "defences": one.get("defences"),
+            "exemptions": one.get("exemptions"),
         }
     return {
         **said,
         "host": one["name"],
+        # An older API does not say it, nor the two above: that is not to lack nothing.
+        "lacks": one.get("lacks"),
         "incarnation": one["incarnation"],
         "key": one["key"],
         "registered_at": documents.moment(one["registered_at"]),

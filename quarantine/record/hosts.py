@@ -89,9 +89,11 @@ class HostRepository(Repository):
         with self._reading() as db:
             return _find(db, name)
 
-    def hosts(self) -> list[HostRecord]:
-        """All registered hosts by name; rows that cannot be read are left out."""
+    def hosts(self, names: Collection[str] | None = None) -> list[HostRecord]:
+        """All registered hosts, or some, by name; rows that cannot be read are left out."""
         query, columns = sa.select(_HOSTS).order_by(_HOSTS.c.name), list(_HOSTS.c)
+        if names is not None:
+            query = query.where(_HOSTS.c.name.in_(names))
         with self._reading() as db:
             names = [one.name for one in columns]
             found = readable(db, query, columns, _HOSTS.c.name)

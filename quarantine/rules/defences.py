@@ -104,7 +104,11 @@ def stand(host: HostRecord, limits: ServiceLimits) -> tuple[DefenceSeen, ...]:
 
 def lacking(host: HostRecord, limits: ServiceLimits) -> str:
     """What it lacks of them, in words; empty where it lacks nothing, or never said anything."""
-    return _unguarded(host.hello, limits) if host.hello and limits.tickets else ""
+    if not limits.tickets:
+        return ""
+    if host.hello is not None:
+        return _unguarded(host.hello, limits)
+    return "what it said last cannot be read" if host.heard_at is not None else ""
 
 
 def _of_slot(record: SlotRecord, hello: Hello, limits: ServiceLimits) -> str:

@@ -314,6 +314,14 @@ def test_a_hosts_defences_and_what_is_exempt_there(site: Site, admin: Client) ->
     ]
     assert "hook is absent" in said["lacks"]
     assert said["exemptions"] == [codec.plain(exempt)]
+    with site.store() as store:
+        store.register_host("cmp2", PrivateKey.generate().public, life)
+    listed = admin.get("/v1/hosts").json["hosts"]
+    assert {one["name"]: one["lacks"] for one in listed} == {"cmp1": said["lacks"], "cmp2": ""}
+    with site.store() as store, store._writing() as db:
+        db.execute(sa.update(models.hosts).where(models.hosts.c.name == "cmp1").values(hello="{"))
+    (damaged, _other) = admin.get("/v1/hosts").json["hosts"]
+    assert damaged["lacks"], "that it cannot be read is not to lack nothing"
 
 
 def test_capacity(site: Site, admin: Client) -> None:

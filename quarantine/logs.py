@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import logging
-import logging.handlers
 import os
+import select
+import stat
 import sys
 from collections.abc import Iterator, Mapping
-from io import FileIO, TextIOWrapper
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, Final, cast
+from typing import Final
 
 from quarantine.errors import BadInputError
 from quarantine.users import hand_over
@@ -27,6 +27,9 @@ AUDIT: Final = logging.getLogger("quarantine.audit")
 
 _AUDIT_MODE: Final = 0o640
 """Of the file of it: its owner writes, and a collector of its group may read."""
+
+PATIENCE: Final = 2.0
+"""Seconds for a collector that reads the file as a pipe, and is slow."""
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _IDS: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("ids", default=_NOTHING)
@@ -102,52 +105,107 @@ def keep_audit(file: str, form: str = "line") -> None:
     AUDIT.addHandler(handler)
 
 
-class AuditFile(logging.handlers.WatchedFileHandler):
+class AuditFile(logging.Handler):
     """The file of who decided what. What is done is done, also where it cannot be written down:
-    then the process's own log says so, once until it is written again."""
+    then the process's own log says so, once until it is written again.
+
+    Each line is one write, of all of it or missing: nothing is kept to be written later. A file
+    that was rotated away is begun anew.
+    """
 
     def __init__(self, file: str) -> None:
         """Raises ``OSError``."""
+        super().__init__()
+        self.file = os.path.abspath(file)
         self._missing = 0
-        super().__init__(file, encoding="utf-8")
-
-    def _open(self) -> TextIOWrapper:
-        # Without a buffer: what could not be written is missing, and is not written later.
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        raw = FileIO(_opened(self.baseFilename, flags), "ab")
-        return TextIOWrapper(cast(BinaryIO, raw), encoding="utf-8", write_through=True)
+        self._is_cut = False
+        """A part of the line before was taken, and the rest was not."""
+        self._descriptor: int | None = None
+        self._current()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes a line. Raises nothing: a rotated file is begun anew outside the library's try."""
-        before = self._missing
+        """Writes a line. Raises nothing."""
         try:
-            super().emit(record)
-        except (OSError, ValueError):
-            self.handleError(record)
-        if before and self._missing == before:
-            self._missing = 0
+            self._write(self.format(record).encode(errors="backslashreplace") + b"\n")
+        except (OSError, ValueError) as error:
+            self._miss(record, error)
+            return
+        missing, self._missing = self._missing, 0
+        if missing:
             LOG.warning(
                 "[run]audit_file: %s is written again; %d lines are missing in it",
-                self.baseFilename,
-                before,
+                self.file,
+                missing,
             )
 
-    def handleError(self, record: logging.LogRecord) -> None:
+    def close(self) -> None:
+        """As any handler."""
+        self._leave()
+        super().close()
+
+    def _write(self, line: bytes) -> None:
+        descriptor = self._current()
+        if self._is_midline(descriptor):
+            line = b"\n" + line
+        if not self._missing:  # whoever stopped reading is waited for once
+            _wait_until_it_takes_more(descriptor)
+        written = os.write(descriptor, line)
+        self._is_cut = written != len(line)
+        if self._is_cut:
+            raise OSError(f"expected to write {len(line)} bytes, wrote {written}")
+
+    def _current(self) -> int:
+        """The file that stands there now."""
+        if self._descriptor is not None:
+            held = os.fstat(self._descriptor)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(held, os.stat(self.file)):
+                    return self._descriptor
+            self._leave()
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._descriptor = _opened(self.file, flags)
+        return self._descriptor
+
+    def _is_midline(self, descriptor: int) -> bool:
+        """Whether the last line has no end: what comes would be a part of it, and lost with it."""
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return self._is_cut
+        if not found.st_size:
+            return False
+        try:  # another process may have left it so
+            reader = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # it may be written, and not read
+            return self._is_cut
+        try:
+            return os.pread(reader, 1, found.st_size - 1) != b"\n"
+        finally:
+            os.close(reader)
+
+    def _miss(self, record: logging.LogRecord, error: Exception) -> None:
         """Tells the first of the lines that are not in the file, and why."""
         self._missing += 1
-        error = sys.exc_info()[1]
-        # A stream that could not be closed is closed all the same, and takes nothing any more.
-        stream, self.stream = self.stream, None
-        with contextlib.suppress(OSError, ValueError):
-            if stream is not None:
-                stream.close()
+        self._leave()
         if self._missing == 1:
             LOG.error(
                 "[run]audit_file: %s cannot be written: %s; this is not in it, nor what comes: %s",
-                self.baseFilename,
+                self.file,
                 error,
                 clean(record.getMessage()),
             )
+
+    def _leave(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        with contextlib.suppress(OSError):
+            if descriptor is not None:
+                os.close(descriptor)
+
+
+def _wait_until_it_takes_more(descriptor: int) -> None:
+    """A pipe whose collector is slow is full for a while. A file never is."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    poll.poll(PATIENCE * 1000)
 
 
 def _opened(path: str, flags: int) -> int:

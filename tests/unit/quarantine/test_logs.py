@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import logging
 import os
+import resource
 import shutil
 import stat
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
-from io import FileIO, TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import pytest
 
@@ -136,7 +139,7 @@ def test_what_is_done_is_done_also_where_it_cannot_be_written_down(
     shutil.rmtree(directory)
     for number in range(3):
         logs.AUDIT.info("lost %d %s", number, HOSTILE)
-    (told,) = [r for r in caplog.records if r.name == "quarantine.logs"]
+    (told,) = _told(caplog)
     assert told.levelno == logging.ERROR
     text = told.getMessage()
     assert text.startswith(f"[run]audit_file: {audit} cannot be written: ")
@@ -145,11 +148,8 @@ def test_what_is_done_is_done_also_where_it_cannot_be_written_down(
     directory.mkdir()
     logs.AUDIT.info("found")
     logs.AUDIT.info("and more")
-    assert [line.rpartition(": ")[2] for line in audit.read_text().splitlines()] == [
-        "found",
-        "and more",
-    ]
-    _, again = [r for r in caplog.records if r.name == "quarantine.logs"]
+    assert _said(audit.read_bytes()) == ["found", "and more"]
+    _, again = _told(caplog)
     assert again.getMessage().endswith("is written again; 3 lines are missing in it")
     shutil.rmtree(directory)
     logs.AUDIT.info("lost")
@@ -171,27 +171,122 @@ def test_a_request_is_answered_as_it_ended_also_where_that_cannot_be_written_dow
     assert held.status_code == 200
 
 
-def test_a_disk_that_was_full_and_a_stream_that_was_closed_lose_what_is_said_to_be_lost(
+def test_a_disk_that_was_full_and_a_file_that_was_closed_lose_what_is_said_to_be_lost(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No line that was said to be missing comes later, and none is answered with an error."""
     file = tmp_path / "audit.log"
     logs.keep_audit(str(file))
-    (handler,) = logs.AUDIT.handlers
-    assert isinstance(handler, logs.AuditFile)
-    stream = handler.stream
-    handler.stream = TextIOWrapper(cast(BinaryIO, FileIO("/dev/full", "ab")), write_through=True)
-    stream.close()
-    logs.AUDIT.info("full")
+    with _room(file, 0):
+        logs.AUDIT.info("full")
     logs.AUDIT.info("written")
-    handler.stream.close()
+    os.close(_descriptor_of(file))
     logs.AUDIT.info("closed")
     logs.AUDIT.info("again")
-    assert [line.rpartition(": ")[2] for line in file.read_text().splitlines()] == [
-        "written",
-        "again",
-    ]
+    assert _said(file.read_bytes()) == ["written", "again"]
     assert caplog.text.count("1 lines are missing in it") == 2
+
+
+def test_a_line_that_the_disk_takes_a_part_of_is_missing_and_spoils_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "audit.log"
+    logs.keep_audit(str(file))
+    logs.AUDIT.info("first")
+    with _room(file, 10):
+        logs.AUDIT.info("cut")
+        assert [r.levelno for r in _told(caplog)] == [logging.ERROR]
+        assert _told(caplog)[0].getMessage().endswith("nor what comes: cut")
+    logs.AUDIT.info("second")
+    lines = file.read_bytes().split(b"\n")
+    assert len(lines[1]) == 10, "the disk took a part"
+    assert [_said(line) for line in (lines[0], *lines[2:])] == [["first"], ["second"], []]
+    assert "1 lines are missing in it" in _told(caplog)[1].getMessage()
+
+
+def test_a_line_that_another_process_left_half_spoils_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "audit.log"
+    file.write_bytes(b"half")
+    logs.keep_audit(str(file))
+    logs.AUDIT.info("first")
+    with file.open("ab") as other:
+        other.write(b"half")
+    logs.AUDIT.info("second")
+    lines = file.read_bytes().split(b"\n")
+    assert lines[0] == lines[2] == b"half"
+    assert _said(lines[1] + b"\n" + lines[3]) == ["first", "second"]
+
+
+def test_a_collector_that_is_slow_misses_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """More than a pipe holds, while nobody reads yet."""
+    file = tmp_path / "audit.fifo"
+    os.mkfifo(file)
+    reader = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(reader, True)
+    logs.keep_audit(str(file))
+    found = bytearray()
+
+    def collect() -> None:
+        time.sleep(0.2)
+        while part := os.read(reader, 65536):
+            found.extend(part)
+
+    collector = threading.Thread(target=collect)
+    collector.start()
+    for number in range(40):
+        logs.AUDIT.info("%s: %d", "x" * 3500, number)
+    logs.keep_audit("")
+    collector.join()
+    os.close(reader)
+    assert _said(found) == [str(number) for number in range(40)]
+    assert not _told(caplog)
+
+
+def test_a_collector_that_stops_reading_stops_nobody_and_what_it_misses_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "PATIENCE", 0.2)
+    file = tmp_path / "audit.fifo"
+    os.mkfifo(file)
+    reader = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    logs.keep_audit(str(file))
+    begun = time.monotonic()
+    for number in range(200):
+        logs.AUDIT.info("%s: %d", "x" * 3500, number)
+    assert time.monotonic() - begun < 5, "it waits once, not for each line"
+    assert [r.levelno for r in _told(caplog)] == [logging.ERROR]
+    there = _read(reader)
+    logs.AUDIT.info("after")
+    missing = 200 - len(_said(there))
+    assert 0 < missing < 200
+    assert f"{missing} lines are missing in it" in _told(caplog)[1].getMessage()
+    assert _said(_read(reader)) == ["after"]
+    os.close(reader)
+    logs.AUDIT.info("nobody reads")
+    assert _told(caplog)[2].levelno == logging.ERROR
+
+
+def test_a_line_that_a_pipe_takes_a_part_of_is_missing_and_spoils_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "PATIENCE", 0.2)
+    file = tmp_path / "audit.fifo"
+    os.mkfifo(file)
+    reader = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    logs.keep_audit(str(file))
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+    logs.AUDIT.info("\u00e4" * 3900)
+    assert [r.levelno for r in _told(caplog)] == [logging.ERROR]
+    assert len(_read(reader)) == 4096
+    logs.AUDIT.info("after")
+    logs.AUDIT.info("and more")
+    found = _read(reader)
+    os.close(reader)
+    assert found.startswith(b"\n")
+    assert _said(found[1:]) == ["after", "and more"]
+    assert "1 lines are missing in it" in _told(caplog)[1].getMessage()
 
 
 def test_root_follows_nothing_that_is_planted_where_the_file_is_to_be(tmp_path: Path) -> None:
@@ -306,6 +401,44 @@ def test_who_takes_a_turn_by_hand_is_written_down(tmp_path: Path, words: list[st
     (line,) = audit.read_text().splitlines()
     assert f" {' '.join(words[:2])} " in line
     assert f"by {users.who()}" in line
+
+
+@contextlib.contextmanager
+def _room(file: Path, size: int) -> Iterator[None]:
+    """As a disk that has so many bytes left for a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def _descriptor_of(file: Path) -> int:
+    """By which this process has a file open."""
+    return next(
+        int(entry.name)
+        for entry in Path("/proc/self/fd").iterdir()
+        if entry.is_symlink() and os.readlink(entry) == str(file)
+    )
+
+
+def _read(pipe: int) -> bytes:
+    """What is in it now."""
+    found = b""
+    with contextlib.suppress(BlockingIOError):
+        while part := os.read(pipe, 65536):
+            found += part
+    return found
+
+
+def _said(lines: bytes | bytearray) -> list[str]:
+    return [line.rpartition(": ")[2] for line in lines.decode().splitlines()]
+
+
+def _told(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """What the process's own log says of the file."""
+    return [record for record in caplog.records if record.name == "quarantine.logs"]
 
 
 def _site(path: Path, audit: Path) -> Site:

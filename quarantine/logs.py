@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import errno
 import logging
 import os
 import select
@@ -30,6 +31,14 @@ _AUDIT_MODE: Final = 0o640
 
 PATIENCE: Final = 2.0
 """Seconds for a collector that reads the file as a pipe, and is slow."""
+
+_MAX_LINKS: Final = 40
+"""The kernel's own limit (path_resolution(7))."""
+
+_PLANTED: Final = (
+    "root follows no symbolic link or pipe that another user may have put there: it and its "
+    "directory are to be root's, and written by nobody else"
+)
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _IDS: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("ids", default=_NOTHING)
@@ -69,40 +78,52 @@ class OneLine(logging.Formatter):
             record.message = said  # other handlers have it too
 
 
-def set_up_logging(level: str, form: str = "line", audit_file: str = "") -> None:
+def set_up_logging(level: str, form: str = "line") -> None:
     """All on stderr, one line per event; the service manager keeps it.
 
-    ``form``: ``line``, or ``json`` as oslo.log has it. Who decided what goes to ``audit_file`` as
-    well; empty: nowhere else. Raises :class:`BadInputError` where that cannot be written.
+    ``form``: ``line``, or ``json`` as oslo.log has it.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_formatter(form))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("kombu", "openstack", "keystoneauth", "urllib3", "celery"):
         logging.getLogger(noisy).setLevel(max(logging.getLevelName(level), logging.WARNING))
-    keep_audit(audit_file, form)
 
 
 def keep_audit(file: str, form: str = "line") -> None:
-    """Who decides what from now on is written down there, and nowhere else before.
+    """Who decides what from now on is written down there, and nowhere else before; empty: nowhere.
 
-    A log that is rotated away is begun anew. Raises :class:`BadInputError`.
+    A log that is rotated away is begun anew. Raises :class:`BadInputError` where it cannot be
+    written; it is tried again with each line, and by :func:`require_audit`.
     """
     for former in AUDIT.handlers[:]:
         AUDIT.removeHandler(former)
-        with contextlib.suppress(OSError, ValueError):
-            former.close()
+        former.close()
     AUDIT.setLevel(logging.INFO if file else logging.NOTSET)
-    if not file:
+    if file:
+        handler = AuditFile(file)
+        handler.setFormatter(_formatter(form))
+        AUDIT.addHandler(handler)
+        require_audit()
+
+
+def audit_file() -> AuditFile | None:
+    """Where it is written down, if anywhere."""
+    return next((each for each in AUDIT.handlers if isinstance(each, AuditFile)), None)
+
+
+def require_audit() -> None:
+    """Before an act. Raises :class:`BadInputError` where it could not be written down."""
+    file = audit_file()
+    if file is None:
         return
     try:
-        handler = AuditFile(file)
+        file.open()
     except OSError as error:
         raise BadInputError(
-            f"[run]audit_file: expected a file that can be written, found {file}: {error.strerror}"
+            f"[run]audit_file: expected a file that can be written, found {file.file}: "
+            f"{error.strerror}"
         ) from error
-    handler.setFormatter(_formatter(form))
-    AUDIT.addHandler(handler)
 
 
 class AuditFile(logging.Handler):
@@ -114,14 +135,21 @@ class AuditFile(logging.Handler):
     """
 
     def __init__(self, file: str) -> None:
-        """Raises ``OSError``."""
         super().__init__()
         self.file = os.path.abspath(file)
-        self._missing = 0
+        self.missing = 0
+        """Lines that are not in it, until one is again."""
         self._is_cut = False
         """A part of the line before was taken, and the rest was not."""
         self._descriptor: int | None = None
-        self._current()
+
+    def open(self) -> None:
+        """Whatever stands there now. Raises ``OSError``."""
+        self.acquire()
+        try:
+            self._current()
+        finally:
+            self.release()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a line. Raises nothing."""
@@ -130,7 +158,7 @@ class AuditFile(logging.Handler):
         except (OSError, ValueError) as error:
             self._miss(record, error)
             return
-        missing, self._missing = self._missing, 0
+        missing, self.missing = self.missing, 0
         if missing:
             LOG.warning(
                 "[run]audit_file: %s is written again; %d lines are missing in it",
@@ -147,7 +175,7 @@ class AuditFile(logging.Handler):
         descriptor = self._current()
         if self._is_midline(descriptor):
             line = b"\n" + line
-        if not self._missing:  # whoever stopped reading is waited for once
+        if not self.missing:  # whoever stopped reading is waited for once
             _wait_until_it_takes_more(descriptor)
         written = os.write(descriptor, line)
         self._is_cut = written != len(line)
@@ -157,13 +185,11 @@ class AuditFile(logging.Handler):
     def _current(self) -> int:
         """The file that stands there now."""
         if self._descriptor is not None:
-            held = os.fstat(self._descriptor)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(held, os.stat(self.file)):
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.fstat(self._descriptor), os.stat(self.file)):
                     return self._descriptor
             self._leave()
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._descriptor = _opened(self.file, flags)
+        self._descriptor = _opened(self.file)
         return self._descriptor
 
     def _is_midline(self, descriptor: int) -> bool:
@@ -184,9 +210,9 @@ class AuditFile(logging.Handler):
 
     def _miss(self, record: logging.LogRecord, error: Exception) -> None:
         """Tells the first of the lines that are not in the file, and why."""
-        self._missing += 1
+        self.missing += 1
         self._leave()
-        if self._missing == 1:
+        if self.missing == 1:
             LOG.error(
                 "[run]audit_file: %s cannot be written: %s; this is not in it, nor what comes: %s",
                 self.file,
@@ -208,15 +234,22 @@ def _wait_until_it_takes_more(descriptor: int) -> None:
     poll.poll(PATIENCE * 1000)
 
 
-def _opened(path: str, flags: int) -> int:
-    """A new file is the service's, whoever makes it: a command of root would shut it out."""
-    # The directory is the service's: root follows nothing that is planted there, and waits for
-    # nobody.
-    there = (flags & ~os.O_CREAT) | os.O_NOFOLLOW | os.O_NONBLOCK
+def _opened(path: str) -> int:
+    """A new file is the service's, whoever makes it: a command of root would shut it out.
+
+    Raises ``OSError``.
+    """
+    links = 0
+    if os.geteuid() == 0:
+        path, links = _safe_for_root(path)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+    there = flags | links | os.O_NONBLOCK  # of a pipe: nobody waits for its reader
     with contextlib.suppress(FileNotFoundError):
         return os.open(path, there)
+    if not links:
+        path = os.path.realpath(path)  # a link may lead where nothing is yet
     try:
-        descriptor = os.open(path, flags | os.O_EXCL, _AUDIT_MODE)
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, _AUDIT_MODE)
     except FileExistsError:  # somebody else began it just now
         return os.open(path, there)
     try:
@@ -227,6 +260,31 @@ def _opened(path: str, flags: int) -> int:
         os.unlink(path)
         raise
     return descriptor
+
+
+def _safe_for_root(path: str) -> tuple[str, int]:
+    """Where root's own links lead, and how to open that: no other link is followed.
+
+    The directory is mostly the service's, and what stands there may be planted. Raises ``OSError``.
+    """
+    for _ in range(_MAX_LINKS):
+        directory = os.path.dirname(path)
+        if os.path.realpath(directory).startswith("/proc/"):
+            return path, 0  # the kernel's: an open file, /dev/stdout say
+        try:
+            found = os.lstat(path)
+        except FileNotFoundError:
+            return path, os.O_NOFOLLOW
+        is_link = stat.S_ISLNK(found.st_mode)
+        if is_link or stat.S_ISFIFO(found.st_mode):
+            around = os.stat(directory)
+            is_own = around.st_uid == 0 and not around.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if not is_own or (is_link and found.st_uid != 0):
+                raise OSError(errno.ELOOP, _PLANTED, path)
+        if not is_link:
+            return path, os.O_NOFOLLOW
+        path = os.path.join(directory, os.readlink(path))
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
 
 def _formatter(form: str) -> logging.Formatter:

@@ -20,7 +20,8 @@ from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, tags
 from quarantine.api.policies import Authority, rule
 from quarantine.api.routes import OPERATIONS, PUBLIC, RULES
-from quarantine.logs import AUDIT, named
+from quarantine.errors import BadInputError
+from quarantine.logs import AUDIT, named, require_audit
 from quarantine.operations.plane import ServingPlane
 
 LOG = logging.getLogger(__name__)
@@ -36,6 +37,11 @@ _ALWAYS: Final = (
     ("X-Content-Type-Options", "nosniff"),
     ("Cache-Control", "no-cache, private"),
     ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
+)
+
+_NO_AUDIT: Final = (
+    "an act of people is written down, and the file for it cannot be written: nothing was done. "
+    "The log has the reason under this request's id"
 )
 
 _UNKNOWN: Final = "expected a path of the API, found another; /v1/openapi.json has them all"
@@ -162,7 +168,10 @@ class Envelope:
             own = [(name, value) for name, value in _ALWAYS if name.lower() not in said]
             return start(status, [*headers, ("X-Openstack-Request-Id", request_id), *own], info)
 
+        acts = environ.get("REQUEST_METHOD") not in _READING
         try:
+            if acts:
+                _require_audit()
             body = self._application(environ, started)
             if answered.foreign:
                 close = getattr(body, "close", None)
@@ -179,9 +188,18 @@ class Envelope:
             answered.status,
             time.monotonic() - begun,
         )
-        if environ.get("REQUEST_METHOD") not in _READING:
+        if acts:
             _audit(environ, answered.status)
         return body
+
+
+def _require_audit() -> None:
+    """What cannot be written down is not done; the log alone has the file's name."""
+    try:
+        require_audit()
+    except BadInputError as error:
+        LOG.error("%s", error)
+        raise Fault(503, "unavailable", _NO_AUDIT, {"Retry-After": "10"}) from error
 
 
 def _audit(environ: Environ, status: int) -> None:

@@ -114,7 +114,8 @@ HEALTH: Final = record(
     {
         "status": {
             "enum": ["ok", "degraded", "failing"],
-            "description": "degraded: only Placement or the broker is away, and reads are served.",
+            "description": "degraded: only Placement, the broker or the audit file is away, and "
+            "reads are served.",
         },
         "at": MOMENT,
         "checks": {

@@ -103,7 +103,7 @@ def serve(assembly: Assembly) -> None:
     from quarantine.service.safety import PASS
 
     conf = assembly.conf
-    set_up_logging(conf.run.log_level, conf.run.log_format, conf.run.audit_file)
+    set_up_logging(conf.run.log_level, conf.run.log_format)
     stop = threading.Event()
     on_signals(stop.set)
     with alarmcount.counting(conf):
@@ -149,7 +149,7 @@ def take_messages(assembly: Callable[[], Assembly], parent: int | None) -> None:
     from quarantine.metrics import alarmcount
 
     conf = assembly().conf
-    set_up_logging(conf.run.log_level, conf.run.log_format, conf.run.audit_file)
+    set_up_logging(conf.run.log_level, conf.run.log_format)
     with alarmcount.counting(conf):
         _take_messages(assembly, parent)
 

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from quarantine.errors import QuarantineError
+from quarantine.errors import BadInputError, QuarantineError
+from quarantine.logs import audit_file, require_audit
 from quarantine.operations.plane import Plane
 from quarantine.record.facts import BROKER, PLACEMENT, SWEEP, GoodPass
 
 LOG = logging.getLogger(__name__)
 
-SAID: Final = (PLACEMENT, BROKER)
+AUDIT: Final = "audit file"
+"""Of this process; of one that writes down what people do nowhere nothing is said."""
+
+SAID: Final = (PLACEMENT, BROKER, AUDIT)
 """They are said and decide nothing: what the API reads does not need them."""
 
 SAME_SECONDS: Final = 1.0
@@ -67,12 +71,12 @@ def look(plane: Plane) -> ServiceHealth:
         # The text may have the database's address in it: that is for the log.
         LOG.warning("health: %s", error)
         problem = "does not answer, or has the schema of another release; the log says more"
-        return ServiceHealth(_unknown(problem), now)
+        return ServiceHealth((*_unknown(problem), *_audit()), now)
     checks = (_last(passes.get(name), name, now) for name in _PASSES)
-    return ServiceHealth((HealthCheck("database", ""), *checks), now)
+    return ServiceHealth((HealthCheck("database", ""), *checks, *_audit()), now)
 
 
-_PASSES: Final = (SWEEP, *SAID)
+_PASSES: Final = (SWEEP, PLACEMENT, BROKER)
 
 
 def _last(last: GoodPass | None, name: str, now: datetime) -> HealthCheck:
@@ -81,6 +85,19 @@ def _last(last: GoodPass | None, name: str, now: datetime) -> HealthCheck:
     age = max(0.0, (now - last.at).total_seconds())
     late = f"the last good one was {age:.0f} s ago, expected one in {last.within:.0f} s"
     return HealthCheck(name, late if age > last.within else "", round(age, 1))
+
+
+def _audit() -> tuple[HealthCheck, ...]:
+    file = audit_file()
+    if file is None:
+        return ()
+    problem = f"{file.missing} lines are missing in it; the log has them" if file.missing else ""
+    try:
+        require_audit()
+    except BadInputError as error:
+        LOG.warning("health: %s", error)
+        problem = "cannot be written, and acts of people are refused; the log says more"
+    return (HealthCheck(AUDIT, problem),)
 
 
 def _unknown(problem: str) -> tuple[HealthCheck, ...]:

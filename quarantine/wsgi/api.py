@@ -7,6 +7,7 @@ colons between them. What cannot work is said at the start, not with the first r
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import threading
 from collections.abc import Iterable
@@ -14,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from quarantine.api import application as pipeline
-from quarantine.logs import set_up_logging
+from quarantine.errors import BadInputError
+from quarantine.logs import keep_audit, set_up_logging
 from quarantine.metrics.alarmcount import AlarmCounter
 from quarantine.operations.plane import ServingPlane
 from quarantine.page.application import MOUNT
+
+LOG = logging.getLogger(__name__)
 
 _FILES = [Path(file) for file in os.environ.get("NVME_QUARANTINE_CONFIG", "").split(":") if file]
 _PLANE = ServingPlane(_FILES)
@@ -43,7 +47,11 @@ def _count_alarms() -> None:
     with _LOCK:
         if _counting_in != os.getpid():
             run = _PLANE.conf.run
-            set_up_logging(run.log_level, run.log_format, run.audit_file)
+            set_up_logging(run.log_level, run.log_format)
+            try:
+                keep_audit(run.audit_file, run.log_format)
+            except BadInputError as error:
+                LOG.error("%s; acts of people are refused until it can be written", error)
             if _counter is not None:
                 _counter.leave()  # of the process before the fork, which counts for itself
             _counter = AlarmCounter(_PLANE.open_store)

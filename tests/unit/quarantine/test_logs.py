@@ -22,7 +22,10 @@ import pytest
 from quarantine import cli, logs, users
 from quarantine.cli.app import ACTS, COMMANDS
 from quarantine.errors import BadInputError
+from quarantine.operations import health
 from tests.unit.quarantine.api.client import ADMIN, NAMES, READER, SLOTS, Site
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 HOSTILE = "\x1b[2J\n2026-11-20 INFO all is well\u202e"
 
@@ -159,22 +162,46 @@ def test_what_is_done_is_done_also_where_it_cannot_be_written_down(
 def test_a_request_is_answered_as_it_ended_also_where_that_cannot_be_written_down(
     tmp_path: Path,
 ) -> None:
-    directory = tmp_path / "log"
-    directory.mkdir()
     site = Site(tmp_path)
-    logs.keep_audit(str(directory / "audit.log"))
-    shutil.rmtree(directory)
-    admin = site.client().as_user(ADMIN)
-    where = f"/v1/slots/{NAMES[0]}"
-    etag = admin.get(where).headers["ETag"]
-    held = admin.ask("POST", f"{where}/hold", {"reason": "smoke"}, If_Match=etag)
-    assert held.status_code == 200
+    logs.keep_audit("/dev/full")
+    assert _hold(site) == 200
+    assert "lines are missing in it" in _checks(site)["audit file"]
 
 
-def test_a_disk_that_was_full_and_a_file_that_was_closed_lose_what_is_said_to_be_lost(
+def test_a_request_whose_act_cannot_be_written_down_is_refused_before_it_is_done(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the start, and when its file is rotated away; who only looks needs none."""
+    monkeypatch.setattr(health, "SAME_SECONDS", 0.0)
+    audit = tmp_path / "log" / "audit.log"
+    site = Site(tmp_path)
+    assert "audit file" not in _checks(site), "where there is none"
+    with pytest.raises(BadInputError):
+        logs.keep_audit(str(audit))
+    assert _hold(site) == 503
+    assert f"[run]audit_file: expected a file that can be written, found {audit}" in caplog.text
+    with site.store() as store:
+        record = store.slot(SLOTS[0])
+    assert record is not None
+    assert record.state != "held"
+    problem = _checks(site)["audit file"]
+    assert "acts of people are refused" in problem
+    assert str(tmp_path) not in problem
+    audit.parent.mkdir()
+    assert "1 lines are missing in it" in _checks(site)["audit file"]
+    assert _hold(site) == 200
+    assert _checks(site)["audit file"] == ""
+    shutil.rmtree(audit.parent)
+    assert _hold(site) == 503
+    audit.parent.mkdir()
+    assert _hold(site) == 409, "it is held by now"
+    assert len(audit.read_text().splitlines()) == 1
+
+
+def test_a_disk_that_was_full_loses_what_is_said_to_be_lost(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No line that was said to be missing comes later, and none is answered with an error."""
+    """No line that was said to be missing comes later; a file that was closed loses none."""
     file = tmp_path / "audit.log"
     logs.keep_audit(str(file))
     with _room(file, 0):
@@ -182,9 +209,8 @@ def test_a_disk_that_was_full_and_a_file_that_was_closed_lose_what_is_said_to_be
     logs.AUDIT.info("written")
     os.close(_descriptor_of(file))
     logs.AUDIT.info("closed")
-    logs.AUDIT.info("again")
-    assert _said(file.read_bytes()) == ["written", "again"]
-    assert caplog.text.count("1 lines are missing in it") == 2
+    assert _said(file.read_bytes()) == ["written", "closed"]
+    assert caplog.text.count("1 lines are missing in it") == 1
 
 
 def test_a_line_that_the_disk_takes_a_part_of_is_missing_and_spoils_no_other(
@@ -289,16 +315,90 @@ def test_a_line_that_a_pipe_takes_a_part_of_is_missing_and_spoils_no_other(
     assert "1 lines are missing in it" in _told(caplog)[1].getMessage()
 
 
-def test_root_follows_nothing_that_is_planted_where_the_file_is_to_be(tmp_path: Path) -> None:
+def test_root_follows_nothing_that_others_may_have_planted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    tmp_path.chmod(0o777)
     file, elsewhere = tmp_path / "audit.log", tmp_path / "elsewhere"
     file.symlink_to(elsewhere)
-    with pytest.raises(BadInputError, match="audit_file"):
+    with pytest.raises(BadInputError, match="root follows no"):
         logs.keep_audit(str(file))
     assert not elsewhere.exists()
     file.unlink()
     os.mkfifo(file)
-    with pytest.raises(BadInputError, match="audit_file"):
+    reader = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(BadInputError, match="root follows no"):
         logs.keep_audit(str(file))
+    os.close(reader)
+
+
+@AS_ROOT
+def test_root_follows_its_own_links_as_far_as_they_are_its_own(tmp_path: Path) -> None:
+    own, open_to_all = tmp_path / "own", tmp_path / "open"
+    own.mkdir(mode=0o755)
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    first, second, file = own / "first", own / "second", open_to_all / "audit.log"
+    first.symlink_to("second")
+    second.symlink_to(file)
+    for word in ("begun", "found"):
+        logs.keep_audit(str(first))
+        logs.AUDIT.info(word)
+    assert _said(file.read_bytes()) == ["begun", "found"]
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BadInputError, match="root follows no"):
+        logs.keep_audit(str(first))
+    file.unlink()
+    os.chown(first, 1, 1, follow_symlinks=False)
+    with pytest.raises(BadInputError, match="root follows no"):
+        logs.keep_audit(str(first))
+    second.unlink()
+    second.symlink_to("second")
+    with pytest.raises(BadInputError, match="symbolic links"):
+        logs.keep_audit(str(second))
+    pipe = own / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    logs.keep_audit(str(pipe))
+    logs.AUDIT.info("piped")
+    assert _said(_read(reader)) == ["piped"]
+    os.close(reader)
+
+
+def test_who_is_not_root_follows_any_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    tmp_path.chmod(0o777)
+    link, file = tmp_path / "audit.log", tmp_path / "elsewhere"
+    link.symlink_to(file)
+    for word in ("begun", "found"):
+        logs.keep_audit(str(link))
+        logs.AUDIT.info(word)
+    assert _said(file.read_bytes()) == ["begun", "found"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("is_pipe", [True, False])
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_the_file_may_be_what_a_container_writes_to(
+    tmp_path: Path, name: str, is_pipe: bool
+) -> None:
+    code = (
+        "import quarantine.logs as logs\n"
+        f"logs.keep_audit({name!r})\n"
+        "logs.AUDIT.info('said')\n"
+        "logs.AUDIT.info('and more')"
+    )
+    with (tmp_path / "out").open("w+b") as out:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            stdout=subprocess.PIPE if is_pipe else out,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert _said(done.stdout or (tmp_path / "out").read_bytes()) == ["said", "and more"]
+    assert not done.stderr
 
 
 def test_the_file_is_the_services_whoever_begins_it(
@@ -401,6 +501,20 @@ def test_who_takes_a_turn_by_hand_is_written_down(tmp_path: Path, words: list[st
     (line,) = audit.read_text().splitlines()
     assert f" {' '.join(words[:2])} " in line
     assert f"by {users.who()}" in line
+
+
+def _hold(site: Site) -> int:
+    """How the API answers an act."""
+    admin = site.client().as_user(ADMIN)
+    where = f"/v1/slots/{NAMES[0]}"
+    etag = admin.get(where).headers["ETag"]
+    return admin.ask("POST", f"{where}/hold", {"reason": "smoke"}, If_Match=etag).status_code
+
+
+def _checks(site: Site) -> dict[str, str]:
+    """What is wrong with what, by the API's word."""
+    found = site.client().get("/healthcheck").json
+    return {one["name"]: one["problem"] for one in found["checks"]}
 
 
 @contextlib.contextmanager

@@ -667,7 +667,9 @@ def test_what_watches_over_offers_runs_before_what_may_be_missing() -> None:
 
     class Parts:
         conf = SimpleNamespace(
-            run=SimpleNamespace(log_level="INFO", log_format="line", audit_file="", worker=False)
+            run=SimpleNamespace(
+                log_level="INFO", log_format="line", audit_file="/dev/null/x", worker=False
+            )
         )
         safety = SimpleNamespace(run_forever=lambda _stop: passes.set())
 

@@ -115,6 +115,7 @@ class Rewritten(PatchCase):
         self.look_anew()
         assert self.inventory()["max_unit"] == 1
         assert self.drive() == (1, 1, 0)
+        assert self.stdlog.logger.output.count("stays reserved, although Nova corrects") == 1
         self.boot_refused()
 
     def test_it_stays_reserved_beside_another_class(self) -> None:

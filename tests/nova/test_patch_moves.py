@@ -8,6 +8,7 @@ comes first is wrong in one of the two tests.
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import fixtures
@@ -17,6 +18,7 @@ from nova.pci import request as pci_request
 from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.tests.functional.libvirt import base
 
+from nova_patch.said import LOG
 from tests.nova.patchcase import ALIAS, HOST, RELEASE, VENDOR, VF_PRODUCT, PatchCase
 
 OTHER = "compute2"
@@ -187,8 +189,13 @@ class Untold(PatchCase):
 
     def test_a_request_that_names_no_provider_gets_no_drive(self) -> None:
         self.start(drives=2)
+        told = self.useFixture(fixtures.FakeLogger(LOG.name, level=logging.DEBUG))
         with pytest.raises(exception.PciDeviceRequestFailed):
             self._claim(self._of_the_flavor())
+        for address in (FIRST, SECOND):
+            assert f"{address} is one-time-use and not allocated to this claim" in told.output
+        refused = f"of a claim: {FIRST}, {SECOND} free here, but not allocated to it"
+        assert refused in self.stdlog.logger.output
 
     def test_a_request_that_names_its_provider_gets_that_drive(self) -> None:
         self.start(drives=2)

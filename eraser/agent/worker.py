@@ -29,7 +29,7 @@ from eraser.agent.runners import DiskCases, DiskLooks
 from eraser.agent.tickets import TicketPump
 from eraser.host.sysfs import Host
 from eraser.protocol.inbound import MessageKind
-from eraser.protocol.policy import VerificationMode
+from eraser.protocol.policy import NIST_IS_FULL, VerificationMode
 from eraser.protocol.transport.messaging import BrokerRedis, host_queue, make_app, queue_of
 
 LOG = logging.getLogger(__name__)
@@ -93,10 +93,7 @@ class Worker:
         LOG.info("order %s for %s accepted", order.order_id, order.slot)
         if order.policy.verification.mode is VerificationMode.NIST:
             LOG.warning(
-                "order %s asks for verification 'nist', which is gone: every block is read, as in "
-                "'full'; name that in policy %r",
-                order.order_id,
-                order.policy.name,
+                "policy %r of order %s asks for %s", order.policy.name, order.order_id, NIST_IS_FULL
             )
         self.pump.again(order)
         self._wake.set()

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from eraser.case.run import run_case
 from eraser.cli import meant as cli_meant
+from eraser.cli import policyfile
 from eraser.cli.output import Summary, add_format, exit_code, read_file, show, stderr_progress
 from eraser.errors import BadInputError, BusyError, EraserError
 from eraser.host.sysfs import Host
 from eraser.media.reader import BlockDevice
 from eraser.protocol import codec
 from eraser.protocol.identity import Slot, host_name, pci_address
-from eraser.protocol.policy import LimitOverrides, Limits, Policy, Quirk
+from eraser.protocol.policy import LimitOverrides, Limits, Quirk
 from eraser.protocol.profile import Profile
 from eraser.state.case_files import DEFAULT_RUN_DIR, DEFAULT_STATE_DIR, CaseFiles, CaseRequest
 
@@ -39,9 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
         metavar="FILE",
         help="what the drive should look like (inspect --save); decides fit, not the erase",
     )
-    parser.add_argument(
-        "--policy", type=Path, metavar="FILE", help="methods, verification, limits (JSON)"
-    )
+    policyfile.add_argument(parser, "methods, verification, limits (JSON)")
     cli_meant.add_arguments(parser)
     parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE_DIR, metavar="DIR")
     parser.add_argument("--run-dir", type=Path, default=DEFAULT_RUN_DIR, metavar="DIR")
@@ -60,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Erases, or goes on where an earlier call was interrupted. Raises :class:`EraserError`."""
     request = _request(arguments)
+    policyfile.tell(request.policy)
     files = CaseFiles.of(arguments.state_dir, request)
     progress = stderr_progress()
     try:
@@ -91,9 +91,7 @@ def _request(arguments: argparse.Namespace) -> CaseRequest:
     except ValueError as error:
         raise BadInputError(str(error)) from error
     profile = codec.load(Profile, read_file(arguments.profile, "profile"), "profile")
-    policy = Policy()
-    if arguments.policy is not None:
-        policy = codec.load(Policy, read_file(arguments.policy, "policy"), "policy")
+    policy = policyfile.policy(arguments)
     given = {
         name: getattr(arguments, option)
         for option, (name, _text) in _LIMITS.items()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from pathlib import Path
 
-from eraser.cli.output import EXIT_NO_METHOD, add_format, read_file, show
+from eraser.cli import policyfile
+from eraser.cli.output import EXIT_NO_METHOD, add_format, show
 from eraser.controller.nvme import open_controller
 from eraser.drive.inspect import described
 from eraser.erase.plan import Capabilities, FormatTarget, make_plan
 from eraser.errors import BadInputError
 from eraser.host.sysfs import Host
-from eraser.protocol import codec
 from eraser.protocol.applied import apply
 from eraser.protocol.identity import ControllerIdentity, pci_address
 from eraser.protocol.policy import Limits, Method, Policy
@@ -79,9 +78,7 @@ def describe(
 def add_arguments(parser: argparse.ArgumentParser, _verb: str) -> None:
     """The options."""
     parser.add_argument("--pci", required=True, metavar="ADDRESS", help="such as 0000:01:00.0")
-    parser.add_argument(
-        "--policy", type=Path, metavar="FILE", help="JSON; without it the built-in one"
-    )
+    policyfile.add_argument(parser, "JSON; without it the built-in one")
     add_format(parser)
 
 
@@ -91,9 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
         address = pci_address(arguments.pci)
     except ValueError as error:
         raise BadInputError(str(error)) from error
-    policy = Policy()
-    if arguments.policy is not None:
-        policy = codec.load(Policy, read_file(arguments.policy, "policy"), str(arguments.policy))
+    policy = policyfile.policy(arguments)
+    policyfile.tell(policy)
     limit = policy.limits.command
     with open_controller(Host(), address, timeout=limit, command_timeout=limit) as controller:
         identify = controller.identify()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from eraser.protocol.codec import LATE
 from eraser.protocol.fitness import Health
@@ -47,6 +48,12 @@ class VerificationMode(enum.StrEnum):
     for it now has everything read."""
     FULL = "full"
     """Every block of every namespace."""
+
+
+NIST_IS_FULL: Final = (
+    "verification 'nist', which is gone: every block is read, as in 'full'; let the policy say so"
+)
+"""What whoever asks for the layout is told, in the worker's log and by hand."""
 
 
 class Unallocated(enum.StrEnum):

@@ -22,6 +22,7 @@ from eraser.host.sysfs import Host
 from eraser.media.reader import BlockDevice
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.policy import Policy, Verification, VerificationMode
 from eraser.state.case_files import CaseFiles, CaseRequest
 from tests.unit.case.fakes import IDENTITY, PROFILE, REQUEST
 from tests.unit.cli.test_case import run
@@ -173,3 +174,18 @@ def test_inspect_writes_who_the_drive_is(
     kept = codec.load(ControllerIdentity, place.read_bytes(), "identity")
     assert (code, kept.serial) == (0, json.loads(out)["identity"]["serial"])
     assert kept == controller.identity()
+
+
+def test_who_erases_by_hand_is_told_that_the_layout_of_nist_is_read_in_full(
+    asked: list[CaseRequest], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "policy"
+    said = "policy 'purge' asks for verification 'nist', which is gone: every block is read, as in"
+    for mode in VerificationMode:
+        file.write_bytes(codec.canonical(Policy(verification=Verification(mode=mode))))
+        _code, out, err = erase(tmp_path, capsys, "--any-drive", "--policy", str(file))
+        assert asked.pop().policy.verification.mode is mode, "what was asked for is in the report"
+        # The other line is the case's own end.
+        lines = [line for line in err.splitlines() if "enough" not in line]
+        nist = mode is VerificationMode.NIST
+        assert (out, len(lines), said in err) == (("", 1, True) if nist else ("", 0, False)), err

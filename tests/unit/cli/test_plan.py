@@ -13,7 +13,7 @@ from eraser import cli
 from eraser.cli import plan
 from eraser.protocol import codec
 from eraser.protocol.identity import ControllerIdentity
-from eraser.protocol.policy import Method, Policy, Quirk
+from eraser.protocol.policy import Method, Policy, Quirk, Verification, VerificationMode
 from tests.unit.case.fakes import IDENTITY
 
 
@@ -93,3 +93,17 @@ def test_mistakes_are_one_line(
     ):
         code, _out, err = called(capsys, *words)
         assert (code, err.count("\n"), said in err) == (2, 1, True), err
+
+
+def test_who_asks_for_the_layout_of_nist_is_told_that_everything_is_read(
+    capsys: pytest.CaptureFixture[str], sanicap: list[int], tmp_path: Path
+) -> None:
+    file = tmp_path / "policy.json"
+    words = ("plan", "--pci", "0000:01:00.0", "--policy", file, "-f", "json")
+    for mode in VerificationMode:
+        file.write_bytes(codec.canonical(Policy(verification=Verification(mode=mode))))
+        code, out, err = called(capsys, *words)
+        assert (code, json.loads(out)["achieved"]) == (0, "Purge")
+        said = "'nist', which is gone: every block is read, as in 'full'"
+        nist = mode is VerificationMode.NIST
+        assert (err.count("\n"), said in err) == ((1, True) if nist else (0, False)), err

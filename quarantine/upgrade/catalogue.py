@@ -10,6 +10,7 @@ from quarantine.upgrade.facts import Facts
 from quarantine.upgrade.finding import Check, CheckResult
 from quarantine.upgrade.hostchecks import HOST_CHECKS
 from quarantine.upgrade.novachecks import NOVA_CHECKS
+from quarantine.upgrade.profilechecks import PROFILE_CHECKS
 from quarantine.upgrade.releasechecks import RELEASE_CHECKS
 from quarantine.upgrade.slotchecks import SLOT_CHECKS
 from quarantine.upgrade.specchecks import SPEC_CHECKS
@@ -21,6 +22,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     *ALIAS_CHECKS,
     *DRIVE_CHECKS,
     *SLOT_CHECKS,
+    *PROFILE_CHECKS,
     *HOST_CHECKS,
 )
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
 from eraser.protocol.identity import Slot
+from eraser.protocol.profile import Profile
 from eraser.protocol.report import SeenDrive
 from quarantine.cloud.facts import Provider, View
 from quarantine.record.facts import HostRecord, SlotRecord
@@ -116,7 +117,8 @@ class Facts:
     """Consumers on the root provider of each compute host that we looked at; None as above."""
     silent: Mapping[str, float] | None = None
     """Seconds since each registered host's last word, infinite for one that never spoke."""
-    profiles: frozenset[str] = frozenset()
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    """The newest version of each that is approved and can be read, by name."""
     policies: frozenset[str] = frozenset()
     nova_release: int | None = None
     placement_release: int | None = None

@@ -115,7 +115,7 @@ def _with_record(facts: Facts, question: CheckScope, store: Store, now: datetime
         slots=tuple(record for record in store.slots() if question.asks(record.slot.host)),
         hosts=hosts,
         silent={host.name: _silence(host, now) for host in hosts},
-        profiles=frozenset(one.name for one in store.profiles() if one.content),
+        profiles={one.name: one.content for one in store.profiles() if one.content},
         policies=facts.policies | {one.name for one in store.policies() if one.content},
     )
 

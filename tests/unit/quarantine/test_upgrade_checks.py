@@ -8,19 +8,30 @@ from pathlib import Path
 import pytest
 
 import nova_patch
+from eraser.drive.features import KNOWN
+from eraser.drive.featuresurvey import survey
 from eraser.protocol.identity import Slot
+from eraser.protocol.profile import Comparator, FeatureRule
 from eraser.protocol.ticket import Defence, DefenceStanding, DomainSeen
 from quarantine.record.states import Custody, State
 from quarantine.upgrade import catalogue, hostchecks
 from quarantine.upgrade.catalogue import CHECKS, judge
 from quarantine.upgrade.facts import Facts, Role
 from quarantine.upgrade.finding import Finding, FindingLevel
+from quarantine.upgrade.profilechecks import (
+    ADDED,
+    EARLIER,
+    ONLY_REPORTED,
+    newly_surveyed,
+)
 from tests.nova.leaks import LEAKS
+from tests.unit.controller.labdrive import FULL, lab_controller
 from tests.unit.quarantine.upgradefacts import (
     AVAILABLE,
     CLASS,
     FREE,
     HOST,
+    PROFILE,
     SYSTEM,
     USED,
     Break,
@@ -98,6 +109,15 @@ def untracked(cloud: Cloud) -> Facts:
     confs = (cloud.nova(), cloud.nova(Role.COMPUTE, "cmp2"))
     return cloud.facts(confs=confs, servers={"cmp2": 2})
 
+
+OF_BEFORE = (
+    FeatureRule(0x01, "arbitration", 0),
+    FeatureRule(0x04, "temperature threshold", 343, Comparator.REPORTED),
+    FeatureRule(0x05, "error recovery", 0, nsid=1),
+    FeatureRule(0x08, "interrupt coalescing", 0, Comparator.REPORTED),
+    FeatureRule(0x7E, "controller metadata", 0),
+)
+"""As the release before proposed them for a drive that has little."""
 
 CASES: list[tuple[str, str, Break, str]] = [
     (
@@ -328,7 +348,14 @@ CASES: list[tuple[str, str, Break, str]] = [
         lambda cloud: with_provider(cloud.facts(), STRANGER, provider(STRANGER)),
         "reserved [",
     ),
-    ("profile", "approved", lambda cloud: cloud.facts(profiles=frozenset()), "profile 'p'"),
+    ("profile", "approved", lambda cloud: cloud.facts(profiles={}), "profile 'p'"),
+    (
+        "older",
+        "profile-features",
+        lambda cloud: cloud.facts(profiles={"p": replace(PROFILE, features=OF_BEFORE)}),
+        "profile 'p': 2 slots are enrolled with it, and an earlier release proposed it: it does "
+        "not compare temperature threshold (04h), interrupt coalescing (08h), features 03h, 12h,",
+    ),
     ("policy", "approved", lambda cloud: cloud.facts(policies=frozenset()), "policy 'purge'"),
     (
         "off",
@@ -513,6 +540,45 @@ def test_many_drives_are_fine_where_placement_is_ready_and_unknown_where_nobody_
     )
     assert "wide-trees" not in found(wide(cloud, ready))
     assert "wide-trees" in unknowns(replace(wide(cloud), placement_confs=()))
+
+
+@pytest.mark.parametrize(
+    ("features", "older"),
+    [
+        ((), True),
+        (OF_BEFORE, True),
+        # By hand, one of the two: the others were never asked for all the same.
+        ((*OF_BEFORE, FeatureRule(0x04, "temperature threshold", 343)), True),
+        (PROFILE.features, False),
+        # A person's own word about a drive that the new survey read.
+        (
+            tuple(replace(rule, comparator=Comparator.REPORTED) for rule in PROFILE.features),
+            False,
+        ),
+        (tuple(rule for rule in PROFILE.features if not rule.select), False),
+        ((*OF_BEFORE, FeatureRule(0xC0, "vendor specific", 0)), False),
+    ],
+)
+def test_what_shows_who_proposed_a_profile(
+    cloud: Cloud, features: tuple[FeatureRule, ...], older: bool
+) -> None:
+    facts = cloud.facts(profiles={"p": replace(PROFILE, features=features)})
+    assert ("profile-features" in found(facts)) is older
+
+
+def test_an_older_profile_that_no_slot_has_is_not_named(cloud: Cloud) -> None:
+    before = replace(PROFILE, name="other", features=OF_BEFORE)
+    assert found(cloud.facts(profiles={"p": PROFILE, "other": before})) == {}
+
+
+def test_a_drive_that_is_surveyed_now_has_a_profile_of_now(tmp_path: Path) -> None:
+    for many in (False, True):
+        (tmp_path / str(many)).mkdir()
+        rules = survey(lab_controller(tmp_path / str(many), replace(FULL, many_features=many)))
+        assert newly_surveyed(replace(PROFILE, features=rules))
+        named = {rule.fid: rule.comparator for rule in rules}
+        assert all(named[fid] is Comparator.EQUAL for fid in ONLY_REPORTED)
+    assert KNOWN.keys() - EARLIER == set(ADDED)
 
 
 def test_the_page_is_the_table_s() -> None:

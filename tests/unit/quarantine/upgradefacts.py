@@ -11,6 +11,7 @@ from typing import Any
 
 import nova_patch
 from eraser.protocol.identity import ControllerIdentity, Slot
+from eraser.protocol.profile import FeatureRule, NamespaceLayout, Profile
 from eraser.protocol.report import Hello, SeenDrive
 from eraser.protocol.ticket import Defence, DefenceSeen, DefenceStanding, DomainSeen, GateTestimony
 from eraser.protocol.transport.signing import PrivateKey
@@ -34,6 +35,14 @@ CLASS = "CUSTOM_NVME_I1"
 USED = Slot(HOST, "0000:81:00.0")
 FREE = Slot(HOST, "0000:82:00.0")
 SYSTEM = Slot(HOST, "0000:01:00.0")
+PROFILE = Profile(
+    *("p", 0x144D, 0xA824, "M", ("FW1",), (NamespaceLayout(1, 1 << 20, 512, 0),)),
+    features=(
+        FeatureRule(0x04, "temperature threshold, over", 343),
+        FeatureRule(0x04, "temperature threshold, under", 0, select=1 << 20),
+        FeatureRule(0x08, "interrupt coalescing", 0),
+    ),
+)
 LATER = datetime.now(UTC) + timedelta(hours=1)
 
 
@@ -114,7 +123,7 @@ class Cloud:
             providers=(provider(USED, server="server"), provider(FREE)),
             servers={},
             silent={HOST: 3.0},
-            profiles=frozenset({"p"}),
+            profiles={"p": PROFILE},
             policies=frozenset({"purge"}),
             nova_release=34,
             placement_release=16,

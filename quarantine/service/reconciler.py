@@ -151,13 +151,28 @@ class Reconciler:
         return tuple(one.consumer for one in held)
 
     def bell(self, host: str, address: str | None = None) -> list[LookResult]:
-        """Something happened on that host: look at its slots, or at that one, now."""
-        slots = [
+        """A person wants that host's slots looked at, or that one: all, however long that takes."""
+        return self._each(self._rung(host, address))
+
+    def ring(self, host: str, address: str | None = None) -> tuple[Slot, ...]:
+        """Something happened on that host: look at its slots, or at that one, in a time box.
+
+        Those that it did not reach. Whoever passes bells on rings for each of them in its turn:
+        the worker, which hears bells, has a reconciler of its own without any other pass. What it
+        forgets (by ending), and what Placement was away for, the service's rounds look at.
+        """
+        slots = self._rung(host, address)
+        outcomes = self._each(slots, self._box())
+        # Where the pass was put off, the next ones would meet the same.
+        away = len(outcomes) >= _PATIENCE and all(one.error for one in outcomes[-_PATIENCE:])
+        return () if away else tuple(slots[len(outcomes) :])
+
+    def _rung(self, host: str, address: str | None) -> list[Slot]:
+        return self._turns.oldest_first(
             record.slot
             for record in self._store.slots(host=host)
             if address in (None, record.slot.address)
-        ]
-        return self._each(self._turns.oldest_first(slots))
+        )
 
     def sweep(self) -> list[LookResult]:
         """List every one-time-use provider once and look at all slots that may need a step.

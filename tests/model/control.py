@@ -353,8 +353,8 @@ class _Nobody:
     def look(self, _slot: Slot) -> None:
         return None
 
-    def bell(self, _host: str, _address: str | None = None) -> None:
-        return None
+    def ring(self, _host: str, _address: str | None = None) -> tuple[()]:
+        return ()
 
 
 def _replace(module: ModuleType, **names: Any) -> None:

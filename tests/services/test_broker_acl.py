@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 
+from eraser.protocol.identity import Slot
 from eraser.protocol.inbound import MessageKind, key
 from eraser.protocol.transport.messaging import BrokerRedis, host_queue, make_app
 from quarantine.service.inbound import intake
@@ -122,6 +123,8 @@ def test_nothing_that_a_host_says_makes_the_control_plane_send(broker: Broker) -
 
     class Inbox:
         """Takes all."""
+
+        unreached: list[Slot] = []  # noqa: RUF012
 
         def report(self, token: str) -> None: ...
         def receipt(self, token: str) -> None: ...

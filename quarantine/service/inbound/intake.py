@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from eraser.protocol.identity import Slot
 from eraser.protocol.inbound import BOUNDS, MessageKind, key
 from quarantine.errors import ConflictError, QuarantineError, UnavailableError
 from quarantine.record.facts import BROKER
@@ -75,6 +76,8 @@ class TakesMessages(Protocol):
     def hello(self, token: str) -> object: ...
     def progress(self, token: str) -> object: ...
     def bell(self, host: str, address: str | None = None) -> float: ...
+    @property
+    def unreached(self) -> list[Slot]: ...
 
 
 class ReadsLists(Protocol):
@@ -225,6 +228,10 @@ class Lane:
         wait = self.inbox.bell(host, address or None)
         if wait:
             self._ringing[host, address] = self.clock() + wait
+        # A host with many slots is not looked at in one go: between two of them others ring.
+        for slot in self.inbox.unreached:
+            self._ringing.setdefault((slot.host, slot.address), self.clock())
+        self.inbox.unreached.clear()
 
     def _ring_again(self) -> bool:
         now = self.clock()
@@ -232,6 +239,8 @@ class Lane:
         for host, address in due:
             del self._ringing[host, address]
             self._hint({"host": host, "address": address})
+            if self.clock() - now >= SLICE_SECONDS:
+                break  # what is left is due in the next turn, behind the others' bells
         return bool(due)
 
     def _hint(self, hint: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -63,8 +64,8 @@ class LooksAgain(Protocol):
     def look(self, slot: Slot) -> object:
         """One slot."""
 
-    def bell(self, host: str, address: str | None = None) -> object:
-        """One host's slots."""
+    def ring(self, host: str, address: str | None = None) -> Sequence[Slot]:
+        """One host's slots, in a time box: those that it did not reach."""
 
 
 @dataclass
@@ -81,6 +82,8 @@ class Inbox:
     limits: ServiceLimits = field(default_factory=ServiceLimits)
     clock: Clock = utc_now
     monotonic: Monotonic = time.monotonic
+    unreached: list[Slot] = field(default_factory=list)
+    """Slots that a bell was for and that wait for a look; whoever passes bells on takes them."""
     _letters: Authenticator = field(init=False)
     _endings: RulingWriter = field(init=False)
     _rung: Bells = field(init=False)
@@ -257,7 +260,8 @@ class Inbox:
     def bell(self, host: str, address: str | None = None) -> float:
         """Somebody says that something happened: unsigned, so it only makes us look.
 
-        Returns what :meth:`quarantine.service.inbound.bells.Bells.ring` does.
+        Returns what :meth:`quarantine.service.inbound.bells.Bells.ring` does; whom the look did not
+        reach is in :attr:`unreached`.
         """
         try:
             host_name(host)
@@ -267,7 +271,11 @@ class Inbox:
             raise BadInputError(f"bell: {error}") from error
         if not self.bells:
             return 0.0
-        return self._rung.ring((host, address), lambda: self.looker.bell(host, address))
+
+        def look() -> None:
+            self.unreached += self.looker.ring(host, address)
+
+        return self._rung.ring((host, address), look)
 
     def _decide(
         self, host: HostRecord, report: EraseReport, token: str, raw: bytes, digest: str

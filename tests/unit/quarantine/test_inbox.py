@@ -104,8 +104,9 @@ class Looks:
         if self.broken:
             raise UnavailableError("placement: away")
 
-    def bell(self, host: str, address: str | None = None) -> None:
+    def ring(self, host: str, address: str | None = None) -> tuple[()]:
         self.bells.append((host, address))
+        return ()
 
 
 @dataclass

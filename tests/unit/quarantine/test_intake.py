@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from eraser.protocol import codec
+from eraser.protocol.identity import Slot
 from eraser.protocol.inbound import BOUNDS, MessageKind, key
 from eraser.protocol.policy import Method
 from eraser.protocol.report import REPORT_TYPE, NamespaceId, StatusCount
@@ -99,6 +100,9 @@ class FakeInbox:
     costs: float = 0.0
     now: float = 0.0
     heard: list[tuple[Any, ...]] = field(default_factory=list)
+    unreached: list[Slot] = field(default_factory=list)
+    leaves: list[Slot] = field(default_factory=list)
+    """What the next look does not reach."""
 
     def _take(self, what: str, *given: Any) -> None:
         self.now += self.costs
@@ -120,6 +124,8 @@ class FakeInbox:
 
     def bell(self, host: str, address: str | None = None) -> float:
         self._take("bell", host, address)
+        self.unreached += self.leaves
+        self.leaves = []
         return self.wait
 
 
@@ -420,6 +426,19 @@ def test_only_registered_hosts_are_heard(urgent: World) -> None:
     urgent.hosts.append("d")
     assert urgent.turn() == []
     assert urgent.turn(HOSTS_SECONDS) == [("report", "d0")]
+
+
+def test_slots_that_a_bell_s_look_did_not_reach_take_turns_with_others_bells(rest: World) -> None:
+    left = [Slot("a", f"0000:0{number}:00.0") for number in range(1, 4)]
+    rest.inbox.leaves = list(left)
+    rest.inbox.costs = 5.0
+    rest.lists.push(MessageKind.BELL, "a", "")
+    assert rest.turn() == [("bell", "a", None)]
+    rest.inbox.costs = 0.3
+    for slot in left:
+        rest.lists.push(MessageKind.BELL, "b", "")
+        assert rest.turn() == [("bell", "a", slot.address), ("bell", "b", None)]
+    assert rest.turn() == []
 
 
 def test_a_bell_that_rang_just_now_is_rung_once_more_when_it_is_due(rest: World) -> None:

@@ -95,6 +95,30 @@ def test_no_pass_takes_longer_than_a_round_and_the_next_one_goes_on(
     assert {f"rp-{slot_at(number)}" for number in kinds[passes]} <= asked  # type: ignore[index]
 
 
+def test_a_bell_for_a_host_has_its_time_and_says_whom_it_did_not_reach(
+    store: Store, clock: Clock
+) -> None:
+    cloud = Cloud(clock)
+    slots = [slot_at(number) for number in range(12)]
+    for slot in slots:
+        enrolled(store, cloud, slot)
+    loop = loop_of(store, cloud)
+    slow(cloud)
+    before = clock.seconds
+    host = slots[0].host
+    left = loop.ring(host)
+    assert clock.seconds - before <= LIMITS.sweep_interval / 3 + LOOK
+    assert 0 < len(left) < len([slot for slot in slots if slot.host == host])
+    # Each is rung for by itself, by whoever passes bells on; the next bell begins with them too.
+    for slot in left:
+        assert loop.ring(slot.host, slot.address) == ()
+    looked = {about for about in cloud.asked if about.startswith("rp-")}
+    assert {f"rp-{slot}" for slot in slots if slot.host == host} <= looked
+    # Where Placement is away nobody is rung for again: the rounds look.
+    cloud.broken |= {f"rp-{slot}": UnavailableError("Placement answered 503") for slot in slots}
+    assert loop.ring(host) == ()
+
+
 def test_what_moved_while_it_was_on_offer_comes_before_open_cases(
     store: Store, clock: Clock
 ) -> None:

@@ -23,15 +23,16 @@ from eraser.protocol.identity import Slot
 from quarantine.record.facts import HistoryRow, SlotRecord
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
+from quarantine.service.issue import brokeracl
 from tests.lab.errors import LabError
 from tests.lab.guest.payload import REPOSITORY
 from tests.lab.guest.processes import tail
+from tests.lab.services.broker import Broker
 from tests.lab.services.eraser_standin import EraserStandIn
 from tests.lab.services.nova_daemons import NovaDaemons
 from tests.lab.services.nova_standin import Server
 from tests.lab.services.placement import CLOUD, PlacementServer, write_clouds_yaml
 from tests.lab.services.process import ServiceProcess, wait_until
-from tests.lab.services.redis import RedisServer
 from tests.unit.quarantine.testimony import PROFILE
 
 HOSTS: Final = ("cmp1", "cmp2")
@@ -73,7 +74,7 @@ class Cloud:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.placement = PlacementServer(directory / "placement")
-        self.redis = RedisServer(directory / "redis")
+        self.redis = Broker(directory / "redis", HOSTS)
         self.nova = NovaDaemons(directory / "nova", self.placement.url)
         clouds = write_clouds_yaml(directory / "clouds.yaml", self.placement.url, self.nova.url)
         self._env = {
@@ -89,7 +90,7 @@ class Cloud:
                 directory / f"eraser-{host}",
                 host,
                 list(ADDRESSES),
-                self.redis,
+                self.redis.url_for(host),
                 self.nova.run_dir(host),
             )
             for host in HOSTS
@@ -111,7 +112,11 @@ class Cloud:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stack.close()
+        try:
+            # An account that lacks what its owner asks for is as wrong as any other failure.
+            assert error is not None or self.redis.denials() == []
+        finally:
+            self._stack.close()
 
     def _start(self) -> None:
         for service in (self.placement, self.redis, self.nova):
@@ -173,7 +178,7 @@ class Cloud:
         """The control plane's configuration; it is read when a process starts. In seconds."""
         text = _CONF.format(
             directory=self.directory,
-            redis=self.redis.url,
+            redis=self.redis.url_for(brokeracl.CONTROL),
             cloud=CLOUD,
             sweep=sweep,
             reread=reread,

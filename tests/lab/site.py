@@ -34,6 +34,7 @@ from tests.lab.guest.payload import REPOSITORY
 from tests.lab.rack import Rack
 from tests.lab.rack.drive import RackDrive
 from tests.lab.rack.guests import ComputeGuest
+from tests.lab.services.broker import denials
 from tests.lab.services.nova_api_standin import NovaApiStandIn
 from tests.lab.services.nova_standin import NovaStandIn
 from tests.lab.services.placement import CLOUD, PlacementServer, write_clouds_yaml
@@ -180,7 +181,11 @@ class Site:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            # An account that lacks what its owner asks for fails whoever used the site.
+            assert error is not None or self.denials() == []
+        finally:
+            self.close()
 
     def start(self) -> None:
         """Start the services and the control plane, with its own fresh key."""
@@ -245,6 +250,12 @@ class Site:
     def _broker(self, account: str) -> str:
         """The broker's URL for one of its accounts, whose password is made if need be."""
         return self.redis.url_of(account, brokeracl.passwords(self._passwords, [account])[account])
+
+    def denials(self) -> list[str]:
+        """What the broker refused, with who asked."""
+        admin = brokeracl.passwords(self._passwords, [])[brokeracl.ADMIN]
+        with self.redis.client(brokeracl.ADMIN, admin) as client:
+            return denials(client)
 
     def _write_accounts(self) -> None:
         text = self.cli("broker", "acl", "--passwords", str(self._passwords))

@@ -33,5 +33,10 @@ class Broker(RedisServer):
     def denials(self) -> list[str]:
         """What was asked for and refused, with who asked."""
         with self.as_() as client:
-            log = cast(list[dict[str, Any]], client.acl_log())
-        return [f"{each['username']}: {each['reason']} {each['object']}" for each in log]
+            return denials(client)
+
+
+def denials(client: redis.Redis) -> list[str]:
+    """The same of any server, asked by a person's account."""
+    log = cast(list[dict[str, Any]], client.acl_log())
+    return [f"{each['username']}: {each['reason']} {each['object']}" for each in log]

@@ -53,7 +53,6 @@ from eraser.protocol.transport import messaging, signing
 from eraser.protocol.transport.signing import PrivateKey, PublicKey
 from tests.lab.guest.payload import REPOSITORY
 from tests.lab.services.process import ServiceProcess
-from tests.lab.services.redis import RedisServer
 from tests.unit.quarantine.testimony import IDENTITY, REPORT
 
 HELLO_SECONDS: Final = 1.0
@@ -65,7 +64,7 @@ _READY: Final = "ready"
 class EraserStandIn(ServiceProcess):
     """The process of one host. Register ``card`` and approve ``PROFILE`` before it starts.
 
-    ``run_dir`` is where the host's bell hangs.
+    ``broker`` is the URL of the host's account, ``run_dir`` is where the host's bell hangs.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class EraserStandIn(ServiceProcess):
         directory: Path,
         host: str,
         addresses: list[str],
-        redis: RedisServer,
+        broker: str,
         run_dir: Path,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -84,7 +83,7 @@ class EraserStandIn(ServiceProcess):
         conf = {
             "host": host,
             "addresses": addresses,
-            "broker": redis.url,
+            "broker": broker,
             "incarnation": incarnation,
             "run_dir": str(run_dir),
         }

@@ -57,10 +57,9 @@ class _Nobody:
 
     def look(self, slot: Slot) -> None: ...
 
-    def bell(self, host: str, address: str | None = None) -> None:
+    def ring(self, host: str, address: str | None = None) -> tuple[()]:
         time.sleep(self.seconds)
-
-    def bell_server(self, server: str) -> None: ...
+        return ()
 
 
 @dataclass

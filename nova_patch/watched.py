@@ -76,6 +76,7 @@ WATCHED: dict[str, list[str]] = {
         "ComputeManager._claim_from_pci_reqs",
         "ComputeManager._claim_pci_device_for_interface_attach",
         "ComputeManager._claim_pci_for_instance_vifs",
+        "ComputeManager._do_build_and_run_instance",
         "ComputeManager._do_rebuild_instance_with_claim",
         "ComputeManager._live_migration_claim",
         "ComputeManager._prep_resize",
@@ -147,6 +148,8 @@ WATCHED: dict[str, list[str]] = {
         "Claim.__init__",
         "Claim.abort",
         "MoveClaim.abort",
+        # That a claim whose guest did not start is given up.
+        "NopClaim.__exit__",
     ],
     # That a claimed device carries its instance before Placement is told.
     "nova/objects/pci_device.py": [
@@ -233,6 +236,7 @@ WATCHED: dict[str, list[str]] = {
         "ResourceTracker.update_available_resource",
         "ResourceTracker._update_available_resource",
         "ResourceTracker._update_usage_from_instance",
+        "ResourceTracker._update_usage_from_instances",
         "ResourceTracker._update_usage_from_migration",
         "ResourceTracker._merge_provider_configs",
     ],

@@ -101,12 +101,10 @@ def _may_be_elsewhere(
     got it past the gate, in another slot."""
     owned = entry.owner.identity if entry.owner is not None else None
     certified = entry.ticket.ticket.identity if entry.ticket is not None else None
-    told = {each for each in (owned, certified) if each is not None}
-    if not any(PciIds.of(each) in unread for each in told):
-        return False
+    told = {each for each in (owned, certified) if each and PciIds.of(each) in unread}
     if entry.place and places.get(entry.address) == entry.place:
         return False
-    return now is None or now.identity not in told
+    return bool(told - {now.identity if now else None})
 
 
 def _conflict(book: Book, address: str, having: list[DomainDrives], now: SlotNow) -> str:

@@ -133,6 +133,7 @@ OF_THE_OTHER = owner(domain=THEIRS, name="off", identity=ANOTHER, adopted=True, 
         ({"ticket": kept(ticket=ticket(identity=OF_ANOTHER_KIND))}, "boot-1", DRIVE, False),
         ({"owner": owner(domain=THEIRS, adopted=True, let_in=None)}, "", DRIVE, True),
         ({"owner": OF_THE_OTHER}, "", ANOTHER, False),  # seen in its slot just now
+        ({"owner": OF_THE_OTHER, "ticket": KEPT}, "boot-1", ANOTHER, True),  # but not this one
     ],
 )
 def test_what_was_known_of_drives_is_doubted_once_a_guest_has_one_that_nobody_read(

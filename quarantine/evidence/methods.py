@@ -108,8 +108,13 @@ def unseen(order: EraseOrder, report: EraseReport) -> tuple[Method, ...]:
 
 
 def failed(record: MethodRecord) -> bool:
-    """Whether the drive's own log says that this sanitize failed (SSTAT 3)."""
+    """Whether the drive's own log says that this sanitize failed (SSTAT 3).
+
+    Not by what stood there before: a drive that refuses the command shows an earlier failure.
+    """
     if not record.method.is_sanitize or record.verdict is not Verdict.NOT_ERASED:
+        return False
+    if not record.changed:
         return False
     try:
         log = sanitizelog.parse(record.log_after, f"{record.method}: log after")

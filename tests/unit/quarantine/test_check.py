@@ -627,6 +627,8 @@ REFUSED_BLOCK = replace(BLOCK, verdict=Verdict.NOT_ERASED, reason="status 0x020"
         ((FAILED_CRYPTO, FAILED_BLOCK), True),
         ((replace(FAILED_BLOCK, attempts=2),), True),
         ((FAILED_BLOCK,), False),
+        # Refused twice, with the log of an earlier one that failed.
+        ((replace(FAILED_BLOCK, attempts=2, changed=False),), False),
         # Of two attempts one was interrupted, or met another's sanitize: it failed once.
         ((replace(FAILED_CRYPTO, attempts=2), REFUSED_BLOCK), False),
         ((replace(FAILED_CRYPTO, attempts=2), replace(BLOCK, verdict=Verdict.UNKNOWN)), False),

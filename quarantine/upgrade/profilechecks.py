@@ -67,8 +67,8 @@ PROFILE_CHECKS: Final = (
         "delay of completions that a tenant saves in such a feature goes to the next one, with a "
         "certificate that says erased and fit.",
         "Propose it anew from a drive of that model fresh from its maker (nvme-eraser inspect "
-        "--save FILE --name NAME, with the name that it has), read it, and nvme-quarantine profile "
-        "approve FILE --by NAME: it counts from the next order on.",
+        "--save FILE --name NAME, with the name that it has), read it, and "
+        "nvme-quarantine profile approve FILE --by NAME: it counts from the next order on.",
         _older,
         of_slots=True,
     ),

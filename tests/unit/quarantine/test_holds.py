@@ -34,7 +34,7 @@ from quarantine.record.reasons import CODE_LENGTH, HoldCode
 from quarantine.record.states import Event, State
 from quarantine.record.store import Store
 from quarantine.rules import holds
-from quarantine.rules.check import Decision, Ruling, check
+from quarantine.rules.check import ReasonedRuling, Ruling, check
 from tests.unit.quarantine.testimony import (
     CRYPTO,
     FACTS,
@@ -186,9 +186,9 @@ def test_nothing_is_held_but_by_the_door_that_wants_a_code() -> None:
         ("lifecycle.py", "_from"),  # the table of steps
         ("slots.py", "transition"),  # Store.hold itself
         ("decisions.py", "_require_step"),  # says why a person cannot hold a slot as it is
-        ("check.py", "Decision"),  # check.held itself
+        ("check.py", "ReasonedRuling"),  # check.held itself
         ("observation.py", "move"),  # observation.hold itself
-        ("messages.py", "Decision"),  # says of a report that came again what was decided before
+        ("messages.py", "ReasonedRuling"),  # says of a report that came again what was decided before
     }
 
 
@@ -284,4 +284,4 @@ def test_a_database_of_the_former_release_keeps_its_holds(store: Store, tmp_path
 
 
 def test_a_decision_without_a_code_holds_too() -> None:
-    assert Decision(Ruling.HOLD, ("why",)).hold.code is HoldCode.OTHER
+    assert ReasonedRuling(Ruling.HOLD, ("why",)).hold.code is HoldCode.OTHER

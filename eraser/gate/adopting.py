@@ -120,7 +120,9 @@ def _may_be_there(book: Book, address: str, drive: DriveSeen) -> bool:
     and on most hosts it has no driver."""
     if drive.identity is None:
         return drive.driver not in (None, "", "nvme")
-    return not revocation.known_elsewhere(book, address, drive.identity)
+    believed = tuple(entry for entry in book.entries if not entry.doubted)
+    there = dataclasses.replace(book, entries=believed)
+    return not revocation.known_elsewhere(there, address, drive.identity)
 
 
 def forget(state_dir: Path, host: Host, address: str, reason: str, by: str) -> Owner:

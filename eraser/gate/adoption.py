@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from eraser.ownership.facts import CaseSeen, CaseStanding
 from eraser.ownership.model import Book, Owner, PciIds, SlotEntry
 from eraser.protocol.identity import ControllerIdentity
+from eraser.protocol.ticket import TicketState
 
 _UNTOUCHED = (CaseStanding.NONE, CaseStanding.IN_USE)
 
@@ -101,9 +102,12 @@ def _may_be_elsewhere(
     got it past the gate, in another slot."""
     owned = entry.owner.identity if entry.owner is not None else None
     certified = entry.ticket.ticket.identity if entry.ticket is not None else None
-    told = {each for each in (owned, certified) if each and PciIds.of(each) in unread}
     if entry.place and places.get(entry.address) == entry.place:
         return False
+    stands = entry.ticket is not None and entry.ticket.state is not TicketState.VOID
+    if entry.place and unread and owned is None and not stands:
+        return True  # an erase took whatever was there, and no paper says which drive that was
+    told = {each for each in (owned, certified) if each and PciIds.of(each) in unread}
     return bool(told - {now.identity if now else None})
 
 

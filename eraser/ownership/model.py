@@ -160,6 +160,14 @@ class Book:
             self, entries=tuple(sorted([*others, entry], key=lambda each: each.address))
         )
 
+    def settled(self) -> Book:
+        """The book without doubts where no owner is left whose drive nobody read. With the next
+        such owner that is adopted they begin anew."""
+        if any(each.owner is not None and each.owner.identity is None for each in self.entries):
+            return self
+        entries = tuple(dataclasses.replace(each, doubted=False) for each in self.entries)
+        return dataclasses.replace(self, entries=entries)
+
     def with_used(self, used: AllowanceUsed) -> Book:
         """The book with one more allowance that was used."""
         kept = (*self.used_allowances, used)[-MAX_USED_ALLOWANCES:]

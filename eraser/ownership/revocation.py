@@ -116,16 +116,26 @@ def known_elsewhere(book: Book, address: str, identity: ControllerIdentity | Non
     for entry in book.entries:
         if entry.address == address or identity is None:
             continue
-        owner, kept = entry.owner, entry.ticket
-        if owner is not None and owner.identity == identity:
-            return (
-                f"that of domain {owner.name!r} ({owner.domain}), which got it at {entry.address}"
-            )
-        if entry.last_owner is not None and entry.last_identity == identity:
-            last = entry.last_owner
-            return f"the last one of domain {last.name!r} ({last.domain}) at {entry.address}"
-        if kept is not None and kept.ticket.identity == identity:
-            return f"the one that was certified at {entry.address}"
+        if whose := _told_of(entry, identity):
+            return whose + (_DOUBTED if entry.doubted else "")
+    return ""
+
+
+_DOUBTED = (
+    " (which is doubted: a guest was adopted since with a drive that nobody read; if this is its "
+    "drive, see 'nvme-eraser gate allow')"
+)
+
+
+def _told_of(entry: SlotEntry, identity: ControllerIdentity) -> str:
+    owner, kept = entry.owner, entry.ticket
+    if owner is not None and owner.identity == identity:
+        return f"that of domain {owner.name!r} ({owner.domain}), which got it at {entry.address}"
+    if entry.last_owner is not None and entry.last_identity == identity:
+        last = entry.last_owner
+        return f"the last one of domain {last.name!r} ({last.domain}) at {entry.address}"
+    if kept is not None and kept.ticket.identity == identity:
+        return f"the one that was certified at {entry.address}"
     return ""
 
 
@@ -210,7 +220,8 @@ def revoke(
     ``place`` is where the drive is now (see :class:`SlotEntry`), and ``here`` has that of the other
     slots whose owners were adopted unread. ``again``: this very case took this very drive before.
     It was not that of an owner whom nobody had read by then; and one who got it since, by the gate,
-    has it in the book.
+    has it in the book. Not by a book that is younger than that, or that doubts it: then a guest may
+    have been adopted with it.
     """
     without: dict[str, SlotEntry] = {}
     held = (address, book.entry(address).owner)
@@ -223,8 +234,10 @@ def revoke(
             if owner.let_in is not None and now.within(START_GRACE_SECONDS, owner.let_in):
                 return StillOwned(owner, "its start was let in a moment ago", where)
             without[where] = parted(book.entry(where), owner, at)
+    mine = book.entry(address)
+    took = again and bool(mine.place) and not mine.doubted
     maybe = _unread(book, address, identity, domains, running or {}, here or {})
-    if maybe is not None and not again and not _is_known(book, address, identity, place):
+    if maybe is not None and not took and not _is_known(book, address, identity, place):
         where, owner = maybe
         return StillOwned(
             owner, f"its domain stands in {domains[owner.domain]}", where, unread=True

@@ -128,6 +128,7 @@ class OpenBook:
     def write(self, book: Book) -> None:
         """Replaces the book; :func:`opened` has it on the disk when that ends. Raises
         ``OSError``."""
+        book = book.settled()
         if book != self.book:
             replace_whole(self._path, encode(book))
         self.book = book

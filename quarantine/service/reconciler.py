@@ -77,6 +77,8 @@ class LookResult:
     slot: Slot
     state: State | None
     error: str = ""
+    is_away: bool = False
+    """Placement, or the record, did not answer: the next slot would meet the same."""
 
 
 class Reconciler:
@@ -162,9 +164,12 @@ class Reconciler:
         forgets (by ending), and what Placement was away for, the service's rounds look at.
         """
         slots = self._rung(host, address)
+        began = self._monotonic()
         outcomes = self._each(slots, self._box())
-        # Where the pass was put off, the next ones would meet the same.
-        away = len(outcomes) >= _PATIENCE and all(one.error for one in outcomes[-_PATIENCE:])
+        last = outcomes[-_PATIENCE:]
+        # One answer that does not come may take longer than the box has time.
+        hung = self._monotonic() - began >= self._limits.request_timeout
+        away = all(one.is_away for one in last) and (hung or len(last) == _PATIENCE)
         return () if away else tuple(slots[len(outcomes) :])
 
     def _rung(self, host: str, address: str | None) -> list[Slot]:
@@ -372,10 +377,10 @@ class Reconciler:
         failures = 0
         left = list(dict.fromkeys(slots))
         for done, slot in enumerate(left, start=1):
-            outcome, available = self._one(slot)
+            outcome = self._one(slot)
             outcomes.append(outcome)
             self._turns.looked(slot)
-            failures = 0 if available else failures + 1
+            failures = failures + 1 if outcome.is_away else 0
             away = failures >= _PATIENCE
             if away:
                 LOG.warning("%d slots in a row could not be read; the pass is put off", failures)
@@ -385,15 +390,15 @@ class Reconciler:
                 break
         return outcomes
 
-    def _one(self, slot: Slot) -> tuple[LookResult, bool]:
+    def _one(self, slot: Slot) -> LookResult:
         try:
             record = self.look(slot)
         except Exception as error:
             # A mistake of ours about one slot must not stop the care for all the others.
             _warn(slot, error)
             text = str(error) if isinstance(error, QuarantineError) else repr(error)
-            return LookResult(slot, None, text), not isinstance(error, UnavailableError)
-        return LookResult(slot, record.state if record else None), True
+            return LookResult(slot, None, text, isinstance(error, UnavailableError))
+        return LookResult(slot, record.state if record else None)
 
     def _guarded(self, step: Callable[[], list[LookResult]]) -> bool:
         try:

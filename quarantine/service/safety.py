@@ -29,7 +29,7 @@ from quarantine.record.clock import last_word
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
-from quarantine.rules.absence import too_many
+from quarantine.rules.absence import silent_together
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.rules.rights import entitled
@@ -193,16 +193,16 @@ class Safety:
     def _silent(self) -> frozenset[str]:
         """Hosts whose last hello says nothing any more: a drive may have come since.
 
-        Where very many are silent it is the broker, or our own worker, and none of them.
+        Where very many fell silent together it is the broker, or our own worker, and none of them.
         """
-        now, heard = self._clock(), self._store.last_heard()
+        now, heard, after = self._clock(), self._store.last_heard(), self._limits.silent_after
         self._began = min(self._began, now)
-        late = {
+        late = frozenset(
             name
             for name, at in heard.items()
-            if (now - last_word(at, self._began, now)).total_seconds() > self._limits.silent_after
-        }
-        return frozenset() if too_many(len(late), len(heard)) else frozenset(late)
+            if (now - last_word(at, self._began, now)).total_seconds() > after
+        )
+        return late - silent_together(heard, late, after)
 
     def run_forever(self, stop: threading.Event) -> None:
         """Pass after pass until ``stop`` is set; nothing but ``stop`` ends it."""

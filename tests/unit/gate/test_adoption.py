@@ -132,6 +132,8 @@ OF_THE_OTHER = owner(domain=THEIRS, name="off", identity=ANOTHER, adopted=True, 
         ({"ticket": KEPT}, "boot-2", DRIVE, False),  # it has not left its place since its erase
         ({"ticket": kept(ticket=ticket(identity=OF_ANOTHER_KIND))}, "boot-1", DRIVE, False),
         ({"owner": owner(domain=THEIRS, adopted=True, let_in=None)}, "", DRIVE, True),
+        ({}, "boot-1", DRIVE, True),  # its erase is not at its end yet
+        ({}, "boot-2", DRIVE, False),
         ({"owner": OF_THE_OTHER}, "", ANOTHER, False),  # seen in its slot just now
         ({"owner": OF_THE_OTHER, "ticket": KEPT}, "boot-1", ANOTHER, True),  # but not this one
     ],
@@ -396,6 +398,7 @@ def test_whose_drive_never_left_its_slot_is_not_forgotten(world: World) -> None:
         (SEEN, DRIVE, None, False),
         (DriveSeen("vfio-pci"), DRIVE, None, False),
         (SEEN, DRIVE, SlotEntry(ADDRESS, ticket=KEPT), True),  # it is known as another slot's
+        (SEEN, DRIVE, SlotEntry(ADDRESS, ticket=KEPT, doubted=True), False),
         (SEEN, OF_ANOTHER_KIND, None, True),
         (DriveSeen(""), DRIVE, None, True),  # dead: the driver gave it up
         (DriveSeen("nvme", trouble="no answer"), DRIVE, None, True),

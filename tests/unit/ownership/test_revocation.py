@@ -407,6 +407,9 @@ def test_a_case_that_took_the_drive_waits_for_nobody_unread_whatever_boot_it_is(
     assert isinstance(again(first.book), Revocation)
     has_it = SlotEntry(UNREAD_AT, owner=owner(domain=THEIRS, name="B", let_in=None))
     assert isinstance(again(first.book.with_entry(has_it)), StillOwned)
+    doubted = dataclasses.replace(first.book.entry(ADDRESS), doubted=True)
+    assert isinstance(again(first.book.with_entry(doubted)), StillOwned)
+    assert isinstance(again(_with_unread()), StillOwned), "a book that was put aside since"
 
 
 def test_whose_a_drive_is_by_another_slot() -> None:
@@ -417,6 +420,8 @@ def test_whose_a_drive_is_by_another_slot() -> None:
     last = LastOwner(THEIRS, "old", AT, AT)
     assert THEIRS in of(SlotEntry(OTHER_ADDRESS, last_owner=last, last_identity=DRIVE))
     assert OTHER_ADDRESS in of(SlotEntry(OTHER_ADDRESS, ticket=KEPT))
+    assert "gate allow" in of(SlotEntry(OTHER_ADDRESS, ticket=KEPT, doubted=True))
+    assert "gate allow" not in of(SlotEntry(OTHER_ADDRESS, ticket=KEPT))
     for entry in (
         SlotEntry(ADDRESS, owner=OWNER, ticket=KEPT),
         SlotEntry(OTHER_ADDRESS, owner=UNREAD),

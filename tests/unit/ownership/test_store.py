@@ -186,6 +186,18 @@ def test_a_book_that_did_not_change_is_not_written(state: Path) -> None:
     assert books.book_file(state).stat().st_ino == before
 
 
+def test_a_doubt_ends_with_the_last_owner_whose_drive_nobody_read(state: Path) -> None:
+    """And the file is one that the former release reads."""
+    unread = dataclasses.replace(OWNER, identity=None)
+    doubted = EMPTY.with_entry(SlotEntry(ADDRESS, ticket=KEPT, doubted=True))
+    write(state, doubted.with_entry(SlotEntry(OTHER_ADDRESS, owner=unread)))
+    assert books.load(state).entry(ADDRESS).doubted
+    for settled in (SlotEntry(OTHER_ADDRESS, owner=OWNER), SlotEntry(OTHER_ADDRESS)):
+        write(state, doubted.with_entry(settled))
+        assert not books.load(state).entry(ADDRESS).doubted
+        assert b"doubted" not in books.book_file(state).read_bytes()
+
+
 def test_tickets_as_a_hello_tells_them() -> None:
     book = EMPTY.with_entry(SlotEntry(ADDRESS, ticket=kept(state=TicketState.VOID, reason="why")))
     (seen,) = books.seen_tickets(book.with_entry(SlotEntry(OTHER_ADDRESS, owner=OWNER)))

@@ -277,6 +277,21 @@ def test_where_very_many_hosts_are_silent_their_words_still_count(
     assert reserved_in_five(passes) == {OTHER}
 
 
+def test_hosts_that_died_long_ago_are_no_reason_to_believe_one_that_falls_silent(
+    store: Store, cloud: Cloud
+) -> None:
+    """Five of six: some died one by one, and some were registered and never heard."""
+    for number in range(2, 6):
+        store.register_host(f"cmp{number}", PrivateKey.generate().public, LIFE)
+        cloud.clock.forward(3 * LIMITS.silent_after)
+    said_to_be_no_drive(store, cloud)
+    passes = safety(store, cloud)
+    cloud.clock.forward(LIMITS.silent_after)
+    assert not reserved_in_five(passes)
+    cloud.clock.forward(1)
+    assert reserved_in_five(passes) == {OTHER}
+
+
 def test_many_classes_are_asked_for_in_turn(
     store: Store, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quarantine.errors import UnavailableError
+from quarantine.errors import ConflictError, UnavailableError
 from quarantine.record.states import State
 from quarantine.record.store import Store
 from quarantine.rules.action import ServiceLimits
@@ -117,6 +117,27 @@ def test_a_bell_for_a_host_has_its_time_and_says_whom_it_did_not_reach(
     # Where Placement is away nobody is rung for again: the rounds look.
     cloud.broken |= {f"rp-{slot}": UnavailableError("Placement answered 503") for slot in slots}
     assert loop.ring(host) == ()
+
+
+def test_a_placement_that_hangs_ends_a_bell_and_other_errors_do_not(
+    store: Store, clock: Clock
+) -> None:
+    """One answer that does not come takes longer than the time of the bell."""
+    cloud = Cloud(clock)
+    slots = [slot_at(number) for number in range(12)]
+    for slot in slots:
+        enrolled(store, cloud, slot)
+    loop = loop_of(store, cloud)
+    slow(cloud)
+    host = slots[0].host
+    there = {f"rp-{slot}" for slot in slots}
+    cloud.broken |= {name: ConflictError("expected a row, found an odd one") for name in there}
+    assert loop.ring(host), "the rest is rung for again"
+    cloud.broken |= {name: UnavailableError("Placement did not answer") for name in there}
+    cloud.request_seconds = LIMITS.request_timeout
+    before = clock.seconds
+    assert loop.ring(host) == ()
+    assert clock.seconds - before == LIMITS.request_timeout
 
 
 def test_what_moved_while_it_was_on_offer_comes_before_open_cases(

@@ -1,8 +1,9 @@
 """The age of the oldest report while hosts say hello and erases show progress; an hour's backlog.
 
-Real Redis, SQLite record, inbox and all lanes of the intake in one process, as in
-``nvme-quarantine worker``; a second process signs and pushes what the hosts would. Nobody looks at
-Placement. Reports are of slots without an order: verified, refused and recorded.
+Real Redis with an account for each host, SQLite record, inbox and all lanes of the intake in one
+process, as in ``nvme-quarantine worker``; a second process signs and pushes what the hosts would,
+by their accounts. Nobody looks at Placement. Reports are of slots without an order: verified,
+refused and recorded.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ from quarantine.service.inbound import intake
 from quarantine.service.inbound.intake import Lane
 from quarantine.service.inbound.lists import Lists
 from quarantine.service.inbound.messages import Inbox
-from quarantine.service.issue import celery_app
+from quarantine.service.issue import brokeracl, celery_app
 from quarantine.service.issue.registrar import Registrar
+from tests.lab.services.broker import Broker
 from tests.lab.services.process import wait_until
-from tests.lab.services.redis import RedisServer
 
 
 def _say(text: str) -> None:
@@ -151,16 +152,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
         base, private = Path(directory), PrivateKey.generate()
         database = f"sqlite:///{base}/record.sqlite"
-        with RedisServer(base / "redis") as server, server.client() as client:
-            names = [f"cmp{number:05d}" for number in range(options.hosts)]
+        names = [f"cmp{number:05d}" for number in range(options.hosts)]
+        with Broker(base / "redis", names) as server, server.as_() as client:
+            control = server.url_for(brokeracl.CONTROL)
+            urls = {name: server.url_for(name) for name in names}
             pems = {name: PrivateKey.generate().pem() for name in names}
-            site = Site(server.url, names, names[: options.erases], pems)
+            site = Site(urls, names, names[: options.erases], pems)
             store = Store.open(database)
             store.migrate()
             _say(f"registering {options.hosts} hosts")
             _set_up(store, site)
             stop = threading.Event()
-            reports, rest = _lanes(server.url, database, private, stop, options.look)
+            reports, rest = _lanes(control, database, private, stop, options.look)
             _say("the first hello of each")
             say = site.messages()
             for host in names:
@@ -190,7 +193,7 @@ def main() -> int:
                     say.progress(host)
                 say.report(host)
             start = time.monotonic()
-            reports, rest = _lanes(server.url, database, private, threading.Event(), options.look)
+            reports, rest = _lanes(control, database, private, threading.Event(), options.look)
             wait_until(lambda: len(reports.ages) >= len(site.erasing), "the reports", 600)
             done = time.monotonic() - start
             keys = [key(kind, host) for kind in MessageKind for host in names]

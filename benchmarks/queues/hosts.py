@@ -43,7 +43,8 @@ def drive(slot: Slot) -> ControllerIdentity:
 class Site:
     """The hosts, and which of them erase a drive."""
 
-    url: str
+    urls: dict[str, str]
+    """The broker's for each host's account."""
     hosts: list[str]
     erasing: list[str]
     pems: dict[str, bytes]
@@ -64,10 +65,16 @@ class Messages:
 
     def __post_init__(self) -> None:
         self.keys = {host: self.site.key(host) for host in self.site.hosts}
-        self.door = BrokerRedis(make_app(self.site.url, host_queue("all")))
+        self.doors: dict[str, BrokerRedis] = {}
+
+    def _door(self, host: str) -> BrokerRedis:
+        if host not in self.doors:
+            app = make_app(self.site.urls[host], host_queue(host))
+            self.doors[host] = BrokerRedis(app)
+        return self.doors[host]
 
     def _push(self, kind: MessageKind, host: str, message: object, typ: str) -> None:
-        self.door.push(kind, host, self.keys[host].sign(codec.canonical(message), typ))
+        self._door(host).push(kind, host, self.keys[host].sign(codec.canonical(message), typ))
 
     def hello(self, host: str) -> None:
         drives = tuple(SeenDrive(slot.address, "nvme", drive(slot)) for slot in slots(host))
@@ -78,7 +85,7 @@ class Messages:
         )
 
     def bell(self, host: str) -> None:
-        self.door.push(MessageKind.BELL, host, "")
+        self._door(host).push(MessageKind.BELL, host, "")
 
     def progress(self, host: str) -> None:
         self.sequence += 1

@@ -39,6 +39,8 @@ def host(
         made = Host.make(rack, getattr(request.module, "DRIVES", 2))
         request.node.stash[_HOST] = made
         yield made
+        # An account that lacks what its owner asks for is as wrong as any other failure.
+        assert made.control.broker.denials() == []
     if not request.node.stash.get(_FAILED, False):
         rack.discard()
 

@@ -22,8 +22,8 @@ from tests.lab.nvme.faults import Faults
 from tests.lab.rack import Rack
 from tests.lab.rack.drive import RackDrive
 from tests.lab.rack.guests import ComputeGuest
+from tests.lab.services.broker import Broker
 from tests.lab.services.process import wait_until
-from tests.lab.services.redis import RedisServer
 
 SIZE: Final = 64 << 20
 """Bytes of a drive: nothing is read for long."""
@@ -47,11 +47,11 @@ class Host:
     @classmethod
     def make(cls, rack: Rack, drives: int) -> Host:
         """Start it, registered as a host, without the gate."""
-        redis = rack.hold(RedisServer(rack.directory / "redis"))
         for slot in range(drives):
             rack.drive(slot, size=SIZE).set_faults(FAST)
         compute = rack.compute(flavour=LIBVIRT)
-        control = rack.hold(closing(ControlStandIn(compute, redis)))
+        broker = rack.hold(Broker(rack.directory / "redis", [compute.name]))
+        control = rack.hold(closing(ControlStandIn(compute, broker)))
         return cls(rack, compute, Libvirt(compute), control)
 
     _turn: Iterator[int] = field(default_factory=count)

@@ -28,12 +28,13 @@ from eraser.protocol.transport.messaging import CONTROL, host_queue, make_app, q
 from eraser.protocol.transport.signing import PrivateKey, PublicKey, verify
 from eraser.state.case_files import DEFAULT_STATE_DIR
 from quarantine.rules import ticket as ticket_rules
+from quarantine.service.issue import brokeracl
 from tests.lab.errors import LabError
 from tests.lab.guest.commands import GuestProcess
 from tests.lab.rack.drive import RackDrive
 from tests.lab.rack.guests import ComputeGuest
+from tests.lab.services.broker import Broker
 from tests.lab.services.process import wait_until
-from tests.lab.services.redis import RedisServer
 from tests.lab.site import HOST_LOOPBACK, WORKER_CONF
 
 _PROFILE: Final = "/run/lab/profile.json"
@@ -43,7 +44,7 @@ _AGAIN_S: Final = 5.0
 _HELLO_S: Final = 60
 _CONF: Final = """\
 [worker]
-broker = {redis}
+broker = {broker}
 hello_interval = {hello}
 """
 _Told = TypeVar("_Told")
@@ -69,19 +70,19 @@ class Certified:
 class ControlStandIn:
     """Signs for one compute guest. Making one registers the host and starts its worker."""
 
-    def __init__(self, compute: ComputeGuest, redis: RedisServer) -> None:
+    def __init__(self, compute: ComputeGuest, broker: Broker) -> None:
         self.compute = compute
-        self.redis = redis
+        self.broker = broker
         self.key = PrivateKey.generate()
         argv = ["nvme-eraser", "keygen", "--host", compute.name]
         made = compute.run(argv, timeout=_PATIENCE_S)
         self.card = codec.load(HostCard, made.stdout, "host card")
         self.host_key = PublicKey.from_jwk(self.card.key, "host card")
         compute.put(f"{DEFAULT_STATE_DIR}/controller.jwk", json.dumps(self.key.public.jwk()))
-        url = redis.url.replace("127.0.0.1", HOST_LOOPBACK)
-        compute.put(WORKER_CONF, _CONF.format(redis=url, hello=_HELLO_S))
+        url = broker.url_for(compute.name).replace("127.0.0.1", HOST_LOOPBACK)
+        compute.put(WORKER_CONF, _CONF.format(broker=url, hello=_HELLO_S))
         self.worker = self.start_worker()
-        self._app = make_app(redis.url, CONTROL)
+        self._app = make_app(broker.url_for(brokeracl.CONTROL), CONTROL)
         self._generation: dict[str, int] = {}
         self._known: dict[str, tuple[ControllerIdentity, Profile]] = {}
 
@@ -187,7 +188,7 @@ class ControlStandIn:
         self._app.send_task(task, args=[token], queue=queue, retry=False)
 
     def _told(self, kind: MessageKind, typ: str, message: type[_Told]) -> list[_Told]:
-        with contextlib.closing(self.redis.client()) as client:
+        with contextlib.closing(self.broker.as_()) as client:
             entries = client.lrange(key(kind, self.compute.name), 0, -1)
         return [
             codec.load(message, verify(str(entry, "ascii"), self.host_key, typ, kind), kind)

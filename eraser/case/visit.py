@@ -37,8 +37,9 @@ _SLICE = 1.0
 """Seconds of a longer wait, after which the order's time is looked at."""
 NEVER = (
     "power cycle",
-    "formats with metadata",
+    "formats with metadata or protection information",
     "controller memory buffer and persistent memory region",
+    "logs that keep what a host wrote (telemetry it asked for, persistent events)",
 )
 """What a next tenant may do and this does not, for the report."""
 FUNCTION, BUS = "reset of the function", "reset of the bus"

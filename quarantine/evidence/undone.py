@@ -82,6 +82,10 @@ def _unreached(report: EraseReport) -> Iterator[str]:
         slots = "their revisions alone were read" if condition.firmware else "nor their revisions"
         yield f"Not examined: the content of firmware images; {slots}."
     yield _buffers(report)
+    yield (
+        "Not examined: a host memory buffer (HMB), where the drive used one; it lay in the memory "
+        "of the host or guest, and a reset of the controller ends its use."
+    )
 
 
 def _buffers(report: EraseReport) -> str:

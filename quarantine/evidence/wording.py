@@ -184,7 +184,8 @@ def confidence(record: VerificationRecord) -> str:
     """What the reads are worth: n, seed, bound, and the assumption under all of them."""
     whole, noise = reading.read_everything(record), reading.shows_noise(record)
     assumption = (
-        "This assumes that the drive's firmware answers reads truthfully"
+        "This assumes that the drive's firmware answers reads truthfully, "
+        "at any later time and to any host alike"
         + ("" if not noise and (whole or record.fresh) else _ALIKE)
         + "; the media itself was not read below it."
     )

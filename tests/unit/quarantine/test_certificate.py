@@ -136,7 +136,7 @@ def test_the_confidence_sentence_is_computed() -> None:
     assert VERIFICATION.seed in sentence
     assert "0.010000 %" in sentence
     assert "0.999" in sentence
-    assert "firmware answers reads truthfully" in sentence
+    assert "firmware answers reads truthfully, at any later time and to any host" in sentence
     half = replace(VERIFICATION, sampled=SAMPLED // 2)
     less = issue(Link(), replace(REPORT, verification=half)).certificate.verification
     assert less.residual_shown > 0.00019
@@ -720,6 +720,7 @@ def test_what_was_looked_at_is_not_called_unexamined() -> None:
     assert "boot partitions, which were examined as far as a digest" in full
     assert "replay protected memory (RPMB)" in full
     assert "firmware images; their revisions alone were read" in full
+    assert "a host memory buffer (HMB)" in full
     assert "of which this host's kernel lets nobody read" in said(Condition(boot_untold=True))
     clear = replace(
         REPORT, asked=Label.CLEAR, achieved=Label.CLEAR, methods=(FORMAT,),

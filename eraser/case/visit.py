@@ -39,6 +39,8 @@ NEVER = (
     "power cycle",
     "formats with metadata or protection information",
     "controller memory buffer and persistent memory region",
+    "writes of more than 4 KiB",
+    "Verify and Reservation Report",
     "logs that keep what a host wrote (telemetry it asked for, persistent events)",
 )
 """What a next tenant may do and this does not, for the report."""
@@ -57,7 +59,7 @@ events. Not the number of queues, which is the driver's."""
 RESETS = 3
 """Of each kind: vfio-pci resets the function when a guest ends and when the next one starts, and a
 guest's firmware and kernel each take the controller for themselves."""
-_ERROR_LOG = 0x01
+_ERROR_LOG, _SELF_TEST_LOG = 0x01, 0x06
 _Seen = dict[int, dict[str, set[int]]]
 """Of each namespace, the blocks that each act was done with: of its rounds, each counts once."""
 
@@ -243,6 +245,7 @@ def _ask(desk: CaseSession) -> None:
         controller.smart_log,
         controller.firmware_log,
         lambda: controller.log(_ERROR_LOG, 64, "the Error Information log (01h)"),
+        lambda: controller.log(_SELF_TEST_LOG, 564, "the Device Self-test log (06h)"),
         *(functools.partial(_set_again, controller, fid) for fid in _ASKED),
         *(
             functools.partial(_set_again, controller, FEATURE_ERROR_RECOVERY, nsid)

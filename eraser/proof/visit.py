@@ -36,6 +36,8 @@ from eraser.proof.fingerprints import Fingerprints
 from eraser.proof.left import UNTOLD, Left
 from eraser.protocol.report import ActRecord
 
+MIDDLE = 64 << 10
+"""Bytes of a large read that one page of memory pointers describes."""
 LARGE = 256 << 10
 """Bytes of a large read at most: scattered memory fills no more of the driver's 127 segments."""
 SECONDS = 120.0
@@ -311,6 +313,11 @@ class Visitor:
         first = block * self._each + self.rng.randrange(self._each)
         return self._transfer(WRITE, first, noise, flags=flags) == 0
 
+    def _write_whole(self, block: int) -> bool:
+        """All sectors of a block by one command; what lies beside it shows what came of it."""
+        noise = memoryview(bytearray(self.host.chance(BLOCK)))
+        return self._transfer(WRITE, block * self._each, noise) == 0
+
 
 _Found = Iterator[bytes | None]
 
@@ -376,15 +383,22 @@ def _hinted(visitor: Visitor, block: int) -> _Found:
     yield visitor._whole(block, hints=_HINTS)
 
 
-def _large(visitor: Visitor, block: int) -> _Found:
-    yield _of_many(visitor, block, min(visitor.large, visitor.device.size) // BLOCK)
+def _large(visitor: Visitor, block: int, flags: int = 0) -> _Found:
+    for size in (MIDDLE, visitor.large):
+        blocks = min(size, visitor.large, visitor.device.size) // BLOCK
+        yield _of_many(visitor, block, blocks, flags)
 
 
-def _of_many(visitor: Visitor, block: int, blocks: int) -> bytes | None:
+def _readahead(visitor: Visitor, block: int) -> _Found:
+    """As the kernel reads ahead of what a file system or blkid asks for (docs/first-acts.md)."""
+    yield from _large(visitor, block, LIMITED_RETRY)
+
+
+def _of_many(visitor: Visitor, block: int, blocks: int, flags: int = 0) -> bytes | None:
     """The block out of one read of so many from it on, or before it at the end."""
     first = min(block, visitor.device.size // BLOCK - blocks)
     content = memoryview(bytearray(blocks * BLOCK))
-    if visitor._transfer(READ, first * visitor._each, content) != 0:
+    if visitor._transfer(READ, first * visitor._each, content, flags=flags) != 0:
         return None
     at = (block - first) * BLOCK
     return bytes(content[at : at + BLOCK])
@@ -400,6 +414,7 @@ def _everywhere(visitor: Visitor, block: int) -> _Found:
 _WAYS: tuple[tuple[str, Callable[[Visitor, int], _Found]], ...] = (
     ("single blocks", _alone),
     ("large reads", _large),
+    ("large reads with Limited Retry", _readahead),
     ("backward reads", _backwards),
     ("odd lengths", _odd),
     ("unaligned reads", _unaligned),
@@ -413,6 +428,7 @@ _WAYS: tuple[tuple[str, Callable[[Visitor, int], _Found]], ...] = (
 
 _WRITES: tuple[tuple[str, Callable[[Visitor, int], bool]], ...] = (
     ("writes of single blocks", lambda v, block: v._write_one(block)),
+    ("writes of 4 KiB", lambda v, block: v._write_whole(block)),
     ("writes with FUA", lambda v, block: v._write_one(block, FUA)),
     ("Write Zeroes", lambda v, block: v._range(WRITE_ZEROES, block)),
     ("Flush", lambda v, block: v._range(FLUSH, block)),

@@ -5,6 +5,8 @@ python -m tests.lab.nvme.composed --seeds 7:7 --show        each in a sentence
 python -m tests.lab.nvme.composed --seeds 7:7 --json        each as JSON, for the server
 python -m tests.lab.nvme.composed --seeds 1:50 --audit      fill, erase, and take what one can
 python -m tests.lab.nvme.composed --seeds 7:7 --shrink      the smallest that still gives some
+python -m tests.lab.nvme.composed --seeds 35:35 --shrink --released
+                                     the smallest that the eraser still lets through
 python -m tests.lab.nvme.composed --seeds 1:50 --erase      fill, let the eraser judge, and take
 python -m tests.lab.nvme.composed --seeds 1:50 --overwrite  fill, write over it as others do, take
 python -m tests.lab.nvme.composed --cost 1:64               what a visit costs on so many GiB
@@ -18,7 +20,7 @@ import logging
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from eraser.protocol.policy import Policy
@@ -53,6 +55,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     what.add_argument("--tables", action="store_true", help="print the grammar in Markdown")
     what.add_argument(
         "--cost", type=_sizes, metavar="N:M", help="what a visit costs on honest drives of N, M GiB"
+    )
+    parser.add_argument(
+        "--released",
+        action="store_true",
+        help="with --shrink: as small as the eraser still lets through what lies",
     )
     parser.add_argument(
         "--unvisited",
@@ -95,6 +102,14 @@ def _audit(drive: Description, seed: int, mib: int) -> Finding:
         return audit(drive, Path(directory), seed=seed, size=mib << 20)
 
 
+def _still(options: argparse.Namespace, seed: int) -> Callable[[Description], bool]:
+    """What has to be true of a smaller drive."""
+    if options.released:
+        logging.disable(logging.WARNING)
+        return lambda one: _is_let_through(one, seed)
+    return lambda one: not _audit(one, 1, options.mib).loot.empty
+
+
 def _erase(seeds: range, policy: Policy) -> int:
     """The eraser's account, drives that it let through or held for nothing named; 1 for any of
     these that an eraser can be asked to find."""
@@ -119,6 +134,16 @@ def _erase(seeds: range, policy: Policy) -> int:
             print(f"{seed}: {trial.outcome.value}{why}: {drive.sentence}{got}", flush=True)
     print("\n".join(account.lines()))
     return int(missed)
+
+
+def _is_let_through(drive: Description, seed: int) -> bool:
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            return attempt(drive, Path(directory), shipped(), seed=seed).outcome is (
+                Outcome.LET_THROUGH
+            )
+        except DriveError:
+            return False
 
 
 def _overwrite(seeds: range, mib: int) -> int:
@@ -172,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.json:
             print(json.dumps(drive.to_json(), separators=(",", ":")))
         elif options.shrink:
-            smallest = shrink(drive, lambda one: not _audit(one, 1, options.mib).loot.empty)
+            smallest = shrink(drive, _still(options, seed))
             print(smallest.sentence, file=sys.stderr)
             print(json.dumps(smallest.to_json(), separators=(",", ":")))
         elif options.audit:

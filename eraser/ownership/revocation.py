@@ -247,9 +247,13 @@ def revoke(
     entry = without.pop(address, book.entry(address))
     for other in without.values():
         book = book.with_entry(other)
-    entry = dataclasses.replace(
-        voided(entry, "an erase began"), allowance=None, away=away, place=place, doubted=False
-    )
+    entry = voided(entry, "an erase began")
+    kept = entry.ticket
+    if kept is not None and kept.ticket.identity != identity:
+        # Nobody knows any more where that drive is: its paper proves nothing of any other.
+        void = dataclasses.replace(kept, state=TicketState.VOID, reason="another drive is erased")
+        entry = dataclasses.replace(entry, ticket=void)
+    entry = dataclasses.replace(entry, allowance=None, away=away, place=place, doubted=False)
     if entry != book.entry(address):
         book = book.with_entry(entry)
     return Revocation(book, _last_owner(book, identity))

@@ -394,6 +394,25 @@ def test_what_is_doubted_proves_nothing(given: dict[str, Any]) -> None:
         assert erased.book.entry(OTHER_ADDRESS).doubted is (address == ADDRESS)
 
 
+@pytest.mark.parametrize("state", [TicketState.USED, TicketState.VALID])
+@pytest.mark.parametrize("doubted", [True, False])
+def test_another_drive_s_erase_ends_what_a_ticket_proved(state: TicketState, doubted: bool) -> None:
+    """Its drive left that slot, nobody knows where to: by now a guest may have it, adopted unread.
+    An erase of the very drive that it is about keeps it as it is."""
+    paper = SlotEntry(OTHER_ADDRESS, ticket=kept(state=state), doubted=doubted)
+    book = _with_unread(paper)
+    erased = revoke(book, OTHER_ADDRESS, ANOTHER_KIND, {}, LONG_AFTER, LATER)
+    assert isinstance(erased, Revocation)
+    assert erased.book.entry(OTHER_ADDRESS).ticket.state is TicketState.VOID  # type: ignore[union-attr]
+    found = revoke(erased.book, ADDRESS, DRIVE, {THEIRS: "x"}, LONG_AFTER, LATER)
+    assert isinstance(found, StillOwned)
+    assert found.unread
+    if state is TicketState.USED:
+        same = revoke(EMPTY.with_entry(paper), OTHER_ADDRESS, DRIVE, {}, LONG_AFTER, LATER)
+        assert isinstance(same, Revocation)
+        assert same.book.entry(OTHER_ADDRESS).ticket == paper.ticket
+
+
 def test_a_case_that_took_the_drive_waits_for_nobody_unread_whatever_boot_it_is() -> None:
     """But for who has it in the book by now: a guest may have got it at a start."""
     book = _with_unread(SlotEntry(ADDRESS, ticket=KEPT))

@@ -7,11 +7,10 @@ and an empty answer look so, and none of them says anything about drives.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from eraser.protocol.identity import Slot
@@ -73,26 +72,6 @@ class Absence:
 def too_many(gone: int, known: int) -> bool:
     """More than three and more than a tenth at once: it is not each of them that went away."""
     return gone > _FEW and gone * _SHARE > known
-
-
-def silent_together(
-    heard: Mapping[str, datetime], late: Collection[str], within: float
-) -> frozenset[str]:
-    """Those of ``late`` whose last words, within so many seconds of each other, are too many.
-
-    Then the broker fell silent, or a whole room, and none of them. Hosts that died one by one long
-    ago, or were never heard, are no reason to believe a host that falls silent today.
-    """
-    words = sorted(heard[name] for name in late)
-    span = timedelta(seconds=within)
-    return frozenset(
-        name
-        for name in late
-        if too_many(
-            bisect_right(words, heard[name] + span) - bisect_left(words, heard[name] - span),
-            len(heard),
-        )
-    )
 
 
 def weigh(

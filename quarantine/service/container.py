@@ -135,10 +135,8 @@ class Assembly(Parts):
             options.cloud, region=options.region, timeout=options.request_timeout
         )
         store = Store.open(self.conf.database.url, clock=self.doors.now)
-        monotonic, clock = self.doors.monotonic, self.doors.now
-        safety = Safety(
-            store, placement, limits, lateness=self.lateness, monotonic=monotonic, clock=clock
-        )
+        monotonic = self.doors.monotonic
+        safety = Safety(store, placement, limits, lateness=self.lateness, monotonic=monotonic)
         self.lateness.expect(PASS, lambda: safety.bound)
         return safety
 

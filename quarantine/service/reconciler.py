@@ -79,6 +79,8 @@ class LookResult:
     error: str = ""
     is_away: bool = False
     """Placement, or the record, did not answer: the next slot would meet the same."""
+    seconds: float = 0.0
+    """How long that took to say."""
 
 
 class Reconciler:
@@ -115,7 +117,7 @@ class Reconciler:
         after = max(config.silent_after, config.overdue_after, config.absent_after)
         self._leftovers = Leftovers(store, after + sweep_bound(config), clock, monotonic)
         self._silence = HostLiveness(store, config.silent_after, config.overdue_after, clock)
-        self._safety = Safety(store, placement, config, monotonic=monotonic, clock=clock)
+        self._safety = Safety(store, placement, config, monotonic=monotonic)
         self._unread = UnreadableRows()
         self._lateness = lateness or Lateness(monotonic)
         self._lateness.expect(SWEEP, lambda: sweep_bound(config))
@@ -164,13 +166,16 @@ class Reconciler:
         forgets (by ending), and what Placement was away for, the service's rounds look at.
         """
         slots = self._rung(host, address)
-        began = self._monotonic()
         outcomes = self._each(slots, self._box())
+        return () if self._is_away(outcomes) else tuple(slots[len(outcomes) :])
+
+    def _is_away(self, outcomes: list[LookResult]) -> bool:
+        """Placement does not answer: some looks in a row said so, or one that took all the time."""
         last = outcomes[-_PATIENCE:]
-        # One answer that does not come may take longer than the box has time.
-        hung = self._monotonic() - began >= self._limits.request_timeout
-        away = all(one.is_away for one in last) and (hung or len(last) == _PATIENCE)
-        return () if away else tuple(slots[len(outcomes) :])
+        if not last or not last[-1].is_away:
+            return False
+        hung = last[-1].seconds >= self._limits.sweep_interval * _SHARE
+        return hung or (len(last) == _PATIENCE and all(one.is_away for one in last))
 
     def _rung(self, host: str, address: str | None) -> list[Slot]:
         return self._turns.oldest_first(
@@ -391,13 +396,15 @@ class Reconciler:
         return outcomes
 
     def _one(self, slot: Slot) -> LookResult:
+        began = self._monotonic()
         try:
             record = self.look(slot)
         except Exception as error:
             # A mistake of ours about one slot must not stop the care for all the others.
             _warn(slot, error)
             text = str(error) if isinstance(error, QuarantineError) else repr(error)
-            return LookResult(slot, None, text, isinstance(error, UnavailableError))
+            is_away, took = isinstance(error, UnavailableError), self._monotonic() - began
+            return LookResult(slot, None, text, is_away, took)
         return LookResult(slot, record.state if record else None)
 
     def _guarded(self, step: Callable[[], list[LookResult]]) -> bool:

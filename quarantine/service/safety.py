@@ -18,23 +18,22 @@ from typing import Final, Protocol
 from eraser.protocol.identity import Slot
 from quarantine.cloud import custody
 from quarantine.cloud.facts import Provider
-from quarantine.doors import Clock, Monotonic, utc_now
+from quarantine.doors import Monotonic
 from quarantine.errors import (
     ConflictError,
     QuarantineError,
     UnavailableError,
     UnreadableError,
 )
-from quarantine.record.clock import last_word
 from quarantine.record.facts import SlotChanges, SlotRecord
 from quarantine.record.reasons import AlarmCode
 from quarantine.record.store import Store
-from quarantine.rules.absence import silent_together
 from quarantine.rules.action import ServiceLimits
 from quarantine.rules.alarmbook import SlotInState, alarm
 from quarantine.rules.rights import entitled
 from quarantine.service.lateness import Lateness
 from quarantine.service.newclasses import ListsClasses, NewClasses
+from quarantine.service.silence import Silence
 from quarantine.service.turns import TimeBox, Turns
 
 LOG = logging.getLogger(__name__)
@@ -80,11 +79,10 @@ class Safety:
         *,
         lateness: Lateness | None = None,
         monotonic: Monotonic = time.monotonic,
-        clock: Clock = utc_now,
     ) -> None:
         self._store = store
-        self._clock = clock
-        self._began = clock()
+        self._silence = Silence(limits.silent_after, monotonic)
+        self._silent: frozenset[str] = frozenset()
         self._placement = placement
         self._limits = limits
         self._now = monotonic
@@ -144,6 +142,7 @@ class Safety:
         """
         if not known:
             return [], 0
+        self._silent = self._silence.of(self._store.last_heard())
         try:
             row = self._new_classes.turn(known)
         except Exception as error:
@@ -173,10 +172,9 @@ class Safety:
         by_host: dict[str, list[Provider]] = {}
         for provider in providers:
             by_host.setdefault(provider.host or "", []).append(provider)
-        silent = self._silent() if by_host else frozenset()
         found: list[Provider] = []
         for name, those in by_host.items():
-            seen = None if name in silent else self._seen(name)
+            seen = None if name in self._silent else self._seen(name)
             found += [p for p in those if seen is None or (p.slot and p.slot.address in seen)]
         return found
 
@@ -189,20 +187,6 @@ class Safety:
         if known is None or known.hello is None:
             return None
         return frozenset(drive.address for drive in known.hello.drives)
-
-    def _silent(self) -> frozenset[str]:
-        """Hosts whose last hello says nothing any more: a drive may have come since.
-
-        Where very many fell silent together it is the broker, or our own worker, and none of them.
-        """
-        now, heard, after = self._clock(), self._store.last_heard(), self._limits.silent_after
-        self._began = min(self._began, now)
-        late = frozenset(
-            name
-            for name, at in heard.items()
-            if (now - last_word(at, self._began, now)).total_seconds() > after
-        )
-        return late - silent_together(heard, late, after)
 
     def run_forever(self, stop: threading.Event) -> None:
         """Pass after pass until ``stop`` is set; nothing but ``stop`` ends it."""

@@ -152,7 +152,6 @@ class SimulatedAssembly(Assembly):
             limits,
             lateness=self.lateness,
             monotonic=self.doors.monotonic,
-            clock=self.doors.now,
         )
         self.lateness.expect(PASS, lambda: safety.bound)
         self._plane.safety = safety

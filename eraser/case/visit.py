@@ -192,6 +192,9 @@ def _visit(
         try:
             found = desk.controller.identify_namespace(namespace.nsid)
             travels = Namespace.of(namespace.nsid, found, desk.limits.command, desk.host)
+            large = _largest(desk, namespace.path, travels)
+            if _carries_more(desk, large):
+                undone.append(f"reads of more than {large >> 10} KiB by one command")
             with desk.disk(namespace.path, writable=writable) as device:
                 visitor = Visitor(
                     device,
@@ -202,7 +205,7 @@ def _visit(
                     pool,
                     share(desk.policy.verification.visit, namespace.blocks, total),
                     desk.host,
-                    large=_largest(desk, namespace.path, travels),
+                    large=large,
                     seen=seen.setdefault(namespace.nsid, {}),
                     left=left.get(namespace, UNTOLD),
                 )
@@ -235,6 +238,12 @@ def _largest(desk: CaseSession, path: str, travels: Namespace) -> int:
     if travels.extended:
         most = most * travels.block_bytes // (travels.block_bytes + travels.metadata_bytes)
     return max(BLOCK, most)
+
+
+def _carries_more(desk: CaseSession, large: int) -> bool:
+    """A guest may ask the drive for more at once than this host's kernel does."""
+    mdts = desk.controller.identify().mdts
+    return not mdts or 4096 << mdts > large
 
 
 def _ask(desk: CaseSession) -> None:

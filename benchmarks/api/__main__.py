@@ -23,13 +23,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.api import cloud, load, served
-from benchmarks.api.served import Gunicorn
 from quarantine.api import documents
 from quarantine.api.operation import PAGE, Operation
 from quarantine.api.routes import OPERATIONS
 from quarantine.operations.plane import Plane
 from quarantine.record.store import Store
 from tests.lab.record import migrated_file
+from tests.lab.services.gunicorn import Gunicorn
 from tests.lab.services.placement import PlacementServer
 from tests.lab.services.postgresql import Postgresql
 

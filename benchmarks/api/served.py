@@ -1,49 +1,13 @@
-"""A server of WSGI as its own processes, and what they used, by /proc."""
+"""What a server of WSGI used, its processes and their children, by /proc."""
 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.lab.services.process import ServiceProcess, free_port
-
-_ROOT = Path(__file__).resolve().parents[2]
 _TICK = os.sysconf("SC_CLK_TCK")
-
-
-class Gunicorn(ServiceProcess):
-    """An application, as docs/api.md has it served."""
-
-    def __init__(
-        self,
-        name: str,
-        application: str,
-        directory: Path,
-        env: Mapping[str, str],
-        *,
-        workers: int,
-        threads: int,
-    ) -> None:
-        self.port = free_port()
-        argv = [sys.executable, "-m", "gunicorn", "--no-control-socket", "--keep-alive", "60"]
-        argv += ["--workers", str(workers), "--threads", str(threads), "--timeout", "600"]
-        argv += ["--bind", f"127.0.0.1:{self.port}", application]
-        said = {**os.environ, "PYTHONPATH": str(_ROOT), **env}
-        super().__init__(name, argv, directory / f"{name}.log", self._answers, env=said)
-
-    def _answers(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            connection.request("GET", "/")
-            return connection.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
 
 
 def cpu(top: int) -> float:

@@ -26,12 +26,7 @@ LET_THROUGH: Final = {
     "a minute of rest": "the last look waits for 30 s",
     "an hour later": "undetectable",
     "a secret knock": "undetectable",
-    "FUA, of places that nobody probed": "undetectable but by chance",
-    "let through, seed 35": "after a power cycle",
-    "let through, seed 44": "after a reset of the subsystem",
-    "let through, seed 106": "after an attachment, which no act of a visit is",
     "let through, seed 109": "a detached namespace is not looked at after two resets",
-    "let through, seed 147": "after a detachment, which no act of a visit is",
     "let through, seed 158": "after a Security command of a drive that says it has none",
     "let through, seed 167": "metadata",
     "let through, seed 175": "a PMR, by Sanitize",
@@ -43,6 +38,10 @@ KEPT_NOTHING: Final = {
     "last writes, by a cache": "a reset of the controller empties it",
 }
 
+BY_CHANCE: Final = {
+    "FUA, of places that nobody probed": "the visit reads few of them with FUA",
+}
+
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("what", corpus.read(), ids=lambda one: one.name)
@@ -52,8 +51,12 @@ def test_each_kept_drive_ends_as_it_did(what: Description, tmp_path: Path) -> No
         expected = Outcome.LET_THROUGH
     elif what.name in KEPT_NOTHING:
         expected = Outcome.NOTHING_KEPT
-    assert attempt(what, tmp_path, shipped()).outcome is expected
+    found = attempt(what, tmp_path, shipped()).outcome
+    if what.name in BY_CHANCE:
+        assert found in (Outcome.HELD, Outcome.LET_THROUGH)
+    else:
+        assert found is expected
 
 
 def test_each_name_is_one_of_the_corpus() -> None:
-    assert {*LET_THROUGH, *KEPT_NOTHING} <= {what.name for what in corpus.read()}
+    assert {*LET_THROUGH, *KEPT_NOTHING, *BY_CHANCE} <= {what.name for what in corpus.read()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 pytest.importorskip("selenium", reason="tox env api has it")
 
 from selenium import webdriver
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -83,8 +85,12 @@ def held(site: Site, number: int, reason: str) -> None:
 
 
 def until(true: Any, seconds: float = 30) -> None:
+    """Between two pages there is nothing to look at for a moment, or what was found is gone."""
     end = time.monotonic() + seconds
-    while not true():
+    while True:
+        with contextlib.suppress(NoSuchElementException, StaleElementReferenceException):
+            if true():
+                return
         assert time.monotonic() < end, "expected it by now"
         time.sleep(0.1)
 

@@ -82,7 +82,6 @@ class Safety:
     ) -> None:
         self._store = store
         self._silence = Silence(limits.silent_after, monotonic)
-        self._silent: frozenset[str] = frozenset()
         self._placement = placement
         self._limits = limits
         self._now = monotonic
@@ -142,7 +141,8 @@ class Safety:
         """
         if not known:
             return [], 0
-        self._silent = self._silence.of(self._store.last_heard())
+        # In each pass, for it counts the time in which hosts are heard.
+        silent = self._silence.of(self._store.last_heard())
         try:
             row = self._new_classes.turn(known)
         except Exception as error:
@@ -161,20 +161,21 @@ class Safety:
                 continue
             cared = self._store.hosts_in_care() if those else frozenset()
             ours = [provider for provider in those if provider.host in cared]
-            drives = self._drives(ours)
+            drives = self._drives(ours, silent)
             if drives or len(ours) < len(those):
                 self._new_classes.had(name)
             found += drives
         return found, failed
 
-    def _drives(self, providers: Iterable[Provider]) -> list[Provider]:
-        """Without those of which their hosts' last hellos say that they are something else."""
+    def _drives(self, providers: Iterable[Provider], silent: Collection[str]) -> list[Provider]:
+        """Without those of which their hosts' last hellos say that they are something else; what
+        ``silent`` hosts said says nothing."""
         by_host: dict[str, list[Provider]] = {}
         for provider in providers:
             by_host.setdefault(provider.host or "", []).append(provider)
         found: list[Provider] = []
         for name, those in by_host.items():
-            seen = None if name in self._silent else self._seen(name)
+            seen = None if name in silent else self._seen(name)
             found += [p for p in those if seen is None or (p.slot and p.slot.address in seen)]
         return found
 

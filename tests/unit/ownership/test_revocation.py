@@ -403,7 +403,9 @@ def test_another_drive_s_erase_ends_what_a_ticket_proved(state: TicketState, dou
     book = _with_unread(paper)
     erased = revoke(book, OTHER_ADDRESS, ANOTHER_KIND, {}, LONG_AFTER, LATER)
     assert isinstance(erased, Revocation)
-    assert erased.book.entry(OTHER_ADDRESS).ticket.state is TicketState.VOID  # type: ignore[union-attr]
+    left = erased.book.entry(OTHER_ADDRESS).ticket
+    assert left is not None
+    assert left.state is TicketState.VOID
     found = revoke(erased.book, ADDRESS, DRIVE, {THEIRS: "x"}, LONG_AFTER, LATER)
     assert isinstance(found, StillOwned)
     assert found.unread

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from eraser.protocol.identity import Slot
 from quarantine.errors import ConflictError, UnavailableError
 from quarantine.record.states import State
 from quarantine.record.store import Store
@@ -58,6 +59,15 @@ def loop_of(
     )
 
 
+def dozen(store: Store, clock: Clock) -> tuple[Cloud, list[Slot]]:
+    """A cloud of twelve slots, enrolled."""
+    cloud = Cloud(clock)
+    slots = [slot_at(number) for number in range(12)]
+    for slot in slots:
+        enrolled(store, cloud, slot)
+    return cloud, slots
+
+
 def slow(cloud: Cloud) -> None:
     cloud.request_seconds = 0.6
     cloud.asked.clear()
@@ -100,10 +110,7 @@ def test_no_pass_takes_longer_than_a_round_and_the_next_one_goes_on(
 def test_a_bell_for_a_host_has_its_time_and_says_whom_it_did_not_reach(
     store: Store, clock: Clock
 ) -> None:
-    cloud = Cloud(clock)
-    slots = [slot_at(number) for number in range(12)]
-    for slot in slots:
-        enrolled(store, cloud, slot)
+    cloud, slots = dozen(store, clock)
     loop = loop_of(store, cloud, broken=False)
     slow(cloud)
     before = clock.seconds
@@ -125,10 +132,7 @@ def test_a_placement_that_hangs_ends_a_bell_and_other_errors_do_not(
     store: Store, clock: Clock
 ) -> None:
     """One answer that does not come takes longer than the time of the bell."""
-    cloud = Cloud(clock)
-    slots = [slot_at(number) for number in range(12)]
-    for slot in slots:
-        enrolled(store, cloud, slot)
+    cloud, slots = dozen(store, clock)
     loop = loop_of(store, cloud)
     slow(cloud)
     host = slots[0].host

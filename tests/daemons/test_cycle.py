@@ -32,13 +32,16 @@ def test_a_deleted_servers_drives_go_round_once_before_the_next_tenant(cloud: Cl
     cloud.wait(slots, State.IN_USE)
     seen = [len(cloud.history(slot)) for slot in slots]
 
+    eraser = cloud.erasers["cmp1"]
+    eraser.pause()
     cloud.nova.delete(server)
-    deleted = time.monotonic()
     with pytest.raises(LabError, match="No valid host"):
         cloud.nova.boot(2, host="cmp1")
+    eraser.resume()
+    resumed = time.monotonic()
     cloud.wait(slots, *GONE)
     cloud.wait(slots, State.AVAILABLE)
-    print(f"from the delete to the pool: {time.monotonic() - deleted:.1f} s")
+    print(f"from the host's first word to the pool: {time.monotonic() - resumed:.1f} s")
 
     for slot, before in zip(slots, seen, strict=True):
         events = cloud.events(slot, before)

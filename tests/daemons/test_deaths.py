@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 
+from eraser.protocol.identity import Slot
 from quarantine.record.states import Event, State
 from tests.daemons.cloud import Cloud
 from tests.lab.errors import LabError
+from tests.lab.services.nova_standin import Server
 from tests.lab.services.process import wait_until
-
-OUT = frozenset(State) - {State.IN_USE, State.AVAILABLE}
-"""Where a released slot may be while it is not clean."""
 
 
 def test_the_control_plane_dies_while_nova_lets_go_and_while_a_drive_is_erased(
@@ -20,14 +19,19 @@ def test_the_control_plane_dies_while_nova_lets_go_and_while_a_drive_is_erased(
     server = cloud.nova.boot(2, host="cmp1")
     slots = cloud.slots_of(server)
     cloud.wait(slots, State.IN_USE)
+    seen = {slot: len(cloud.history(slot)) for slot in slots}
     cloud.kill_control()
     cloud.nova.delete(server)
     cloud.control.start()
-    cloud.wait(slots, State.ERASING, State.VERIFYING, State.CERTIFIED)
+    wait_until(
+        lambda: any(Event.ORDERED in cloud.events(slot, seen[slot]) for slot in slots),
+        "an order to be sent",
+        180,
+    )
     cloud.kill_control()
     cloud.control.start()
-    cloud.wait(slots, State.AVAILABLE)
     for slot in slots:
+        _wait_returned(cloud, slot, seen[slot])
         assert cloud.events(slot)[-1] is Event.RETURNED
 
 
@@ -47,9 +51,9 @@ def test_rabbitmq_dies_and_nova_lets_go_when_it_is_back(cloud: Cloud) -> None:
         180,
         0.5,
     )
-    _delete_at_last(cloud, server.uuid)
-    cloud.wait(slots, *OUT)
-    cloud.wait(slots, State.AVAILABLE)
+    seen = len(cloud.history(slots[0]))
+    _delete_at_last(cloud, server)
+    _wait_returned(cloud, slots[0], seen)
 
 
 def test_nova_compute_dies_and_its_drive_waits_until_it_is_back(cloud: Cloud) -> None:
@@ -82,13 +86,13 @@ def test_redis_dies_and_its_bells_with_it(cloud: Cloud) -> None:
     server = cloud.nova.boot(2, host="cmp1")
     slots = cloud.slots_of(server)
     cloud.wait(slots, State.IN_USE)
+    seen = {slot: len(cloud.history(slot)) for slot in slots}
     cloud.redis.kill()
     cloud.nova.delete(server)
     cloud.redis.start()
     with cloud.rereading(5.0):
-        # A bell that rang when it was back may have had all of it done by now.
-        cloud.wait(slots, *OUT, State.AVAILABLE)
-    cloud.wait(slots, State.AVAILABLE)
+        for slot in slots:
+            _wait_returned(cloud, slot, seen[slot])
 
 
 def test_a_soft_deleted_server_keeps_its_drive_until_it_is_reclaimed(cloud: Cloud) -> None:
@@ -102,18 +106,38 @@ def test_a_soft_deleted_server_keeps_its_drive_until_it_is_reclaimed(cloud: Clou
     cloud.nova.client.delete(server.uuid)
     cloud.nova.client.wait(server.uuid, "SOFT_DELETED")
     assert cloud.record(slot).state is State.IN_USE
+    seen = len(cloud.history(slot))
     cloud.nova.client.wait(server.uuid, "DELETED")
-    cloud.wait([slot], *OUT)
-    cloud.wait([slot], State.AVAILABLE)
+    _wait_returned(cloud, slot, seen)
     cloud.nova.delete_softly(softly=False)
 
 
-def _delete_at_last(cloud: Cloud, uuid: str) -> None:
-    """nova-api answers 500 as long as it has not found its bus again; a user asks once more."""
+def _wait_returned(cloud: Cloud, slot: Slot, seen: int) -> None:
+    """Until the slot was released, erased and returned.
+
+    All of it may take less than a look at its state does, so its history says so.
+    """
+    wait_until(
+        lambda: Event.RETURNED in cloud.events(slot, seen), f"{slot} to be returned", 180, 0.05
+    )
+    events = cloud.events(slot, seen)
+    assert {Event.RELEASE_SEEN, Event.CERTIFIED} <= set(events), events
+
+
+def _delete_at_last(cloud: Cloud, server: Server) -> None:
+    """nova-api answers 500 as long as it has not found its bus again; a user asks once more.
+
+    nova-compute reports by calls of its own, before its queue is declared again: a deletion that is
+    cast in between is lost, and nova-api ignores the next as one that is under way. nova-compute
+    finishes it when it starts (``ComputeManager._init_instance``), as an operator has it do.
+    """
     end = time.monotonic() + 180
-    while cloud.nova.client.server(uuid) is not None:
-        assert time.monotonic() < end, "the server was not deleted"
+    while (found := cloud.nova.client.server(server.uuid)) is not None:
+        assert time.monotonic() < end, f"the server was not deleted: {found}"
         with contextlib.suppress(LabError):
-            cloud.nova.client.delete(uuid)
+            cloud.nova.client.delete(server.uuid)
         with contextlib.suppress(LabError):
-            cloud.nova.client.wait(uuid, "DELETED", seconds=15)
+            cloud.nova.client.wait(server.uuid, "DELETED", seconds=15)
+            return
+        if found.get("OS-EXT-STS:task_state") == "deleting":
+            cloud.nova.restart_compute(server.host)

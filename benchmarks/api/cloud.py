@@ -108,6 +108,7 @@ def fill(url: str, plane: Plane, slots: int, running: int, certificates: int) ->
         (models.testimonies, [_testimony(row["digest"], key) for row in made]),
         (models.servers, servers),
         (models.refusals, list(_refusals(2 * NAMED))),
+        (models.alarms, list(_alarms(rows))),
         (models.passes, [{"name": "sweep", "at": large.NOW, "within": 1e6}]),
     )
     for table, found in tables:
@@ -131,7 +132,7 @@ def fill_placement(database: Path, providers: int) -> tuple[str, ...]:
         root = (number - 1) // TREE * TREE + 1
         parent = None if number == root else root
         name = f"compute-{root:05d}.cloud.example_0000:{number - root:02X}:00.0"
-        rows.append((number, _uuid(number), name, 3, root, parent))
+        rows.append((number, uuid(number), name, 3, root, parent))
     with sqlite3.connect(database) as db:
         db.executemany(
             "INSERT INTO resource_providers "
@@ -140,10 +141,11 @@ def fill_placement(database: Path, providers: int) -> tuple[str, ...]:
             rows,
         )
     db.close()
-    return tuple(_uuid(root) for root in range(1, providers + 1, TREE))[:NAMED]
+    return tuple(uuid(root) for root in range(1, providers + 1, TREE))[:NAMED]
 
 
-def _uuid(number: int) -> str:
+def uuid(number: int) -> str:
+    """Of a slot's provider, or of a server, by its number."""
     return f"00000000-0000-4000-8000-{number:012x}"
 
 
@@ -158,11 +160,11 @@ def _slots(count: int, running: int) -> Iterator[dict[str, Any]]:
     for number, row in enumerate(large.slots(count, running)):
         drive = replace(IDENTITY, serial=f"S{number:019d}", model=row["model"])
         row |= {
-            "provider": _uuid(number + 1),
+            "provider": uuid(number + 1),
             "identity": codec.canonical(drive).decode(),
             "identity_digest": drive.digest,
             "serial": drive.serial,
-            "consumer": _uuid(number + 1) if row["state"] == "in_use" else None,
+            "consumer": uuid(number + 1) if row["state"] == "in_use" else None,
         }
         yield row
 
@@ -285,7 +287,7 @@ def _certificates(rows: list[dict[str, Any]], key: PrivateKey) -> list[dict[str,
             report_token=report,
             host_key=key.public.thumbprint,
             provider=row["provider"],
-            last_user=_uuid(number),
+            last_user=uuid(number),
             history=(HistoryLine("2026-11-20T10:59:00Z", "release_seen", "released", "gone"),),
             withheld=(),
         )
@@ -303,8 +305,8 @@ def _certificates(rows: list[dict[str, Any]], key: PrivateKey) -> list[dict[str,
                 "generation": 1,
                 "drive": row["identity_digest"],
                 "order_id": str(number),
-                "server": _uuid(number),
-                "owner": _uuid(number),
+                "server": uuid(number),
+                "owner": uuid(number),
                 "token": signed.token,
                 "created_at": large.NOW,
             }
@@ -322,8 +324,8 @@ def _more(last: dict[str, Any], behind: int, until: int) -> Iterator[dict[str, A
             "digest": digest,
             "previous": previous,
             "slot_id": number,
-            "server": _uuid(number),
-            "owner": _uuid(number),
+            "server": uuid(number),
+            "owner": uuid(number),
         }
         previous = digest
 
@@ -335,6 +337,25 @@ def _testimony(digest: str, key: PrivateKey) -> dict[str, Any]:
         "report_token": key.sign(codec.canonical(REPORT), REPORT_TYPE),
         "host_key": json.dumps(key.public.jwk()),
     }
+
+
+def _alarms(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Of every fourth slot, and of every second host; a fifth of them is not over."""
+    hosts = dict.fromkeys(row["host"] for row in rows)
+    about = [(row["host"], f"{row['host']}/{row['address']}", "late") for row in rows[::4]]
+    about += [(host, f"host {host}", "host-silent") for host in list(hosts)[::2]]
+    for number, (host, subject, code) in enumerate(about):
+        at = large.NOW - timedelta(minutes=number)
+        yield {
+            "code": code,
+            "subject": subject,
+            "host": host,
+            "text": "expected it certified after 40 minutes, found it erasing since an hour",
+            "count": 1,
+            "first_at": at,
+            "last_at": at,
+            "over_at": at if number % 5 else None,
+        }
 
 
 def _refusals(count: int) -> Iterator[dict[str, Any]]:

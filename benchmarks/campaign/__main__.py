@@ -13,7 +13,6 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import Final
 
 import sqlalchemy as sa
 
@@ -24,8 +23,6 @@ from quarantine.record.facts import Initiator
 from quarantine.record.pages import CampaignQuery
 from quarantine.record.store import Store
 from quarantine.service.campaigns import STEPS, CampaignWork
-
-_CHUNK: Final = 1000
 
 
 def main() -> None:
@@ -58,11 +55,7 @@ def _record(file: Path, count: int) -> Store:
         db.execute(sa.update(models.slots).values(state="available", hold_code=None, alarm=""))
     engine.dispose()
     store = Store.open(url)
-    slots: list[tuple[str, str, str | None]] = []
-    after = None
-    while page := store.campaign_page(CampaignQuery(), limit=_CHUNK, after=after):
-        slots += [(line.host, line.address, drive) for line, drive, _class in page]
-        after = slots[-1][:2]
+    slots = [place[:3] for place in store.campaign_places(CampaignQuery(), limit=count)]
     by = Initiator("benchmark")
     store.begin_campaign("all", query="{}", reason="benchmark", keep=0.0, by=by, slots=slots)
     return store

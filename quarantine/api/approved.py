@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 from eraser.protocol import codec
@@ -15,8 +16,9 @@ T = TypeVar("T")
 
 
 def profiles(ask: Ask) -> Reply:
-    """The newest version of each."""
-    return Reply({"profiles": [_line(one) for one in documents.profiles(ask.plane)]})
+    """A page: the newest version of each."""
+    after = ask.query.get("marker", "")
+    return _page(ask, "profiles", documents.profiles(ask.plane, limit=ask.limit, after=after))
 
 
 def profile(ask: Ask) -> Reply:
@@ -31,8 +33,9 @@ def approve_profile(ask: Ask) -> Reply:
 
 
 def all_policies(ask: Ask) -> Reply:
-    """The newest version of each."""
-    return Reply({"policies": [_line(one) for one in documents.policies(ask.plane)]})
+    """A page: the newest version of each."""
+    after = ask.query.get("marker", "")
+    return _page(ask, "policies", documents.policies(ask.plane, limit=ask.limit, after=after))
 
 
 def policy(ask: Ask) -> Reply:
@@ -44,6 +47,13 @@ def approve_policy(ask: Ask) -> Reply:
     """The next version of one, or the first."""
     raw, behind = _content(ask), _behind(ask)
     return _one(documents.approve_policy(ask.plane, raw, "body", **_by(ask), behind=behind))
+
+
+def _page(ask: Ask, name: str, found: Sequence[ApprovedLine[Any]]) -> Reply:
+    said: dict[str, Any] = {name: [_line(one) for one in found]}
+    if len(found) == ask.limit:
+        said[f"{name}_links"] = [{"rel": "next", "href": ask.link({"marker": found[-1].name})}]
+    return Reply(said)
 
 
 def _content(ask: Ask) -> bytes:
@@ -102,6 +112,7 @@ _WRITE: Final[dict[str, Any]] = {
     "creates": True,
 }
 _READ: Final[dict[str, Any]] = {"default": policies.READER}
+_PAGE: Final = {"limit": schemas.LIMIT, "marker": schemas.MARKER}
 
 OPERATIONS: Final = (
     Operation(
@@ -110,6 +121,7 @@ OPERATIONS: Final = (
         "List approved profiles",
         profiles,
         "profiles:list",
+        query=_PAGE,
         response=schemas.page("profiles", schemas.DOCUMENT_LINE),
         **_READ,
     ),
@@ -136,6 +148,7 @@ OPERATIONS: Final = (
         "List approved policies",
         all_policies,
         "policies:list",
+        query=_PAGE,
         response=schemas.page("policies", schemas.DOCUMENT_LINE),
         **_READ,
     ),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from quarantine.api import policies, schemas
 from quarantine.api.faults import Fault
 from quarantine.api.operation import Ask, Operation, Reply, moment
 from quarantine.operations import capacity
 from quarantine.operations.capacity import Capacity
+from quarantine.operations.plane import Plane
 
 _COUNTS: Final = (
     *("drives", "sellable", "free", "missing", "doubtful", "in_use", "coming", "held", "retired"),
@@ -19,11 +23,22 @@ WRONG: Final = Fault(400, "schema", "query.marker: expected it as a link to the 
 
 Found = tuple[Capacity, ...]
 
+KEPT_SECONDS: Final = 30.0
+"""A list is counted whole, over the whole fleet. Whoever asks for its next page so soon gets it
+from the same count: the pages are of one moment, and of one price."""
+
+_COUNTED: Final[WeakKeyDictionary[Plane, dict[str | None, tuple[float, Found]]]] = (
+    WeakKeyDictionary()
+)
+"""When each count began, and what it found, by flavor: there are as many as are configured."""
+_LOCK: Final = threading.Lock()
+"""One counts at a time; who waited meanwhile gets what was begun after they asked."""
+
 
 def find(ask: Ask) -> Reply:
     """A page: all flavors, or one on each host, the nearest to be sold first."""
     words = ask.query
-    found = capacity.show(ask.plane, flavor=words.get("flavor"), host=words.get("host"))
+    found = _counted(ask)
     first, rest, behind = found[:0], found, _flavor
     if words.get("flavor") is not None and words.get("host") is None:
         # The first is of all hosts; those that follow it are as many as a page has.
@@ -36,6 +51,25 @@ def find(ask: Ask) -> Reply:
         last = shown[-1].flavor if behind is _flavor else _marker(shown[-1])
         said["capacity_links"] = [{"rel": "next", "href": ask.link({"marker": last})}]
     return Reply(said)
+
+
+def _counted(ask: Ask) -> Found:
+    """All of the list: counted for its first page, and after that was asked for."""
+    flavor, host = ask.query.get("flavor"), ask.query.get("host")
+    if host is not None:
+        return capacity.show(ask.plane, flavor=flavor, host=host)
+    asked = ask.plane.doors.monotonic()
+    counted = _COUNTED.setdefault(ask.plane, {})
+    at, known = counted.get(flavor, (-math.inf, ()))
+    if "marker" in ask.query and asked - at < KEPT_SECONDS:
+        return known
+    with _LOCK:
+        at, known = counted.get(flavor, (-math.inf, ()))
+        if at < asked:
+            at = ask.plane.doors.monotonic()
+            known = capacity.show(ask.plane, flavor=flavor)
+            counted[flavor] = at, known
+        return known
 
 
 def _flavor(found: Found, marker: str) -> Found:

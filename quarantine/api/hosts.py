@@ -13,7 +13,13 @@ from quarantine.operations import hosts
 
 def find(ask: Ask) -> Reply:
     """A page."""
-    found = hosts.page(ask.plane, limit=ask.limit, after=ask.query.get("marker", ""))
+    silent = ask.query.get("silent")
+    found = hosts.page(
+        ask.plane,
+        limit=ask.limit,
+        after=ask.query.get("marker", ""),
+        is_silent=None if silent is None else silent == "true",
+    )
     known = hosts.defences(ask.plane, [one.name for one in found])
     said: dict[str, Any] = {
         "hosts": [
@@ -71,7 +77,14 @@ OPERATIONS: Final = (
         find,
         "hosts:list",
         policies.READER,
-        query={"limit": schemas.LIMIT, "marker": schemas.MARKER},
+        query={
+            "silent": {
+                "enum": ["true", "false"],
+                "description": "Whether it was not heard for [detection]silent_after seconds.",
+            },
+            "limit": schemas.LIMIT,
+            "marker": schemas.MARKER,
+        },
         response=schemas.page("hosts", schemas.HOST_LINE),
     ),
     Operation(

@@ -30,13 +30,19 @@ class HostList(Lister):
     ages = frozenset({"heard_at"})
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--silent",
+            action="store_true",
+            help="those alone that were not heard for [detection]silent_after seconds",
+        )
         list_arguments(parser)
 
     def human(self, name: str, value: Any) -> Any:
         return len(value) if name in ("drives", "cases") else super().human(name, value)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Columns:
-        return self.listed(parsed_args, lambda limit: self.source.hosts(limit=limit))
+        silent = parsed_args.silent
+        return self.listed(parsed_args, lambda limit: self.source.hosts(silent=silent, limit=limit))
 
 
 class _HostMembers(ShowOne):

@@ -86,9 +86,9 @@ class StoreSource:
             done = decisions.retire(self._plane, place, reason=reason, decision=about)
         return Acted(_versioned(done.slot, done.version), done.unacted)
 
-    def hosts(self, *, limit: int | None) -> Columns:
+    def hosts(self, *, silent: bool, limit: int | None) -> Columns:
         """With what they said last."""
-        return _first(HostView, hosts.find(self._plane), limit)
+        return _first(HostView, hosts.find(self._plane, silent=silent), limit)
 
     def host(self, name: str) -> Members:
         """One."""

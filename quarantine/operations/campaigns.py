@@ -7,10 +7,11 @@ a server has is held at its next release. The running service works it off, a li
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Final
@@ -27,19 +28,16 @@ from quarantine.record.campaign_facts import CampaignSlotLine as CampaignSlotLin
 from quarantine.record.campaign_facts import CampaignState as CampaignState
 from quarantine.record.campaign_facts import CampaignStep as CampaignStep
 from quarantine.record.facts import Initiator as Initiator
+from quarantine.record.pages import CampaignPlace, SlotLine
 from quarantine.record.pages import CampaignQuery as CampaignQuery
-from quarantine.record.pages import SlotLine
 from quarantine.record.states import State
 from quarantine.record.store import Store
 
-MOST: Final = 20_000
-"""Slots of one campaign."""
+MOST: Final = 200_000
+"""Slots of one campaign: more than a fleet has, so that a mistake ends before it fills the disk."""
 
 MOST_LISTED: Final = 5_000
 """Campaigns of one list."""
-
-_Place = tuple[str, str, str | None]
-"""Host, address, and the digest of the drive."""
 
 _CHUNK: Final = 500
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -91,15 +89,13 @@ def preview(
         store = parts.store
         counts: Counter[str] = Counter()
         free: Counter[tuple[str, str | None]] = Counter()
-        which: list[SlotLine] = []
-        slots: list[_Place] = []
-        for line, drive, of in _each(store, query):
-            slots.append((line.host, line.address, drive))
-            counts[line.state] += 1
-            if line.state == State.AVAILABLE:
-                free[of, line.model] += 1
-            if len(which) < limit:
-                which.append(line)
+        places = _places(store, query)
+        for place in places:
+            counts[place.state] += 1
+            if place.state == State.AVAILABLE:
+                free[place.resource_class, place.model] += 1
+        first = [(place.host, place.address) for place in places[:limit]]
+        which = sorted(store.slots_at(first), key=lambda line: (line.host, line.address))
         paces = {model: pace_of(store, model) for _of, model in free if model is not None}
         pool = Counter[str]()
         for row in store.stock():
@@ -133,7 +129,7 @@ def preview(
         drive_seconds=longest if free else 0.0,
         pool_seconds=None if longest is None or stuck else turns * longest,
         at_a_time=sum(at_a_time.values()),
-        version=_version(query, slots),
+        version=_version(query, places),
     )
 
 
@@ -162,12 +158,12 @@ def begin(
     _require_words(reason, by)
     said = codec.canonical(_plain(query)).decode()
     with plane.parts() as parts:
-        slots = [(line.host, line.address, drive) for line, drive, _ in _each(parts.store, query)]
+        places = _places(parts.store, query)
         # One that was begun changes what it is about: its repetition is still the same.
-        if seen and _version(query, slots) not in seen and parts.store.campaign(name) is None:
+        if seen and _version(query, places) not in seen and parts.store.campaign(name) is None:
             raise StalePreviewError(
                 f"campaign {name}: expected the slots of the preview, found it about others by "
-                f"now ({len(slots)} slots); look at the preview again"
+                f"now ({len(places)} slots); look at the preview again"
             )
         made = parts.store.begin_campaign(
             # Digits that every database gives back as they were: a repetition says the same.
@@ -176,7 +172,7 @@ def begin(
             reason=reason,
             keep=round(keep, 4),
             by=by,
-            slots=slots,
+            slots=(place[:3] for place in places),
         )
         return _view(parts.store, made)
 
@@ -252,16 +248,13 @@ def advance(plane: Plane, name: str) -> int:
         return CampaignWork(assembly.store, assembly.reconciler.look).advance(name)
 
 
-def _each(store: Store, query: CampaignQuery) -> Iterator[tuple[SlotLine, str | None, str]]:
-    after, count = None, 0
-    while page := store.campaign_page(query, limit=_CHUNK, after=after):
-        yield from page
-        count += len(page)
-        if count > MOST:
-            raise BadInputError(
-                f"campaign: expected {MOST} slots at most, found more: name a host or a model too"
-            )
-        after = page[-1][0].host, page[-1][0].address
+def _places(store: Store, query: CampaignQuery) -> list[CampaignPlace]:
+    found = store.campaign_places(query, limit=MOST + 1)
+    if len(found) > MOST:
+        raise BadInputError(
+            f"campaign: expected {MOST} slots at most, found more: name a host or a model too"
+        )
+    return found
 
 
 def _require(query: CampaignQuery, keep: float) -> None:
@@ -295,8 +288,11 @@ def _view(store: Store, campaign: Campaign) -> CampaignView:
     return CampaignView(campaign, counts, tuple(acts))
 
 
-def _version(query: CampaignQuery, slots: Iterable[_Place]) -> str:
-    return codec.digest([_plain(query), [list(one) for one in slots]])[:32]
+def _version(query: CampaignQuery, places: Iterable[CampaignPlace]) -> str:
+    said = hashlib.sha256(codec.canonical(_plain(query)))
+    for host, address, drive, *_ in places:
+        said.update(f"\n{host} {address} {drive}".encode())
+    return said.hexdigest()[:32]
 
 
 def _plain(query: CampaignQuery) -> dict[str, str]:

@@ -87,7 +87,7 @@ def stocks(
 ) -> dict[str, list[HostStock]]:
     """The hosts' stocks by resource class."""
     store, after = parts.store, parts.conf.detection.silent_after
-    heard = store.last_heard()
+    heard = store.last_heard(None if host is None else {host})
     coming = _coming(store, host)
     quiet = Maintenances.of(store.maintenances(host))
     single = Counter(one.host for one in quiet.by_subject if one.address)

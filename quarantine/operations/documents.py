@@ -19,16 +19,20 @@ from quarantine.record.facts import Initiator as Initiator
 T = TypeVar("T")
 
 
-def profiles(plane: Plane) -> tuple[ApprovedLine[Profile], ...]:
-    """Approved profiles. Raises ``UnavailableError``."""
+def profiles(
+    plane: Plane, *, limit: int | None = None, after: str = ""
+) -> tuple[ApprovedLine[Profile], ...]:
+    """Approved profiles by name, those behind ``after``. Raises ``UnavailableError``."""
     with plane.parts() as parts:
-        return tuple(parts.store.profiles())
+        return tuple(parts.store.profiles(limit=limit, after=after))
 
 
-def policies(plane: Plane) -> tuple[ApprovedLine[Policy], ...]:
-    """Approved policies. Raises ``UnavailableError``."""
+def policies(
+    plane: Plane, *, limit: int | None = None, after: str = ""
+) -> tuple[ApprovedLine[Policy], ...]:
+    """Approved policies by name, those behind ``after``. Raises ``UnavailableError``."""
     with plane.parts() as parts:
-        return tuple(parts.store.policies())
+        return tuple(parts.store.policies(limit=limit, after=after))
 
 
 def profile(plane: Plane, name: str) -> Approved[Profile]:

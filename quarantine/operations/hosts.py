@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from eraser.protocol.errors import BadInputError as BadWireError
@@ -59,18 +59,35 @@ class HostRemoval:
     """Its slots on offer: the running service takes them back with its next sweep."""
 
 
-def find(plane: Plane) -> tuple[HostView, ...]:
-    """All registered hosts. Raises ``UnavailableError``."""
+def find(plane: Plane, *, silent: bool = False) -> tuple[HostView, ...]:
+    """All registered hosts, or those that were not heard for ``[detection]silent_after``. Raises
+    ``UnavailableError``."""
     with plane.parts() as parts:
         quiet = Maintenances.of(parts.store.maintenances())
         limits = ServiceLimits.from_conf(parts.conf)
-        return tuple(_view(each, quiet, limits) for each in parts.store.hosts())
+        since = parts.doors.now() - timedelta(seconds=parts.conf.detection.silent_after)
+        return tuple(
+            _view(each, quiet, limits)
+            for each in parts.store.hosts()
+            if not silent or (each.heard_at or each.registered_at) < since
+        )
 
 
-def page(plane: Plane, *, limit: int, after: str = "") -> tuple[HostLine, ...]:
-    """Registered hosts by name, those behind ``after``, without what they said."""
+def page(
+    plane: Plane, *, limit: int, after: str = "", is_silent: bool | None = None
+) -> tuple[HostLine, ...]:
+    """Registered hosts by name, those behind ``after``, without what they said. ``is_silent``: of
+    those alone that were not heard for ``[detection]silent_after``, or that were."""
     with plane.parts() as parts:
-        return tuple(parts.store.host_page(limit=limit, after=after))
+        since = parts.doors.now() - timedelta(seconds=parts.conf.detection.silent_after)
+        return tuple(
+            parts.store.host_page(
+                limit=limit,
+                after=after,
+                heard_since=since if is_silent is False else None,
+                not_since=since if is_silent else None,
+            )
+        )
 
 
 def show(plane: Plane, host: str) -> HostView:

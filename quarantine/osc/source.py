@@ -151,9 +151,11 @@ class ApiSource:
         )
         return Acted(documents.versioned(shown[0], done.version), shown[1])
 
-    def hosts(self, *, limit: int | None) -> Columns:
+    def hosts(self, *, silent: bool, limit: int | None) -> Columns:
         """By name, without what they said."""
-        return documents.rows_of(_HOST_LINE, _host, self._api.each("hosts", limit=limit))
+        words = [("silent", "true")] if silent else []
+        found = self._api.each("hosts", words=words, limit=limit)
+        return documents.rows_of(_HOST_LINE, _host, found)
 
     def host(self, name: str) -> Members:
         """With the drives that it sees."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Final
 
@@ -14,6 +14,7 @@ from eraser.protocol.identity import Slot
 from quarantine.record import models
 from quarantine.record.base import Repository
 from quarantine.record.damaged import readable
+from quarantine.record.paging import asked_of_each, in_one_of
 from quarantine.record.reasons import CODE_LENGTH
 from quarantine.record.texts import SUBJECT_LENGTH, storable
 
@@ -24,6 +25,9 @@ MOST: Final = 100_000
 the thousand hides nothing else."""
 
 TEXT_LENGTH: Final = 4000
+
+_IS_HOST: Final = "host "
+"""How a subject begins that is a host."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,9 @@ class AlarmMark:
     last_at: datetime
 
 
+_LINE: Final = tuple(_ALARMS.c[field.name] for field in fields(AlarmLine))
+
+
 class AlarmRepository(Repository):
     """What the store knows about alarms."""
 
@@ -113,30 +120,33 @@ class AlarmRepository(Repository):
 
         Of these codes; of a host and its slots; of a slot; called since then.
         """
-        columns, key = list(_ALARMS.c), _ALARMS.c.id
+        columns, key = list(_LINE), _ALARMS.c.id
         order = (_ALARMS.c.last_at.desc(), key.desc()) if newest else (key,)
-        query = sa.select(*columns).order_by(*order)
-        if codes is not None:
-            query = query.where(_ALARMS.c.code.in_([storable(one, CODE_LENGTH) for one in codes]))
+        query, of_code = sa.select(key).order_by(*order), _ALARMS.c.code
+        is_of_few = host is not None or slot is not None
         if host is not None:
-            name = storable(host, 253)
-            # No LIKE: SQLite's takes a for A.
-            of_slots = sa.func.substr(_ALARMS.c.subject, 1, len(name) + 1) == f"{name}/"
-            query = query.where(sa.or_(_ALARMS.c.subject == f"host {name}", of_slots))
+            query = query.where(_of(storable(host, 253)))
         if slot is not None:
             query = query.where(_ALARMS.c.subject == storable(str(slot), SUBJECT_LENGTH))
         if since is not None:
             query = query.where(_ALARMS.c.last_at >= since)
         if is_over is not None:
-            ended = _ALARMS.c.over_at.is_not(None)
-            query = query.where(ended if is_over else sa.not_(ended))
+            at = _ALARMS.c.over_at
+            ended = at.is_not(None) if is_over else at.is_(None)
+            query = query.where(asked_of_each(ended) if is_of_few else ended)
         if after is not None:
             query = query.where(_behind(after.id, _moment(after.last_at), newest=newest))
+        wanted = None if codes is None else sorted({storable(one, CODE_LENGTH) for one in codes})
+        if wanted is not None and is_of_few:
+            query, wanted = query.where(asked_of_each(of_code.in_(wanted))), None
         found: list[AlarmLine] = []
         with self._reading() as db:
             while len(found) < limit:
-                ids = query.with_only_columns(key).limit(limit - len(found))
-                page = db.execute(ids).scalars().all()
+                ids = query.limit(limit - len(found))
+                if wanted is not None:
+                    of_each = (ids.where(of_code == code) for code in wanted)
+                    ids = sa.select(key).where(in_one_of(key, of_each)).order_by(*order)
+                page = db.execute(ids.limit(limit - len(found))).scalars().all()
                 if not page:
                     break
                 whole = sa.select(*columns).where(key.in_(page)).order_by(*order)
@@ -145,6 +155,24 @@ class AlarmRepository(Repository):
                 its = sa.select(_ALARMS.c.last_at).where(key == page[-1]).scalar_subquery()
                 query = query.where(_behind(page[-1], its, newest=newest))
         return found
+
+
+def _of(host: str) -> sa.ColumnElement[bool]:
+    """Of a host and what is on it."""
+    # No LIKE: SQLite's takes a for A.
+    on_it = sa.func.substr(_ALARMS.c.subject, 1, len(host) + 1) == f"{host}/"
+    named = sa.or_(_ALARMS.c.subject == f"{_IS_HOST}{host}", on_it)
+    return sa.or_(_ALARMS.c.host == host, sa.and_(_ALARMS.c.host.is_(None), named))
+
+
+def _host(subject: str) -> str | None:
+    """The host that a subject is, or is on; None for a part of the service."""
+    if subject.startswith(_IS_HOST):
+        return subject.removeprefix(_IS_HOST)
+    try:
+        return Slot.parse(subject).host
+    except ValueError:
+        return None
 
 
 def _moment(at: datetime) -> sa.ColumnElement[datetime]:
@@ -186,6 +214,7 @@ def _note(db: sa.Connection, call: AlarmCall) -> int:
     if db.execute(one.values(**said, count=_ALARMS.c.count + call.times)).rowcount:
         return 0
     new = {"code": code, "subject": subject, "count": call.times, "first_at": call.first_at}
+    new["host"] = _host(subject)
     db.execute(sa.insert(_ALARMS).values(**said, **new))
     return 1
 

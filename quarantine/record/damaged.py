@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -46,6 +46,27 @@ def fits(column: sa.Column[Any], value: Any) -> bool:
     return isinstance(value, kind(column))
 
 
+def whole(columns: Sequence[sa.Column[Any]]) -> Callable[[Sequence[Any]], bool]:
+    """Whether a row of these columns fits in each: as :func:`fits` says, for rows by the ten
+    thousand."""
+    kinds = [
+        (
+            kind(one),
+            *((int,) if kind(one) is float else ()),
+            *((type(None),) if one.nullable else ()),
+        )
+        for one in columns
+    ]
+    floats = [place for place, one in enumerate(columns) if kind(one) is float]
+
+    def is_whole(row: Sequence[Any]) -> bool:
+        return all(map(isinstance, row, kinds)) and all(
+            row[place] is None or math.isfinite(row[place]) for place in floats
+        )
+
+    return is_whole
+
+
 def readable(
     db: sa.Connection,
     query: sa.Select[Any],
@@ -66,4 +87,4 @@ def readable(
                 if not of_the_row(why):
                     raise
                 LOG.warning("%s: row %s cannot be read or counted: %s", key.table, each, why)
-    return [row for row in found if all(map(fits, columns, row))]
+    return list(filter(whole(columns), found))

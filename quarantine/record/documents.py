@@ -67,9 +67,9 @@ class DocumentRepository(Repository):
         """The newest version."""
         return self._newest(_PROFILE, Profile, name)
 
-    def profiles(self) -> list[ApprovedLine[Profile]]:
-        """The newest version of each, by name."""
-        return self._all(_PROFILE, Profile)
+    def profiles(self, *, limit: int | None = None, after: str = "") -> list[ApprovedLine[Profile]]:
+        """The newest version of each, by name; so many at most, those behind ``after``."""
+        return self._page(_PROFILE, Profile, limit, after)
 
     def put_policy(
         self, policy: Policy, by: Initiator, *, reason: str = "", behind: Collection[int] = ()
@@ -103,9 +103,9 @@ class DocumentRepository(Repository):
                     return found
         return None
 
-    def policies(self) -> list[ApprovedLine[Policy]]:
-        """The newest version of each, by name."""
-        return self._all(_POLICY, Policy)
+    def policies(self, *, limit: int | None = None, after: str = "") -> list[ApprovedLine[Policy]]:
+        """The newest version of each, by name; so many at most, those behind ``after``."""
+        return self._page(_POLICY, Policy, limit, after)
 
     def _put(
         self,
@@ -155,13 +155,21 @@ class DocumentRepository(Repository):
             row = _newest(db, kind, name)
             return None if row is None else _record(cls, row)
 
-    def _all(self, kind: str, cls: type[T]) -> list[ApprovedLine[T]]:
-        query = sa.select(*_STORED).where(_TABLE.c.kind == kind)
-        query = query.order_by(_TABLE.c.name, _TABLE.c.version)
+    def _page(
+        self, kind: str, cls: type[T], limit: int | None, after: str
+    ) -> list[ApprovedLine[T]]:
+        name, version = _TABLE.c.name, sa.func.max(_TABLE.c.version).label("version")
+        newest = sa.select(name, version).where(_TABLE.c.kind == kind, name > storable(after))
+        found = newest.group_by(name).order_by(name).limit(limit).subquery()
+        query = (
+            sa.select(*_STORED)
+            .join(found, sa.and_(found.c.name == name, found.c.version == _TABLE.c.version))
+            .where(_TABLE.c.kind == kind)
+            .order_by(name)
+        )
         with self._reading() as db:
-            found = lines_of(db, _Stored, query, _STORED, _TABLE.c.id)
-        newest = {one.name: one for one in found}
-        return [_line(cls, kind, one) for one in newest.values()]
+            lines = lines_of(db, _Stored, query, _STORED, _TABLE.c.id)
+        return [_line(cls, kind, one) for one in lines]
 
 
 def _line(cls: type[T], kind: str, one: _Stored) -> ApprovedLine[T]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from quarantine.record.damaged import UNREADABLE, fits, kind, of_the_row
+from quarantine.record.damaged import UNREADABLE, fits, kind, of_the_row, whole
 
 LOG = logging.getLogger(__name__)
 
@@ -24,24 +24,32 @@ def lines_of(
     columns: Sequence[sa.Column[Any]],
     *key: sa.Column[Any],
 ) -> list[L]:
-    """The rows of a page of ``columns``, the members of ``cls`` but for its last, ``damaged``.
+    """The rows of a page of ``columns``: the members of ``cls`` in their order, but for its last,
+    ``damaged``.
 
     Where one cannot be read, each is read by itself; ``key`` tells the rows of the page apart.
     """
     try:
-        found = db.execute(query).mappings().all()
+        found = db.execute(query).all()
     except UNREADABLE as error:
         if not of_the_row(error):
             raise
         places = db.execute(query.with_only_columns(*key)).all()
         which = [[column == word for column, word in zip(key, row, strict=True)] for row in places]
         return [_piecemeal(db, cls, sa.and_(*each), columns) for each in which]
-    lines = []
-    for row in found:
-        damaged = tuple(one.name for one in columns if not fits(one, row[one.name]))
-        whole = {**row, **{one.name: _nothing(one) for one in columns if one.name in damaged}}
-        lines.append(cls(**(whole if damaged else row), damaged=damaged))
-    return lines
+    is_whole = whole(columns)
+    return [cls(*row) if is_whole(row) else _mended(cls, row, columns) for row in found]
+
+
+def _mended(cls: Callable[..., L], row: Sequence[Any], columns: Sequence[sa.Column[Any]]) -> L:
+    """A row with what is damaged of it replaced."""
+    read, damaged = [], []
+    for column, value in zip(columns, row, strict=True):
+        is_whole = fits(column, value)
+        read.append(value if is_whole else _nothing(column))
+        if not is_whole:
+            damaged.append(column.name)
+    return cls(*read, damaged=tuple(damaged))
 
 
 def named(found: list[L], *columns: str) -> list[L]:
@@ -68,9 +76,9 @@ def _piecemeal(
             if not of_the_row(error):
                 raise
             value = NotImplemented
-        whole = fits(column, value)
-        read[column.name] = value if whole else _nothing(column)
-        if not whole:
+        is_whole = fits(column, value)
+        read[column.name] = value if is_whole else _nothing(column)
+        if not is_whole:
             damaged.append(column.name)
     return cls(**read, damaged=tuple(damaged))
 

@@ -112,7 +112,9 @@ slots = sa.Table(
     sa.Index(None, "state", "entered_at", "id"),
     sa.Index(None, "entered_at", "id"),
     sa.Index(None, "model", "host", "address"),
+    sa.Index(None, "model", "entered_at", "id"),
     sa.Index(None, "hold_code", "host", "address"),
+    sa.Index(None, "hold_code", "entered_at", "id"),
     sa.Index(None, "consumer", "host", "address"),
 )
 
@@ -178,6 +180,7 @@ drives = sa.Table(
     sa.Index(None, "model", "digest"),
     sa.Index(None, "serial", "digest"),
     sa.Index(None, "firmware", "digest"),
+    sa.Index(None, "certified_at", "digest"),
 )
 
 nonces = sa.Table(
@@ -278,8 +281,14 @@ alarms = sa.Table(
     sa.Column("last_at", UtcDateTime, nullable=False, index=True),
     # NULL: nobody said that it is over.
     sa.Column("over_at", UtcDateTime),
+    # Of a subject that is a host, or on one. NULL of what an earlier release wrote.
+    sa.Column("host", HOST),
     sa.UniqueConstraint("subject", "code"),
     sa.Index(None, "code", "id"),
+    sa.Index(None, "code", "last_at", "id"),
+    sa.Index(None, "host", "id"),
+    sa.Index(None, "over_at", "id"),
+    sa.Index(None, "over_at", "last_at", "id"),
 )
 
 # Each has all that a count of quarantine.record.totals needs: a row of these tables is kilobytes

@@ -10,9 +10,9 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -22,6 +22,7 @@ from quarantine.record.base import Repository
 from quarantine.record.damaged import UNREADABLE, of_the_row
 from quarantine.record.facts import HistoryRow
 from quarantine.record.lines import lines_of, named
+from quarantine.record.paging import asked_of_each, in_one_of
 from quarantine.record.states import State
 from quarantine.record.texts import NAME_LENGTH, storable
 
@@ -191,6 +192,22 @@ class CampaignQuery:
     certified_before: datetime | None = None
 
 
+class CampaignPlace(NamedTuple):
+    """A slot that a campaign is about: there may be as many as the fleet has."""
+
+    host: str
+    address: str
+    identity_digest: str | None
+    resource_class: str
+    state: str
+    model: str | None
+    damaged: tuple[str, ...] = ()
+    """Columns that cannot be read."""
+
+
+_PLACE: Final = tuple(_SLOTS.c[name] for name in CampaignPlace._fields[:-1])
+
+
 class PageRepository(Repository):
     """What the store knows, in pages."""
 
@@ -210,15 +227,22 @@ class PageRepository(Repository):
         """
         names = ("host", "address") if order is SlotOrder.SLOT else ("entered_at", "id")
         first, second = (_SLOTS.c[name] for name in names)
-        found = sa.select(*_LINE).where(*_conditions(query)).limit(limit)
-        if after is not None:
-            found = found.where(_behind(first, second, after, descending))
-        if descending:
-            found = found.order_by(first.desc(), second.desc())
+        way = (first.desc(), second.desc()) if descending else (first, second)
+
+        def found(*columns: sa.Column[Any], states: tuple[str, ...]) -> sa.Select[Any]:
+            page = sa.select(*columns).where(*_conditions(replace(query, states=states)))
+            if after is not None:
+                page = page.where(_behind(first, second, after, descending))
+            return page.order_by(*way).limit(limit)
+
+        if len(states := tuple(dict.fromkeys(query.states))) < 2:
+            page = found(*_LINE, states=states)
         else:
-            found = found.order_by(first, second)
+            of_each = (found(_SLOTS.c.id, states=(one,)) for one in states)
+            which = in_one_of(_SLOTS.c.id, of_each)
+            page = sa.select(*_LINE).where(which).order_by(*way).limit(limit)
         with self._reading() as db:
-            return lines_of(db, SlotLine, found, _LINE, _SLOTS.c.id)
+            return lines_of(db, SlotLine, page, _LINE, _SLOTS.c.id)
 
     def slots_at(self, places: Iterable[tuple[str, str]]) -> list[SlotLine]:
         """Slots by host and address: a page of them at most."""
@@ -231,13 +255,11 @@ class PageRepository(Repository):
             query = sa.select(*_LINE).where(sa.or_(*which))
             return lines_of(db, SlotLine, query, _LINE, _SLOTS.c.id)
 
-    def campaign_page(
-        self, query: CampaignQuery, *, limit: int, after: tuple[str, str] | None = None
-    ) -> list[tuple[SlotLine, str | None, str]]:
-        """Slots that a campaign is about by host and address, each with its drive's digest and its
-        resource class; but for retired ones."""
+    def campaign_places(self, query: CampaignQuery, *, limit: int) -> list[CampaignPlace]:
+        """Slots that a campaign is about by host and address; but for retired ones. One read: a
+        campaign is about all of them or none."""
         drives = models.drives
-        found = sa.select(_SLOTS.c.id, _SLOTS.c.identity_digest, _SLOTS.c.resource_class).where(
+        found = sa.select(*_PLACE).where(
             _SLOTS.c.state != State.RETIRED.value,
             *_conditions(SlotQuery(host=query.host, model=query.model, hold_code=query.hold_code)),
         )
@@ -247,15 +269,10 @@ class PageRepository(Repository):
             found = found.where(drives.c.firmware == storable(query.firmware, NAME_LENGTH))
         if query.certified_before is not None:
             found = found.where(drives.c.certified_at < query.certified_before)
-        if after is not None:
-            found = found.where(_behind(_SLOTS.c.host, _SLOTS.c.address, after, False))
         found = found.order_by(_SLOTS.c.host, _SLOTS.c.address).limit(limit)
         with self._reading() as db:
-            which = {row.id: (row.identity_digest, row.resource_class) for row in db.execute(found)}
-            query_of = sa.select(*_LINE).where(_SLOTS.c.id.in_(which))
-            query_of = query_of.order_by(_SLOTS.c.host, _SLOTS.c.address)
-            lines = lines_of(db, SlotLine, query_of, _LINE, _SLOTS.c.id)
-        return [(line, *which[line.id]) for line in lines if line.host and line.address]
+            places = lines_of(db, CampaignPlace, found, _PLACE, _SLOTS.c.id)
+        return named(places, "host", "address")
 
     def each_slot(self, query: SlotQuery) -> Iterator[SlotLine]:
         """All that fit, by host and address; each read in its turn, none twice."""
@@ -301,10 +318,27 @@ class PageRepository(Repository):
             found = db.execute(query).mappings().all()
         return rows.history_rows(found[::-1])
 
-    def host_page(self, *, limit: int, after: str = "") -> list[HostLine]:
-        """Hosts by name, those behind ``after``."""
+    def host_page(
+        self,
+        *,
+        limit: int,
+        after: str = "",
+        heard_since: datetime | None = None,
+        not_since: datetime | None = None,
+    ) -> list[HostLine]:
+        """Hosts by name, those behind ``after``: all, or those that were heard since a time, or
+        were not. One that was never heard counts from when it was registered."""
         table = models.hosts
         query = sa.select(*_HOST_LINE).where(table.c.name > storable(after))
+        heard, registered = table.c.heard_at, table.c.registered_at
+        if heard_since is not None:
+            never = sa.and_(heard.is_(None), registered >= heard_since)
+            query = query.where(sa.or_(heard >= heard_since, never))
+        if not_since is not None:
+            never = sa.and_(heard.is_(None), registered < not_since)
+            # Those are few, and the others are not read for them.
+            silent = sa.select(table.c.name).where(sa.or_(heard < not_since, never))
+            query = query.where(table.c.name.in_(silent))
         query = query.order_by(table.c.name)
         with self._reading() as db:
             found = lines_of(db, HostLine, query.limit(limit), _HOST_LINE, table.c.name)
@@ -453,20 +487,29 @@ def _between(since: datetime | None, until: datetime | None) -> Iterator[sa.Colu
 
 
 def _conditions(query: SlotQuery) -> Iterator[sa.ColumnElement[bool]]:
+    few = {
+        _SLOTS.c.serial: query.serial and storable(query.serial, NAME_LENGTH),
+        _SLOTS.c.consumer: query.server and storable(query.server),
+        _SLOTS.c.host: query.host and storable(query.host),
+    }
+    many = {
+        _SLOTS.c.hold_code: query.hold_code and storable(query.hold_code),
+        _SLOTS.c.model: query.model and storable(query.model, NAME_LENGTH),
+    }
+    is_of_few = False
+    for column, wanted in few.items():
+        if wanted is not None:
+            yield column == wanted
+            is_of_few = True
+    # Else the index of a state may be taken for one of a serial.
+    of = asked_of_each if is_of_few else lambda condition: condition
+    for column, wanted in many.items():
+        if wanted is not None:
+            yield of(column == wanted)
     if len(query.states) == 1:
-        yield _SLOTS.c.state == query.states[0]
+        yield of(_SLOTS.c.state == query.states[0])
     elif query.states:
-        yield _SLOTS.c.state.in_(query.states)
-    for column, wanted in (
-        (_SLOTS.c.host, query.host),
-        (_SLOTS.c.hold_code, query.hold_code),
-        (_SLOTS.c.consumer, query.server),
-    ):
-        if wanted is not None:
-            yield column == storable(wanted)
-    for column, wanted in ((_SLOTS.c.model, query.model), (_SLOTS.c.serial, query.serial)):
-        if wanted is not None:
-            yield column == storable(wanted, NAME_LENGTH)
+        yield of(_SLOTS.c.state.in_(query.states))
 
 
 def _behind(

@@ -18,6 +18,7 @@ from quarantine.record.base import Repository
 from quarantine.record.damaged import fits, readable
 from quarantine.record.facts import SlotRecord
 from quarantine.record.maintained import in_effect
+from quarantine.record.paging import asked_of_each
 from quarantine.record.states import CASE_OPEN, FREE_TO_SCHEDULE, Event, State
 from quarantine.record.texts import NAME_LENGTH, storable
 
@@ -143,8 +144,9 @@ class TotalsRepository(Repository):
         ``maintained``: of those in maintenance alone.
         """
         state, model, at = _SLOTS.c.state, _SLOTS.c.model, _SLOTS.c.entered_at
+        # Of a model most are in use, and are old: the index of its times would read them all.
         which = [
-            sa.and_(state == each.value, model == name, at < time)
+            sa.and_(state == each.value, asked_of_each(model == name), at < time)
             for (each, name), time in since.items()
         ]
         for each, time in otherwise.items():

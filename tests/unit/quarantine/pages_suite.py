@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from eraser.protocol.identity import ControllerIdentity, Slot
 from eraser.protocol.transport.signing import PrivateKey
+from quarantine.record import models
 from quarantine.record.alarms import AlarmCall, AlarmMark
 from quarantine.record.facts import Initiator, NewCertificate, SlotChanges
 from quarantine.record.pages import CampaignQuery, DriveQuery, SlotOrder, SlotQuery
@@ -94,15 +96,16 @@ class PagesSuite:
         yield store
         store.close()
 
+    @pytest.mark.parametrize("states", [(), ("held", "certified", "held", "no such one")])
     @pytest.mark.parametrize("order", SlotOrder)
     @pytest.mark.parametrize("descending", [False, True])
     def test_pages_of_slots_in_each_order(
-        self, listed: Store, order: SlotOrder, descending: bool
+        self, listed: Store, order: SlotOrder, descending: bool, states: tuple[str, ...]
     ) -> None:
         found: list[str] = []
         after: Any = None
         while page := listed.slot_page(
-            SlotQuery(), limit=4, order=order, descending=descending, after=after
+            SlotQuery(states), limit=4, order=order, descending=descending, after=after
         ):
             found += [str(line.slot) for line in page]
             last, of_place = page[-1], order is SlotOrder.SLOT
@@ -135,7 +138,6 @@ class PagesSuite:
             for name in ("host", "model", "serial", "server", "hold_code"):
                 assert listed.slot_page(SlotQuery(**{name: word}), limit=9) == [], (name, word)
             listed.slot_page(SlotQuery(), limit=9, after=(word, word))
-            listed.campaign_page(CampaignQuery(), limit=9, after=(word, word))
             listed.host_page(limit=9, after=word)
             listed.server_page(limit=9, after=word)
             listed.drive_page(DriveQuery(), limit=9, after=word)
@@ -201,16 +203,15 @@ class PagesSuite:
 
     def test_what_a_campaign_is_about_by_each_filter(self, listed: Store) -> None:
         def about(**words: Any) -> list[str]:
-            found = listed.campaign_page(CampaignQuery(**words), limit=9)
-            return [str(line.slot) for line, _drive, _class in found]
+            found = listed.campaign_places(CampaignQuery(**words), limit=9)
+            return [f"{place.host}/{place.address}" for place in found]
 
         assert about() == NAMES
         assert about(host="cmp2", firmware="FW1") == [NAMES[3], NAMES[5]]
         assert about(model="MODEL cmp1", hold_code="by-person") == [NAMES[2]]
         third = listed.certificate_page(limit=9)[2].created_at
         assert about(certified_before=third) == NAMES[4:]
-        behind = listed.campaign_page(CampaignQuery(), limit=2, after=("cmp1", PLACES[2].address))
-        assert [str(line.slot) for line, _drive, _class in behind] == NAMES[3:5]
+        assert len(listed.campaign_places(CampaignQuery(), limit=2)) == 2
         for word in STRANGE:
             for name in ("model", "firmware", "host", "hold_code"):
                 assert about(**{name: word}) == [], (name, word)
@@ -226,11 +227,43 @@ class PagesSuite:
         assert texts(is_over=False) == ["a", "c"]
         assert texts(since=START + timedelta(hours=1)) == ["b", "c"]
         assert texts(codes=[]) == []
+        assert texts(codes=["silent-host", "on-offer", "silent-host"]) == ["a", "b", "c"]
+        assert texts(codes=["silent-host", "on-offer"], newest=True, limit=2) == ["c", "b"]
+        assert texts(codes=["silent-host"], host="cmp1", is_over=True) == ["b"]
+        assert texts(slot=PLACES[0], is_over=True) == []
         assert texts(slot=PLACES[0]) == ["a"]
         assert texts(slot=PLACES[1]) == []
         assert texts(limit=1, after=listed.alarm_page(limit=1)[0].mark) == ["b"]
         for word in STRANGE:
             assert texts(host=word) == texts(codes=[word]) == [], word
+
+    def test_alarms_of_a_host_that_an_earlier_release_wrote(self, listed: Store) -> None:
+        """It wrote no host; a part of the service has none."""
+        listed.note_alarms({}, [AlarmCall("queue-odd", "queue a/b", "d", START, START, 1)])
+        with listed._engine.begin() as db:
+            alarms = models.alarms
+            by_text = db.execute(sa.select(alarms.c.text, alarms.c.host)).all()
+            expected = {"a": "cmp1", "b": "cmp1", "c": "cmp10", "d": None}
+            assert {row.text: row.host for row in by_text} == expected
+            db.execute(sa.update(alarms).values(host=None))
+        assert [one.text for one in listed.alarm_page(limit=9, host="cmp1")] == ["a", "b"]
+        assert [one.text for one in listed.alarm_page(limit=9, host="cmp10")] == ["c"]
+
+    def test_hosts_that_were_heard_and_those_that_were_not(self, listed: Store) -> None:
+        """One that was never heard counts from when it was registered."""
+
+        def names(**words: Any) -> list[str]:
+            return [one.name for one in listed.host_page(**{"limit": 9, **words})]
+
+        at = {one.name: one.registered_at for one in listed.host_page(limit=9)}
+        assert names(not_since=at["cmp1"]) == ["cmp2"]
+        assert names(heard_since=at["cmp1"]) == ["cmp1", "cmp3"]
+        with listed._engine.begin() as db:
+            late = START - timedelta(days=1)
+            values = sa.case((models.hosts.c.name == "cmp3", late), else_=None)
+            db.execute(sa.update(models.hosts).values(heard_at=values))
+        assert names(not_since=START) == ["cmp3"]
+        assert names(not_since=at["cmp3"], after="cmp1", limit=1) == ["cmp2"]
 
     def test_alarms_with_the_last_call_first(self, listed: Store) -> None:
         """Two that were called in one moment stay apart; who is called again moves no mark."""

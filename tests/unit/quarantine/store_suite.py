@@ -800,6 +800,18 @@ class StoreSuite(TotalsSuite, PagesSuite):
         assert [vars(one) for one in store.profiles()] == [{**vars(second), "damaged": ()}]
         assert store.policies() == []
 
+    def test_pages_of_documents(self, store: Store) -> None:
+        names = [f"model-{letter}" for letter in "abc"]
+        for name in reversed(names):
+            for firmware in ("FW1", "FW2"):
+                named = dataclasses.replace(PROFILE, name=name, firmware=(firmware,))
+                store.put_profile(named, Initiator("Ada"))
+        store.put_policy(Policy(name="model-d"), Initiator("Ada"))
+        page = store.profiles(limit=2)
+        assert [(one.name, one.version) for one in page] == [(name, 2) for name in names[:2]]
+        assert [one.name for one in store.profiles(limit=2, after=names[1])] == names[2:]
+        assert [one.name for one in store.profiles()] == names
+
     def test_a_policy_and_a_profile_of_one_name_are_two(self, store: Store) -> None:
         policy = store.put_policy(Policy(name="model-x", allow_clear=True), Initiator("Ada"))
         store.put_profile(PROFILE, Initiator("Ada"))
@@ -914,10 +926,10 @@ class StoreSuite(TotalsSuite, PagesSuite):
         certified(store)
         by, later = Initiator("ada"), store._clock() + timedelta(days=1)
         query = CampaignQuery(model=DRIVE.model, certified_before=later)
-        ((line, drive, _class),) = store.campaign_page(query, limit=5)
-        assert drive == DRIVE.digest
+        (place,) = store.campaign_places(query, limit=5)
+        assert place.identity_digest == DRIVE.digest
         words: dict[str, Any] = {"query": "{}", "reason": "r", "keep": 0.5, "by": by}
-        begun = store.begin_campaign("c", **words, slots=[(line.host, line.address, drive)])
+        begun = store.begin_campaign("c", **words, slots=[place[:3]])
         assert store.begin_campaign("c", **words, slots=[]) == begun
         (one,) = store.campaign_slots("c", limit=2)
         taken = dataclasses.replace(one, step=CampaignStep.ERASING, was_free=True)

@@ -394,6 +394,15 @@ def test_bad_words(plane: Plane) -> None:
         campaigns.preview(plane, CampaignQuery(), limit=1)
 
 
+def test_a_campaign_has_a_bound(site: Site, plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(site)
+    monkeypatch.setattr(campaigns, "MOST", 3)
+    with pytest.raises(BadInputError, match="expected 3 slots at most"):
+        campaigns.preview(plane, QUERY, limit=2)
+    monkeypatch.setattr(campaigns, "MOST", 4)
+    assert campaigns.preview(plane, QUERY, limit=2).slots == 4
+
+
 def test_a_preview_changes_nothing(site: Site, plane: Plane) -> None:
     filled(site)
     before = [site.store.slot(slot) for slot in (*FREE, USED)]

@@ -122,11 +122,10 @@ def test_a_record_of_before_campaigns_has_them_after_the_upgrade(tmp_path: Path)
     }
     later = datetime.now(UTC) + timedelta(days=1)
     query = CampaignQuery(firmware="FW1", model="Model", certified_before=later)
-    ((line, digest, _class),) = store.campaign_page(query, limit=9)
-    assert (line.slot, digest, line.next_hold) == (PLACE, drive.digest, None)
+    (place,) = store.campaign_places(query, limit=9)
+    assert place[:3] == (PLACE.host, PLACE.address, drive.digest)
     by = Initiator("ada")
-    slots = [(line.host, line.address, digest)]
-    store.begin_campaign("c", query="{}", reason="r", keep=0.5, by=by, slots=slots)
+    store.begin_campaign("c", query="{}", reason="r", keep=0.5, by=by, slots=[place[:3]])
     assert [one.address for one in store.campaign_slots("c", limit=2)] == [PLACE.address]
     word = store.put_maintenance(Subject.of(PLACE), until=later, reason="x", by=by)
     assert store.maintenances("h") == [word]

@@ -288,6 +288,14 @@ def test_hosts(site: Site, admin: Client) -> None:
     rest = admin.get(page["hosts_links"][0]["href"]).json
     assert [one["name"] for one in rest["hosts"]] == ["cmp3"]
     assert admin.get("/v1/hosts/cmp1").json["heard_at"] is None
+    with store._engine.begin() as db:
+        long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+        db.execute(
+            sa.update(models.hosts).where(models.hosts.c.name == "cmp2").values(heard_at=long_ago)
+        )
+    for silent, names in (("true", ["cmp2"]), ("false", ["cmp1", "cmp3"])):
+        listed = admin.get(f"/v1/hosts?silent={silent}").json["hosts"]
+        assert [one["name"] for one in listed] == names
     for name in ("cmp9", "..", "<b>", "cmp1%00", "%ff"):
         assert code(admin.get(f"/v1/hosts/{name}")) == "unknown"
 
@@ -474,6 +482,12 @@ def test_a_policy_is_approved_version_by_version(admin: Client) -> None:
     assert code(approve(admin, changed, f"{name}?reason=", If_Match='"2"')) == "schema"
     (one,) = admin.get("/v1/policies").json["policies"]
     assert one["version"] == 2
+    other = {**content, "name": "another"}
+    assert approve(admin, other, "another", If_None_Match="*").status_code == 200
+    page = admin.get("/v1/policies?limit=1").json
+    assert [one["name"] for one in page["policies"]] == ["another"]
+    rest = admin.get(page["policies_links"][0]["href"]).json
+    assert [one["name"] for one in rest["policies"]] == [name]
 
 
 @pytest.mark.parametrize(
